@@ -19,16 +19,7 @@ DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS))
 
 from generate_cli import commands  # noqa: E402 - the modules beside this one
-from generate_learners import (  # noqa: E402
-    cocorl_arguments,
-    deepjs_arguments,
-    deeprm_arguments,
-    dqn_arguments,
-    fitness_arguments,
-    ppo_arguments,
-    rlscheduler_arguments,
-    sofia_arguments,
-)
+from generate_learners import learner_arguments  # noqa: E402
 from generate_observations import observations, rewards  # noqa: E402
 from generate_records import tables  # noqa: E402
 from generate_scenario import power, ready, scenario  # noqa: E402
@@ -39,14 +30,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "ready": ready,
     "commands": commands,
     "tables": tables,
-    "deepjs_arguments": deepjs_arguments,
-    "deeprm_arguments": deeprm_arguments,
-    "cocorl_arguments": cocorl_arguments,
-    "dqn_arguments": dqn_arguments,
-    "fitness_arguments": fitness_arguments,
-    "ppo_arguments": ppo_arguments,
-    "rlscheduler_arguments": rlscheduler_arguments,
-    "sofia_arguments": sofia_arguments,
+    **learner_arguments(),
     "observations": observations,
     "rewards": rewards,
 }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from typing import Any, get_type_hints
 
 from generate_scenario import type_words
@@ -16,65 +19,28 @@ UNITS = {
     "warm_start_rounds": "rounds", "epochs": "passes", "replay": "transitions",
     "decisions_per_update": "decisions", "target_every": "updates", "products": "products",
     "games": "games", "held_out_games": "games", "hours": "steps", "decisions": "decisions",
-    "cost_limit": "jobs", "max_start": "steps",
+    "cost_limit": "jobs", "max_start": "steps", "clone": "iterations", "offline": "iterations",
+    "warm_up": "iterations", "updates": "steps",
 }  # fmt: skip
 """Argument → what it counts; all others have no unit."""
 
 
-def deeprm_arguments() -> str:
-    """Return the table of the learner deeprm's arguments."""
-    from simkit.learners.deeprm import DeepRMArguments
-
-    return _table(DeepRMArguments)
-
-
-def sofia_arguments() -> str:
-    """Return the table of the learner sofia's arguments."""
-    from simkit.learners.sofia import SofiaArguments
-
-    return _table(SofiaArguments)
+ARGUMENTS = {
+    "cocorl": "CoCoRLArguments", "deepjs": "DeepJSArguments", "deeprm": "DeepRMArguments",
+    "dqn": "DQNArguments", "fitness": "FitnessArguments", "offline": "OfflineArguments",
+    "ppo": "PPOArguments", "rare": "RAREArguments", "rlscheduler": "RLSchedulerArguments",
+    "sofia": "SofiaArguments",
+}  # fmt: skip
+"""Learner → the model of its arguments."""
 
 
-def ppo_arguments() -> str:
-    """Return the table of the learner ppo's arguments."""
-    from simkit.learners.ppo import PPOArguments
-
-    return _table(PPOArguments)
+def learner_arguments() -> dict[str, Callable[[], str]]:
+    """Return the name of each learner's part of a page → the function that makes the table."""
+    return {f"{name}_arguments": partial(_arguments, name) for name in ARGUMENTS}
 
 
-def cocorl_arguments() -> str:
-    """Return the table of the learner cocorl's arguments."""
-    from simkit.learners.cocorl import CoCoRLArguments
-
-    return _table(CoCoRLArguments)
-
-
-def dqn_arguments() -> str:
-    """Return the table of the learner dqn's arguments."""
-    from simkit.learners.dqn import DQNArguments
-
-    return _table(DQNArguments)
-
-
-def rlscheduler_arguments() -> str:
-    """Return the table of the learner rlscheduler's arguments."""
-    from simkit.learners.rlscheduler import RLSchedulerArguments
-
-    return _table(RLSchedulerArguments)
-
-
-def deepjs_arguments() -> str:
-    """Return the table of the learner deepjs's arguments."""
-    from simkit.learners.deepjs import DeepJSArguments
-
-    return _table(DeepJSArguments)
-
-
-def fitness_arguments() -> str:
-    """Return the table of the learner fitness's arguments."""
-    from simkit.learners.fitness import FitnessArguments
-
-    return _table(FitnessArguments)
+def _arguments(learner: str) -> str:
+    return _table(getattr(import_module(f"simkit.learners.{learner}"), ARGUMENTS[learner]))
 
 
 def _table(arguments: type[BaseModel]) -> str:

@@ -15,7 +15,7 @@ from simkit.errors import RunError, ScenarioError
 from simkit.learners.bundle import Bundle, network_of
 from simkit.learners.ready_pool.description import ReadyDescription
 from simkit.learning.ready_pool.actions import ReadyActions
-from simkit.learning.ready_pool.observation import ready_set, ready_set_schema
+from simkit.learning.ready_pool.observation import ready_image, ready_set
 from simkit.learning.ready_pool.tracker import ReadyTracker
 from simkit.learning.schema import ObservationSchema
 from simkit.policy import Action, State, SystemInfo
@@ -48,13 +48,15 @@ class ReadyAgent:
         self.name, self._greedy = agent_label(bundle.folder), choose == "greedy"
         where, pool, told = bundle.folder / DESCRIPTION, described.pool, described.actions
         seen = ObservationSchema.from_json(described.observation)
-        if differing := ready_set_schema(pool).differences(seen):
+        if differing := described.seen.differences(seen):
             raise RunError("\n".join(f"{where}: {text}; train it again" for text in differing))
         self._pool, self._told = pool, told
         self._tracker = ReadyTracker(pool, in_time=told.in_time)
         self._actions = ReadyActions(self._tracker, reject=told.reject, advance=told.advance)
-        size = ready_set_schema(pool).size
-        self._network = network_of(bundle, described.architecture, size, self._actions.count)
+        self._units = described.units
+        self._network = network_of(
+            bundle, described.architecture, described.seen.size, self._actions.count
+        )
 
     def differences(self, scenario: Scenario) -> list[str]:
         """Return how a scenario cannot be scheduled by it, a line each."""
@@ -75,6 +77,12 @@ class ReadyAgent:
             self._tracker.reset(info)
         except ScenarioError as error:
             return [f"agent {self.name}: {text}" for text in error.problems]
+        units = tuple(round(float(amount)) for amount in info.capacity.sum(axis=0))
+        if self._units is not None and self._units != units:
+            return [
+                f"agent {self.name}: it sees an image of {_counts(self._units)} units, and the "
+                f"cluster has {_counts(units)}; train it again, or train one that sees a set"
+            ]
         return []
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
@@ -96,7 +104,8 @@ class ReadyAgent:
 
     def _choose(self, state: State) -> int:
         """Return the next action; of equal scores the lowest."""
-        seen = ready_set(self._tracker.view(), self._pool)
+        view, pool, units = self._tracker.view(), self._pool, self._units
+        seen = ready_set(view, pool) if units is None else ready_image(view, pool, units)
         scores = np.where(self._actions.mask(state), self._network.logits(seen), -np.inf)
         if self._greedy:
             return int(scores.argmax())
@@ -105,3 +114,7 @@ class ReadyAgent:
         drawn = int(self._rng.choice(len(chances), p=chances))
         self.probability = float(chances[drawn])
         return drawn
+
+
+def _counts(units: tuple[int, ...]) -> str:
+    return " and ".join(map(str, units))

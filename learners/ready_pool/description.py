@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, ValidationError
 
-from simkit.learners.common.shapes import SetScorerShape
+from simkit.errors import ScenarioError
+from simkit.learners.common.shapes import ImageShape, SetScorerShape
 from simkit.learning.ready_pool.actions import Advance
 from simkit.learning.ready_pool.observation import (
     ReadyPool,
     ready_context_size,
+    ready_image_schema,
     ready_set_schema,
     ready_size,
 )
+from simkit.learning.schema import ObservationSchema
 from simkit.scenario.types import Positive, Section
 
 if TYPE_CHECKING:
@@ -40,7 +43,7 @@ class ReadyDescription(Section):
 
     model_config = ConfigDict(extra="ignore")
 
-    architecture: SetScorerShape
+    architecture: SetScorerShape | ImageShape = Field(discriminator="type")
     observation: dict[str, Any]  # that of an `ObservationSchema`
     actions: ActionSection
     ready: Annotated[int, Field(ge=1, le=10_000)]
@@ -50,6 +53,8 @@ class ReadyDescription(Section):
     worth: Positive
     step_s: Positive
     resources: tuple[str, ...]
+    units: tuple[int, ...] | None = None
+    """Of each resource, where an image of them is seen."""
 
     @classmethod
     def read(cls, stated: Mapping[str, Any]) -> Self:
@@ -65,21 +70,64 @@ class ReadyDescription(Section):
             self.longest, self.worth, self.step_s,
         )  # fmt: skip
 
+    @property
+    def seen(self) -> ObservationSchema:
+        """The meaning of what is seen."""
+        if self.units is None:
+            return ready_set_schema(self.pool)
+        return ready_image_schema(self.pool, self.units)
 
-def describe_ready_pool(shape: SetScorerShape, source: ReadySource) -> dict[str, Any]:
+
+def describe_ready_pool(shape: SetScorerShape | ImageShape, source: ReadySource) -> dict[str, Any]:
     """Return how an agent of a source acts, as `ReadyDescription.read` reads it."""
     pool, rules = source.pool, source.rules
     facts = ("ready", "waiting", "horizon", "longest", "worth", "step_s")
     return {
         "architecture": shape.model_dump(mode="json"),
-        "observation": ready_set_schema(pool).as_json(),
+        "observation": source.schema.as_json(),
         "actions": {
             "type": "ready-pool", "max_start": pool.max_start, "reject": rules["reject"],
             "advance": rules["advance"], "in_time": source.late_leave,
         },
         **{name: getattr(pool, name) for name in facts},
         "resources": list(source.resources),
+        **({"units": list(source.units)} if source.image else {}),
     }  # fmt: skip
+
+
+EncoderSize = Literal["small", "medium", "large"]
+"""Of an encoder of images, as in table A.5 of the dissertation."""
+_SIZES: Final[Mapping[EncoderSize, tuple[int, int]]] = {
+    "small": (2, 128), "medium": (3, 300), "large": (4, 400),
+}  # fmt: skip
+"""Size → convolutions, and units of the layers over the facts of jobs."""
+
+
+def ready_image_network(
+    source: ReadySource, size: EncoderSize, hidden: int, *, reject: bool
+) -> ImageShape:
+    """Return the shape of a network that reads `ready_image`; raises ScenarioError if it is large.
+
+    Args:
+        source: of the pool.
+        size: of the encoder.
+        hidden: units of the layer behind it.
+        reject: whether jobs may be rejected.
+    """
+    pool, (convolutions, units) = source.pool, _SIZES[size]
+    image, facts = source.schema.fields
+    rows, columns = image.shape
+    try:
+        return ImageShape(
+            type="image", rows=rows, columns=columns, facts=facts.size,
+            convolutions=convolutions, fact_units=units, hidden=hidden,
+            outputs=pool.ready * (2 if reject else 1) + 1,
+        )  # fmt: skip
+    except ValidationError:
+        raise ScenarioError(
+            f"learn.arguments.encoder: {size} has {convolutions} convolutions, too many for an "
+            f"image of {rows} x {columns} cells; take a smaller one, or set"
+        ) from None
 
 
 def ready_scorer(pool: ReadyPool, hidden: int, *, reject: bool = False) -> SetScorerShape:

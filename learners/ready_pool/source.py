@@ -10,8 +10,16 @@ import numpy as np
 from simkit.learners.lockstep.ready_pool.endless import EndlessReadyGames
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.streams import JobStreams, StreamSource
+from simkit.learning.encoder import Numbers
 from simkit.learning.ready_pool.actions import Advance
-from simkit.learning.ready_pool.observation import ReadyPool
+from simkit.learning.ready_pool.observation import (
+    ReadyPool,
+    ready_image,
+    ready_image_schema,
+    ready_set,
+    ready_set_schema,
+)
+from simkit.learning.schema import ObservationSchema
 from simkit.scenario import Scenario
 from simkit.seeds import stream
 
@@ -28,8 +36,8 @@ class ReadySource:
 
     def __init__(
         self, scenario: Scenario, *, hours: int, max_start: int = 0, reject: bool = False,
-        advance: Advance = "no-op", horizon: int = HORIZON, accounts: Collection[str] = (),
-        discount: float = 1.0,
+        advance: Advance = "no-op", horizon: int = HORIZON, image: bool = False,
+        accounts: Collection[str] = (), discount: float = 1.0,
     ) -> None:  # fmt: skip
         """Read a scenario; raises ScenarioError as `StreamSource` does.
 
@@ -40,13 +48,15 @@ class ReadySource:
             reject: whether jobs may be rejected.
             advance: when time goes on.
             horizon: steps ahead that are planned.
+            image: whether agents see an image of the pool, as in the dissertation, or a set.
             accounts: parts that the games' `accounts` have.
             discount: of a step, for the value at the decision.
         """
         admission, self.hours = scenario.admission, hours
         self.late_leave = admission.late == "leave"
         self._streams = StreamSource(scenario, hours + horizon, accounts)
-        self.resources = self._streams.resources
+        self.resources, self.units = self._streams.resources, self._streams.units
+        self.image = image
         waiting = _WAITING if admission.backlog is None else admission.backlog
         # without slots the source of the streams has refused the scenario
         self.pool = ReadyPool(
@@ -58,6 +68,28 @@ class ReadySource:
             "late_leave": self.late_leave, "reject": reject, "advance": advance,
             "backlog": admission.backlog, "accounts": tuple(accounts), "discount": discount,
         }  # fmt: skip
+
+    @property
+    def actions(self) -> int:
+        """How many actions there are."""
+        return self.pool.ready * (2 if self.rules["reject"] else 1) + 1
+
+    @property
+    def whole_pool(self) -> float:
+        """What the whole pool is worth for a step: the unit of what agents are paid."""
+        return self.pool.worth * float(sum(self.units))
+
+    @property
+    def schema(self) -> ObservationSchema:
+        """The meaning of what is seen."""
+        if self.image:
+            return ready_image_schema(self.pool, self.units)
+        return ready_set_schema(self.pool)
+
+    def see(self, games: ReadyGames) -> Numbers:
+        """Return (A, K) what the active games show."""
+        view, pool = games.view(), self.pool
+        return ready_image(view, pool, self.units) if self.image else ready_set(view, pool)
 
     def endless(self, games: int, rng: np.random.Generator) -> EndlessReadyGames:
         """Return games that go on for ever, of streams whose seeds `rng` draws."""

@@ -27,7 +27,7 @@ OBSERVATIONS = (DOCS / "reference" / "observations.md").read_text("utf-8")
 SMALL = {"job_sets": 2, "rollouts": 2, "held_out_sets": 1}
 SCENARIOS = {
     "cocorl": "rare", "deepjs": "cloud-quickstart", "dqn": "schedqrm", "fitness": "cloud-quickstart",
-    "ppo": "deeprm", "rlscheduler": "quickstart",
+    "offline": "rare", "ppo": "deeprm", "rlscheduler": "quickstart",
 }  # fmt: skip
 """Learner → the bundled scenario to train on, where it is not called like the learner."""
 _MACHINES = {
@@ -36,12 +36,30 @@ _MACHINES = {
 }
 CHANGES = {
     "cocorl": {"learn.criterion": "lost_value", "workload.jobs": 40},
+    "offline": {"learn.criterion": "lost_value", "workload.jobs": 40},
+    "rare": {"learn.criterion": "lost_value", "workload.jobs": 40},
     "deepjs": _MACHINES | {"learn.criterion": "cost"},
     "fitness": _MACHINES | {"learn.criterion": "cost_ratio"},
 }
 """Learner → what else must change in that scenario."""
 ARGUMENTS = {
     "cocorl": {"games": 2, "decisions": 4, "hours": 60, "held_out_games": 1},
+    "offline": {
+        "games": 2,
+        "decisions": 4,
+        "hours": 60,
+        "held_out_games": 1,
+        "updates": 1,
+        "batch": 4,
+    },
+    "rare": {
+        "games": 2,
+        "decisions": 4,
+        "hours": 60,
+        "held_out_games": 1,
+        "updates": 1,
+        "batch": 4,
+    },
     "deepjs": {"rollouts": 2, "held_out_share": 0.2},
     "dqn": {"job_sets": 2, "held_out_sets": 1},
     "fitness": {"candidates": 4, "chunks": 1, "units": 0},
@@ -86,6 +104,8 @@ def test_every_key_of_a_bundle_is_told(trained):
         "deepjs": {"resources"},
         "dqn": {"resources"},
         "cocorl": {"resources"},
+        "offline": {"resources"},
+        "rare": {"resources"},
     }.get(found["learner"], {"slotted", "resources"})
     of_some = {
         "slotted", "resources", "horizon", "backlog_shown", "step_s", "ready", "waiting", "longest",

@@ -75,7 +75,7 @@ class ActorAndCritics(nn.Module):
         super().__init__()
         self.actor, self.critics, self._discount = actor, critics, discount
         self.slow = target_of(critics)
-        self.log_temperature = nn.Parameter(torch.tensor(_FIRST_TEMPERATURE).log())
+        self.log_temperature = nn.Parameter(torch.tensor([_FIRST_TEMPERATURE]).log())
 
     def learned(self) -> Iterator[nn.Parameter]:
         """Yield the parameters that an optimiser changes, each once."""

@@ -96,6 +96,7 @@ class StreamSource:
     Attributes:
         step_s: seconds of a step.
         resources: names of the pool's resources.
+        units: (R,) how much there is of each.
     """
 
     def __init__(self, scenario: Scenario, hours: int, accounts: Collection[str] = ()) -> None:
@@ -121,11 +122,11 @@ class StreamSource:
         if problems := [*_problems(first, step_s), *_problems_of_accounts(first, accounts)]:
             raise ScenarioError(problems)
         self.resources = first.cluster.resources
-        self._units = tuple(round(amount) for amount in first.cluster.capacity[0].tolist())
+        self.units = tuple(round(amount) for amount in first.cluster.capacity[0].tolist())
         self._energy: PoolEnergy | None = None
         if first.site is not None and not _OF_ENERGY.isdisjoint(accounts):
             model, pue = first.site.models[0], first.site.pue
-            self._energy = PoolEnergy(model, self.resources, self._units, pue)
+            self._energy = PoolEnergy(model, self.resources, self.units, pue)
 
     def draw(self, seeds: Sequence[int]) -> JobStreams:
         """Return the streams of S seeds.
@@ -143,7 +144,7 @@ class StreamSource:
             columns["powered"].append(_powered(each, self.step_s, self._hours))
             columns["signals"].append(self._signals(each))
         stacked = {name: np.stack(rows) for name, rows in columns.items()}
-        return JobStreams(capacity=self._units, step_s=self.step_s, energy=self._energy, **stacked)
+        return JobStreams(capacity=self.units, step_s=self.step_s, energy=self._energy, **stacked)
 
     def _signals(self, experiment: Experiment) -> Floats:
         """Return (T, F) the site's `SIGNALS`, of no hour where energy is not accounted for."""

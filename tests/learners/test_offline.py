@@ -1,0 +1,177 @@
+"""The offline learner: its phases, mixtures of data and games, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ready_pools import check_acts_as_in_lockstep, ready_scenario
+from trainings import check_held_out_changes_nothing, check_resume, weights
+
+from simkit.errors import RunError, ScenarioError
+from simkit.learners.lockstep.ready_pool.rules import ORDERS
+from simkit.learners.offline import OfflineTraining, begin
+from simkit.learning.dataset.record import Recording, record
+from simkit.scenario import Scenario
+
+SMALL: dict[str, Any] = {
+    "iterations": 4, "games": 6, "decisions": 8, "hours": 150, "held_out_games": 4, "hidden": 8,
+    "batch": 32, "updates": 3, "replay": 300,
+}  # fmt: skip
+PHASES: dict[str, Any] = {"clone": 1, "offline": 1}
+PAID: dict[str, Any] = {
+    "reward": "value-at-decision", "reward_arguments": {"discount": 0.98},
+}  # fmt: skip
+SEEN: dict[str, Any] = {
+    "actions": "ready-pool", "observation": "ready-set", "action_arguments": {"max_start": 0},
+}  # fmt: skip
+
+
+def recorded(folder: Path, order: str = "qos", episodes: int = 2, **changes: Any) -> str:
+    """Record what a rule does, and return the file."""
+    path, where = folder / f"{order}.parquet", ready_scenario(**POLICY[order])
+    record(where, path, Recording.read({**SEEN, **PAID, **changes}), range(episodes))
+    return str(path)
+
+
+POLICY: dict[str, dict[str, Any]] = {
+    order: {"policy": {"order": order, "backfill": {"type": "ready-pool", "horizon": 0}}}
+    for order in ("qos", "sjf")
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return recorded(tmp_path_factory.mktemp("data"))
+
+
+def training(seed: int = 0, where: Scenario | None = None, **arguments: Any) -> OfflineTraining:
+    made = begin(where or ready_scenario(), {**SMALL, **arguments}, seed=seed)
+    assert isinstance(made, OfflineTraining)
+    return made
+
+
+SETTINGS: list[dict[str, Any]] = [
+    PHASES,
+    {**PHASES, "actor": "regression", "filter": "exponential", "critics": 1},
+    {"reject": True, "popart": False},
+]
+
+
+@pytest.mark.parametrize("arguments", SETTINGS)
+def test_resumed_is_as_not_interrupted(
+    arguments: dict[str, Any], data: str, tmp_path: Path
+) -> None:
+    told = {"dataset": data, **arguments} if "clone" in arguments else arguments
+    check_resume(lambda: training(**told), tmp_path)
+
+
+def test_held_out_changes_nothing(data: str) -> None:
+    check_held_out_changes_nothing(lambda: training(dataset=data, **PHASES))
+
+
+def test_phases_follow_one_another(data: str) -> None:
+    made = training(dataset=data, **PHASES)
+    rows = [made.step() for _ in range(4)]
+    assert [row["online"] for row in rows] == [0, 0, 1, 1]
+    assert [row["critic"] > 0 for row in rows] == [False, True, True, True]
+    assert [row["value_per_hour"] > 0 for row in rows] == [False, False, True, True]
+
+
+def test_a_clone_decides_as_its_model(data: str) -> None:
+    made = training(
+        dataset=data, iterations=12, clone=12, offline=0, updates=120, hidden=32, batch=128,
+        learning_rate=0.003,
+    )  # fmt: skip
+    assert agreement(made) < 0.8
+    for _ in range(12):
+        made.step()
+    assert agreement(made) > 0.9
+
+
+def agreement(made: OfflineTraining) -> float:
+    """Return how often the likeliest action is that of the order by quality, where it acts."""
+    from simkit.learners.ready_pool.judge import rule_of
+
+    own = rule_of(made.source, made.network.actor, None)
+    games, same, count = made.source.games([901, 902]), 0, 0
+    while len(games.active):
+        wanted = ORDERS["qos"](games)
+        choice = games.mask()[:, :-1].sum(axis=1) > 1
+        same += int((own(games) == wanted)[choice].sum())
+        count += int(choice.sum())
+        games.step(wanted)
+    return same / count
+
+
+def test_without_data_it_plays_from_the_first_iteration() -> None:
+    made = training()
+    assert made.step()["online"] == 1.0
+    assert len(made.experience.memory) == 6 * (8 - 1)
+
+
+def test_the_data_weigh_by_their_size(data: str) -> None:
+    """Before games are played the data are all; then both count by their decisions."""
+    made = training(dataset=data, **PHASES, batch=1000)
+    assert made.data is not None
+    for _ in range(3):
+        made.step()
+    own, kept = len(made.experience.memory), len(made.data.memory)
+    passed = made._batch("online").passed
+    assert len(passed) == 1000
+    assert own / (own + kept) == pytest.approx(round(1000 * own / (own + kept)) / 1000, abs=1e-3)
+    assert not np.array_equal(passed.numpy(), made._batch("offline").passed.numpy())
+
+
+def test_its_agent_acts_in_the_simulation_as_in_lockstep(data: str, tmp_path: Path) -> None:
+    made = training(dataset=data, **PHASES)
+    for _ in range(4):
+        made.step()
+    check_acts_as_in_lockstep(made, ready_scenario(), tmp_path / "agent")
+
+
+def test_two_datasets_teach_differently(data: str, tmp_path: Path) -> None:
+    other = recorded(tmp_path, "sjf")
+    mine, theirs = (training(dataset=path, **PHASES) for path in (data, other))
+    for made in (mine, theirs):
+        made.step()
+    assert weights(mine) != weights(theirs)
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"clone": 3}, "learn.arguments.clone: needs data; give a dataset"),
+    ({"dataset": "x", "clone": 3, "offline": 3}, "fewer than clone and offline together, 6"),
+    ({"dataset": "x", **PHASES, "filter": "soft"}, "learn.arguments.filter"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "text"), WRONG)
+def test_what_does_not_suit_is_said(arguments: dict[str, Any], text: str) -> None:
+    with pytest.raises(ScenarioError, match=text):
+        training(**arguments)
+
+
+def test_a_missing_dataset_is_said(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"nowhere\.parquet"):
+        training(dataset=str(tmp_path / "nowhere.parquet"), **PHASES)
+
+
+def test_data_of_another_pool_or_reward_are_refused(tmp_path: Path) -> None:
+    path = recorded(tmp_path, action_arguments={"max_start": 0, "reject": True}, reward="wait",
+                    reward_arguments={})  # fmt: skip
+    with pytest.raises(ScenarioError) as caught:
+        training(dataset=path, **PHASES)
+    assert len(caught.value.problems) == 2
+    assert "has 17 actions, and here there are 9" in caught.value.problems[0]
+    assert "record it with --reward value-at-decision" in caught.value.problems[1]
+    other = ready_scenario(admission={"slots": 5, "backlog": 144, "late": "leave"})
+    with pytest.raises(ScenarioError, match="record it again"):
+        training(dataset=path, where=other, **PHASES)
+
+
+def test_any_reward_will_do_without_games(tmp_path: Path) -> None:
+    path = recorded(tmp_path, reward="value", reward_arguments={})
+    made = training(dataset=path, iterations=2, **PHASES)
+    assert [made.step()["online"] for _ in range(2)] == [0.0, 0.0]

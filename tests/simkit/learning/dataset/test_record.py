@@ -19,6 +19,7 @@ from simkit.learning.schema import ObservationSchema
 from simkit.policy import Place, Reject, Suspend
 from simkit.scenario.bundled import agent_folder, scenario_path
 from simkit.scenario.yaml_document import load_scenario
+from simkit.training.train import train
 
 
 def loaded(name="rare", **overrides):
@@ -348,3 +349,29 @@ def test_an_agent_that_draws_tells_how_likely_its_action_was(tmp_path):
         assert data.probability[row] == pytest.approx(np.exp(chances[action]))
         env.step(action)
     assert data.probability[:-1].min() < 1.0
+
+
+def test_an_agent_of_a_ready_pool_tells_it_too(tmp_path):
+    pytest.importorskip("torch")
+    small = {"games": 2, "decisions": 4, "hours": 60, "hidden": 8, "batch": 8, "held_out_games": 2}
+    learn = {
+        "learner": "cocorl", "iterations": 1, "criterion": "lost_value",
+        "arguments": small | {"reject": True},
+    }  # fmt: skip
+    scenario = rare(ready(), admission__late="leave")
+    taught = load_scenario({**scenario.model_dump(mode="json"), "learn": learn})
+    folder = train(taught, tmp_path / "training").agent
+    policy = {"agent": str(folder), "args": {"choose": "sample"}}
+    scenario = load_scenario({**scenario.model_dump(mode="json"), "policy": policy})
+    given = {"actions": "ready-pool", "action_arguments": {"max_start": 0, "reject": True}}
+    record(scenario, tmp_path / "a.parquet", Recording.read(given), [6])
+    data, env = (
+        read_dataset(tmp_path / "a.parquet"),
+        SchedulingEnv(scenario, reward="value", **given),
+    )
+    played_back(data, env, 0, len(data), 6)
+    logits = load_agent(folder)._network.logits(data.observation[:-1])
+    likely = np.exp(masked_log_softmax(logits, data.mask[:-1]))
+    expected = likely[np.arange(len(likely)), data.action[:-1]]
+    np.testing.assert_allclose(data.probability[:-1], expected, rtol=1e-4)
+    assert data.probability[:-1].min() < 0.9

@@ -22,6 +22,7 @@ from simkit.errors import PluginError, ScenarioError, SimkitError, TraceError, d
 from simkit.power.signal import CARBON, PRICE, WATT, Constant, Scaled, Signal, Sum
 from simkit.power.signal_align import Alignment, Span, aligned, scale_factor
 from simkit.power.signal_levels import Levels
+from simkit.power.signal_means import Means
 from simkit.power.signal_schedule import WEEK_S, Schedule, weekly
 from simkit.power.signal_trace import Gaps, PowerTrace
 from simkit.power.signal_zone import fixed_zone
@@ -33,6 +34,7 @@ from simkit.scenario.references import Context
 from simkit.scenario.signals import (
     ConstantSignal,
     LevelsSignal,
+    MeansSignal,
     ScaledSignal,
     ScheduleSignal,
     SumSignal,
@@ -157,6 +159,10 @@ class SignalBuilder:
             case ScaledSignal():
                 inner = self.make(section.signal, f"{place}.signal", quantity)
                 return Scaled(inner, section.factor)
+            case MeansSignal():
+                of = f"{place}.signal"
+                inner = self.make(section.signal, of, quantity, peak_w=peak_w, mean_w=mean_w)
+                return Means(inner, section.step)
             case RecordedSignal():
                 return self._recorded(section, place, quantity, peak_w, mean_w)
         raise PluginError(f"{section.type!r} is not a RecordedSignal; derive its class from that")

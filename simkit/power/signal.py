@@ -12,6 +12,7 @@ Values are in the signal's unit: W, gCO2/kWh, price/kWh.
   trace
 - `signal_schedule.Schedule`: a pattern of the day or the week
 - `signal_levels.Levels`: random levels
+- `signal_means.Means`: the mean of each step of another signal
 """
 
 from __future__ import annotations

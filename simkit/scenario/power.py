@@ -14,7 +14,7 @@ from pydantic import Field, ValidatorFunctionWrapHandler, field_validator, model
 from simkit.scenario.machine_power import Machines, PueCurve, TimeSpent
 from simkit.scenario.recorded import RecordedSignal, Zone
 from simkit.scenario.references import PluginChoice, PluginName
-from simkit.scenario.signals import AmountSignal, AtLeastZero, Finite, Share, Signal
+from simkit.scenario.signals import AmountSignal, AtLeastZero, Finite, MeansSignal, Share, Signal
 from simkit.scenario.types import (
     BrokenRulesError,
     Duration,
@@ -189,7 +189,8 @@ class SourceSection(Section):
         given = [key for key in ("peak_w", "times_load") if getattr(self, key) is not None]
         if len(given) > 1:
             raise ValueError("has both peak_w and times_load; leave one of them out")
-        if given and not isinstance(self.signal, RecordedSignal):
+        of = self.signal.signal if isinstance(self.signal, MeansSignal) else self.signal
+        if given and not isinstance(of, RecordedSignal):
             text = f"scales a recorded signal, not a {self.signal.type} one; leave {given[0]} out"
             raise BrokenRulesError([((given[0],), text)])
         return self

@@ -188,6 +188,15 @@ class ScaledSignal(SignalSource):
     """The factor."""
 
 
+class MeansSignal(SignalSource):
+    """The mean of a signal in each step, such as each hour; nothing changes within a step."""
+
+    signal: Signal
+    """What is averaged."""
+    step: PositiveDuration = 3600.0
+    """Length of a step; steps begin at the run's zero."""
+
+
 def _not_negative(signal: Signal) -> Signal:
     if isinstance(signal, ConstantSignal) and signal.value < 0:
         raise ValueError(f"must be at least 0, not {signal.value:g}")

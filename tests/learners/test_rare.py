@@ -9,6 +9,7 @@ import pytest
 from ready_pools import POWER, check_acts_as_in_lockstep, ready_scenario
 from trainings import check_held_out_changes_nothing, check_resume
 
+from simkit import simulate
 from simkit.errors import ScenarioError
 from simkit.learners.agent import load_agent
 from simkit.learners.lockstep.ready_pool.rules import ORDERS, play
@@ -85,10 +86,9 @@ def test_an_image_that_is_too_small_is_refused() -> None:
 def test_an_agent_of_images_refuses_a_larger_pool(tmp_path: Path) -> None:
     training(encoder="small").write_agent(tmp_path / "agent", {})
     larger = ready_scenario(cluster={"machines": [{"count": 1, "processors": 20, "gpu": 20}]})
+    agent = load_agent(tmp_path / "agent", larger)
     with pytest.raises(ScenarioError, match="image of 10 and 10 units, and the cluster has 20 and"):
-        from simkit import simulate
-
-        simulate(larger, policy=load_agent(tmp_path / "agent", larger))
+        simulate(larger, policy=agent)
 
 
 def test_an_agent_of_sets_knows_a_larger_pool(tmp_path: Path) -> None:

@@ -289,7 +289,7 @@ def _hourly(
             if pool.most(energy.available_w()) != units:
                 raise ScenarioError(
                     f"power: what has power changes within the step at {now:g} s; lock-step knows "
-                    "signals that change at steps"
+                    f"signals that change at steps: {{type: means, step: {step_s:g}s, signal: …}}"
                 )
             change = energy.next_change()
         yield pool.amounts(units)

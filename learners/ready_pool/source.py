@@ -28,8 +28,8 @@ class ReadySource:
 
     def __init__(
         self, scenario: Scenario, *, hours: int, max_start: int = 0, reject: bool = False,
-        advance: Advance = "no-op", horizon: int = HORIZON, accounts: Collection[str] = (),
-        discount: float = 1.0,
+        suspend: int = 0, advance: Advance = "no-op", horizon: int = HORIZON,
+        accounts: Collection[str] = (), discount: float = 1.0,
     ) -> None:  # fmt: skip
         """Read a scenario; raises ScenarioError as `StreamSource` does.
 
@@ -38,6 +38,7 @@ class ReadySource:
             hours: of a game, in steps.
             max_start: the last step ahead in which a job may start.
             reject: whether jobs may be rejected.
+            suspend: how many of what runs the agent may choose from, to suspend it.
             advance: when time goes on.
             horizon: steps ahead that are planned.
             accounts: parts that the games' `accounts` have.
@@ -55,7 +56,8 @@ class ReadySource:
             step_s=self._streams.step_s,
         )  # fmt: skip
         self.rules: dict[str, Any] = {
-            "late_leave": self.late_leave, "reject": reject, "advance": advance,
+            "late_leave": self.late_leave, "reject": reject, "suspend": suspend,
+            "advance": advance,
             "backlog": admission.backlog, "accounts": tuple(accounts), "discount": discount,
         }  # fmt: skip
 

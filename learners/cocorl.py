@@ -74,6 +74,8 @@ class CoCoRLArguments(Section):
     """The last step ahead in which a job may start; 0: only now."""
     reject: bool = False
     """Whether the agent may reject jobs."""
+    suspend: Annotated[int, Field(ge=0, le=100)] = 0
+    """How many of the running jobs, those that began last, the agent may choose from to suspend."""
     advance: Advance = "no-op"
     """Time goes on when the agent does nothing, or with each of its actions."""
     # the constraint
@@ -121,7 +123,7 @@ def begin(
     def source_of(chosen: CoCoRLArguments) -> ReadySource:
         return ReadySource(
             scenario, hours=chosen.hours, max_start=chosen.max_start, reject=chosen.reject,
-            advance=chosen.advance,
+            suspend=chosen.suspend, advance=chosen.advance,
         )  # fmt: skip
 
     chosen, source = prepared(CoCoRLArguments, arguments, source_of, device)
@@ -159,7 +161,9 @@ class CoCoRLTraining(TorchTraining):
         # Environment
         self.games = source.endless(arguments.games, self.generators["streams"])
         # Agent
-        shape = ready_scorer(source.pool, arguments.hidden, reject=arguments.reject)
+        shape = ready_scorer(
+            source.pool, arguments.hidden, reject=arguments.reject, suspend=arguments.suspend
+        )
         with seeded(self.stream("weights")):
             self._network = ActorCritic(build(shape), arguments.hidden, values=2).to(device)
         self.optimiser = torch.optim.Adam(self.network.parameters(), arguments.learning_rate)

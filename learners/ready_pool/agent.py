@@ -52,7 +52,7 @@ class ReadyAgent:
             raise RunError("\n".join(f"{where}: {text}; train it again" for text in differing))
         self._pool, self._told = pool, told
         self._tracker = ReadyTracker(pool, in_time=told.in_time)
-        self._actions = ReadyActions(self._tracker, reject=told.reject, advance=told.advance)
+        self._actions = ReadyActions(self._tracker, told.suspend, told.reject, told.advance)
         self._units = described.units
         self._network = network_of(
             bundle, described.architecture, described.seen.size, self._actions.count

@@ -33,6 +33,7 @@ class ActionSection(Section):
     type: Literal["ready-pool"]
     max_start: Annotated[int, Field(ge=0, le=10_000)]
     reject: bool
+    suspend: Annotated[int, Field(ge=0, le=10_000)] = 0
     advance: Advance
     in_time: bool
     """Whether jobs are placed only where they end in time."""
@@ -87,7 +88,7 @@ def describe_ready_pool(shape: SetScorerShape | ImageShape, source: ReadySource)
         "observation": source.schema.as_json(),
         "actions": {
             "type": "ready-pool", "max_start": pool.max_start, "reject": rules["reject"],
-            "advance": rules["advance"], "in_time": source.late_leave,
+            "suspend": rules["suspend"], "advance": rules["advance"], "in_time": source.late_leave,
         },
         **{name: getattr(pool, name) for name in facts},
         "resources": list(source.resources),
@@ -130,10 +131,15 @@ def ready_image_network(
         ) from None
 
 
-def ready_scorer(pool: ReadyPool, hidden: int, *, reject: bool = False) -> SetScorerShape:
-    """Return the shape of a scorer of jobs that reads `ready_set`, and scores doing nothing."""
+def ready_scorer(
+    pool: ReadyPool, hidden: int, *, reject: bool = False, suspend: int = 0
+) -> SetScorerShape:
+    """Return the shape of a scorer of jobs that reads `ready_set`.
+
+    It also scores suspending each of the `suspend` youngest, and doing nothing.
+    """
     return SetScorerShape(
         type="set-scorer", context=ready_context_size(pool), items=pool.ready,
-        features=ready_size(pool), hidden=hidden, scores=2 if reject else 1, others=1,
+        features=ready_size(pool), hidden=hidden, scores=2 if reject else 1, others=1 + suspend,
         activation="relu",
     )  # fmt: skip

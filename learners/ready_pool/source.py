@@ -36,7 +36,7 @@ class ReadySource:
 
     def __init__(
         self, scenario: Scenario, *, hours: int, max_start: int = 0, reject: bool = False,
-        advance: Advance = "no-op", horizon: int = HORIZON, image: bool = False,
+        suspend: int = 0, advance: Advance = "no-op", horizon: int = HORIZON, image: bool = False,
         accounts: Collection[str] = (), discount: float = 1.0,
     ) -> None:  # fmt: skip
         """Read a scenario; raises ScenarioError as `StreamSource` does.
@@ -46,6 +46,7 @@ class ReadySource:
             hours: of a game, in steps.
             max_start: the last step ahead in which a job may start.
             reject: whether jobs may be rejected.
+            suspend: how many of what runs the agent may choose from, to suspend it.
             advance: when time goes on.
             horizon: steps ahead that are planned.
             image: whether agents see an image of the pool, as in the dissertation, or a set.
@@ -65,14 +66,15 @@ class ReadySource:
             step_s=self._streams.step_s,
         )  # fmt: skip
         self.rules: dict[str, Any] = {
-            "late_leave": self.late_leave, "reject": reject, "advance": advance,
+            "late_leave": self.late_leave, "reject": reject, "suspend": suspend,
+            "advance": advance,
             "backlog": admission.backlog, "accounts": tuple(accounts), "discount": discount,
         }  # fmt: skip
 
     @property
     def actions(self) -> int:
         """How many actions there are."""
-        return self.pool.ready * (2 if self.rules["reject"] else 1) + 1
+        return self.pool.ready * (2 if self.rules["reject"] else 1) + self.rules["suspend"] + 1
 
     @property
     def whole_pool(self) -> float:

@@ -7,19 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 from trainings import check_held_out_changes_nothing, check_resume
 
-from simkit import simulate
+from simkit.engine.recorder import Recorder
+from simkit.engine.simulation import Simulation
 from simkit.errors import ScenarioError
+from simkit.experiment import Experiment
 from simkit.learners.agent import load_agent
 from simkit.learners.bundle import read_bundle
 from simkit.learners.cocorl import CoCoRLTraining, begin
 from simkit.learners.common.inference import plain_network
 from simkit.learners.lockstep.ready_pool.rules import ORDERS, play
 from simkit.learners.ready_pool.description import ReadyDescription
+from simkit.learning.episodes import Episodes, Nowhere
 from simkit.learning.ready_pool.observation import ready_set
+from simkit.policy import Place
 from simkit.scenario import Scenario
 
 SMALL = {
@@ -57,6 +60,7 @@ SETTINGS: list[Mapping[str, Any]] = [
     {},
     {"cost_limit": 1.0, "reject": True, "gains_twice": True, "derivative": 1.0},
     {"max_start": 12, "advance": "each", "hours": 40},  # games end within an iteration
+    {"suspend": 2, "hours": 40},
 ]
 
 
@@ -101,7 +105,10 @@ def test_a_limit_keeps_jobs_from_waiting() -> None:
 
 
 @pytest.mark.parametrize("power", [False, True])
-@pytest.mark.parametrize("arguments", [{}, {"reject": True}, {"max_start": 12}])
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, {"reject": True}, {"max_start": 12}, {"suspend": 2}, {"suspend": 1, "reject": True}],
+)
 def test_its_agent_acts_in_the_simulation_as_in_lockstep(
     arguments: Mapping[str, Any], power: bool, tmp_path: Path
 ) -> None:
@@ -116,15 +123,36 @@ def test_its_agent_acts_in_the_simulation_as_in_lockstep(
     while len(games.active):
         scores = network.logits(ready_set(games.view(), games.pool))
         games.step(np.where(games.mask(), scores, -np.inf).argmax(axis=1))
-    agent = load_agent(tmp_path / "agent", where)
-    run = simulate(where.model_copy(update={"seed": 5}), policy=agent)
-    jobs = run.jobs.sort("job_id").with_columns(
-        ((pl.col("start_time_s") - pl.col("submit_time_s").min()) / 3600).fill_null(-1).round()
-    )
     until = int(games.hours[0])  # then the game was over
-    early = [(hour if hour < until else -1) for hour in jobs["start_time_s"].cast(int).to_list()]
-    mine = [(hour if hour < until else -1) for hour in games.start[0, : len(early)].tolist()]
+    agent = load_agent(tmp_path / "agent", where)
+    early = hours_of_starts(agent, Episodes(where).prepare(5), until)
+    mine = {job: hour for job, hour in enumerate(games.start[0].tolist()) if 0 <= hour < until}
     assert early == mine
+
+
+def hours_of_starts(agent: Any, experiment: Experiment, until: int) -> dict[int, int]:
+    """Run an agent for so many hours; return job → hour in which it first started.
+
+    An agent that has learnt nothing may suspend the same jobs for ever.
+    """
+    load, cluster, found = experiment.trace.workload, experiment.cluster, dict[int, int]()
+    simulation = Simulation(
+        load, cluster, Recorder(load, cluster.resources, Nowhere()), rules=experiment.rules,
+        predictor=experiment.predictor, site=experiment.site,
+    )  # fmt: skip
+    agent.reset(simulation.info, np.random.default_rng(0))
+    for state in simulation.decisions():
+        hour = round((state.now - float(load.submit_time_s[0])) / 3600)
+        if hour >= until:
+            break
+        for action in agent.schedule(state):
+            simulation.apply(action)
+            if isinstance(action, Place):
+                begin = state.now if action.start is None else action.start
+                ahead = round((begin - state.now) / 3600)
+                if hour + ahead < until:
+                    found[action.task.job_index] = hour + ahead
+    return found
 
 
 WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [

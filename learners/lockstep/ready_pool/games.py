@@ -246,13 +246,7 @@ class ReadyGames:
         gone = np.flatnonzero(turned)
         self.rejected[self.active[gone], self._job[place[gone], gone]] = self._now[gone]
         self._leave(np.flatnonzero(placed | turned), place)
-        choice = np.clip(chosen - self._placing, 0, max(len(self._youngest) - 1, 0))
-        stopped = np.zeros(len(chosen), np.bool_)
-        if len(self._youngest):
-            stopped = (chosen >= self._placing) & (chosen < self.count - 1)
-            stopped &= self._youngest[choice, rows] >= 0
-        self._suspend(np.flatnonzero(stopped), choice)
-        acted = placed | turned | stopped
+        acted = placed | turned | self._suspend(chosen - self._placing)
         hours, waited = np.zeros((2, len(chosen)), np.int64)
         moved = ~self._over(rows) if self._each else ~acted
         self._pass(np.flatnonzero(moved), hours, waited)
@@ -286,14 +280,18 @@ class ReadyGames:
         self._suspension.add(rows, job, start, start + length)
         self.accounts.place(rows, self.streams.value[self._set[rows], job], begin, length)
 
-    def _suspend(self, rows: Ints, choice: Ints) -> None:
-        """Suspend what runs in some games: the (A,) choices of the youngest."""
-        if not len(rows):
-            return
+    def _suspend(self, choice: Ints) -> Bools:
+        """Suspend what (A,) choices from 0 to S - 1 stand for; return where anything was."""
+        stopped = (choice >= 0) & (choice < len(self._youngest))
+        rows = np.flatnonzero(stopped)
         place = self._youngest[choice[rows], rows]
-        job, left = self._suspension.suspend(rows, place, self._now[rows])
-        self._plan.give_back(rows, left, self._sizes_of(rows, job))
-        self.end[self.active[rows], job] = NEVER
+        stopped[rows] = place >= 0
+        rows, place = rows[place >= 0], place[place >= 0]
+        if len(rows):
+            job, left = self._suspension.suspend(rows, place, self._now[rows])
+            self._plan.give_back(rows, left, self._sizes_of(rows, job))
+            self.end[self.active[rows], job] = NEVER
+        return stopped
 
     def _resume(self, rows: Ints) -> None:
         """Let suspended jobs go on of which the rest fits now, the oldest first."""

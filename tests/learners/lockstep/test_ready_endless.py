@@ -28,9 +28,10 @@ def test_each_game_is_as_one_that_ends():
         given.extend(seeds)
         return streams_of(SCENARIO, seeds, HOURS + POOL.horizon)
 
-    endless = EndlessReadyGames(POOL, 3, fresh, hours=HOURS, late_leave=True)
+    rules = {"hours": HOURS, "late_leave": True, "suspend": 2}
+    endless = EndlessReadyGames(POOL, 3, fresh, **rules)
     current, ended, seen = [0, 1, 2], 0, {seed: [] for seed in range(40)}
-    for _ in range(400):
+    for _ in range(1000):
         shown, mask = ready_set(endless.view(), POOL), endless.mask()
         actions = (mask * rng.random(mask.shape)).argmax(axis=1)
         for game in range(3):
@@ -45,9 +46,7 @@ def test_each_game_is_as_one_that_ends():
     for seed in range(ended):
         if seed in current:
             continue
-        alone = ReadyGames(
-            POOL, streams_of(SCENARIO, [seed], HOURS + POOL.horizon), hours=HOURS, late_leave=True
-        )
+        alone = ReadyGames(POOL, streams_of(SCENARIO, [seed], HOURS + POOL.horizon), **rules)
         for shown, action in seen[seed]:
             assert ready_set(alone.view(), POOL)[0].tolist() == shown.tolist()
             alone.step([action])
@@ -65,7 +64,8 @@ def test_streams_of_unequal_length_take_turns():
         lengths.add(found.enter.shape[1])
         return found
 
-    endless, rng = EndlessReadyGames(POOL, 2, fresh, hours=HOURS), np.random.default_rng(0)
+    rules = {"hours": HOURS, "suspend": 1}
+    endless, rng = EndlessReadyGames(POOL, 2, fresh, **rules), np.random.default_rng(0)
 
     def go(games: EndlessReadyGames, draws: np.random.Generator, steps: int) -> list[int]:
         shown = []
@@ -75,9 +75,9 @@ def test_streams_of_unequal_length_take_turns():
             shown.append(hash(ready_set(games.view(), POOL).tobytes()))
         return shown
 
-    go(endless, rng, 60)
+    go(endless, rng, 300)
     assert len(lengths) > 1
-    other = EndlessReadyGames(POOL, 2, lambda n: streams_of(scenario, [5] * n, 168), hours=HOURS)
+    other = EndlessReadyGames(POOL, 2, lambda n: streams_of(scenario, [5] * n, 168), **rules)
     other.restore(endless.state())
     steps = 8  # within which no game ends
     assert go(other, np.random.default_rng(1), steps) == go(

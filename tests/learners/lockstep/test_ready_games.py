@@ -145,17 +145,18 @@ def games(streams, **told: Any) -> ReadyGames:
 def test_replicas_of_a_stream_are_independent():
     """Each plays as it would alone."""
     streams, rng = streams_of(scenario(late="leave"), [1, 2], 300), np.random.default_rng(0)
-    choices = rng.random((4, 500, 1 + 2 * POOL.ready))
+    rules = {"late_leave": True, "reject": True, "suspend": 2}
+    choices = rng.random((4, 2000, 3 + 2 * POOL.ready))
     alone = []
     for number in range(4):
         one = ReadyGames(
             POOL, streams_of(scenario(late="leave"), [1 + number // 2], 300), hours=300,
-            late_leave=True, reject=True, backlog=POOL.waiting,
+            backlog=POOL.waiting, **rules,
         )  # fmt: skip
         while len(one.active):
             one.step((one.mask() * choices[number, one.decisions[0]]).argmax(axis=1))
         alone.append((one.start[0].tolist(), one.rejected[0].tolist()))
-    both = games(streams, replicas=2, late_leave=True, reject=True)
+    both = games(streams, replicas=2, **rules)
     while len(active := both.active):
         drawn = choices[active, both.decisions[active]]
         both.step((both.mask() * drawn).argmax(axis=1))
@@ -189,6 +190,22 @@ def test_the_value_ratio_counts_what_ended_in_time():
     ended = (one.start >= 0) & (one.start + streams.length <= 300)
     share = streams.value[in_time & ended & streams.there].sum() / streams.value.sum()
     assert one.value_ratio()[0] == pytest.approx(share)
+
+
+def test_suspended_jobs_end_later():
+    """Jobs that are stopped for a while end so much later, which the value in time accounts for."""
+    streams, rng = streams_of(scenario(), [5], 300), np.random.default_rng(0)
+    one = games(streams, suspend=3)
+    while len(one.active):
+        one.step((one.mask() * rng.random(one.mask().shape)).argmax(axis=1))
+    there, late = streams.there, one.end - one.start - streams.length
+    assert (one.end[there] < NEVER).all()
+    assert (late[there] > 0).any()
+    in_time = there & (one.end - streams.length <= streams.last_start)
+    assert one.value_ratio()[0] == pytest.approx(
+        streams.value[in_time].sum() / streams.value[there].sum()
+    )
+    assert (in_time & (late > 0)).any()
 
 
 @pytest.mark.parametrize("actions", [[0, 0], [0.5], [4], [-1], "no"])

@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.arguments import NotNegative, Positive, Share, prepared
@@ -41,12 +41,13 @@ from simkit.learners.common.shapes import Width
 from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.common.training import Stateful
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
+from simkit.learners.ready_pool.cost_limit import CostLimit
 from simkit.learners.ready_pool.description import describe_ready_pool, ready_scorer
 from simkit.learners.ready_pool.source import HORIZON, ReadySource
 from simkit.learning.ready_pool.actions import Advance
 from simkit.learning.ready_pool.observation import ready_set
 from simkit.scenario import Scenario
-from simkit.scenario.types import Count, Section
+from simkit.scenario.types import BrokenRulesError, Count, Section
 from simkit.training import Training
 
 VALUE_SHARE: Final = 0.5
@@ -78,6 +79,11 @@ class CoCoRLArguments(Section):
     # the constraint
     cost_limit: NotNegative | None = None
     """The most jobs that may wait in the mean; null: no limit."""
+    cost_of: str | None = None
+    """An agent without a limit: its folder, its training's, or its name. The limit is a share of
+    what it costs with drawn actions on held-out streams."""
+    cost_share: NotNegative | None = None
+    """That share."""
     proportional: NotNegative = 1.0
     """Gain of the excess of the cost, in jobs."""
     integral: NotNegative = 0.01
@@ -105,6 +111,21 @@ class CoCoRLArguments(Section):
     """Decisions per step of Adam."""
     held_out_games: Count = 32
     """Streams on which the agent is evaluated; the same for all trainings, never trained on."""
+
+    @model_validator(mode="after")
+    def _says_its_limit_once(self) -> Self:
+        pair = {"cost_of": self.cost_of, "cost_share": self.cost_share}
+        given = [name for name, value in pair.items() if value is not None]
+        problems = []
+        if len(given) == 1:
+            text = f"is missing beside {given[0]}; give both, or neither"
+            problems.append(((*(set(pair) - set(given)),), text))
+        if given and self.cost_limit is not None:
+            text = f"is given beside {' and '.join(given)}; give the number of jobs or the share"
+            problems.append((("cost_limit",), text))
+        if problems:
+            raise BrokenRulesError(problems)
+        return self
 
 
 def begin(
@@ -163,9 +184,9 @@ class CoCoRLTraining(TorchTraining):
             self._network = ActorCritic(build(shape), arguments.hidden, values=2).to(device)
         self.optimiser = torch.optim.Adam(self.network.parameters(), arguments.learning_rate)
         # Constraint
-        limit = np.inf if arguments.cost_limit is None else arguments.cost_limit
+        self.limit = CostLimit(arguments.cost_limit, arguments.cost_of, arguments.cost_share)
         self.multiplier = Multiplier(
-            limit,
+            np.inf,
             Gains(
                 arguments.proportional, arguments.integral, arguments.derivative,
                 twice=arguments.gains_twice,
@@ -178,14 +199,17 @@ class CoCoRLTraining(TorchTraining):
         return self._network
 
     def parts(self) -> Mapping[str, Stateful]:
-        return {"games": self.games, "multiplier": self.multiplier, "means": self.means}
+        return {
+            "games": self.games, "limit": self.limit, "multiplier": self.multiplier,
+            "means": self.means,
+        }  # fmt: skip
 
     def iterate(self) -> Mapping[str, float]:
         """Return numbers to log.
 
         ``value_per_hour``: as it was paid, in steps of the whole pool; ``cost``: waiting jobs,
-        in the mean; ``multiplier``: λ; ``hours``: that have passed in all games; ``decisions``;
-        ``entropy``: the mean, in nats.
+        in the mean; ``cost_limit``: how many may wait, infinite without a limit; ``multiplier``: λ;
+        ``hours``: that have passed in all games; ``decisions``; ``entropy``: the mean, in nats.
         """
         chosen, done = self.chosen, (self.iteration - 1) / self.iterations
         for group in self.optimiser.param_groups:
@@ -196,7 +220,8 @@ class CoCoRLTraining(TorchTraining):
         value, cost = played.rewards.sum() / hours, played.costs.sum() / hours
         self.means.take(value, cost)
         # Constraint
-        if chosen.cost_limit is not None:
+        self.multiplier.limit = self.limit.jobs
+        if self.limit.is_set:
             self.multiplier.update(cost)
         # Update
         weight, batch = linear(chosen.entropy, 0.0, done), self._batch(played)
@@ -204,10 +229,9 @@ class CoCoRLTraining(TorchTraining):
         spreads = [self._improve(part, weight) for part in parts]
         # Logging
         return {
-            "value_per_hour": float(value), "cost": float(cost),
+            "value_per_hour": float(value), "cost": float(cost), "cost_limit": self.limit.jobs,
             "multiplier": self.multiplier.value, "hours": float(hours),
-            "decisions": float(played.actions.size),
-            "entropy": float(np.mean(spreads)),
+            "decisions": float(played.actions.size), "entropy": float(np.mean(spreads)),
         }  # fmt: skip
 
     def _play(self) -> Played:
@@ -287,7 +311,7 @@ class CoCoRLTraining(TorchTraining):
             self.chosen.clip,
         )  # fmt: skip
         errors = (values - part.returns).square().mean(dim=0)
-        error = errors.sum() if self.chosen.cost_limit is not None else errors[0]
+        error = errors.sum() if self.limit.is_set else errors[0]
         loss = VALUE_SHARE * error - gain - entropy_weight * spread
         self.optimiser.zero_grad()
         loss.backward()
@@ -300,8 +324,9 @@ class CoCoRLTraining(TorchTraining):
 
         ``lost_value``: the share of the value that came and was not brought, in time where late
         jobs leave; ``cost``: waiting jobs in the mean; and both with drawn actions (``_drawn``).
+        ``cost_limit``: how many may wait, infinite without a limit.
         """
-        found = {}
+        found = {"cost_limit": self.limit.jobs}
         for name, greedy in (("", True), ("_drawn", False)):
             games = self.source.held_out(self.chosen.held_out_games)
             waited = self._finish(games, greedy=greedy)

@@ -18,6 +18,7 @@ from simkit.learners.bundle import read_bundle
 from simkit.learners.cocorl import CoCoRLTraining, begin
 from simkit.learners.common.inference import plain_network
 from simkit.learners.lockstep.ready_pool.rules import ORDERS, play
+from simkit.learners.ready_pool.cost_limit import mean_cost
 from simkit.learners.ready_pool.description import ReadyDescription
 from simkit.learning.ready_pool.observation import ready_set
 from simkit.scenario import Scenario
@@ -100,6 +101,53 @@ def test_a_limit_keeps_jobs_from_waiting() -> None:
     assert np.mean(costs[0][-5:]) < 0.6 * np.mean(costs[1][-5:])
 
 
+def free_agent(folder: Path, **curve_end: float) -> str:
+    """Write an agent that was trained without a limit; return its folder."""
+    training().write_agent(folder, curve_end)
+    return str(folder)
+
+
+def test_a_limit_may_be_a_share_of_the_cost_of_another_agent(tmp_path: Path) -> None:
+    """It is looked up once: whoever resumes has it from the checkpoint, whatever became of it."""
+    free = free_agent(tmp_path / "free", held_out_cost_drawn=3.0, held_out_cost=9.0)
+    told = {"cost_of": free, "cost_share": 0.5}
+    made, stated = training(**told), training(cost_limit=1.5)
+    assert made.held_out()["cost_limit"] == 1.5
+    for _ in range(2):
+        logged = made.step()
+        assert logged == stated.step()
+    assert logged["cost_limit"] == 1.5
+    (tmp_path / "checkpoint").mkdir()
+    made.save(tmp_path / "checkpoint")
+    (tmp_path / "free" / "agent.json").unlink()
+    resumed = training(**told)
+    resumed.load(tmp_path / "checkpoint")
+    assert resumed.step() == stated.step()
+    assert resumed.held_out()["cost_limit"] == 1.5
+
+
+def test_the_other_agent_is_named_from_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free_agent(tmp_path / "trainings" / "free" / "agent", held_out_cost_drawn=4.0)
+    monkeypatch.chdir(tmp_path)
+    assert mean_cost("trainings/free") == mean_cost("trainings/free/agent") == 4.0
+
+
+def test_what_has_no_cost_of_its_own_is_refused(tmp_path: Path) -> None:
+    """The first evaluation says so, before a training writes anything."""
+    limited = free_agent(tmp_path / "half", held_out_cost_drawn=2.0, held_out_cost_limit=2.0)
+    wrong = {
+        str(tmp_path / "none"): "there is no folder",
+        "deeprm-70": "deeprm-70 is an agent of ppo",
+        limited: "was itself trained with a limit, of 2 jobs",
+        free_agent(tmp_path / "broken_off"): "its training was interrupted",
+    }
+    for agent, text in wrong.items():
+        with pytest.raises(ScenarioError, match=f"^learn.arguments.cost_of: .*{text}"):
+            training(cost_of=agent, cost_share=0.5).held_out()
+
+
 @pytest.mark.parametrize("power", [False, True])
 @pytest.mark.parametrize("arguments", [{}, {"reject": True}, {"max_start": 12}])
 def test_its_agent_acts_in_the_simulation_as_in_lockstep(
@@ -133,6 +181,13 @@ WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"admission": {"backlog": 9}}, {}, "admission.slots: a ready pool has a size"),
     ({}, {"games": 0}, "learn.arguments.games: must be at least 1"),
     ({}, {"cost_limits": 1.0}, "learn.arguments.cost_limits: unknown key"),
+    ({}, {"cost_share": 0.5}, "learn.arguments.cost_of: is missing beside cost_share; give both"),
+    ({}, {"cost_of": "free"}, "learn.arguments.cost_share: is missing beside cost_of; give both"),
+    (
+        {},
+        {"cost_limit": 1.0, "cost_of": "free", "cost_share": 0.5},
+        "learn.arguments.cost_limit: is given beside cost_of and cost_share; give the number",
+    ),
 ]
 
 

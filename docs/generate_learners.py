@@ -16,7 +16,7 @@ UNITS = {
     "warm_start_rounds": "rounds", "epochs": "passes", "replay": "transitions",
     "decisions_per_update": "decisions", "target_every": "updates", "products": "products",
     "games": "games", "held_out_games": "games", "hours": "steps", "decisions": "decisions",
-    "cost_limit": "jobs", "max_start": "steps",
+    "cost_limit": "jobs", "max_start": "steps", "watched": "games",
 }  # fmt: skip
 """Argument → what it counts; all others have no unit."""
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from simkit.scenario.types import Section
 
-__all__ = ["PerceptronShape", "SetScorerShape", "Shape", "Width"]
+__all__ = ["PerceptronShape", "RecurrentShape", "SetScorerShape", "Shape", "Width"]
 
 Width = Annotated[int, Field(ge=1, le=1_000_000)]
 
@@ -60,6 +60,19 @@ class SetScorerShape(Section):
     def outputs(self) -> int:
         """M · scores + others."""
         return self.items * self.scores + self.others
+
+
+class RecurrentShape(Section):
+    """Two layers with tanh, then an LSTM that remembers what it has seen, then logits."""
+
+    type: Literal["recurrent"]
+    inputs: Width
+    """Numbers of an observation."""
+    hidden: Width
+    """Units of each layer, and of the LSTM."""
+    outputs: Width
+    """Actions."""
+    activation: Literal["tanh"]
 
 
 Shape = Annotated[PerceptronShape | SetScorerShape, Field(discriminator="type")]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field
 
-from simkit.learners.common.shapes import SetScorerShape
+from simkit.learners.common.shapes import RecurrentShape, SetScorerShape
 from simkit.learning.ready_pool.actions import Advance
 from simkit.learning.ready_pool.observation import (
     ReadyPool,
@@ -21,7 +21,9 @@ from simkit.scenario.types import Positive, Section
 if TYPE_CHECKING:
     from simkit.learners.ready_pool.source import ReadySource
 
-__all__ = ["ReadyDescription", "describe_ready_pool", "ready_scorer"]
+__all__ = ["ReadyDescription", "describe_ready_pool", "ready_recurrent", "ready_scorer"]
+
+ReadyShape = Annotated[SetScorerShape | RecurrentShape, Field(discriminator="type")]
 
 
 class ActionSection(Section):
@@ -40,7 +42,7 @@ class ReadyDescription(Section):
 
     model_config = ConfigDict(extra="ignore")
 
-    architecture: SetScorerShape
+    architecture: ReadyShape
     observation: dict[str, Any]  # that of an `ObservationSchema`
     actions: ActionSection
     ready: Annotated[int, Field(ge=1, le=10_000)]
@@ -66,7 +68,7 @@ class ReadyDescription(Section):
         )  # fmt: skip
 
 
-def describe_ready_pool(shape: SetScorerShape, source: ReadySource) -> dict[str, Any]:
+def describe_ready_pool(shape: ReadyShape, source: ReadySource) -> dict[str, Any]:
     """Return how an agent of a source acts, as `ReadyDescription.read` reads it."""
     pool, rules = source.pool, source.rules
     facts = ("ready", "waiting", "horizon", "longest", "worth", "step_s")
@@ -88,4 +90,13 @@ def ready_scorer(pool: ReadyPool, hidden: int, *, reject: bool = False) -> SetSc
         type="set-scorer", context=ready_context_size(pool), items=pool.ready,
         features=ready_size(pool), hidden=hidden, scores=2 if reject else 1, others=1,
         activation="relu",
+    )  # fmt: skip
+
+
+def ready_recurrent(pool: ReadyPool, hidden: int, *, reject: bool = False) -> RecurrentShape:
+    """Return the shape of a recurrent network that reads `ready_set`, with the same actions."""
+    scorer = ready_scorer(pool, hidden, reject=reject)
+    return RecurrentShape(
+        type="recurrent", inputs=scorer.inputs, hidden=hidden, outputs=scorer.outputs,
+        activation="tanh",
     )  # fmt: skip

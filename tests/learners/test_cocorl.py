@@ -16,7 +16,8 @@ from simkit.errors import ScenarioError
 from simkit.learners.agent import load_agent
 from simkit.learners.bundle import read_bundle
 from simkit.learners.cocorl import CoCoRLTraining, begin
-from simkit.learners.common.inference import plain_network
+from simkit.learners.common.actor_critic.multiplier import Gains, Multiplier
+from simkit.learners.common.inference import PlainRecurrent, plain_network
 from simkit.learners.lockstep.ready_pool.rules import ORDERS, play
 from simkit.learners.ready_pool.cost_limit import mean_cost
 from simkit.learners.ready_pool.description import ReadyDescription
@@ -58,6 +59,7 @@ SETTINGS: list[Mapping[str, Any]] = [
     {},
     {"cost_limit": 1.0, "reject": True, "gains_twice": True, "derivative": 1.0},
     {"max_start": 12, "advance": "each", "hours": 40},  # games end within an iteration
+    {"network": "lstm", "hours": 40, "cost_limit": 1.0},
 ]
 
 
@@ -89,11 +91,28 @@ def test_it_learns() -> None:
     assert after < 1.0 - float(rule.value_ratio().mean())
 
 
+@pytest.mark.parametrize("gains", [{}, {"gains_twice": True, "integral": 0.1, "watched": 0}])
+def test_the_multiplier_answers_the_dearer_of_drawn_and_likeliest_actions(
+    gains: dict[str, Any],
+) -> None:
+    """Costs count in tens; nothing is learned from the games that are watched."""
+    made = training(cost_limit=0.5, **gains)
+    twice = gains.get("gains_twice", False)
+    reference = Multiplier(0.05, Gains(2.0, gains.get("integral", 1.0), 1.0, twice=twice))
+    for _ in range(4):
+        logged = made.step()
+        dearer = max(logged["cost"], logged.get("cost_watched", 0.0))
+        assert logged["multiplier"] == pytest.approx(reference.update(0.1 * dearer))
+        assert logged["decisions"] == SMALL["games"] * SMALL["decisions"]
+        assert ("cost_watched" in logged) == ("watched" not in gains)
+    assert reference.value > 0
+
+
 def test_a_limit_keeps_jobs_from_waiting() -> None:
     """With the limit far below the cost at first, the multiplier rises and the cost falls."""
     told = {"iterations": 25, "games": 32, "decisions": 32, "hours": 400, "hidden": 32,
             "batch": 256, "reject": True}  # fmt: skip
-    limited = training(cost_limit=0.3, integral=0.1, **told)
+    limited = training(cost_limit=0.3, **told)
     free = training(**told)
     costs = [[made.step()["cost"] for _ in range(25)] for made in (limited, free)]
     assert limited.multiplier.value > 0
@@ -149,7 +168,13 @@ def test_what_has_no_cost_of_its_own_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("power", [False, True])
-@pytest.mark.parametrize("arguments", [{}, {"reject": True}, {"max_start": 12}])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {}, {"reject": True}, {"max_start": 12}, {"network": "lstm", "max_start": 12},
+        {"network": "lstm", "reject": True},
+    ],
+)  # fmt: skip
 def test_its_agent_acts_in_the_simulation_as_in_lockstep(
     arguments: Mapping[str, Any], power: bool, tmp_path: Path
 ) -> None:
@@ -161,8 +186,14 @@ def test_its_agent_acts_in_the_simulation_as_in_lockstep(
     games = made.source.games([5])
     bundle = read_bundle(tmp_path / "agent")
     network = plain_network(ReadyDescription.read(bundle.description).architecture, bundle.weights)
+    carried = network.blank() if isinstance(network, PlainRecurrent) else None
     while len(games.active):
-        scores = network.logits(ready_set(games.view(), games.pool))
+        seen = ready_set(games.view(), games.pool)
+        if isinstance(network, PlainRecurrent):
+            assert carried is not None
+            scores, carried = network.remembering(seen, carried)
+        else:
+            scores = network.logits(seen)
         games.step(np.where(games.mask(), scores, -np.inf).argmax(axis=1))
     agent = load_agent(tmp_path / "agent", where)
     run = simulate(where.model_copy(update={"seed": 5}), policy=agent)
@@ -173,6 +204,8 @@ def test_its_agent_acts_in_the_simulation_as_in_lockstep(
     early = [(hour if hour < until else -1) for hour in jobs["start_time_s"].cast(int).to_list()]
     mine = [(hour if hour < until else -1) for hour in games.start[0, : len(early)].tolist()]
     assert early == mine
+    again = simulate(where.model_copy(update={"seed": 5}), policy=agent)
+    assert again.jobs.equals(run.jobs)  # a run begins without the memory of another
 
 
 WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [

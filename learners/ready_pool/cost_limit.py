@@ -77,11 +77,11 @@ def mean_cost(agent: str) -> float:
             "one that cocorl has trained without a limit"
         )
     end = told.get("curve_end", {})
-    if "held_out_cost_limit" in end:
+    limit = end.get("cost_limit", end.get("held_out_cost_limit"))
+    if limit is not None:
         raise ScenarioError(
-            f"{_KEY}: {agent} was itself trained with a limit, of "
-            f"{end['held_out_cost_limit']:g} jobs; give an agent that was trained without one, or "
-            "state cost_limit"
+            f"{_KEY}: {agent} was itself trained with a limit, of {limit:g} jobs; give an agent "
+            "that was trained without one, or state cost_limit"
         )
     cost = end.get("held_out_cost_drawn")
     if cost is None:

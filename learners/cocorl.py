@@ -349,19 +349,21 @@ class CoCoRLTraining(TorchTraining):
         returns = np.stack(advantages, axis=-1) + played.values[:-1]
         gain = self.multiplier.of_both(*advantages)
         gain = gain / max(float(gain.std()), 1e-8)
-        columns = [
+        begins = np.roll(played.cut, 1, axis=0)
+        begins[0] = False  # what is carried to the first decision has forgotten already
+        columns = (
             played.seen, played.allowed, played.actions,
             played.log_probability.astype(np.float32), gain.astype(np.float32),
-            returns.astype(np.float32), np.roll(played.cut, 1, axis=0),
+            returns.astype(np.float32), begins,
             np.broadcast_to(played.carried, (len(gain), *played.carried.shape[1:])),
-        ]  # fmt: skip
-        columns[6][0] = False  # what the first decision remembers is in the last column
-        if isinstance(self.network, Recurrent):
-            columns = [column.swapaxes(0, 1) for column in columns]
-        else:
-            columns = [column.reshape(gain.size, 1, *column.shape[2:]) for column in columns]
-        columns[7] = columns[7][:, 0]
-        return Sequences(*[torch.from_numpy(c.copy()).to(self.device) for c in columns])
+        )  # fmt: skip
+        whole = isinstance(self.network, Recurrent)
+        *rows, carried = (
+            column.swapaxes(0, 1) if whole else column.reshape(gain.size, 1, *column.shape[2:])
+            for column in columns
+        )
+        kept = (*rows, carried[:, 0])
+        return Sequences(*[torch.from_numpy(each.copy()).to(self.device) for each in kept])
 
     def _improve(self, part: Sequences, entropy_weight: float) -> float:
         """Take one step of Adam; return the mean entropy."""

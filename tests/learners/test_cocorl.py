@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+import torch
 from trainings import check_held_out_changes_nothing, check_resume
 
 from simkit import simulate
@@ -17,6 +18,8 @@ from simkit.learners.agent import load_agent
 from simkit.learners.bundle import read_bundle
 from simkit.learners.cocorl import CoCoRLTraining, begin
 from simkit.learners.common.actor_critic.multiplier import Gains, Multiplier
+from simkit.learners.common.actor_critic.recurrent import look
+from simkit.learners.common.distributions import log_probability, masked_log_softmax
 from simkit.learners.common.inference import PlainRecurrent, plain_network
 from simkit.learners.lockstep.ready_pool.rules import ORDERS, play
 from simkit.learners.ready_pool.cost_limit import mean_cost
@@ -118,6 +121,20 @@ def test_a_limit_keeps_jobs_from_waiting() -> None:
     assert limited.multiplier.value > 0
     assert free.multiplier.value == 0
     assert np.mean(costs[0][-5:]) < 0.6 * np.mean(costs[1][-5:])
+
+
+def test_an_lstm_learns_from_what_it_saw_in_play() -> None:
+    """Whole games, with what they remembered: the chances of the actions are those of the play."""
+    made = training(network="lstm", hours=40, decisions=12)
+    for _ in range(2):
+        made.step()
+    batch = made._batch(made._play())
+    said, _ = look(made.network, batch.seen, batch.carried, batch.begins)
+    chances = masked_log_softmax(said.logits, batch.allowed)
+    assert batch.begins.any()
+    assert batch.carried.abs().sum() > 0
+    assert batch.actions.shape == (SMALL["games"], 12)
+    torch.testing.assert_close(log_probability(chances, batch.actions), batch.log_probability)
 
 
 def free_agent(folder: Path, **curve_end: float) -> str:

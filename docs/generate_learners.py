@@ -20,7 +20,7 @@ UNITS = {
     "decisions_per_update": "decisions", "target_every": "updates", "products": "products",
     "games": "games", "held_out_games": "games", "hours": "steps", "decisions": "decisions",
     "cost_limit": "jobs", "max_start": "steps", "clone": "iterations", "offline": "iterations",
-    "warm_up": "iterations", "updates": "steps",
+    "warm_up": "iterations", "updates": "steps", "watched": "games",
 }  # fmt: skip
 """Argument → what it counts; all others have no unit."""
 

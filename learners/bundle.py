@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from simkit.errors import PluginError, RunError
 from simkit.learners.common.inference import LARGEST_FLOW, PlainNetwork, plain_network
-from simkit.learners.common.shapes import Shape
+from simkit.learners.common.shapes import ImageShape, RecurrentShape, Shape
 from simkit.scenario.bundled import DESCRIPTION
 from simkit.text import shortened
 
@@ -256,7 +256,9 @@ def safetensors() -> ModuleType:
     return safetensors.numpy
 
 
-def network_of(bundle: Bundle, shape: Shape, inputs: int, actions: int) -> PlainNetwork:
+def network_of(
+    bundle: Bundle, shape: Shape | RecurrentShape | ImageShape, inputs: int, actions: int
+) -> PlainNetwork:
     """Return a bundle's network, for observations of some numbers whose largest is 1.
 
     Raises RunError unless architecture, weights, observation and actions fit together.

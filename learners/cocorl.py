@@ -15,17 +15,25 @@ hour, and discounted by the hours.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal, Self
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.arguments import NotNegative, Positive, Share, prepared
 from simkit.learners.common.actor_critic.multiplier import Gains, Multiplier
+from simkit.learners.common.actor_critic.recurrent import (
+    Memory,
+    Recurrent,
+    RecurrentActor,
+    Sequences,
+    look,
+)
 from simkit.learners.common.distributions import (
     entropy,
     log_probability,
@@ -35,19 +43,25 @@ from simkit.learners.common.distributions import (
 from simkit.learners.common.networks import ActorCritic, SetScorer, build, seeded
 from simkit.learners.common.objectives import clipped_gain
 from simkit.learners.common.returns import advantages_over_time
-from simkit.learners.common.rollouts import Batch, minibatches
+from simkit.learners.common.rollouts import minibatches
 from simkit.learners.common.schedules import linear
 from simkit.learners.common.shapes import Width
 from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.common.training import Stateful
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
-from simkit.learners.ready_pool.description import describe_ready_pool, ready_scorer
+from simkit.learners.ready_pool.cost_limit import CostLimit
+from simkit.learners.ready_pool.description import (
+    describe_ready_pool,
+    ready_recurrent,
+    ready_scorer,
+)
+from simkit.learners.ready_pool.moving_means import Means
 from simkit.learners.ready_pool.source import HORIZON, ReadySource
 from simkit.learning.ready_pool.actions import Advance
 from simkit.learning.ready_pool.observation import ready_set
 from simkit.learning.rewards.value import discounted_share, sum_of_powers
 from simkit.scenario import Scenario
-from simkit.scenario.types import Count, Section
+from simkit.scenario.types import BrokenRulesError, Count, Section
 from simkit.training import Training
 
 VALUE_SHARE: Final = 0.5
@@ -81,15 +95,25 @@ class CoCoRLArguments(Section):
     # the constraint
     cost_limit: NotNegative | None = None
     """The most jobs that may wait in the mean; null: no limit."""
-    proportional: NotNegative = 1.0
-    """Gain of the excess of the cost, in jobs."""
-    integral: NotNegative = 0.01
-    """Gain of its sum."""
-    derivative: NotNegative = 0.0
-    """Gain of its rise."""
+    cost_of: str | None = None
+    """An agent without a limit: its folder, its training's, or its name. The limit is a share of
+    what it costs with drawn actions on held-out streams."""
+    cost_share: NotNegative | None = None
+    """That share."""
+    watched: Annotated[int, Field(ge=0)] = 32
+    """With a limit: more replicas, which take the likeliest action. Nothing is learned from them,
+    but their cost is limited as well."""
+    proportional: NotNegative = 2.0
+    """Gain of the excess of the cost over its limit, in tens of jobs."""
+    integral: NotNegative = 1.0
+    """Gain of its sum over the iterations."""
+    derivative: NotNegative = 1.0
+    """Gain of the cost's rise."""
     gains_twice: bool = False
     """Apply the first and third gain twice, as the dissertation's algorithm 7 does."""
     # learning
+    network: Literal["set", "lstm"] = "set"
+    """One scorer for all jobs, or two layers and an LSTM that remembers, as in the dissertation."""
     hidden: Width = 64
     """Units of each layer."""
     learning_rate: Positive = 0.002
@@ -105,9 +129,24 @@ class CoCoRLArguments(Section):
     epochs: Count = 3
     """Passes over the decisions of an iteration."""
     batch: Count = 1024
-    """Decisions per step of Adam."""
+    """Decisions per step of Adam; with `lstm` those of an iteration of as many whole games."""
     held_out_games: Count = 32
     """Streams on which the agent is evaluated; the same for all trainings, never trained on."""
+
+    @model_validator(mode="after")
+    def _says_its_limit_once(self) -> Self:
+        pair = {"cost_of": self.cost_of, "cost_share": self.cost_share}
+        given = [name for name, value in pair.items() if value is not None]
+        problems = []
+        if len(given) == 1:
+            text = f"is missing beside {given[0]}; give both, or neither"
+            problems.append(((*(set(pair) - set(given)),), text))
+        if given and self.cost_limit is not None:
+            text = f"is given beside {' and '.join(given)}; give the number of jobs or the share"
+            problems.append((("cost_limit",), text))
+        if problems:
+            raise BrokenRulesError(problems)
+        return self
 
 
 def begin(
@@ -144,6 +183,22 @@ class Played:
     costs: Floats
     hours: Ints
     cut: Bools
+    carried: np.ndarray[Any, np.dtype[np.float32]]
+    """(1, N, 2, hidden) what an LSTM remembered before the first decision."""
+
+    def part(self, first: int, end: int | None) -> Played:
+        """Return what some of the games did."""
+        return Played(*[getattr(self, field.name)[:, first:end] for field in fields(self)])
+
+    @property
+    def value(self) -> float:
+        """Value paid per hour."""
+        return float(self.rewards.sum() / max(int(self.hours.sum()), 1))
+
+    @property
+    def cost(self) -> float:
+        """Waiting jobs in the mean."""
+        return float(self.costs.sum() / max(int(self.hours.sum()), 1))
 
 
 class CoCoRLTraining(TorchTraining):
@@ -159,18 +214,17 @@ class CoCoRLTraining(TorchTraining):
         super().__init__(scenario, arguments, seed, ("streams", "actions", "parts"))
         self.chosen, self.device, self.source = arguments, device, source
         # Environment
-        self.games = source.endless(arguments.games, self.generators["streams"])
+        self.limit = CostLimit(arguments.cost_limit, arguments.cost_of, arguments.cost_share)
+        self.watched = arguments.watched if self.limit.is_set else 0
+        self.games = source.endless(arguments.games + self.watched, self.generators["streams"])
         # Agent
-        shape = ready_scorer(
-            source.pool, arguments.hidden, reject=arguments.reject, suspend=arguments.suspend
-        )
         with seeded(self.stream("weights")):
-            self._network = ActorCritic(build(shape), arguments.hidden, values=2).to(device)
+            self._network = self._fresh().to(device)
+        self.memory = Memory(self.network, len(self.games.active))
         self.optimiser = torch.optim.Adam(self.network.parameters(), arguments.learning_rate)
         # Constraint
-        limit = np.inf if arguments.cost_limit is None else arguments.cost_limit
         self.multiplier = Multiplier(
-            limit,
+            np.inf,
             Gains(
                 arguments.proportional, arguments.integral, arguments.derivative,
                 twice=arguments.gains_twice,
@@ -178,64 +232,86 @@ class CoCoRLTraining(TorchTraining):
         )  # fmt: skip
         self.means = Means()
 
+    def _fresh(self) -> ActorCritic | Recurrent:
+        source, hidden = self.source, self.chosen.hidden
+        if self.chosen.network == "lstm":
+            return Recurrent(ready_recurrent(source, hidden))
+        return ActorCritic(build(ready_scorer(source, hidden)), hidden, values=2)
+
     @property
-    def network(self) -> ActorCritic:
+    def network(self) -> ActorCritic | Recurrent:
         return self._network
 
     def parts(self) -> Mapping[str, Stateful]:
-        return {"games": self.games, "multiplier": self.multiplier, "means": self.means}
+        return {
+            "games": self.games, "memory": self.memory, "limit": self.limit,
+            "multiplier": self.multiplier, "means": self.means,
+        }  # fmt: skip
 
     def iterate(self) -> Mapping[str, float]:
         """Return numbers to log.
 
         ``value_per_hour``: as it was paid, in steps of the whole pool; ``cost``: waiting jobs,
-        in the mean; ``multiplier``: λ; ``hours``: that have passed in all games; ``decisions``;
-        ``entropy``: the mean, in nats.
+        in the mean; ``cost_limit``: how many may wait, infinite without a limit; ``multiplier``: λ;
+        ``hours``: that have passed in all games; ``decisions``; ``entropy``: the mean, in nats;
+        ``cost_watched``: the cost of those that take the likeliest action.
         """
         chosen, done = self.chosen, (self.iteration - 1) / self.iterations
         for group in self.optimiser.param_groups:
             group["lr"] = linear(chosen.learning_rate, 0.0, done)
         # Rollout
         played = self._play()
-        hours = max(int(played.hours.sum()), 1)
-        value, cost = played.rewards.sum() / hours, played.costs.sum() / hours
+        watched, played = played.part(0, self.watched), played.part(self.watched, None)
+        value, cost, hours = played.value, played.cost, played.hours.sum()
         self.means.take(value, cost)
         # Constraint
-        if chosen.cost_limit is not None:
-            self.multiplier.update(cost)
+        if self.limit.is_set:
+            self.multiplier.limit = COST_SCALE * self.limit.jobs
+            self.multiplier.update(COST_SCALE * max(cost, watched.cost))
         # Update
         weight, batch = linear(chosen.entropy, 0.0, done), self._batch(played)
-        parts = minibatches(batch, chosen.batch, chosen.epochs, self.generators["parts"])
+        size = max(chosen.batch // batch.actions.shape[1], 1)
+        parts = minibatches(batch, size, chosen.epochs, self.generators["parts"])
         spreads = [self._improve(part, weight) for part in parts]
         # Logging
         return {
-            "value_per_hour": float(value), "cost": float(cost),
-            "multiplier": self.multiplier.value, "hours": float(hours),
-            "decisions": float(played.actions.size),
+            "value_per_hour": value, "cost": cost, "cost_limit": self.limit.jobs,
+            "multiplier": self.multiplier.value,
+            "hours": float(hours), "decisions": float(played.actions.size),
             "entropy": float(np.mean(spreads)),
+            **({"cost_watched": watched.cost} if self.watched else {}),
         }  # fmt: skip
 
     def _play(self) -> Played:
-        """Play a few decisions of every game, drawn from the policy."""
+        """Play a few decisions of every game, drawn from the policy; watched ones greedily."""
         games, rows = self.games, []
-        with torch.inference_mode():
-            for _ in range(self.chosen.decisions):
-                seen, allowed = ready_set(games.view(), games.pool), games.mask()
-                logits, values = self.network(torch.from_numpy(seen).to(self.device))
-                chances = masked_log_softmax(logits, torch.from_numpy(allowed).to(self.device))
-                actions = sample(chances, self.generators["actions"])
-                drawn = log_probability(chances, torch.from_numpy(actions).to(self.device))
-                reward = self._paid(actions)
-                passed = games.step(actions)
-                rows.append((
-                    seen, allowed, actions, drawn.cpu().numpy(), values.cpu().numpy(), reward,
-                    passed.waited.astype(np.float64), passed.hours, games.begun,
-                ))  # fmt: skip
-            seen = ready_set(games.view(), games.pool)
-            last = self.network(torch.from_numpy(seen).to(self.device))[1].cpu().numpy()
+        carried = self.memory.state()["carried"]
+        for _ in range(self.chosen.decisions):
+            seen, allowed, chances, values = self._look(games, self.memory)
+            actions = sample(chances, self.generators["actions"])
+            actions[: self.watched] = chances[: self.watched].argmax(dim=-1).cpu().numpy()
+            drawn = log_probability(chances, torch.from_numpy(actions).to(self.device))
+            reward = self._paid(actions)
+            passed = games.step(actions)
+            self.memory.forget(games.begun)
+            rows.append((
+                seen, allowed, actions, drawn.cpu().numpy(), values.cpu().numpy(), reward,
+                passed.waited.astype(np.float64), passed.hours, games.begun,
+            ))  # fmt: skip
+        *_, last = self._look(games, deepcopy(self.memory))  # which it will see again
         columns = [np.stack(column) for column in zip(*rows, strict=True)]
-        columns[4] = np.concatenate((columns[4], last[None]))
+        columns[4] = np.concatenate((columns[4], last.cpu().numpy()[None]))
+        columns.append(carried[None])
         return Played(*columns)
+
+    def _look(
+        self, games: ReadyGames, memory: Memory
+    ) -> tuple[np.ndarray[Any, np.dtype[np.float32]], Bools, torch.Tensor, torch.Tensor]:
+        """Return what A games show and allow, (A, actions) log-probabilities, and (A, 2) values."""
+        seen, allowed = ready_set(games.view(), games.pool), games.mask()
+        said = memory.look(self.network, torch.from_numpy(seen).to(self.device), games.active)
+        chances = masked_log_softmax(said.logits, torch.from_numpy(allowed).to(self.device))
+        return seen, allowed, chances, said.values
 
     def _paid(self, actions: Ints) -> Floats:
         """Return (N,) what is paid for the jobs that (N,) actions will place: their value, now.
@@ -252,10 +328,11 @@ class CoCoRLTraining(TorchTraining):
         weight = discounted_share(gamma, np.maximum(ahead, 0), hours)
         return np.where(placed, value * weight, 0.0)
 
-    def _batch(self, played: Played) -> Batch:
+    def _batch(self, played: Played) -> Sequences:
         """Return what is learned from the decisions; advantages are scaled, but not centred.
 
-        Both streams are counted above their mean per hour, so that values are differences.
+        Both streams are counted above their mean per hour, so that values are differences. Rows are
+        whole games, or decisions of a network that does not remember.
         """
         chosen, means = self.chosen, self.means
         passed = played.hours.astype(np.float64)
@@ -274,28 +351,36 @@ class CoCoRLTraining(TorchTraining):
         returns = np.stack(advantages, axis=-1) + played.values[:-1]
         gain = self.multiplier.of_both(*advantages)
         gain = gain / max(float(gain.std()), 1e-8)
+        begins = np.roll(played.cut, 1, axis=0)
+        begins[0] = False  # what is carried to the first decision has forgotten already
         columns = (
             played.seen, played.allowed, played.actions,
             played.log_probability.astype(np.float32), gain.astype(np.float32),
-            returns.astype(np.float32),
+            returns.astype(np.float32), begins,
+            np.broadcast_to(played.carried, (len(gain), *played.carried.shape[1:])),
         )  # fmt: skip
-        flat = [column.reshape(gain.size, *column.shape[2:]) for column in columns]
-        return Batch(*[torch.from_numpy(column).to(self.device) for column in flat])
+        whole = isinstance(self.network, Recurrent)
+        *rows, carried = (
+            column.swapaxes(0, 1) if whole else column.reshape(gain.size, 1, *column.shape[2:])
+            for column in columns
+        )
+        kept = (*rows, carried[:, 0])
+        return Sequences(*[torch.from_numpy(each.copy()).to(self.device) for each in kept])
 
-    def _improve(self, part: Batch, entropy_weight: float) -> float:
+    def _improve(self, part: Sequences, entropy_weight: float) -> float:
         """Take one step of Adam; return the mean entropy."""
-        logits, values = self.network(part.seen)
+        (logits, values), _ = look(self.network, part.seen, part.carried, part.begins)
         chances = masked_log_softmax(logits, part.allowed)
         spread = entropy(chances).mean()
         gain = clipped_gain(
             log_probability(chances, part.actions), part.log_probability, part.advantage,
             self.chosen.clip,
         )  # fmt: skip
-        errors = (values - part.returns).square().mean(dim=0)
-        error = errors.sum() if self.chosen.cost_limit is not None else errors[0]
+        errors = (values - part.returns).square().mean(dim=(0, 1))
+        error = errors.sum() if self.limit.is_set else errors[0]
         loss = VALUE_SHARE * error - gain - entropy_weight * spread
         self.optimiser.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), LARGEST_GRADIENT)
         self.optimiser.step()
         return float(spread.detach())
@@ -305,8 +390,9 @@ class CoCoRLTraining(TorchTraining):
 
         ``lost_value``: the share of the value that came and was not brought, in time where late
         jobs leave; ``cost``: waiting jobs in the mean; and both with drawn actions (``_drawn``).
+        ``cost_limit``: how many may wait, infinite without a limit.
         """
-        found = {}
+        found = {"cost_limit": self.limit.jobs}
         for name, greedy in (("", True), ("_drawn", False)):
             games = self.source.held_out(self.chosen.held_out_games)
             waited = self._finish(games, greedy=greedy)
@@ -315,47 +401,19 @@ class CoCoRLTraining(TorchTraining):
             found[f"cost{name}"] = float(waited.sum() / max(int(games.hours.sum()), 1))
         return found
 
-    @torch.inference_mode()
     def _finish(self, games: ReadyGames, *, greedy: bool) -> Ints:
         """Play games to their ends; return (N,) how many jobs waited, summed over the hours."""
         rng = self.stream("held_out")
         waited = np.zeros(len(games.start), np.int64)
+        memory = Memory(self.network, len(waited))
         while len(active := games.active):
-            seen, allowed = ready_set(games.view(), games.pool), games.mask()
-            logits, _ = self.network(torch.from_numpy(seen).to(self.device))
-            chances = masked_log_softmax(logits, torch.from_numpy(allowed).to(self.device))
+            _, _, chances, _ = self._look(games, memory)
             actions = chances.argmax(dim=-1).cpu().numpy() if greedy else sample(chances, rng)
             waited[active] += games.step(actions).waited
         return waited
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         actor = self.network.actor
-        assert isinstance(actor, SetScorer)
+        assert isinstance(actor, SetScorer | RecurrentActor)
         how = describe_ready_pool(actor.shape, self.source)
         self.write_network(folder, actor, how, curve_end)
-
-
-class Means:
-    """Moving means of value and cost per hour; a part of a checkpoint."""
-
-    def __init__(self, share: float = 0.1) -> None:
-        self._share = share
-        self.value: float = 0.0
-        self.cost: float = 0.0
-        self._count = 0
-
-    def take(self, value: float, cost: float) -> None:
-        """Take in the means of an iteration; at first all count alike."""
-        self._count += 1
-        share = max(self._share, 1.0 / self._count)
-        self.value += share * (float(value) - self.value)
-        self.cost += share * (float(cost) - self.cost)
-
-    def state(self) -> dict[str, Any]:
-        """Return all that it knows."""
-        return {"value": self.value, "cost": self.cost, "count": self._count}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Be as when `state` was called."""
-        self.value, self.cost = float(state["value"]), float(state["cost"])
-        self._count = int(state["count"])

@@ -173,7 +173,7 @@ class OfflineTraining(TorchTraining):
         self.experience = Experience(source, chosen.games, rows, self.generators["streams"])
         self.usual = MovingMean(first=None if data is None else data.value_per_hour)
         # Agent
-        shape = ready_scorer(source.pool, chosen.hidden, reject=chosen.reject)
+        shape = ready_scorer(source, chosen.hidden)
         with seeded(self.stream("weights")):
             self._network = actor_and_critics(
                 shape, chosen.critics, chosen.discount, popart=chosen.popart

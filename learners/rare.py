@@ -151,9 +151,9 @@ class RARETraining(TorchTraining):
         self.usual = MovingMean()
         # Agent
         shape = (
-            ready_scorer(source.pool, chosen.hidden, reject=chosen.reject)
+            ready_scorer(source, chosen.hidden)
             if chosen.encoder == "set"
-            else ready_image_network(source, chosen.encoder, chosen.hidden, reject=chosen.reject)
+            else ready_image_network(source, chosen.encoder, chosen.hidden)
         )
         with seeded(self.stream("weights")):
             self._network = actor_and_critics(

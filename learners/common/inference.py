@@ -12,9 +12,14 @@ import numpy.typing as npt
 from simkit.arrays import Bools
 from simkit.errors import RunError
 from simkit.learners.common.plain_image import PlainImageNetwork, image_network_sizes
-from simkit.learners.common.shapes import ImageShape, PerceptronShape, SetScorerShape
+from simkit.learners.common.shapes import (
+    ImageShape,
+    PerceptronShape,
+    RecurrentShape,
+    SetScorerShape,
+)
 
-__all__ = ["LARGEST_FLOW", "PlainNetwork", "masked_log_softmax", "plain_network"]
+__all__ = ["LARGEST_FLOW", "PlainNetwork", "PlainRecurrent", "masked_log_softmax", "plain_network"]
 
 Array = npt.NDArray[np.floating]
 
@@ -33,9 +38,12 @@ class PlainNetwork(Protocol):
 
 
 def plain_network(
-    shape: PerceptronShape | SetScorerShape | ImageShape, weights: Mapping[str, Array]
+    shape: PerceptronShape | SetScorerShape | RecurrentShape | ImageShape,
+    weights: Mapping[str, Array],
 ) -> PlainNetwork:
     """Return the network of some weights; raises RunError if they do not fit the shape."""
+    if isinstance(shape, RecurrentShape):
+        return PlainRecurrent(shape, weights)
     if isinstance(shape, PerceptronShape):
         return _PlainPerceptron(shape, weights)
     if isinstance(shape, ImageShape):
@@ -171,6 +179,74 @@ class _PlainSetScorer:
         if self._shape.others:
             reached.append(self._reach("other_score", self._reach("other", together)))
         return max(reached)
+
+
+class PlainRecurrent:
+    """The recurrent policy; see `simkit.learners.common.actor_critic.recurrent.RecurrentActor`."""
+
+    def __init__(self, shape: RecurrentShape, weights: Mapping[str, Array]) -> None:
+        hidden = shape.hidden
+        of_layers = {"body.0": (hidden, shape.inputs), "body.2": (hidden, hidden),
+                     "score": (shape.outputs, hidden)}  # fmt: skip
+        sizes: dict[str, tuple[int, ...]] = {}
+        for name, (outputs, inputs) in of_layers.items():
+            sizes |= {f"{name}.weight": (outputs, inputs), f"{name}.bias": (outputs,)}
+        for name in ("ih", "hh"):
+            sizes |= {f"memory.weight_{name}_l0": (4 * hidden, hidden),
+                      f"memory.bias_{name}_l0": (4 * hidden,)}  # fmt: skip
+        _refuse_misfits(weights, sizes, "recurrent network")
+        self._hidden, self._weights = hidden, dict(weights)
+
+    def blank(self) -> Array:
+        """Return (2, hidden), what is remembered at first: the LSTM's output and its cell."""
+        return np.zeros((2, self._hidden), np.float32)
+
+    def logits(self, seen: Array) -> Array:
+        """Return (…, A) logits of (…, K) observations, where nothing is remembered."""
+        return self.remembering(seen, self.blank())[0]
+
+    def remembering(self, seen: Array, carried: Array) -> tuple[Array, Array]:
+        """Return (…, A) logits of (…, K) observations, and (…, 2, hidden) what is carried on."""
+        flow = np.tanh(self._linear("body.2", np.tanh(self._linear("body.0", seen))))
+        output, cell = carried[..., 0, :], carried[..., 1, :]
+        gates = self._gates("ih", flow) + self._gates("hh", output)
+        let_in, keep, offered, let_out = np.split(gates, 4, axis=-1)
+        cell = _sigmoid(keep) * cell + _sigmoid(let_in) * np.tanh(offered)
+        output = _sigmoid(let_out) * np.tanh(cell)
+        return self._linear("score", output), np.stack((output, cell), axis=-2)
+
+    def _linear(self, name: str, flow: Array) -> Array:
+        result: Array = flow @ self._weights[f"{name}.weight"].T + self._weights[f"{name}.bias"]
+        return result
+
+    def _gates(self, name: str, flow: Array) -> Array:
+        weight, bias = (self._weights[f"memory.{kind}_{name}_l0"] for kind in ("weight", "bias"))
+        result: Array = flow @ weight.T + bias
+        return result
+
+    def largest(self, seen: float) -> float:
+        weights = self._weights
+        reached = [
+            self._reach("body.0", seen), self._reach("body.2", 1.0), self._reach("score", 1.0)
+        ]  # fmt: skip
+        # what goes into the gates is at most 1, and so is what comes out
+        gates = sum(
+            np.abs(weights[f"memory.weight_{name}_l0"]).sum(axis=1, dtype=np.float64)
+            + np.abs(weights[f"memory.bias_{name}_l0"])
+            for name in ("ih", "hh")
+        )
+        return max(*reached, float(np.max(gates)))
+
+    def _reach(self, name: str, flow: float) -> float:
+        """Return a bound on what a layer makes of numbers of at most that magnitude."""
+        weight = np.abs(self._weights[f"{name}.weight"]).sum(axis=1, dtype=np.float64)
+        return float((flow * weight + np.abs(self._weights[f"{name}.bias"])).max())
+
+
+def _sigmoid(flow: Array) -> Array:
+    """Return 1 / (1 + exp(-x)), without overflow."""
+    result: Array = 0.5 + 0.5 * np.tanh(0.5 * flow)
+    return result
 
 
 _UNBOUNDED: Final = 1e200

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Any, Protocol
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -142,14 +142,17 @@ class Batch:
     advantage: Tensor
     returns: Tensor
 
-    def __getitem__(self, rows: Tensor | slice) -> Batch:
-        return Batch(*[getattr(self, field.name)[rows] for field in fields(self)])
+    def __getitem__(self, rows: Tensor | slice) -> Self:
+        return type(self)(*[getattr(self, field.name)[rows] for field in fields(self)])
 
     def __len__(self) -> int:
         return len(self.actions)
 
 
-def minibatches(batch: Batch, size: int, epochs: int, rng: np.random.Generator) -> Iterator[Batch]:
+Rows = TypeVar("Rows", bound=Batch)
+
+
+def minibatches(batch: Rows, size: int, epochs: int, rng: np.random.Generator) -> Iterator[Rows]:
     """Yield all of a batch in parts, in another order each epoch."""
     for _ in range(epochs):
         order = torch.from_numpy(rng.permutation(len(batch)))

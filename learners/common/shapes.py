@@ -8,7 +8,14 @@ from pydantic import Field, model_validator
 
 from simkit.scenario.types import BrokenRulesError, Section
 
-__all__ = ["ImageShape", "PerceptronShape", "SetScorerShape", "Shape", "Width"]
+__all__ = [
+    "ImageShape",
+    "PerceptronShape",
+    "RecurrentShape",
+    "SetScorerShape",
+    "Shape",
+    "Width",
+]
 
 Width = Annotated[int, Field(ge=1, le=1_000_000)]
 
@@ -119,4 +126,17 @@ class ImageShape(Section):
         return self
 
 
-Shape = Annotated[PerceptronShape | SetScorerShape | ImageShape, Field(discriminator="type")]
+class RecurrentShape(Section):
+    """Two layers with tanh, then an LSTM that remembers what it has seen, then logits."""
+
+    type: Literal["recurrent"]
+    inputs: Width
+    """Numbers of an observation."""
+    hidden: Width
+    """Units of each layer, and of the LSTM."""
+    outputs: Width
+    """Actions."""
+    activation: Literal["tanh"]
+
+
+Shape = Annotated[PerceptronShape | SetScorerShape, Field(discriminator="type")]

@@ -13,6 +13,7 @@ import numpy as np
 
 from simkit.errors import RunError, ScenarioError
 from simkit.learners.bundle import Bundle, network_of
+from simkit.learners.common.inference import PlainRecurrent
 from simkit.learners.ready_pool.description import ReadyDescription
 from simkit.learning.ready_pool.actions import ReadyActions
 from simkit.learning.ready_pool.observation import ready_image, ready_set
@@ -29,6 +30,8 @@ Choose = Literal["sample", "greedy"]
 
 class ReadyAgent:
     """A network that scores the jobs of a ready pool, and doing nothing; a `Policy`.
+
+    If the network is recurrent, it remembers the decisions of a run from the first on.
 
     Attributes:
         name: of the bundle.
@@ -90,6 +93,8 @@ class ReadyAgent:
         if problems := self.check_cluster(info):
             raise ScenarioError(problems)
         self._rng, self.probability = rng, 1.0
+        if isinstance(self._network, PlainRecurrent):
+            self._carried = self._network.blank()
 
     def schedule(self, state: State) -> Iterator[Action]:
         """Act until the network lets time go on, or nothing can be done."""
@@ -106,7 +111,11 @@ class ReadyAgent:
         """Return the next action; of equal scores the lowest."""
         view, pool, units = self._tracker.view(), self._pool, self._units
         seen = ready_set(view, pool) if units is None else ready_image(view, pool, units)
-        scores = np.where(self._actions.mask(state), self._network.logits(seen), -np.inf)
+        if isinstance(self._network, PlainRecurrent):
+            logits, self._carried = self._network.remembering(seen, self._carried)
+        else:
+            logits = self._network.logits(seen)
+        scores = np.where(self._actions.mask(state), logits, -np.inf)
         if self._greedy:
             return int(scores.argmax())
         chances = np.exp(scores - scores.max())

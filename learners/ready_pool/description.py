@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 from pydantic import ConfigDict, Field, ValidationError
 
 from simkit.errors import ScenarioError
-from simkit.learners.common.shapes import ImageShape, SetScorerShape
+from simkit.learners.common.shapes import ImageShape, RecurrentShape, SetScorerShape
 from simkit.learning.ready_pool.actions import Advance
 from simkit.learning.ready_pool.observation import (
     ReadyPool,
@@ -24,7 +24,9 @@ from simkit.scenario.types import Positive, Section
 if TYPE_CHECKING:
     from simkit.learners.ready_pool.source import ReadySource
 
-__all__ = ["ReadyDescription", "describe_ready_pool", "ready_scorer"]
+__all__ = ["ReadyDescription", "describe_ready_pool", "ready_recurrent", "ready_scorer"]
+
+ReadyShape = Annotated[SetScorerShape | RecurrentShape | ImageShape, Field(discriminator="type")]
 
 
 class ActionSection(Section):
@@ -44,7 +46,7 @@ class ReadyDescription(Section):
 
     model_config = ConfigDict(extra="ignore")
 
-    architecture: SetScorerShape | ImageShape = Field(discriminator="type")
+    architecture: ReadyShape
     observation: dict[str, Any]  # that of an `ObservationSchema`
     actions: ActionSection
     ready: Annotated[int, Field(ge=1, le=10_000)]
@@ -79,7 +81,7 @@ class ReadyDescription(Section):
         return ready_image_schema(self.pool, self.units)
 
 
-def describe_ready_pool(shape: SetScorerShape | ImageShape, source: ReadySource) -> dict[str, Any]:
+def describe_ready_pool(shape: ReadyShape, source: ReadySource) -> dict[str, Any]:
     """Return how an agent of a source acts, as `ReadyDescription.read` reads it."""
     pool, rules = source.pool, source.rules
     facts = ("ready", "waiting", "horizon", "longest", "worth", "step_s")
@@ -104,25 +106,22 @@ _SIZES: Final[Mapping[EncoderSize, tuple[int, int]]] = {
 """Size → convolutions, and units of the layers over the facts of jobs."""
 
 
-def ready_image_network(
-    source: ReadySource, size: EncoderSize, hidden: int, *, reject: bool
-) -> ImageShape:
+def ready_image_network(source: ReadySource, size: EncoderSize, hidden: int) -> ImageShape:
     """Return the shape of a network that reads `ready_image`; raises ScenarioError if it is large.
 
     Args:
         source: of the pool.
         size: of the encoder.
         hidden: units of the layer behind it.
-        reject: whether jobs may be rejected.
     """
-    pool, (convolutions, units) = source.pool, _SIZES[size]
+    convolutions, units = _SIZES[size]
     image, facts = source.schema.fields
     rows, columns = image.shape
     try:
         return ImageShape(
             type="image", rows=rows, columns=columns, facts=facts.size,
             convolutions=convolutions, fact_units=units, hidden=hidden,
-            outputs=pool.ready * (2 if reject else 1) + 1,
+            outputs=source.actions,
         )  # fmt: skip
     except ValidationError:
         raise ScenarioError(
@@ -131,15 +130,24 @@ def ready_image_network(
         ) from None
 
 
-def ready_scorer(
-    pool: ReadyPool, hidden: int, *, reject: bool = False, suspend: int = 0
-) -> SetScorerShape:
+def ready_scorer(source: ReadySource, hidden: int) -> SetScorerShape:
     """Return the shape of a scorer of jobs that reads `ready_set`.
 
-    It also scores suspending each of the `suspend` youngest, and doing nothing.
+    It scores placing and, if that may be, rejecting each job, suspending what runs, and doing
+    nothing.
     """
+    pool, rules = source.pool, source.rules
     return SetScorerShape(
         type="set-scorer", context=ready_context_size(pool), items=pool.ready,
-        features=ready_size(pool), hidden=hidden, scores=2 if reject else 1, others=1 + suspend,
+        features=ready_size(pool), hidden=hidden, scores=2 if rules["reject"] else 1,
+        others=1 + rules["suspend"],
         activation="relu",
+    )  # fmt: skip
+
+
+def ready_recurrent(source: ReadySource, hidden: int) -> RecurrentShape:
+    """Return the shape of a recurrent network that reads `ready_set`, with the same actions."""
+    return RecurrentShape(
+        type="recurrent", inputs=source.schema.size, hidden=hidden, outputs=source.actions,
+        activation="tanh",
     )  # fmt: skip

@@ -74,7 +74,8 @@ class ReadySource:
     @property
     def actions(self) -> int:
         """How many actions there are."""
-        return self.pool.ready * (2 if self.rules["reject"] else 1) + self.rules["suspend"] + 1
+        kinds, suspend = 2 if self.rules["reject"] else 1, int(self.rules["suspend"])
+        return self.pool.ready * kinds + suspend + 1
 
     @property
     def whole_pool(self) -> float:

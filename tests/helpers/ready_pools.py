@@ -6,13 +6,16 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import polars as pl
 
-from simkit import simulate
+from simkit.engine.recorder import Recorder
+from simkit.engine.simulation import Simulation
+from simkit.experiment import Experiment
 from simkit.learners.agent import load_agent
 from simkit.learners.bundle import read_bundle
-from simkit.learners.common.inference import plain_network
+from simkit.learners.common.inference import PlainRecurrent, plain_network
 from simkit.learners.ready_pool.description import ReadyDescription
+from simkit.learning.episodes import Episodes, Nowhere
+from simkit.policy import Place
 from simkit.scenario import Scenario
 
 PLAIN: Final[dict[str, Any]] = {
@@ -37,19 +40,50 @@ def ready_scenario(**changes: Any) -> Scenario:
 
 
 def check_acts_as_in_lockstep(made: Any, where: Scenario, folder: Path) -> None:
-    """Assert that a training's agent starts the same jobs in the simulation as in lock-step."""
+    """Assert that a training's agent starts the same jobs in the simulation as in lock-step.
+
+    And that a second run begins without the memory of the first.
+    """
     made.write_agent(folder, {})
     games = made.source.games([5])
     bundle = read_bundle(folder)
     network = plain_network(ReadyDescription.read(bundle.description).architecture, bundle.weights)
+    carried = network.blank() if isinstance(network, PlainRecurrent) else None
     while len(games.active):
-        scores = network.logits(made.source.see(games))
+        seen = made.source.see(games)
+        if isinstance(network, PlainRecurrent):
+            assert carried is not None
+            scores, carried = network.remembering(seen, carried)
+        else:
+            scores = network.logits(seen)
         games.step(np.where(games.mask(), scores, -np.inf).argmax(axis=1))
-    run = simulate(where.model_copy(update={"seed": 5}), policy=load_agent(folder, where))
-    jobs = run.jobs.sort("job_id").with_columns(
-        ((pl.col("start_time_s") - pl.col("submit_time_s").min()) / 3600).fill_null(-1).round()
-    )
     until = int(games.hours[0])  # then the game was over
-    early = [(hour if hour < until else -1) for hour in jobs["start_time_s"].cast(int).to_list()]
-    mine = [(hour if hour < until else -1) for hour in games.start[0, : len(early)].tolist()]
-    assert early == mine
+    mine = {job: hour for job, hour in enumerate(games.start[0].tolist()) if 0 <= hour < until}
+    agent = load_agent(folder, where)
+    for _ in range(2):
+        assert hours_of_starts(agent, Episodes(where).prepare(5), until) == mine
+
+
+def hours_of_starts(agent: Any, experiment: Experiment, until: int) -> dict[int, int]:
+    """Run an agent for so many hours; return job → hour in which it first started.
+
+    An agent that has learnt nothing may suspend the same jobs for ever.
+    """
+    load, cluster, found = experiment.trace.workload, experiment.cluster, dict[int, int]()
+    simulation = Simulation(
+        load, cluster, Recorder(load, cluster.resources, Nowhere()), rules=experiment.rules,
+        predictor=experiment.predictor, site=experiment.site,
+    )  # fmt: skip
+    agent.reset(simulation.info, np.random.default_rng(0))
+    for state in simulation.decisions():
+        hour = round((state.now - float(load.submit_time_s[0])) / 3600)
+        if hour >= until:
+            break
+        for action in agent.schedule(state):
+            simulation.apply(action)
+            if isinstance(action, Place):
+                begin = state.now if action.start is None else action.start
+                ahead = round((begin - state.now) / 3600)
+                if hour + ahead < until:
+                    found[action.task.job_index] = hour + ahead
+    return found

@@ -8,21 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from ready_pools import POWER, check_acts_as_in_lockstep, ready_scenario
 from trainings import check_held_out_changes_nothing, check_resume
 
-from simkit.engine.recorder import Recorder
-from simkit.engine.simulation import Simulation
 from simkit.errors import ScenarioError
-from simkit.experiment import Experiment
 from simkit.learners.agent import load_agent
-from simkit.learners.bundle import read_bundle
 from simkit.learners.cocorl import CoCoRLTraining, begin
-from simkit.learners.common.inference import plain_network
+from simkit.learners.common.actor_critic.multiplier import Gains, Multiplier
+from simkit.learners.common.actor_critic.recurrent import look
+from simkit.learners.common.distributions import log_probability, masked_log_softmax
 from simkit.learners.lockstep.ready_pool.rules import ORDERS, play
-from simkit.learners.ready_pool.description import ReadyDescription
-from simkit.learning.episodes import Episodes, Nowhere
-from simkit.learning.ready_pool.observation import ready_set
-from simkit.policy import Place
+from simkit.learners.ready_pool.cost_limit import mean_cost
 from simkit.scenario import Scenario
 
 SMALL = {
@@ -30,28 +27,9 @@ SMALL = {
     "batch": 32,
 }  # fmt: skip
 
-PLAIN: dict[str, Any] = {
-    "workload": {"type": "rare", "jobs": 70, "offered_load": 1.2},
-    "value": {}, "estimates": "actual", "scheduling": {"step": "1h"},
-    "cluster": {"machines": [{"count": 1, "processors": 10, "gpu": 10}]},
-    "admission": {"slots": 8, "backlog": 144, "late": "leave"},
-}  # fmt: skip
-POWER = {
-    "machines": {"idle_w": 0, "full_w": 100},
-    "sources": {"wind": {"signal": {
-        "type": "levels", "high_w": 1000, "low_w": 600, "high_share": 0.8, "step": "1h",
-    }}},
-    "supply": {"limit": "power"},
-    "forecast": {"type": "perfect", "horizon": "48h", "step": "1h"},
-}  # fmt: skip
-
-
-def scenario(**changes: Any) -> Scenario:
-    return Scenario.model_validate({**PLAIN, **changes})
-
 
 def training(seed: int = 0, where: Scenario | None = None, **arguments: Any) -> CoCoRLTraining:
-    made = begin(where or scenario(), {**SMALL, **arguments}, seed=seed)
+    made = begin(where or ready_scenario(), {**SMALL, **arguments}, seed=seed)
     assert isinstance(made, CoCoRLTraining)
     return made
 
@@ -61,6 +39,7 @@ SETTINGS: list[Mapping[str, Any]] = [
     {"cost_limit": 1.0, "reject": True, "gains_twice": True, "derivative": 1.0},
     {"max_start": 12, "advance": "each", "hours": 40},  # games end within an iteration
     {"suspend": 2, "hours": 40},
+    {"network": "lstm", "hours": 40, "cost_limit": 1.0},
 ]
 
 
@@ -77,7 +56,7 @@ def test_it_learns() -> None:
     """Within seconds it brings more than the order by quality of service on held-out streams."""
     made = training(
         iterations=30, games=48, decisions=32, hours=400, hidden=32, batch=256, held_out_games=24,
-        where=scenario(
+        where=ready_scenario(
             admission={"slots": 15, "backlog": 144, "late": "leave"},
             workload={"type": "rare", "jobs": 190, "offered_load": 1.2},
         ),
@@ -92,11 +71,28 @@ def test_it_learns() -> None:
     assert after < 1.0 - float(rule.value_ratio().mean())
 
 
+@pytest.mark.parametrize("gains", [{}, {"gains_twice": True, "integral": 0.1, "watched": 0}])
+def test_the_multiplier_answers_the_dearer_of_drawn_and_likeliest_actions(
+    gains: dict[str, Any],
+) -> None:
+    """Costs count in tens; nothing is learned from the games that are watched."""
+    made = training(cost_limit=0.5, **gains)
+    twice = gains.get("gains_twice", False)
+    reference = Multiplier(0.05, Gains(2.0, gains.get("integral", 1.0), 1.0, twice=twice))
+    for _ in range(4):
+        logged = made.step()
+        dearer = max(logged["cost"], logged.get("cost_watched", 0.0))
+        assert logged["multiplier"] == pytest.approx(reference.update(0.1 * dearer))
+        assert logged["decisions"] == SMALL["games"] * SMALL["decisions"]
+        assert ("cost_watched" in logged) == ("watched" not in gains)
+    assert reference.value > 0
+
+
 def test_a_limit_keeps_jobs_from_waiting() -> None:
     """With the limit far below the cost at first, the multiplier rises and the cost falls."""
     told = {"iterations": 25, "games": 32, "decisions": 32, "hours": 400, "hidden": 32,
             "batch": 256, "reject": True}  # fmt: skip
-    limited = training(cost_limit=0.3, integral=0.1, **told)
+    limited = training(cost_limit=0.3, **told)
     free = training(**told)
     costs = [[made.step()["cost"] for _ in range(25)] for made in (limited, free)]
     assert limited.multiplier.value > 0
@@ -104,55 +100,83 @@ def test_a_limit_keeps_jobs_from_waiting() -> None:
     assert np.mean(costs[0][-5:]) < 0.6 * np.mean(costs[1][-5:])
 
 
+def test_an_lstm_learns_from_what_it_saw_in_play() -> None:
+    """Whole games, with what they remembered: the chances of the actions are those of the play."""
+    made = training(network="lstm", hours=40, decisions=12)
+    for _ in range(2):
+        made.step()
+    batch = made._batch(made._play())
+    said, _ = look(made.network, batch.seen, batch.carried, batch.begins)
+    chances = masked_log_softmax(said.logits, batch.allowed)
+    assert batch.begins.any()
+    assert batch.carried.abs().sum() > 0
+    assert batch.actions.shape == (SMALL["games"], 12)
+    torch.testing.assert_close(log_probability(chances, batch.actions), batch.log_probability)
+
+
+def free_agent(folder: Path, **curve_end: float) -> str:
+    """Write an agent that was trained without a limit; return its folder."""
+    training().write_agent(folder, curve_end)
+    return str(folder)
+
+
+def test_a_limit_may_be_a_share_of_the_cost_of_another_agent(tmp_path: Path) -> None:
+    """It is looked up once: whoever resumes has it from the checkpoint, whatever became of it."""
+    free = free_agent(tmp_path / "free", held_out_cost_drawn=3.0, held_out_cost=9.0)
+    told = {"cost_of": free, "cost_share": 0.5}
+    made, stated = training(**told), training(cost_limit=1.5)
+    assert made.held_out()["cost_limit"] == 1.5
+    for _ in range(2):
+        logged = made.step()
+        assert logged == stated.step()
+    assert logged["cost_limit"] == 1.5
+    (tmp_path / "checkpoint").mkdir()
+    made.save(tmp_path / "checkpoint")
+    (tmp_path / "free" / "agent.json").unlink()
+    resumed = training(**told)
+    resumed.load(tmp_path / "checkpoint")
+    assert resumed.step() == stated.step()
+    assert resumed.held_out()["cost_limit"] == 1.5
+
+
+def test_the_other_agent_is_named_from_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free_agent(tmp_path / "trainings" / "free" / "agent", held_out_cost_drawn=4.0)
+    monkeypatch.chdir(tmp_path)
+    assert mean_cost("trainings/free") == mean_cost("trainings/free/agent") == 4.0
+
+
+def test_what_has_no_cost_of_its_own_is_refused(tmp_path: Path) -> None:
+    """The first evaluation says so, before a training writes anything."""
+    limited = free_agent(tmp_path / "half", held_out_cost_drawn=2.0, held_out_cost_limit=2.0)
+    wrong = {
+        str(tmp_path / "none"): "there is no folder",
+        "deeprm-70": "deeprm-70 is an agent of ppo",
+        limited: "was itself trained with a limit, of 2 jobs",
+        free_agent(tmp_path / "broken_off"): "its training was interrupted",
+    }
+    for agent, text in wrong.items():
+        with pytest.raises(ScenarioError, match=f"^learn.arguments.cost_of: .*{text}"):
+            training(cost_of=agent, cost_share=0.5).held_out()
+
+
 @pytest.mark.parametrize("power", [False, True])
 @pytest.mark.parametrize(
     "arguments",
-    [{}, {"reject": True}, {"max_start": 12}, {"suspend": 2}, {"suspend": 1, "reject": True}],
-)
+    [
+        {}, {"reject": True}, {"max_start": 12}, {"suspend": 2}, {"suspend": 1, "reject": True},
+        {"network": "lstm", "max_start": 12}, {"network": "lstm", "reject": True},
+    ],
+)  # fmt: skip
 def test_its_agent_acts_in_the_simulation_as_in_lockstep(
     arguments: Mapping[str, Any], power: bool, tmp_path: Path
 ) -> None:
-    where = scenario(**({"power": POWER} if power else {}))
+    where = ready_scenario(**({"power": POWER} if power else {}))
     made = training(where=where, **arguments)
     for _ in range(3):
         made.step()
-    made.write_agent(tmp_path / "agent", {})
-    games = made.source.games([5])
-    bundle = read_bundle(tmp_path / "agent")
-    network = plain_network(ReadyDescription.read(bundle.description).architecture, bundle.weights)
-    while len(games.active):
-        scores = network.logits(ready_set(games.view(), games.pool))
-        games.step(np.where(games.mask(), scores, -np.inf).argmax(axis=1))
-    until = int(games.hours[0])  # then the game was over
-    agent = load_agent(tmp_path / "agent", where)
-    early = hours_of_starts(agent, Episodes(where).prepare(5), until)
-    mine = {job: hour for job, hour in enumerate(games.start[0].tolist()) if 0 <= hour < until}
-    assert early == mine
-
-
-def hours_of_starts(agent: Any, experiment: Experiment, until: int) -> dict[int, int]:
-    """Run an agent for so many hours; return job → hour in which it first started.
-
-    An agent that has learnt nothing may suspend the same jobs for ever.
-    """
-    load, cluster, found = experiment.trace.workload, experiment.cluster, dict[int, int]()
-    simulation = Simulation(
-        load, cluster, Recorder(load, cluster.resources, Nowhere()), rules=experiment.rules,
-        predictor=experiment.predictor, site=experiment.site,
-    )  # fmt: skip
-    agent.reset(simulation.info, np.random.default_rng(0))
-    for state in simulation.decisions():
-        hour = round((state.now - float(load.submit_time_s[0])) / 3600)
-        if hour >= until:
-            break
-        for action in agent.schedule(state):
-            simulation.apply(action)
-            if isinstance(action, Place):
-                begin = state.now if action.start is None else action.start
-                ahead = round((begin - state.now) / 3600)
-                if hour + ahead < until:
-                    found[action.task.job_index] = hour + ahead
-    return found
+    check_acts_as_in_lockstep(made, where, tmp_path / "agent")
 
 
 WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [
@@ -161,6 +185,13 @@ WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"admission": {"backlog": 9}}, {}, "admission.slots: a ready pool has a size"),
     ({}, {"games": 0}, "learn.arguments.games: must be at least 1"),
     ({}, {"cost_limits": 1.0}, "learn.arguments.cost_limits: unknown key"),
+    ({}, {"cost_share": 0.5}, "learn.arguments.cost_of: is missing beside cost_share; give both"),
+    ({}, {"cost_of": "free"}, "learn.arguments.cost_share: is missing beside cost_of; give both"),
+    (
+        {},
+        {"cost_limit": 1.0, "cost_of": "free", "cost_share": 0.5},
+        "learn.arguments.cost_limit: is given beside cost_of and cost_share; give the number",
+    ),
 ]
 
 
@@ -169,12 +200,12 @@ def test_what_does_not_suit_is_said(
     changes: dict[str, Any], arguments: dict[str, Any], text: str
 ) -> None:
     with pytest.raises(ScenarioError, match=text):
-        training(where=scenario(**changes), **arguments)
+        training(where=ready_scenario(**changes), **arguments)
 
 
 def test_an_agent_refuses_another_pool(tmp_path: Path) -> None:
     training().write_agent(tmp_path / "agent", {})
-    other = scenario(admission={"slots": 5, "late": "stay"}, scheduling={"step": "2h"})
+    other = ready_scenario(admission={"slots": 5, "late": "stay"}, scheduling={"step": "2h"})
     with pytest.raises(ScenarioError) as caught:
         load_agent(tmp_path / "agent", other)
     assert [text.split()[2] for text in caught.value.problems] == [

@@ -6,10 +6,10 @@ cost stays below its limit (A. Stooke, J. Achiam and P. Abbeel, "Responsive safe
 learning by PID Lagrangian methods", 2020). Without a limit it is plain PPO (J. Schulman et al.,
 "Proximal policy optimization algorithms", 2017).
 
-The cost is the number of waiting jobs, hour by hour. A job's value is paid as it is placed, as so
-much for each hour that it will run: paid while jobs run, it teaches an agent nothing in time. Games
-go on for ever, and time passes unevenly between decisions: rewards are counted above their mean per
-hour, and discounted by the hours.
+The cost is the number of waiting jobs, hour by hour, or another account. A job's value is paid as
+it is placed, as so much for each hour that it will run: paid while jobs run, it teaches an agent
+nothing in time. Games go on for ever, and time passes unevenly between decisions: rewards are
+counted above their mean per hour, and discounted by the hours.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from simkit.learners.common.distributions import (
     masked_log_softmax,
     sample,
 )
+from simkit.learners.common.moving_mean import MovingMean
 from simkit.learners.common.networks import ActorCritic, SetScorer, build, seeded
 from simkit.learners.common.objectives import clipped_gain
 from simkit.learners.common.returns import advantages_over_time
@@ -48,18 +49,19 @@ from simkit.learners.common.schedules import linear
 from simkit.learners.common.shapes import Width
 from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.common.training import Stateful
+from simkit.learners.lockstep.ready_pool.accounts import Cost
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
+from simkit.learners.lockstep.ready_pool.rules import Rule
 from simkit.learners.ready_pool.cost_limit import CostLimit
 from simkit.learners.ready_pool.description import (
     describe_ready_pool,
     ready_recurrent,
     ready_scorer,
 )
-from simkit.learners.ready_pool.moving_means import Means
-from simkit.learners.ready_pool.source import HORIZON, ReadySource
+from simkit.learners.ready_pool.judge import greedy_and_drawn
+from simkit.learners.ready_pool.source import HORIZON, REWARD, ReadySource
 from simkit.learning.ready_pool.actions import Advance
-from simkit.learning.ready_pool.observation import ready_set
-from simkit.learning.rewards.value import discounted_share, sum_of_powers
+from simkit.learning.rewards.value import sum_of_powers
 from simkit.scenario import Scenario
 from simkit.scenario.types import BrokenRulesError, Count, Section
 from simkit.training import Training
@@ -68,8 +70,9 @@ VALUE_SHARE: Final = 0.5
 """Weight of the critics' errors beside the policy's gain."""
 LARGEST_GRADIENT: Final = 0.5
 """Gradients are shortened to this norm."""
-COST_SCALE: Final = 0.1
-"""Costs to come are counted in tens of waiting jobs, as in the dissertation's table A.3."""
+JOBS: Final = 10.0
+"""Jobs that wait or are late count in tens, as in the dissertation's table A.3; other costs count
+in their limits."""
 
 
 class CoCoRLArguments(Section):
@@ -93,8 +96,11 @@ class CoCoRLArguments(Section):
     advance: Advance = "no-op"
     """Time goes on when the agent does nothing, or with each of its actions."""
     # the constraint
+    cost: Cost = "waiting"
+    """Jobs that wait; jobs that are past their quality of service; money or kg of CO₂ for energy:
+    per step, in the mean."""
     cost_limit: NotNegative | None = None
-    """The most jobs that may wait in the mean; null: no limit."""
+    """The most of it; null: no limit."""
     cost_of: str | None = None
     """An agent without a limit: its folder, its training's, or its name. The limit is a share of
     what it costs with drawn actions on held-out streams."""
@@ -104,7 +110,7 @@ class CoCoRLArguments(Section):
     """With a limit: more replicas, which take the likeliest action. Nothing is learned from them,
     but their cost is limited as well."""
     proportional: NotNegative = 2.0
-    """Gain of the excess of the cost over its limit, in tens of jobs."""
+    """Gain of the excess of the cost over its limit, in tens of jobs or in limits."""
     integral: NotNegative = 1.0
     """Gain of its sum over the iterations."""
     derivative: NotNegative = 1.0
@@ -162,7 +168,8 @@ def begin(
     def source_of(chosen: CoCoRLArguments) -> ReadySource:
         return ReadySource(
             scenario, hours=chosen.hours, max_start=chosen.max_start, reject=chosen.reject,
-            suspend=chosen.suspend, advance=chosen.advance,
+            suspend=chosen.suspend, advance=chosen.advance, cost=chosen.cost,
+            discount=chosen.discount,
         )  # fmt: skip
 
     chosen, source = prepared(CoCoRLArguments, arguments, source_of, device)
@@ -197,7 +204,7 @@ class Played:
 
     @property
     def cost(self) -> float:
-        """Waiting jobs in the mean."""
+        """Cost per hour."""
         return float(self.costs.sum() / max(int(self.hours.sum()), 1))
 
 
@@ -214,7 +221,9 @@ class CoCoRLTraining(TorchTraining):
         super().__init__(scenario, arguments, seed, ("streams", "actions", "parts"))
         self.chosen, self.device, self.source = arguments, device, source
         # Environment
-        self.limit = CostLimit(arguments.cost_limit, arguments.cost_of, arguments.cost_share)
+        self.limit = CostLimit(
+            arguments.cost, arguments.cost_limit, arguments.cost_of, arguments.cost_share
+        )
         self.watched = arguments.watched if self.limit.is_set else 0
         self.games = source.endless(arguments.games + self.watched, self.generators["streams"])
         # Agent
@@ -230,7 +239,7 @@ class CoCoRLTraining(TorchTraining):
                 twice=arguments.gains_twice,
             ),
         )  # fmt: skip
-        self.means = Means()
+        self.usual_value, self.usual_cost = MovingMean(), MovingMean()
 
     def _fresh(self) -> ActorCritic | Recurrent:
         source, hidden = self.source, self.chosen.hidden
@@ -242,17 +251,25 @@ class CoCoRLTraining(TorchTraining):
     def network(self) -> ActorCritic | Recurrent:
         return self._network
 
+    @property
+    def unit(self) -> float:
+        """What costs are counted in."""
+        if self.chosen.cost in ("waiting", "qos-violations"):
+            return JOBS
+        return self.limit.most if self.limit.is_set and self.limit.most > 0 else 1.0
+
     def parts(self) -> Mapping[str, Stateful]:
         return {
             "games": self.games, "memory": self.memory, "limit": self.limit,
-            "multiplier": self.multiplier, "means": self.means,
+            "multiplier": self.multiplier, "usual_value": self.usual_value,
+            "usual_cost": self.usual_cost,
         }  # fmt: skip
 
     def iterate(self) -> Mapping[str, float]:
         """Return numbers to log.
 
-        ``value_per_hour``: as it was paid, in steps of the whole pool; ``cost``: waiting jobs,
-        in the mean; ``cost_limit``: how many may wait, infinite without a limit; ``multiplier``: λ;
+        ``value_per_hour``: as it was paid, in steps of the whole pool; ``cost``: per hour,
+        such as waiting jobs in the mean; ``cost_limit``, infinite without one; ``multiplier``: λ;
         ``hours``: that have passed in all games; ``decisions``; ``entropy``: the mean, in nats;
         ``cost_watched``: the cost of those that take the likeliest action.
         """
@@ -263,11 +280,12 @@ class CoCoRLTraining(TorchTraining):
         played = self._play()
         watched, played = played.part(0, self.watched), played.part(self.watched, None)
         value, cost, hours = played.value, played.cost, played.hours.sum()
-        self.means.take(value, cost)
+        self.usual_value.take(value)
+        self.usual_cost.take(cost)
         # Constraint
         if self.limit.is_set:
-            self.multiplier.limit = COST_SCALE * self.limit.jobs
-            self.multiplier.update(COST_SCALE * max(cost, watched.cost))
+            self.multiplier.limit = self.limit.most / self.unit
+            self.multiplier.update(max(cost, watched.cost) / self.unit)
         # Update
         weight, batch = linear(chosen.entropy, 0.0, done), self._batch(played)
         size = max(chosen.batch // batch.actions.shape[1], 1)
@@ -275,7 +293,7 @@ class CoCoRLTraining(TorchTraining):
         spreads = [self._improve(part, weight) for part in parts]
         # Logging
         return {
-            "value_per_hour": value, "cost": cost, "cost_limit": self.limit.jobs,
+            "value_per_hour": value, "cost": cost, "cost_limit": self.limit.most,
             "multiplier": self.multiplier.value,
             "hours": float(hours), "decisions": float(played.actions.size),
             "entropy": float(np.mean(spreads)),
@@ -291,12 +309,12 @@ class CoCoRLTraining(TorchTraining):
             actions = sample(chances, self.generators["actions"])
             actions[: self.watched] = chances[: self.watched].argmax(dim=-1).cpu().numpy()
             drawn = log_probability(chances, torch.from_numpy(actions).to(self.device))
-            reward = self._paid(actions)
             passed = games.step(actions)
+            reward = games.accounts.reward(REWARD) / self.source.whole_pool
             self.memory.forget(games.begun)
             rows.append((
                 seen, allowed, actions, drawn.cpu().numpy(), values.cpu().numpy(), reward,
-                passed.waited.astype(np.float64), passed.hours, games.begun,
+                games.accounts.cost(self.chosen.cost), passed.hours, games.begun,
             ))  # fmt: skip
         *_, last = self._look(games, deepcopy(self.memory))  # which it will see again
         columns = [np.stack(column) for column in zip(*rows, strict=True)]
@@ -308,25 +326,10 @@ class CoCoRLTraining(TorchTraining):
         self, games: ReadyGames, memory: Memory
     ) -> tuple[np.ndarray[Any, np.dtype[np.float32]], Bools, torch.Tensor, torch.Tensor]:
         """Return what A games show and allow, (A, actions) log-probabilities, and (A, 2) values."""
-        seen, allowed = ready_set(games.view(), games.pool), games.mask()
+        seen, allowed = self.source.see(games), games.mask()
         said = memory.look(self.network, torch.from_numpy(seen).to(self.device), games.active)
         chances = masked_log_softmax(said.logits, torch.from_numpy(allowed).to(self.device))
         return seen, allowed, chances, said.values
-
-    def _paid(self, actions: Ints) -> Floats:
-        """Return (N,) what is paid for the jobs that (N,) actions will place: their value, now.
-
-        So much for each hour that the job will run, discounted until then, in steps of the whole
-        pool.
-        """
-        games, pool, gamma = self.games, self.source.pool, self.chosen.discount
-        rows, place = np.arange(len(actions)), np.minimum(actions, pool.ready - 1)
-        ahead = games.starts()[rows, place]
-        placed = (actions < pool.ready) & (ahead >= 0)
-        hours = np.where(placed, games.facts("length")[rows, place], 1.0)
-        value = games.facts("value")[rows, place] / (pool.worth * sum(games.streams.capacity))
-        weight = discounted_share(gamma, np.maximum(ahead, 0), hours)
-        return np.where(placed, value * weight, 0.0)
 
     def _batch(self, played: Played) -> Sequences:
         """Return what is learned from the decisions; advantages are scaled, but not centred.
@@ -334,12 +337,12 @@ class CoCoRLTraining(TorchTraining):
         Both streams are counted above their mean per hour, so that values are differences. Rows are
         whole games, or decisions of a network that does not remember.
         """
-        chosen, means = self.chosen, self.means
+        chosen, value, cost = self.chosen, self.usual_value.value, self.usual_cost.value
         passed = played.hours.astype(np.float64)
         usual = sum_of_powers(chosen.discount, passed)
         streams = (
-            played.rewards - means.value * usual,
-            COST_SCALE * (played.costs / np.maximum(passed, 1.0) - means.cost) * usual,
+            played.rewards - value * usual,
+            (played.costs / np.maximum(passed, 1.0) - cost) / self.unit * usual,
         )
         advantages = [
             advantages_over_time(
@@ -388,29 +391,20 @@ class CoCoRLTraining(TorchTraining):
     def evaluate(self) -> Mapping[str, float]:
         """Return how the agent does on held-out streams, with the likeliest actions and drawn ones.
 
-        ``lost_value``: the share of the value that came and was not brought, in time where late
-        jobs leave; ``cost``: waiting jobs in the mean; and both with drawn actions (``_drawn``).
-        ``cost_limit``: how many may wait, infinite without a limit.
+        See `greedy_and_drawn`; ``cost_limit``: the limit, infinite without one.
         """
-        found = {"cost_limit": self.limit.jobs}
-        for name, greedy in (("", True), ("_drawn", False)):
-            games = self.source.held_out(self.chosen.held_out_games)
-            waited = self._finish(games, greedy=greedy)
-            ratio = games.value_ratio(in_time=self.source.late_leave)
-            found[f"lost_value{name}"] = 1.0 - float(ratio.mean())
-            found[f"cost{name}"] = float(waited.sum() / max(int(games.hours.sum()), 1))
-        return found
+        chosen = self.chosen
+        went = greedy_and_drawn(self.source, chosen.held_out_games, self._rule, chosen.cost)
+        return {"cost_limit": self.limit.most, **went}
 
-    def _finish(self, games: ReadyGames, *, greedy: bool) -> Ints:
-        """Play games to their ends; return (N,) how many jobs waited, summed over the hours."""
-        rng = self.stream("held_out")
-        waited = np.zeros(len(games.start), np.int64)
-        memory = Memory(self.network, len(waited))
-        while len(active := games.active):
+    def _rule(self, greedy: bool) -> Rule:
+        memory, rng = Memory(self.network, self.chosen.held_out_games), self.stream("held_out")
+
+        def choose(games: ReadyGames) -> Ints:
             _, _, chances, _ = self._look(games, memory)
-            actions = chances.argmax(dim=-1).cpu().numpy() if greedy else sample(chances, rng)
-            waited[active] += games.step(actions).waited
-        return waited
+            return chances.argmax(dim=-1).cpu().numpy() if greedy else sample(chances, rng)
+
+        return choose
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         actor = self.network.actor

@@ -41,8 +41,9 @@ from simkit.learners.common.shapes import Width
 from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.common.training import Stateful
 from simkit.learners.common.trajectories import Transitions, joined
+from simkit.learners.lockstep.ready_pool.rules import Rule
 from simkit.learners.ready_pool.description import describe_ready_pool, ready_scorer
-from simkit.learners.ready_pool.experience import REWARD, Experience
+from simkit.learners.ready_pool.experience import Experience
 from simkit.learners.ready_pool.judge import greedy_and_drawn, rule_of
 from simkit.learners.ready_pool.recorded import Recorded
 from simkit.learners.ready_pool.source import HORIZON, ReadySource
@@ -141,7 +142,7 @@ def begin(
     def source_of(chosen: OfflineArguments) -> ReadySource:
         return ReadySource(
             scenario, hours=chosen.hours, max_start=chosen.max_start, reject=chosen.reject,
-            advance=chosen.advance, accounts=(REWARD,), discount=chosen.discount,
+            advance=chosen.advance, discount=chosen.discount,
         )  # fmt: skip
 
     chosen, source = prepared(OfflineArguments, arguments, source_of, device)
@@ -278,10 +279,11 @@ class OfflineTraining(TorchTraining):
 
     def evaluate(self) -> Mapping[str, float]:
         """Return how the agent does on held-out streams; see `greedy_and_drawn`."""
-        rng = self.stream("held_out")
-        return greedy_and_drawn(
-            self.source, self.chosen.held_out_games, self.network.actor, rng, self.device
-        )
+        return greedy_and_drawn(self.source, self.chosen.held_out_games, self._rule)
+
+    def _rule(self, greedy: bool) -> Rule:
+        rng = None if greedy else self.stream("held_out")
+        return rule_of(self.source, self.network.actor, rng, self.device)
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         actor = self.network.actor

@@ -38,14 +38,14 @@ from simkit.learners.common.shapes import Width
 from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.common.training import Stateful
 from simkit.learners.common.trajectories import Transitions
-from simkit.learners.lockstep.ready_pool.rules import ORDERS
+from simkit.learners.lockstep.ready_pool.rules import ORDERS, Rule
 from simkit.learners.ready_pool.description import (
     EncoderSize,
     describe_ready_pool,
     ready_image_network,
     ready_scorer,
 )
-from simkit.learners.ready_pool.experience import REWARD, Experience
+from simkit.learners.ready_pool.experience import Experience
 from simkit.learners.ready_pool.judge import greedy_and_drawn, rule_of
 from simkit.learners.ready_pool.source import HORIZON, ReadySource
 from simkit.learning.ready_pool.actions import Advance
@@ -123,7 +123,7 @@ def begin(
     def source_of(chosen: RAREArguments) -> ReadySource:
         return ReadySource(
             scenario, hours=chosen.hours, max_start=chosen.max_start, reject=chosen.reject,
-            advance=chosen.advance, accounts=(REWARD,), discount=chosen.discount,
+            advance=chosen.advance, discount=chosen.discount,
             image=chosen.encoder != "set",
         )  # fmt: skip
 
@@ -224,8 +224,11 @@ class RARETraining(TorchTraining):
 
     def evaluate(self) -> Mapping[str, float]:
         """Return how the agent does on held-out streams; see `greedy_and_drawn`."""
-        rng, games = self.stream("held_out"), self.chosen.held_out_games
-        return greedy_and_drawn(self.source, games, self.network.actor, rng, self.device)
+        return greedy_and_drawn(self.source, self.chosen.held_out_games, self._rule)
+
+    def _rule(self, greedy: bool) -> Rule:
+        rng = None if greedy else self.stream("held_out")
+        return rule_of(self.source, self.network.actor, rng, self.device)
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         actor = self.network.actor

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from simkit.learners.common.trajectories import Rows, Trajectories
 from simkit.learners.lockstep.ready_pool.rules import Rule
-from simkit.learners.ready_pool.source import ReadySource
+from simkit.learners.ready_pool.source import REWARD, ReadySource
 
-__all__ = ["REWARD", "Experience", "Went"]
-
-REWARD: Final = "value-at-decision"
-"""What the games pay for."""
+__all__ = ["Experience", "Went"]
 
 
 @dataclass(frozen=True)
@@ -36,7 +32,7 @@ class Experience:
         """Begin.
 
         Args:
-            source: of the games, with an account of `REWARD`.
+            source: of the games.
             games: N.
             rows: decisions of each game that are remembered.
             rng: draws the streams' seeds.

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from simkit.arrays import Ints
+from simkit.arrays import Floats, Ints
 from simkit.learners.common.distributions import masked_log_softmax, sample
+from simkit.learners.lockstep.ready_pool.accounts import Cost
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.rules import Rule
 from simkit.learners.ready_pool.source import ReadySource
 
-__all__ = ["Scores", "finish", "greedy_and_drawn", "rule_of"]
+__all__ = ["Outcome", "Scores", "finish", "greedy_and_drawn", "outcome", "rule_of"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How games went."""
+
+    lost_value: float
+    """The share of the value that came and was not brought."""
+    cost: float
+    """Per hour."""
+
 
 Scores = Callable[[Tensor], Tensor]
 """Returns (A, M) logits of (A, K) observations."""
@@ -34,27 +47,39 @@ def rule_of(
     return choose
 
 
-def finish(games: ReadyGames, rule: Rule) -> Ints:
-    """Play games to their ends; return (N,) how many jobs waited, summed over the hours."""
-    waited = np.zeros(len(games.start), np.int64)
+def finish(games: ReadyGames, rule: Rule, cost: Cost = "waiting") -> Floats:
+    """Play games to their ends; return (N,) what they cost, summed over the hours."""
+    costs = np.zeros(len(games.start))
     while len(active := games.active):
-        waited[active] += games.step(rule(games)).waited
-    return waited
+        games.step(rule(games))
+        costs[active] += games.accounts.cost(cost)
+    return costs
+
+
+def outcome(source: ReadySource, rule: Rule, games: ReadyGames, cost: Cost) -> Outcome:
+    """Play games to their ends; return how they went, all jobs counted."""
+    costs = finish(games, rule, cost)
+    ratio = games.value_ratio(in_time=source.late_leave)
+    return Outcome(1.0 - float(ratio.mean()), float(costs.sum() / max(int(games.hours.sum()), 1)))
 
 
 def greedy_and_drawn(
-    source: ReadySource, games: int, scores: Scores, rng: np.random.Generator, device: str = "cpu"
+    source: ReadySource, games: int, rules: Callable[[bool], Rule], cost: Cost = "waiting"
 ) -> Mapping[str, float]:
-    """Return how a network does on held-out streams, with the likeliest actions and drawn ones.
+    """Return how an agent does on held-out streams, with the likeliest actions and drawn ones.
 
     ``lost_value``: the share of the value that came and was not brought, in time where late jobs
-    leave; ``cost``: waiting jobs in the mean; and both with drawn actions (``_drawn``).
+    leave; ``cost``: per hour, such as waiting jobs in the mean; and both with drawn actions
+    (``_drawn``).
+
+    Args:
+        source: of the streams.
+        games: how many of them.
+        rules: returns how the agent begins to act: greedily or not.
+        cost: one of the accounts' `COSTS`.
     """
-    found = {}
-    for name, drawn_by in (("", None), ("_drawn", rng)):
-        played = source.held_out(games)
-        waited = finish(played, rule_of(source, scores, drawn_by, device))
-        ratio = played.value_ratio(in_time=source.late_leave)
-        found[f"lost_value{name}"] = 1.0 - float(ratio.mean())
-        found[f"cost{name}"] = float(waited.sum() / max(int(played.hours.sum()), 1))
+    found: dict[str, float] = {}
+    for name, greedy in (("", True), ("_drawn", False)):
+        went = outcome(source, rules(greedy), source.held_out(games), cost)
+        found |= {f"lost_value{name}": went.lost_value, f"cost{name}": went.cost}
     return found

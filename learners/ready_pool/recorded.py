@@ -9,8 +9,7 @@ from typing import Self
 
 from simkit.errors import ScenarioError
 from simkit.learners.common.trajectories import Rows, Trajectories
-from simkit.learners.ready_pool.experience import REWARD
-from simkit.learners.ready_pool.source import ReadySource
+from simkit.learners.ready_pool.source import REWARD, ReadySource
 from simkit.learning.dataset.format import Dataset, read_dataset
 from simkit.learning.schema import ObservationSchema
 

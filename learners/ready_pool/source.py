@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any, Final
 
 import numpy as np
 
+from simkit.learners.lockstep.ready_pool.accounts import COSTS, Cost
 from simkit.learners.lockstep.ready_pool.endless import EndlessReadyGames
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.streams import JobStreams, StreamSource
@@ -23,10 +23,12 @@ from simkit.learning.schema import ObservationSchema
 from simkit.scenario import Scenario
 from simkit.seeds import stream
 
-__all__ = ["HORIZON", "ReadySource"]
+__all__ = ["HORIZON", "REWARD", "ReadySource"]
 
 HORIZON: Final = 48
 """Steps ahead that are planned, as in the dissertation."""
+REWARD: Final = "value-at-decision"
+"""The account of what agents are paid."""
 _WAITING: Final = 144
 """Places behind the ready pool, by which their number is scaled, if the scenario sets no limit."""
 
@@ -37,7 +39,7 @@ class ReadySource:
     def __init__(
         self, scenario: Scenario, *, hours: int, max_start: int = 0, reject: bool = False,
         suspend: int = 0, advance: Advance = "no-op", horizon: int = HORIZON, image: bool = False,
-        accounts: Collection[str] = (), discount: float = 1.0,
+        cost: Cost = "waiting", discount: float = 1.0,
     ) -> None:  # fmt: skip
         """Read a scenario; raises ScenarioError as `StreamSource` does.
 
@@ -50,12 +52,12 @@ class ReadySource:
             advance: when time goes on.
             horizon: steps ahead that are planned.
             image: whether agents see an image of the pool, as in the dissertation, or a set.
-            accounts: parts that the games' `accounts` have.
+            cost: what the games' `accounts` count beside `REWARD`.
             discount: of a step, for the value at the decision.
         """
         admission, self.hours = scenario.admission, hours
         self.late_leave = admission.late == "leave"
-        self._streams = StreamSource(scenario, hours + horizon, accounts)
+        self._streams = StreamSource(scenario, hours + horizon, accounts := (REWARD, COSTS[cost]))
         self.resources, self.units = self._streams.resources, self._streams.units
         self.image = image
         waiting = _WAITING if admission.backlog is None else admission.backlog
@@ -68,7 +70,7 @@ class ReadySource:
         self.rules: dict[str, Any] = {
             "late_leave": self.late_leave, "reject": reject, "suspend": suspend,
             "advance": advance,
-            "backlog": admission.backlog, "accounts": tuple(accounts), "discount": discount,
+            "backlog": admission.backlog, "accounts": accounts, "discount": discount,
         }  # fmt: skip
 
     @property

@@ -144,7 +144,8 @@ def test_the_other_agent_is_named_from_the_working_directory(
 ) -> None:
     free_agent(tmp_path / "trainings" / "free" / "agent", held_out_cost_drawn=4.0)
     monkeypatch.chdir(tmp_path)
-    assert mean_cost("trainings/free") == mean_cost("trainings/free/agent") == 4.0
+    agents = "trainings/free", "trainings/free/agent"
+    assert [mean_cost(agent, "waiting") for agent in agents] == [4.0, 4.0]
 
 
 def test_what_has_no_cost_of_its_own_is_refused(tmp_path: Path) -> None:
@@ -153,7 +154,7 @@ def test_what_has_no_cost_of_its_own_is_refused(tmp_path: Path) -> None:
     wrong = {
         str(tmp_path / "none"): "there is no folder",
         "deeprm-70": "deeprm-70 is an agent of ppo",
-        limited: "was itself trained with a limit, of 2 jobs",
+        limited: "was itself trained with a limit, of 2;",
         free_agent(tmp_path / "broken_off"): "its training was interrupted",
     }
     for agent, text in wrong.items():
@@ -211,3 +212,26 @@ def test_an_agent_refuses_another_pool(tmp_path: Path) -> None:
     assert [text.split()[2] for text in caught.value.problems] == [
         "scheduling.step", "admission.slots", "admission.late",
     ]  # fmt: skip
+
+
+GRID: dict[str, Any] = {
+    "machines": {"idle_w": 50, "full_w": 100},
+    "grid": {"price_per_kwh": 0.2, "carbon_gco2_per_kwh": {
+        "type": "levels", "high_w": 600, "low_w": 100, "high_share": 0.5, "step": "1h",
+    }},
+    "forecast": {"type": "perfect", "horizon": "48h", "step": "1h"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("cost", ["energy-cost", "carbon"])
+def test_money_and_carbon_can_be_limited(cost: str) -> None:
+    """What energy costs falls below a limit between that of an idle pool and that of a busy one."""
+    where = ready_scenario(power=GRID)
+    told = {"cost": cost, "iterations": 25, "games": 32, "decisions": 32, "hours": 300,
+            "hidden": 32, "batch": 256}  # fmt: skip
+    free = training(where=where, **told)
+    usual = [free.step()["cost"] for _ in range(25)]
+    limit = 0.8 * float(np.mean(usual[-5:]))
+    limited = training(where=where, cost_limit=limit, watched=0, **told)
+    kept = [limited.step()["cost"] for _ in range(25)]
+    assert np.mean(kept[-8:]) < 1.1 * limit

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from simkit.errors import ScenarioError
 from simkit.learners.lockstep.ready_pool.streams import JobStreams
 from simkit.learning.rewards.value import discounted_share
 
-__all__ = ["ACCOUNTS", "COSTS", "Accounts", "Hour"]
+__all__ = ["ACCOUNTS", "COSTS", "Accounts", "Cost", "Hour"]
 
 
 @dataclass(frozen=True)
@@ -119,11 +119,13 @@ equivalent."""
 
 ACCOUNTS: Final = ("value-at-decision", "wait", *HOURLY)
 """Names of the parts, with the formulas of `simkit.learning.reward.REWARDS`."""
-COSTS: Final = {
+Cost = Literal["waiting", "qos-violations", "energy-cost", "carbon"]
+"""What a constraint may limit."""
+COSTS: Final[Mapping[Cost, str]] = {
     "waiting": "wait", "qos-violations": "qos-violations", "energy-cost": "energy-cost",
     "carbon": "carbon",
 }  # fmt: skip
-"""What a constraint may limit → the part of which it is the negative."""
+"""Cost → the part of which it is the negative."""
 
 
 class Accounts:
@@ -172,6 +174,6 @@ class Accounts:
         """Return (A,) what the last step brought in the games that were active before it."""
         return self._sums[name]
 
-    def cost(self, name: str) -> Floats:
+    def cost(self, name: Cost) -> Floats:
         """Return (A,) what it cost, of the name of one of `COSTS`."""
         return -self._sums[COSTS[name]]

@@ -38,7 +38,7 @@ from simkit.learners.common.shapes import Width
 from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.common.training import Stateful
 from simkit.learners.common.trajectories import Transitions
-from simkit.learners.lockstep.ready_pool.rules import ORDERS, Rule
+from simkit.learners.lockstep.ready_pool.rules import ORDERS, Rule, left_over
 from simkit.learners.ready_pool.description import (
     EncoderSize,
     describe_ready_pool,
@@ -73,8 +73,9 @@ class RAREArguments(Section):
     replay: Count = 50_000
     """Decisions that are remembered."""
     # the beginning
-    teacher: Literal["fcfs", "sjf", "qos", "value", "value-density"] = "qos"
-    """The rule that plays first."""
+    teacher: Literal["fcfs", "sjf", "qos", "value", "value-density", "left-over"] = "qos"
+    """The rule that plays first; left-over: of the jobs that may be placed, the one beside which
+    least is left over."""
     warm_up: Annotated[int, Field(ge=0)] = 0
     """Iterations that the rule plays and the actor only imitates."""
     # the environment
@@ -182,7 +183,8 @@ class RARETraining(TorchTraining):
         # Play
         first = self.iteration <= chosen.warm_up
         own = rule_of(self.source, self.network.actor, self.generators["actions"], self.device)
-        went = self.experience.play(ORDERS[chosen.teacher] if first else own, chosen.decisions)
+        teacher = {**ORDERS, "left-over": left_over(chosen.max_start)}[chosen.teacher]
+        went = self.experience.play(teacher if first else own, chosen.decisions)
         self.usual.take(went.value_per_hour)
         # Learn
         rng, rows = self.generators["memories"], []

@@ -16,7 +16,6 @@ from simkit.learners.bundle import Bundle, network_of
 from simkit.learners.common.inference import PlainRecurrent
 from simkit.learners.ready_pool.description import ReadyDescription
 from simkit.learning.ready_pool.actions import ReadyActions
-from simkit.learning.ready_pool.observation import ready_image, ready_set
 from simkit.learning.ready_pool.tracker import ReadyTracker
 from simkit.learning.schema import ObservationSchema
 from simkit.policy import Action, State, SystemInfo
@@ -56,7 +55,7 @@ class ReadyAgent:
         self._pool, self._told = pool, told
         self._tracker = ReadyTracker(pool, in_time=told.in_time)
         self._actions = ReadyActions(self._tracker, told.suspend, told.reject, told.advance)
-        self._units = described.units
+        self._units, self._see = described.units, described.see
         self._network = network_of(
             bundle, described.architecture, described.seen.size, self._actions.count
         )
@@ -109,8 +108,7 @@ class ReadyAgent:
 
     def _choose(self, state: State) -> int:
         """Return the next action; of equal scores the lowest."""
-        view, pool, units = self._tracker.view(), self._pool, self._units
-        seen = ready_set(view, pool) if units is None else ready_image(view, pool, units)
+        seen = self._see(self._tracker.view())
         if isinstance(self._network, PlainRecurrent):
             logits, self._carried = self._network.remembering(seen, self._carried)
         else:

@@ -10,11 +10,15 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from simkit.errors import ScenarioError
 from simkit.learners.common.shapes import ImageShape, RecurrentShape, SetScorerShape
+from simkit.learning.encoder import Numbers
 from simkit.learning.ready_pool.actions import Advance
 from simkit.learning.ready_pool.observation import (
     ReadyPool,
+    ReadyView,
     ready_context_size,
+    ready_image,
     ready_image_schema,
+    ready_set,
     ready_set_schema,
     ready_size,
 )
@@ -72,6 +76,12 @@ class ReadyDescription(Section):
             len(self.resources), self.ready, self.waiting, self.horizon, self.actions.max_start,
             self.longest, self.worth, self.step_s,
         )  # fmt: skip
+
+    def see(self, view: ReadyView) -> Numbers:
+        """Return (…, K) what is seen, a set or an image."""
+        if self.units is None:
+            return ready_set(view, self.pool)
+        return ready_image(view, self.pool, self.units)
 
     @property
     def seen(self) -> ObservationSchema:

@@ -1,0 +1,1 @@
+"""Reproductions of the dissertation on power-modulated datacenters: one setting, three pages."""

@@ -1,0 +1,223 @@
+"""How rules and agents of a ready pool do on the same streams of jobs, all jobs counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from simkit.analysis.intervals import set_interval
+from simkit.arrays import Floats, Ints
+from simkit.learners.bundle import read_bundle
+from simkit.learners.common.inference import (
+    PlainRecurrent,
+    masked_log_softmax,
+    plain_network,
+)
+from simkit.learners.lockstep import NEVER
+from simkit.learners.lockstep.ready_pool.games import ReadyGames
+from simkit.learners.lockstep.ready_pool.rules import ORDERS, Rule, left_over, threshold
+from simkit.learners.ready_pool.description import ReadyDescription
+from simkit.learners.ready_pool.judge import finish
+from simkit.learners.ready_pool.source import ReadySource
+from simkit.learners.reproductions.common import digest_of, keep, weights_hash
+from simkit.learners.reproductions.green.circumstances import Circumstances
+from simkit.seeds import stream
+from simkit.training.reproduction import Workplace
+
+__all__ = [
+    "FIT",
+    "THRESHOLDS",
+    "Candidate",
+    "Gap",
+    "agent",
+    "best_threshold",
+    "gap",
+    "judged",
+    "mean",
+    "rule",
+    "threshold_of",
+]
+
+FIT: Final = ("fit0", "fit12")
+"""The rules of the least left over, by the last hour ahead."""
+THRESHOLDS: Final = tuple(step / 20 for step in range(11))
+"""θ of the threshold rule: 0 to 0.5."""
+JUDGED: Final = "reproduce.green.judged"
+"""Names the streams that judge; settings and θ were chosen on others."""
+_TUNING: Final = "reproduce.green.tuning"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A rule or an agent."""
+
+    name: str
+    made: Callable[[], Rule]
+    """Returns how it plays games from their beginning."""
+    digest: str
+    """Of all that its play depends on."""
+    reject: bool = False
+    """Whether it rejects jobs."""
+
+
+def threshold_of(theta: float) -> str:
+    """Return the name of a threshold rule."""
+    return f"threshold {theta:.2f}"
+
+
+def rule(name: str) -> Candidate:
+    """Return a rule: one of `ORDERS`, of `FIT`, or of `threshold_of`; KeyError for another."""
+    known = dict(ORDERS)
+    known |= {threshold_of(theta): threshold(theta) for theta in THRESHOLDS}
+    known |= {fit: left_over(int(fit[3:])) for fit in FIT}
+    chosen = known[name]
+    return Candidate(name, lambda: chosen, name)
+
+
+def agent(folder: Path, name: str, *, drawn: bool) -> Candidate:
+    """Return the agent of a complete training.
+
+    Args:
+        folder: of the training.
+        name: of the candidate.
+        drawn: whether its actions are drawn, as in training, or the likeliest.
+    """
+    bundle = read_bundle(folder / "agent")
+    described = ReadyDescription.read(bundle.description)
+    network = plain_network(described.architecture, bundle.weights)
+
+    def made() -> Rule:
+        rng, memory = stream(0, "reproduce.green.actions"), dict[int, Any]()
+
+        def choose(games: ReadyGames) -> Ints:
+            seen, allowed = described.see(games.view()), games.mask()
+            if isinstance(network, PlainRecurrent):
+                blank = network.blank()
+                carried = np.stack([memory.get(game, blank) for game in games.active.tolist()])
+                logits, carried = network.remembering(seen, carried)
+                memory.update(zip(games.active.tolist(), carried, strict=True))
+            else:
+                logits = network.logits(seen)
+            if not drawn:
+                best: Ints = np.where(allowed, logits, -np.inf).argmax(axis=1)
+                return best
+            chances = np.exp(masked_log_softmax(logits, allowed).astype(np.float64))
+            below = chances.cumsum(axis=1)
+            at = rng.random(len(below)) * below[:, -1]
+            taken: Ints = np.minimum(
+                (below <= at[:, None]).sum(axis=1), (below < below[:, -1:]).sum(axis=1)
+            )
+            return taken
+
+        return choose
+
+    told = [name, weights_hash(folder), drawn]
+    return Candidate(name, made, digest_of(told), described.actions.reject)
+
+
+def judged(
+    place: Workplace, where: Circumstances, candidates: Iterable[Candidate], streams: int,
+    *, tuning: bool = False,
+) -> pl.DataFrame:  # fmt: skip
+    """Return a row a candidate and stream; what was judged before is kept.
+
+    Columns ``candidate``, ``stream``, ``value``: the value brought over the value that came, in
+    time where late jobs leave; ``cost``: waiting jobs in the mean; ``completed``: the share of the
+    jobs that ended; ``utilisation``: the share of the units that had power and were used.
+
+    Args:
+        place: keeps results.
+        where: circumstances.
+        candidates: rules and agents.
+        streams: how many.
+        tuning: on other streams, on which something is chosen.
+    """
+    tables = []
+    for one in candidates:
+        key = digest_of([asdict(where), one.digest, streams, tuning])
+        path = place.work / "judged" / f"{key}.parquet"
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            table = _judge(where, one, streams, _TUNING if tuning else JUDGED)
+            keep(path, table.write_parquet)
+        tables.append(pl.read_parquet(path))
+    return pl.concat(tables)
+
+
+def _judge(where: Circumstances, one: Candidate, streams: int, named: str) -> pl.DataFrame:
+    source = ReadySource(
+        where.scenario("judged"), hours=where.hours, max_start=where.max_start, reject=one.reject
+    )
+    seeds = stream(0, named).integers(2**31, size=streams).tolist()
+    games = source.games(seeds)
+    costs = finish(games, one.made())
+    came = games.streams.enter < where.hours
+    done = (games.start >= 0) & (games.end <= where.hours)
+    return pl.DataFrame(
+        {
+            "stream": np.arange(streams),
+            "value": games.value_ratio(in_time=source.late_leave),
+            "cost": costs / np.maximum(games.hours, 1),
+            "completed": (came & done).sum(axis=1) / np.maximum(came.sum(axis=1), 1),
+            "utilisation": _used(games, where.hours),
+        }
+    ).select(pl.lit(one.name).alias("candidate"), pl.all())
+
+
+def _used(games: ReadyGames, hours: int) -> Floats:
+    """Return (S,) the share of the units that had power that jobs held, until an hour."""
+    streams, ends = games.streams, np.minimum(games.end, hours)
+    starts = np.where(games.start >= 0, np.minimum(games.start, hours), 0)
+    held = np.where((games.start >= 0) & (games.end < NEVER), np.maximum(ends - starts, 0), 0)
+    used = (held[..., None] * streams.size).sum(axis=1) / streams.powered[:, :hours].sum(axis=1)
+    share: Floats = used.mean(axis=1)
+    return share
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A mean difference over streams in points, with an interval of 95 %."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:+.2f} ({self.low:+.2f} to {self.high:+.2f})"
+
+
+def column(table: pl.DataFrame, candidate: str, name: str = "value") -> Floats:
+    """Return (S,) a column of a candidate, stream by stream."""
+    found: Floats = table.filter(candidate=candidate).sort("stream")[name].to_numpy()
+    return found.astype(np.float64)
+
+
+def mean(table: pl.DataFrame, candidate: str, name: str = "value") -> float:
+    """Return the mean of a column over the streams."""
+    return float(column(table, candidate, name).mean())
+
+
+def gap(table: pl.DataFrame, candidate: str, beside: str, name: str = "value") -> Gap:
+    """Return how much more a candidate has than another on the same streams, in hundredths."""
+    return paired(column(table, candidate, name), column(table, beside, name))
+
+
+def paired(mine: Floats, other: Floats) -> Gap:
+    """Return the mean difference of (S,) numbers of the same streams, in hundredths."""
+    apart = 100.0 * (mine - other)
+    interval = set_interval(apart, np.ones(len(apart)))
+    low = -np.inf if interval.low is None else interval.low
+    high = np.inf if interval.high is None else interval.high
+    return Gap(float(apart.mean()), low, high)
+
+
+def best_threshold(place: Workplace, where: Circumstances, streams: int) -> float:
+    """Return the θ of the highest mean value on tuning streams."""
+    names: Mapping[float, str] = {theta: threshold_of(theta) for theta in THRESHOLDS}
+    table = judged(place, where, map(rule, names.values()), streams, tuning=True)
+    return max(names, key=lambda theta: mean(table, names[theta]))

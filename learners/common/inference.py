@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from simkit.arrays import Bools
 from simkit.errors import RunError
-from simkit.learners.common.plain_image import PlainImageNetwork, image_network_sizes
+from simkit.learners.common.images.plain import PlainImageNetwork, image_network_sizes
 from simkit.learners.common.shapes import (
     ImageShape,
     PerceptronShape,

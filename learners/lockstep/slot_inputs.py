@@ -10,7 +10,7 @@ from typing import Any
 import numpy.typing as npt
 from torch import nn
 
-from simkit.learners.common.image_layer import ImageLayer, TableLayout
+from simkit.learners.common.images.layer import ImageLayer, TableLayout
 from simkit.learners.common.networks import Dense, Perceptron
 from simkit.learners.common.shapes import PerceptronShape
 from simkit.learning.observe_deeprm import compact_schema, deeprm_compact, image_schema

@@ -19,10 +19,9 @@ from pydantic import ValidationError
 
 from simkit import plugins
 from simkit.errors import PluginError, ScenarioError, SimkitError, TraceError, did_you_mean
-from simkit.power.signal import CARBON, PRICE, WATT, Constant, Scaled, Signal, Sum
+from simkit.power.signal import CARBON, PRICE, WATT, Constant, Means, Scaled, Signal, Sum
 from simkit.power.signal_align import Alignment, Span, aligned, scale_factor
 from simkit.power.signal_levels import Levels
-from simkit.power.signal_means import Means
 from simkit.power.signal_schedule import WEEK_S, Schedule, weekly
 from simkit.power.signal_trace import Gaps, PowerTrace
 from simkit.power.signal_zone import fixed_zone

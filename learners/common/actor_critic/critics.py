@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from simkit.learners.common.actor_critic.popart import PopArt
 from simkit.learners.common.distributions import log_probability
-from simkit.learners.common.image_network import ImageNetwork
+from simkit.learners.common.images.network import ImageNetwork
 from simkit.learners.common.networks import Network
 
 __all__ = ["Belief", "Critic", "Critics", "expected_value"]

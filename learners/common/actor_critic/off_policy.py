@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from simkit.learners.common.actor_critic.critics import Critic, Critics, expected_value
 from simkit.learners.common.distributions import masked_log_softmax
-from simkit.learners.common.image_network import ImageEncoder, ImageNetwork
+from simkit.learners.common.images.network import ImageEncoder, ImageNetwork
 from simkit.learners.common.networks import SetScorer, build
 from simkit.learners.common.shapes import ImageShape, SetScorerShape
 from simkit.learners.common.targets import follow, target_of

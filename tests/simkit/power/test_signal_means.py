@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.errors import TraceError
-from simkit.power.signal import Constant
-from simkit.power.signal_means import Means
+from simkit.power.signal import Constant, Means
 from simkit.power.signal_steps import Steps
 
 

@@ -10,7 +10,7 @@ import torch
 from pydantic import ValidationError
 
 from simkit.errors import RunError
-from simkit.learners.common.image_network import ImageEncoder, ImageNetwork
+from simkit.learners.common.images.network import ImageEncoder, ImageNetwork
 from simkit.learners.common.inference import plain_network
 from simkit.learners.common.shapes import ImageShape
 from simkit.learners.common.torch_training import weights_of

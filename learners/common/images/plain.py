@@ -42,7 +42,7 @@ def image_network_sizes(shape: ImageShape) -> dict[str, tuple[int, ...]]:
 
 
 class PlainImageNetwork:
-    """The network over an image; see `simkit.learners.common.image_network.ImageNetwork`."""
+    """The network over an image; see `simkit.learners.common.images.network.ImageNetwork`."""
 
     def __init__(self, shape: ImageShape, weights: Mapping[str, Array]) -> None:
         """Take weights of the sizes that `image_network_sizes` returns."""

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import embedding_bag
 
-from simkit.learners.common.image_layer import ImageLayer, TableLayout, _SumOfRows
+from simkit.learners.common.images.layer import ImageLayer, TableLayout, _SumOfRows
 from simkit.learners.common.networks import Dense
 from simkit.learning.observe_deeprm import deeprm_image, image_schema
 from simkit.learning.slotted import Slotted, SlottedView

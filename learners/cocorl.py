@@ -59,11 +59,12 @@ from simkit.learners.ready_pool.description import (
     ready_scorer,
 )
 from simkit.learners.ready_pool.judge import greedy_and_drawn
-from simkit.learners.ready_pool.source import HORIZON, REWARD, ReadySource
+from simkit.learners.ready_pool.sizes import SourceOfSizes
+from simkit.learners.ready_pool.source import HORIZON, ReadySource
 from simkit.learning.ready_pool.actions import Advance
 from simkit.learning.rewards.value import sum_of_powers
 from simkit.scenario import Scenario
-from simkit.scenario.types import BrokenRulesError, Count, Section
+from simkit.scenario.types import BrokenRulesError, Count, Many, Section
 from simkit.training import Training
 
 VALUE_SHARE: Final = 0.5
@@ -87,6 +88,8 @@ class CoCoRLArguments(Section):
     hours: Count = 2000
     """Steps of a game; then another begins."""
     # the environment
+    units: Many[Count] = ()
+    """Sizes of the pool to train on, as many games of each; none: the scenario's own."""
     max_start: Annotated[int, Field(ge=0, lt=HORIZON)] = 0
     """The last step ahead in which a job may start; 0: only now."""
     reject: bool = False
@@ -166,11 +169,14 @@ def begin(
     """
 
     def source_of(chosen: CoCoRLArguments) -> ReadySource:
-        return ReadySource(
-            scenario, hours=chosen.hours, max_start=chosen.max_start, reject=chosen.reject,
-            suspend=chosen.suspend, advance=chosen.advance, cost=chosen.cost,
-            discount=chosen.discount,
-        )  # fmt: skip
+        told: dict[str, Any] = {
+            "hours": chosen.hours, "max_start": chosen.max_start, "reject": chosen.reject,
+            "suspend": chosen.suspend, "advance": chosen.advance, "cost": chosen.cost,
+            "discount": chosen.discount,
+        }  # fmt: skip
+        if chosen.units:
+            return SourceOfSizes(scenario, chosen.units, **told)
+        return ReadySource(scenario, **told)
 
     chosen, source = prepared(CoCoRLArguments, arguments, source_of, device)
     return CoCoRLTraining(scenario, source, chosen, seed, device)
@@ -310,11 +316,11 @@ class CoCoRLTraining(TorchTraining):
             actions[: self.watched] = chances[: self.watched].argmax(dim=-1).cpu().numpy()
             drawn = log_probability(chances, torch.from_numpy(actions).to(self.device))
             passed = games.step(actions)
-            reward = games.accounts.reward(REWARD) / self.source.whole_pool
+            reward = self.source.paid(games)
             self.memory.forget(games.begun)
             rows.append((
                 seen, allowed, actions, drawn.cpu().numpy(), values.cpu().numpy(), reward,
-                games.accounts.cost(self.chosen.cost), passed.hours, games.begun,
+                self.source.cost(games, self.chosen.cost), passed.hours, games.begun,
             ))  # fmt: skip
         *_, last = self._look(games, deepcopy(self.memory))  # which it will see again
         columns = [np.stack(column) for column in zip(*rows, strict=True)]
@@ -323,7 +329,7 @@ class CoCoRLTraining(TorchTraining):
         return Played(*columns)
 
     def _look(
-        self, games: ReadyGames, memory: Memory
+        self, games: Any, memory: Memory
     ) -> tuple[np.ndarray[Any, np.dtype[np.float32]], Bools, torch.Tensor, torch.Tensor]:
         """Return what A games show and allow, (A, actions) log-probabilities, and (A, 2) values."""
         seen, allowed = self.source.see(games), games.mask()

@@ -8,7 +8,7 @@ import numpy as np
 
 from simkit.learners.common.trajectories import Rows, Trajectories
 from simkit.learners.lockstep.ready_pool.rules import Rule
-from simkit.learners.ready_pool.source import REWARD, ReadySource
+from simkit.learners.ready_pool.source import ReadySource
 
 __all__ = ["Experience", "Went"]
 
@@ -47,7 +47,7 @@ class Experience:
             seen, allowed = self.source.see(games), games.mask()
             actions = rule(games)
             passed = games.step(actions)
-            paid = games.accounts.reward(REWARD) / self.source.whole_pool
+            paid = self.source.paid(games)
             self.memory.add(
                 Rows(
                     seen, allowed, actions, paid, passed.hours.astype(np.float64),

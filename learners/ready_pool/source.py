@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from simkit.arrays import Floats
 from simkit.learners.lockstep.ready_pool.accounts import COSTS, Cost
 from simkit.learners.lockstep.ready_pool.endless import EndlessReadyGames
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
@@ -95,6 +96,14 @@ class ReadySource:
         """Return (A, K) what the active games show."""
         view, pool = games.view(), self.pool
         return ready_image(view, pool, self.units) if self.image else ready_set(view, pool)
+
+    def paid(self, games: ReadyGames) -> Floats:
+        """Return (A,) what agents are paid for the last step, in steps of the whole pool."""
+        return games.accounts.reward(REWARD) / self.whole_pool
+
+    def cost(self, games: ReadyGames, name: Cost) -> Floats:
+        """Return (A,) what the last step cost."""
+        return games.accounts.cost(name)
 
     def endless(self, games: int, rng: np.random.Generator) -> EndlessReadyGames:
         """Return games that go on for ever, of streams whose seeds `rng` draws."""

@@ -20,6 +20,8 @@ from simkit.learners.common.actor_critic.recurrent import look
 from simkit.learners.common.distributions import log_probability, masked_log_softmax
 from simkit.learners.lockstep.ready_pool.rules import ORDERS, play
 from simkit.learners.ready_pool.cost_limit import mean_cost
+from simkit.learners.ready_pool.sizes import GamesOfSizes
+from simkit.learning.ready_pool.observation import ready_set
 from simkit.scenario import Scenario
 
 SMALL = {
@@ -235,3 +237,41 @@ def test_money_and_carbon_can_be_limited(cost: str) -> None:
     limited = training(where=where, cost_limit=limit, watched=0, **told)
     kept = [limited.step()["cost"] for _ in range(25)]
     assert np.mean(kept[-8:]) < 1.1 * limit
+
+
+SIZES: dict[str, Any] = {"units": [4, 10, 30], "games": 7}
+
+
+def test_pools_of_several_sizes_are_played_side_by_side(tmp_path: Path) -> None:
+    """Each game shows its own pool; the shares of jobs are those of the sizes."""
+    made = training(**SIZES)
+    assert isinstance(made.games, GamesOfSizes)
+    capacities = [part.streams.capacity for part in made.games.parts]
+    assert capacities == [(4, 4), (10, 10), (30, 30)]
+    assert [len(part.active) for part in made.games.parts] == [3, 2, 2]
+    seen = made.source.see(made.games)
+    for part, own in zip(made.games.parts, np.split(seen, [3, 5]), strict=True):
+        np.testing.assert_array_equal(own, ready_set(part.view(), part.pool))
+    check_resume(lambda: training(**SIZES), tmp_path)
+
+
+def test_sizes_learn_as_one_if_they_are_one() -> None:
+    """With the scenario's own size alone everything is as without the argument."""
+    one, other = training(units=[10]), training()
+    for _ in range(2):
+        assert one.step() == other.step()
+    assert one.held_out() == other.held_out()
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"cluster": {"machines": [{"count": 1, "processors": 10, "gpu": 9}]}}, "changes the size"),
+        ({"power": POWER}, "would need other power"),
+    ],
+)
+def test_sizes_of_what_has_none_are_refused(changes: dict[str, Any], text: str) -> None:
+    with pytest.raises(ScenarioError, match=f"learn.arguments.units: .*{text}"):
+        training(where=ready_scenario(**changes), units=[20])
+    with pytest.raises(ScenarioError, match="fewer than the 2 sizes"):
+        training(units=[10, 20], games=1)

@@ -40,7 +40,9 @@ PRINTED: Final[Mapping[Power, Circumstances]] = {
 }
 """As the dissertation says: a ready pool of 5, 100 %, and nobody leaves."""
 SIZES: Final = (10, 50, 100, 300, 1200)
-"""Units at which the agent of many sizes is judged; it is trained on 20."""
+"""Units at which the agent of many sizes is judged."""
+TRAINED_SIZES: Final = (10, 20, 50)
+"""Units that it is trained on, side by side."""
 
 
 @dataclass(frozen=True)
@@ -165,9 +167,8 @@ def online(size: Size, seed: int) -> Task:
 
 
 def set_agent(size: Size, seed: int) -> Task:
-    """Return the training of PPO on 20 units, which other sizes judge."""
-    where = Circumstances(units=20)
-    return _task("ppo-20-units", "cocorl", where, 150, size, seed)
+    """Return the training of PPO on pools of several sizes, which larger ones judge."""
+    return _task("sizes", "cocorl", LATE_LEAVE, 150, size, seed, units=TRAINED_SIZES)
 
 
 def everything(size: Size) -> Iterator[Task]:

@@ -36,9 +36,12 @@ __all__ = [
     "Gap",
     "agent",
     "best_threshold",
+    "column",
+    "games_of",
     "gap",
     "judged",
     "mean",
+    "paired",
     "rule",
     "threshold_of",
 ]
@@ -149,19 +152,25 @@ def judged(
     return pl.concat(tables)
 
 
-def _judge(where: Circumstances, one: Candidate, streams: int, named: str) -> pl.DataFrame:
+def games_of(
+    where: Circumstances, streams: int, *, named: str = JUDGED, reject: bool = False
+) -> ReadyGames:
+    """Return games of the streams that judge, or of others."""
     source = ReadySource(
-        where.scenario("judged"), hours=where.hours, max_start=where.max_start, reject=one.reject
+        where.scenario("judged"), hours=where.hours, max_start=where.max_start, reject=reject
     )
-    seeds = stream(0, named).integers(2**31, size=streams).tolist()
-    games = source.games(seeds)
+    return source.games(stream(0, named).integers(2**31, size=streams).tolist())
+
+
+def _judge(where: Circumstances, one: Candidate, streams: int, named: str) -> pl.DataFrame:
+    games = games_of(where, streams, named=named, reject=one.reject)
     costs = finish(games, one.made())
     came = games.streams.enter < where.hours
     done = (games.start >= 0) & (games.end <= where.hours)
     return pl.DataFrame(
         {
             "stream": np.arange(streams),
-            "value": games.value_ratio(in_time=source.late_leave),
+            "value": games.value_ratio(in_time=where.late == "leave"),
             "cost": costs / np.maximum(games.hours, 1),
             "completed": (came & done).sum(axis=1) / np.maximum(came.sum(axis=1), 1),
             "utilisation": _used(games, where.hours),

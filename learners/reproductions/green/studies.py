@@ -21,6 +21,7 @@ __all__ = [
     "PRINTED",
     "QUICK",
     "SIZES",
+    "SMALL_POOL",
     "Size",
     "data_tasks",
     "everything",
@@ -30,6 +31,7 @@ __all__ = [
     "online",
     "printed",
     "set_agent",
+    "small_pool",
 ]
 
 LATE_LEAVE: Final = Circumstances()
@@ -168,7 +170,16 @@ def online(size: Size, seed: int) -> Task:
 
 def set_agent(size: Size, seed: int) -> Task:
     """Return the training of PPO on pools of several sizes, which larger ones judge."""
-    return _task("sizes", "cocorl", LATE_LEAVE, 150, size, seed, units=TRAINED_SIZES)
+    return _task("sizes", "cocorl", LATE_LEAVE, 150, size, seed, units=list(TRAINED_SIZES))
+
+
+SMALL_POOL: Final = Circumstances(load=1.0, ready=5)
+"""Late jobs leave, 100 %, a ready pool of 5."""
+
+
+def small_pool(size: Size, seed: int) -> Task:
+    """Return the training of PPO with a ready pool of 5, at 100 %."""
+    return _task("ppo-pool5", "cocorl", SMALL_POOL, 150, size, seed)
 
 
 def everything(size: Size) -> Iterator[Task]:
@@ -177,6 +188,7 @@ def everything(size: Size) -> Iterator[Task]:
         yield free(size, seed)
         yield leaving(size, "rare", seed)
         yield online(size, seed)
+        yield small_pool(size, seed)
         yield from (printed(size, power, seed) for power in PRINTED)
         yield free(size, seed, reject=True)
     yield set_agent(size, 0)

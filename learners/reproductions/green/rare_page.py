@@ -1,0 +1,422 @@
+"""The page of `simkit reproduce rare`: what order, packing and agents are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from simkit.analysis.plot_style import COLOURS, save_picture
+from simkit.learners.reproductions.common import empty_figure, markdown
+from simkit.learners.reproductions.green.circumstances import Power
+from simkit.learners.reproductions.green.judge import Gap, column, gap, mean, paired, threshold_of
+from simkit.learners.reproductions.green.studies import TRAINED_SIZES, Size
+from simkit.results.run_info import versions
+from simkit.training.reproduction import Workplace
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LEAST_GAIN: Final = 3.0
+"""Points over the order by quality of service that an agent must reach where late jobs leave."""
+SURE_GAIN: Final = 2.0
+"""And the least lower bound of it."""
+MOST_BELOW: Final = 0.5
+"""Points below fit12 that the agent may be where nobody leaves."""
+PARAGRAPH: Final = "\n\n"
+_HEURISTICS: Final = ("fcfs", "sjf", "qos", "value")
+
+
+@dataclass(frozen=True)
+class Results:
+    """What the page is made of; tables are those of `judged`."""
+
+    size: Size
+    as_printed: Mapping[Power, pl.DataFrame]
+    by_size: Mapping[int, pl.DataFrame]
+    by_power: Mapping[Power, pl.DataFrame]
+    by_pool: Mapping[int, pl.DataFrame]
+    leave: pl.DataFrame
+    pool: pl.DataFrame
+    """With a ready pool of 5, at 100 %."""
+    elsewhere: Mapping[str, pl.DataFrame]
+    sizes: Mapping[int, pl.DataFrame]
+    thetas: Mapping[str, float]
+    """Places of the ready pool → the threshold that tuning streams chose."""
+    bounds: Mapping[str, float]
+    """Whether late jobs stay or leave → what no schedule exceeds."""
+    forecasts: pl.DataFrame
+    minutes: float
+    """Of all trainings."""
+    commit: str
+
+
+def write_page(place: Workplace, results: Results) -> Path:
+    """Write rare.md, rare.svg and rare.csv; return the page."""
+    save_picture(place.pages / "rare.svg", lambda: _picture(results))
+    _table(results).write_csv(place.pages / "rare.csv", float_precision=5)
+    parts = [
+        _head(place), _printed(results), _leaving(results), _sizes(results), _forecasts(results),
+        _claims(results), _setting(results),
+    ]  # fmt: skip
+    page = place.pages / "rare.md"
+    page.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    return page
+
+
+def _table(results: Results) -> pl.DataFrame:
+    """Return means over streams of everything that was judged."""
+    groups: dict[str, pl.DataFrame] = {
+        **{f"as printed, {power}": table for power, table in results.as_printed.items()},
+        **{f"as printed, {units} units": table for units, table in results.by_size.items()},
+        **{f"as printed, power {power}": table for power, table in results.by_power.items()},
+        **{f"as printed, ready pool {ready}": table for ready, table in results.by_pool.items()},
+        "leave": results.leave, "leave, ready pool 5, 100 %": results.pool,
+        **{f"leave, {name}": table for name, table in results.elsewhere.items()},
+        **{f"leave, {units} units": table for units, table in results.sizes.items()},
+    }  # fmt: skip
+    return pl.concat(
+        table.group_by("candidate", maintain_order=True)
+        .agg(pl.col("value", "cost", "completed", "utilisation").mean())
+        .select(pl.lit(name).alias("where"), pl.all())
+        for name, table in groups.items()
+    )
+
+
+def _head(place: Workplace) -> str:
+    size = " --quick" if place.quick else ""
+    note = (
+        "\n\n**This is the quick version**: few iterations, few and short streams. Its numbers mean nothing."
+        if place.quick
+        else ""
+    )
+    return f"""# RARE (2022)
+
+**Question.** Does an agent earn more than simple rules on a pool of processors and GPUs that its power limits, as chapter 5 of V. Venkataswamy's
+dissertation (University of Virginia, 2023) says?
+
+`simkit reproduce rare{size}` does everything and writes this page, its picture and its table [rare.csv](rare.csv); an interrupted run goes on. The
+dissertation has neither code nor data; what it leaves open is stated under *Setting*. All numbers are points: hundredths of the value ratio, the value
+of the jobs that ended by the end of a stream over the value of all that came. Differences are paired by stream of jobs, with intervals of 95 %.{note}"""
+
+
+def names_of(table: pl.DataFrame, kind: str, *, drawn: bool) -> list[str]:
+    """Return the names of a kind of agents, seed by seed."""
+    found = table["candidate"].unique(maintain_order=True)
+    return [
+        name
+        for name in found
+        if name.startswith(f"{kind}-seed") and name.endswith(", drawn") == drawn
+    ]
+
+
+# --- as printed -----------------------------------------------------------------------------------
+
+
+def _printed(results: Results) -> str:
+    parts = []
+    for power, table in results.as_printed.items():
+        rules = ["sjf", "qos", "value", "value-density", "fit0", "fit12"]
+        rows: list[Sequence[str]] = [("", "value", "to FCFS", "to fit12"), ("---",) * 4]
+        rows.append(
+            ("FCFS", f"{100 * mean(table, 'fcfs'):.2f}", "", str(gap(table, "fcfs", "fit12")))
+        )
+        agents = names_of(table, f"printed-{power}", drawn=False)
+        agents += names_of(table, f"printed-{power}", drawn=True)
+        for name in (*rules, *agents):
+            beside = "" if name == "fit12" else str(gap(table, name, "fit12"))
+            rows.append(
+                (
+                    _label(name),
+                    f"{100 * mean(table, name):.2f}",
+                    str(gap(table, name, "fcfs")),
+                    beside,
+                )
+            )
+        where = "with all of its power" if power == "full" else "on wind and sun alone"
+        parts.append(f"### {where[0].upper()}{where[1:]}\n\n{markdown(rows)}")
+    spread = order_spread(results.as_printed["full"])
+    packing = gap(results.as_printed["full"], "fit12", "fcfs")
+    met = [
+        gap(table, name, "fit12").value >= -MOST_BELOW
+        for power, table in results.as_printed.items()
+        for drawn in (False, True)
+        for name in names_of(table, f"printed-{power}", drawn=drawn)
+    ]
+    return f"""## As printed: nobody leaves
+
+10 processors and 10 GPUs, 100 % load, a ready pool of 5 and a wait pool of 144; jobs start within 12 hours of their decision. *fit12* places, of the
+jobs that may start within 12 hours, the one beside which least is left over, less 0.05 of the pool for each hour; *fit0* those that start now. The agent
+is RARE with the set encoder: its memory begins with what fit12 did.
+
+{PARAGRAPH.join(parts)}
+
+With all of its power the four orders of the dissertation are within {spread:.1f} points of each other; packing (fit12) is worth {packing} points over
+FCFS. No schedule exceeds {100 * results.bounds["stay"]:.1f} points (a linear programme, means of ten streams). **Of {len(met)} agents, greedy and drawn,
+{sum(met)} are at most {MOST_BELOW} points below fit12.**"""
+
+
+def order_spread(table: pl.DataFrame) -> float:
+    """Return the largest difference of the means of the dissertation's heuristics, in points."""
+    means = [100 * mean(table, name) for name in _HEURISTICS]
+    return max(means) - min(means)
+
+
+# --- late jobs leave ------------------------------------------------------------------------------
+
+
+def _leaving(results: Results) -> str:
+    table, theta = results.leave, threshold_of(results.thetas["15"])
+    rows: list[Sequence[str]] = [("", "value", "to QoS", f"to {theta}", "bars"), ("---",) * 5]
+    rules = ["fcfs", "sjf", "value", "value-density", "fit0", "fit12"]
+    rows += [_beside(table, name, theta, "") for name in ("qos", *rules, theta)]
+    met = 0
+    for kind in ("ppo", "rare"):
+        for drawn in (False, True):
+            for name in names_of(table, kind, drawn=drawn):
+                good = meets(gap(table, name, "qos"), gap(table, name, theta))
+                met += good
+                rows.append(_beside(table, name, theta, "met" if good else "missed"))
+    pool_theta = threshold_of(results.thetas["5"])
+    of_pool: list[Sequence[str]] = [("", "value", "to QoS", f"to {pool_theta}"), ("---",) * 4]
+    names = [
+        *names_of(results.pool, "ppo-pool5", drawn=False),
+        *names_of(results.pool, "ppo-pool5", drawn=True),
+    ]
+    for name in ("qos", "fcfs", "sjf", "value", "fit0", pool_theta, *names):
+        of_pool.append(_beside(results.pool, name, pool_theta, "")[:4])
+    other: list[Sequence[str]] = [("", *results.elsewhere), ("---",) * (1 + len(results.elsewhere))]
+    for name in (theta, *_agents(table)):
+        cells = [str(gap(found, name, "qos")) for found in results.elsewhere.values()]
+        other.append((_label(name), *cells))
+    return f"""## Late jobs leave
+
+A job that can no longer end in time leaves, and jobs start at once: 120 % load, a ready pool of 15. *Threshold* places the job of the highest quality
+of service, of at least θ; θ is {results.thetas["15"]:.2f}, chosen among 0, 0.05 … 0.5 on other streams. The bars: at least {LEAST_GAIN:.0f} points above
+QoS with a lower bound above {SURE_GAIN:.0f}, and surely above the threshold rule.
+
+{markdown(rows)}
+
+**{met} of {len(_agents(table))} agents, greedy and drawn, meet both bars.** No schedule exceeds {100 * results.bounds["leave"]:.1f} points.
+
+With a ready pool of 5 at 100 % there is less to choose from:
+
+{markdown(of_pool)}
+
+Where the agents were not trained, to QoS:
+
+{markdown(other)}
+
+![Value over the size of the pool](rare.svg)"""
+
+
+def meets(to_qos: Gap, to_threshold: Gap) -> bool:
+    """Return whether an agent meets both bars."""
+    return to_qos.value >= LEAST_GAIN and to_qos.low > SURE_GAIN and to_threshold.low > 0.0
+
+
+def _agents(table: pl.DataFrame) -> list[str]:
+    return [
+        name
+        for kind in ("ppo", "rare")
+        for drawn in (False, True)
+        for name in names_of(table, kind, drawn=drawn)
+    ]
+
+
+def _beside(table: pl.DataFrame, name: str, theta: str, last: str) -> tuple[str, ...]:
+    to_qos = "" if name == "qos" else str(gap(table, name, "qos"))
+    to_theta = "" if name == theta else str(gap(table, name, theta))
+    return _label(name), f"{100 * mean(table, name):.2f}", to_qos, to_theta, last
+
+
+# --- sizes and forecasts --------------------------------------------------------------------------
+
+
+def _sizes(results: Results) -> str:
+    rows: list[Sequence[str]] = [
+        ("units", "QoS", "fit12", "agent", "to QoS", "to fit12", "to the threshold"),
+        ("---",) * 7,
+    ]
+    theta = threshold_of(results.thetas["15"])
+    surely = 0
+    for units, table in results.sizes.items():
+        name = names_of(table, "sizes", drawn=False)[0]
+        gaps = [gap(table, name, beside) for beside in ("qos", "fit12", theta)]
+        surely += gaps[0].low > 0 and gaps[1].low > 0
+        means = [f"{100 * mean(table, each):.2f}" for each in ("qos", "fit12", name)]
+        rows.append((str(units), *means, *map(str, gaps)))
+    return f"""## One agent for pools of any size
+
+The dissertation's image of the pool grows with it (its section 8.2.1), and so each size needs an agent of its own. A set of jobs, told in shares of the
+pool, does not: PPO was trained on pools of {_listed(TRAINED_SIZES)} units side by side, and judged, greedily, on others as well.
+
+{markdown(rows)}
+
+**On {surely} of {len(results.sizes)} sizes the agent is surely above both QoS and fit12.**"""
+
+
+def _forecasts(results: Results) -> str:
+    table = results.forecasts
+    agent = next(name for name in table["candidate"].unique(maintain_order=True) if "seed" in name)
+    rows: list[Sequence[str]] = [("forecast", "QoS", "fit0", "agent", "agent to QoS"), ("---",) * 5]
+    for name in table["forecast"].unique(maintain_order=True):
+        here = table.filter(forecast=name)
+        means = [f"{100 * mean(here, each):.2f}" for each in ("qos", "fit0", agent)]
+        rows.append((name, *means, str(gap(here, agent, "qos"))))
+    noisy, sure = (
+        {each: column(table.filter(forecast=name), each) for each in ("qos", agent)}
+        for name in ("noisy", "perfect")
+    )
+    lost = paired(noisy[agent] - sure[agent], noisy["qos"] - sure["qos"])
+    return f"""## Forecasts with error
+
+PPO's agent of the first seed, which was trained with all of the power, in the event-by-event simulation on wind and sun at 60 %, {table["stream"].n_unique()}
+streams. The forecast that it sees is the truth, or has an error that grows to a fifth of it within hours; running jobs that lose their power are
+suspended.
+
+{markdown(rows)}
+
+What the error costs the agent, less what it costs QoS: {lost} points: {_amount(lost)}."""
+
+
+def _amount(lost: Gap) -> str:
+    if lost.low <= 0.0 <= lost.high:
+        return "no sure difference"
+    return "it loses more" if lost.high < 0 else "it loses less"
+
+
+# --- claims ---------------------------------------------------------------------------------------
+
+
+def _claims(results: Results) -> str:
+    rows: list[Sequence[str]] = [
+        ("figure", "the dissertation", "here, as printed", ""),
+        ("---",) * 4,
+    ]
+    small = [results.by_size[units] for units in (10, 50)]
+    rows.append(
+        (
+            "5.1",
+            "10 to 20 units: 18 to 25 % better than heuristics; 50: 2 to 6 % over QoS and SJF",
+            _percents(small),
+            _verdict(small, 2.0),
+        )
+    )
+    large = [results.by_size[units] for units in (100, 300, 1200)]
+    rows.append(
+        ("5.2", "better than heuristics up to 1,200 units", _percents(large), _verdict(large, 0.0))
+    )
+    rows.append(("5.3", "ANL Intrepid on GLEAMM's power: 5 to 14 % better", "", "not tested"))
+    power = list(results.by_power.values())
+    rows.append(
+        (
+            "5.4",
+            "at 100, 90 and 80 % of the power 9 to 13 % better with 10 units",
+            _percents(power),
+            _verdict(power, 9.0),
+        )
+    )
+    rows.append(("5.5", "planning horizons of 36 to 72 h: 4 to 14 % over SJF", "", "not tested"))
+    fits = {ready: _percent(table, "fit12") for ready, table in results.by_pool.items()}
+    shown = ", ".join(f"{ready}: {value:+.1f} %" for ready, value in fits.items())
+    rows.append(
+        (
+            "5.6",
+            "ready pools of 15 to 25 and more: 4 to 18 % over SJF",
+            f"the rule fit12 over the best heuristic, by ready pool: {shown}; no agents",
+            "not tested",
+        )
+    )
+    return f"""## Claims
+
+RARE as printed, trained on 10 units and judged elsewhere with its set encoder, in percent of the best of the four heuristics there. A claim is confirmed
+if the agent is at least as much better as the least number of the claim, everywhere.
+
+{markdown(rows)}"""
+
+
+def _percent(table: pl.DataFrame, name: str) -> float:
+    """Return how much more a candidate brings than the best of the heuristics, in percent."""
+    best = max(mean(table, each) for each in _HEURISTICS)
+    return 100 * (mean(table, name) / best - 1)
+
+
+def _agent_percents(tables: Sequence[pl.DataFrame]) -> list[float]:
+    return [_percent(table, names_of(table, "printed-full", drawn=False)[0]) for table in tables]
+
+
+def _percents(tables: Sequence[pl.DataFrame]) -> str:
+    return ", ".join(f"{value:+.1f} %" for value in _agent_percents(tables))
+
+
+def _verdict(tables: Sequence[pl.DataFrame], least: float) -> str:
+    found = _agent_percents(tables)
+    good = all(value >= least and value > 0 for value in found)
+    return "confirmed" if good else "not confirmed"
+
+
+def _setting(results: Results) -> str:
+    size = results.size
+    return f"""## Setting
+
+- **Jobs**: `workload.type: rare`; the load is made exact, as an arrival rate of one job a step would be 296 %. Values, qualities of service and the time
+  until they are violated are the dissertation's. Streams of {size.hours:,} hours, {size.streams} that judge, {size.tuning} on which θ was chosen; held-out streams of the trainings are
+  others.
+- **Power**: *90* and *80* percent are as much of the power in as many percent of the hours, independently. *Wind and sun* are hourly means of the
+  generated year of a site like GLEAMM, with a mean of 0.9 of the pool's power; agents were trained on its weather from January on, and judged from July on. Forecasts are perfect unless said otherwise. The pool has no battery.
+- **Time** stands still while jobs are placed. The dissertation's algorithm 2 lets it pass with each action (`advance: each`); not tested here.
+- **Reward**: a job's value as it is placed, as so much for each hour that it will run. Paid as jobs end, as printed, agents learned nothing in this time.
+- **RARE**: {size.seeds} trainings each, batches of 256 (printed: 1,024), 64 hidden units (512), learning rate 0.001 (0.0001), 12,000 updates. Where late jobs
+  leave it begins without imitation: after imitating QoS there was nothing in its memory that was better, and it stayed there. The encoder over images of table A.5 is
+  there (`encoder: small`); a set encoder was used.
+- All trainings took {results.minutes:.0f} minutes of one core. Commit {results.commit}; {_versions()}."""
+
+
+def _versions() -> str:
+    return ", ".join(f"{name} {number}" for name, number in versions().items())
+
+
+def _label(name: str) -> str:
+    known = {"fcfs": "FCFS", "sjf": "SJF", "qos": "QoS", "value": "highest value"}
+    if name in known:
+        return known[name]
+    kind, mark, rest = name.partition("-seed")
+    if not mark:
+        return name
+    title = "PPO" if kind.startswith("ppo") else "RARE" if kind != "sizes" else "PPO, several sizes"
+    return f"{title}, seed {rest}"
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+
+
+def _picture(results: Results) -> Figure:
+    """Return value over the size of the pool: as printed, and where late jobs leave."""
+    figure = empty_figure()
+    left, right = figure.subplots(1, 2)
+    lines = {"fcfs": "FCFS", "sjf": "SJF", "qos": "QoS", "fit12": "fit12"}
+    for axes, tables, kind, title in (
+        (left, results.by_size, "printed-full", "as printed, 100 %"),
+        (right, results.sizes, "sizes", "late jobs leave, 120 %"),
+    ):
+        units = np.array(list(tables))
+        for colour, (name, label) in zip(COLOURS, lines.items(), strict=False):
+            points = [100 * mean(table, name) for table in tables.values()]
+            axes.plot(units, points, color=colour, label=label, linewidth=1.2, marker="o", ms=3)
+        points = [
+            100 * mean(table, names_of(table, kind, drawn=False)[0]) for table in tables.values()
+        ]
+        axes.plot(units, points, color=COLOURS[4], label="agent", linewidth=1.6, marker="s", ms=3.5)
+        axes.set(xlabel="units of each resource", xscale="log")
+        axes.set_xticks(units, labels=[f"{each:,}" for each in units])
+        axes.minorticks_off()
+        axes.set_title(title, fontsize=9.5)
+    left.set_ylabel("value ratio, points")
+    left.legend(fontsize=8)
+    return figure

@@ -1,0 +1,124 @@
+"""`simkit reproduce rare`, as small as it can be: every part of it runs, and goes on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from simkit.learners.lockstep.ready_pool.games import ReadyGames
+from simkit.learners.lockstep.ready_pool.rules import ORDERS, threshold
+from simkit.learners.reproductions.green.circumstances import Circumstances
+from simkit.learners.reproductions.green.judge import (
+    Candidate,
+    Gap,
+    best_threshold,
+    games_of,
+    gap,
+    judged,
+    mean,
+    rule,
+    threshold_of,
+)
+from simkit.learners.reproductions.green.rare import carry_out
+from simkit.learners.reproductions.green.rare_page import meets, order_spread
+from simkit.learners.reproductions.green.studies import FULL, Size
+from simkit.training.reproduction import Workplace
+
+TINY = Size(
+    seeds=1, share=0.01, games=4, held_out=2, streams=6, tuning=2, hours=60, episodes=1
+)  # fmt: skip
+
+
+def workplace(folder: Path) -> Workplace:
+    return Workplace(folder, folder, True, 1, lambda _line: None)
+
+
+@pytest.mark.long
+def test_a_tiny_one_runs_to_the_page_and_goes_on(tmp_path: Path) -> None:
+    page = carry_out(workplace(tmp_path), TINY)
+    text = page.read_text("utf-8")
+    assert "of 4 agents" in text.lower()
+    assert text.count("not tested") >= 3
+    table = pl.read_csv(tmp_path / "rare.csv")
+    assert table["value"].is_between(0, 1).all()
+    assert {"leave", "leave, 1200 units", "as printed, power 80"} <= set(table["where"])
+    assert (tmp_path / "rare.svg").stat().st_size > 10_000
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "judged").iterdir()}
+    assert carry_out(workplace(tmp_path), TINY).read_text("utf-8") == text
+    assert kept == {path: path.stat().st_mtime_ns for path in (tmp_path / "judged").iterdir()}
+
+
+def test_all_are_judged_on_the_same_streams(tmp_path: Path) -> None:
+    """And all of their jobs count; another size of the pool plays the same shares of it."""
+    where = Circumstances(hours=80)
+    table = judged(workplace(tmp_path), where, map(rule, ("qos", "fcfs")), 5)
+    assert table.group_by("candidate").len()["len"].to_list() == [5, 5]
+    first, second = (games_of(where, 5).streams for _ in range(2))
+    np.testing.assert_array_equal(first.enter, second.enter)
+    large = games_of(replace(where, units=300), 5).streams
+    shares = [
+        streams.size[streams.there].max(axis=0) / streams.capacity for streams in (first, large)
+    ]
+    assert shares[0] == pytest.approx(shares[1], abs=0.1)
+
+
+def test_streams_do_not_run_out_of_jobs() -> None:
+    for units in (10, 1200):
+        streams = games_of(Circumstances(hours=500, units=units), 3).streams
+        last = np.where(streams.there, streams.enter, -1).max(axis=1)
+        assert (last >= 500).all()
+
+
+def test_a_rule_that_does_nothing_brings_nothing(tmp_path: Path) -> None:
+    def idle(games: ReadyGames) -> np.ndarray:
+        return np.full(len(games.active), games.count - 1)
+
+    where = Circumstances(hours=80)
+    table = judged(workplace(tmp_path), where, [Candidate("idle", lambda: idle, "idle")], 4)
+    assert mean(table, "idle") == mean(table, "idle", "utilisation") == 0.0
+    assert mean(table, "idle", "completed") == 0.0
+    assert mean(table, "idle", "cost") > 0.0
+
+
+def test_the_threshold_is_the_best_on_tuning_streams(tmp_path: Path) -> None:
+    where, place = Circumstances(hours=150), workplace(tmp_path)
+    theta = best_threshold(place, where, 4)
+    values = {}
+    for each in (theta, 0.0, 0.5):
+        table = judged(place, where, [rule(threshold_of(each))], 4, tuning=True)
+        values[each] = mean(table, threshold_of(each))
+    assert values[theta] == max(values.values())
+
+
+def test_the_rules_are_those_of_lockstep() -> None:
+    games = games_of(Circumstances(hours=60), 2)
+    assert (rule("qos").made()(games) == ORDERS["qos"](games)).all()
+    assert (rule("threshold 0.35").made()(games) == threshold(0.35)(games)).all()
+    with pytest.raises(KeyError):
+        rule("threshold 0.07")
+
+
+def test_gaps_and_bars() -> None:
+    table = pl.DataFrame({
+        "candidate": ["a"] * 8 + ["b"] * 8, "stream": [*range(8)] * 2,
+        "value": [0.5 + 0.01 * n for n in range(8)] + [0.46 + 0.011 * n for n in range(8)],
+    })  # fmt: skip
+    found = gap(table, "a", "b")
+    assert found.value == pytest.approx(3.65)
+    assert found.low < found.value < found.high
+    assert meets(Gap(3.1, 2.1, 4), Gap(0.2, 0.1, 0.4))
+    assert not meets(Gap(2.9, 2.1, 4), Gap(0.2, 0.1, 0.4))
+    assert not meets(Gap(3.1, 1.9, 4), Gap(0.2, 0.1, 0.4))
+    assert not meets(Gap(3.1, 2.1, 4), Gap(0.2, -0.1, 0.4))
+    values = {"fcfs": 0.5, "sjf": 0.52, "qos": 0.48, "value": 0.5}
+    rows = [{"candidate": name, "stream": 0, "value": value} for name, value in values.items()]
+    assert order_spread(pl.DataFrame(rows)) == pytest.approx(4.0)
+
+
+def test_the_full_size_is_the_one_the_pages_are_made_with() -> None:
+    assert (FULL.seeds, FULL.streams, FULL.hours) == (3, 100, 2000)
+    assert FULL.iterations(150) == 150

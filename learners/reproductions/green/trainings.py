@@ -39,7 +39,7 @@ class Task:
         return place.work / "trainings" / self.name
 
     def scenario(self) -> Scenario:
-        """Return its scenario; the agent with the least lost value on held-out streams is kept."""
+        """Return its scenario; the agent of the last iteration is kept."""
         told = {"hours": self.where.hours, "max_start": self.where.max_start, **self.arguments}
         learn = {
             "learner": self.learner, "iterations": self.iterations, "arguments": told,

@@ -11,6 +11,7 @@ hour is measured. One generated year is bundled as a sample.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -232,8 +233,14 @@ class SampleSignal(RecordedSignal):
 
     def read(self) -> PowerTrace:
         """Read the part."""
-        zone = GeneratedSite().time_zone
-        return GleammSignal.of(path=sample_site_path(), part=self.part, zone=zone).read()
+        return _sample_part(self.part)
+
+
+@lru_cache
+def _sample_part(part: Part) -> PowerTrace:
+    """Return a part of the sample; it is always the same, and many replicas ask for it."""
+    zone = GeneratedSite().time_zone
+    return GleammSignal.of(path=sample_site_path(), part=part, zone=zone).read()
 
 
 def write_sample_site(folder: Path) -> Path:

@@ -34,7 +34,7 @@ def test_without_a_name_it_lists_those_there_are() -> None:
     found = CliRunner().invoke(app, ["reproduce"])
     assert (found.exit_code, found.stdout) == (
         0,
-        "cocorl\ndeepjs\ndeeprm\nrlscheduler\nschedqrm\nsofia\n",
+        "cocorl\ndeepjs\ndeeprm\nlaunchpad\nrare\nrlscheduler\nschedqrm\nsofia\n",
     )
 
 
@@ -69,7 +69,7 @@ def test_ctrl_c_says_that_the_same_command_goes_on(here: Path) -> None:
     [
         (
             ["nosuch"],
-            "'nosuch' is not known as a reproduction; known: cocorl, deepjs, deeprm, rlscheduler, schedqrm, sofia",
+            "'nosuch' is not known as a reproduction; known: cocorl, deepjs, deeprm, launchpad, rare, rlscheduler, schedqrm, sofia",
         ),
         (["depprm"], "did you mean 'deeprm'?"),
         (["mine.py:nosuch"], "mine.py defines no 'nosuch'"),

@@ -32,7 +32,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_without_a_name_it_lists_those_there_are() -> None:
     found = CliRunner().invoke(app, ["reproduce"])
-    assert (found.exit_code, found.stdout) == (0, "deepjs\ndeeprm\nrlscheduler\nschedqrm\nsofia\n")
+    assert (found.exit_code, found.stdout) == (
+        0,
+        "deepjs\ndeeprm\nlaunchpad\nrlscheduler\nschedqrm\nsofia\n",
+    )
 
 
 def test_one_of_ones_own_gets_its_folders_and_options(here: Path) -> None:
@@ -66,7 +69,7 @@ def test_ctrl_c_says_that_the_same_command_goes_on(here: Path) -> None:
     [
         (
             ["nosuch"],
-            "'nosuch' is not known as a reproduction; known: deepjs, deeprm, rlscheduler, schedqrm, sofia",
+            "'nosuch' is not known as a reproduction; known: deepjs, deeprm, launchpad, rlscheduler, schedqrm, sofia",
         ),
         (["depprm"], "did you mean 'deeprm'?"),
         (["mine.py:nosuch"], "mine.py defines no 'nosuch'"),

@@ -14,14 +14,14 @@ pytest.importorskip("torch")
 
 from simkit.learners.lockstep.ready_pool.rules import ORDERS
 from simkit.learners.ready_pool.source import ReadySource
-from simkit.learners.reproductions.green import launchpad_page, launchpad_runs, studies
-from simkit.learners.reproductions.green.agreement import agreement
+from simkit.learners.reproductions.green import studies
 from simkit.learners.reproductions.green.circumstances import Circumstances
 from simkit.learners.reproductions.green.judge import JUDGED, Candidate, Gap, rule
-from simkit.learners.reproductions.green.launchpad import carry_out
-from simkit.learners.reproductions.green.launchpad_claims import BARS, Bar, bars, claims, verdict
-from simkit.learners.reproductions.green.launchpad_data import Data, make, seeds_of
-from simkit.learners.reproductions.green.launchpad_runs import KINDS, Plan, Results, named
+from simkit.learners.reproductions.green.launchpad import carry_out, page, runs
+from simkit.learners.reproductions.green.launchpad.agreement import agreement
+from simkit.learners.reproductions.green.launchpad.claims import BARS, Bar, bars, claims, verdict
+from simkit.learners.reproductions.green.launchpad.data import Data, make, seeds_of
+from simkit.learners.reproductions.green.launchpad.runs import KINDS, Plan, Results, named
 from simkit.learners.reproductions.green.studies import MIXES, Size
 from simkit.learning.dataset.format import read_dataset
 from simkit.seeds import stream
@@ -44,8 +44,8 @@ def test_from_recordings_to_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def few(tasks: Any) -> Any:
         return [replace(one, arguments={**one.arguments, "updates": 2}) for one in tasks]
 
-    monkeypatch.setattr(launchpad_runs, "data_tasks", lambda *told: few(studies.data_tasks(*told)))
-    monkeypatch.setattr(launchpad_runs, "online", lambda *told: few([studies.online(*told)])[0])
+    monkeypatch.setattr(runs, "data_tasks", lambda *told: few(studies.data_tasks(*told)))
+    monkeypatch.setattr(runs, "online", lambda *told: few([studies.online(*told)])[0])
     said: list[str] = []
     where = replace(place(tmp_path), say=said.append)
     text = carry_out(where, TINY).read_text()
@@ -176,8 +176,8 @@ def test_the_verdict_says_of_how_many_seeds_and_how_much_is_missing() -> None:
         return [Bar(words, Gap(value, value - 1, value + 1), value > 0) for words in BARS]
 
     met, mixed = (
-        launchpad_page._verdict([seed(2.0)]),
-        launchpad_page._verdict([seed(-2.0), seed(1.0)]),
+        page._verdict([seed(2.0)]),
+        page._verdict([seed(-2.0), seed(1.0)]),
     )
     assert met.count("met with 1 of 1 seed (mean +2.00 points)") == len(BARS)
     assert mixed.count("met with 1 of 2 seeds (mean -0.50 points") == len(BARS)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from simkit.learners.reproductions.green.judge import Gap, gap
-from simkit.learners.reproductions.green.launchpad_runs import ACTIONS, KINDS, Results, named
+from simkit.learners.reproductions.green.launchpad.runs import ACTIONS, KINDS, Results, named
 from simkit.learners.reproductions.green.studies import LATE_LEAVE, MIXES
 
 __all__ = ["ALIKE", "BARS", "NEAR", "TABLE_7_1", "Bar", "Claim", "bars", "claims", "verdict"]

@@ -12,7 +12,7 @@ import polars as pl
 from simkit.arrays import Floats
 from simkit.learners.reproductions.green.circumstances import Circumstances
 from simkit.learners.reproductions.green.judge import Gap, column, paired, threshold_of
-from simkit.learners.reproductions.green.launchpad_data import Data
+from simkit.learners.reproductions.green.launchpad.data import Data
 from simkit.learners.reproductions.green.studies import (
     LATE_LEAVE,
     MIXES,

@@ -7,16 +7,16 @@ from pathlib import Path
 import polars as pl
 
 from simkit.learners.reproductions.common import commit
-from simkit.learners.reproductions.green.agreement import agreement
 from simkit.learners.reproductions.green.judge import (
     best_threshold,
     judged,
     rule,
     threshold_of,
 )
-from simkit.learners.reproductions.green.launchpad_data import make
-from simkit.learners.reproductions.green.launchpad_page import write_page
-from simkit.learners.reproductions.green.launchpad_runs import KINDS, POOL_5, RULES, Plan, Results
+from simkit.learners.reproductions.green.launchpad.agreement import agreement
+from simkit.learners.reproductions.green.launchpad.data import make
+from simkit.learners.reproductions.green.launchpad.page import write_page
+from simkit.learners.reproductions.green.launchpad.runs import KINDS, POOL_5, RULES, Plan, Results
 from simkit.learners.reproductions.green.studies import FULL, LATE_LEAVE, MIXES, QUICK, Size
 from simkit.learners.reproductions.green.trainings import agents, minutes, train
 from simkit.training.reproduction import Workplace

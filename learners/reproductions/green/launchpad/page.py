@@ -12,7 +12,7 @@ import polars as pl
 
 from simkit.learners.offline import OfflineArguments
 from simkit.learners.reproductions.common import markdown
-from simkit.learners.reproductions.green.launchpad_claims import (
+from simkit.learners.reproductions.green.launchpad.claims import (
     ALIKE,
     BARS,
     NEAR,
@@ -21,8 +21,8 @@ from simkit.learners.reproductions.green.launchpad_claims import (
     bars,
     claims,
 )
-from simkit.learners.reproductions.green.launchpad_picture import draw
-from simkit.learners.reproductions.green.launchpad_runs import (
+from simkit.learners.reproductions.green.launchpad.picture import draw
+from simkit.learners.reproductions.green.launchpad.runs import (
     ACTIONS,
     KINDS,
     POOL_5,

@@ -11,7 +11,7 @@ import numpy as np
 from simkit.analysis.plot_style import COLOURS, save_picture
 from simkit.learners.reproductions.common import empty_figure
 from simkit.learners.reproductions.green.judge import gap
-from simkit.learners.reproductions.green.launchpad_runs import (
+from simkit.learners.reproductions.green.launchpad.runs import (
     ACTIONS,
     KINDS,
     POOL_5,

@@ -1,0 +1,71 @@
+"""Action agreement: how often an agent would do what a rule does.
+
+The rule plays; the agent is asked at each of its decisions, and what it would do is not done.
+The metric of table 7.1 of the dissertation on power-modulated datacenters (University of Virginia,
+2023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+
+import numpy as np
+import polars as pl
+
+from simkit.learners.ready_pool.source import ReadySource
+from simkit.learners.reproductions.common import digest_of, keep
+from simkit.learners.reproductions.green.circumstances import Circumstances
+from simkit.learners.reproductions.green.judge import JUDGED, Candidate
+from simkit.seeds import stream
+from simkit.training.reproduction import Workplace
+
+__all__ = ["agreement"]
+
+
+def agreement(
+    place: Workplace, where: Circumstances, candidates: Iterable[Candidate],
+    rules: Sequence[Candidate], streams: int,
+) -> pl.DataFrame:  # fmt: skip
+    """Return a row a candidate and rule; what was found before is kept.
+
+    Columns ``candidate``, ``rule``; ``choice``: the share of the same actions where more than one
+    job could start; ``all``: of all decisions; ``decisions``: those with a choice.
+
+    Args:
+        place: keeps results.
+        where: circumstances.
+        candidates: who is asked.
+        rules: who plays.
+        streams: how many, the first of those that judge.
+    """
+    tables = []
+    for one in candidates:
+        for rule in rules:
+            key = digest_of([asdict(where), rule.digest, one.digest, streams])
+            path = place.work / "agreement" / f"{key}.parquet"
+            if not path.exists():
+                path.parent.mkdir(exist_ok=True)
+                keep(path, _ask(where, one, rule, streams).write_parquet)
+            tables.append(pl.read_parquet(path))
+    return pl.concat(tables)
+
+
+def _ask(where: Circumstances, one: Candidate, rule: Candidate, streams: int) -> pl.DataFrame:
+    source = ReadySource(where.scenario("agreement"), hours=where.hours, max_start=where.max_start)
+    games = source.games(stream(0, JUDGED).integers(2**31, size=streams).tolist())
+    plays, asked = rule.made(), one.made()
+    same, count = np.zeros(2, np.int64), np.zeros(2, np.int64)  # with a choice, and all
+    while len(games.active):
+        done = plays(games)
+        agrees, choice = asked(games) == done, games.mask()[:, :-1].sum(axis=1) > 1
+        same += int(agrees[choice].sum()), int(agrees.sum())
+        count += int(choice.sum()), len(choice)
+        games.step(done)
+    share = same / np.maximum(count, 1)
+    return pl.DataFrame(
+        {
+            "candidate": [one.name], "rule": [rule.name], "choice": [float(share[0])],
+            "all": [float(share[1])], "decisions": [int(count[0])],
+        }
+    )  # fmt: skip

@@ -1,0 +1,127 @@
+"""The data of `simkit reproduce launchpad`: what rules did, and mixes of it in equal shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from simkit.experiment.workers import Workers
+from simkit.learners.reproductions.green.circumstances import Circumstances
+from simkit.learners.reproductions.green.studies import MIXES
+from simkit.learning.dataset.mix import mix
+from simkit.learning.dataset.record import Recording, record
+from simkit.scenario import Scenario
+from simkit.seeds import stream
+from simkit.training.reproduction import Workplace
+
+__all__ = ["Data", "make", "seeds_of"]
+
+DISCOUNT: Final = 0.98
+"""Of a step: the default of the learner that reads the data."""
+_WHAT: Final[Mapping[str, Any]] = {
+    "actions": "ready-pool", "observation": "ready-set", "reward": "value-at-decision",
+    "reward_arguments": {"discount": DISCOUNT},
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Data:
+    """The decisions of one or more rules somewhere, in equal shares."""
+
+    name: str
+    """One of `MIXES`."""
+    where: Circumstances
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """Whose decisions they are."""
+        return MIXES[self.name]
+
+    def path(self, place: Workplace) -> Path:
+        """Return the file."""
+        parts = self.recordings(place)
+        return parts[0].path if len(parts) == 1 else _file(place, f"mix-{self.name}", self.where)
+
+    def recordings(self, place: Workplace) -> list[_Recording]:
+        """Return what it is made of, a recording a rule."""
+        return [
+            _Recording(rule, self.where, _file(place, f"rule-{rule}", self.where))
+            for rule in self.rules
+        ]
+
+    def decisions(self, place: Workplace) -> int:
+        """Return how many decisions its file has."""
+        return int(pl.scan_parquet(self.path(place)).filter(pl.col("action") >= 0).select(pl.len())
+                   .collect().item())  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Recording:
+    """A rule that is recorded."""
+
+    rule: str
+    where: Circumstances
+    path: Path
+
+    @property
+    def scenario(self) -> Scenario:
+        """The circumstances under the rule, until the hours are over."""
+        policy = {"order": self.rule, "backfill": {"type": "ready-pool", "horizon": 0}}
+        whole = self.where.scenario(f"recorded-{self.rule}", policy=policy)
+        limits = whole.limits.model_copy(update={"simulated_time": 3600.0 * self.where.hours})
+        return whole.model_copy(update={"limits": limits})
+
+
+def _file(place: Workplace, name: str, where: Circumstances) -> Path:
+    return place.work / "data" / f"{name}-pool{where.ready}.parquet"
+
+
+def seeds_of(rule: str, episodes: int) -> list[int]:
+    """Return the seeds of a rule's episodes; nobody is judged on these streams of jobs."""
+    drawn: list[int] = stream(0, f"reproduce.green.recorded.{rule}").integers(
+        2**31, size=episodes
+    ).tolist()  # fmt: skip
+    return drawn
+
+
+def make(place: Workplace, data: Sequence[Data], episodes: int) -> None:
+    """Record and mix what is not there yet.
+
+    Args:
+        place: keeps the files, in its folder ``data``.
+        data: what is needed.
+        episodes: of each rule.
+    """
+    (place.work / "data").mkdir(exist_ok=True)
+    wanted = {one.path: one for some in data for one in some.recordings(place)}
+    todo = [one for path, one in wanted.items() if not path.exists()]
+    for name in _each(place, _record, ((one, episodes) for one in todo)):
+        place.say(f"recorded {name}")
+    for some in data:
+        if not (path := some.path(place)).exists():
+            parts = some.recordings(place)
+            mix({one.path: 1.0 / len(parts) for one in parts}, path)
+            place.say(f"mixed {path.stem}")
+
+
+def _each(
+    place: Workplace, work: Callable[..., str], arguments: Iterable[tuple[Any, ...]]
+) -> Iterator[str]:
+    """Do a piece of work with each of some arguments, several at a time."""
+    if place.workers == 1:
+        yield from (work(*one) for one in arguments)
+        return
+    with Workers(place.workers, grace_s=0.0) as pool:
+        for done in as_completed([pool.submit(work, *one) for one in arguments]):
+            yield done.result()
+
+
+def _record(one: _Recording, episodes: int) -> str:
+    what = Recording.read({**_WHAT, "action_arguments": {"max_start": one.where.max_start}})
+    record(one.scenario, one.path, what, seeds_of(one.rule, episodes), name=one.rule)
+    return one.path.stem

@@ -1,0 +1,212 @@
+"""The reproduction of Launchpad: its data, agreement, verdicts, and a tiny run to the page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+pytest.importorskip("torch")
+
+from simkit.learners.lockstep.ready_pool.rules import ORDERS
+from simkit.learners.ready_pool.source import ReadySource
+from simkit.learners.reproductions.green import studies
+from simkit.learners.reproductions.green.circumstances import Circumstances
+from simkit.learners.reproductions.green.judge import JUDGED, Candidate, Gap, rule
+from simkit.learners.reproductions.green.launchpad import carry_out, page, runs
+from simkit.learners.reproductions.green.launchpad.agreement import agreement
+from simkit.learners.reproductions.green.launchpad.claims import BARS, Bar, bars, claims, verdict
+from simkit.learners.reproductions.green.launchpad.data import Data, make, seeds_of
+from simkit.learners.reproductions.green.launchpad.runs import KINDS, Plan, Results, named
+from simkit.learners.reproductions.green.studies import MIXES, Size
+from simkit.learning.dataset.format import read_dataset
+from simkit.seeds import stream
+from simkit.training.reproduction import Workplace
+
+pytestmark = pytest.mark.long
+
+TINY = Size(
+    seeds=1, share=0.01, games=4, held_out=2, streams=10, tuning=2, hours=60, episodes=2
+)  # fmt: skip
+WHERE = Circumstances(load=1.0, ready=5, hours=120)
+
+
+def place(folder: Path) -> Workplace:
+    (folder / "work").mkdir(parents=True, exist_ok=True)
+    return Workplace(folder, folder / "work", quick=True, workers=1, say=lambda _text: None)
+
+
+def test_from_recordings_to_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def few(tasks: Any) -> Any:
+        return [replace(one, arguments={**one.arguments, "updates": 2}) for one in tasks]
+
+    monkeypatch.setattr(runs, "data_tasks", lambda *told: few(studies.data_tasks(*told)))
+    monkeypatch.setattr(runs, "online", lambda *told: few([studies.online(*told)])[0])
+    said: list[str] = []
+    where = replace(place(tmp_path), say=said.append)
+    text = carry_out(where, TINY).read_text()
+    for part in ("## Result", "### Beside the rules", "## Three sets of data",
+                 "## Action agreement (table 7.1)", "## The dissertation's claims", "## Setting"):  # fmt: skip
+        assert f"\n{part}" in text
+    assert "nan" not in text
+    assert sum(line.startswith("recorded") for line in said) == 8
+    for name in ("launchpad.svg", "launchpad.csv", "launchpad-agreement.csv"):
+        assert (tmp_path / name).exists()
+    means = pl.read_csv(tmp_path / "launchpad.csv")
+    assert means.group_by("pool").len().sort("pool").rows() == [(5, 5 + 18), (15, 5 + 8)]
+    said.clear()
+    assert carry_out(where, TINY).read_text() == text
+    assert not [line for line in said if line.startswith(("recorded", "mixed"))]
+
+
+# --- data -----------------------------------------------------------------------------------------
+
+
+def test_data_are_whole_streams_of_each_rule_in_equal_shares(tmp_path: Path) -> None:
+    here = place(tmp_path)
+    combo, alone = Data("combo", WHERE), Data("qos", WHERE)
+    make(here, [combo, alone], 3)
+    one = read_dataset(alone.path(here))
+    assert one.names == ("qos",)
+    hours = [
+        one.passed_s[one.episode == episode].sum() / 3600 for episode in np.unique(one.episode)
+    ]
+    assert hours == pytest.approx([120.0] * 3)
+    mixed = read_dataset(combo.path(here))
+    assert sorted(mixed.names) == sorted(MIXES["combo"])
+    acted = mixed.action >= 0
+    shares = np.bincount(mixed.behaviour[acted]) / acted.sum()
+    assert shares == pytest.approx(0.25, abs=0.12)  # whole episodes of some 50 decisions
+    assert combo.decisions(here) == acted.sum()
+
+
+def test_nobody_is_judged_on_recorded_streams() -> None:
+    recorded = [seed for name in MIXES["combo"] for seed in seeds_of(name, 20)]
+    others = {
+        seed
+        for name, size in (
+            (JUDGED, 100),
+            ("reproduce.green.tuning", 50),
+            ("ready_pool.held_out", 32),
+        )
+        for seed in stream(0, name).integers(2**31, size=size).tolist()
+    }
+    assert len(set(recorded)) == 80
+    assert not others & set(recorded)
+
+
+# --- agreement ------------------------------------------------------------------------------------
+
+
+def test_agreement(tmp_path: Path) -> None:
+    """A rule agrees with itself; beside another it is as counted one stream after another."""
+    idle = Candidate("idle", lambda: lambda games: np.full(len(games.active), 5), "idle")
+    asked, played = [rule("qos"), rule("sjf"), idle], [rule("qos")]
+    found = agreement(place(tmp_path), WHERE, asked, played, 4)
+    itself, other, nothing = found.iter_rows(named=True)
+    assert itself["choice"] == itself["all"] == 1.0
+    assert nothing["choice"] == nothing["all"] == 0.0  # a rule never waits where a job can start
+    source = ReadySource(WHERE.scenario("judged"), hours=120)
+    same, choices, decisions = [], 0, 0
+    for seed in stream(0, JUDGED).integers(2**31, size=4).tolist():
+        games = source.games([seed])
+        while len(games.active):
+            done = int(ORDERS["qos"](games)[0])
+            able = int(games.mask()[0, :-1].sum())
+            alike = int(ORDERS["sjf"](games)[0]) == done
+            assert alike or able > 1
+            same += [alike] if able > 1 else []
+            choices, decisions = choices + (able > 1), decisions + 1
+            games.step(np.array([done]))
+    assert other["decisions"] == choices
+    assert other["choice"] == pytest.approx(np.mean(same))
+    assert 0.2 < other["choice"] < 0.9
+    assert other["all"] == pytest.approx(1 - (choices - sum(same)) / decisions)
+
+
+# --- what is said ---------------------------------------------------------------------------------
+
+
+def results(folder: Path, over: dict[str, float], agrees: dict[str, float]) -> Results:
+    """Return made-up results: points over QoS and agreement by kind; QoS has 50 points."""
+    plan, rng = Plan.of(place(folder), TINY), np.random.default_rng(0)
+    stream_value = rng.uniform(0.4, 0.6, 40)
+
+    def rows(name: str, points: float) -> pl.DataFrame:
+        value = stream_value + points / 100 + rng.normal(0, 0.001, 40)
+        return pl.DataFrame({"candidate": name, "stream": range(40), "value": value,
+                             "cost": 1.0, "completed": 0.5, "utilisation": 0.5})  # fmt: skip
+
+    tables, agreed = {}, {}
+    for pool, tasks in ((15, plan.at_15), (5, plan.at_5)):
+        parts = [
+            rows(name, 0.0 if name == "qos" else -3.0) for name in ("qos", "sjf", "fcfs", "value")
+        ]
+        told: list[dict[str, Any]] = []
+        for task in tasks:
+            kind = task.kind.split("-")[0]
+            for actions in ("drawn", "likeliest"):
+                points = over[kind] if task.kind != "clone-qos-pool5" else 0.0
+                parts.append(rows(named(task, actions), points))
+                told += [{"candidate": named(task, actions), "rule": name, "choice": agrees[kind]}
+                         for name in MIXES["combo"] if kind in agrees]  # fmt: skip
+        tables[pool], agreed[pool] = pl.concat(parts), pl.DataFrame(told)
+    return Results(TINY, plan, tables, {15: 0.25, 5: 0.2}, agreed, {}, 1.0, "abc")
+
+
+GOOD = {"clone": -2.0, "offline": -0.2, "launch": 0.5, "online": -0.5}
+BAD = {"clone": 0.0, "offline": -3.0, "launch": -3.5, "online": -9.0}
+FALLING = {"clone": 0.96, "offline": 0.9, "launch": 0.2}
+
+
+def test_the_bars(tmp_path: Path) -> None:
+    good = bars(results(tmp_path, GOOD, FALLING), 0, "drawn")
+    assert [bar.words for bar in good] == list(BARS)
+    assert [bar.gap.value for bar in good] == pytest.approx([-2.0, 1.8, -0.2, 2.5, 0.7], abs=0.1)
+    assert all(bar.met for bar in good)
+    assert not any(bar.met for bar in bars(results(tmp_path, BAD, FALLING), 0, "drawn"))
+
+
+def test_the_verdict_says_of_how_many_seeds_and_how_much_is_missing() -> None:
+    def seed(value: float) -> list[Bar]:
+        return [Bar(words, Gap(value, value - 1, value + 1), value > 0) for words in BARS]
+
+    met, mixed = (
+        page._verdict([seed(2.0)]),
+        page._verdict([seed(-2.0), seed(1.0)]),
+    )
+    assert met.count("met with 1 of 1 seed (mean +2.00 points)") == len(BARS)
+    assert mixed.count("met with 1 of 2 seeds (mean -0.50 points") == len(BARS)
+    assert mixed.count("short by 0.50") == 2
+
+
+def test_claims_are_held_to_the_numbers(tmp_path: Path) -> None:
+    good = {one.words: one.verdict for one in claims(results(tmp_path, GOOD, FALLING))}
+    bad = {
+        one.words: one.verdict
+        for one in claims(results(tmp_path, BAD, dict(zip(KINDS, (0.5, 0.6, 0.7), strict=True))))
+    }
+    untested = {words for words, said in good.items() if said == "not tested"}
+    assert len(untested) == 4
+    assert {words for words, said in bad.items() if said == "not tested"} == untested
+    for words, said in good.items():
+        if words in untested:
+            continue
+        assert said == "confirmed", words
+        wrong = (
+            "not confirmed"
+            if "alike" not in words and "performs as QoS" not in words
+            else "confirmed"
+        )
+        assert bad[words] == wrong, words
+
+
+def test_a_claim_may_hold_with_one_way_to_act() -> None:
+    assert verdict(True, True) == "confirmed"
+    assert verdict(False, False) == "not confirmed"
+    assert verdict(True, False) == "confirmed with drawn actions only"
+    assert verdict(False, True) == "confirmed with the likeliest actions only"

@@ -15,7 +15,7 @@ pytest.importorskip("torch")
 
 from simkit.learners.cocorl import CoCoRLArguments
 from simkit.learners.reproductions.green.cocorl import carry_out
-from simkit.learners.reproductions.green.cocorl_claims import (
+from simkit.learners.reproductions.green.cocorl.claims import (
     CONFIRMED,
     NOT_CONFIRMED,
     NOT_TESTED,
@@ -23,19 +23,19 @@ from simkit.learners.reproductions.green.cocorl_claims import (
     claims,
     verdict,
 )
-from simkit.learners.reproductions.green.cocorl_page import meets_bar, write_page
-from simkit.learners.reproductions.green.cocorl_runs import (
+from simkit.learners.reproductions.green.cocorl.equal_cost import (
+    at_equal_cost,
+    gap_at_equal_cost,
+    ratio,
+)
+from simkit.learners.reproductions.green.cocorl.page import meets_bar, write_page
+from simkit.learners.reproductions.green.cocorl.runs import (
     LOADS,
     RULES,
     Constraint,
     Plan,
     Results,
     drawn,
-)
-from simkit.learners.reproductions.green.equal_cost import (
-    at_equal_cost,
-    gap_at_equal_cost,
-    ratio,
 )
 from simkit.learners.reproductions.green.judge import THRESHOLDS, threshold_of
 from simkit.learners.reproductions.green.studies import FULL, Size

@@ -24,7 +24,7 @@ from simkit.learners.reproductions.green.judge import (
     threshold_of,
 )
 from simkit.learners.reproductions.green.rare import carry_out
-from simkit.learners.reproductions.green.rare_page import meets, order_spread
+from simkit.learners.reproductions.green.rare.page import meets, order_spread
 from simkit.learners.reproductions.green.studies import FULL, Size
 from simkit.training.reproduction import Workplace
 

@@ -11,9 +11,9 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from simkit import simulate
 from simkit.analysis.bound_inputs import BoundJobs, Capacity
 from simkit.analysis.value_bound import value_bound
+from simkit.experiment.api import simulate
 from simkit.learners.agent import load_agent
 from simkit.learners.reproductions.common import commit, digest_of, keep, weights_hash
 from simkit.learners.reproductions.green.circumstances import Circumstances, Power
@@ -24,7 +24,7 @@ from simkit.learners.reproductions.green.judge import (
     rule,
     threshold_of,
 )
-from simkit.learners.reproductions.green.rare_page import Results, write_page
+from simkit.learners.reproductions.green.rare.page import Results, write_page
 from simkit.learners.reproductions.green.studies import (
     FULL,
     LATE_LEAVE,

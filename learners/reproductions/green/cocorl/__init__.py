@@ -10,8 +10,8 @@ import polars as pl
 
 from simkit.learners.reproductions.common import commit
 from simkit.learners.reproductions.green.circumstances import Circumstances
-from simkit.learners.reproductions.green.cocorl_page import write_page
-from simkit.learners.reproductions.green.cocorl_runs import (
+from simkit.learners.reproductions.green.cocorl.page import write_page
+from simkit.learners.reproductions.green.cocorl.runs import (
     LOADS,
     RULES,
     Constraint,

@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from simkit.learners.reproductions.green.cocorl_runs import LOADS, RULES, SHARES, Results
-from simkit.learners.reproductions.green.equal_cost import Ratio, ratio
+from simkit.learners.reproductions.green.cocorl.equal_cost import Ratio, ratio
+from simkit.learners.reproductions.green.cocorl.runs import LOADS, RULES, SHARES, Results
 from simkit.learners.reproductions.green.judge import Gap, gap, mean
 
 __all__ = [

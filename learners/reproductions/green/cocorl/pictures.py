@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from simkit.analysis.plot_style import COLOURS, save_picture
 from simkit.learners.reproductions.common import empty_figure
-from simkit.learners.reproductions.green.cocorl_runs import HALF, LOADS, RULES, Results, drawn
+from simkit.learners.reproductions.green.cocorl.runs import HALF, LOADS, RULES, Results, drawn
 from simkit.learners.reproductions.green.judge import THRESHOLDS, mean, threshold_of
 from simkit.learners.reproductions.green.trainings import Task
 

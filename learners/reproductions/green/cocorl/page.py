@@ -13,20 +13,20 @@ import torch
 
 from simkit.learners.cocorl import CoCoRLArguments
 from simkit.learners.reproductions.common import markdown
-from simkit.learners.reproductions.green.cocorl_claims import NOT_TESTED, PAR, claims, points
-from simkit.learners.reproductions.green.cocorl_pictures import PANELS, draw_pictures
-from simkit.learners.reproductions.green.cocorl_runs import (
+from simkit.learners.reproductions.green.cocorl.claims import NOT_TESTED, PAR, claims, points
+from simkit.learners.reproductions.green.cocorl.equal_cost import (
+    at_equal_cost,
+    gap_at_equal_cost,
+    ratio,
+)
+from simkit.learners.reproductions.green.cocorl.pictures import PANELS, draw_pictures
+from simkit.learners.reproductions.green.cocorl.runs import (
     HALF,
     LOADS,
     RULES,
     SLOW,
     Results,
     drawn,
-)
-from simkit.learners.reproductions.green.equal_cost import (
-    at_equal_cost,
-    gap_at_equal_cost,
-    ratio,
 )
 from simkit.learners.reproductions.green.judge import THRESHOLDS, gap, mean, threshold_of
 from simkit.learners.reproductions.green.studies import LATE_LEAVE

@@ -153,6 +153,8 @@ class CoCoRLArguments(Section):
         if given and self.cost_limit is not None:
             text = f"is given beside {' and '.join(given)}; give the number of jobs or the share"
             problems.append((("cost_limit",), text))
+        if self.units and (given or self.cost_limit is not None):
+            problems.append((("units",), "knows no limit yet; leave it or the limit out"))
         if problems:
             raise BrokenRulesError(problems)
         return self

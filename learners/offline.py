@@ -73,14 +73,12 @@ class OfflineArguments(Section):
     # online
     games: Count = 64
     """Replicas that are played at the same time."""
-    decisions: Count = 64
+    decisions: Annotated[int, Field(ge=2)] = 64
     """Decisions of each in an online iteration."""
     hours: Count = 2000
     """Steps of a game; then another begins."""
     replay: Count = 50_000
     """Decisions that are remembered, beside the data."""
-    explore: Annotated[float, Field(ge=0, le=1)] = 0.05
-    """Share of random actions as the games begin; it falls to 0 in equal steps."""
     # the environment
     max_start: Annotated[int, Field(ge=0, lt=HORIZON)] = 0
     """The last step ahead in which a job may start; 0: only now."""
@@ -187,7 +185,10 @@ class OfflineTraining(TorchTraining):
 
     def parts(self) -> Mapping[str, Stateful]:
         own = self.experience
-        return {"games": own.games, "memory": own.memory, "usual": self.usual}
+        found: dict[str, Stateful] = {
+            "games": own.games, "memory": own.memory, "usual": self.usual,
+        }  # fmt: skip
+        return found if self.data is None else {**found, "data": self.data}
 
     @property
     def phase(self) -> Phase:
@@ -243,7 +244,7 @@ class OfflineTraining(TorchTraining):
         """Take one step of Adam; return the critics' loss, the share imitated, and the entropy."""
         chosen, network = self.chosen, self.network
         chances = network.chances(batch.seen, batch.allowed)
-        spread, weights = entropy(chances), torch.ones(len(batch.actions))
+        spread, imitated = entropy(chances), 1.0
         soft = phase == "online" and chosen.actor == "soft"
         temperature = network.log_temperature.detach().exp() if soft else 0.0
         error = torch.zeros(())
@@ -257,6 +258,7 @@ class OfflineTraining(TorchTraining):
         else:
             values = network.critics(batch.seen).detach()
             if soft:
+                imitated = 0.0
                 wanted = chosen.entropy * batch.allowed.sum(dim=-1).float().log()
                 actor_loss = soft_policy_loss(values, chances, temperature)
                 actor_loss = actor_loss + temperature_loss(network.log_temperature, chances, wanted)
@@ -264,6 +266,7 @@ class OfflineTraining(TorchTraining):
                 weights = regression_weights(
                     values, chances, batch.actions, chosen.filter, chosen.temperature
                 )
+                imitated = float((weights > 0).float().mean())
                 actor_loss = regression_loss(chances, batch.actions, weights)
         self.optimiser.zero_grad()
         loss = error + actor_loss
@@ -271,11 +274,7 @@ class OfflineTraining(TorchTraining):
         torch.nn.utils.clip_grad_norm_(network.learned(), LARGEST_GRADIENT)
         self.optimiser.step()
         network.follow(chosen.follow)
-        return (
-            float(error.detach()),
-            float((weights > 0).float().mean()),
-            float(spread.mean().detach()),
-        )
+        return float(error.detach()), imitated, float(spread.mean().detach())
 
     def evaluate(self) -> Mapping[str, float]:
         """Return how the agent does on held-out streams; see `greedy_and_drawn`."""

@@ -3,10 +3,10 @@
 "RARE" is chapter 5 of the dissertation on power-modulated datacenters (University of Virginia,
 2023), algorithm 6: an encoder condenses what is seen, a critic says what each action will bring,
 and the actor imitates those of the remembered actions that were better than its own mean one (Z.
-Wang et al., "Critic regularized regression", 2020, with the binary filter). The memory begins with
-what a rule did, which the actor imitates first; then it plays itself. The critic's goals come from
-a slow copy of it, and are scaled as they come (PopArt). The encoder is that of the dissertation,
-over an image of the pool, or a set encoder, which knows pools of any size.
+Wang et al., "Critic regularized regression", 2020, with the binary filter). The memory may begin
+with what a rule did, which the actor imitates first; then it plays itself. The critic's goals come
+from a slow copy of it, and are scaled as they come (PopArt). The encoder is that of the
+dissertation, over an image of the pool, or a set encoder, which knows pools of any size.
 
 As in `simkit.learners.cocorl`, a job's value is paid as it is placed, and rewards count above
 their mean per hour.
@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from simkit.learners.arguments import Positive, Share, prepared
 from simkit.learners.common.actor_critic.off_policy import ActorAndCritics, actor_and_critics
@@ -50,7 +50,7 @@ from simkit.learners.ready_pool.judge import greedy_and_drawn, rule_of
 from simkit.learners.ready_pool.source import HORIZON, ReadySource
 from simkit.learning.ready_pool.actions import Advance
 from simkit.scenario import Scenario
-from simkit.scenario.types import Count, Section
+from simkit.scenario.types import BrokenRulesError, Count, Section
 from simkit.training import Training
 
 LARGEST_GRADIENT: Final = 10.0
@@ -64,7 +64,7 @@ class RAREArguments(Section):
     """Iterations of the training."""
     games: Count = 64
     """Replicas that are played at the same time."""
-    decisions: Count = 64
+    decisions: Annotated[int, Field(ge=2)] = 64
     """Decisions of each in an iteration."""
     hours: Count = 2000
     """Steps of a game; then another begins."""
@@ -74,8 +74,8 @@ class RAREArguments(Section):
     """Decisions that are remembered."""
     # the beginning
     teacher: Literal["fcfs", "sjf", "qos", "value", "value-density", "left-over"] = "qos"
-    """The rule that plays first; left-over: of the jobs that may be placed, the one beside which
-    least is left over."""
+    """The rule that plays in the warm-up; left-over: of the jobs that may be placed, the one beside
+    which least is left over."""
     warm_up: Annotated[int, Field(ge=0)] = 0
     """Iterations that the rule plays and the actor only imitates."""
     # the environment
@@ -109,6 +109,20 @@ class RAREArguments(Section):
     """Decisions of an update."""
     held_out_games: Count = 32
     """Streams on which the agent is evaluated; the same for all trainings, never trained on."""
+
+    @model_validator(mode="after")
+    def _warm_up_fits(self) -> Self:
+        problems = []
+        if "teacher" in self.model_fields_set and not self.warm_up:
+            problems.append(
+                (("teacher",), "plays in the warm-up alone; give warm_up, or leave it out")
+            )
+        if self.warm_up > self.iterations:
+            text = f"is {self.warm_up}, more than the {self.iterations} iterations; give fewer"
+            problems.append((("warm_up",), text))
+        if problems:
+            raise BrokenRulesError(problems)
+        return self
 
 
 def begin(

@@ -9,14 +9,14 @@ __all__ = ["MovingMean"]
 
 
 class MovingMean:
-    """The mean of numbers of which the last ones count most; at first all count alike."""
+    """The mean of numbers of which the last ones weigh most."""
 
     def __init__(self, share: float = 0.1, first: float | None = None) -> None:
         """Begin with what the numbers are thought to be, or with 0 until the first one.
 
         Args:
-            share: what a new number counts.
-            first: counts as so many numbers as make up a share; None: there is none.
+            share: weight of a new number; of the n-th number at first, 1 / n.
+            first: weighs as much as 1 / share numbers; None: there is none.
         """
         self._share = share
         self.value = 0.0 if first is None else float(first)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import file_digest
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
-from simkit.errors import ScenarioError
+from simkit.errors import RunError, ScenarioError
 from simkit.learners.common.trajectories import Rows, Trajectories
 from simkit.learners.ready_pool.source import REWARD, ReadySource
 from simkit.learning.dataset.format import Dataset, read_dataset
@@ -18,12 +19,15 @@ __all__ = ["Recorded"]
 
 @dataclass(frozen=True)
 class Recorded:
-    """Decisions that others took."""
+    """Decisions that others took; a part of a checkpoint, which says of which file they are."""
 
     memory: Trajectories
     """All of them."""
     value_per_hour: float
     """What was paid per hour, in steps of the whole pool."""
+    path: Path
+    digest: str
+    """Of the file."""
 
     @classmethod
     def read(cls, path: Path, source: ReadySource, discount: float, *, playing: bool) -> Self:
@@ -47,22 +51,65 @@ class Recorded:
         rows = Rows(
             data.observation, data.mask, data.action, paid, passed, data.terminated, known=acted
         )
-        return cls(Trajectories.of(rows), float(paid.sum() / max(passed.sum(), 1e-9)))
+        per_hour = float(paid.sum() / max(passed.sum(), 1e-9))
+        with path.open("rb") as file:
+            digest = file_digest(file, "sha256").hexdigest()
+        return cls(Trajectories.of(rows), per_hour, path, digest)
+
+    def state(self) -> dict[str, Any]:
+        """Return which file it is."""
+        return {"digest": self.digest}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Check that it is the file of `state`; raises RunError if not."""
+        if state["digest"] != self.digest:
+            raise RunError(
+                f"{self.path}: has changed since the training began; restore the file, or start "
+                "the training over"
+            )
 
 
 def _problems(data: Dataset, source: ReadySource, discount: float | None) -> Iterator[str]:
     """Yield why a dataset cannot be learned from."""
     seen = ObservationSchema.from_json(data.facts["observation"])
     yield from (f"{text}; record it again" for text in source.schema.differences(seen))
-    if data.mask.shape[1] != source.actions:
+    yield from _other_pool(data.facts, source)
+    told, step_s = data.facts["reward"], source.pool.step_s
+    wanted = {"discount": discount, "time_unit_s": step_s}
+    if discount is not None and told != {"reward": REWARD, "arguments": wanted}:
+        given = ", ".join(f"{name}: {value:g}" for name, value in told["arguments"].items())
         yield (
-            f"has {data.mask.shape[1]} actions, and here there are {source.actions}; record it "
-            "with the same action_arguments, reject among them"
+            f"its reward is {told['reward']} {{{given}}}, and online games are paid by {REWARD} "
+            f"with a discount of {discount:g} a step; record it with --reward {REWARD} --env "
+            f"reward_arguments.discount={discount:g} --env reward_arguments.time_unit_s={step_s:g}"
         )
-    told = data.facts["reward"]
-    if discount is not None and told != {"reward": REWARD, "arguments": {"discount": discount}}:
-        yield (
-            f"its reward is {told['reward']} {told['arguments'] or ''}, and online games are paid "
-            f"by {REWARD} with a discount of {discount:g}; record it with --reward {REWARD} --env "
-            f"reward_arguments.discount={discount:g}"
-        )
+
+
+def _other_pool(facts: Mapping[str, Any], source: ReadySource) -> Iterator[str]:
+    """Yield how the pool and the actions that were recorded differ from those of the games."""
+    given = facts["actions"]["arguments"].get("action_arguments") or {}
+    pool, rules = source.pool, source.rules
+    wanted = {
+        "max_start": (pool.max_start, given.get("max_start", pool.horizon - 1)),
+        "reject": (rules["reject"], given.get("reject", False)),
+        "suspend": (rules["suspend"], given.get("suspend", 0)),
+        "advance": (rules["advance"], given.get("advance", "no-op")),
+    }
+    for name, (here, there) in wanted.items():
+        if here != there:
+            yield (
+                f"was recorded with {name} {there}, and here it is {here}; record it with --env "
+                f"action_arguments.{name}={str(here).lower()}"
+            )
+    scenario = facts["scenario"]
+    late = "leave" if source.late_leave else "stay"
+    if scenario["admission"]["late"] != late:
+        yield f"was recorded where late jobs {scenario['admission']['late']}, and here they {late}"
+    machines = scenario["cluster"].get("machines") or []
+    units = tuple(
+        round(sum(each["count"] * (each.get(name) or 0) for each in machines))
+        for name in source.resources
+    )
+    if machines and units != source.units:
+        there, here = (" and ".join(map(str, each)) for each in (units, source.units))
+        yield f"was recorded on a pool of {there} units, and here there are {here}"

@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -206,10 +205,13 @@ class Means(Signal):
         if start >= end:
             raise TraceError(f"means: the signal is shorter than a step of {self._step:g} s")
         super().__init__(signal.unit, start, end)
-        self._mean = lru_cache(maxsize=256)(self._mean_of)
+        self._last: tuple[int, float] | None = None  # a run asks for one step again and again
 
     def value(self, time_s: float) -> float:
-        return self._mean(math.floor(time_s / self._step))
+        step = math.floor(time_s / self._step)
+        if self._last is None or self._last[0] != step:
+            self._last = step, self._mean(step)
+        return self._last[1]
 
     def next_change(self, time_s: float) -> float:
         after = (math.floor(time_s / self._step) + 1) * self._step
@@ -221,7 +223,7 @@ class Means(Signal):
         means = np.array([self._mean(int(step)) for step in steps.tolist()], dtype=np.float64)
         return means[where].reshape(times.shape)
 
-    def _mean_of(self, step: int) -> float:
+    def _mean(self, step: int) -> float:
         begin = step * self._step
         return self.signal.mean(begin, begin + self._step)
 

@@ -41,6 +41,7 @@ SETTINGS: list[Mapping[str, Any]] = [
     {"cost_limit": 1.0, "reject": True, "gains_twice": True, "derivative": 1.0},
     {"max_start": 12, "advance": "each", "hours": 40},  # games end within an iteration
     {"suspend": 2, "hours": 40},
+    {"suspend": 20, "hours": 40},
     {"network": "lstm", "hours": 40, "cost_limit": 1.0},
 ]
 
@@ -187,6 +188,7 @@ WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({}, {"max_start": 48}, "learn.arguments.max_start: must be less than 48"),
     ({"admission": {"backlog": 9}}, {}, "admission.slots: a ready pool has a size"),
     ({}, {"games": 0}, "learn.arguments.games: must be at least 1"),
+    ({}, {"units": [10, 20], "cost_limit": 1.0}, "learn.arguments.units: knows no limit yet"),
     ({}, {"cost_limits": 1.0}, "learn.arguments.cost_limits: unknown key"),
     ({}, {"cost_share": 0.5}, "learn.arguments.cost_of: is missing beside cost_share; give both"),
     ({}, {"cost_of": "free"}, "learn.arguments.cost_share: is missing beside cost_of; give both"),

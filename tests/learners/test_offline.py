@@ -22,7 +22,8 @@ SMALL: dict[str, Any] = {
 }  # fmt: skip
 PHASES: dict[str, Any] = {"clone": 1, "offline": 1}
 PAID: dict[str, Any] = {
-    "reward": "value-at-decision", "reward_arguments": {"discount": 0.98},
+    "reward": "value-at-decision",
+    "reward_arguments": {"discount": 0.98, "time_unit_s": 3600.0},
 }  # fmt: skip
 SEEN: dict[str, Any] = {
     "actions": "ready-pool", "observation": "ready-set", "action_arguments": {"max_start": 0},
@@ -144,6 +145,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"clone": 3}, "learn.arguments.clone: needs data; give a dataset"),
     ({"dataset": "x", "clone": 3, "offline": 3}, "fewer than clone and offline together, 6"),
     ({"dataset": "x", **PHASES, "filter": "soft"}, "learn.arguments.filter"),
+    ({"decisions": 1}, "learn.arguments.decisions: must be at least 2"),
 ]
 
 
@@ -159,16 +161,62 @@ def test_a_missing_dataset_is_said(tmp_path: Path) -> None:
 
 
 def test_data_of_another_pool_or_reward_are_refused(tmp_path: Path) -> None:
-    path = recorded(tmp_path, action_arguments={"max_start": 0, "reject": True}, reward="wait",
+    path = recorded(tmp_path, action_arguments={"max_start": 3, "reject": True}, reward="wait",
                     reward_arguments={})  # fmt: skip
     with pytest.raises(ScenarioError) as caught:
         training(dataset=path, **PHASES)
-    assert len(caught.value.problems) == 2
-    assert "has 17 actions, and here there are 9" in caught.value.problems[0]
-    assert "record it with --reward value-at-decision" in caught.value.problems[1]
+    kinds = ["with max_start 3", "with reject True", "its reward is wait {}"]
+    assert [any(kind in text for text in caught.value.problems) for kind in kinds] == [True] * 3
+    assert len(caught.value.problems) == 3
+    assert "reward_arguments.time_unit_s=3600" in caught.value.problems[2]
     other = ready_scenario(admission={"slots": 5, "backlog": 144, "late": "leave"})
     with pytest.raises(ScenarioError, match="record it again"):
         training(dataset=path, where=other, **PHASES)
+
+
+def test_data_of_another_size_or_rule_are_refused(data: str) -> None:
+    other = ready_scenario(
+        cluster={"machines": [{"count": 1, "processors": 20, "gpu": 20}]},
+        admission={"slots": 8, "backlog": 144, "late": "stay"},
+        workload={"type": "rare", "jobs": 40, "offered_load": 1.2, "units": 20},
+    )
+    with pytest.raises(ScenarioError) as caught:
+        training(dataset=data, where=other, **PHASES)
+    assert [text.split(": ", 2)[-1] for text in caught.value.problems] == [
+        "was recorded where late jobs leave, and here they stay",
+        "was recorded on a pool of 10 and 10 units, and here there are 20 and 20",
+    ]
+
+
+def test_data_are_paid_as_games_are(data: str) -> None:
+    """The rewards of a recorded stream add up to those of the same stream in lock-step."""
+    made = training(dataset=data, **PHASES)
+    assert made.data is not None
+    games, paid, hours = made.source.games([0, 1]), 0.0, 0
+    while len(games.active):
+        went = games.step(ORDERS["qos"](games))
+        paid += float(made.source.paid(games).sum())
+        hours += int(went.hours.sum())
+    columns = made.data.memory._columns
+    until = float(columns["passed"].sum())
+    assert until >= hours
+    assert made.data.value_per_hour == pytest.approx(paid / hours, rel=0.15)
+
+
+def test_a_dataset_that_has_changed_is_told(tmp_path: Path) -> None:
+    path = recorded(tmp_path)
+    made = training(dataset=path, **PHASES)
+    made.step()
+    (tmp_path / "checkpoint").mkdir()
+    made.save(tmp_path / "checkpoint")
+    assert recorded(tmp_path, episodes=1) == path
+    with pytest.raises(RunError, match="has changed since the training began"):
+        training(dataset=path, **PHASES).load(tmp_path / "checkpoint")
+
+
+def test_what_a_soft_actor_learns_is_no_imitation(data: str) -> None:
+    assert training().step()["imitated"] == 0.0
+    assert training(dataset=data, **PHASES).step()["imitated"] == 1.0
 
 
 def test_any_reward_will_do_without_games(tmp_path: Path) -> None:

@@ -78,6 +78,19 @@ def test_its_agent_acts_in_the_simulation_as_in_lockstep(
     check_acts_as_in_lockstep(made, where, tmp_path / "agent")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"teacher": "sjf"}, "teacher: plays in the warm-up alone"),
+        ({"warm_up": 9}, "warm_up: is 9, more than the 4 iterations"),
+        ({"decisions": 1}, "decisions: must be at least 2"),
+    ],
+)
+def test_what_does_not_suit_is_said(arguments: dict[str, Any], text: str) -> None:
+    with pytest.raises(ScenarioError, match=f"learn.arguments.{text}"):
+        training(**arguments)
+
+
 def test_an_image_that_is_too_small_is_refused() -> None:
     with pytest.raises(ScenarioError, match="large has 4 convolutions, too many for an image of"):
         training(encoder="large")

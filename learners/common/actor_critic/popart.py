@@ -34,8 +34,7 @@ class PopArt(nn.Module):
         Args:
             layers: the linear layers that outputs come from; all values have one scale, as they are
                 of one kind.
-            step: β, what a batch of targets counts in the statistics, at least; at first batches
-                count alike.
+            step: β, the weight of a new batch of targets; of the n-th batch at first, 1 / n.
         """
         super().__init__()
         self._layers = tuple(layers)  # a tuple: they are parts of the network, not of this

@@ -25,7 +25,7 @@ class Suspension:
     def __init__(self, games: int, choices: int) -> None:
         """Begin without any; with S = `choices` of 0, everything is without effect."""
         self.choices = choices
-        places = 8 if choices else 0
+        places = max(8, choices) if choices else 0
         self.job = np.full((places, games), -1)
         """(L, A) which job each place holds, running or reserved; -1: none."""
         self.begin, self.end, self.rank = np.zeros((3, places, games), np.int64)

@@ -6,7 +6,7 @@ GPUs. What is not trained for is marked as not tested on the pages.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,7 +24,6 @@ __all__ = [
     "SMALL_POOL",
     "Size",
     "data_tasks",
-    "everything",
     "free",
     "leaving",
     "limited",
@@ -180,15 +179,3 @@ SMALL_POOL: Final = Circumstances(load=1.0, ready=5)
 def small_pool(size: Size, seed: int) -> Task:
     """Return the training of PPO with a ready pool of 5, at 100 %."""
     return _task("ppo-pool5", "cocorl", SMALL_POOL, 150, size, seed)
-
-
-def everything(size: Size) -> Iterator[Task]:
-    """Yield the trainings that need no data and no other training."""
-    for seed in range(size.seeds):
-        yield free(size, seed)
-        yield leaving(size, "rare", seed)
-        yield online(size, seed)
-        yield small_pool(size, seed)
-        yield from (printed(size, power, seed) for power in PRINTED)
-        yield free(size, seed, reject=True)
-    yield set_agent(size, 0)

@@ -97,8 +97,8 @@ def kinds_of_actions(data: Dataset) -> dict[str, range]:
     ready = (void - suspend) // (2 if given.get("reject") else 1)
     kinds = {
         "place": range(ready),
-        "suspend": range(ready, ready + suspend),
-        "reject": range(ready + suspend, void),
+        "reject": range(ready, void - suspend),
+        "suspend": range(void - suspend, void),
         "do nothing": range(void, count),
     }
     return {name: numbers for name, numbers in kinds.items() if len(numbers)}

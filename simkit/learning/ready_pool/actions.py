@@ -121,10 +121,10 @@ class ReadyActions(Actions):
         if isinstance(action, Suspend) and action.keep_work:
             youngest = self._youngest(state)
             chosen = action.allocation
-            return self._ready + youngest.index(chosen) if chosen in youngest else None
+            return self._placing + youngest.index(chosen) if chosen in youngest else None
         if isinstance(action, Reject):
             can = self._rejects and action.task in tasks and state.rejectable(action.task)
-            return self._ready + self._suspend + tasks.index(action.task) if can else None
+            return self._ready + tasks.index(action.task) if can else None
         places = range(len(tasks))
         alike = (m for m in places if places_alike(tracker.place(m), action, state.now))
         return next(alike, None)

@@ -176,7 +176,7 @@ def test_costs_are_what_constraints_limit():
 
 
 def test_a_source_of_games_accounts_for_what_it_is_asked_for():
-    source = ReadySource(scenario(POWER), hours=200, accounts=["carbon"])
+    source = ReadySource(scenario(POWER), hours=200, cost="carbon")
     for games in (source.games([1, 2]), source.endless(2, np.random.default_rng(0))):
         games.step([games.count - 1] * 2)
         assert (games.accounts.cost("carbon") > 0).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -52,3 +53,8 @@ def test_only_whole_steps_are_known() -> None:
 def test_a_step_has_a_length(step: float) -> None:
     with pytest.raises(TraceError, match="means: step is"):
         Means(Constant(1.0), step)
+
+
+def test_it_can_be_given_to_another_process() -> None:
+    means = Means(Steps([0.0, 30.0], [2.0, 6.0], 60.0), 60.0)
+    assert means.value(0.0) == pickle.loads(pickle.dumps(means)).value(0.0) == 4.0

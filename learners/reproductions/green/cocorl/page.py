@@ -360,7 +360,7 @@ def _setting(results: Results) -> str:
 - **Jobs** follow its synthetic workload. Its arrival rate of one job per hour would be a load of 296 %; here the rate is such that the offered load is
   what is said, {LOADS[-1]} % in training. Jobs start now or wait; from the hour on in which they can no longer end in time they leave, and value counts in time. The
   dissertation does not say what becomes of late jobs.
-- **The ready pool** has {LATE_LEAVE.ready} places instead of 5: jobs behind it wait whatever the agent does, and with 5 places half of the cost was out of reach in trials.
+- **The ready pool** has {LATE_LEAVE.ready} places instead of 5: jobs behind it wait whatever the agent does.
 - **The cost** is its own, waiting jobs, and the limit a share of the free agent's, where the dissertation gives totals for each log (7,000 for ANL).
 - **The agent** is simkit's [`cocorl`](../reference/learners.md#cocorl): one scorer for all jobs instead of two layers of 512 and an LSTM; learning rate {chosen.learning_rate:g}
   (dissertation: 0.001), clip {chosen.clip:g} (0.1), γ {chosen.discount:g} (0.99) and λ {chosen.decay:g} (0.93) per hour. The multiplier's gains apply once; its algorithm 7 applies two

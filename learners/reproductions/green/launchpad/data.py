@@ -25,7 +25,7 @@ DISCOUNT: Final = 0.98
 """Of a step: the default of the learner that reads the data."""
 _WHAT: Final[Mapping[str, Any]] = {
     "actions": "ready-pool", "observation": "ready-set", "reward": "value-at-decision",
-    "reward_arguments": {"discount": DISCOUNT},
+    "reward_arguments": {"discount": DISCOUNT, "time_unit_s": 3600.0},
 }  # fmt: skip
 
 

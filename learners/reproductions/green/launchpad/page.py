@@ -319,7 +319,7 @@ def _setting(results: Results) -> str:
     return f"""## Setting
 
 - **Circumstances.** 10 processors and 10 GPUs with all of their power; jobs start now or not at all, and leave when they can no longer end in time, so that their order matters. The dissertation has a load of 120 % and a ready pool of 5; at 120 % the pool here has {LARGE} places, and the three sets of data are compared at 100 % with {SMALL}.
-- **Data.** {counted(size.episodes, "stream")} of {size.hours:,} h of each rule, none of them judged or held out; mixes have whole episodes in equal shares. Decisions: {recorded}.
+- **Data.** {counted(size.episodes, "stream")} of {size.hours:,} h of each rule, none of them judged or held out; mixes have whole episodes in equal shares, so that data of more rules are also more data. Decisions: {recorded}.
   The dissertation has 80 rollouts of 100,000 to 200,000 samples, and says in one place that offline + online begins with those of QoS alone: here it has the data of its column.
 - **Trainings.** {counted(len(plan.tasks), "training")}, {results.minutes:.0f} minutes one after another; the agent of the last iteration is judged. Updates of {used.batch} decisions to clone, offline and online:
   {"; ".join(f"{({**KINDS, 'online': 'online alone'})[kind]} {text}" for kind, text in steps.items())}. The dissertation's text says 500,000 to clone and offline, 1,000,000 online, 50,000 and
@@ -327,8 +327,8 @@ def _setting(results: Results) -> str:
 - **The agent** sees a set of jobs and not an image, and is paid a job's value when it is placed, discounted by {used.discount:g} per hour. There are {used.critics} critics with PopArt in all trainings; table A.4 has one
   without it to clone and two without it offline. Offline, actions count alike that the critics value above the actor's mean one, which is computed and not drawn.
 - **Online** the actor takes what the critics value most, with some entropy: the dissertation's algorithm 10, a discrete soft actor-critic, although its text names AWAC, whose actor goes on with regression.
-  That is `actor: regression`; in a trial before this study it stayed at QoS (+0.2 points), as a good imitation leaves it nothing to try.
-- **Games** of {size.hours:,} h, {plan.combo["launch"][0].arguments["games"]} at a time; actions at random for a share of {used.explore:g} at first.
+  That is `actor: regression`, which was not trained here.
+- **Games** of {size.hours:,} h, {plan.combo["launch"][0].arguments["games"]} at a time.
 - Made at commit {results.commit} with {told}."""
 
 

@@ -190,3 +190,5 @@ def test_kinds_of_actions_of_a_ready_pool(arguments, count, kinds):
     found = kinds_of_actions(replace(data, mask=np.ones((3, count), bool)))
     assert {name: len(numbers) for name, numbers in found.items()} == kinds
     assert sorted(number for numbers in found.values() for number in numbers) == list(range(count))
+    if len(kinds) == 4:
+        assert (found["reject"], found["suspend"]) == (range(5, 10), range(10, 12))

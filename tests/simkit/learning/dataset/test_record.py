@@ -241,9 +241,11 @@ OWN = {
 
 
 @pytest.mark.parametrize("kind", OWN)
-def test_other_actions_than_placements(kind, tmp_path):
+@pytest.mark.parametrize("more", [{}, {"reject": True, "suspend": 3}])
+def test_other_actions_than_placements(kind, more, tmp_path):
     scenario = of_class(kind, rare(ready()))
-    given = {"actions": "ready-pool", "action_arguments": OWN[kind], "reward": "value"}
+    told = {**OWN[kind], **more}
+    given = {"actions": "ready-pool", "action_arguments": told, "reward": "value"}
     record(scenario, tmp_path / "a.parquet", Recording.read(given), [1])
     data, env = read_dataset(tmp_path / "a.parquet"), SchedulingEnv(scenario, **given)
     assert ((data.action >= 5) & (data.action < env.void)).sum() > 3

@@ -101,7 +101,20 @@ def _other_pool(facts: Mapping[str, Any], source: ReadySource) -> Iterator[str]:
                 f"was recorded with {name} {there}, and here it is {here}; record it with --env "
                 f"action_arguments.{name}={str(here).lower()}"
             )
-    scenario = facts["scenario"]
+    yield from dict.fromkeys(
+        text for scenario in _scenarios(facts) for text in _other_scenario(scenario, source)
+    )
+
+
+def _scenarios(facts: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield what was recorded, of all parts of a mix."""
+    if "scenario" in facts:
+        yield facts["scenario"]
+    for part in facts.get("mix", ()):
+        yield from _scenarios(part)
+
+
+def _other_scenario(scenario: Mapping[str, Any], source: ReadySource) -> Iterator[str]:
     late = "leave" if source.late_leave else "stay"
     if scenario["admission"]["late"] != late:
         yield f"was recorded where late jobs {scenario['admission']['late']}, and here they {late}"

@@ -13,6 +13,7 @@ from trainings import check_held_out_changes_nothing, check_resume, weights
 from simkit.errors import RunError, ScenarioError
 from simkit.learners.lockstep.ready_pool.rules import ORDERS
 from simkit.learners.offline import OfflineTraining, begin
+from simkit.learning.dataset.mix import mix
 from simkit.learning.dataset.record import Recording, record
 from simkit.scenario import Scenario
 
@@ -217,6 +218,16 @@ def test_a_dataset_that_has_changed_is_told(tmp_path: Path) -> None:
 def test_what_a_soft_actor_learns_is_no_imitation(data: str) -> None:
     assert training().step()["imitated"] == 0.0
     assert training(dataset=data, **PHASES).step()["imitated"] == 1.0
+
+
+def test_a_mix_is_checked_part_by_part(data: str, tmp_path: Path) -> None:
+    both = tmp_path / "mix.parquet"
+    mix({Path(data): 0.5, Path(recorded(tmp_path, "sjf")): 0.5}, both)
+    assert training(dataset=str(both), **PHASES).step()["critic"] == 0.0
+    stay = ready_scenario(admission={"slots": 8, "backlog": 144, "late": "stay"})
+    with pytest.raises(ScenarioError, match="late jobs leave, and here they stay") as caught:
+        training(dataset=str(both), where=stay, **PHASES)
+    assert len(caught.value.problems) == 1
 
 
 def test_any_reward_will_do_without_games(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ import torch
 from pydantic import Field, model_validator
 
 from simkit.learners.arguments import Positive, Share, prepared
-from simkit.learners.common.actor_critic.off_policy import ActorAndCritics, actor_and_critics
+from simkit.learners.common.actor_critic.off_policy import actor_and_critics
 from simkit.learners.common.actor_critic.policy_losses import (
     Filter,
     cloning_loss,
@@ -38,15 +38,13 @@ from simkit.learners.common.moving_mean import MovingMean
 from simkit.learners.common.networks import seeded
 from simkit.learners.common.schedules import linear
 from simkit.learners.common.shapes import Width
-from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.common.training import Stateful
 from simkit.learners.common.trajectories import Transitions, joined
-from simkit.learners.lockstep.ready_pool.rules import Rule
-from simkit.learners.ready_pool.description import describe_ready_pool, ready_scorer
+from simkit.learners.ready_pool.description import ready_scorer
 from simkit.learners.ready_pool.experience import Experience
-from simkit.learners.ready_pool.judge import greedy_and_drawn, rule_of
 from simkit.learners.ready_pool.recorded import Recorded
 from simkit.learners.ready_pool.source import HORIZON, ReadySource
+from simkit.learners.ready_pool.training import OffPolicyTraining
 from simkit.learning.ready_pool.actions import Advance
 from simkit.scenario import Scenario
 from simkit.scenario.types import BrokenRulesError, Count, Section
@@ -154,11 +152,10 @@ def _recorded(chosen: OfflineArguments, source: ReadySource) -> Recorded:
     return Recorded.read(Path(chosen.dataset), source, chosen.discount, playing=playing)
 
 
-class OfflineTraining(TorchTraining):
+class OfflineTraining(OffPolicyTraining):
     """A training under way."""
 
     learner = "offline"
-    less_is_better = ("lost_value", "lost_value_drawn", "cost", "cost_drawn")
 
     def __init__(
         self, scenario: Scenario, source: ReadySource, data: Recorded | None,
@@ -166,6 +163,7 @@ class OfflineTraining(TorchTraining):
     ) -> None:  # fmt: skip
         super().__init__(scenario, arguments, seed, ("streams", "actions", "memories"))
         chosen = self.chosen = arguments
+        self.held_out_games = chosen.held_out_games
         self.source, self.data, self.device = source, data, device
         # Environment
         rows = max(chosen.replay // chosen.games, 2)
@@ -174,14 +172,10 @@ class OfflineTraining(TorchTraining):
         # Agent
         shape = ready_scorer(source, chosen.hidden)
         with seeded(self.stream("weights")):
-            self._network = actor_and_critics(
+            self.actor_and_critics = actor_and_critics(
                 shape, chosen.critics, chosen.discount, popart=chosen.popart
             ).to(device)
         self.optimiser = torch.optim.Adam(self.network.learned(), chosen.learning_rate)
-
-    @property
-    def network(self) -> ActorAndCritics:
-        return self._network
 
     def parts(self) -> Mapping[str, Stateful]:
         own = self.experience
@@ -214,7 +208,7 @@ class OfflineTraining(TorchTraining):
         # Play
         value = cost = 0.0
         if phase == "online":
-            rule = rule_of(self.source, self.network.actor, self.generators["actions"], self.device)
+            rule = self.own_rule()
             went = self.experience.play(rule, chosen.decisions)
             value, cost = went.value_per_hour, went.cost
             self.usual.take(value)
@@ -275,15 +269,3 @@ class OfflineTraining(TorchTraining):
         self.optimiser.step()
         network.follow(chosen.follow)
         return float(error.detach()), imitated, float(spread.mean().detach())
-
-    def evaluate(self) -> Mapping[str, float]:
-        """Return how the agent does on held-out streams; see `greedy_and_drawn`."""
-        return greedy_and_drawn(self.source, self.chosen.held_out_games, self._rule)
-
-    def _rule(self, greedy: bool) -> Rule:
-        rng = None if greedy else self.stream("held_out")
-        return rule_of(self.source, self.network.actor, rng, self.device)
-
-    def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
-        actor = self.network.actor
-        self.write_network(folder, actor, describe_ready_pool(actor.shape, self.source), curve_end)

@@ -15,7 +15,6 @@ their mean per hour.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
 import numpy as np
@@ -23,7 +22,7 @@ import torch
 from pydantic import Field, model_validator
 
 from simkit.learners.arguments import Positive, Share, prepared
-from simkit.learners.common.actor_critic.off_policy import ActorAndCritics, actor_and_critics
+from simkit.learners.common.actor_critic.off_policy import actor_and_critics
 from simkit.learners.common.actor_critic.policy_losses import (
     Filter,
     cloning_loss,
@@ -35,19 +34,17 @@ from simkit.learners.common.moving_mean import MovingMean
 from simkit.learners.common.networks import seeded
 from simkit.learners.common.schedules import linear
 from simkit.learners.common.shapes import Width
-from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.common.training import Stateful
 from simkit.learners.common.trajectories import Transitions
-from simkit.learners.lockstep.ready_pool.rules import ORDERS, Rule, left_over
+from simkit.learners.lockstep.ready_pool.rules import ORDERS, left_over
 from simkit.learners.ready_pool.description import (
     EncoderSize,
-    describe_ready_pool,
     ready_image_network,
     ready_scorer,
 )
 from simkit.learners.ready_pool.experience import Experience
-from simkit.learners.ready_pool.judge import greedy_and_drawn, rule_of
 from simkit.learners.ready_pool.source import HORIZON, ReadySource
+from simkit.learners.ready_pool.training import OffPolicyTraining
 from simkit.learning.ready_pool.actions import Advance
 from simkit.scenario import Scenario
 from simkit.scenario.types import BrokenRulesError, Count, Section
@@ -146,11 +143,10 @@ def begin(
     return RARETraining(scenario, source, chosen, seed, device)
 
 
-class RARETraining(TorchTraining):
+class RARETraining(OffPolicyTraining):
     """A training under way."""
 
     learner = "rare"
-    less_is_better = ("lost_value", "lost_value_drawn", "cost", "cost_drawn")
 
     def __init__(
         self, scenario: Scenario, source: ReadySource, arguments: RAREArguments, seed: int,
@@ -158,6 +154,7 @@ class RARETraining(TorchTraining):
     ) -> None:  # fmt: skip
         super().__init__(scenario, arguments, seed, ("streams", "actions", "memories"))
         chosen = self.chosen = arguments
+        self.held_out_games = chosen.held_out_games
         self.source, self.device = source, device
         # Environment
         rows = max(chosen.replay // chosen.games, 2)
@@ -171,14 +168,10 @@ class RARETraining(TorchTraining):
             else ready_image_network(source, chosen.encoder, chosen.hidden)
         )
         with seeded(self.stream("weights")):
-            self._network = actor_and_critics(
+            self.actor_and_critics = actor_and_critics(
                 shape, chosen.critics, chosen.discount, popart=chosen.popart
             ).to(device)
         self.optimiser = torch.optim.Adam(self.network.learned(), chosen.learning_rate)
-
-    @property
-    def network(self) -> ActorAndCritics:
-        return self._network
 
     def parts(self) -> Mapping[str, Stateful]:
         own = self.experience
@@ -196,7 +189,7 @@ class RARETraining(TorchTraining):
             group["lr"] = linear(chosen.learning_rate, 0.0, done)
         # Play
         first = self.iteration <= chosen.warm_up
-        own = rule_of(self.source, self.network.actor, self.generators["actions"], self.device)
+        own = self.own_rule()
         teacher = {**ORDERS, "left-over": left_over(chosen.max_start)}[chosen.teacher]
         went = self.experience.play(teacher if first else own, chosen.decisions)
         self.usual.take(went.value_per_hour)
@@ -237,15 +230,3 @@ class RARETraining(TorchTraining):
         network.follow(chosen.follow)
         spread = float(entropy(chances.detach()).mean())
         return float(error.detach()), imitated, spread
-
-    def evaluate(self) -> Mapping[str, float]:
-        """Return how the agent does on held-out streams; see `greedy_and_drawn`."""
-        return greedy_and_drawn(self.source, self.chosen.held_out_games, self._rule)
-
-    def _rule(self, greedy: bool) -> Rule:
-        rng = None if greedy else self.stream("held_out")
-        return rule_of(self.source, self.network.actor, rng, self.device)
-
-    def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
-        actor = self.network.actor
-        self.write_network(folder, actor, describe_ready_pool(actor.shape, self.source), curve_end)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -16,17 +15,7 @@ from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.rules import Rule
 from simkit.learners.ready_pool.source import ReadySource
 
-__all__ = ["Outcome", "Scores", "finish", "greedy_and_drawn", "outcome", "rule_of"]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How games went."""
-
-    lost_value: float
-    """The share of the value that came and was not brought."""
-    cost: float
-    """Per hour."""
+__all__ = ["Scores", "finish", "greedy_and_drawn", "rule_of"]
 
 
 Scores = Callable[[Tensor], Tensor]
@@ -56,13 +45,6 @@ def finish(games: ReadyGames, rule: Rule, cost: Cost = "waiting") -> Floats:
     return costs
 
 
-def outcome(source: ReadySource, rule: Rule, games: ReadyGames, cost: Cost) -> Outcome:
-    """Play games to their ends; return how they went, all jobs counted."""
-    costs = finish(games, rule, cost)
-    ratio = games.value_ratio(in_time=source.late_leave)
-    return Outcome(1.0 - float(ratio.mean()), float(costs.sum() / max(int(games.hours.sum()), 1)))
-
-
 def greedy_and_drawn(
     source: ReadySource, games: int, rules: Callable[[bool], Rule], cost: Cost = "waiting"
 ) -> Mapping[str, float]:
@@ -80,6 +62,9 @@ def greedy_and_drawn(
     """
     found: dict[str, float] = {}
     for name, greedy in (("", True), ("_drawn", False)):
-        went = outcome(source, rules(greedy), source.held_out(games), cost)
-        found |= {f"lost_value{name}": went.lost_value, f"cost{name}": went.cost}
+        played = source.held_out(games)
+        costs, hours = finish(played, rules(greedy), cost), max(int(played.hours.sum()), 1)
+        ratio = played.value_ratio(in_time=source.late_leave)
+        found[f"lost_value{name}"] = 1.0 - float(ratio.mean())
+        found[f"cost{name}"] = float(costs.sum()) / hours
     return found

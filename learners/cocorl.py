@@ -43,15 +43,16 @@ from simkit.learners.common.distributions import (
 from simkit.learners.common.moving_mean import MovingMean
 from simkit.learners.common.networks import ActorCritic, SetScorer, build, seeded
 from simkit.learners.common.objectives import clipped_gain
+from simkit.learners.common.optimisers import set_learning_rate, take_step
 from simkit.learners.common.returns import advantages_over_time
 from simkit.learners.common.rollouts import minibatches
 from simkit.learners.common.schedules import linear
-from simkit.learners.common.shapes import Width
 from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.common.training import Stateful
 from simkit.learners.lockstep.ready_pool.accounts import Cost
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.rules import Rule
+from simkit.learners.ready_pool.arguments import ReadyPoolArguments
 from simkit.learners.ready_pool.cost_limit import CostLimit
 from simkit.learners.ready_pool.description import (
     describe_ready_pool,
@@ -60,11 +61,10 @@ from simkit.learners.ready_pool.description import (
 )
 from simkit.learners.ready_pool.judge import greedy_and_drawn
 from simkit.learners.ready_pool.sizes import SourceOfSizes
-from simkit.learners.ready_pool.source import HORIZON, ReadySource
-from simkit.learning.ready_pool.actions import Advance
+from simkit.learners.ready_pool.source import ReadySource
 from simkit.learning.rewards.value import sum_of_powers
 from simkit.scenario import Scenario
-from simkit.scenario.types import BrokenRulesError, Count, Many, Section
+from simkit.scenario.types import BrokenRulesError, Count, Many
 from simkit.training import Training
 
 VALUE_SHARE: Final = 0.5
@@ -76,7 +76,7 @@ JOBS: Final = 10.0
 in their limits."""
 
 
-class CoCoRLArguments(Section):
+class CoCoRLArguments(ReadyPoolArguments):
     """The keys of `learn.arguments`."""
 
     iterations: Count = 150
@@ -85,19 +85,10 @@ class CoCoRLArguments(Section):
     """Replicas that are played at the same time."""
     decisions: Count = 48
     """Decisions of each in an iteration."""
-    hours: Count = 2000
-    """Steps of a game; then another begins."""
-    # the environment
     units: Many[Count] = ()
     """Sizes of the pool to train on, as many games of each; none: the scenario's own."""
-    max_start: Annotated[int, Field(ge=0, lt=HORIZON)] = 0
-    """The last step ahead in which a job may start; 0: only now."""
-    reject: bool = False
-    """Whether the agent may reject jobs."""
     suspend: Annotated[int, Field(ge=0, le=100)] = 0
     """How many of the running jobs, those that began last, the agent may choose from to suspend."""
-    advance: Advance = "no-op"
-    """Time goes on when the agent does nothing, or with each of its actions."""
     # the constraint
     cost: Cost = "waiting"
     """Jobs that wait; jobs that are past their quality of service; money or kg of CO₂ for energy:
@@ -123,12 +114,8 @@ class CoCoRLArguments(Section):
     # learning
     network: Literal["set", "lstm"] = "set"
     """One scorer for all jobs, or two layers and an LSTM that remembers, as in the dissertation."""
-    hidden: Width = 64
-    """Units of each layer."""
     learning_rate: Positive = 0.002
     """Learning rate of Adam at first; it falls to 0 in equal steps."""
-    discount: Share = 0.98
-    """γ of a step of time."""
     decay: Share = 0.95
     """λ of a step of time."""
     clip: Positive = 0.2
@@ -139,8 +126,6 @@ class CoCoRLArguments(Section):
     """Passes over the decisions of an iteration."""
     batch: Count = 1024
     """Decisions per step of Adam; with `lstm` those of an iteration of as many whole games."""
-    held_out_games: Count = 32
-    """Streams on which the agent is evaluated; the same for all trainings, never trained on."""
 
     @model_validator(mode="after")
     def _says_its_limit_once(self) -> Self:
@@ -171,11 +156,7 @@ def begin(
     """
 
     def source_of(chosen: CoCoRLArguments) -> ReadySource:
-        told: dict[str, Any] = {
-            "hours": chosen.hours, "max_start": chosen.max_start, "reject": chosen.reject,
-            "suspend": chosen.suspend, "advance": chosen.advance, "cost": chosen.cost,
-            "discount": chosen.discount,
-        }  # fmt: skip
+        told = {**chosen.environment(), "suspend": chosen.suspend, "cost": chosen.cost}
         if chosen.units:
             return SourceOfSizes(scenario, chosen.units, **told)
         return ReadySource(scenario, **told)
@@ -282,8 +263,7 @@ class CoCoRLTraining(TorchTraining):
         ``cost_watched``: the cost of those that take the likeliest action.
         """
         chosen, done = self.chosen, (self.iteration - 1) / self.iterations
-        for group in self.optimiser.param_groups:
-            group["lr"] = linear(chosen.learning_rate, 0.0, done)
+        set_learning_rate(self.optimiser, linear(chosen.learning_rate, 0.0, done))
         # Rollout
         played = self._play()
         watched, played = played.part(0, self.watched), played.part(self.watched, None)
@@ -390,10 +370,7 @@ class CoCoRLTraining(TorchTraining):
         errors = (values - part.returns).square().mean(dim=(0, 1))
         error = errors.sum() if self.limit.is_set else errors[0]
         loss = VALUE_SHARE * error - gain - entropy_weight * spread
-        self.optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.network.parameters(), LARGEST_GRADIENT)
-        self.optimiser.step()
+        take_step(self.optimiser, loss, LARGEST_GRADIENT)
         return float(spread.detach())
 
     def evaluate(self) -> Mapping[str, float]:

@@ -35,7 +35,12 @@ from simkit.learners.arguments import (
 from simkit.learners.classes.description import class_scorer, describe_classes
 from simkit.learners.common.action_values import ValueNetwork, best_next
 from simkit.learners.common.networks import Network, build, seeded
-from simkit.learners.common.optimisers import OptimiserName, make_optimiser
+from simkit.learners.common.optimisers import (
+    OptimiserName,
+    make_optimiser,
+    set_learning_rate,
+    take_step,
+)
 from simkit.learners.common.replay import NSteps, PrioritisedReplay, Replay
 from simkit.learners.common.schedules import linear
 from simkit.learners.common.shapes import PerceptronShape, Width
@@ -207,8 +212,7 @@ class DQNTraining(TorchTraining):
         chosen, done = self.chosen, (self.iteration - 1) / self.iterations
         explore = linear(chosen.explore, chosen.explore_end, 2 * done)
         if chosen.falls:
-            for group in self.optimiser.param_groups:
-                group["lr"] = linear(chosen.learning_rate, 0.0, done)
+            set_learning_rate(self.optimiser, linear(chosen.learning_rate, 0.0, done))
         sets = self.source.draw(self.generators["job_sets"], chosen.job_sets)
         games = self._games(sets, shaped=chosen.shaping)
         several = [NSteps(chosen.steps, 1.0) for _ in range(len(sets))]
@@ -306,10 +310,7 @@ class DQNTraining(TorchTraining):
             error = error / waiting.clamp(min=1.0)
         weights = torch.from_numpy(drawn.weights).float().to(self.device)
         loss = (weights * error.square()).mean()
-        self.optimiser.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.network.parameters(), LARGEST_GRADIENT)
-        self.optimiser.step()
+        take_step(self.optimiser, loss, LARGEST_GRADIENT)
         if isinstance(self.memory, PrioritisedReplay):
             self.memory.correct(drawn.rows, error.detach().cpu().numpy().astype(np.float64))
         if self.progress.updates % chosen.target_every == 0:

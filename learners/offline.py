@@ -17,98 +17,53 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import torch
 from pydantic import Field, model_validator
 
-from simkit.learners.arguments import Positive, Share, prepared
-from simkit.learners.common.actor_critic.off_policy import actor_and_critics
+from simkit.learners.arguments import Share, prepared
 from simkit.learners.common.actor_critic.policy_losses import (
-    Filter,
     cloning_loss,
-    regression_loss,
-    regression_weights,
     soft_policy_loss,
     temperature_loss,
 )
 from simkit.learners.common.distributions import entropy
 from simkit.learners.common.moving_mean import MovingMean
-from simkit.learners.common.networks import seeded
-from simkit.learners.common.schedules import linear
-from simkit.learners.common.shapes import Width
 from simkit.learners.common.training import Stateful
 from simkit.learners.common.trajectories import Transitions, joined
+from simkit.learners.ready_pool.arguments import OffPolicyArguments
 from simkit.learners.ready_pool.description import ready_scorer
-from simkit.learners.ready_pool.experience import Experience
 from simkit.learners.ready_pool.recorded import Recorded
-from simkit.learners.ready_pool.source import HORIZON, ReadySource
+from simkit.learners.ready_pool.source import ReadySource
 from simkit.learners.ready_pool.training import OffPolicyTraining
-from simkit.learning.ready_pool.actions import Advance
 from simkit.scenario import Scenario
-from simkit.scenario.types import BrokenRulesError, Count, Section
+from simkit.scenario.types import BrokenRulesError, Count
 from simkit.training import Training
 
-LARGEST_GRADIENT: Final = 10.0
-"""Gradients are shortened to this norm."""
 Phase = Literal["clone", "offline", "online"]
 
 
-class OfflineArguments(Section):
+class OfflineArguments(OffPolicyArguments):
     """The keys of `learn.arguments`."""
 
     iterations: Count = 100
     """Iterations of the training: those of `clone`, then those of `offline`, then online ones."""
+    updates: Count = 500
+    """Steps of the optimiser in an iteration."""
     dataset: str | None = None
     """The file of `simkit dataset record`; null: none, and all iterations are online."""
     clone: Annotated[int, Field(ge=0)] = 20
     """Iterations in which the actor only imitates."""
     offline: Annotated[int, Field(ge=0)] = 80
     """Iterations that learn from the data alone."""
-    updates: Count = 500
-    """Steps of the optimiser in an iteration."""
-    # online
-    games: Count = 64
-    """Replicas that are played at the same time."""
-    decisions: Annotated[int, Field(ge=2)] = 64
-    """Decisions of each in an online iteration."""
-    hours: Count = 2000
-    """Steps of a game; then another begins."""
-    replay: Count = 50_000
-    """Decisions that are remembered, beside the data."""
-    # the environment
-    max_start: Annotated[int, Field(ge=0, lt=HORIZON)] = 0
-    """The last step ahead in which a job may start; 0: only now."""
-    reject: bool = False
-    """Whether the agent may reject jobs."""
-    advance: Advance = "no-op"
-    """Time goes on when the agent does nothing, or with each of its actions."""
-    # learning
     actor: Literal["soft", "regression"] = "soft"
     """How the actor learns online: it takes what the critics value most, or goes on as offline."""
-    filter: Filter = "binary"
-    """Recorded actions above the mean count alike, or all by how much they are better."""
-    temperature: Positive = 0.1
-    """Of the exponential filter."""
     entropy: Share = 0.1
     """Share of the largest entropy that a soft actor keeps."""
     critics: Count = 2
     """The least of their values counts."""
-    popart: bool = True
-    """Goals of the critics are scaled as they come."""
-    hidden: Width = 64
-    """Units of each layer."""
-    learning_rate: Positive = 0.001
-    """Learning rate of Adam at first; it falls to 0 in equal steps."""
-    discount: Share = 0.98
-    """γ of a step of time."""
-    follow: Share = 0.005
-    """Share by which the slow critics follow at every update."""
-    batch: Count = 256
-    """Decisions of an update."""
-    held_out_games: Count = 32
-    """Streams on which the agent is evaluated; the same for all trainings, never trained on."""
 
     @model_validator(mode="after")
     def _phases_fit(self) -> Self:
@@ -136,10 +91,7 @@ def begin(
     """
 
     def source_of(chosen: OfflineArguments) -> ReadySource:
-        return ReadySource(
-            scenario, hours=chosen.hours, max_start=chosen.max_start, reject=chosen.reject,
-            advance=chosen.advance, discount=chosen.discount,
-        )  # fmt: skip
+        return ReadySource(scenario, **chosen.environment())
 
     chosen, source = prepared(OfflineArguments, arguments, source_of, device)
     data = None if chosen.dataset is None else _recorded(chosen, source)
@@ -152,7 +104,7 @@ def _recorded(chosen: OfflineArguments, source: ReadySource) -> Recorded:
     return Recorded.read(Path(chosen.dataset), source, chosen.discount, playing=playing)
 
 
-class OfflineTraining(OffPolicyTraining):
+class OfflineTraining(OffPolicyTraining[OfflineArguments]):
     """A training under way."""
 
     learner = "offline"
@@ -161,28 +113,14 @@ class OfflineTraining(OffPolicyTraining):
         self, scenario: Scenario, source: ReadySource, data: Recorded | None,
         arguments: OfflineArguments, seed: int, device: str,
     ) -> None:  # fmt: skip
-        super().__init__(scenario, arguments, seed, ("streams", "actions", "memories"))
-        chosen = self.chosen = arguments
-        self.held_out_games = chosen.held_out_games
-        self.source, self.data, self.device = source, data, device
-        # Environment
-        rows = max(chosen.replay // chosen.games, 2)
-        self.experience = Experience(source, chosen.games, rows, self.generators["streams"])
-        self.usual = MovingMean(first=None if data is None else data.value_per_hour)
-        # Agent
-        shape = ready_scorer(source, chosen.hidden)
-        with seeded(self.stream("weights")):
-            self.actor_and_critics = actor_and_critics(
-                shape, chosen.critics, chosen.discount, popart=chosen.popart
-            ).to(device)
-        self.optimiser = torch.optim.Adam(self.network.learned(), chosen.learning_rate)
+        shape = ready_scorer(source, arguments.hidden)
+        super().__init__(scenario, source, arguments, shape, seed, device)
+        self.data = data
+        if data is not None:
+            self.usual = MovingMean(first=data.value_per_hour)
 
     def parts(self) -> Mapping[str, Stateful]:
-        own = self.experience
-        found: dict[str, Stateful] = {
-            "games": own.games, "memory": own.memory, "usual": self.usual,
-        }  # fmt: skip
-        return found if self.data is None else {**found, "data": self.data}
+        return {**super().parts(), **({} if self.data is None else {"data": self.data})}
 
     @property
     def phase(self) -> Phase:
@@ -203,8 +141,7 @@ class OfflineTraining(OffPolicyTraining):
         ``entropy``: the actor's mean, in nats.
         """
         chosen, phase = self.chosen, self.phase
-        for group in self.optimiser.param_groups:
-            group["lr"] = linear(chosen.learning_rate, 0.0, (self.iteration - 1) / self.iterations)
+        self.learning_rate_falls()
         # Play
         value = cost = 0.0
         if phase == "online":
@@ -249,23 +186,13 @@ class OfflineTraining(OffPolicyTraining):
         # Actor
         if phase == "clone":
             actor_loss = cloning_loss(chances, batch.actions)
+        elif soft:
+            imitated = 0.0
+            values = network.critics(batch.seen)
+            wanted = chosen.entropy * batch.allowed.sum(dim=-1).float().log()
+            actor_loss = soft_policy_loss(values, chances, temperature)
+            actor_loss = actor_loss + temperature_loss(network.log_temperature, chances, wanted)
         else:
-            values = network.critics(batch.seen).detach()
-            if soft:
-                imitated = 0.0
-                wanted = chosen.entropy * batch.allowed.sum(dim=-1).float().log()
-                actor_loss = soft_policy_loss(values, chances, temperature)
-                actor_loss = actor_loss + temperature_loss(network.log_temperature, chances, wanted)
-            else:
-                weights = regression_weights(
-                    values, chances, batch.actions, chosen.filter, chosen.temperature
-                )
-                imitated = float((weights > 0).float().mean())
-                actor_loss = regression_loss(chances, batch.actions, weights)
-        self.optimiser.zero_grad()
-        loss = error + actor_loss
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(network.learned(), LARGEST_GRADIENT)
-        self.optimiser.step()
-        network.follow(chosen.follow)
+            actor_loss, imitated = self.regression(batch, chances)
+        self.take_step(error + actor_loss)
         return float(error.detach()), imitated, float(spread.mean().detach())

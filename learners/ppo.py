@@ -30,6 +30,7 @@ from simkit.learners.common.baselines import step_means
 from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
 from simkit.learners.common.networks import ActorCritic, SetScorer, build, seeded
 from simkit.learners.common.objectives import clipped_gain, squared_error
+from simkit.learners.common.optimisers import take_step
 from simkit.learners.common.returns import (
     deviation_by_group,
     generalised_advantages,
@@ -253,10 +254,7 @@ class PPOTraining(TorchTraining):
             self.chosen.clip,
         )  # fmt: skip
         loss = VALUE_SHARE * squared_error(values, part.returns) - gain - entropy_weight * spread
-        self.optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.network.parameters(), LARGEST_GRADIENT)
-        self.optimiser.step()
+        take_step(self.optimiser, loss, LARGEST_GRADIENT)
         return float(spread.detach())
 
     def evaluate(self) -> Mapping[str, float]:

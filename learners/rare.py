@@ -15,97 +15,50 @@ their mean per hour.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-import torch
 from pydantic import Field, model_validator
 
-from simkit.learners.arguments import Positive, Share, prepared
-from simkit.learners.common.actor_critic.off_policy import actor_and_critics
+from simkit.learners.arguments import prepared
 from simkit.learners.common.actor_critic.policy_losses import (
-    Filter,
     cloning_loss,
-    regression_loss,
-    regression_weights,
 )
 from simkit.learners.common.distributions import entropy
-from simkit.learners.common.moving_mean import MovingMean
-from simkit.learners.common.networks import seeded
-from simkit.learners.common.schedules import linear
 from simkit.learners.common.shapes import Width
-from simkit.learners.common.training import Stateful
 from simkit.learners.common.trajectories import Transitions
 from simkit.learners.lockstep.ready_pool.rules import ORDERS, left_over
+from simkit.learners.ready_pool.arguments import OffPolicyArguments
 from simkit.learners.ready_pool.description import (
     EncoderSize,
     ready_image_network,
     ready_scorer,
 )
-from simkit.learners.ready_pool.experience import Experience
-from simkit.learners.ready_pool.source import HORIZON, ReadySource
+from simkit.learners.ready_pool.source import ReadySource
 from simkit.learners.ready_pool.training import OffPolicyTraining
-from simkit.learning.ready_pool.actions import Advance
 from simkit.scenario import Scenario
-from simkit.scenario.types import BrokenRulesError, Count, Section
+from simkit.scenario.types import BrokenRulesError, Count
 from simkit.training import Training
 
-LARGEST_GRADIENT: Final = 10.0
-"""Gradients are shortened to this norm."""
 
-
-class RAREArguments(Section):
+class RAREArguments(OffPolicyArguments):
     """The keys of `learn.arguments`."""
 
     iterations: Count = 60
     """Iterations of the training."""
-    games: Count = 64
-    """Replicas that are played at the same time."""
-    decisions: Annotated[int, Field(ge=2)] = 64
-    """Decisions of each in an iteration."""
-    hours: Count = 2000
-    """Steps of a game; then another begins."""
     updates: Count = 200
     """Steps of the optimiser in an iteration."""
-    replay: Count = 50_000
-    """Decisions that are remembered."""
-    # the beginning
     teacher: Literal["fcfs", "sjf", "qos", "value", "value-density", "left-over"] = "qos"
     """The rule that plays in the warm-up; left-over: of the jobs that may be placed, the one beside
     which least is left over."""
     warm_up: Annotated[int, Field(ge=0)] = 0
     """Iterations that the rule plays and the actor only imitates."""
-    # the environment
-    max_start: Annotated[int, Field(ge=0, lt=HORIZON)] = 0
-    """The last step ahead in which a job may start; 0: only now."""
-    reject: bool = False
-    """Whether the agent may reject jobs."""
-    advance: Advance = "no-op"
-    """Time goes on when the agent does nothing, or with each of its actions."""
-    # the networks
     encoder: EncoderSize | Literal["set"] = "set"
     """A set of jobs, or an image of the pool of a size of table A.5."""
     hidden: Width = 64
     """Units of each layer; of the one behind the encoder of images."""
     critics: Count = 1
     """The least of their values counts."""
-    popart: bool = True
-    """Goals of the critics are scaled as they come."""
-    # learning
-    filter: Filter = "binary"
-    """Actions above the mean count alike, or all by how much they are better."""
-    temperature: Positive = 0.1
-    """Of the exponential filter."""
-    learning_rate: Positive = 0.001
-    """Learning rate of Adam at first; it falls to 0 in equal steps."""
-    discount: Share = 0.98
-    """γ of a step of time."""
-    follow: Share = 0.005
-    """Share by which the slow critics follow at every update."""
-    batch: Count = 256
-    """Decisions of an update."""
-    held_out_games: Count = 32
-    """Streams on which the agent is evaluated; the same for all trainings, never trained on."""
 
     @model_validator(mode="after")
     def _warm_up_fits(self) -> Self:
@@ -133,17 +86,13 @@ def begin(
     """
 
     def source_of(chosen: RAREArguments) -> ReadySource:
-        return ReadySource(
-            scenario, hours=chosen.hours, max_start=chosen.max_start, reject=chosen.reject,
-            advance=chosen.advance, discount=chosen.discount,
-            image=chosen.encoder != "set",
-        )  # fmt: skip
+        return ReadySource(scenario, image=chosen.encoder != "set", **chosen.environment())
 
     chosen, source = prepared(RAREArguments, arguments, source_of, device)
     return RARETraining(scenario, source, chosen, seed, device)
 
 
-class RARETraining(OffPolicyTraining):
+class RARETraining(OffPolicyTraining[RAREArguments]):
     """A training under way."""
 
     learner = "rare"
@@ -152,30 +101,12 @@ class RARETraining(OffPolicyTraining):
         self, scenario: Scenario, source: ReadySource, arguments: RAREArguments, seed: int,
         device: str,
     ) -> None:  # fmt: skip
-        super().__init__(scenario, arguments, seed, ("streams", "actions", "memories"))
-        chosen = self.chosen = arguments
-        self.held_out_games = chosen.held_out_games
-        self.source, self.device = source, device
-        # Environment
-        rows = max(chosen.replay // chosen.games, 2)
-        streams = self.generators["streams"]
-        self.experience = Experience(source, chosen.games, rows, streams)
-        self.usual = MovingMean()
-        # Agent
         shape = (
-            ready_scorer(source, chosen.hidden)
-            if chosen.encoder == "set"
-            else ready_image_network(source, chosen.encoder, chosen.hidden)
+            ready_scorer(source, arguments.hidden)
+            if arguments.encoder == "set"
+            else ready_image_network(source, arguments.encoder, arguments.hidden)
         )
-        with seeded(self.stream("weights")):
-            self.actor_and_critics = actor_and_critics(
-                shape, chosen.critics, chosen.discount, popart=chosen.popart
-            ).to(device)
-        self.optimiser = torch.optim.Adam(self.network.learned(), chosen.learning_rate)
-
-    def parts(self) -> Mapping[str, Stateful]:
-        own = self.experience
-        return {"games": own.games, "memory": own.memory, "usual": self.usual}
+        super().__init__(scenario, source, arguments, shape, seed, device)
 
     def iterate(self) -> Mapping[str, float]:
         """Return numbers to log.
@@ -184,9 +115,8 @@ class RARETraining(OffPolicyTraining):
         the mean; ``critic``: the critics' mean loss; ``imitated``: the share of decisions that the
         actor imitated; ``entropy``: the actor's mean, in nats.
         """
-        chosen, done = self.chosen, (self.iteration - 1) / self.iterations
-        for group in self.optimiser.param_groups:
-            group["lr"] = linear(chosen.learning_rate, 0.0, done)
+        chosen = self.chosen
+        self.learning_rate_falls()
         # Play
         first = self.iteration <= chosen.warm_up
         own = self.own_rule()
@@ -207,7 +137,7 @@ class RARETraining(OffPolicyTraining):
 
     def _improve(self, batch: Transitions, *, imitate_all: bool) -> tuple[float, float, float]:
         """Take one step of Adam; return the critics' loss, the share imitated, and the entropy."""
-        chosen, network = self.chosen, self.network
+        network = self.network
         chances = network.chances(batch.seen, batch.allowed)
         # Critics
         goals = network.goals(batch, self.usual.value)
@@ -216,17 +146,7 @@ class RARETraining(OffPolicyTraining):
         if imitate_all:
             imitated, actor_loss = 1.0, cloning_loss(chances, batch.actions)
         else:
-            weights = regression_weights(
-                network.critics(batch.seen), chances, batch.actions, chosen.filter,
-                chosen.temperature,
-            )  # fmt: skip
-            imitated = float((weights > 0).float().mean())
-            actor_loss = regression_loss(chances, batch.actions, weights)
-        self.optimiser.zero_grad()
-        loss = error + actor_loss
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(network.learned(), LARGEST_GRADIENT)
-        self.optimiser.step()
-        network.follow(chosen.follow)
+            actor_loss, imitated = self.regression(batch, chances)
+        self.take_step(error + actor_loss)
         spread = float(entropy(chances.detach()).mean())
         return float(error.detach()), imitated, spread

@@ -1,4 +1,4 @@
-"""Optimisers by name: Adam, and rmsprop as DeepRM's program has it."""
+"""Optimisers by name: Adam, and rmsprop as DeepRM's program has it; and their steps."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-__all__ = ["OptimiserName", "RmsProp", "make_optimiser"]
+__all__ = ["OptimiserName", "RmsProp", "make_optimiser", "set_learning_rate", "take_step"]
 
 OptimiserName = Literal["rmsprop", "adam"]
 
@@ -47,3 +47,18 @@ def make_optimiser(
     if name == "adam":
         return torch.optim.Adam(parameters, learning_rate)
     return RmsProp(parameters, learning_rate)
+
+
+def set_learning_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
+    """Set the learning rate of all weights."""
+    for group in optimiser.param_groups:
+        group["lr"] = rate
+
+
+def take_step(optimiser: torch.optim.Optimizer, loss: Tensor, largest_gradient: float) -> None:
+    """Change the optimiser's weights by the gradient of a loss, shortened to a norm at most."""
+    optimiser.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    weights = [each for group in optimiser.param_groups for each in group["params"]]
+    nn.utils.clip_grad_norm_(weights, largest_gradient)
+    optimiser.step()

@@ -1,42 +1,112 @@
-"""What trainings of an actor with critics share: how they play, are judged, and write an agent."""
+"""What trainings of an actor with critics share: their parts, how they play, and are judged."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final, Generic, TypeVar
 
-from simkit.learners.common.actor_critic.off_policy import ActorAndCritics
+import torch
+from torch import Tensor
+
+from simkit.learners.common.actor_critic.off_policy import ActorAndCritics, actor_and_critics
+from simkit.learners.common.actor_critic.policy_losses import regression_loss, regression_weights
+from simkit.learners.common.moving_mean import MovingMean
+from simkit.learners.common.networks import seeded
+from simkit.learners.common.optimisers import set_learning_rate, take_step
+from simkit.learners.common.schedules import linear
+from simkit.learners.common.shapes import ImageShape, SetScorerShape
 from simkit.learners.common.torch_training import TorchTraining
+from simkit.learners.common.training import Stateful
+from simkit.learners.common.trajectories import Transitions
 from simkit.learners.lockstep.ready_pool.rules import Rule
+from simkit.learners.ready_pool.arguments import OffPolicyArguments
 from simkit.learners.ready_pool.description import describe_ready_pool
+from simkit.learners.ready_pool.experience import Experience
 from simkit.learners.ready_pool.judge import greedy_and_drawn, rule_of
 from simkit.learners.ready_pool.source import ReadySource
+from simkit.scenario import Scenario
 
 __all__ = ["OffPolicyTraining"]
 
+Chosen = TypeVar("Chosen", bound=OffPolicyArguments)
 
-class OffPolicyTraining(TorchTraining):
+_LARGEST_GRADIENT: Final = 10.0
+"""Gradients are shortened to this norm."""
+
+
+class OffPolicyTraining(TorchTraining, Generic[Chosen]):
     """A training of an actor and critics on a ready pool."""
 
     less_is_better = ("lost_value", "lost_value_drawn", "cost", "cost_drawn")
-    actor_and_critics: ActorAndCritics
-    """Set by the learner, as the next three are."""
-    source: ReadySource
-    held_out_games: int
-    device: str
+
+    def __init__(
+        self, scenario: Scenario, source: ReadySource, arguments: Chosen,
+        shape: SetScorerShape | ImageShape, seed: int, device: str,
+    ) -> None:  # fmt: skip
+        """Begin.
+
+        Args:
+            scenario: of the training.
+            source: of the games.
+            arguments: of the learner.
+            shape: of each network.
+            seed: of the training.
+            device: to train on.
+        """
+        super().__init__(scenario, arguments, seed, ("streams", "actions", "memories"))
+        self.chosen, self.source, self.device = arguments, source, device
+        # Environment
+        rows = max(arguments.replay // arguments.games, 2)
+        self.experience = Experience(source, arguments.games, rows, self.generators["streams"])
+        self.usual = MovingMean()
+        # Agent
+        with seeded(self.stream("weights")):
+            self._network = actor_and_critics(
+                shape, arguments.critics, arguments.discount, popart=arguments.popart
+            ).to(device)
+        self.optimiser = torch.optim.Adam(self.network.learned(), arguments.learning_rate)
 
     @property
     def network(self) -> ActorAndCritics:
-        return self.actor_and_critics
+        return self._network
+
+    def parts(self) -> Mapping[str, Stateful]:
+        own = self.experience
+        return {"games": own.games, "memory": own.memory, "usual": self.usual}
 
     def own_rule(self) -> Rule:
         """Return how the actor plays in its games: by drawn actions."""
         rng = self.generators["actions"]
         return rule_of(self.source, self.network.actor, rng, self.device)
 
+    def learning_rate_falls(self) -> None:
+        """Set the optimiser's learning rate to that of this iteration."""
+        done = (self.iteration - 1) / self.iterations
+        set_learning_rate(self.optimiser, linear(self.chosen.learning_rate, 0.0, done))
+
+    def regression(self, batch: Transitions, chances: Tensor) -> tuple[Tensor, float]:
+        """Return the loss of imitating what was better than the mean action, and how much was.
+
+        Args:
+            batch: B decisions.
+            chances: (B, A) log-probabilities of the actor.
+        """
+        values = self.network.critics(batch.seen)
+        weights = regression_weights(
+            values, chances, batch.actions, self.chosen.filter, self.chosen.temperature
+        )
+        share = float((weights > 0).float().mean())
+        return regression_loss(chances, batch.actions, weights), share
+
+    def take_step(self, loss: Tensor) -> None:
+        """Take one step of Adam; the slow critics follow."""
+        take_step(self.optimiser, loss, _LARGEST_GRADIENT)
+        self.network.follow(self.chosen.follow)
+
     def evaluate(self) -> Mapping[str, float]:
         """Return how the agent does on held-out streams; see `greedy_and_drawn`."""
-        return greedy_and_drawn(self.source, self.held_out_games, self._judged)
+        return greedy_and_drawn(self.source, self.chosen.held_out_games, self._judged)
 
     def _judged(self, greedy: bool) -> Rule:
         rng = None if greedy else self.stream("held_out")

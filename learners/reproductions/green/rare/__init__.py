@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
@@ -15,6 +15,7 @@ from simkit.analysis.bound_inputs import BoundJobs, Capacity
 from simkit.analysis.value_bound import value_bound
 from simkit.experiment.api import simulate
 from simkit.learners.agent import load_agent
+from simkit.learners.ready_pool.source import HORIZON
 from simkit.learners.reproductions.common import commit, digest_of, keep, weights_hash
 from simkit.learners.reproductions.green.circumstances import Circumstances, Power
 from simkit.learners.reproductions.green.judge import (
@@ -24,7 +25,12 @@ from simkit.learners.reproductions.green.judge import (
     rule,
     threshold_of,
 )
-from simkit.learners.reproductions.green.rare.page import Results, write_page
+from simkit.learners.reproductions.green.rare.page import (
+    ORDERS,
+    Results,
+    within_12_h,
+    write_page,
+)
 from simkit.learners.reproductions.green.studies import (
     FULL,
     LATE_LEAVE,
@@ -42,8 +48,6 @@ from simkit.learners.reproductions.green.trainings import Task, agents, minutes,
 from simkit.scenario import Scenario
 from simkit.training.reproduction import Workplace
 
-ORDERS: Final = ("fcfs", "sjf", "qos", "value")
-"""The dissertation's heuristics."""
 RULES: Final = (*ORDERS, "value-density", "fit0", "fit12")
 FORECASTS: Final = {"perfect": 0.0, "noisy": 0.2}
 """Forecast → the standard deviation of its error at long lead times, as a share."""
@@ -73,17 +77,17 @@ def carry_out(place: Workplace, size: Size) -> Path:
     train(place, tasks)
     place.say("judging where nobody leaves")
     as_printed = {
-        power: _judge(place, size, replace(where, zero=JULY), RULES, of_printed[power])
+        power: _judge_printed(place, size, replace(where, zero=JULY), of_printed[power])
         for power, where in PRINTED.items()
     }
     first = of_printed["full"][:1]
-    by_size = {units: _judge(place, size, _sized(units), RULES, first) for units in SIZES}
+    by_size = {units: _judge_printed(place, size, _sized(units), first) for units in SIZES}
     by_power = {
-        power: _judge(place, size, replace(PRINTED["full"], power=power), RULES, first)
+        power: _judge_printed(place, size, replace(PRINTED["full"], power=power), first)
         for power in _POWERS
     }
     by_pool = {
-        ready: _judge(place, size, replace(PRINTED["full"], ready=ready), RULES, ())
+        ready: _judge_printed(place, size, replace(PRINTED["full"], ready=ready), ())
         for ready in (5, 15, 25)
     }
     place.say("judging where late jobs leave")
@@ -130,10 +134,22 @@ def _sized(units: int) -> Circumstances:
 
 
 def _judge(
-    place: Workplace, size: Size, where: Circumstances, rules: Sequence[str], tasks: Sequence[Task]
+    place: Workplace, size: Size, where: Circumstances, rules: Iterable[str], tasks: Sequence[Task]
 ) -> pl.DataFrame:
     own = size.at(where)
     return judged(place, own, [*map(rule, rules), *agents(place, tasks)], size.streams)
+
+
+def _judge_printed(
+    place: Workplace, size: Size, where: Circumstances, tasks: Sequence[Task]
+) -> pl.DataFrame:
+    """Judge where nobody leaves: the dissertation's rules plan for the whole horizon.
+
+    All others, and once more these, plan for as long as the circumstances say.
+    """
+    whole = _judge(place, size, replace(where, max_start=HORIZON - 1), ORDERS, ())
+    near = pl.col("candidate").replace({name: within_12_h(name) for name in ORDERS})
+    return pl.concat([whole, _judge(place, size, where, RULES, tasks).with_columns(near)])
 
 
 def _judge_leaving(

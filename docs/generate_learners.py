@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
@@ -56,6 +57,6 @@ def _table(arguments: type[BaseModel]) -> str:
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
+    if value is None or isinstance(value, bool | tuple):
+        return json.dumps(value)  # as in YAML
     return f"{value:g}" if isinstance(value, float) else str(value)

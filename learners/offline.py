@@ -31,8 +31,10 @@ from simkit.learners.common.actor_critic.policy_losses import (
 )
 from simkit.learners.common.distributions import entropy
 from simkit.learners.common.moving_mean import MovingMean
+from simkit.learners.common.schedules import linear
 from simkit.learners.common.training import Stateful
 from simkit.learners.common.trajectories import Transitions, joined
+from simkit.learners.lockstep.ready_pool.rules import Rule, partly_random
 from simkit.learners.ready_pool.arguments import OffPolicyArguments
 from simkit.learners.ready_pool.description import ready_scorer
 from simkit.learners.ready_pool.recorded import Recorded
@@ -60,6 +62,9 @@ class OfflineArguments(OffPolicyArguments):
     """Iterations that learn from the data alone."""
     actor: Literal["soft", "regression"] = "soft"
     """How the actor learns online: it takes what the critics value most, or goes on as offline."""
+    explore: Annotated[float, Field(ge=0, le=1)] = 0.2
+    """Share of random actions as the games begin; it falls to 0 in equal steps. Without them no
+    game tells what comes of doing nothing while a job could start."""
     entropy: Share = 0.1
     """Share of the largest entropy that a soft actor keeps."""
     critics: Count = 2
@@ -145,8 +150,7 @@ class OfflineTraining(OffPolicyTraining[OfflineArguments]):
         # Play
         value = cost = 0.0
         if phase == "online":
-            rule = self.own_rule()
-            went = self.experience.play(rule, chosen.decisions)
+            went = self.experience.play(self._exploring(), chosen.decisions)
             value, cost = went.value_per_hour, went.cost
             self.usual.take(value)
         # Learn
@@ -157,6 +161,13 @@ class OfflineTraining(OffPolicyTraining[OfflineArguments]):
             "online": float(phase == "online"), "value_per_hour": value, "cost": cost,
             "critic": float(critic), "imitated": float(imitated), "entropy": float(spread),
         }  # fmt: skip
+
+    def _exploring(self) -> Rule:
+        """Return how the actor plays: by drawn actions, and some at random."""
+        before = 0 if self.data is None else self.chosen.clone + self.chosen.offline
+        played = (self.iteration - before - 1) / (self.iterations - before)
+        share = linear(self.chosen.explore, 0.0, played)
+        return partly_random(self.own_rule(), share, self.generators["actions"])
 
     def _batch(self, phase: Phase) -> Transitions:
         """Draw decisions: of the data, and online of the games as well, by how many there are."""

@@ -149,7 +149,7 @@ def data_tasks(size: Size, data: str, dataset: str, where: Circumstances, seed: 
     found = []
     place = "" if where.ready == LATE_LEAVE.ready else f"-pool{where.ready}"
     for kind, clone, offline, online in (
-        ("clone", 20, 0, 0), ("offline", 20, 60, 0), ("launch", 20, 20, 60),
+        ("clone", 20, 0, 0), ("offline", 20, 10, 0), ("launch", 20, 10, 60),
     ):  # fmt: skip
         phases = [size.iterations(count) if count else 0 for count in (clone, offline, online)]
         told = {

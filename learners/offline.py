@@ -50,16 +50,16 @@ Phase = Literal["clone", "offline", "online"]
 class OfflineArguments(OffPolicyArguments):
     """The keys of `learn.arguments`."""
 
-    iterations: Count = 100
+    iterations: Count = 90
     """Iterations of the training: those of `clone`, then those of `offline`, then online ones."""
-    updates: Count = 500
+    updates: Count = 200
     """Steps of the optimiser in an iteration."""
     dataset: str | None = None
     """The file of `simkit dataset record`; null: none, and all iterations are online."""
     clone: Annotated[int, Field(ge=0)] = 20
     """Iterations in which the actor only imitates."""
-    offline: Annotated[int, Field(ge=0)] = 80
-    """Iterations that learn from the data alone."""
+    offline: Annotated[int, Field(ge=0)] = 10
+    """Iterations that learn from the data alone; in many the actor loses its certainty."""
     actor: Literal["soft", "regression"] = "soft"
     """How the actor learns online: it takes what the critics value most, or goes on as offline."""
     explore: Annotated[float, Field(ge=0, le=1)] = 0.2

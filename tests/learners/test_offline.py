@@ -11,6 +11,7 @@ from ready_pools import check_acts_as_in_lockstep, ready_scenario
 from trainings import check_held_out_changes_nothing, check_resume, weights
 
 from simkit.errors import RunError, ScenarioError
+from simkit.learners import offline
 from simkit.learners.lockstep.ready_pool.rules import ORDERS
 from simkit.learners.offline import OfflineTraining, begin
 from simkit.learning.dataset.mix import mix
@@ -112,6 +113,21 @@ def test_without_data_it_plays_from_the_first_iteration() -> None:
     made = training()
     assert made.step()["online"] == 1.0
     assert len(made.experience.memory) == 6 * (8 - 1)
+
+
+@pytest.mark.parametrize("with_data", [False, True])
+def test_random_actions_become_fewer_from_the_first_game_on(
+    with_data: bool, data: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares = []
+    monkeypatch.setattr(
+        offline, "partly_random", lambda rule, share, rng: shares.append(share) or rule
+    )
+    phases = {"dataset": data, **PHASES, "iterations": 6} if with_data else {}
+    made = training(explore=0.4, **phases)
+    for _ in range(made.iterations):
+        made.step()
+    assert shares == pytest.approx([0.4, 0.3, 0.2, 0.1])
 
 
 def test_the_data_weigh_by_their_size(data: str) -> None:

@@ -34,7 +34,6 @@ from simkit.learners.common.moving_mean import MovingMean
 from simkit.learners.common.schedules import linear
 from simkit.learners.common.training import Stateful
 from simkit.learners.common.trajectories import Transitions, joined
-from simkit.learners.lockstep.ready_pool.rules import Rule, partly_random
 from simkit.learners.ready_pool.arguments import OffPolicyArguments
 from simkit.learners.ready_pool.description import ready_scorer
 from simkit.learners.ready_pool.recorded import Recorded
@@ -50,7 +49,7 @@ Phase = Literal["clone", "offline", "online"]
 class OfflineArguments(OffPolicyArguments):
     """The keys of `learn.arguments`."""
 
-    iterations: Count = 90
+    iterations: Count = 60
     """Iterations of the training: those of `clone`, then those of `offline`, then online ones."""
     updates: Count = 200
     """Steps of the optimiser in an iteration."""
@@ -62,11 +61,11 @@ class OfflineArguments(OffPolicyArguments):
     """Iterations that learn from the data alone; in many the actor loses its certainty."""
     actor: Literal["soft", "regression"] = "soft"
     """How the actor learns online: it takes what the critics value most, or goes on as offline."""
-    explore: Annotated[float, Field(ge=0, le=1)] = 0.2
-    """Share of random actions as the games begin; it falls to 0 in equal steps. Without them no
-    game tells what comes of doing nothing while a job could start."""
     entropy: Share = 0.1
     """Share of the largest entropy that a soft actor keeps."""
+    entropy_first: Share = 0.5
+    """That share as the games begin; it falls until half of them are played. Where a job could
+    start, waiting once brings nothing to an actor that never waits: it must be undecided first."""
     critics: Count = 2
     """The least of their values counts."""
 
@@ -150,7 +149,7 @@ class OfflineTraining(OffPolicyTraining[OfflineArguments]):
         # Play
         value = cost = 0.0
         if phase == "online":
-            went = self.experience.play(self._exploring(), chosen.decisions)
+            went = self.experience.play(self.own_rule(), chosen.decisions)
             value, cost = went.value_per_hour, went.cost
             self.usual.take(value)
         # Learn
@@ -162,24 +161,25 @@ class OfflineTraining(OffPolicyTraining[OfflineArguments]):
             "critic": float(critic), "imitated": float(imitated), "entropy": float(spread),
         }  # fmt: skip
 
-    def _exploring(self) -> Rule:
-        """Return how the actor plays: by drawn actions, and some at random."""
+    def _wanted_entropy(self) -> float:
+        """Return the share of the largest entropy that a soft actor keeps in this iteration."""
         before = 0 if self.data is None else self.chosen.clone + self.chosen.offline
         played = (self.iteration - before - 1) / (self.iterations - before)
-        share = linear(self.chosen.explore, 0.0, played)
-        return partly_random(self.own_rule(), share, self.generators["actions"])
+        return linear(self.chosen.entropy_first, self.chosen.entropy, 2 * played)
 
     def _batch(self, phase: Phase) -> Transitions:
-        """Draw decisions: of the data, and online of the games as well, by how many there are."""
+        """Draw decisions: of the data, and online half of them of the games.
+
+        P. J. Ball, L. Smith, I. Kostrikov and S. Levine, "Efficient online reinforcement learning
+        with offline data" (2023), section 4.1: by their number the data would drown the games.
+        """
         rng, count = self.generators["memories"], self.chosen.batch
-        own = len(self.experience.memory) if phase == "online" else 0
-        kept = 0 if self.data is None else len(self.data.memory)
-        from_own = round(count * own / (own + kept))
+        own = 0 if phase != "online" else count if self.data is None else count // 2
         parts = []
-        if self.data is not None and from_own < count:
-            parts.append(self.data.memory.draw(count - from_own, rng))
-        if from_own:
-            parts.append(self.experience.memory.draw(from_own, rng))
+        if self.data is not None:
+            parts.append(self.data.memory.draw(count - own, rng))
+        if own:
+            parts.append(self.experience.memory.draw(own, rng))
         return joined(parts).to(self.device)
 
     def _improve(self, batch: Transitions, phase: Phase) -> tuple[float, float, float]:
@@ -200,7 +200,7 @@ class OfflineTraining(OffPolicyTraining[OfflineArguments]):
         elif soft:
             imitated = 0.0
             values = network.critics(batch.seen)
-            wanted = chosen.entropy * batch.allowed.sum(dim=-1).float().log()
+            wanted = self._wanted_entropy() * batch.allowed.sum(dim=-1).float().log()
             actor_loss = soft_policy_loss(values, chances, temperature)
             actor_loss = actor_loss + temperature_loss(network.log_temperature, chances, wanted)
         else:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from ready_pools import check_acts_as_in_lockstep, ready_scenario
 from trainings import check_held_out_changes_nothing, check_resume, weights
 
 from simkit.errors import RunError, ScenarioError
-from simkit.learners import offline
 from simkit.learners.lockstep.ready_pool.rules import ORDERS
 from simkit.learners.offline import OfflineTraining, begin
 from simkit.learning.dataset.mix import mix
@@ -116,31 +114,41 @@ def test_without_data_it_plays_from_the_first_iteration() -> None:
 
 
 @pytest.mark.parametrize("with_data", [False, True])
-def test_random_actions_become_fewer_from_the_first_game_on(
-    with_data: bool, data: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shares = []
-    monkeypatch.setattr(
-        offline, "partly_random", lambda rule, share, rng: shares.append(share) or rule
-    )
+def test_the_wanted_entropy_falls_from_the_first_game_on(with_data: bool, data: str) -> None:
     phases = {"dataset": data, **PHASES, "iterations": 6} if with_data else {}
-    made = training(explore=0.4, **phases)
+    made = training(entropy_first=0.5, entropy=0.1, **phases)
+    shares = []
     for _ in range(made.iterations):
         made.step()
-    assert shares == pytest.approx([0.4, 0.3, 0.2, 0.1])
+        if made.phase == "online":
+            shares.append(made._wanted_entropy())
+    assert shares == pytest.approx([0.5, 0.3, 0.1, 0.1])
 
 
-def test_the_data_weigh_by_their_size(data: str) -> None:
-    """Before games are played the data are all; then both count by their decisions."""
+def test_where_more_entropy_is_wanted_it_is_worth_more() -> None:
+    def temperature(share: float) -> float:
+        made = training(entropy_first=share, entropy=share, iterations=20, updates=20)
+        for _ in range(20):
+            made.step()
+        return float(made.network.log_temperature.detach().exp())
+
+    assert temperature(0.95) > temperature(0.05) + 0.1
+
+
+def test_half_of_what_is_learned_online_is_of_games(data: str) -> None:
+    """Before games are played the data are all; without data the games are."""
     made = training(dataset=data, **PHASES, batch=1000)
     assert made.data is not None
     for _ in range(3):
         made.step()
-    own, kept = len(made.experience.memory), len(made.data.memory)
-    passed = made._batch("online").passed
-    assert len(passed) == 1000
-    assert own / (own + kept) == pytest.approx(round(1000 * own / (own + kept)) / 1000, abs=1e-3)
-    assert not np.array_equal(passed.numpy(), made._batch("offline").passed.numpy())
+    made.experience.memory._columns["seen"][:] = 7.0
+    for phase, share in (("clone", 0.0), ("offline", 0.0), ("online", 0.5)):
+        seen = made._batch(phase).seen
+        assert len(seen) == 1000
+        assert float((seen == 7.0).all(dim=1).float().mean()) == pytest.approx(share)
+    alone = training(batch=1000)
+    alone.step()
+    assert len(alone._batch("online").seen) == 1000
 
 
 def test_its_agent_acts_in_the_simulation_as_in_lockstep(data: str, tmp_path: Path) -> None:

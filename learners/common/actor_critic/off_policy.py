@@ -22,8 +22,8 @@ from simkit.learners.common.trajectories import Transitions
 
 __all__ = ["ActorAndCritics", "actor_and_critics"]
 
-_FIRST_TEMPERATURE: Final = 0.1
-"""Rewards are about 1 a step at most: so much keeps some actions apart from the beginning."""
+_FIRST_TEMPERATURE: Final = 1.0
+"""Rewards are about 1 a step at most: so much makes most actions about as good as others."""
 
 
 def actor_and_critics(

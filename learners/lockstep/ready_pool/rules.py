@@ -14,7 +14,7 @@ import numpy as np
 from simkit.arrays import Floats, Ints
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
 
-__all__ = ["ORDERS", "Rule", "by", "left_over", "partly_random", "play", "threshold"]
+__all__ = ["ORDERS", "Rule", "by", "left_over", "play", "threshold"]
 
 Rule = Callable[[ReadyGames], Ints]
 """Returns (A,) the action of each active game."""
@@ -72,20 +72,6 @@ def left_over(last_hour: int, per_hour: float = 0.05) -> Rule:
         return np.where(start <= last_hour, left, np.inf)
 
     return by(key)
-
-
-def partly_random(rule: Rule, share: float, rng: np.random.Generator) -> Rule:
-    """Return the rule that takes another's actions, but a share of them at random.
-
-    Random actions are drawn evenly from those that are allowed.
-    """
-
-    def choose(games: ReadyGames) -> Ints:
-        allowed = games.mask()
-        drawn = (allowed * rng.random(allowed.shape)).argmax(axis=1)
-        return np.where(rng.random(len(drawn)) < share, drawn, rule(games))
-
-    return choose
 
 
 def play(games: ReadyGames, rule: Rule) -> None:

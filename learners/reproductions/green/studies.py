@@ -149,7 +149,7 @@ def data_tasks(size: Size, data: str, dataset: str, where: Circumstances, seed: 
     found = []
     place = "" if where.ready == LATE_LEAVE.ready else f"-pool{where.ready}"
     for kind, clone, offline, online in (
-        ("clone", 20, 0, 0), ("offline", 20, 10, 0), ("launch", 20, 10, 60),
+        ("clone", 20, 0, 0), ("offline", 20, 10, 0), ("launch", 20, 10, 30),
     ):  # fmt: skip
         phases = [size.iterations(count) if count else 0 for count in (clone, offline, online)]
         told = {
@@ -164,7 +164,7 @@ def data_tasks(size: Size, data: str, dataset: str, where: Circumstances, seed: 
 def online(size: Size, seed: int) -> Task:
     """Return the training that plays alone, the discrete soft actor-critic."""
     told = {"updates": 200, "games": size.games // 2}
-    return _task("online", "offline", LATE_LEAVE, 60, size, seed, **told)
+    return _task("online", "offline", LATE_LEAVE, 30, size, seed, **told)
 
 
 def set_agent(size: Size, seed: int) -> Task:

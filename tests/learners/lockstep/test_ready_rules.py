@@ -12,7 +12,6 @@ from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.rules import (
     ORDERS,
     left_over,
-    partly_random,
     play,
     threshold,
 )
@@ -81,19 +80,3 @@ def test_rule_and_policy_start_the_same_jobs_at_the_same_time(name, late, power)
     first = float(jobs["submit_time_s"].min())
     hour = ((jobs["start_time_s"] - first) / 3600).fill_null(-1).to_numpy()
     assert games.start[0, : jobs.height].tolist() == np.rint(hour).astype(int).tolist()
-
-
-def test_a_share_of_the_actions_is_random_and_allowed():
-    told = Scenario.model_validate(scenario({"order": "qos"}, "leave", power=False))
-    streams = streams_of(told, range(400), 400)
-    games = ReadyGames(ReadyPool(max_start=0), streams, hours=400, late_leave=True, backlog=20)
-    rng = np.random.default_rng(0)
-    for _ in range(8):  # until several jobs wait
-        games.step(ORDERS["fcfs"](games))
-    wanted, allowed = ORDERS["qos"](games), games.mask()
-    assert len(wanted) > 300
-    others = 1.0 - 1.0 / allowed.sum(axis=1)  # chance that a random action is another one
-    for share in (0.0, 0.3, 1.0):
-        taken = partly_random(ORDERS["qos"], share, rng)(games)
-        assert allowed[np.arange(len(taken)), taken].all()
-        assert (taken != wanted).mean() == pytest.approx(share * others.mean(), abs=0.08)

@@ -438,7 +438,11 @@ def _picture(results: Results) -> Figure:
         (right, results.sizes, "sizes", "late jobs leave, 120 %"),
     ):
         units = np.array(list(tables))
-        for colour, (name, label) in zip(COLOURS, lines.items(), strict=False):
+        shown = (
+            lines if axes is left else {**lines, threshold_of(results.thetas["15"]): "threshold"}
+        )
+        colours = [*COLOURS[:4], COLOURS[5]]
+        for colour, (name, label) in zip(colours, shown.items(), strict=False):
             points = [100 * mean(table, name) for table in tables.values()]
             axes.plot(units, points, color=colour, label=label, linewidth=1.2, marker="o", ms=3)
         points = [
@@ -450,5 +454,5 @@ def _picture(results: Results) -> Figure:
         axes.minorticks_off()
         axes.set_title(title, fontsize=9.5)
     left.set_ylabel("value ratio, points")
-    left.legend(fontsize=8)
+    right.legend(fontsize=8)
     return figure

@@ -328,9 +328,10 @@ def _setting(results: Results) -> str:
   without it to clone and two without it offline. Offline, actions count alike that the critics value above the actor's mean one, which is computed and not drawn.
 - **Online** the actor takes what the critics value most, with some entropy: the dissertation's algorithm 10, a discrete soft actor-critic, although its text names AWAC, whose actor goes on with regression.
   That is `actor: regression`, which was not trained here.
-- **Two choices were made after a first round had been judged** (seed 0, drawn actions). With 12,000 updates offline instead of 2,000 that agent was 0.84 points below QoS: its entropy had
-  grown from 0.05 to 0.21 nats, as the critics say hardly any difference between orders of jobs that all start in the same hour. Without random actions in the games offline + online and online alone stayed at QoS
-  (+0.02 and −0.04): nothing tells the critics what comes of waiting while a job could start. The first games now take {100 * used.explore:.0f} % of their actions at random, the last none.
+- **Two choices were made after first rounds had been judged** (seed 0, drawn actions). With 12,000 updates offline instead of 2,000 that agent was 0.84 points below QoS: its entropy had
+  grown from 0.05 to 0.21 nats, as the critics say hardly any difference between orders of jobs that all start in the same hour. And if games begin with little entropy, or are drowned by the data,
+  offline + online and online alone stay at QoS (+0.02 and −0.04): to an actor that never waits, waiting once brings nothing, as the job that it passed over is placed an hour later. The entropy that
+  is kept now falls from {100 * used.entropy_first:.0f} % to {100 * used.entropy:.0f} % of the largest, and half of what is learned online is of games.
 - **Games** of {size.hours:,} h, {plan.combo["launch"][0].arguments["games"]} at a time.
 - Made at commit {results.commit} with {told}."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from simkit.learners.common.actor_critic.off_policy import ActorAndCritics, acto
 from simkit.learners.common.actor_critic.policy_losses import regression_loss, regression_weights
 from simkit.learners.common.moving_mean import MovingMean
 from simkit.learners.common.networks import seeded
-from simkit.learners.common.optimisers import set_learning_rate, take_step
+from simkit.learners.common.optimisers import take_step
 from simkit.learners.common.schedules import linear
 from simkit.learners.common.shapes import ImageShape, SetScorerShape
 from simkit.learners.common.torch_training import TorchTraining
@@ -33,6 +33,8 @@ Chosen = TypeVar("Chosen", bound=OffPolicyArguments)
 
 _LARGEST_GRADIENT: Final = 10.0
 """Gradients are shortened to this norm."""
+_TEMPERATURE_RATE: Final = 0.005
+"""Learning rate of the logarithm of a soft actor's temperature: it follows the entropy at once."""
 
 
 class OffPolicyTraining(TorchTraining, Generic[Chosen]):
@@ -65,7 +67,11 @@ class OffPolicyTraining(TorchTraining, Generic[Chosen]):
             self._network = actor_and_critics(
                 shape, arguments.critics, arguments.discount, popart=arguments.popart
             ).to(device)
-        self.optimiser = torch.optim.Adam(self.network.learned(), arguments.learning_rate)
+        groups: list[dict[str, Any]] = [
+            {"params": list(self.network.learned())},
+            {"params": [self.network.log_temperature], "lr": _TEMPERATURE_RATE},
+        ]
+        self.optimiser = torch.optim.Adam(groups, arguments.learning_rate)
 
     @property
     def network(self) -> ActorAndCritics:
@@ -81,9 +87,10 @@ class OffPolicyTraining(TorchTraining, Generic[Chosen]):
         return rule_of(self.source, self.network.actor, rng, self.device)
 
     def learning_rate_falls(self) -> None:
-        """Set the optimiser's learning rate to that of this iteration."""
+        """Set the learning rate of the weights to that of this iteration."""
+        weights, _temperature = self.optimiser.param_groups
         done = (self.iteration - 1) / self.iterations
-        set_learning_rate(self.optimiser, linear(self.chosen.learning_rate, 0.0, done))
+        weights["lr"] = linear(self.chosen.learning_rate, 0.0, done)
 
     def regression(self, batch: Transitions, chances: Tensor) -> tuple[Tensor, float]:
         """Return the loss of imitating what was better than the mean action, and how much was.

@@ -78,8 +78,10 @@ class ActorAndCritics(nn.Module):
         self.log_temperature = nn.Parameter(torch.tensor([_FIRST_TEMPERATURE]).log())
 
     def learned(self) -> Iterator[nn.Parameter]:
-        """Yield the parameters that an optimiser changes, each once."""
-        yield from (each for each in self.parameters() if each.requires_grad)
+        """Yield the weights that an optimiser changes, each once; without the temperature."""
+        for each in self.parameters():
+            if each.requires_grad and each is not self.log_temperature:
+                yield each
 
     def chances(self, seen: Tensor, allowed: Tensor) -> Tensor:
         """Return (B, A) log-probabilities of the actor; -inf where not allowed."""

@@ -58,7 +58,7 @@ class OfflineArguments(OffPolicyArguments):
     clone: Annotated[int, Field(ge=0)] = 20
     """Iterations in which the actor only imitates."""
     offline: Annotated[int, Field(ge=0)] = 10
-    """Iterations that learn from the data alone; in many the actor loses its certainty."""
+    """Iterations that learn from the data alone; with many the actor becomes undecided."""
     actor: Literal["soft", "regression"] = "soft"
     """How the actor learns online: it takes what the critics value most, or goes on as offline."""
     entropy: Share = 0.1
@@ -70,7 +70,7 @@ class OfflineArguments(OffPolicyArguments):
     """The least of their values counts."""
 
     @model_validator(mode="after")
-    def _phases_fit(self) -> Self:
+    def _arguments_fit(self) -> Self:
         given = self.model_fields_set & {"clone", "offline"}
         if self.dataset is None:
             texts = [((key,), "needs data; give a dataset, or leave it out") for key in given]
@@ -78,6 +78,11 @@ class OfflineArguments(OffPolicyArguments):
             both = self.clone + self.offline
             text = f"is {self.iterations}, fewer than clone and offline together, {both}; give more"
             texts = [(("iterations",), text)] if both > self.iterations else []
+        if self.entropy_first < self.entropy:
+            text = (
+                f"is {self.entropy_first:g}, and it falls to entropy, {self.entropy:g}; give more"
+            )
+            texts.append((("entropy_first",), text))
         if texts:
             raise BrokenRulesError(texts)
         return self
@@ -145,7 +150,7 @@ class OfflineTraining(OffPolicyTraining[OfflineArguments]):
         ``entropy``: the actor's mean, in nats.
         """
         chosen, phase = self.chosen, self.phase
-        self.learning_rate_falls()
+        self.lower_learning_rate()
         # Play
         value = cost = 0.0
         if phase == "online":

@@ -116,7 +116,7 @@ class RARETraining(OffPolicyTraining[RAREArguments]):
         actor imitated; ``entropy``: the actor's mean, in nats.
         """
         chosen = self.chosen
-        self.learning_rate_falls()
+        self.lower_learning_rate()
         # Play
         first = self.iteration <= chosen.warm_up
         own = self.own_rule()

@@ -34,7 +34,8 @@ Chosen = TypeVar("Chosen", bound=OffPolicyArguments)
 _LARGEST_GRADIENT: Final = 10.0
 """Gradients are shortened to this norm."""
 _TEMPERATURE_RATE: Final = 0.005
-"""Learning rate of the logarithm of a soft actor's temperature: it follows the entropy at once."""
+"""Learning rate of the logarithm of a soft actor's temperature, which follows the entropy within an
+iteration or two."""
 
 
 class OffPolicyTraining(TorchTraining, Generic[Chosen]):
@@ -86,7 +87,7 @@ class OffPolicyTraining(TorchTraining, Generic[Chosen]):
         rng = self.generators["actions"]
         return rule_of(self.source, self.network.actor, rng, self.device)
 
-    def learning_rate_falls(self) -> None:
+    def lower_learning_rate(self) -> None:
         """Set the learning rate of the weights to that of this iteration."""
         weights, _temperature = self.optimiser.param_groups
         done = (self.iteration - 1) / self.iterations

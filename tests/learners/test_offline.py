@@ -171,6 +171,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"dataset": "x", "clone": 3, "offline": 3}, "fewer than clone and offline together, 6"),
     ({"dataset": "x", **PHASES, "filter": "soft"}, "learn.arguments.filter"),
     ({"decisions": 1}, "learn.arguments.decisions: must be at least 2"),
+    ({"entropy": 0.7}, "learn.arguments.entropy_first: is 0.5, and it falls to entropy, 0.7"),
 ]
 
 

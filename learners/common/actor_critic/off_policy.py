@@ -23,7 +23,7 @@ from simkit.learners.common.trajectories import Transitions
 __all__ = ["ActorAndCritics", "actor_and_critics"]
 
 _FIRST_TEMPERATURE: Final = 1.0
-"""Rewards are about 1 a step at most: so much makes most actions about as good as others."""
+"""Rewards are about 1 a step at most, so that entropy outweighs them at first."""
 
 
 def actor_and_critics(

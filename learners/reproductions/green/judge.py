@@ -31,7 +31,9 @@ from simkit.training.reproduction import Workplace
 
 __all__ = [
     "FIT",
+    "JUDGED_AFRESH",
     "THRESHOLDS",
+    "TUNING",
     "Candidate",
     "Gap",
     "agent",
@@ -52,7 +54,9 @@ THRESHOLDS: Final = tuple(step / 20 for step in range(11))
 """θ of the threshold rule: 0 to 0.5."""
 JUDGED: Final = "reproduce.green.judged"
 """Names the streams that judge; settings and θ were chosen on others."""
-_TUNING: Final = "reproduce.green.tuning"
+JUDGED_AFRESH: Final = "reproduce.green.judged-afresh"
+"""Names others, for agents whose settings were changed after they had been judged once."""
+TUNING: Final = "reproduce.green.tuning"
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,7 @@ def agent(folder: Path, name: str, *, drawn: bool) -> Candidate:
 
 def judged(
     place: Workplace, where: Circumstances, candidates: Iterable[Candidate], streams: int,
-    *, tuning: bool = False,
+    *, named: str = JUDGED,
 ) -> pl.DataFrame:  # fmt: skip
     """Return a row a candidate and stream; what was judged before is kept.
 
@@ -138,15 +142,15 @@ def judged(
         where: circumstances.
         candidates: rules and agents.
         streams: how many.
-        tuning: on other streams, on which something is chosen.
+        named: which streams; others to choose something on.
     """
     tables = []
     for one in candidates:
-        key = digest_of([asdict(where), one.digest, streams, tuning])
+        key = digest_of([asdict(where), one.digest, streams, named])
         path = place.work / "judged" / f"{key}.parquet"
         if not path.exists():
             path.parent.mkdir(exist_ok=True)
-            table = _judge(where, one, streams, _TUNING if tuning else JUDGED)
+            table = _judge(where, one, streams, named)
             keep(path, table.write_parquet)
         tables.append(pl.read_parquet(path))
     return pl.concat(tables)
@@ -228,5 +232,5 @@ def paired(mine: Floats, other: Floats) -> Gap:
 def best_threshold(place: Workplace, where: Circumstances, streams: int) -> float:
     """Return the θ of the highest mean value on tuning streams."""
     names: Mapping[float, str] = {theta: threshold_of(theta) for theta in THRESHOLDS}
-    table = judged(place, where, map(rule, names.values()), streams, tuning=True)
+    table = judged(place, where, map(rule, names.values()), streams, named=TUNING)
     return max(names, key=lambda theta: mean(table, names[theta]))

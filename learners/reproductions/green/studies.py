@@ -40,7 +40,7 @@ PRINTED: Final[Mapping[Power, Circumstances]] = {
     for power in ("full", "wind-sun")
 }
 """As the dissertation says: a ready pool of 5, 100 %, and nobody leaves."""
-SIZES: Final = (10, 50, 100, 300, 1200)
+SIZES: Final = (10, 20, 50, 100, 300, 1200)
 """Units at which the agent of many sizes is judged."""
 TRAINED_SIZES: Final = (10, 20, 50)
 """Units that it is trained on, side by side."""

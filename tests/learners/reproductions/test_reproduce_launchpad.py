@@ -16,7 +16,14 @@ from simkit.learners.lockstep.ready_pool.rules import ORDERS
 from simkit.learners.ready_pool.source import ReadySource
 from simkit.learners.reproductions.green import studies
 from simkit.learners.reproductions.green.circumstances import Circumstances
-from simkit.learners.reproductions.green.judge import JUDGED, Candidate, Gap, rule
+from simkit.learners.reproductions.green.judge import (
+    JUDGED,
+    JUDGED_AFRESH,
+    TUNING,
+    Candidate,
+    Gap,
+    rule,
+)
 from simkit.learners.reproductions.green.launchpad import carry_out, page, runs
 from simkit.learners.reproductions.green.launchpad.agreement import agreement
 from simkit.learners.reproductions.green.launchpad.claims import BARS, Bar, bars, claims, verdict
@@ -90,7 +97,8 @@ def test_nobody_is_judged_on_recorded_streams() -> None:
         seed
         for name, size in (
             (JUDGED, 100),
-            ("reproduce.green.tuning", 50),
+            (JUDGED_AFRESH, 100),
+            (TUNING, 50),
             ("ready_pool.held_out", 32),
         )
         for seed in stream(0, name).integers(2**31, size=size).tolist()
@@ -112,7 +120,7 @@ def test_agreement(tmp_path: Path) -> None:
     assert nothing["choice"] == nothing["all"] == 0.0  # a rule never waits where a job can start
     source = ReadySource(WHERE.scenario("judged"), hours=120)
     same, choices, decisions = [], 0, 0
-    for seed in stream(0, JUDGED).integers(2**31, size=4).tolist():
+    for seed in stream(0, JUDGED_AFRESH).integers(2**31, size=4).tolist():
         games = source.games([seed])
         while len(games.active):
             done = int(ORDERS["qos"](games)[0])
@@ -152,7 +160,7 @@ def results(folder: Path, over: dict[str, float], agrees: dict[str, float]) -> R
             for actions in ("drawn", "likeliest"):
                 points = over[kind] if task.kind != "clone-qos-pool5" else 0.0
                 parts.append(rows(named(task, actions), points))
-                told += [{"candidate": named(task, actions), "rule": name, "choice": agrees[kind]}
+                told += [{"candidate": named(task, actions), "rule": name, "all": agrees[kind]}
                          for name in MIXES["combo"] if kind in agrees]  # fmt: skip
         tables[pool], agreed[pool] = pl.concat(parts), pl.DataFrame(told)
     return Results(TINY, plan, tables, {15: 0.25, 5: 0.2}, agreed, {}, 1.0, "abc")

@@ -8,6 +8,7 @@ import polars as pl
 
 from simkit.learners.reproductions.common import commit
 from simkit.learners.reproductions.green.judge import (
+    JUDGED_AFRESH,
     best_threshold,
     judged,
     rule,
@@ -42,7 +43,7 @@ def carry_out(place: Workplace, size: Size) -> Path:
         where, pool = size.at(circumstances), circumstances.ready
         thetas[pool] = best_threshold(place, where, size.tuning)
         everyone = [*rules, rule(threshold_of(thetas[pool])), *agents(place, tasks)]
-        tables[pool] = judged(place, where, everyone, size.streams)
+        tables[pool] = judged(place, where, everyone, size.streams, named=JUDGED_AFRESH)
     place.say("writing the page")
     decisions = {data: data.decisions(place) for data in plan.data}
     return write_page(

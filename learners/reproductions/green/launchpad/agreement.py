@@ -16,7 +16,7 @@ import polars as pl
 from simkit.learners.ready_pool.source import ReadySource
 from simkit.learners.reproductions.common import digest_of, keep
 from simkit.learners.reproductions.green.circumstances import Circumstances
-from simkit.learners.reproductions.green.judge import JUDGED, Candidate
+from simkit.learners.reproductions.green.judge import JUDGED_AFRESH, Candidate
 from simkit.seeds import stream
 from simkit.training.reproduction import Workplace
 
@@ -42,7 +42,7 @@ def agreement(
     tables = []
     for one in candidates:
         for rule in rules:
-            key = digest_of([asdict(where), rule.digest, one.digest, streams])
+            key = digest_of([asdict(where), rule.digest, one.digest, streams, JUDGED_AFRESH])
             path = place.work / "agreement" / f"{key}.parquet"
             if not path.exists():
                 path.parent.mkdir(exist_ok=True)
@@ -53,7 +53,7 @@ def agreement(
 
 def _ask(where: Circumstances, one: Candidate, rule: Candidate, streams: int) -> pl.DataFrame:
     source = ReadySource(where.scenario("agreement"), hours=where.hours, max_start=where.max_start)
-    games = source.games(stream(0, JUDGED).integers(2**31, size=streams).tolist())
+    games = source.games(stream(0, JUDGED_AFRESH).integers(2**31, size=streams).tolist())
     plays, asked = rule.made(), one.made()
     same, count = np.zeros(2, np.int64), np.zeros(2, np.int64)  # with a choice, and all
     while len(games.active):

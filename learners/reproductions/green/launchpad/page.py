@@ -242,9 +242,9 @@ def _agreement(results: Results) -> str:
     rows.append(("the rule QoS itself", "", *qos, ""))
     return f"""## Action agreement (table 7.1)
 
-The rules play {counted(results.size.held_out, "stream")}, and the agents are asked at each decision what they would do. In percent, the share of the decisions at which more than
-one job could start where it is what the rule does; behind it, of all decisions. Of data of several rules it is the mean over the rules, each in games of its own:
-so is the dissertation's *SJF_QoS* read here.
+The rules play {counted(results.size.held_out, "stream")}, and the agents are asked at each decision what they would do. In percent, the share of all decisions at which it is what
+the rule does, which is how the dissertation measures; behind it, of those at which more than one job could start. Of data of several rules it is the mean over the rules, each in games
+of its own: so is the dissertation's *SJF_QoS* read here.
 
 {_table(rows)}
 
@@ -256,7 +256,7 @@ def _shares(results: Results, small: dict[str, list[str]], large: Sequence[str])
     return [
         " / ".join(
             f"{100 * results.agreement(pool, data, names, share):.0f}"
-            for share in ("choice", "all")
+            for share in ("all", "choice")
         )
         for pool, data, names in cells
     ]
@@ -277,7 +277,7 @@ def _ceiling(results: Results) -> str:
             f"the clone follows most, it would be {100 * share:.0f} % with the likeliest actions ({RULES[closest]})."
         )
     return (
-        f"A rule of a mix agrees with itself always, and with the others where they choose the same. QoS has in the mean, with a choice and a pool of {SMALL}:\n\n"
+        f"A rule of a mix agrees with itself always, and with the others where they choose the same. QoS has in the mean, with a pool of {SMALL}:\n\n"
         + "\n".join(parts)
     )
 
@@ -328,10 +328,9 @@ def _setting(results: Results) -> str:
   without it to clone and two without it offline. Offline, actions count alike that the critics value above the actor's mean one, which is computed and not drawn.
 - **Online** the actor takes what the critics value most, with some entropy: the dissertation's algorithm 10, a discrete soft actor-critic, although its text names AWAC, whose actor goes on with regression.
   That is `actor: regression`, which was not trained here.
-- **Two choices were made after first rounds had been judged** (seed 0, drawn actions). With 12,000 updates offline instead of 2,000 that agent was 0.84 points below QoS: its entropy had
-  grown from 0.05 to 0.21 nats, as the critics say hardly any difference between orders of jobs that all start in the same hour. And if games begin with little entropy, or are drowned by the data,
-  offline + online and online alone stay at QoS (+0.02 and −0.04): to an actor that never waits, waiting once brings nothing, as the job that it passed over is placed an hour later. The entropy that
-  is kept now falls from {100 * used.entropy_first:.0f} % to {100 * used.entropy:.0f} % of the largest, and half of what is learned online is of games.
+- **Settings were changed after first rounds had been judged**, with seed 0: the length of the offline phase, and how online games begin (the entropy that is kept falls from {100 * used.entropy_first:.0f} % to
+  {100 * used.entropy:.0f} % of the largest, the temperature begins at 1 and has a learning rate of its own, and with data half of a batch is of games). What happened before is told in
+  [decision 23](../decisions/0023-one-part-for-off-policy-agents.md). All that stands here was judged on other streams than those rounds.
 - **Games** of {size.hours:,} h, {plan.combo["launch"][0].arguments["games"]} at a time.
 - Made at commit {results.commit} with {told}."""
 

@@ -117,7 +117,7 @@ class Results:
         """Return how many points of value some are above others in the mean."""
         return paired(self.values(pool, names), self.values(pool, beside))
 
-    def agreement(self, pool: int, data: str, names: Sequence[str], share: str = "choice") -> float:
+    def agreement(self, pool: int, data: str, names: Sequence[str], share: str = "all") -> float:
         """Return the mean agreement of some candidates with a rule, or with all rules of a mix."""
         rules = MIXES.get(data, (data,))
         rows = self.agreed[pool].filter(

@@ -25,12 +25,8 @@ from simkit.learners.reproductions.green.judge import (
     rule,
     threshold_of,
 )
-from simkit.learners.reproductions.green.rare.page import (
-    ORDERS,
-    Results,
-    within_12_h,
-    write_page,
-)
+from simkit.learners.reproductions.green.rare.claims import ORDERS, within_12_h
+from simkit.learners.reproductions.green.rare.page import Results, write_page
 from simkit.learners.reproductions.green.studies import (
     FULL,
     LATE_LEAVE,
@@ -77,7 +73,7 @@ def carry_out(place: Workplace, size: Size) -> Path:
     train(place, tasks)
     place.say("judging where nobody leaves")
     as_printed = {
-        power: _judge_printed(place, size, replace(where, zero=JULY), of_printed[power])
+        power: _judge_printed(place, size, _in_july(where), of_printed[power])
         for power, where in PRINTED.items()
     }
     first = of_printed["full"][:1]
@@ -115,7 +111,7 @@ def carry_out(place: Workplace, size: Size) -> Path:
             size, as_printed, by_size, by_power, by_pool, leave, pool, elsewhere, sizes,
             {str(where.ready): theta for where, theta in thetas.items()},
             {where.late: _bound(place, size, where) for where in (PRINTED["full"], LATE_LEAVE)},
-            _forecasts(place, size, of_leaving[0]), minutes(place, tasks), commit(),
+            _forecasts(place, size, of_leaving[0]), len(tasks), minutes(place, tasks), commit(),
         ),
     )  # fmt: skip
 
@@ -127,6 +123,11 @@ _ELSEWHERE: Final[Mapping[str, Circumstances]] = {
     "20 units": replace(LATE_LEAVE, units=20),
 }
 """Where the agents are judged, but were not trained."""
+
+
+def _in_july(where: Circumstances) -> Circumstances:
+    """Return circumstances with the weather that judges, if there is any."""
+    return replace(where, zero=JULY) if where.power == "wind-sun" else where
 
 
 def _sized(units: int) -> Circumstances:
@@ -143,9 +144,9 @@ def _judge(
 def _judge_printed(
     place: Workplace, size: Size, where: Circumstances, tasks: Sequence[Task]
 ) -> pl.DataFrame:
-    """Judge where nobody leaves: the dissertation's rules plan for the whole horizon.
+    """Judge where nobody leaves: the dissertation's rules with the whole horizon.
 
-    All others, and once more these, plan for as long as the circumstances say.
+    These once more, and all others, have the horizon of the circumstances.
     """
     whole = _judge(place, size, replace(where, max_start=HORIZON - 1), ORDERS, ())
     near = pl.col("candidate").replace({name: within_12_h(name) for name in ORDERS})

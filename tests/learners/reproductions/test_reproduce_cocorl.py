@@ -215,7 +215,7 @@ def test_the_words_of_a_good_outcome(tmp_path: Path) -> None:
     tested = [words for words in verdicts.values() if words != NOT_TESTED]
     assert set(tested) == {CONFIRMED, NOT_CONFIRMED}  # limits of one value bring no more
     assert [key for key, words in verdicts.items() if words == NOT_CONFIRMED] == [
-        ("6.12", "value with a limit of 80 % less that with 35 %, 120 %")
+        ("6.12", "value with a limit of 80 % less that with 35 %, on these jobs, 120 %")
     ]
 
 

@@ -6,11 +6,13 @@ import json
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
+from simkit.results.run_info import versions
 from simkit.scenario import Scenario
 from simkit.training.reproduction import Workplace
 from simkit.training.workers import train_all
@@ -72,6 +74,12 @@ def commit() -> str:
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return found.stdout.strip()
+
+
+def told_versions() -> str:
+    """Return the versions of what numbers may depend on, in words."""
+    known = {**versions(), "torch": metadata.version("torch")}
+    return ", ".join(f"{name} {known[name]}" for name in ("simkit", "python", "numpy", "torch"))
 
 
 def train_in(place: Workplace, scenarios: Iterable[Scenario]) -> None:

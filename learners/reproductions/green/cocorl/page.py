@@ -9,10 +9,9 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-import torch
 
 from simkit.learners.cocorl import CoCoRLArguments
-from simkit.learners.reproductions.common import markdown
+from simkit.learners.reproductions.common import markdown, told_versions
 from simkit.learners.reproductions.green.cocorl.claims import NOT_TESTED, PAR, claims, points
 from simkit.learners.reproductions.green.cocorl.equal_cost import (
     at_equal_cost,
@@ -31,7 +30,6 @@ from simkit.learners.reproductions.green.cocorl.runs import (
 from simkit.learners.reproductions.green.judge import THRESHOLDS, gap, mean, threshold_of
 from simkit.learners.reproductions.green.studies import LATE_LEAVE
 from simkit.learners.reproductions.green.trainings import Task
-from simkit.results.run_info import versions
 from simkit.text import counted
 from simkit.training.reproduction import Workplace
 
@@ -350,9 +348,6 @@ Logs, and wind and sun, are {NOT_TESTED}.
 
 def _setting(results: Results) -> str:
     size, plan, chosen = results.size, results.plan, CoCoRLArguments()
-    known = versions()
-    told = ", ".join(f"{name} {known[name]}" for name in ("simkit", "python", "numpy"))
-    told += f", torch {torch.__version__}"
     task = plan.half[0]
     return f"""## Setting
 
@@ -370,7 +365,7 @@ def _setting(results: Results) -> str:
 - **Intervals** resample streams; those of equal cost hold the two θ and their weights fixed, those of shares are of the ratio of mean costs. They do not cover
   the choice of a training's seed.
 - **Time**: {counted(len(plan.tasks), "training")} took {results.minutes:.1f} minutes of one process, one after another.
-- Made at commit {results.commit} with {told}."""
+- Made at commit {results.commit} with {told_versions()}."""
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:

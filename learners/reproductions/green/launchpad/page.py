@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from simkit.learners.offline import OfflineArguments
-from simkit.learners.reproductions.common import markdown
+from simkit.learners.reproductions.common import markdown, told_versions
 from simkit.learners.reproductions.green.launchpad.claims import (
     ALIKE,
     BARS,
@@ -32,7 +32,6 @@ from simkit.learners.reproductions.green.launchpad.runs import (
 )
 from simkit.learners.reproductions.green.studies import LATE_LEAVE, MIXES
 from simkit.learners.reproductions.green.trainings import Task
-from simkit.results.run_info import versions
 from simkit.text import counted
 from simkit.training.reproduction import Workplace
 
@@ -310,7 +309,6 @@ ask for an interval that leaves out 0, of every seed; *as well as* and *alike* f
 
 def _setting(results: Results) -> str:
     size, plan, used = results.size, results.plan, OfflineArguments()
-    told = ", ".join(f"{name} {number}" for name, number in versions().items())
     steps = {kind: _steps(plan.combo[kind][0]) for kind in plan.combo}
     recorded = "; ".join(
         f"{DATA[data.name]}, pool {data.where.ready}: {count:,}"
@@ -332,7 +330,7 @@ def _setting(results: Results) -> str:
   {100 * used.entropy:.0f} % of the largest, the temperature begins at 1 and has a learning rate of its own, and with data half of a batch is of games). What happened before is told in
   [decision 23](../decisions/0023-one-part-for-off-policy-agents.md). All that stands here was judged on other streams than those rounds.
 - **Games** of {size.hours:,} h, {plan.combo["launch"][0].arguments["games"]} at a time.
-- Made at commit {results.commit} with {told}."""
+- Made at commit {results.commit} with {told_versions()}."""
 
 
 def _steps(task: Task) -> str:

@@ -13,7 +13,7 @@ import polars as pl
 from simkit.analysis.plot_style import COLOURS, save_picture
 from simkit.learners.cocorl import CoCoRLArguments
 from simkit.learners.rare import RAREArguments
-from simkit.learners.reproductions.common import empty_figure, markdown
+from simkit.learners.reproductions.common import empty_figure, markdown, told_versions
 from simkit.learners.reproductions.green.circumstances import Power
 from simkit.learners.reproductions.green.judge import Gap, column, gap, mean, paired, threshold_of
 from simkit.learners.reproductions.green.rare.claims import (
@@ -23,7 +23,6 @@ from simkit.learners.reproductions.green.rare.claims import (
     within_12_h,
 )
 from simkit.learners.reproductions.green.studies import TRAINED_SIZES, Size, printed
-from simkit.results.run_info import versions
 from simkit.text import counted
 from simkit.training.reproduction import Workplace
 
@@ -352,11 +351,7 @@ def _setting(results: Results) -> str:
 - **PPO** is [`cocorl`](../reference/learners.md#cocorl) without a limit: 150 iterations of {size.games} games with 48 decisions each, {ppo.hidden} hidden units, learning rate {ppo.learning_rate:g}, a discount of
   {ppo.discount:g} and λ of {ppo.decay:g} an hour, an entropy weight of {ppo.entropy:g} that falls.
 - **Time**: {results.minutes:.0f} minutes for all {results.trainings} trainings, one after another.
-- The page was made at commit {results.commit}; {_versions()}."""
-
-
-def _versions() -> str:
-    return ", ".join(f"{name} {number}" for name, number in versions().items())
+- The page was made at commit {results.commit}; {told_versions()}."""
 
 
 def _label(name: str) -> str:

@@ -40,10 +40,14 @@ def _frontier(results: Results) -> Figure:
         if theta > 0 and round(20 * theta) % 2 == 0:
             axes.annotate(f"{theta:.1f}", (cost, value), (0, -11), textcoords="offset points",
                           fontsize=7.5, color=COLOURS[5], ha="center")  # fmt: skip
-    for name in ("fcfs", "sjf", "value"):
+    for name, (right, side) in {
+        "fcfs": (6, "left"),
+        "sjf": (-6, "right"),
+        "value": (6, "left"),
+    }.items():
         at = mean(table, name, "cost"), mean(table, name)
         axes.plot(*at, color=COLOURS[5], marker="x", linestyle="")
-        axes.annotate(RULES[name], at, (6, -3), textcoords="offset points", fontsize=8)
+        axes.annotate(RULES[name], at, (right, -3), textcoords="offset points", fontsize=8, ha=side)
     for colour, tasks, label in (
         (COLOURS[0], plan.free, "without a limit"),
         (COLOURS[1], plan.half, f"limit {100 * HALF:.0f} %"),

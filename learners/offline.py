@@ -51,8 +51,6 @@ class OfflineArguments(OffPolicyArguments):
 
     iterations: Count = 60
     """Iterations of the training: those of `clone`, then those of `offline`, then online ones."""
-    updates: Count = 200
-    """Steps of the optimiser in an iteration."""
     dataset: str | None = None
     """The file of `simkit dataset record`; null: none, and all iterations are online."""
     clone: Annotated[int, Field(ge=0)] = 20

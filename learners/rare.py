@@ -46,8 +46,6 @@ class RAREArguments(OffPolicyArguments):
 
     iterations: Count = 60
     """Iterations of the training."""
-    updates: Count = 200
-    """Steps of the optimiser in an iteration."""
     teacher: Literal["fcfs", "sjf", "qos", "value", "value-density", "left-over"] = "qos"
     """The rule that plays in the warm-up; left-over: of the jobs that may be placed, the one beside
     which least is left over."""

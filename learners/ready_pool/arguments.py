@@ -57,7 +57,7 @@ class OffPolicyArguments(ReadyPoolArguments):
     """Decisions of each in an iteration that plays."""
     replay: Count = 50_000
     """Decisions of the games that are remembered."""
-    updates: Count
+    updates: Count = 200
     """Steps of the optimiser in an iteration."""
     batch: Count = 256
     """Decisions of an update."""

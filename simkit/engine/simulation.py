@@ -168,6 +168,10 @@ class Simulation:
         if submission.routing.only is None:
             names = [partition.name for partition in cluster.partitions]
             recorder.routed = names, submission.routing.partition
+        self._plain = not (
+            system.observer or self._routing or self._predictor.learns or self._parents.any
+            or self._users or self._admission.limited
+        )  # fmt: skip
         system.events.submit_each(submission.jobs(), self._submit)
         self.power: PowerSupply | None = None
         """The site's power; None without a site."""
@@ -245,7 +249,7 @@ class Simulation:
         with _seldom_collected():
             for state in self.decisions():
                 actions = policy.schedule(state)
-                if not hasattr(actions, "__iter__"):
+                if actions.__class__ is not tuple and not hasattr(actions, "__iter__"):
                     raise PolicyError(
                         f"{self._referee.policy}: schedule returned {actions!r}; it must yield "
                         "actions, or return an iterable of them"
@@ -275,22 +279,23 @@ class Simulation:
         free, limited = system.room.total_free(), admission.limited
         periodic, keeps = self._period is not None, recorder.keeps_timeline
         late_leave = admission.turns_away is not None
+        plain = not (periodic or limited or late_leave)
         for now in self._instants():
             if not system.changed:
                 continue
-            if not self._ticked:
+            if not (plain or self._ticked):
                 if keeps:
                     row([now, len(waiting) + len(reserved), len(held), len(running), *free])
                 self._await_tick(now)
                 continue
             system.changed = False
             state.now = now
-            if periodic:
-                self._ticked = False
-            if limited and held:
-                admission.refill()
-            if late_leave:
-                self._let_late_jobs_leave()
+            if not plain:
+                self._ticked = not periodic
+                if limited and held:
+                    admission.refill()
+                if late_leave:
+                    self._let_late_jobs_leave()
             self.decisions_made = made = made + 1
             known, over = len(arrived), len(ended)
             yield state
@@ -360,6 +365,10 @@ class Simulation:
         system, state = self._system, self.state
         system.changed = True
         state.submitted += 1
+        if self._plain and not refusal and len(tasks) == 1 and tasks[0].gang:
+            system.queue.add(tasks[0])  # a rigid job that nothing below is about
+            state.arrived.append(tasks[0])
+            return
         if system.observer is not None:
             system.observer.submitted(self._events.now, tasks)
         if self._routing is not None:

@@ -94,11 +94,10 @@ class OrderedPolicy:
 
     def schedule(self, state: State) -> Iterable[Action]:
         for lane in self._lanes:
-            lane.update(state)
+            waiting = lane.update(state)
         if self._one_lane and not (state.constrained or state.suspended or state.refills):
             # Most decisions end here: no task waits, or only the head does, or the head still
             # does not fit.
-            waiting = len(lane)
             if not waiting:
                 return ()
             head = lane.head

@@ -355,17 +355,24 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         """Return (M + 1,) ``info["action_mask"]`` as truth values, under sb3-contrib's name."""
         return self._actions.mask(self.state).view(np.bool_)
 
-    def policy(self, model: Any) -> ModelPolicy:
+    def policy(self, model: Any, statistics: Any = None) -> ModelPolicy:
         """Return a model that was trained here as a policy, for `simkit.simulate`.
+
+        What wrappers of the model's own environment do to observations is done here as well, or
+        refused: those of `VecNormalize` and `NormalizeObservation`, with their statistics, masks,
+        and observation wrappers that look at the present observation alone. See `ModelPolicy`.
 
         Args:
             model: has ``predict``, as those of Stable-Baselines3; it sees this environment's
-                observations, without those of wrappers. See `ModelPolicy`.
+                observations.
+            statistics: of a model that was loaded without its environment: the file that
+                ``VecNormalize.save`` wrote, or an object with ``normalize_obs``.
 
         A scenario with another `scheduling.step` is refused, and in slotted time one with other
-        `admission.slots`. Raises PolicyError if the model has no ``predict``.
+        `admission.slots`. Raises PolicyError if the model has no ``predict``, or was shown what
+        cannot be shown here, PluginError for a file that holds no statistics.
         """
-        return ModelPolicy(model, self.scenario, self._view)
+        return ModelPolicy(model, self.scenario, self._view, statistics)
 
     def records(self) -> Run:
         """Return the tables of the ended episode: ``jobs``, ``allocations``, ….

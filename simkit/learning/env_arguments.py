@@ -175,6 +175,13 @@ def observation_space(schema: ObservationSchema) -> Any:
     return Box(low, high, dtype=np.float32)
 
 
+def changing_wrappers() -> tuple[Any, ...]:
+    """Return Gymnasium's classes of wrappers that change observations or actions."""
+    from gymnasium import ActionWrapper, ObservationWrapper
+
+    return ObservationWrapper, ActionWrapper
+
+
 ENVS = {
     "simkit/DeepRM-v0": {"scenario": "deeprm"},
     "simkit/Scheduling-v0": {"scenario": "quickstart", "observation": "queue-table"},

@@ -10,8 +10,11 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from simkit.cli import app
 from simkit.errors import TraceError
+from simkit.experiment.api import simulate
 from simkit.traces import rules as shared_rules
 from simkit.traces.task_table import TaskTable, read_task_table
 from simkit.traces.task_table import rules as names
@@ -435,6 +438,26 @@ def test_the_error_lists_all_with_their_lines_and_a_remedy(dag):
     ]
     many = [f"j{n},1,0,10,1,7" for n in range(30)]
     assert "… and 10 more such problems" in message(dag(*many), columns=NEEDS)
+
+
+def test_validate_says_what_a_run_would(dag, tmp_path):
+    scenario = tmp_path / "dag.yaml"
+    columns = ", ".join(f"{ours}: {theirs}" for ours, theirs in NEEDS.items())
+    for case, (broken, _) in BROKEN.items():
+        dag(*broken, *GOOD).rename(tmp_path / "dag.csv")
+        for on_error in ("refuse", "skip"):
+            scenario.write_text(
+                f"workload: {{type: tasks, path: dag.csv, on_error: {on_error}, "
+                f"columns: {{{columns}}}}}\ncluster: {{machines: [{{count: 1, cpu: 2}}]}}\n"
+            )
+            told = CliRunner().invoke(app, ["validate", str(scenario)])
+            assert (told.exit_code == 0) == (on_error == "skip"), case
+            if on_error == "skip":
+                simulate(scenario)
+                continue
+            with pytest.raises(TraceError) as caught:
+                simulate(scenario)
+            assert all(line in str(told.exception) for line in str(caught.value).splitlines())
 
 
 def test_a_row_that_nothing_waits_for_is_left_out_alone(dag):

@@ -201,7 +201,7 @@ def _layers(model: Any) -> Iterator[Any]:
 
     Of several replicas the first stands for all.
     """
-    layer = getattr(model, "env", None)
+    layer: Any = getattr(model, "env", None)
     while True:
         if getattr(layer, "venv", None) is not None:
             inner = layer.venv

@@ -312,6 +312,20 @@ def test_replicas_with_statistics_of_their_own_are_refused() -> None:
 
 
 @pytest.mark.long
+def test_wrappers_inside_of_processes_are_refused() -> None:
+    def make() -> Any:
+        return wrappers.RescaleObservation(SchedulingEnv(LOG, slots=5), 0, 1)
+
+    venv = sb3().common.vec_env.DummyVecEnv([make])
+    model = sb3().PPO("MlpPolicy", venv, device="cpu", n_steps=32, batch_size=32)
+    run_of(model)
+    model.env.envs = None  # as of SubprocVecEnv, which answers, but does not show its environments
+    model.env.env_is_wrapped = lambda kind: [issubclass(wrappers.RescaleObservation, kind)]
+    with pytest.raises(PolicyError, match="in processes, behind a wrapper that changes"):
+        run_of(model)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("around", [wrappers.NormalizeObservation, Wider])
 def test_a_saved_model_with_another_range_is_refused(tmp_path: Path, around: Any) -> None:
     model = sb3().PPO("MlpPolicy", vector(around), device="cpu", n_steps=32, batch_size=32)

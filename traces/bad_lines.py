@@ -66,6 +66,11 @@ class BadLines:
         if text not in self._hints:
             self._hints.append(text)
 
+    @property
+    def any(self) -> bool:
+        """Whether there is one."""
+        return bool(self._lines)
+
     def place(self, line: int) -> str:
         """Return the file and the line, or the row, for messages."""
         return f"{self.path}: row {line}" if self._rows else f"{self.path}:{line}"

@@ -231,7 +231,8 @@ def validate(
 ) -> None:
     """Check a scenario and everything it names, and report all problems at once.
 
-    Of a log, the header and the first lines are read; `simkit trace check` reads all of it.
+    Of a log, the header and the first lines are read, of a table of tasks with parents all rows;
+    `simkit trace check` reads all of any log.
     """
     from simkit.errors import ScenarioError
     from simkit.scenario.sweep import expand_sweep

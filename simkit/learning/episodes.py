@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ from simkit.engine.simulation import Simulation
 from simkit.errors import LimitError, RunError, ScenarioError
 from simkit.experiment import Experiment, prepare
 from simkit.experiment.cluster import build_cluster
+from simkit.experiment.policy import build_predictor
 from simkit.experiment.site import build_site
 from simkit.experiment.workload import read_trace, transformed, valued
 from simkit.learning.reward import Reward
@@ -303,6 +305,7 @@ class Episodes:
 
         Raises as `prepare` does, and ScenarioError if there is no such window.
         """
+        self._given = scenario, windows
         self._first = prepare(scenario, policy=NoPolicy())
         self.windows: LogWindows | None = None
         """Those that episodes replay; None: they replay all jobs."""
@@ -316,6 +319,20 @@ class Episodes:
             plain = {name: field.default for name, field in WorkloadSource.model_fields.items()}
             del plain["type"]
             self._log = read_trace(section.model_copy(update=plain), scenario.seed).workload
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Episodes:
+        """Return episodes of the same jobs, which can be played at the same time as these.
+
+        Everything is shared but the estimator, which learns while a run goes on.
+        """
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin._first = replace(self._first, predictor=build_predictor(self._first.scenario))
+        return twin
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Be pickled as the scenario alone: the trace is read again where it is unpickled."""
+        return type(self), self._given
 
     def prepare(
         self,

@@ -103,9 +103,8 @@ def _anchored(path: KeyPath, value: Any, folder: Path) -> Any:
     file, colon, attribute = known.rpartition(":")
     if is_plugin and file.endswith(".py"):
         return f"{folder / Path(file).expanduser()}{colon}{attribute}"
-    marks = field.metadata if field else ()
-    schemas = (mark.json_schema or {} for mark in marks if isinstance(mark, WithJsonSchema))
-    formats = [schema.get("format") for schema in schemas]
+    mark = mark_of(field, WithJsonSchema) if field else None  # also of a field that may be null
+    formats = [(mark.json_schema or {}).get("format")] if mark else []
     is_file = "path" in formats and not value.startswith(SAMPLE)
     if is_file or (AGENT_FORMAT in formats and value not in agent_names()):
         return str(folder / Path(known).expanduser())

@@ -129,7 +129,8 @@ class TraceFormat(WorkloadSource):
     def check_head(self) -> None:
         """Raise TraceError if the file cannot be opened, or its first lines cannot be read.
 
-        `simkit validate` calls it; it is quick, however long the file is.
+        `simkit validate` calls it. It is quick, however long the file is, unless only all rows
+        together show whether a run can begin.
         """
 
     @classmethod

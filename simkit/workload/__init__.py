@@ -19,13 +19,15 @@ import numpy.typing as npt
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import TraceError
 from simkit.units import LONGEST_S, request_on_grid, time_on_grid
-from simkit.workload.parents import critical_path_s, find_cycle, slices
+from simkit.workload.parents import critical_path_s, find_cycles, slices
 from simkit.workload.resource_names import taken_names
 
 if TYPE_CHECKING:
     import polars as pl
 
 
+_SHOWN: Final = 20
+"""How many jobs an error names."""
 JOB_COLUMNS = ("user", "group", "executable", "queue", "partition")
 """Numbers that a log gives a job; -1 where it gives none."""
 
@@ -195,15 +197,31 @@ class Workload:
         job = np.repeat(np.arange(len(self)), np.diff(self.first_task))
         child = np.repeat(np.arange(self.tasks), np.diff(self.first_parent))
         inside = (self.parent >= 0) & (self.parent < self.tasks)
-        if not inside.all() or (job[self.parent] != job[child]).any():
-            return ["a task's parents must be tasks of the same job"]
-        if cycle := find_cycle(self.first_parent, self.parent):
-            names = " -> ".join(str(self.task_id[row]) for row in (*cycle, cycle[0]))
+        own = inside.copy()
+        own[inside] = job[self.parent[inside]] == job[child[inside]]
+        if not own.all():
+            at = int(np.flatnonzero(~own)[0])
             return [
-                f"tasks of job {self.job_id[job[cycle[0]]]} wait for each other: {names}; "
-                "take one of these dependencies out"
+                f"task {self.task_id[child[at]]} of job {self.job_id[job[child[at]]]} has the "
+                f"parent row {self.parent[at]}; a task's parents must be tasks of the same job: "
+                f"correct `parent`, or leave out the jobs of such tasks ({(~own).sum()} in all)"
             ]
-        return []
+        cycles = find_cycles(self.first_parent, self.parent, job)
+        named = [
+            f"job {self.job_id[job[cycle[0]]]} wait for each other: "
+            + " -> ".join(str(self.task_id[row]) for row in (*cycle, cycle[0]))
+            for cycle in cycles[:_SHOWN]
+        ]
+        if more := len(cycles) - len(named):
+            named.append(f"{more:,} more jobs do so, too")
+        return (
+            [
+                f"tasks of {'; of '.join(named)}; take one of these dependencies out, or leave "
+                f"{'these jobs' if len(cycles) > 1 else 'this job'} out"
+            ]
+            if named
+            else []
+        )
 
     @classmethod
     def trusted(cls, **columns: Any) -> Workload:

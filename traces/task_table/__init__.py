@@ -21,7 +21,7 @@ from simkit.errors import TraceError, did_you_mean
 from simkit.scenario.references import File
 from simkit.scenario.types import BrokenRulesError, Positive
 from simkit.scenario.workload import first_line
-from simkit.traces.bad_lines import BadLines, LineFormat
+from simkit.traces.bad_lines import BadLines, LineFormat, OnError
 from simkit.traces.files import is_parquet
 from simkit.traces.jobs_table import column_names
 from simkit.traces.odd_units import odd_units
@@ -35,6 +35,7 @@ from simkit.traces.table_columns import (
     read_columns,
 )
 from simkit.traces.task_table import rules as names
+from simkit.traces.task_table.dependencies import BrokenJobs
 from simkit.traces.task_table.jobs import TableJobs, by_task
 from simkit.units import LONGEST_S
 from simkit.workload import Trace
@@ -75,6 +76,10 @@ class TaskTable(LineFormat):
     """Rows with a negative run time are left out, or run 0 s."""
     zero_run: Literal["keep", "drop"] = "keep"
     """Rows with a run time of 0 are kept, or left out."""
+    on_error: OnError = "refuse"
+    """Malformed lines, and jobs with a task that waits for one that is not there, or with tasks
+    that wait for each other: refuse the file, with all of them in one error; or skip and count
+    them, such jobs with all their rows."""
     parent_separator: Annotated[str, Field(min_length=1)] = ";"
     """What stands between the parents of a task."""
 
@@ -95,6 +100,8 @@ class TaskTable(LineFormat):
             for name in self.factors
             if name not in numbers
         ]
+        if self.rows == "instance" and "parents" in self.columns and "task_id" not in self.columns:
+            problems.append((("columns",), "task_id is missing; `parents` name tasks by it"))
         if self.rows == "instance" and "instances" in self.columns:
             place = ("columns", "instances")
             problems.append((place, "does not go with rows: instance, which counts the rows"))
@@ -116,8 +123,13 @@ class TaskTable(LineFormat):
         return set(CLOUDSIMPY.values()) <= set(column_names(path, head))
 
     def check_head(self) -> None:
-        """Look whether all columns of the map are there."""
+        """Look whether all columns of the map are there; of a table with `parents`, read it all.
+
+        Only the whole table shows which parents exist and which tasks wait for each other.
+        """
         check_columns(Path(self.path), _wanted(self.columns))
+        if "parents" in self.columns:
+            self.read()
 
     def read(self) -> Trace:
         """Read the table; see `read_task_table`."""
@@ -127,12 +139,14 @@ class TaskTable(LineFormat):
         table = table.with_empty_requests_as_none(
             self.resources, barriers="parents" in self.columns
         )
+        if "parents" in self.columns and "task_id" not in self.columns:
+            table = self._numbered(table, bad)
         bad.settle(tally)
         numbers = {name: table.numbers(name) for name in self.columns if name not in _TEXT}
         odd = list(odd_units(numbers, self.resources))
         for column in odd:
             tally.note(names.OTHER_UNIT, table.line[column.beyond])
-        kept = np.flatnonzero(self._judge(table, tally))
+        kept = np.flatnonzero(self._judge(table, tally, bad))
         if not tally.report.read:
             raise TraceError(f"{path}: no tasks: the table has no rows; check it")
         if not len(kept):
@@ -162,7 +176,7 @@ class TaskTable(LineFormat):
         for name, meant in (*same, *misspelt(others, (), optional)):
             tally.note(f"column {name!r} is not read; is it `{meant}`? Add it to `columns`", line)
 
-    def _judge(self, table: TableColumns, tally: Tally) -> Bools:
+    def _judge(self, table: TableColumns, tally: Tally, bad: BadLines) -> Bools:
         """Count rows under the first rule that holds; return which are kept, (n,)."""
         frame, line = table.frame, table.line
         run = table.numbers("run_time_s")
@@ -185,10 +199,35 @@ class TaskTable(LineFormat):
         }
         tally.read(len(table))
         left = first_that_applies(drops, line, tally.drop)
+        if "parents" in frame:
+            left = self._with_parents(table, left, tally, bad)
         repaired = left & (run < 0)
         tally.repair(names.NEGATIVE_RUN, line[repaired])
         tally.accept(int(np.count_nonzero(left & ~repaired)))
         return left
+
+    def _with_parents(self, table: TableColumns, left: Bools, tally: Tally, bad: BadLines) -> Bools:
+        """Refuse, or count and leave out, the jobs whose dependencies cannot be kept."""
+        joined = self.rows == "instance"
+        broken = BrokenJobs(table, left, self.parent_separator, joined=joined)
+        if self.on_error == "skip":
+            return broken.leave_out(tally)
+        broken.refuse(bad)
+        return left
+
+    def _numbered(self, table: TableColumns, bad: BadLines) -> TableColumns:
+        """Number the tasks of each job, whatever becomes of their rows, as `parents` count them.
+
+        Raises TraceError if malformed lines are left out, which may be of any job.
+        """
+        if self.on_error == "skip" and bad.any:
+            raise TraceError(
+                f"{self.path}: `parents` count the rows of a job where tasks have no ids, and "
+                "malformed lines, left out by on_error: skip, cannot be counted; correct these "
+                "lines, or name a column task_id in `columns`"
+            )
+        number = pl.int_range(1, pl.len() + 1).over("job_id").cast(pl.String).alias("task_id")
+        return TableColumns(table.frame.with_columns(number), table.line)
 
 
 def _bad_instances(table: TableColumns) -> Bools:
@@ -219,7 +258,8 @@ def read_task_table(path: str | PathLike[str], **arguments: Any) -> Trace:
         path: the table, with a header line: CSV, gzipped CSV or Parquet, told by content.
         arguments: the other fields of `TaskTable`. Its `columns` need ``job_id``,
             ``submit_time_s`` and ``run_time_s`` (of an instance); optional are ``task_id`` (else
-            numbered in the job), ``instances`` (else 1), ``requested_time_s``, ``retries`` (how
+            numbered in the job; with ``parents``, rows that are left out have numbers, too),
+            ``instances`` (else 1), ``requested_time_s``, ``retries`` (how
             often the task may start over after its work was lost before it is killed, whole;
             empty: as often as the scenario lets it), ``parents`` (ids of tasks of the same job
             that must have ended before) and ``user``. Every other name is a resource: what an
@@ -229,9 +269,10 @@ def read_task_table(path: str | PathLike[str], **arguments: Any) -> Trace:
     Returns:
         The workload and the report of its rows.
 
-    Raises TraceError, with file and line, for missing columns, malformed lines (all are named;
-    unless `on_error` is ``skip``), parents that do not exist or wait for each other, unknown
-    choices, and if no row is left.
+    Raises TraceError, with file and line, for missing columns, malformed lines, and jobs with
+    parents that do not exist, whose rows are left out or that wait for each other (all are named;
+    with ``on_error="skip"`` lines and such jobs are left out and counted), unknown choices, and if
+    no row is left.
     """
     return TaskTable.of(path=path, **arguments).read()
 

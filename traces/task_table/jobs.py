@@ -17,9 +17,9 @@ from simkit.traces.names import number_names
 from simkit.traces.rules import Tally
 from simkit.traces.table_columns import TableColumns
 from simkit.traces.task_table import rules as names
+from simkit.traces.task_table.dependencies import look_up
 from simkit.workload import Workload
 
-_SHOWN: Final = 20
 _OWN_TIMES: Final = "run times"
 """Column of lists: the run time of each instance of a task."""
 
@@ -90,12 +90,12 @@ class TableJobs:
     def workload(
         self, resources: Sequence[str], separator: str, path: Path, *, gang: bool
     ) -> Workload:
-        """Return the workload; raise TraceError for parents that do not exist or form a cycle."""
+        """Return the workload of tasks whose parents exist and form no cycle."""
         table, size = self._table, len(self._table)
         user, labels = self._numbered_users()
         facts: dict[str, Any] = {"labels": labels} if labels else {}
         if "parents" in table.frame:
-            facts["first_parent"], facts["parent"] = self._parents(separator, path)
+            facts["first_parent"], facts["parent"] = self._parents(separator)
         if user is not None:
             facts["user"] = user
         if "retries" in table.frame:
@@ -155,33 +155,10 @@ class TableJobs:
         known: dict[str, int] = {}
         return number_names(names, known), {"user": tuple(known)}
 
-    def _parents(self, separator: str, path: Path) -> tuple[Ints, Ints]:
-        """Return the offsets and rows of the tasks' parents."""
-        own = [str(task) for task in self.task_id.tolist()]
-        begins = self._job_begins().tolist()
-        row_of: dict[tuple[int, str], int] = {}
-        for row, key in enumerate(zip(begins, own, strict=True)):
-            row_of.setdefault(key, row)
-        counts, rows, problems = [], list[int](), list[str]()
-        for row, text in enumerate(self._table.frame["parents"].to_list()):
-            wanted = [word.strip() for word in (text or "").split(separator) if word.strip()]
-            found = [row_of.get((begins[row], word)) for word in dict.fromkeys(wanted)]
-            counts.append(len(found))
-            rows += [parent for parent in found if parent is not None]
-            if None in found:
-                problems.append(_no_parent(path, self._table.line[row], own[row], wanted, found))
-        if problems:
-            more = len(problems) - _SHOWN
-            shown = [*problems[:_SHOWN], *([f"… and {more} more rows"] if more > 0 else [])]
-            raise TraceError("\n".join(shown))
-        return np.concatenate(([0], np.cumsum(counts))).astype(np.int64), np.array(rows, np.int64)
-
-
-def _no_parent(
-    path: Path, line: int, task: str, wanted: Sequence[str], found: Sequence[int | None]
-) -> str:
-    missing = [word for word, row in zip(dict.fromkeys(wanted), found, strict=True) if row is None]
-    return (
-        f"{path}:{line}: task {task} waits for {', '.join(missing)}, which its job does not have "
-        "among the rows kept; correct `parents`"
-    )
+    def _parents(self, separator: str) -> tuple[Ints, Ints]:
+        """Return the offsets and rows of the tasks' parents, all of which exist."""
+        job = pl.Series(self._job_begins())
+        tasks = pl.Series([str(task) for task in self.task_id.tolist()], dtype=pl.String)
+        found = look_up(job, tasks, self._table.frame["parents"], separator)
+        assert found.missing.is_empty()  # as `BrokenJobs` has seen to it
+        return found.first, found.parent

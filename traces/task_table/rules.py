@@ -15,6 +15,9 @@ BAD_RETRIES: Final = "no usable number of retries"
 OTHER_UNIT: Final = "looks like another unit"
 OTHER_REQUEST: Final = "request differs within the task"
 OTHER_SUBMIT: Final = "submit time differs within the job"
+NO_PARENT: Final = "parent does not exist"
+PARENT_LEFT_OUT: Final = "parent left out"
+LOOP: Final = "tasks wait for each other"
 REPEATED_TASK: Final = "task id repeats within the job"
 
 MEANINGS: Final[dict[str, str]] = {
@@ -34,6 +37,13 @@ MEANINGS: Final[dict[str, str]] = {
     "its task, whose request counts for all.",
     OTHER_SUBMIT: "The row's submit time is not the one of its job, which the rule `submit` takes "
     "from the job's first or last row.",
+    NO_PARENT: "A task of the job waits for one that the job does not have, or whose line is "
+    "malformed; all rows of the job are left out (on_error: skip). With on_error: refuse an error "
+    "names each, as it does with the next two.",
+    PARENT_LEFT_OUT: "A task of the job waits for one whose row is left out under another rule; "
+    "all rows of the job are left out (on_error: skip).",
+    LOOP: "Tasks of the job wait for each other in a circle, so that none could start; all rows "
+    "of the job are left out (on_error: skip).",
     REPEATED_TASK: "An earlier row of the job has the same task id; both are kept, and parents "
     "mean the first.",
 }

@@ -17,7 +17,7 @@ from simkit.power.signal_trace import PowerTrace
 from simkit.power.signal_zone import fixed_zone
 from simkit.traces.power.series import KeptRows, keep_rows
 from simkit.traces.power.table import Table, head_lines, read_table
-from simkit.traces.power.times import on_clock
+from simkit.traces.tables.times import civil_s, on_clock
 from simkit.workload import RowReport
 
 _DATE: Final = ("Year", "Month", "Day", "Hour", "Minute")
@@ -162,14 +162,10 @@ def _at_height(names: Sequence[str], pattern: re.Pattern[str]) -> tuple[str, flo
 def _kept(table: Table, usable: Floats, zone: str) -> KeptRows:
     """Return the rows with a complete date and all values, by time."""
     year, month, day, hour, minute = (table.numbers(name) for name in _DATE)
-    naive = np.full(len(year), np.nan)
-    complete = np.isfinite(year + month + day + hour + minute)
-    months = (year[complete] - 1970) * 12 + month[complete] - 1
-    first = months.astype("datetime64[M]").astype("datetime64[s]").astype(np.int64)
-    naive[complete] = (
-        first + (day[complete] - 1) * 86_400 + hour[complete] * 3600 + minute[complete] * 60
-    )
-    return keep_rows(on_clock(naive, zone), usable, table.line, str(table.path))
+    naive = civil_s(year, month, day, hour, minute, np.zeros(len(year)))
+    impossible = np.isfinite(year + month + day + hour + minute) & np.isnan(naive)
+    when = on_clock(naive, zone)._replace(impossible=impossible)
+    return keep_rows(when, usable, table.line, str(table.path))
 
 
 def _number(place: dict[str, str], name: str, path: Path, line: int) -> float:

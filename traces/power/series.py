@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from simkit.arrays import Floats, Ints
+from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import TraceError
 from simkit.power.signal import WATT
 from simkit.power.signal_trace import Label, PowerTrace, Sampling, intervals
@@ -22,10 +22,11 @@ from simkit.power.signal_zone import is_utc
 from simkit.scenario.recorded import FileSignal, Zone
 from simkit.traces.power import rules
 from simkit.traces.power.table import Table, read_table
-from simkit.traces.power.times import Instants, instants
 from simkit.traces.power.units import check_declared, unit_of
 from simkit.traces.rigid_jobs import first_that_applies
 from simkit.traces.rules import Tally, summary
+from simkit.traces.tables.keys import TableKeys
+from simkit.traces.tables.times import Instants, Times, instants
 from simkit.workload import RowReport
 
 _SAME_LENGTH: Final = 1e-6
@@ -64,13 +65,13 @@ def keep_rows(
     repeated[order[1:]] = np.diff(when.time_s[order]) == 0
     drops = {
         rules.SKIPPED_HOUR: when.skipped,
+        rules.NO_SUCH_DATE: when.impossible,
         rules.NO_TIME: ~np.isfinite(when.time_s),
         rules.NO_VALUE: ~np.isfinite(usable),
         rules.REPEATED_TIME: repeated,
     }
     kept = first_that_applies(drops, line, tally.drop)
-    latest = np.maximum.accumulate(np.where(kept, when.time_s, -np.inf))
-    tally.note(rules.UNSORTED, line[kept & (when.time_s < latest)])
+    _note_order(when, kept, line, tally)
     tally.note(rules.SECOND_HOUR, line[kept & when.second])
     if power:
         tally.note(rules.NEGATIVE, line[kept & (usable < 0)])
@@ -81,11 +82,18 @@ def keep_rows(
     return KeptRows(rows, when.time_s[rows], tally.report)
 
 
-class TableSignal(FileSignal):
+def _note_order(when: Instants, kept: Bools, line: Ints, tally: Tally) -> None:
+    """Note that the newest row comes first, or else the rows that come after a later one."""
+    if when.newest_first:
+        tally.note(rules.NEWEST_FIRST, line[kept][:1])
+        return
+    latest = np.maximum.accumulate(np.where(kept, when.time_s, -np.inf))
+    tally.note(rules.UNSORTED, line[kept & (when.time_s < latest)])
+
+
+class TableSignal(TableKeys, FileSignal):
     """Keys of every signal from a table."""
 
-    zone: Zone | None = None
-    """Zone of the clock that wrote the times; null only if every time includes its zone."""
     site_zone: Zone | None = None
     """Zone of the place, whose standard time calendar alignment uses; null: `zone`. It must be
     given for a file in UTC if the run's zone is another."""
@@ -100,8 +108,6 @@ class TableSignal(FileSignal):
         *,
         sampling: Sampling = "mean",
         step_s: float = 0.0,
-        time_format: str | None = None,
-        zero: str | None = None,
     ) -> Sheet:
         """Read columns of one unit and their times, and check the declarations against the file.
 
@@ -111,8 +117,6 @@ class TableSignal(FileSignal):
             time: the column of times.
             sampling: ``mean`` of an interval, or read at an ``instant``.
             step_s: length of the intervals in s; 0: the most frequent distance.
-            time_format: format of the times for `datetime.strptime`; None: ISO 8601.
-            zero: date of second 0 if the times are numbers of seconds; None: they are dates.
 
         Raises TraceError if the file cannot be read, something is undeclared, or a declaration
         contradicts the file.
@@ -127,7 +131,13 @@ class TableSignal(FileSignal):
             )
         table = read_table(Path(self.path), [time, *columns])
         zone = self.zone or zone_in_name
-        when = instants(table.columns[time], zone, f"{self.path}: {time}", time_format, zero)
+        form = Times(zone, self.time_format, self.zero)
+        when = instants(table.columns[time], form, f"{self.path}: {time}")
+        if when.spans and self.label == "end":
+            raise TraceError(
+                f"{self.path}: cells of {time!r} hold begin and end of their intervals, and the "
+                "begin counts, but label: end is declared; leave label out"
+            )
         site_zone = self.site_zone or zone or "UTC"
         known = self.site_zone is not None or not is_utc(site_zone)
         return Sheet(table, when, unit, site_zone, known, self.label, sampling, step_s)

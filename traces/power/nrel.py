@@ -87,7 +87,7 @@ def read_nsrdb(path: str | PathLike[str]) -> SolarWeather:
     zone = fixed_zone(3600 * _number(place, "Time Zone", path, 2))
     table = read_table(path, [*_DATE, *_SUN], dialect=Dialect(header_line=3))
     ghi, dni, dhi, air, wind = (table.numbers(name) for name in _SUN)
-    kept = _kept(table, ghi + dni + dhi + air + wind, zone)
+    kept = _kept(table, _SUN, ghi + dni + dhi + air + wind, zone)
     return SolarWeather(
         name=str(path),
         time_s=kept.time_s,
@@ -128,7 +128,7 @@ def read_wind_toolkit(path: str | PathLike[str]) -> WindWeather:
     wanted = [*_DATE, wind, *([air] if air else [])]
     table = read_table(path, wanted, dialect=Dialect(header_line=2))
     speeds = table.numbers(wind)
-    kept = _kept(table, speeds, zone)
+    kept = _kept(table, [wind], speeds, zone)
     speed = PowerTrace(
         time_s=kept.time_s,
         value=speeds[kept.row],
@@ -161,13 +161,13 @@ def _at_height(names: Sequence[str], pattern: re.Pattern[str]) -> tuple[str, flo
     return next(((match[0], float(match[1])) for match in found), ("", 0.0))
 
 
-def _kept(table: Table, usable: Floats, zone: str) -> KeptRows:
+def _kept(table: Table, values: Sequence[str], usable: Floats, zone: str) -> KeptRows:
     """Return the rows with a complete date and all values, by time."""
     year, month, day, hour, minute = (table.numbers(name) for name in _DATE)
     naive = civil_s(year, month, day, hour, minute, np.zeros(len(year)))
     impossible = np.isfinite(year + month + day + hour + minute) & np.isnan(naive)
     when = on_clock(naive, zone)._replace(impossible=impossible)
-    return keep_rows(when, usable, table.line, str(table.path))
+    return keep_rows(when, usable, table, str(table.path), times=_DATE, values=values)
 
 
 def _number(place: dict[str, str], name: str, path: Path, line: int) -> float:

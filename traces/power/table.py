@@ -54,7 +54,8 @@ class Table:
             self.columns[name].is_not_null().to_numpy() & np.isnan(self.values[name])
             for name in names
         ]
-        return np.any(found, axis=0)
+        any_of_them: Bools = np.any(found, axis=0)
+        return any_of_them
 
 
 _FROM_EPW: Final = (

@@ -129,7 +129,7 @@ def _position(name: str, names: list[str], layout: Layout) -> int:
     place = f"{layout.path}:{layout.header_line}"
     if found:
         raise TraceError(f"{place}: column {name!r} is there {found} times; rename one")
-    fields = f", separated by {separator_name(layout.separator)}" if layout.said else ""
+    fields = f" (separated by {separator_name(layout.separator)})" if layout.said else ""
     raise TraceError(
         f"{place}: no column {name!r}{near_name(name, filter(None, names))}{fields}"
         + (LINES_ABOVE if len(names) < 2 or layout.above else "")

@@ -8,7 +8,7 @@ from typing import Final, Literal
 from simkit.errors import TraceError
 from simkit.power.signal_trace import PowerTrace
 from simkit.traces.power.series import TableSignal
-from simkit.traces.power.table import head_lines
+from simkit.traces.tables.layout import Dialect, find_layout
 
 _EIA_CODES: Final = {
     "wind": "WND",
@@ -62,7 +62,7 @@ class CarbonSignal(TableSignal):
         """Read the column; raises TraceError if it is not named and no layout fits."""
         time, column = self.time, self.column
         if column is None or time is None:
-            known_time, known_column = _layout(Path(self.path))
+            known_time, known_column = _layout(Path(self.path), self.dialect)
             column, time = column or known_column, time or known_time
         return self.sheet([column], self.unit, time).trace(column)
 
@@ -82,13 +82,15 @@ class PriceSignal(TableSignal):
         return self.sheet([self.column], self.unit, self.time).trace(self.column)
 
 
-def _layout(path: Path) -> tuple[str, str]:
-    names = head_lines(path, 1)[0]
+def _layout(path: Path, dialect: Dialect) -> tuple[str, str]:
+    found = find_layout(path, _CARBON_LAYOUTS, dialect)
+    names = found.names
     for layout in _CARBON_LAYOUTS:
         if {*layout} <= {*names}:
             return layout
     known = "; ".join(map(", ".join, _CARBON_LAYOUTS))
     raise TraceError(
-        f"{path}:1: columns {', '.join(filter(None, names))} match no known layout of carbon "
+        f"{path}:{found.header_line}: columns "
+        f"{', '.join(filter(None, names))} match no known layout of carbon "
         f"intensity ({known}); name column and time"
     )

@@ -17,7 +17,8 @@ from simkit.power.signal_trace import PowerTrace
 from simkit.power.signal_zone import fixed_zone
 from simkit.traces.power.series import KeptRows, keep_rows
 from simkit.traces.power.table import Table, head_lines, read_table
-from simkit.traces.power.times import on_clock
+from simkit.traces.tables.layout import Dialect
+from simkit.traces.tables.times import civil_s, on_clock
 from simkit.workload import RowReport
 
 _DATE: Final = ("Year", "Month", "Day", "Hour", "Minute")
@@ -84,9 +85,9 @@ def read_nsrdb(path: str | PathLike[str]) -> SolarWeather:
     names, facts, _ = head_lines(path, 3)
     place = dict(zip(names, facts, strict=False))
     zone = fixed_zone(3600 * _number(place, "Time Zone", path, 2))
-    table = read_table(path, [*_DATE, *_SUN], header_line=3)
+    table = read_table(path, [*_DATE, *_SUN], dialect=Dialect(header_line=3))
     ghi, dni, dhi, air, wind = (table.numbers(name) for name in _SUN)
-    kept = _kept(table, ghi + dni + dhi + air + wind, zone)
+    kept = _kept(table, _SUN, ghi + dni + dhi + air + wind, zone)
     return SolarWeather(
         name=str(path),
         time_s=kept.time_s,
@@ -124,9 +125,10 @@ def read_wind_toolkit(path: str | PathLike[str]) -> WindWeather:
             "check which file it is, or read it as type csv"
         )
     air, _ = _at_height(names, _AIR)
-    table = read_table(path, [*_DATE, wind, *([air] if air else [])], header_line=2)
+    wanted = [*_DATE, wind, *([air] if air else [])]
+    table = read_table(path, wanted, dialect=Dialect(header_line=2))
     speeds = table.numbers(wind)
-    kept = _kept(table, speeds, zone)
+    kept = _kept(table, [wind], speeds, zone)
     speed = PowerTrace(
         time_s=kept.time_s,
         value=speeds[kept.row],
@@ -159,17 +161,13 @@ def _at_height(names: Sequence[str], pattern: re.Pattern[str]) -> tuple[str, flo
     return next(((match[0], float(match[1])) for match in found), ("", 0.0))
 
 
-def _kept(table: Table, usable: Floats, zone: str) -> KeptRows:
+def _kept(table: Table, values: Sequence[str], usable: Floats, zone: str) -> KeptRows:
     """Return the rows with a complete date and all values, by time."""
     year, month, day, hour, minute = (table.numbers(name) for name in _DATE)
-    naive = np.full(len(year), np.nan)
-    complete = np.isfinite(year + month + day + hour + minute)
-    months = (year[complete] - 1970) * 12 + month[complete] - 1
-    first = months.astype("datetime64[M]").astype("datetime64[s]").astype(np.int64)
-    naive[complete] = (
-        first + (day[complete] - 1) * 86_400 + hour[complete] * 3600 + minute[complete] * 60
-    )
-    return keep_rows(on_clock(naive, zone), usable, table.line, str(table.path))
+    naive = civil_s(year, month, day, hour, minute, np.zeros(len(year)))
+    impossible = np.isfinite(year + month + day + hour + minute) & np.isnan(naive)
+    when = on_clock(naive, zone)._replace(impossible=impossible)
+    return keep_rows(when, usable, table, str(table.path), times=_DATE, values=values)
 
 
 def _number(place: dict[str, str], name: str, path: Path, line: int) -> float:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from simkit.arrays import Floats, Ints
+from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import TraceError
 from simkit.power.signal import WATT
 from simkit.power.signal_trace import Label, PowerTrace, Sampling, intervals
@@ -22,10 +23,11 @@ from simkit.power.signal_zone import is_utc
 from simkit.scenario.recorded import FileSignal, Zone
 from simkit.traces.power import rules
 from simkit.traces.power.table import Table, read_table
-from simkit.traces.power.times import Instants, instants
 from simkit.traces.power.units import check_declared, unit_of
 from simkit.traces.rigid_jobs import first_that_applies
 from simkit.traces.rules import Tally, summary
+from simkit.traces.tables.keys import TableKeys
+from simkit.traces.tables.times import Instants, Times, instants
 from simkit.workload import RowReport
 
 _SAME_LENGTH: Final = 1e-6
@@ -44,33 +46,50 @@ class KeptRows(NamedTuple):
 
 
 def keep_rows(
-    when: Instants, usable: Floats, line: Ints, name: str, *, power: bool = False
+    when: Instants,
+    usable: Floats,
+    table: Table,
+    name: str,
+    *,
+    times: Sequence[str],
+    values: Sequence[str],
+    power: bool = False,
 ) -> KeptRows:
     """Apply the rules for rows.
 
     Args:
         when: instants of the rows.
         usable: (n,) the value; or any number that is NaN where a needed value is missing.
-        line: (n,) lines, for the report.
+        table: the rows, whose report is continued.
         name: file and column, for messages.
+        times: columns of the times.
+        values: columns of the values.
         power: note negative values.
 
     Raises TraceError if no row is left.
     """
-    tally = Tally()
+    tally, line = Tally(), table.line
+    tally.report = deepcopy(table.report)
     tally.read(len(line))
+    for said in when.said:
+        tally.note(said, line[:1])
     order = np.argsort(when.time_s, kind="stable")
     repeated = np.zeros(len(line), dtype=bool)
     repeated[order[1:]] = np.diff(when.time_s[order]) == 0
     drops = {
         rules.SKIPPED_HOUR: when.skipped,
+        rules.NO_SUCH_DATE: when.impossible,
         rules.NO_TIME: ~np.isfinite(when.time_s),
-        rules.NO_VALUE: ~np.isfinite(usable),
+        rules.NO_VALUE: ~np.isfinite(usable) & ~(unreadable := table.unreadable(values)),
+        rules.NO_NUMBER: unreadable,
         rules.REPEATED_TIME: repeated,
     }
     kept = first_that_applies(drops, line, tally.drop)
-    latest = np.maximum.accumulate(np.where(kept, when.time_s, -np.inf))
-    tally.note(rules.UNSORTED, line[kept & (when.time_s < latest)])
+    for rule in drops.keys() & tally.report.dropped.keys():
+        row = int(np.searchsorted(line, tally.report.lines[rule][0]))
+        of_value = rule in (rules.NO_NUMBER, rules.NO_VALUE)
+        tally.show(rule, table.cells_of(values if of_value else times, row))
+    _note_order(when, kept, line, tally)
     tally.note(rules.SECOND_HOUR, line[kept & when.second])
     if power:
         tally.note(rules.NEGATIVE, line[kept & (usable < 0)])
@@ -81,11 +100,18 @@ def keep_rows(
     return KeptRows(rows, when.time_s[rows], tally.report)
 
 
-class TableSignal(FileSignal):
+def _note_order(when: Instants, kept: Bools, line: Ints, tally: Tally) -> None:
+    """Note that the newest row comes first, or else the rows that come after a later one."""
+    if when.newest_first:
+        tally.note(rules.NEWEST_FIRST, line[kept][:1])
+        return
+    latest = np.maximum.accumulate(np.where(kept, when.time_s, -np.inf))
+    tally.note(rules.UNSORTED, line[kept & (when.time_s < latest)])
+
+
+class TableSignal(TableKeys, FileSignal):
     """Keys of every signal from a table."""
 
-    zone: Zone | None = None
-    """Zone of the clock that wrote the times; null only if every time includes its zone."""
     site_zone: Zone | None = None
     """Zone of the place, whose standard time calendar alignment uses; null: `zone`. It must be
     given for a file in UTC if the run's zone is another."""
@@ -100,8 +126,6 @@ class TableSignal(FileSignal):
         *,
         sampling: Sampling = "mean",
         step_s: float = 0.0,
-        time_format: str | None = None,
-        zero: str | None = None,
     ) -> Sheet:
         """Read columns of one unit and their times, and check the declarations against the file.
 
@@ -111,8 +135,6 @@ class TableSignal(FileSignal):
             time: the column of times.
             sampling: ``mean`` of an interval, or read at an ``instant``.
             step_s: length of the intervals in s; 0: the most frequent distance.
-            time_format: format of the times for `datetime.strptime`; None: ISO 8601.
-            zero: date of second 0 if the times are numbers of seconds; None: they are dates.
 
         Raises TraceError if the file cannot be read, something is undeclared, or a declaration
         contradicts the file.
@@ -125,12 +147,19 @@ class TableSignal(FileSignal):
                 f"{self.path}: column {time!r} is in UTC, but zone {self.zone!r} is declared; "
                 "leave zone out, and give the zone of the place as site_zone"
             )
-        table = read_table(Path(self.path), [time, *columns])
+        path = Path(self.path)
+        table = read_table(path, [time, *columns], dialect=self.dialect, numbers=columns)
         zone = self.zone or zone_in_name
-        when = instants(table.columns[time], zone, f"{self.path}: {time}", time_format, zero)
+        form = Times(zone, self.time_format, self.zero)
+        when = instants(table.columns[time], form, f"{self.path}: {time}")
+        if when.spans and self.label == "end":
+            raise TraceError(
+                f"{self.path}: cells of {time!r} hold begin and end of their intervals, and the "
+                "begin counts, but label: end is declared; leave label out"
+            )
         site_zone = self.site_zone or zone or "UTC"
         known = self.site_zone is not None or not is_utc(site_zone)
-        return Sheet(table, when, unit, site_zone, known, self.label, sampling, step_s)
+        return Sheet(table, when, unit, site_zone, known, self.label, sampling, step_s, time)
 
 
 class Sheet(NamedTuple):
@@ -144,6 +173,8 @@ class Sheet(NamedTuple):
     label: Label
     sampling: Sampling
     step_s: float
+    time: str
+    """The column of times."""
 
     def trace(self, *columns: str) -> PowerTrace:
         """Return a column, or the sum of several, in the units of simkit.
@@ -155,7 +186,10 @@ class Sheet(NamedTuple):
         name = f"{path}: {' + '.join(columns)}"
         unit = unit_of(self.unit, name)
         values = np.sum([self.table.numbers(column) for column in columns], axis=0)
-        kept = keep_rows(self.when, values, line, name, power=unit.name == WATT)
+        kept = keep_rows(
+            self.when, values, self.table, name,
+            times=[self.time], values=columns, power=unit.name == WATT,
+        )  # fmt: skip
         trace = PowerTrace(
             time_s=kept.time_s,
             value=values[kept.row] * unit.factor,

@@ -34,6 +34,7 @@ from simkit.traces.table_columns import (
     misspelt,
     read_columns,
 )
+from simkit.traces.unread import PLAIN_COLUMNS
 from simkit.units import LONGEST_S
 from simkit.workload import JOB_COLUMNS, Trace, Workload
 
@@ -92,7 +93,9 @@ class JobsTable(LineFormat):
         refuse_empty(path, tally, len(table))
         columns, labels = _columns(table)
         _note_oddities(columns, table.line, tally)
-        _note_misspelt(column_names(path, first_line(path)[1]), resources, tally)
+        names = column_names(path, first_line(path)[1])
+        _note_misspelt(names, resources, tally)
+        tally.unread([name for name in names if name not in table.frame.columns], PLAIN_COLUMNS)
         workload = Workload.from_jobs(columns, request=resources, labels=labels)
         return Trace(workload, tally.report, (path,))
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from simkit.traces import unread
 from simkit.workload import RowReport
 
 LINES_KEPT = 5
@@ -108,6 +110,24 @@ class Tally:
     def note(self, rule: str, lines: npt.NDArray[np.integer]) -> None:
         """Count rows that are odd but not changed."""
         self._count(self.report.notes, rule, lines)
+
+    def unread(self, columns: Iterable[str], holds: Mapping[str, str]) -> None:
+        """Name columns that were not read, unless they are known to be plain.
+
+        Every reader calls it with all columns of the file that it leaves aside. A column that no
+        list knows is named too: it may hold anything.
+
+        Args:
+            columns: their names, as the file has them.
+            holds: what columns of this format hold, by name in lower case; `PLAIN` for names,
+                comments, folders and the like, which are counted.
+        """
+        for column in columns:
+            meaning = holds.get(column.lower(), unread.UNKNOWN_COLUMN)
+            if meaning == unread.PLAIN:
+                self.report.unread_plain += 1
+            else:
+                self.report.unread[column] = meaning
 
     def _count(self, counts: dict[str, int], rule: str, lines: npt.NDArray[np.integer]) -> None:
         if len(lines) == 0:

@@ -9,7 +9,7 @@ submit time, a run time and processors, for example::
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
@@ -35,6 +35,7 @@ from simkit.traces.rigid_jobs import (
 from simkit.traces.rules import Tally
 from simkit.traces.sacct.columns import ARRAY_TASKS, SacctRows
 from simkit.traces.sacct.table import LINE, sacct_tables
+from simkit.traces.sacct.unread import HOLDS, left_aside
 from simkit.traces.sacct.usage import Gathered, UsageRows
 from simkit.traces.swf import refuse_empty
 from simkit.workload import JOB_COLUMNS, Trace, Workload
@@ -107,8 +108,11 @@ class SacctLog(RigidLog):
         names: list[pl.Series] = []
         labels: dict[str, dict[str, int]] = {}
         bad = BadLines(path, self.on_error)
-        for table in sacct_tables(path, tally, bad):
-            parsed = parser(table, bad).parse(self.time_zone, tally)
+        for number, table in enumerate(sacct_tables(path, tally, bad)):
+            columns = parser(table, bad)
+            parsed = columns.parse(self.time_zone, tally)
+            if number == 0:
+                _name_unread(table, columns, tally)
             rows = _jobs_that_ended(parsed, tally)
             kept = self.judge(_raw(rows), tally)
             rows = rows[kept.row]
@@ -149,6 +153,20 @@ def read_sacct(path: str | PathLike[str], **arguments: Any) -> Trace:
     return SacctLog.of(path=path, **arguments).read()
 
 
+def _name_unread(table: pl.DataFrame, columns: SacctRows, tally: Tally) -> None:
+    """Name the columns that neither the rows nor the labels of the jobs are made of."""
+    own = [name for name in table.columns if name != LINE]
+    labels = (_first_of(fields, own) for fields in LABELLED.values())
+    read = columns.read | {name for name in labels if name is not None}
+    tally.unread(left_aside(own, read), HOLDS)
+
+
+def _first_of(fields: Sequence[str], columns: Iterable[str]) -> str | None:
+    """Return the column that is the first of these fields to be there."""
+    lower = {name.lower(): name for name in columns}
+    return next((lower[field.lower()] for field in fields if field.lower() in lower), None)
+
+
 def _jobs_that_ended(rows: pl.DataFrame, tally: Tally) -> pl.DataFrame:
     """Leave out and count rows that are not jobs or have no run time yet."""
     order = (
@@ -178,10 +196,8 @@ def _columns(rows: pl.DataFrame, kept: KeptJobs, memory: bool) -> dict[str, Floa
 def _numbered(rows: pl.DataFrame, labels: dict[str, dict[str, int]]) -> dict[str, npt.NDArray[Any]]:
     """Number the users, accounts, …; a new name gets the next number."""
     numbered = {}
-    lower = {name.lower(): name for name in rows.columns}
     for column, fields in LABELLED.items():
-        field = next((lower[name.lower()] for name in fields if name.lower() in lower), None)
-        if field is None:
+        if (field := _first_of(fields, rows.columns)) is None:
             numbered[column] = np.full(rows.height, -1)
             continue
         numbered[column] = number_names(rows[field], labels.setdefault(column, {}))

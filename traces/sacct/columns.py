@@ -36,11 +36,13 @@ class SacctRows:
     Attributes:
         frame: the table's original columns, then ours in lower case.
         bad: gets the rows with values that cannot be read.
+        read: the original columns that were looked at.
     """
 
     def __init__(self, table: pl.DataFrame, bad: BadLines) -> None:
         """Begin with the original columns; rows with values that cannot be read go to `bad`."""
         self.frame, self.bad = table, bad
+        self.read: set[str] = set()
         self._names = {name.lower(): name for name in table.columns if name != LINE}
 
     def parse(self, time_zone: str | None, tally: Tally) -> pl.DataFrame:
@@ -66,7 +68,9 @@ class SacctRows:
     def _name(self, *choices: str) -> str | None:
         """Return the first of these columns that the table has."""
         found = (self._names.get(choice.lower()) for choice in choices)
-        return next((name for name in found if name is not None), None)
+        name = next((name for name in found if name is not None), None)
+        self.read.update(() if name is None else (name,))
+        return name
 
     def _needed(self, *choices: str) -> str:
         """Return the first of these columns that the table has; the header was checked for one."""

@@ -19,7 +19,7 @@ from simkit.traces import rules
 from simkit.traces.bad_lines import BadLines
 from simkit.traces.rigid_jobs import KeptJobs, RawJobs, RigidJobs, RigidLog
 from simkit.traces.rules import Tally, summary
-from simkit.traces.swf.blocks import SwfBlock, SwfHeader, swf_blocks
+from simkit.traces.swf.blocks import HOLDS, SwfBlock, SwfHeader, swf_blocks
 from simkit.traces.swf.writer import write_swf
 from simkit.workload import JOB_COLUMNS, Trace, Workload
 
@@ -68,6 +68,7 @@ class SwfLog(RigidLog):
         values = block.values
         names = ("job", "submit", "run", "allocated", "requested", "requested_time")
         tally.note(rules.EXTRA_FIELDS, block.longer)
+        tally.unread(block.filled, HOLDS)
         return self.judge(RawJobs(block.line, **{name: values[name] for name in names}), tally)
 
 

@@ -115,6 +115,16 @@ NEEDED: Final = (
 )  # fmt: skip
 """The fields that a workload is made of; the others are not read."""
 _PARSED: Final = (*NEEDED, FIELDS[-1])  # the last field shows that a line is complete
+HOLDS: Final = {
+    "wait": "field 3, the recorded wait",
+    "cpu_time": "field 6, processor time used",
+    "memory": "field 7, memory used",
+    "requested_memory": "field 10, memory asked for",
+    "status": "field 11, how the job ended",
+    "previous_job": "field 17, the job that it follows",
+    "think_time": "field 18, time after the job that it follows",
+}
+"""What the fields hold that may be left aside."""
 _WIDTH: Final = len(FIELDS)
 
 
@@ -130,6 +140,8 @@ class SwfBlock:
     """(n,) per name in `NEEDED`."""
     longer: Ints
     """Numbers of the lines that had more than 18 fields."""
+    filled: tuple[str, ...]
+    """Fields that are not read and hold a value, here or in an earlier block."""
 
 
 def swf_blocks(path: Path, header: SwfHeader, bad: BadLines) -> Iterator[SwfBlock]:
@@ -138,6 +150,7 @@ def swf_blocks(path: Path, header: SwfHeader, bad: BadLines) -> Iterator[SwfBloc
     Lines that are not a job's row go to `bad` and are left out. Raises TraceError for a file that
     cannot be read.
     """
+    filled: tuple[str, ...] = ()
     for block in text_blocks(path):
         text, line = _rows(block, header)
         longer = np.empty(0, np.int64)
@@ -150,7 +163,27 @@ def swf_blocks(path: Path, header: SwfHeader, bad: BadLines) -> Iterator[SwfBloc
         if not good.all():
             text, line, values = _some(text, good), line[good], _of(values, good)
         if len(line):
-            yield SwfBlock(line, text, values, longer[bad.good(longer)])
+            filled = _filled(text, filled)
+            yield SwfBlock(line, text, values, longer[bad.good(longer)], filled)
+
+
+def _filled(text: bytes, found: tuple[str, ...]) -> tuple[str, ...]:
+    """Return those of the fields left aside that hold a value, here or in an earlier block.
+
+    Only fields that have shown none are looked at: a field of values costs nothing after its first.
+    """
+    unseen = [name for name in FIELDS if name not in (*NEEDED, *found)]
+    if not unseen:
+        return found
+    frame = pl.read_csv(
+        text,
+        has_header=False,
+        separator=" ",
+        quote_char=None,
+        columns=[FIELDS.index(name) for name in unseen],
+        schema=dict.fromkeys(FIELDS, pl.String),
+    )
+    return (*found, *(n for n in unseen if (frame[n].cast(pl.Float64, strict=False) >= 0).any()))
 
 
 def _with_whole_job(job: Floats, line: Ints, bad: BadLines) -> Bools:

@@ -119,8 +119,8 @@ NEEDED: Final = (
     "user", "group", "executable", "queue", "partition",
 )  # fmt: skip
 """The fields that a workload is made of; the others are not read."""
-IDS: Final = ("job", "user", "group", "executable", "queue", "partition")
-"""Those of them that are whole numbers of up to 64 bits."""
+IDS: Final = ("job", "user", "group", "executable", "queue", "partition", "previous_job")
+"""The fields that are whole numbers of up to 64 bits."""
 _PARSED: Final = (*NEEDED, FIELDS[-1])  # the last field shows that a line is complete
 HOLDS: Final = {
     "wait": "field 3, the recorded wait",
@@ -274,7 +274,7 @@ def _as_numbers(
     columns = {name: frame[name].to_numpy() for name in (*NEEDED, *unseen)}
     if ids == pl.Int64:
         return columns
-    whole = {name: np.floor(columns[name]) for name in IDS}
+    whole = {name: np.floor(columns[name]) for name in NEEDED if name in IDS}
     if not all((np.abs(column) < _EXACT).all() for column in whole.values()):
         return None
     if (whole["job"] != columns["job"]).any():

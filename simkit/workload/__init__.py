@@ -433,6 +433,10 @@ class RowReport:
     """Rule or note → the first line numbers it met, for `simkit trace check`."""
     examples: dict[str, str] = field(default_factory=dict)
     """Rule → what the first row that it left out has there; not every reader says it."""
+    unread: dict[str, str] = field(default_factory=dict)
+    """Column that was not read → what it holds, as far as its name tells."""
+    unread_plain: int = 0
+    """Further columns not read, which hold no resources, times, limits or relations."""
 
     @property
     def jobs(self) -> int:

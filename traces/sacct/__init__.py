@@ -9,23 +9,26 @@ submit time, a run time and processors, for example::
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from zoneinfo import available_timezones
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
-from simkit.arrays import Floats
+from simkit.arrays import Floats, Ints
 from simkit.errors import did_you_mean
 from simkit.traces import rules
 from simkit.traces.bad_lines import BadLines
 from simkit.traces.names import number_names
 from simkit.traces.rigid_jobs import (
+    NO_ID,
+    Column,
     KeptJobs,
     RawJobs,
     RigidJobs,
@@ -33,14 +36,16 @@ from simkit.traces.rigid_jobs import (
     first_that_applies,
 )
 from simkit.traces.rules import Tally
-from simkit.traces.sacct.columns import ARRAY_TASKS, SacctRows
+from simkit.traces.sacct.attempts import Which, note_repeated_ids, rows_left_out
+from simkit.traces.sacct.columns import SacctRows
 from simkit.traces.sacct.table import LINE, sacct_tables
+from simkit.traces.sacct.unread import HOLDS, left_aside
 from simkit.traces.sacct.usage import Gathered, UsageRows
 from simkit.traces.swf import refuse_empty
 from simkit.workload import JOB_COLUMNS, Trace, Workload
 
-Watch = Callable[["pl.DataFrame", "pl.DataFrame"], None]
-
+_TELLING: Final = {"submit", "elapsed", "elapsedraw", "alloccpus", "ncpus", "state", "timelimit"}
+"""Fields of sacct, in lower case, that beside a job's id tell its tables from others."""
 LABELLED: Final = {
     "user": ("User", "UID"),
     "group": ("Account", "Group", "GID"),
@@ -54,8 +59,14 @@ LABELLED: Final = {
 class SacctLog(RigidLog):
     """The output of Slurm's ``sacct --parsable2``."""
 
+    delimiter: Annotated[str, Field(min_length=1)] | None = None
+    """Text between the fields, as ``sacct --delimiter`` has it; null: as the header line shows."""
     time_zone: str | None = None
     """IANA name of the zone in which sacct printed its times; null: read them as UTC."""
+    attempts: Which = "all"
+    """Jobs that Slurm started again (requeued, preempted, machine failed), of which
+    ``sacct --duplicates`` prints each attempt: all of them are jobs, as the machine ran them all;
+    or the last that ran alone, as sacct prints it without --duplicates."""
     memory: bool = False
     """Make the requested memory a second resource, mem, in GiB a processor."""
 
@@ -70,13 +81,15 @@ class SacctLog(RigidLog):
 
     @classmethod
     def recognise(cls, path: Path, head: str) -> bool:
-        """Return whether the first line has fields between ``|``, or is a header of JobID alone."""
-        return "|" in head or head.lower() in ("jobid", "jobidraw")
+        """Return whether the first line has fields between ``|``, or names of sacct's columns."""
+        names = set(re.findall(r"\w+", head.lower()))
+        ids = {"jobid", "jobidraw"} & names
+        return "|" in head or bool(ids and (names <= ids or names & _TELLING))
 
     def check_head(self) -> None:
         """Read the header and the first rows."""
         bad, tally = BadLines(Path(self.path), self.on_error), Tally()
-        rows = next(sacct_tables(bad.path, tally, bad), None)
+        rows = next(sacct_tables(bad.path, tally, bad, self.delimiter), None)
         bad.settle(tally)
         if rows is None:
             refuse_empty(bad.path, tally, 0)
@@ -88,38 +101,58 @@ class SacctLog(RigidLog):
     def swf_fields(self) -> tuple[Trace, dict[str, Floats]]:
         """Return the trace, and the usage of its jobs that the log records."""
         gathered = Gathered()
-        trace, order = self.scan(parser=UsageRows, watch=gathered.add)
+        trace, order = self.scan(parser=UsageRows, gathered=gathered)
         return trace, gathered.columns(order)
 
     def scan(
-        self, *, parser: type[SacctRows] = SacctRows, watch: Watch | None = None
+        self,
+        *,
+        parser: type[SacctRows] = SacctRows,
+        gathered: Gathered | None = None,
+        left_out: Mapping[str, Ints] | None = None,
     ) -> tuple[Trace, Any]:
         """Read the table block by block.
 
         Args:
             parser: makes the columns.
-            watch: called with every block: all its rows, and those that became jobs.
+            gathered: gets every block: all its rows, and those that became jobs.
+            left_out: rule → lines of attempts and repeated rows that do not count; None: find
+                them, and read the table again if there are any.
 
         Returns:
-            The trace, and the index that puts columns of the watched jobs into its order.
+            The trace, and the index that puts columns of the gathered jobs into its order.
         """
         path, tally, jobs = Path(self.path), Tally(), RigidJobs()
         names: list[pl.Series] = []
         labels: dict[str, dict[str, int]] = {}
+        clusters: dict[str, int] = {}
         bad = BadLines(path, self.on_error)
-        for table in sacct_tables(path, tally, bad):
-            parsed = parser(table, bad).parse(self.time_zone, tally)
-            rows = _jobs_that_ended(parsed, tally)
+        for number, table in enumerate(sacct_tables(path, tally, bad, self.delimiter)):
+            columns = parser(table, bad)
+            parsed = columns.parse(self.time_zone, tally)
+            if number == 0:
+                _name_unread(table, columns, tally)
+            rows = _jobs_that_ended(parsed, tally, left_out or {})
             kept = self.judge(_raw(rows), tally)
             rows = rows[kept.row]
-            if watch is not None:
-                watch(parsed, rows)
+            for rule, column in ((rules.SKIPPED_TIME, "skipped"), (rules.TWICE_SHOWN, "twice")):
+                tally.note(rule, rows.filter(pl.col(column))[LINE].to_numpy())
+            if gathered is not None:
+                gathered.add(parsed, rows)
             if rows.height:
-                jobs.add(_columns(rows, kept, self.memory) | _numbered(rows, labels))
+                jobs.add(
+                    _columns(rows, kept, self.memory)
+                    | _numbered(rows, labels)
+                    | _attempt_columns(rows, clusters)
+                )
                 names.append(rows["id"])
+        if len(jobs) and left_out is None and (found := rows_left_out(jobs, self.attempts)):
+            again = None if gathered is None else gathered.restart()
+            return self.scan(parser=parser, gathered=again, left_out=found)
         bad.settle(tally)
         refuse_empty(path, tally, len(jobs))
-        jobs.note_oddities(tally, {})
+        jobs.note_oddities(tally, {}, ids=False)
+        note_repeated_ids(jobs, tally)
         order = jobs.order()
         return Trace(_workload(jobs, names, labels, self.time_zone), tally.report, (path,)), order
 
@@ -149,22 +182,40 @@ def read_sacct(path: str | PathLike[str], **arguments: Any) -> Trace:
     return SacctLog.of(path=path, **arguments).read()
 
 
-def _jobs_that_ended(rows: pl.DataFrame, tally: Tally) -> pl.DataFrame:
-    """Leave out and count rows that are not jobs or have no run time yet."""
+def _name_unread(table: pl.DataFrame, columns: SacctRows, tally: Tally) -> None:
+    """Name the columns that neither the rows nor the labels of the jobs are made of."""
+    own = [name for name in table.columns if name != LINE]
+    labels = (_first_of(fields, own) for fields in LABELLED.values())
+    read = columns.read | {name for name in labels if name is not None}
+    tally.unread(left_aside(own, read), HOLDS)
+
+
+def _first_of(fields: Sequence[str], columns: Iterable[str]) -> str | None:
+    """Return the column that is the first of these fields to be there."""
+    lower = {name.lower(): name for name in columns}
+    return next((lower[field.lower()] for field in fields if field.lower() in lower), None)
+
+
+def _jobs_that_ended(
+    rows: pl.DataFrame, tally: Tally, left_out: Mapping[str, Ints]
+) -> pl.DataFrame:
+    """Leave out and count rows that are not jobs, have no run time yet or are in `left_out`."""
     order = (
         rules.JOB_STEP, rules.PENDING_ARRAY, rules.CANCELLED, rules.NOT_STARTED,
-        rules.STILL_RUNNING,
+        rules.STILL_RUNNING, rules.SKIPPED_TIME,
     )  # fmt: skip
     masks = {rule: rows[rule].fill_null(value=False).to_numpy() for rule in order}
+    masks |= {rule: np.isin(rows[LINE].to_numpy(), lines) for rule, lines in left_out.items()}
     left = first_that_applies(masks, rows[LINE].to_numpy(), tally.drop)
     tally.read(int(np.count_nonzero(~left)))
     return rows[np.flatnonzero(left)]
 
 
 def _raw(rows: pl.DataFrame) -> RawJobs:
-    names = ("job", "submit", "run", "allocated", "requested", "requested_time")
+    names = ("submit", "run", "allocated", "requested", "requested_time")
     columns = {name: rows[name].fill_null(-1.0).to_numpy() for name in names}
-    return RawJobs(line=rows[LINE].to_numpy(), **columns)
+    job = rows["job"].fill_null(NO_ID).to_numpy()
+    return RawJobs(line=rows[LINE].to_numpy(), job=job, **columns)
 
 
 def _columns(rows: pl.DataFrame, kept: KeptJobs, memory: bool) -> dict[str, Floats]:
@@ -175,13 +226,22 @@ def _columns(rows: pl.DataFrame, kept: KeptJobs, memory: bool) -> dict[str, Floa
     return columns
 
 
+def _attempt_columns(rows: pl.DataFrame, clusters: dict[str, int]) -> dict[str, Column]:
+    """Return the columns that tell attempts of a job from other jobs with its id."""
+    return {
+        "task": rows["task"].to_numpy(),
+        "cluster": number_names(rows["cluster_name"], clusters),
+        "start": rows["start_s"].to_numpy(),
+        "end": rows["end_s"].to_numpy(),
+        "again": rows["again"].cast(pl.Int64).to_numpy(),
+    }
+
+
 def _numbered(rows: pl.DataFrame, labels: dict[str, dict[str, int]]) -> dict[str, npt.NDArray[Any]]:
     """Number the users, accounts, …; a new name gets the next number."""
     numbered = {}
-    lower = {name.lower(): name for name in rows.columns}
     for column, fields in LABELLED.items():
-        field = next((lower[name.lower()] for name in fields if name.lower() in lower), None)
-        if field is None:
+        if (field := _first_of(fields, rows.columns)) is None:
             numbered[column] = np.full(rows.height, -1)
             continue
         numbered[column] = number_names(rows[field], labels.setdefault(column, {}))
@@ -194,9 +254,8 @@ def _workload(
     labels: dict[str, dict[str, int]],
     time_zone: str | None,
 ) -> Workload:
-    job = jobs.column("job")
-    if (job % ARRAY_TASKS == 0).all():
-        ids = (job // ARRAY_TASKS).astype(np.int64)
+    if (jobs.column("task") == 0).all():
+        ids = jobs.column("job").astype(np.int64)
     else:
         ids = pl.concat(names).to_numpy().astype(object)
     first = float(jobs.column("submit").min())

@@ -41,6 +41,7 @@ from simkit.traces.tables.keys import TableKeys
 from simkit.traces.task_table import rules as names
 from simkit.traces.task_table.dependencies import BrokenJobs
 from simkit.traces.task_table.jobs import TableJobs, by_task
+from simkit.traces.unread import PLAIN_COLUMNS
 from simkit.units import LONGEST_S
 from simkit.workload import Trace
 
@@ -163,8 +164,10 @@ class TaskTable(TableKeys, LineFormat):
         if self.rows == "instance":
             table = by_task(table, self.resources, self.submit, tally, gang=self.gang)
         jobs = TableJobs(table, self.submit, tally)
-        needed = _wanted(self.columns).needed
-        self._note_misspelt(header_of(path, needed, self.dialect), tally)
+        header = header_of(path, _wanted(self.columns).needed, self.dialect)
+        self._note_misspelt(header, tally)
+        mapped = self.columns.values()
+        tally.unread([name for name in header if name not in mapped], PLAIN_COLUMNS)
         workload = jobs.workload(self.resources, self.parent_separator, path, gang=self.gang)
         if not np.isnan(table.epoch_s) or self.zone is not None:
             workload = replace(workload, epoch_s=table.epoch_s, time_zone=self.zone)

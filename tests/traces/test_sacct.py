@@ -157,8 +157,6 @@ MEMORY = [
     ("16Gn", 4),
     ("1T", 128),
     ("1048576K", 1 / 8),
-    ("0", 0),
-    ("", 0),
 ]
 
 
@@ -172,7 +170,7 @@ def test_memory_becomes_a_second_resource_on_request(table, text, gib):
 PROCESSORS = [
     # columns instead of AllocCPUS, ReqCPUS and NNodes; processors; note
     ({"NCPUS": "24"}, 24, {}),
-    ({"AllocTRES": "billing=9,cpu=12,mem=1G,node=3"}, 12, {}),
+    ({"AllocTRES": "cpu=12,mem=1G,node=3"}, 12, {}),
     ({"AllocTRES": "", "ReqTRES": "cpu=5"}, 5, {}),
     ({"NNodes": "3"}, 3, {rules.NODES_COUNTED: 1}),
 ]

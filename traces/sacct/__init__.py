@@ -83,10 +83,11 @@ class SacctLog(RigidLog):
 
     def source_of(self, resource: str) -> str:
         """Return which columns and key make jobs ask for memory or gpus."""
-        columns, key = {"mem": (OF_MEMORY, "memory"), "gpu": (OF_GPUS, "gpus")}.get(
-            resource, ((), "")
-        )
-        return f"the log says it in {' or '.join(columns)}, unless {key} is false" if key else ""
+        if resource == "mem":
+            return f"they do if the log says it in {' or '.join(OF_MEMORY)}, unless memory is false"
+        if resource == "gpu":
+            return f"they do if the log says it in {' or '.join(OF_GPUS)}, unless gpus is false"
+        return "jobs of sacct's output ask for processors, mem and gpu; use these names"
 
     def check_head(self) -> None:
         """Read the header and the first rows."""

@@ -277,7 +277,8 @@ def test_missing_columns_are_named_all_at_once(table, left_out, missing):
 
 def test_the_command_that_is_advised_prints_all_that_is_needed(table):
     columns = tuple(COMMAND.partition("--format=")[2].split(","))
-    assert len(read_sacct(table(job(TotalCPU="00:10:00"), columns=columns)).workload) == 1
+    more = {"TotalCPU": "00:10:00", "AllocTRES": "cpu=8,mem=16G,node=2", "ReqTRES": ""}
+    assert len(read_sacct(table(job(**more), columns=columns)).workload) == 1
 
 
 def test_an_unknown_time_zone_is_refused(table):

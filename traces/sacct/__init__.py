@@ -4,7 +4,8 @@ Columns are found by the names in the header line, so any ``--format`` works tha
 submit time, a run time and processors, for example::
 
     sacct --allusers --allocations --parsable2 --starttime 2024-01-01 --format JobID,User,\
-    Account,Partition,QOS,State,Submit,Start,End,Elapsed,Timelimit,AllocCPUS,ReqCPUS,NNodes,ReqMem
+    Account,Partition,QOS,State,Submit,Start,End,Elapsed,Timelimit,AllocCPUS,ReqCPUS,NNodes,\
+    ReqMem,AllocTRES,ReqTRES
 """
 
 from __future__ import annotations
@@ -215,6 +216,11 @@ def read_sacct(path: str | PathLike[str], **arguments: Any) -> Trace:
     of jobs cancelled before they started are left out and counted. Processors come from AllocCPUS,
     NCPUS or AllocTRES (allocated) and from ReqCPUS or ReqTRES (requested); without any of these
     columns the number of machines is taken, and noted.
+
+    With ``gpus=True`` and ``memory=True`` jobs ask for these as well. A job with gpus is then split
+    into its machines, or else so that no unit has part of a gpu or processor; other jobs have an
+    instance for each processor. A job that asked for all memory of its machines, or whose memory
+    the table does not say, is an instance for each machine and one of `Workload.whole_memory`.
 
     Args:
         path: the file, plain or gzipped.

@@ -32,7 +32,8 @@ RUN_TIME: Final = ("Elapsed", "ElapsedRaw")
 
 COMMAND: Final = (
     "sacct --allusers --allocations --parsable2 --format=JobID,JobIDRaw,User,Account,Partition,"
-    "QOS,State,Submit,Start,End,Elapsed,Timelimit,AllocCPUS,ReqCPUS,NNodes,ReqMem,TotalCPU"
+    "QOS,State,Submit,Start,End,Elapsed,Timelimit,AllocCPUS,ReqCPUS,NNodes,ReqMem,AllocTRES,"
+    "ReqTRES,TotalCPU"
 )
 """The command whose table has all columns that are read (without --allocations: memory used)."""
 

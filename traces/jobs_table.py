@@ -34,6 +34,7 @@ from simkit.traces.table_columns import (
     misspelt,
     read_columns,
 )
+from simkit.traces.unread import PLAIN_COLUMNS
 from simkit.units import LONGEST_S
 from simkit.workload import JOB_COLUMNS, Trace, Workload
 
@@ -96,7 +97,9 @@ class JobsTable(LineFormat):
         refuse_empty(path, tally, len(table))
         columns, labels = _columns(table)
         _note_oddities(columns, table.line, tally)
-        _note_misspelt(column_names(path, first_line(path)[1]), resources, tally)
+        names = column_names(path, first_line(path)[1])
+        _note_misspelt(names, resources, tally)
+        tally.unread([name for name in names if name not in table.frame.columns], PLAIN_COLUMNS)
         workload = Workload.from_jobs(columns, request=resources, labels=labels)
         return Trace(workload, tally.report, (path,))
 
@@ -213,7 +216,8 @@ def _columns(table: TableColumns) -> tuple[dict[str, Column], dict[str, tuple[st
             columns[name] = number_names(names, known)
             labels[name] = tuple(known)
         else:
-            columns[name] = _filled(table, name)
+            whole = _whole_numbers(table, name) if name in JOB_COLUMNS else None
+            columns[name] = _filled(table, name) if whole is None else whole
     if "retries" in columns:  # a workload's own number for none, which a table must not write
         columns["retries"] = np.nan_to_num(columns["retries"], nan=-1.0)
     return columns, labels
@@ -224,6 +228,14 @@ def _holds_names(table: TableColumns, name: str) -> bool:
     words = table.frame[name]
     numbers = words.cast(pl.Float64, strict=False)
     return name in JOB_COLUMNS and bool((numbers.is_null() & words.is_not_null()).any())
+
+
+def _whole_numbers(table: TableColumns, name: str) -> Ints | None:
+    """Return a column of ids exactly, -1 for an empty cell; None if one is written otherwise."""
+    numbers = table.frame[name].cast(pl.Int64, strict=False)
+    if numbers.null_count() > table.frame[name].null_count():
+        return None
+    return numbers.fill_null(-1).to_numpy()
 
 
 def _filled(table: TableColumns, name: str) -> Floats:
@@ -259,6 +271,8 @@ def _valid(table: TableColumns, resources: tuple[str, ...], bad: BadLines) -> Ta
         if name not in numbers:
             continue
         rule, kept = judge(name, numbers[name])
+        if name in JOB_COLUMNS and (whole := _whole_numbers(table, name)) is not None:
+            kept = whole >= -1  # not as doubles, which are exact up to 2^53 alone
         for row in np.flatnonzero(~kept & ~empty).tolist():
             bad.add(int(table.line[row]), f"{name} is {numbers[name][row]:.10g}, it must be {rule}")
     return table.take(bad.good(table.line))
@@ -293,4 +307,5 @@ def _rule(name: str, values: Floats) -> tuple[str, Bools]:
         return rule, np.isnan(values) | whole & (values >= 0) & (values < LARGEST)
     if name in ("processors", "instances"):
         return "whole and at least 1, below 2^33", whole & (values >= 1) & (values < LARGEST)
-    return "whole and at least -1, below 2^53", whole & (values >= -1) & (values < LARGEST_ID)
+    rule = "whole and at least -1, below 2^63 (2^53 with a decimal point)"
+    return rule, whole & (values >= -1) & (values < LARGEST_ID)

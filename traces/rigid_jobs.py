@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -30,13 +30,13 @@ class GrowingColumn:
 
     def __init__(self) -> None:
         self._data: Column = np.empty(0, np.int32)
-        self._constant: float | None = None
+        self._constant: np.generic | None = None
         self._size = 0
 
     def append(self, piece: Column) -> None:
         """Add numbers at the end."""
         if self._size == 0 and len(piece):
-            self._constant = float(piece[0])
+            self._constant = piece[0]
         if self._constant is not None and not (piece == self._constant).all():
             self._data = _narrow(np.full(self._size, self._constant))
             self._constant = None
@@ -54,7 +54,7 @@ class GrowingColumn:
         self._data[self._size : end] = piece
 
     def values(self) -> Column:
-        """Return all numbers, (n,) int32 or float64."""
+        """Return all numbers, (n,) int32, int64 or float64."""
         if self._constant is not None:
             return np.broadcast_to(_narrow(np.array([self._constant])), (self._size,))
         return self._data[: self._size]
@@ -85,12 +85,14 @@ class RigidJobs:
         """Return one column, whole, in the order in which jobs were added."""
         return self._columns[name].values()
 
-    def note_oddities(self, tally: Tally, capacity: Mapping[str, float]) -> None:
-        """Note rows out of order, job ids that repeat, and jobs larger than the machine."""
+    def note_oddities(
+        self, tally: Tally, capacity: Mapping[str, float], *, ids: bool = True
+    ) -> None:
+        """Note rows out of order, `ids` that repeat, and jobs larger than the machine."""
         line, job, submit = (self.column(name) for name in ("line", "job", "submit"))
         if (submit[1:] < submit[:-1]).any():
             tally.note(rules.OUT_OF_ORDER, line[submit < np.maximum.accumulate(submit)])
-        if not (job[1:] > job[:-1]).all():
+        if ids and not (job[1:] > job[:-1]).all():
             tally.note(rules.REPEATED_ID, line[repeats(job)])
         note_swapped_times(tally, line, submit, self.column("run"))
         note_swapped_limits(tally, self.column("run"), self.column("requested_time"))
@@ -137,12 +139,13 @@ class RigidJobs:
         )
 
     def order(self) -> Any:
-        """Return the rows by (submit, job); a slice of all where they are so already."""
-        submit, job = self.column("submit"), self.column("job")
-        later = submit[1:] > submit[:-1]
-        if (later | ((submit[1:] == submit[:-1]) & (job[1:] >= job[:-1]))).all():
-            return slice(None)
-        return np.lexsort((job, submit))
+        """Return the rows by (submit, job, task); a slice of all where they are so already."""
+        names = ("task", "job", "submit") if "task" in self._columns else ("job", "submit")
+        columns = [self.column(name) for name in names]
+        sorted_ = np.ones(max(len(self) - 1, 0), dtype=bool)
+        for column in columns:
+            sorted_ = (column[1:] > column[:-1]) | ((column[1:] == column[:-1]) & sorted_)
+        return slice(None) if sorted_.all() else np.lexsort(columns)
 
     def _final(self, name: str, dtype: type, order: Any) -> Any:
         column = self.column(name)
@@ -159,10 +162,12 @@ class RigidJobs:
 
 
 def _narrow(column: Column) -> Column:
-    """Return whole numbers as int32 where they fit, anything else as it is."""
+    """Return whole numbers as int32 where they fit, integers else as int64, others as float64."""
     with np.errstate(invalid="ignore"):
         narrow = column.astype(np.int32)
-    return narrow if np.array_equal(narrow, column) else column.astype(np.float64)
+    if np.array_equal(narrow, column):
+        return narrow
+    return column.astype(np.int64 if column.dtype.kind in "iu" else np.float64)
 
 
 def repeats(ids: Column) -> Ints:
@@ -177,7 +182,9 @@ Count = Callable[[str, "npt.NDArray[np.integer]"], None]
 LARGEST = 2.0**33
 """Processors and requested times must be below, and what other formats have no limit for."""
 LARGEST_ID = 2.0**53
-"""Job numbers must be below: above, a double cannot tell neighbours apart."""
+"""Ids that are read as doubles must be below: above, these cannot tell neighbours apart."""
+NO_ID: Final = -(2**63)
+"""Stands for the number of a job that has none, or none of 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +192,8 @@ class RawJobs:
     """Columns of rows as a log has them, (n,) each; times in seconds; negative means missing."""
 
     line: Ints
-    job: Floats
+    job: Ints
+    """`NO_ID` where there is none."""
     submit: Floats
     run: Floats
     allocated: Floats
@@ -265,7 +273,7 @@ class RigidLog(LineFormat):
         return KeptJobs(kept, whole, wanted, unchanged)
 
     def _drop(self, rows: RawJobs, processors: Floats, tally: Tally) -> Ints:
-        usable = np.abs(rows.job) < LARGEST_ID
+        usable = rows.job != NO_ID
         for column in (rows.submit, rows.run):
             usable &= np.abs(column) <= LONGEST_S
         for column in (rows.allocated, rows.requested, rows.requested_time):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from simkit.traces import unread
 from simkit.workload import RowReport
 
 LINES_KEPT = 5
@@ -36,6 +38,11 @@ PENDING_ARRAY: Final = "pending array"
 CANCELLED: Final = "cancelled before start"
 NOT_STARTED: Final = "not started"
 STILL_RUNNING: Final = "still running"
+EARLIER_ATTEMPT: Final = "earlier attempt"
+FURTHER_ATTEMPT: Final = "further attempt"
+REPEATED_ROW: Final = "repeated row"
+SKIPPED_TIME: Final = "time skipped by the clock"
+TWICE_SHOWN: Final = "hour repeated by the clock"
 REPEATED_HEADER: Final = "repeated header"
 NODES_COUNTED: Final = "machines counted as processors"
 UNEVEN: Final = "processors in equal units"
@@ -49,7 +56,8 @@ RULES: Final[dict[str, str]] = {
     MALFORMED: "The line lacks fields or has a value that cannot be read; left out (on_error: "
     "skip). With on_error: refuse an error says what is wrong with each.",
     NOT_A_NUMBER: "A field that is needed (job, submit, run, processors, requested time) is nan, "
-    "infinite or out of range (submit and run time: 2^32 s; others: 2^33), so the row is left out.",
+    "infinite or out of range (job: 2^63; submit and run time: 2^32 s; others: 2^33), so the row "
+    "is left out.",
     NO_SUBMIT: "The submit time is missing (negative), so the row cannot be placed in time and is "
     "left out.",
     NO_RUN: "The run time is missing (negative), mostly of jobs cancelled before they started; the "
@@ -79,6 +87,17 @@ RULES: Final[dict[str, str]] = {
     CANCELLED: "The job was cancelled before it started, so it has no run time; left out.",
     NOT_STARTED: "The job has not started, so it has no run time; left out.",
     STILL_RUNNING: "The job has not ended, so its run time is not known yet; left out.",
+    EARLIER_ATTEMPT: "Slurm started the job again later (requeued, preempted, machine failed), and "
+    "with attempts: last the last attempt that ran counts alone; left out.",
+    FURTHER_ATTEMPT: "Slurm started the job again (requeued, preempted, machine failed); with "
+    "attempts: all each attempt is a job of its own, submitted when Slurm queued it.",
+    REPEATED_ROW: "The same attempt of the same job again (equal id, submit, start and end), as in "
+    "tables put together; left out.",
+    SKIPPED_TIME: "The clock of time_zone was put forward over this time, so that it does not "
+    "exist; the row is left out if its submit or run time hangs on it. If this occurs every spring,"
+    " sacct printed standard time: set a zone without summer time, such as Etc/GMT+6 for UTC-6.",
+    TWICE_SHOWN: "The clock of time_zone was put back and showed this time twice; the first is "
+    "taken, so that the time may be an hour early.",
     REPEATED_HEADER: "The header line occurs again, as in files put together; it is no row.",
     NODES_COUNTED: "The table has no column of processors; the number of machines is taken.",
     UNEVEN: "The job's processors do not split evenly over its machines or gpus, so each unit is "
@@ -120,6 +139,24 @@ class Tally:
     def note(self, rule: str, lines: npt.NDArray[np.integer]) -> None:
         """Count rows that are odd but not changed."""
         self._count(self.report.notes, rule, lines)
+
+    def unread(self, columns: Iterable[str], holds: Mapping[str, str]) -> None:
+        """Name columns that were not read, unless they are known to be plain.
+
+        Every reader calls it with all columns of the file that it leaves aside. A column that no
+        list knows is named too: it may hold anything.
+
+        Args:
+            columns: their names, as the file has them.
+            holds: what columns of this format hold, by name in lower case; `PLAIN` for names,
+                comments, folders and the like, which are counted.
+        """
+        for column in columns:
+            meaning = holds.get(column.lower(), unread.UNKNOWN_COLUMN)
+            if meaning == unread.PLAIN:
+                self.report.unread_plain += 1
+            else:
+                self.report.unread[column] = meaning
 
     def _count(self, counts: dict[str, int], rule: str, lines: npt.NDArray[np.integer]) -> None:
         if len(lines) == 0:

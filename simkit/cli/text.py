@@ -57,7 +57,7 @@ def quantity(value: float | None, unit: str) -> str:
 
 
 def print_rows(report: Any) -> None:
-    """Print how many rows of a trace were accepted, repaired and dropped, by rule."""
+    """Print how many rows were accepted, repaired, dropped, by rule, and columns not read."""
     repaired, dropped = sum(report.repaired.values()), sum(report.dropped.values())
     say("", f"{counted(report.read, 'row')} read = {report.accepted:,} accepted + "
         f"{repaired:,} repaired + {dropped:,} dropped")  # fmt: skip
@@ -66,6 +66,11 @@ def print_rows(report: Any) -> None:
     ):  # fmt: skip
         for rule, count in counts.items():
             say("", f"  {what}: {rule} {count:,}")
+    for column, holds in report.unread.items():
+        say("", f"  not read: {column} ({holds})")
+    if plain := report.unread_plain:
+        more = "other " if report.unread else ""
+        say("", f"  not read: {counted(plain, f'{more}column')} of names, comments and the like")
 
 
 def print_pairs(first: str, second: str, rows: Mapping[str, str]) -> None:

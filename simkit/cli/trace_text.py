@@ -34,6 +34,8 @@ def job_facts(trace: Trace) -> dict[str, Any]:
     """Return what a log holds: counts, span, sizes and times, and its offered load."""
     import numpy as np
 
+    from simkit.workload.facts import rows_facts
+
     load, report = trace.workload, trace.report
     submit, run = load.submit_time_s, load.run_time_s
     span = float(submit[-1] - submit[0])
@@ -61,7 +63,7 @@ def job_facts(trace: Trace) -> dict[str, Any]:
     for name in GROUPS:
         if counts := _jobs_by(load, name):
             facts[f"jobs by {name}"] = counts
-    return facts
+    return {**facts, "report": rows_facts(report)}
 
 
 GROUPS: Final = ("queue", "partition")
@@ -92,10 +94,14 @@ def _jobs_by(load: Workload, column: str) -> list[dict[str, Any]]:
 
 
 def print_job_facts(log: Path, facts: Mapping[str, Any]) -> None:
-    """Print the facts of a log, then its jobs by queue and partition."""
+    """Print the facts of a log, how its rows were read, then its jobs by queue and partition."""
     lists = {name: facts.get(f"jobs by {name}", ()) for name in GROUPS}
-    plain = {name: str(value) for name, value in facts.items() if not isinstance(value, list)}
+    plain = {
+        name: str(value) for name, value in facts.items() if not isinstance(value, list | dict)
+    }
     print_pairs(str(log), "", plain)
+    echo()
+    print_rows(_report(facts["report"]))
     for name, rows in lists.items():
         if rows:
             echo()
@@ -137,6 +143,8 @@ def checked_as_json(reports: Mapping[str, RowReport], meanings: Mapping[str, str
                 }
                 for rule, count in report.counts()
             ],
+            "unread": report.unread,
+            "unread_plain": report.unread_plain,
         }
         for table, report in reports.items()
     }
@@ -154,7 +162,11 @@ def print_check(log: Path, report: RowReport, meanings: Mapping[str, str], table
         )
         echo(f"\n{rule}: {counted(count, 'row')}{first}\n  {meanings.get(rule, '')}".rstrip())
     if not report.counts():
-        echo(f"\nNothing is wrong with {table or 'it'}.")
+        echo(
+            "\nNo row met a rule. The columns named above are not read."
+            if report.unread
+            else f"\nNothing is wrong with {table or 'it'}."
+        )
 
 
 def print_written(target: Path, rows: int, remarks: Sequence[str]) -> None:
@@ -204,8 +216,7 @@ def print_facts(place: Path, facts: Mapping[str, Any]) -> None:
     say("Trace", f"{place} ({facts['format']})")
     for name, rows in facts["tables"].items():
         say("Table", name)
-        parts = {key: rows[key] for key in ("accepted", "repaired", "dropped", "notes")}
-        print_rows(RowReport(read=rows["rows"], **parts))
+        print_rows(_report(rows))
     if missing := facts.get("missing_tables"):
         say("Not here", ", ".join(missing))
     if unread := facts.get("unread_tables"):
@@ -216,6 +227,12 @@ def print_facts(place: Path, facts: Mapping[str, Any]) -> None:
     if spreads := dict(_spreads(facts)):
         echo()
         _print_spreads(spreads)
+
+
+def _report(rows: Mapping[str, Any]) -> RowReport:
+    """Return the report that `rows_facts` made plain."""
+    parts = {key: count for key, count in rows.items() if key != "rows"}
+    return RowReport(read=rows["rows"], **parts)
 
 
 def _pairs(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -77,6 +77,7 @@ _OF_JOBS: Final = (
 CHECKS: Final[tuple[Callable[[AuditedRun], Check], ...]] = (*_OF_FILES, *_OF_JOBS)
 """Every check, in the order in which they are made and reported."""
 
+_JOB_TWICE: Final = ("repeated job id", "further attempt")
 _TASK_TWICE: Final = ("repeated task id", "task id repeats within the job")
 """What readers call rows with the ids of another task, which they keep."""
 
@@ -133,7 +134,7 @@ def _repeated_ids(run: AuditedRun) -> str:
     notes = (run.manifest["trace"].get("notes") if run.manifest["trace"] else None) or {}
     jobs = run.jobs["job_id"]
     tasks = run.tasks.select(*TASK)
-    if notes.get("repeated job id") and jobs.is_duplicated().any():
+    if any(notes.get(note) for note in _JOB_TWICE) and jobs.is_duplicated().any():
         return f"the input repeats the id of {_first_of(jobs.filter(jobs.is_duplicated()), 'job')}"
     if any(notes.get(note) for note in _TASK_TWICE) and tasks.is_duplicated().any():
         ids = tasks.filter(tasks.is_duplicated())

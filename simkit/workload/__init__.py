@@ -413,6 +413,10 @@ class RowReport:
     """Oddities that change no row, e.g. ``out of submit order`` → lines."""
     lines: dict[str, list[int]] = field(default_factory=dict)
     """Rule or note → the first line numbers it met, for `simkit trace check`."""
+    unread: dict[str, str] = field(default_factory=dict)
+    """Column that was not read → what it holds, as far as its name tells."""
+    unread_plain: int = 0
+    """Further columns not read, which hold no resources, times, limits or relations."""
 
     @property
     def jobs(self) -> int:

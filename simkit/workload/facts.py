@@ -87,13 +87,15 @@ def offered_load(workload: Workload, capacity: dict[str, float]) -> dict[str, fl
 
 
 def rows_facts(report: RowReport) -> dict[str, Any]:
-    """Return how a table's rows were read, by rule."""
+    """Return how a table's rows were read, by rule, and which of its columns were not."""
     return {
         "rows": report.read,
         "accepted": report.accepted,
         "repaired": dict(report.repaired),
         "dropped": dict(report.dropped),
         "notes": dict(report.notes),
+        "unread": dict(report.unread),
+        "unread_plain": report.unread_plain,
     }
 
 

@@ -10,7 +10,7 @@ submit time, a run time and processors, for example::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
@@ -21,12 +21,13 @@ import numpy.typing as npt
 import polars as pl
 from pydantic import field_validator
 
-from simkit.arrays import Floats
-from simkit.errors import TraceError, did_you_mean
+from simkit.arrays import Floats, Ints
+from simkit.errors import did_you_mean
 from simkit.traces import rules
 from simkit.traces.bad_lines import BadLines
 from simkit.traces.names import number_names
 from simkit.traces.rigid_jobs import (
+    NO_ID,
     Column,
     KeptJobs,
     RawJobs,
@@ -36,15 +37,14 @@ from simkit.traces.rigid_jobs import (
     first_that_applies,
 )
 from simkit.traces.rules import Tally
-from simkit.traces.sacct.columns import ARRAY_TASKS
-from simkit.traces.sacct.resources import OF_GPUS, OF_MEMORY, OtherResources, ResourceRows
+from simkit.traces.sacct.asked import Asked
+from simkit.traces.sacct.attempts import Which, note_repeated_ids, rows_left_out
+from simkit.traces.sacct.resources import OF_GPUS, OF_MEMORY, ResourceRows
 from simkit.traces.sacct.table import LINE, sacct_tables
-from simkit.traces.sacct.units import units_of_jobs
+from simkit.traces.sacct.unread import HOLDS, left_aside
 from simkit.traces.sacct.usage import Gathered, UsageRows
 from simkit.traces.swf import refuse_empty
 from simkit.workload import JOB_COLUMNS, Trace, Workload
-
-Watch = Callable[["pl.DataFrame", "pl.DataFrame"], None]
 
 LABELLED: Final = {
     "user": ("User", "UID"),
@@ -61,12 +61,16 @@ class SacctLog(RigidLog):
 
     time_zone: str | None = None
     """IANA name of the zone in which sacct printed its times; null: read them as UTC."""
+    attempts: Which = "all"
+    """Jobs that Slurm started again (requeued, preempted, machine failed), of which
+    ``sacct --duplicates`` prints each attempt: all of them are jobs, as the machine ran them all;
+    or the last that ran alone, as sacct prints it without --duplicates."""
     memory: bool | None = None
     """Jobs ask for memory (mem, in GiB): what AllocTRES says they had, else ReqMem or ReqTRES;
     null: if the machines of the scenario have mem, and the log says how much for any job."""
     gpus: bool | None = None
     """Jobs ask for gpus (gpu): of AllocTRES or ReqTRES, in older logs AllocGRES or ReqGRES; null:
-    if the machines of the scenario have gpu, and the log has one of these columns."""
+    if the machines of the scenario have gpu, and any job of the log had one."""
 
     @field_validator("time_zone")
     @classmethod
@@ -110,7 +114,7 @@ class SacctLog(RigidLog):
         """Return the trace, and the usage of its jobs that the log records."""
         gathered = Gathered()
         plain = self.model_copy(update={"memory": False, "gpus": False})
-        trace, order = plain.scan(parser=UsageRows, watch=gathered.add)
+        trace, order = plain.scan(parser=UsageRows, gathered=gathered)
         return trace, gathered.columns(order)
 
     def scan(
@@ -118,7 +122,8 @@ class SacctLog(RigidLog):
         resources: Collection[str] = (),
         *,
         parser: type[ResourceRows] = ResourceRows,
-        watch: Watch | None = None,
+        gathered: Gathered | None = None,
+        left_out: Mapping[str, Ints] | None = None,
     ) -> tuple[Trace, Any]:
         """Read the table block by block.
 
@@ -126,84 +131,51 @@ class SacctLog(RigidLog):
             resources: of the machines; jobs ask for mem and gpu if they are among them, unless
                 `memory` and `gpus` say otherwise.
             parser: makes the columns.
-            watch: called with every block: all its rows, and those that became jobs.
+            gathered: gets every block: all its rows, and those that became jobs.
+            left_out: rule → lines of attempts and repeated rows that do not count; None: find
+                them, and read the table again if there are any.
 
         Returns:
-            The trace, and the index that puts columns of the watched jobs into its order.
+            The trace, and the index that puts columns of the gathered jobs into its order.
         """
         path, tally, jobs = Path(self.path), Tally(), RigidJobs()
         names: list[pl.Series] = []
         labels: dict[str, dict[str, int]] = {}
+        clusters: dict[str, int] = {}
         bad = BadLines(path, self.on_error)
-        asked: tuple[str, ...] = ()
-        other = OtherResources()
-        for table in sacct_tables(path, tally, bad):
+        asked = Asked(path, resources, memory=self.memory, gpus=self.gpus, first=self.processors)
+        for number, table in enumerate(sacct_tables(path, tally, bad)):
             columns = parser(table, bad)
-            asked = self._asked(columns, resources)
             parsed = columns.parse(self.time_zone, tally)
-            rows = _jobs_that_ended(parsed, tally)
+            asked.look_at(columns)
+            if number == 0:
+                _name_unread(table, columns, tally)
+            rows = _jobs_that_ended(parsed, tally, left_out or {})
             kept = self.judge(_raw(rows), tally)
             rows = rows[kept.row]
-            if watch is not None:
-                watch(parsed, rows)
+            for rule, column in ((rules.SKIPPED_TIME, "skipped"), (rules.TWICE_SHOWN, "twice")):
+                tally.note(rule, rows.filter(pl.col(column))[LINE].to_numpy())
+            if gathered is not None:
+                gathered.add(parsed, rows)
             if rows.height:
                 jobs.add(
-                    _columns(rows, kept) | self._amounts(rows, asked) | _numbered(rows, labels)
+                    _columns(rows, kept)
+                    | asked.columns(rows, kept.unchanged, tally)
+                    | _numbered(rows, labels)
+                    | _attempt_columns(rows, clusters)
                 )
-                other.add(rows, tally, gpus="gpu" in asked)
                 names.append(rows["id"])
+        if len(jobs) and left_out is None and (found := rows_left_out(jobs, self.attempts)):
+            again = None if gathered is None else gathered.restart()
+            return self.scan(resources, parser=parser, gathered=again, left_out=found)
         bad.settle(tally)
         refuse_empty(path, tally, len(jobs))
-        other.settle(tally)
-        request = _request(jobs, self._had(asked, jobs), tally) if asked else None
-        jobs.note_oddities(tally, {})
+        request = asked.request(jobs, tally)
+        jobs.note_oddities(tally, {}, ids=False)
+        note_repeated_ids(jobs, tally)
         order = jobs.order()
         workload = _workload(jobs, names, labels, self.time_zone, request)
         return Trace(workload, tally.report, (path,)), order
-
-    def _asked(self, columns: ResourceRows, resources: Collection[str]) -> tuple[str, ...]:
-        """Return which of mem and gpu jobs may ask for: the table has columns that tell.
-
-        Raises TraceError if it has none, but the scenario says that they do.
-        """
-        asked = []
-        for key, resource, needed in (("memory", "mem", OF_MEMORY), ("gpus", "gpu", OF_GPUS)):
-            chosen = getattr(self, key)
-            if chosen and not columns.has(*needed):
-                raise TraceError(
-                    f"{self.path}: {key}: true, but the table has no column "
-                    f"{', '.join(needed[:-1])} or {needed[-1]}; print it again with one of them, "
-                    f"or leave {key} out"
-                )
-            if chosen or (chosen is None and resource in resources and columns.has(*needed)):
-                asked.append(resource)
-        return tuple(asked)
-
-    def _amounts(self, rows: pl.DataFrame, asked: Collection[str]) -> dict[str, Column]:
-        """Return the columns of what jobs ask for besides processors; -1: unknown."""
-        if not asked:
-            return {}
-        first, other = "allocated", "requested"
-        if self.processors == "requested":
-            first, other = other, first
-        gib = (pl.when(pl.col(f"{side}_gib") > 0).then(f"{side}_gib") for side in (first, other))
-        columns = rows.select(
-            pl.col("machines").fill_null(-1.0),
-            pl.coalesce(f"{first}_gpus", f"{other}_gpus").fill_null(0.0).alias("gpus"),
-            pl.coalesce(gib).fill_null(-1.0).alias("gib"),
-            (pl.col("requested_gib") == 0).fill_null(value=False).alias("all_memory"),
-        )
-        names = ["machines"]
-        names += ["gib", "all_memory"] if "mem" in asked else []
-        names += ["gpus"] if "gpu" in asked else []
-        return {name: columns[name].to_numpy() for name in names}
-
-    def _had(self, asked: Collection[str], jobs: RigidJobs) -> tuple[str, ...]:
-        """Return which of mem and gpu any job had, or the scenario says that jobs ask for."""
-        chosen = {"mem": (self.memory, "gib"), "gpu": (self.gpus, "gpus")}
-        return tuple(
-            name for name in asked if chosen[name][0] or (jobs.column(chosen[name][1]) > 0).any()
-        )
 
 
 def read_sacct(path: str | PathLike[str], **arguments: Any) -> Trace:
@@ -236,65 +208,65 @@ def read_sacct(path: str | PathLike[str], **arguments: Any) -> Trace:
     return SacctLog.of(path=path, **arguments).read()
 
 
-def _jobs_that_ended(rows: pl.DataFrame, tally: Tally) -> pl.DataFrame:
-    """Leave out and count rows that are not jobs or have no run time yet."""
+def _name_unread(table: pl.DataFrame, columns: ResourceRows, tally: Tally) -> None:
+    """Name the columns that neither the rows nor the labels of the jobs are made of."""
+    own = [name for name in table.columns if name != LINE]
+    labels = (_first_of(fields, own) for fields in LABELLED.values())
+    read = columns.read | {name for name in labels if name is not None}
+    tally.unread(left_aside(own, read), HOLDS)
+
+
+def _first_of(fields: Sequence[str], columns: Iterable[str]) -> str | None:
+    """Return the column that is the first of these fields to be there."""
+    lower = {name.lower(): name for name in columns}
+    return next((lower[field.lower()] for field in fields if field.lower() in lower), None)
+
+
+def _jobs_that_ended(
+    rows: pl.DataFrame, tally: Tally, left_out: Mapping[str, Ints]
+) -> pl.DataFrame:
+    """Leave out and count rows that are not jobs, have no run time yet or are in `left_out`."""
     order = (
         rules.JOB_STEP, rules.PENDING_ARRAY, rules.CANCELLED, rules.NOT_STARTED,
-        rules.STILL_RUNNING,
+        rules.STILL_RUNNING, rules.SKIPPED_TIME,
     )  # fmt: skip
     masks = {rule: rows[rule].fill_null(value=False).to_numpy() for rule in order}
+    masks |= {rule: np.isin(rows[LINE].to_numpy(), lines) for rule, lines in left_out.items()}
     left = first_that_applies(masks, rows[LINE].to_numpy(), tally.drop)
     tally.read(int(np.count_nonzero(~left)))
     return rows[np.flatnonzero(left)]
 
 
 def _raw(rows: pl.DataFrame) -> RawJobs:
-    names = ("job", "submit", "run", "allocated", "requested", "requested_time")
+    names = ("submit", "run", "allocated", "requested", "requested_time")
     columns = {name: rows[name].fill_null(-1.0).to_numpy() for name in names}
-    return RawJobs(line=rows[LINE].to_numpy(), **columns)
+    job = rows["job"].fill_null(NO_ID).to_numpy()
+    return RawJobs(line=rows[LINE].to_numpy(), job=job, **columns)
 
 
 def _columns(rows: pl.DataFrame, kept: KeptJobs) -> dict[str, Column]:
     columns: dict[str, Column] = {
         name: rows[name].to_numpy() for name in (LINE, "job", "submit", "run")
     }
-    columns |= {"processors": kept.processors, "requested_time": kept.requested_time}
-    return columns | {"unchanged": kept.unchanged}
+    return columns | {"processors": kept.processors, "requested_time": kept.requested_time}
 
 
-def _request(jobs: RigidJobs, resources: Sequence[str], tally: Tally) -> Request | None:
-    """Return what jobs ask for, in equal units; None: only processors, an instance each.
-
-    Counts jobs whose processors are rounded up and those whose memory is unknown.
-    """
-    if not resources:
-        return None
-    processors, line = jobs.column("processors"), jobs.column(LINE)
-    gpus, gib, all_memory = np.zeros(len(jobs)), np.zeros(len(jobs)), np.zeros(len(jobs), np.bool_)
-    if "gpu" in resources:
-        gpus = jobs.column("gpus")
-    if "mem" in resources:
-        gib, all_memory = jobs.column("gib"), jobs.column("all_memory") > 0
-    unknown = gib < 0
-    units = units_of_jobs(processors, gpus, jobs.column("machines"), all_memory | unknown)
-    each = np.ceil(processors / units)
-    uneven = (each * units != processors) & (jobs.column("unchanged") > 0)
-    tally.accept(-int(np.count_nonzero(uneven)))
-    tally.repair(rules.UNEVEN, line[uneven])
-    tally.note(rules.MEMORY_UNKNOWN, line[unknown])
-    amounts = {"processors": each, "mem": np.where(unknown, 0.0, gib / units), "gpu": gpus / units}
-    names = ("processors", *(name for name in ("mem", "gpu") if name in resources))
-    table = np.column_stack([amounts[name] for name in names])
-    return Request(names, units, table, unknown)
+def _attempt_columns(rows: pl.DataFrame, clusters: dict[str, int]) -> dict[str, Column]:
+    """Return the columns that tell attempts of a job from other jobs with its id."""
+    return {
+        "task": rows["task"].to_numpy(),
+        "cluster": number_names(rows["cluster_name"], clusters),
+        "start": rows["start_s"].to_numpy(),
+        "end": rows["end_s"].to_numpy(),
+        "again": rows["again"].cast(pl.Int64).to_numpy(),
+    }
 
 
 def _numbered(rows: pl.DataFrame, labels: dict[str, dict[str, int]]) -> dict[str, npt.NDArray[Any]]:
     """Number the users, accounts, …; a new name gets the next number."""
     numbered = {}
-    lower = {name.lower(): name for name in rows.columns}
     for column, fields in LABELLED.items():
-        field = next((lower[name.lower()] for name in fields if name.lower() in lower), None)
-        if field is None:
+        if (field := _first_of(fields, rows.columns)) is None:
             numbered[column] = np.full(rows.height, -1)
             continue
         numbered[column] = number_names(rows[field], labels.setdefault(column, {}))
@@ -308,9 +280,8 @@ def _workload(
     time_zone: str | None,
     request: Request | None,
 ) -> Workload:
-    job = jobs.column("job")
-    if (job % ARRAY_TASKS == 0).all():
-        ids = (job // ARRAY_TASKS).astype(np.int64)
+    if (jobs.column("task") == 0).all():
+        ids = jobs.column("job").astype(np.int64)
     else:
         ids = pl.concat(names).to_numpy().astype(object)
     first = float(jobs.column("submit").min())

@@ -32,7 +32,11 @@ class ResourceRows(SacctRows):
 
     def has(self, *columns: str) -> bool:
         """Return whether the table has one of these columns."""
-        return self._name(*columns) is not None
+        return any(name.lower() in self._names for name in columns)
+
+    def leave_aside(self, column: str) -> None:
+        """Say that a column was looked at for nothing."""
+        self.read.discard(self._names.get(column.lower(), ""))
 
     def _add_columns(self, time_zone: str | None, tally: Tally) -> None:
         super()._add_columns(time_zone, tally)

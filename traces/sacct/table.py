@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import compress
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import polars as pl
@@ -171,15 +171,17 @@ def duration_s(text: pl.Expr) -> pl.Expr:
     return days.fill_null(0) * 86400 + hours.fill_null(0) * 3600 + minutes * 60 + seconds
 
 
-def instant_s(text: pl.Expr, time_zone: str | None) -> pl.Expr:
+def instant_s(
+    text: pl.Expr, time_zone: str | None, twice: Literal["earliest", "latest"] = "earliest"
+) -> pl.Expr:
     """Return Unix seconds of ``2023-05-01T12:00:00`` (local time) or of plain Unix seconds.
 
-    Without a zone the clock is read as if it were UTC. The hour that occurs twice when summer
-    time ends is read as its first occurrence.
+    Without a zone the clock is read as if it were UTC. A time that the zone's clock skips is null;
+    of one that it shows `twice`, the earliest or latest occurrence counts.
     """
     local = text.str.strip_chars().str.to_datetime("%Y-%m-%dT%H:%M:%S", strict=False)
     if time_zone is not None:
-        local = local.dt.replace_time_zone(time_zone, ambiguous="earliest", non_existent="null")
+        local = local.dt.replace_time_zone(time_zone, ambiguous=twice, non_existent="null")
     return pl.coalesce(number(text), local.dt.epoch("ms") / 1000)
 
 

@@ -13,13 +13,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from simkit.arrays import Floats
 from simkit.errors import TraceError
 from simkit.traces import rules
 from simkit.traces.bad_lines import BadLines
-from simkit.traces.rigid_jobs import KeptJobs, RawJobs, RigidJobs, RigidLog
+from simkit.traces.rigid_jobs import Column, KeptJobs, RawJobs, RigidJobs, RigidLog
 from simkit.traces.rules import Tally, summary
-from simkit.traces.swf.blocks import SwfBlock, SwfHeader, swf_blocks
+from simkit.traces.swf.blocks import HOLDS, SwfBlock, SwfHeader, swf_blocks
 from simkit.traces.swf.writer import write_swf
 from simkit.workload import JOB_COLUMNS, Trace, Workload
 
@@ -73,6 +72,7 @@ class SwfLog(RigidLog):
         values = block.values
         names = ("job", "submit", "run", "allocated", "requested", "requested_time")
         tally.note(rules.EXTRA_FIELDS, block.longer)
+        tally.unread(block.filled, HOLDS)
         return self.judge(RawJobs(block.line, **{name: values[name] for name in names}), tally)
 
 
@@ -112,20 +112,13 @@ def refuse_empty(path: Path, tally: Tally, jobs: int) -> None:
         )
 
 
-def _columns(block: SwfBlock, kept: KeptJobs) -> dict[str, Floats]:
+def _columns(block: SwfBlock, kept: KeptJobs) -> dict[str, Column]:
     rows, values = kept.row, block.values
-    columns = {name: values[name][rows] for name in ("job", "submit", "run")}
-    columns |= {name: _known(values[name][rows]) for name in JOB_COLUMNS}
+    columns = {name: values[name][rows] for name in ("job", "submit", "run", *JOB_COLUMNS)}
     columns["line"] = block.line[rows].astype(np.float64)
     columns["processors"] = kept.processors
     columns["requested_time"] = kept.requested_time
     return columns
-
-
-def _known(numbers: Floats) -> Floats:
-    """Return numbers of users, queues, …, with -1 for what is none."""
-    known = np.abs(numbers) < 2.0**53
-    return np.where(known, np.floor(numbers), -1.0)
 
 
 def _workload(jobs: RigidJobs, header: SwfHeader, tally: Tally) -> Workload:

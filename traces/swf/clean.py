@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from simkit.arrays import Floats
 from simkit.text import counted
 from simkit.traces.bad_lines import BadLines
 from simkit.traces.files import written_whole
-from simkit.traces.rigid_jobs import KeptJobs, RigidJobs
+from simkit.traces.rigid_jobs import Column, KeptJobs, RigidJobs
 from simkit.traces.rules import Tally
 from simkit.traces.swf import SwfLog, refuse_empty
 from simkit.traces.swf.blocks import FIELDS, SwfBlock, SwfHeader, swf_blocks
@@ -76,7 +75,7 @@ def clean_log(log: SwfLog, target: Path, *, machine_processors: int | None = Non
     return tally.report
 
 
-def _order_columns(block: SwfBlock, kept: KeptJobs) -> dict[str, Floats]:
+def _order_columns(block: SwfBlock, kept: KeptJobs) -> dict[str, Column]:
     columns = {name: block.values[name][kept.row] for name in ("job", "submit", "run")}
     return columns | {
         "line": block.line[kept.row].astype(np.float64),

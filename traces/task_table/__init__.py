@@ -36,6 +36,7 @@ from simkit.traces.table_columns import (
 )
 from simkit.traces.task_table import rules as names
 from simkit.traces.task_table.jobs import TableJobs, by_task
+from simkit.traces.unread import PLAIN_COLUMNS
 from simkit.units import LONGEST_S
 from simkit.workload import Trace
 
@@ -145,7 +146,10 @@ class TaskTable(LineFormat):
         if self.rows == "instance":
             table = by_task(table, self.resources, self.submit, tally, gang=self.gang)
         jobs = TableJobs(table, self.submit, tally)
-        self._note_misspelt(column_names(path, first_line(path)[1]), tally)
+        header = column_names(path, first_line(path)[1])
+        self._note_misspelt(header, tally)
+        mapped = self.columns.values()
+        tally.unread([name for name in header if name not in mapped], PLAIN_COLUMNS)
         workload = jobs.workload(self.resources, self.parent_separator, path, gang=self.gang)
         return Trace(workload, tally.report, (path,))
 

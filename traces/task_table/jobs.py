@@ -151,7 +151,9 @@ class TableJobs:
         names = self._users.frame["user"]
         words: list[str | None] = names.to_list()
         if all(word is None or word.isdecimal() for word in words):
-            return np.array([-1 if word is None else int(word) for word in words]), {}
+            numbers = names.cast(pl.Int64, strict=False)
+            if numbers.null_count() == names.null_count():
+                return numbers.fill_null(-1).to_numpy(), {}
         known: dict[str, int] = {}
         return number_names(names, known), {"user": tuple(known)}
 

@@ -81,7 +81,9 @@ def _is_sound(rows: pl.DataFrame, resources: Sequence[str]) -> pl.Expr:
         numbers = rows[name].cast(pl.Float64, strict=False)
         if numbers.null_count() == rows[name].null_count():  # no cell has a name
             number = pl.col(name).cast(pl.Float64)
-            or_empty[name] = (number >= -1) & (number < LARGEST_ID) & (number.floor() == number)
+            whole = pl.col(name).cast(pl.Int64, strict=False) >= -1
+            exact = (number >= -1) & (number < LARGEST_ID) & (number.floor() == number)
+            or_empty[name] = whole.fill_null(value=False) | exact
     kept = [pl.col(n).is_not_null() & rule for n, rule in rules.items() if n in rows.columns]
     kept += [pl.col(n).is_null() | rule for n, rule in or_empty.items() if n in rows.columns]
     return pl.all_horizontal(kept).fill_null(value=False)

@@ -302,3 +302,12 @@ def test_a_broken_text_is_named_with_its_line(log):
 def test_read_alone_a_log_asks_for_processors(log):
     trace = read_sacct(log({"AllocTRES": "cpu=8,mem=16G,gres/gpu=2"}).path)
     assert asked(trace) == [(8, {"processors": 1})]
+
+
+def test_memory_that_nothing_asks_for_is_named(log):
+    fields = {"ReqMem": "16G", "AllocTRES": "cpu=8,mem=16G"}
+    assert set(read_for(log(fields), ("processors",)).report.unread) == {
+        "ReqMem",
+        "mem of AllocTRES",
+    }
+    assert not read_for(log(fields), ("processors", "mem")).report.unread

@@ -48,9 +48,6 @@ NODES_COUNTED: Final = "machines counted as processors"
 UNEVEN: Final = "processors in equal units"
 MEMORY_UNKNOWN: Final = "memory unknown"
 GPUS_UNUSED: Final = "gpus not asked for"
-UNREAD: Final = "not read, no job asks for it"
-NO_REQUESTS: Final = "not read, it is no request"
-ANY_GPU: Final = "counts as any gpu"
 
 RULES: Final[dict[str, str]] = {
     MALFORMED: "The line lacks fields or has a value that cannot be read; left out (on_error: "

@@ -7,6 +7,7 @@ from simkit.errors import TraceError
 from simkit.seeds import stream
 from simkit.traces import rules
 from simkit.traces.sacct import SacctLog, read_sacct
+from simkit.traces.sacct.resources import ANY_GPU, NO_REQUEST, UNREAD
 from simkit.traces.sacct.tres import parse_gres, parse_tres
 from simkit.traces.sacct.units import units_of_jobs
 
@@ -270,14 +271,14 @@ def test_what_nothing_asks_for_is_named_with_its_lines(log):
     ]
     report = read_for(log(*rows)).report
     assert report.notes == {
-        f"billing: {rules.NO_REQUESTS}": 2,
-        f"energy: {rules.NO_REQUESTS}": 1,
-        f"gres/shard: {rules.UNREAD}": 1,
-        f"license: {rules.UNREAD}": 2,
-        f"gpu of type a100: {rules.ANY_GPU}": 1,
-        f"gpu of type v100: {rules.ANY_GPU}": 1,
+        f"billing: {NO_REQUEST}": 2,
+        f"energy: {NO_REQUEST}": 1,
+        f"gres/shard: {UNREAD}": 1,
+        f"license: {UNREAD}": 2,
+        f"gpu of type a100: {ANY_GPU}": 1,
+        f"gpu of type v100: {ANY_GPU}": 1,
     }
-    assert report.lines[f"license: {rules.UNREAD}"] == [2, 3]
+    assert report.lines[f"license: {UNREAD}"] == [2, 3]
 
 
 def test_steps_and_rows_that_are_no_jobs_count_nowhere(log):

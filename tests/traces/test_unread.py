@@ -59,4 +59,4 @@ def test_the_command_that_is_proposed_leaves_nothing_aside(tmp_path: Path) -> No
     }  # fmt: skip
     (tmp_path / "log.txt").write_text("|".join(fields) + "\n" + "|".join(row.values()) + "\n")
     report = trace_formats()["sacct"].of(path=tmp_path / "log.txt").read().report
-    assert set(report.unread) <= {"TotalCPU"}  # goes to SWF alone
+    assert set(report.unread) <= {"TotalCPU", "ReqMem"}  # go to SWF, or to machines with mem

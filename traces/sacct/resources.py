@@ -17,6 +17,10 @@ _TEXTS: Final = {"allocated": ("AllocTRES", "AllocGRES"), "requested": ("ReqTRES
 OF_MEMORY: Final = ("ReqMem", "AllocTRES", "ReqTRES")
 OF_GPUS: Final = ("AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES")
 _NO_REQUESTS: Final = ("billing", "energy")
+UNREAD: Final = "not read, no job asks for it"
+NO_REQUEST: Final = "not read, it is no request"
+ANY_GPU: Final = "counts as any gpu"
+"""What the notes say of a kind of resource, or of a type of gpu."""
 
 _Told = dict[str, pl.DataFrame]
 """Column → what its texts say."""
@@ -112,7 +116,7 @@ class OtherResources:
             has = pl.max_horizontal("allocated_gpus", "requested_gpus") > 0
             tally.note(rules.GPUS_UNUSED, jobs.filter(has)[LINE].to_numpy())
         for kind, lines in _lines_by(jobs, "kinds").items():
-            label = f"{kind}: {rules.NO_REQUESTS if kind in _NO_REQUESTS else rules.UNREAD}"
+            label = f"{kind}: {NO_REQUEST if kind in _NO_REQUESTS else UNREAD}"
             tally.note(label, pl.Series(lines).to_numpy())
         for kind, lines in _lines_by(jobs, "types").items() if gpus else ():
             self._types.setdefault(kind, []).extend(lines)
@@ -120,7 +124,7 @@ class OtherResources:
     def settle(self, tally: Tally) -> None:
         """Name the types of gpus if there are several."""
         for kind, lines in sorted(self._types.items()) if len(self._types) > 1 else ():
-            tally.note(f"gpu of type {kind}: {rules.ANY_GPU}", pl.Series(lines).to_numpy())
+            tally.note(f"gpu of type {kind}: {ANY_GPU}", pl.Series(lines).to_numpy())
 
 
 def _lines_by(jobs: pl.DataFrame, column: str) -> dict[str, list[int]]:

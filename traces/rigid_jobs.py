@@ -243,13 +243,21 @@ class RigidLog(LineFormat):
 
     meanings = RULES
 
-    def judge(self, rows: RawJobs, tally: Tally) -> KeptJobs:
-        """Leave out and repair rows, each counted in `tally` under the first rule that applies."""
+    def judge(
+        self, rows: RawJobs, tally: Tally, no_jobs: Mapping[str, Bools] | None = None
+    ) -> KeptJobs:
+        """Leave out and repair rows, each counted in `tally` under the first rule that applies.
+
+        Args:
+            rows: n rows.
+            tally: counts them.
+            no_jobs: rule of the format alone → (n,) rows that are no jobs by it.
+        """
         first, other = rows.allocated, rows.requested
         if self.processors == "requested":
             first, other = other, first
         processors = np.where(first > 0, first, other)
-        kept = self._drop(rows, processors, tally)
+        kept = self._drop(rows, processors, tally, no_jobs or {})
         processors, first = processors[kept], first[kept]
         run, requested = rows.run[kept], rows.requested_time[kept]
         missing = ~(requested > 0)
@@ -272,13 +280,16 @@ class RigidLog(LineFormat):
         tally.accept(int(np.count_nonzero(unchanged)))
         return KeptJobs(kept, whole, wanted, unchanged)
 
-    def _drop(self, rows: RawJobs, processors: Floats, tally: Tally) -> Ints:
+    def _drop(
+        self, rows: RawJobs, processors: Floats, tally: Tally, no_jobs: Mapping[str, Bools]
+    ) -> Ints:
         usable = rows.job != NO_ID
         for column in (rows.submit, rows.run):
             usable &= np.abs(column) <= LONGEST_S
         for column in (rows.allocated, rows.requested, rows.requested_time):
             usable &= np.abs(column) < LARGEST
         drops = {
+            **no_jobs,
             rules.NOT_A_NUMBER: ~usable,
             rules.NO_SUBMIT: rows.submit < 0,
             rules.NO_RUN: rows.run < 0,

@@ -30,6 +30,7 @@ REPEATED_ID: Final = "repeated job id"
 SWAPPED_TIMES: Final = "submit and run time look swapped"
 SWAPPED_LIMITS: Final = "run and requested time look swapped"
 TOO_LARGE: Final = "larger than the machine"
+PART_OF_A_JOB: Final = "part of a job"
 EXTRA_FIELDS: Final = "more than 18 fields"
 ABSOLUTE_TIMES: Final = "absolute submit times"
 UNKNOWN_ZONE: Final = "unknown time zone"
@@ -76,6 +77,8 @@ RULES: Final[dict[str, str]] = {
     "are swapped.",
     TOO_LARGE: "The job needs more processors than the header gives the machine; it is kept, and a "
     "simulation with that machine rejects it.",
+    PART_OF_A_JOB: "One burst of a job that was swapped out or restarted from a checkpoint (field "
+    "11, status, is 2, 3 or 4); SWF sums up the whole job in a line of its own, so it is left out.",
     EXTRA_FIELDS: "The row has more fields than SWF's 18; those after the 18th are ignored.",
     ABSOLUTE_TIMES: "Submit times are Unix times; the first job's becomes the trace's zero.",
     UNKNOWN_ZONE: "The header's TimeZoneString is no IANA time zone; it is ignored.",

@@ -66,8 +66,12 @@ def print_rows(report: Any) -> None:
     ):  # fmt: skip
         for rule, count in counts.items():
             say("", f"  {what}: {rule} {count:,}")
+    columns: dict[str, list[str]] = {}
     for column, holds in report.unread.items():
-        say("", f"  not read: {column} ({holds})")
+        columns.setdefault(holds, []).append(column)
+    if columns:
+        named = (f"{', '.join(names)} ({holds})" for holds, names in columns.items())
+        say("", f"  not read: {'; '.join(named)}")
     if plain := report.unread_plain:
         more = "other " if report.unread else ""
         say("", f"  not read: {counted(plain, f'{more}column')} of names, comments and the like")

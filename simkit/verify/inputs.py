@@ -29,6 +29,7 @@ SWF_NUMBERS = ("user", "group", "executable", "queue", "partition")
 _SWF_FIELDS = 18
 _EPOCH_FROM = 1e9
 _IDS_FROM = 2**63
+_PARTS = (2.0, 3.0, 4.0)  # statuses of bursts of a job, whose sum has its own line
 """Submit times from here on are seconds since 1970, not since the log's start."""
 _LAYOUTS = {
     "batch_task": ("create", "end", "job_id", "task_id", "instances", "status", "cpu", "mem"),
@@ -269,7 +270,7 @@ def _is_row(fields: list[bytes]) -> bool:
     """Return whether a line has 18 fields, and numbers in those that make a job."""
     if len(fields) < _SWF_FIELDS:
         return False
-    needed = [fields[i] for i in (0, 1, 3, 4, 7, 8, *range(11, 16))]
+    needed = [fields[i] for i in (0, 1, 3, 4, 7, 8, *range(10, 16))]
     try:
         job, *_ = (float(field) for field in needed)
     except ValueError:
@@ -283,7 +284,7 @@ def _job(fields: list[bytes], rules: dict[str, Any]) -> tuple[float | int | None
     Fields of the format, counted from 0: 0 job, 1 submit, 3 run, 4 allocated processors,
     7 requested processors, 8 requested time; -1 is unknown. A fraction of a processor is one.
     """
-    if len(fields) < 9:
+    if len(fields) < 11:
         raise ValueError(
             f"a line of {counted(len(fields), 'field')}: {b' '.join(fields).decode('latin-1')}"
         )
@@ -297,7 +298,7 @@ def _job(fields: list[bytes], rules: dict[str, Any]) -> tuple[float | int | None
     sane = all(abs(n) < LARGEST for n in (allocated, asked, requested))
     sane = sane and submit <= LARGEST / 2 and run <= LARGEST / 2
     job = _whole(fields[0], -_IDS_FROM)
-    sane = sane and job != -_IDS_FROM
+    sane = sane and job != -_IDS_FROM and float(fields[10]) not in _PARTS
     if too_short or processors <= 0 or submit < 0 or not sane:
         return None
     estimate: float | None = requested if requested > 0 else None

@@ -60,3 +60,16 @@ def test_the_command_that_is_proposed_leaves_nothing_aside(tmp_path: Path) -> No
     (tmp_path / "log.txt").write_text("|".join(fields) + "\n" + "|".join(row.values()) + "\n")
     report = trace_formats()["sacct"].of(path=tmp_path / "log.txt").read().report
     assert set(report.unread) <= {"TotalCPU", "ReqMem"}  # go to SWF, or to machines with mem
+
+
+def test_bursts_of_a_job_in_swf_are_left_out_for_the_line_that_sums_them_up(tmp_path: Path) -> None:
+    rows = [(1, 1, 90), (1, 2, 30), (1, 3, 60), (2, 0, 20), (2, 4, 20), (3, 5, 10), (4, -1, 10)]
+    (tmp_path / "log.swf").write_text(
+        "".join(
+            f"{job} {n} 0 {run} 1 -1 -1 1 90 -1 {status} 1 1 -1 1 1 -1 -1\n"
+            for n, (job, status, run) in enumerate(rows)
+        )
+    )
+    trace = trace_formats()["swf"].of(path=tmp_path / "log.swf").read()
+    assert trace.workload.run_time_s.tolist() == [90, 20, 10, 10]
+    assert trace.report.dropped == {"part of a job": 3}

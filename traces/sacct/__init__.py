@@ -10,16 +10,17 @@ submit time, a run time and processors, for example::
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from zoneinfo import available_timezones
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from simkit.arrays import Floats, Ints
 from simkit.errors import did_you_mean
@@ -46,6 +47,8 @@ from simkit.traces.sacct.usage import Gathered, UsageRows
 from simkit.traces.swf import refuse_empty
 from simkit.workload import JOB_COLUMNS, Trace, Workload
 
+_TELLING: Final = {"submit", "elapsed", "elapsedraw", "alloccpus", "ncpus", "state", "timelimit"}
+"""Fields of sacct, in lower case, that beside a job's id tell its tables from others."""
 LABELLED: Final = {
     "user": ("User", "UID"),
     "group": ("Account", "Group", "GID"),
@@ -59,6 +62,8 @@ LABELLED: Final = {
 class SacctLog(RigidLog):
     """The output of Slurm's ``sacct --parsable2``."""
 
+    delimiter: Annotated[str, Field(min_length=1)] | None = None
+    """Text between the fields, as ``sacct --delimiter`` has it; null: as the header line shows."""
     time_zone: str | None = None
     """IANA name of the zone in which sacct printed its times; null: read them as UTC."""
     attempts: Which = "all"
@@ -83,8 +88,10 @@ class SacctLog(RigidLog):
 
     @classmethod
     def recognise(cls, path: Path, head: str) -> bool:
-        """Return whether the first line has fields between ``|``, or is a header of JobID alone."""
-        return "|" in head or head.lower() in ("jobid", "jobidraw")
+        """Return whether the first line has fields between ``|``, or names of sacct's columns."""
+        names = set(re.findall(r"\w+", head.lower()))
+        ids = {"jobid", "jobidraw"} & names
+        return "|" in head or bool(ids and (names <= ids or names & _TELLING))
 
     def source_of(self, resource: str) -> str:
         """Return which columns and key make jobs ask for memory or gpus."""
@@ -97,7 +104,7 @@ class SacctLog(RigidLog):
     def check_head(self) -> None:
         """Read the header and the first rows."""
         bad, tally = BadLines(Path(self.path), self.on_error), Tally()
-        rows = next(sacct_tables(bad.path, tally, bad), None)
+        rows = next(sacct_tables(bad.path, tally, bad, self.delimiter), None)
         bad.settle(tally)
         if rows is None:
             refuse_empty(bad.path, tally, 0)
@@ -144,7 +151,7 @@ class SacctLog(RigidLog):
         clusters: dict[str, int] = {}
         bad = BadLines(path, self.on_error)
         asked = Asked(path, resources, memory=self.memory, gpus=self.gpus, first=self.processors)
-        for number, table in enumerate(sacct_tables(path, tally, bad)):
+        for number, table in enumerate(sacct_tables(path, tally, bad, self.delimiter)):
             columns = parser(table, bad)
             parsed = columns.parse(self.time_zone, tally)
             asked.look_at(columns)

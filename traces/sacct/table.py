@@ -1,4 +1,4 @@
-"""The table that ``sacct --parsable2`` prints: a header line of names, then rows of text.
+"""The table that ``sacct`` prints: a header line of names, then rows of text.
 
 The functions for its fields (durations, time limits, instants, memory) take a polars column of text
 and return numbers, null where the text stands for no value (empty, Unknown, UNLIMITED, …) or has no
@@ -7,6 +7,7 @@ known form.
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator, Sequence
 from itertools import compress
 from pathlib import Path
@@ -21,6 +22,7 @@ from simkit.traces import rules
 from simkit.traces.bad_lines import BadLines
 from simkit.traces.files import Block, text_blocks
 from simkit.traces.rules import Tally
+from simkit.traces.sacct.layout import SEPARATOR, USUAL, layout_of
 
 MACHINES: Final = ("NNodes", "AllocNodes", "ReqNodes")
 """Columns that count machines; the first that exists is read."""
@@ -38,13 +40,13 @@ COMMAND: Final = (
 """The command whose table has all columns that are read (without --allocations: memory used)."""
 
 
-def column_names(header: bytes, number: int, path: Path) -> list[str]:
+def column_names(fields: Sequence[str], number: int, path: Path) -> list[str]:
     """Return the names in a header line; the last is empty after ``--parsable``, which ends in |.
 
     Raises TraceError, with the line `number`, if it is not a header, names a column twice, or lacks
     columns; it names all missing ones.
     """
-    names = [name.strip() for name in header.decode("utf-8", "replace").split("|")]
+    names = [name.strip() for name in fields]
     lower = [name.lower() for name in names]
     if "jobid" not in lower and "jobidraw" not in lower:
         raise TraceError(
@@ -81,63 +83,120 @@ LINE: Final = "line"
 """The column of line numbers; Slurm has no field of that name in lower case."""
 
 
-def sacct_tables(path: Path, tally: Tally, bad: BadLines) -> Iterator[pl.DataFrame]:
+def sacct_tables(
+    path: Path, tally: Tally, bad: BadLines, delimiter: str | None = None
+) -> Iterator[pl.DataFrame]:
     """Yield the rows, block by block: the column `LINE`, then the header's columns as text.
 
-    Rows with more or fewer fields than the header go to `bad` and are left out. Raises TraceError
-    for a file without header, or a header that lacks needed columns.
+    Rows with more or fewer fields than the header go to `bad` and are left out. Fields stand
+    between delimiters; None: as the header shows, see `layout_of`. Raises TraceError for a file
+    without header, or a header that lacks needed columns.
     """
-    header = b""
+    head: _Head | None = None
     for block in text_blocks(path):
         lines, numbers = _lines(block)
-        if not header and lines:
-            header = lines.pop(0)
-            columns = column_names(header, numbers.pop(0), path)
-        repeated = [i for i, line in enumerate(lines) if line == header]
-        tally.note(rules.REPEATED_HEADER, np.array([numbers[i] for i in repeated], np.int64))
+        if not lines:
+            continue
+        if head is None:
+            head = _Head(lines, numbers, path, delimiter)
+            if head.layout.guessed:
+                tally.note(head.layout.words, np.array(numbers[:1]))
+            del lines[: head.lines], numbers[: head.lines]
+        repeated = [i for i, line in enumerate(lines) if line in head.texts]
+        headers = [numbers[i] for i in repeated if lines[i] == head.texts[0]]
+        tally.note(rules.REPEATED_HEADER, np.array(headers, np.int64))
         for index in reversed(repeated):
             del lines[index], numbers[index]
-        _refuse_misshapen(lines, numbers, header, bad)
+        lines = head.taken_apart(lines, numbers, bad)
         good = bad.good(np.array(numbers, np.int64)).tolist()
         if any(good):
-            yield _frame(list(compress(lines, good)), list(compress(numbers, good)), columns)
+            yield head.frame(list(compress(lines, good)), list(compress(numbers, good)))
 
 
 def _lines(block: Block) -> tuple[list[bytes], list[int]]:
     """Return the lines that are not empty, and their numbers."""
     lines, numbers = [], []
     for number, line in enumerate(block.text.split(b"\n"), block.first_line):
-        if bare := line.strip(b" \r\t"):
-            lines.append(bare)
+        if line.strip():
+            lines.append(line.rstrip(b"\r"))
             numbers.append(number)
     return lines, numbers
 
 
-def _refuse_misshapen(lines: list[bytes], numbers: list[int], header: bytes, bad: BadLines) -> None:
-    width = header.count(b"|")
-    for line, number in zip(lines, numbers, strict=True):
-        if (bars := line.count(b"|")) != width:
-            bad.add(
-                number,
-                f"{counted(bars + 1, 'field')}, the header has {width + 1}; print the table again, "
-                "without columns of free text (JobName, Comment) that may hold a |",
-            )
+class _Head:
+    """The lines above the rows: names of the columns, and how fields are told apart.
 
+    Attributes:
+        layout: tells fields apart.
+        lines: how many lines it takes: 2 with a line of dashes.
+        texts: these lines.
+        columns: the names.
+    """
 
-def _frame(lines: list[bytes], numbers: list[int], columns: list[str]) -> pl.DataFrame:
-    if len(columns) == 1:  # without a separator polars would guess
-        text = [line.decode("utf-8", "replace") for line in lines]
-        frame = pl.DataFrame({columns[0]: text})
-    else:
-        frame = pl.read_csv(
-            b"\n".join((*lines, b"")),
-            has_header=False,
-            separator="|",
-            quote_char=None,
-            schema=dict.fromkeys(columns, pl.String),
-            encoding="utf8-lossy",
-        ).with_columns(pl.all().fill_null(""))
-    return frame.with_columns(pl.Series(LINE, numbers, pl.Int64))
+    def __init__(
+        self, lines: Sequence[bytes], numbers: Sequence[int], path: Path, delimiter: str | None
+    ) -> None:
+        """Read the first lines of a table; raises TraceError if they are no header."""
+        header, below = (
+            line.decode("utf-8", "replace") for line in (lines[0], *lines[1:2], b"")[:2]
+        )
+        self.layout = layout_of(header, below, delimiter, f"{path}:{numbers[0]}")
+        self.lines = 1 if self.layout.delimiter else 2
+        self.texts = list(lines[: self.lines])
+        try:
+            names = self.layout.fields(header)
+        except ValueError as error:
+            raise TraceError(f"{path}:{numbers[0]}: {error}") from None
+        self.columns = column_names(names, numbers[0], path)
+        self._usual = self.layout.delimiter == USUAL and " " not in header.strip()
+
+    def taken_apart(
+        self, lines: Sequence[bytes], numbers: Sequence[int], bad: BadLines
+    ) -> list[bytes]:
+        """Return the rows with one separator between their fields; misshapen ones go to `bad`."""
+        if self._usual:
+            rows = [line.strip(b" \t") for line in lines]
+            counts = [row.count(b"|") + 1 for row in rows]
+        else:
+            rows, counts = [], []
+            for line, number in zip(lines, numbers, strict=True):
+                fields = self._fields(line, number, bad)
+                rows.append(SEPARATOR.join(fields).encode())
+                counts.append(len(fields))
+        width, shown = len(self.columns), self.layout.delimiter
+        for count, number in zip(counts, numbers, strict=True):
+            if count != width:
+                bad.add(
+                    number,
+                    f"{counted(count, 'field')}, the header has {width}; print the table again, "
+                    f"without columns of free text (JobName, Comment) that may hold a {shown}",
+                )
+        return rows
+
+    def _fields(self, line: bytes, number: int, bad: BadLines) -> list[str]:
+        width = len(self.columns)
+        try:
+            return self.layout.fields(line.decode("utf-8", "replace"), width)
+        except (ValueError, csv.Error) as error:
+            bad.add(number, str(error))
+            return [""] * width
+
+    def frame(self, lines: list[bytes], numbers: list[int]) -> pl.DataFrame:
+        """Return rows as columns of text."""
+        columns = self.columns
+        if len(columns) == 1:  # without a separator polars would guess
+            text = [line.decode("utf-8", "replace") for line in lines]
+            frame = pl.DataFrame({columns[0]: text})
+        else:
+            frame = pl.read_csv(
+                b"\n".join((*lines, b"")),
+                has_header=False,
+                separator=USUAL if self._usual else SEPARATOR,
+                quote_char=None,
+                schema=dict.fromkeys(columns, pl.String),
+                encoding="utf8-lossy",
+            ).with_columns(pl.all().fill_null(""))
+        return frame.with_columns(pl.Series(LINE, numbers, pl.Int64))
 
 
 NOTHING: Final = (

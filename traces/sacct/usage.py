@@ -139,8 +139,8 @@ def _memory_by_job(spans: pl.DataFrame, used: pl.DataFrame) -> pl.DataFrame:
     of_one = used.join(spans.filter(once).select("job_line", *_JOB), on=_JOB)
     several = spans.filter(~once & pl.col("start_s").is_not_null()).sort("start_s")
     steps = used.filter(pl.col("start_s").is_not_null()).sort("start_s")
-    within = steps.join_asof(several, on="start_s", by=_JOB, strategy="backward").filter(
-        pl.col("job_line").is_not_null() & (pl.col("start_s") <= pl.col("end_s"))
-    )
+    within = steps.join_asof(
+        several, on="start_s", by=_JOB, strategy="backward", check_sortedness=False
+    ).filter(pl.col("job_line").is_not_null() & (pl.col("start_s") <= pl.col("end_s")))
     found = [frame.select("job_line", "used_kb") for frame in (of_one, within)]
     return pl.concat(found).group_by("job_line").agg(pl.col("used_kb").max())

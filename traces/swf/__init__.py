@@ -26,6 +26,8 @@ __all__ = ["read_swf", "write_swf"]
 
 FIRST_ABSOLUTE_S = 1e9
 """A log whose first submit is at or after this (September 2001) counts from the Unix epoch."""
+PARTS: Final = (2.0, 3.0, 4.0)
+"""Statuses of one burst of a job that was swapped out: to be continued, or the last one."""
 _NUMBER: Final = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|nan", re.IGNORECASE)
 
 
@@ -73,7 +75,8 @@ class SwfLog(RigidLog):
         names = ("job", "submit", "run", "allocated", "requested", "requested_time")
         tally.note(rules.EXTRA_FIELDS, block.longer)
         tally.unread(block.filled, HOLDS)
-        return self.judge(RawJobs(block.line, **{name: values[name] for name in names}), tally)
+        rows = RawJobs(block.line, **{name: values[name] for name in names})
+        return self.judge(rows, tally, {rules.PART_OF_A_JOB: np.isin(values["status"], PARTS)})
 
 
 def read_swf(path: str | PathLike[str], **arguments: Any) -> Trace:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -115,19 +115,18 @@ FIELDS: Final = (
 )  # fmt: skip
 """Names for SWF's 18 fields, in order."""
 NEEDED: Final = (
-    "job", "submit", "run", "allocated", "requested", "requested_time",
+    "job", "submit", "run", "allocated", "requested", "requested_time", "status",
     "user", "group", "executable", "queue", "partition",
 )  # fmt: skip
 """The fields that a workload is made of; the others are not read."""
-IDS: Final = ("job", "user", "group", "executable", "queue", "partition")
-"""Those of them that are whole numbers of up to 64 bits."""
+IDS: Final = ("job", "user", "group", "executable", "queue", "partition", "previous_job")
+"""The fields that are whole numbers of up to 64 bits."""
 _PARSED: Final = (*NEEDED, FIELDS[-1])  # the last field shows that a line is complete
 HOLDS: Final = {
     "wait": "field 3, the recorded wait",
     "cpu_time": "field 6, processor time used",
     "memory": "field 7, memory used",
     "requested_memory": "field 10, memory asked for",
-    "status": "field 11, how the job ended",
     "previous_job": "field 17, the job that it follows",
     "think_time": "field 18, time after the job that it follows",
 }
@@ -162,35 +161,17 @@ def swf_blocks(path: Path, header: SwfHeader, bad: BadLines) -> Iterator[SwfBloc
         text, line = _rows(block, header)
         longer = np.empty(0, np.int64)
         right_width = _count(text, b" ") == (_WIDTH - 1) * len(line)
-        values = _parse(text, len(line)) if right_width else None
+        unseen = [name for name in FIELDS if name not in (*NEEDED, *filled)]
+        values = _parse(text, len(line), unseen) if right_width else None
         if values is None:
             text, line, longer = _cut_to_width(text, line, bad)
-            values = _parse(text, len(line)) or _parse_slowly(text, line, bad)
+            values = _parse(text, len(line), unseen) or _parse_slowly(text, line, unseen, bad)
         good = bad.good(line)
         if not good.all():
             text, line, values = _some(text, good), line[good], _of(values, good)
         if len(line):
-            filled = _filled(text, filled)
+            filled += tuple(name for name in unseen if (values.pop(name) >= 0).any())
             yield SwfBlock(line, text, values, longer[bad.good(longer)], filled)
-
-
-def _filled(text: bytes, found: tuple[str, ...]) -> tuple[str, ...]:
-    """Return those of the fields left aside that hold a value, here or in an earlier block.
-
-    Only fields that have shown none are looked at: a field of values costs nothing after its first.
-    """
-    unseen = [name for name in FIELDS if name not in (*NEEDED, *found)]
-    if not unseen:
-        return found
-    frame = pl.read_csv(
-        text,
-        has_header=False,
-        separator=" ",
-        quote_char=None,
-        columns=[FIELDS.index(name) for name in unseen],
-        schema=dict.fromkeys(FIELDS, pl.String),
-    )
-    return (*found, *(n for n in unseen if (frame[n].cast(pl.Float64, strict=False) >= 0).any()))
 
 
 def _some(text: bytes, rows: Bools) -> bytes:
@@ -257,16 +238,22 @@ def _cut_to_width(text: bytes, line: Ints, bad: BadLines) -> tuple[bytes, Ints, 
     return b"\n".join((*rows, b"")), np.array(kept, np.int64), np.array(longer, np.int64)
 
 
-def _parse(text: bytes, rows: int) -> dict[str, Column] | None:
-    """Return the columns of rows of 18 fields; None if polars cannot read all of them."""
+def _parse(text: bytes, rows: int, unseen: Sequence[str]) -> dict[str, Column] | None:
+    """Return the columns of rows of 18 fields; None if polars cannot read all that are needed.
+
+    Args:
+        text: the rows.
+        rows: how many there are.
+        unseen: fields that are not needed, and have shown no value yet: NaN where they hold none.
+    """
     for ids in (pl.Int64, pl.Float64):
-        if (columns := _as_numbers(text, rows, ids)) is not None:
+        if (columns := _as_numbers(text, rows, ids, unseen)) is not None:
             return columns
     return None
 
 
 def _as_numbers(
-    text: bytes, rows: int, ids: type[pl.Int64 | pl.Float64]
+    text: bytes, rows: int, ids: type[pl.Int64 | pl.Float64], unseen: Sequence[str]
 ) -> dict[str, Column] | None:
     """Return the columns, those of `IDS` read as this type; None if they are not all of it."""
     schema: dict[str, Any] = dict.fromkeys(FIELDS, pl.Float64) | dict.fromkeys(IDS, ids)
@@ -276,18 +263,18 @@ def _as_numbers(
             has_header=False,
             separator=" ",
             quote_char=None,
-            columns=[FIELDS.index(name) for name in sorted(_PARSED, key=FIELDS.index)],
+            columns=sorted(FIELDS.index(name) for name in {*_PARSED, *unseen}),
             schema=schema,
             ignore_errors=True,
         )
     except pl.exceptions.PolarsError:
         return None
-    if frame.height != rows or any(frame.null_count().row(0)):
+    if frame.height != rows or any(frame.select(_PARSED).null_count().row(0)):
         return None
-    columns = {name: frame[name].to_numpy() for name in NEEDED}
+    columns = {name: frame[name].to_numpy() for name in (*NEEDED, *unseen)}
     if ids == pl.Int64:
         return columns
-    whole = {name: np.floor(columns[name]) for name in IDS}
+    whole = {name: np.floor(columns[name]) for name in NEEDED if name in IDS}
     if not all((np.abs(column) < _EXACT).all() for column in whole.values()):
         return None
     if (whole["job"] != columns["job"]).any():
@@ -295,11 +282,13 @@ def _as_numbers(
     return columns | {name: column.astype(np.int64) for name, column in whole.items()}
 
 
-def _parse_slowly(text: bytes, line: Ints, bad: BadLines) -> dict[str, Column]:
+def _parse_slowly(
+    text: bytes, line: Ints, unseen: Sequence[str], bad: BadLines
+) -> dict[str, Column]:
     """Read lines one by one, as Python reads numbers; those that fail go to `bad`."""
     columns: dict[str, Column] = {
         name: np.full(len(line), -1) if name in IDS else np.full(len(line), np.nan)
-        for name in NEEDED
+        for name in (*NEEDED, *unseen)
     }
     for index, content in enumerate(text.split(b"\n")[:-1]):
         fields = content.split()
@@ -309,7 +298,8 @@ def _parse_slowly(text: bytes, line: Ints, bad: BadLines) -> dict[str, Column]:
                 number = _number(fields[position], position)
                 column[index] = _whole(number, name) if name in IDS else number
             except ValueError as error:
-                bad.add(int(line[index]), str(error))
+                if name in NEEDED:
+                    bad.add(int(line[index]), str(error))
     return columns
 
 

@@ -79,6 +79,10 @@ class JobsTable(TableKeys, LineFormat):
         """Return whether the file has a column that only tables of jobs have."""
         return bool({"submit_time_s", "run_time_s", "processors"} & set(column_names(path, head)))
 
+    def source_of(self, resource: str) -> str:
+        """Return how a column of the table becomes a resource."""
+        return f"name its column in workload.resources: [cpu, {resource}]"
+
     def check_head(self) -> None:
         """Look whether all needed columns are there."""
         path = Path(self.path)

@@ -64,7 +64,7 @@ class RigidJobs:
     """Columns under construction, by name, in the order in which rows come.
 
     They are line, job, submit, run, processors, requested_time, the numbers of users, queues, …,
-    and memory (GiB a processor) where it counts.
+    and what else a format needs to say what its jobs ask for.
     """
 
     def __init__(self) -> None:
@@ -99,11 +99,14 @@ class RigidJobs:
         if (size := capacity.get("processors")) is not None:
             tally.note(rules.TOO_LARGE, line[self.column("processors") > size])
 
-    def workload(self, *, zero_s: float = 0.0, **facts: Any) -> Workload:
+    def workload(
+        self, *, zero_s: float = 0.0, request: Request | None = None, **facts: Any
+    ) -> Workload:
         """Make the workload, sorted by (submit, job), and give up the columns.
 
         Args:
             zero_s: subtracted from the submit times.
+            request: what the jobs ask for; None: processors, an instance each.
             facts: further fields of the workload (``job_id`` replaces the numbers in ``job``
                 and is in the order in which jobs were added).
         """
@@ -116,18 +119,19 @@ class RigidJobs:
         job = self._final("job", np.int64, order)
         submit = self._final("submit", np.float64, order)
         submit -= zero_s
-        request = np.broadcast_to(1.0, (size, 1))
-        if with_memory := "memory" in self._columns:
-            memory = self._final("memory", np.float64, order)
-            request = np.column_stack((request, memory))
+        if request is None:
+            facts |= {"resources": ("processors",), "request": np.broadcast_to(1.0, (size, 1))}
+            facts["instances"] = self._final("processors", np.int64, order)
+        else:
+            facts |= {"resources": request.resources, "request": request.amounts[order]}
+            facts["instances"] = request.instances[order]
+            if request.whole_memory.any():
+                facts["whole_memory"] = request.whole_memory[order]
         return Workload(
-            resources=("processors", "mem") if with_memory else ("processors",),
             job_id=job if ids is None else ids[order],
             submit_time_s=submit,
             first_task=np.arange(size + 1),
             task_id=np.broadcast_to(np.int64(0), (size,)),
-            instances=self._final("processors", np.int64, order),
-            request=request,
             run_time_s=self._final("run", np.float64, order),
             requested_time_s=self._final("requested_time", np.float64, order),
             gang=np.broadcast_to(np.True_, (size,)),
@@ -207,6 +211,24 @@ class KeptJobs:
     """At least 1, whole."""
     requested_time: Floats
     """Seconds; NaN where the log has none and the rules leave it so."""
+    unchanged: Bools
+    """Which of them no rule repaired."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What jobs ask for, where that is more than an instance for each processor.
+
+    Of n jobs, in the order in which they were added.
+    """
+
+    resources: tuple[str, ...]
+    instances: Ints
+    """(n,) of each job, at least 1."""
+    amounts: Floats
+    """(n, R) what one instance asks of each resource."""
+    whole_memory: Bools
+    """(n,) see `Workload.whole_memory`."""
 
 
 class RigidLog(LineFormat):
@@ -256,7 +278,7 @@ class RigidLog(LineFormat):
         }
         unchanged = first_that_applies(repairs, rows.line[kept], tally.repair)
         tally.accept(int(np.count_nonzero(unchanged)))
-        return KeptJobs(kept, whole, wanted)
+        return KeptJobs(kept, whole, wanted, unchanged)
 
     def _drop(
         self, rows: RawJobs, processors: Floats, tally: Tally, no_jobs: Mapping[str, Bools]

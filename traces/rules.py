@@ -50,6 +50,9 @@ SKIPPED_TIME: Final = "time skipped by the clock"
 TWICE_SHOWN: Final = "hour repeated by the clock"
 REPEATED_HEADER: Final = "repeated header"
 NODES_COUNTED: Final = "machines counted as processors"
+UNEVEN: Final = "processors in equal units"
+MEMORY_UNKNOWN: Final = "memory unknown"
+GPUS_UNUSED: Final = "gpus not asked for"
 
 RULES: Final[dict[str, str]] = {
     MALFORMED: "The line lacks fields or has a value that cannot be read; left out (on_error: "
@@ -104,6 +107,12 @@ RULES: Final[dict[str, str]] = {
     "taken, so that the time may be an hour early.",
     REPEATED_HEADER: "The header line occurs again, as in files put together; it is no row.",
     NODES_COUNTED: "The table has no column of processors; the number of machines is taken.",
+    UNEVEN: "The job's processors do not split evenly over its machines or gpus, so each unit is "
+    "rounded up (7 processors and 2 gpus on 2 machines: 4 and 1 on each).",
+    MEMORY_UNKNOWN: "The job asked for all memory of its machines (--mem=0), or the table does not "
+    "say how much it had; it takes all memory of each of its machines (NNodes; without it, one).",
+    GPUS_UNUSED: "The job had gpus, which nothing asks for, as the machines have no gpu or gpus is "
+    "false. In a simulation gpus: true, or machines with gpu, make jobs ask for theirs.",
 }
 """What each rule or note means, in a sentence."""
 

@@ -122,7 +122,7 @@ class Routing:
         queue, number = int(self._workload.queue[row]), int(self._workload.partition[row])
         reasons = []
         for position, partition in enumerate(self._cluster.partitions):
-            if _takes(partition, queue, number):
+            if partition.takes(queue, number):
                 reason = next(filter(None, (self.refusal(t, partition) for t in tasks)), "")
                 reason = reason or self._too_many_wait(tasks[0], position)
                 if not reason:
@@ -170,12 +170,6 @@ class Routing:
         return ""
 
 
-def _takes(partition: Partition, queue: int, number: int) -> bool:
-    """Return whether a partition is open to a queue and partition of the trace."""
-    named = partition.queues or partition.partitions
-    return not named or queue in partition.queues or number in partition.partitions
-
-
 _UNSENT = Partition("")  # until a task is sent to its partition
 _BLOCK = 2048  # jobs turned into Python numbers at a time: what keeps a long trace's memory flat
 
@@ -194,6 +188,11 @@ class Submission:
             raise ScenarioError(
                 f"cluster: jobs ask for {', '.join(missing)}, but the machines have only "
                 f"{', '.join(cluster.resources)}; add it to the machines"
+            )
+        if len(workload.whole_memory):
+            raise ScenarioError(
+                "workload: jobs take all memory of their machines, however much that is; "
+                "`simkit.workload.whole_memory.fill_whole_memory` gives them an amount"
             )
         if inexact := _inexact_sums(workload, cluster):
             raise ScenarioError(inexact)

@@ -61,6 +61,11 @@ def build_cluster(section: ClusterSection, workload: Workload) -> Cluster:
     )
 
 
+def declared_resources(section: ClusterSection) -> tuple[str, ...]:
+    """Return the resources that the scenario's groups of machines have; empty without groups."""
+    return tuple(dict.fromkeys(name for group in section.machines or () for name in group.capacity))
+
+
 def _pools(partitions: Sequence[PartitionSection]) -> tuple[Cluster, _Groups]:
     """Return a machine for each partition: a pool of its own, named like it."""
     names = tuple(partition.name for partition in partitions)

@@ -13,7 +13,7 @@ from simkit.engine.recorder import Recorder, Status
 from simkit.engine.simulation import Simulation
 from simkit.errors import LimitError, RunError, ScenarioError
 from simkit.experiment import Experiment, prepare
-from simkit.experiment.cluster import build_cluster
+from simkit.experiment.cluster import build_cluster, declared_resources
 from simkit.experiment.policy import build_predictor
 from simkit.experiment.site import build_site
 from simkit.experiment.workload import read_trace, transformed, valued
@@ -29,6 +29,7 @@ from simkit.scenario import Scenario
 from simkit.scenario.workload import WorkloadSource
 from simkit.seeds import stream
 from simkit.workload import RowReport, Trace, Workload
+from simkit.workload.whole_memory import fill_whole_memory
 
 _WIDTH, _STATUS, _IDEAL = 11, 8, 10
 """Numbers in a row of `Recorder.jobs`, and which of them are the status and the ideal time."""
@@ -318,7 +319,10 @@ class Episodes:
         if not section.is_drawn and (section.resample is not None or scenario.value is not None):
             plain = {name: field.default for name, field in WorkloadSource.model_fields.items()}
             del plain["type"]
-            self._log = read_trace(section.model_copy(update=plain), scenario.seed).workload
+            plain_section = section.model_copy(update=plain)
+            resources = declared_resources(scenario.cluster)
+            trace = read_trace(plain_section, scenario.seed, resources=resources)
+            self._log = fill_whole_memory(trace.workload, self._first.cluster)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Episodes:
         """Return episodes of the same jobs, which can be played at the same time as these.

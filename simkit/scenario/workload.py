@@ -11,7 +11,7 @@ import inspect
 import os
 import zlib
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
@@ -104,6 +104,17 @@ class WorkloadSource(Kind):
 
         Raises TraceError if there are none.
         """
+
+    def trace_for(self, resources: Collection[str], rng: np.random.Generator) -> Trace:
+        """Return the jobs as `trace` does, for machines that have these resources.
+
+        A kind whose keys leave it to the machines what jobs ask for reads it by them.
+        """
+        return self.trace(rng)
+
+    def source_of(self, resource: str) -> str:
+        """Return what makes jobs of this kind ask for a resource, for a warning; empty: nothing."""
+        return ""
 
     def arguments(self) -> dict[str, Any]:
         """Return the keys of this kind alone, without those that every kind takes."""

@@ -35,7 +35,7 @@ JOB_COLUMNS = ("user", "group", "executable", "queue", "partition")
 
 OF_JOBS: Final = ("qos", "value", "deadline_s")
 """Columns with one number per job; each is optional."""
-OF_TASKS: Final = ("value_per_s", "retries")
+OF_TASKS: Final = ("value_per_s", "retries", "whole_memory")
 """Columns with a number a task; each is optional."""
 
 
@@ -94,6 +94,10 @@ class Workload:
     retries: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     """(T,) how often a task may start over after its work was lost, before it is killed; -1: as
     often as the scenario's `limits` let it. Left out where the trace has none."""
+    whole_memory: Bools = field(default_factory=lambda: np.empty(0, np.bool_))
+    """(T,) True where an instance takes all memory (``mem``) of its machine, however much that is;
+    `request` has 0 there until `simkit.workload.whole_memory` knows the machines. Left out where
+    all amounts are known."""
     deadline_s: Floats = field(default_factory=lambda: np.empty(0))
     """(J,) when a job should have ended, on the trace's clock; infinite: whenever."""
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -485,6 +489,8 @@ def _value_rules(workload: Workload) -> dict[str, bool]:
         "retries must be at least 0, or -1 where there are none": bool(
             (workload.retries >= -1).all()
         ),
+        "whole_memory needs the resource mem": not len(workload.whole_memory)
+        or "mem" in workload.resources,
     }
 
 

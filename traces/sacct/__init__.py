@@ -4,13 +4,14 @@ Columns are found by the names in the header line, so any ``--format`` works tha
 submit time, a run time and processors, for example::
 
     sacct --allusers --allocations --parsable2 --starttime 2024-01-01 --format JobID,User,\
-    Account,Partition,QOS,State,Submit,Start,End,Elapsed,Timelimit,AllocCPUS,ReqCPUS,NNodes,ReqMem
+    Account,Partition,QOS,State,Submit,Start,End,Elapsed,Timelimit,AllocCPUS,ReqCPUS,NNodes,\
+    ReqMem,AllocTRES,ReqTRES
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -31,13 +32,15 @@ from simkit.traces.rigid_jobs import (
     Column,
     KeptJobs,
     RawJobs,
+    Request,
     RigidJobs,
     RigidLog,
     first_that_applies,
 )
 from simkit.traces.rules import Tally
+from simkit.traces.sacct.asked import Asked
 from simkit.traces.sacct.attempts import Which, note_repeated_ids, rows_left_out
-from simkit.traces.sacct.columns import SacctRows
+from simkit.traces.sacct.resources import OF_GPUS, OF_MEMORY, ResourceRows
 from simkit.traces.sacct.table import LINE, sacct_tables
 from simkit.traces.sacct.unread import HOLDS, left_aside
 from simkit.traces.sacct.usage import Gathered, UsageRows
@@ -67,8 +70,12 @@ class SacctLog(RigidLog):
     """Jobs that Slurm started again (requeued, preempted, machine failed), of which
     ``sacct --duplicates`` prints each attempt: all of them are jobs, as the machine ran them all;
     or the last that ran alone, as sacct prints it without --duplicates."""
-    memory: bool = False
-    """Make the requested memory a second resource, mem, in GiB a processor."""
+    memory: bool | None = None
+    """Jobs ask for memory (mem, in GiB): what AllocTRES says they had, else ReqMem or ReqTRES;
+    null: if the machines of the scenario have mem, and the log says how much for any job."""
+    gpus: bool | None = None
+    """Jobs ask for gpus (gpu): of AllocTRES or ReqTRES, in older logs AllocGRES or ReqGRES; null:
+    if the machines of the scenario have gpu, and any job of the log had one."""
 
     @field_validator("time_zone")
     @classmethod
@@ -86,6 +93,14 @@ class SacctLog(RigidLog):
         ids = {"jobid", "jobidraw"} & names
         return "|" in head or bool(ids and (names <= ids or names & _TELLING))
 
+    def source_of(self, resource: str) -> str:
+        """Return which columns and key make jobs ask for memory or gpus."""
+        if resource == "mem":
+            return f"they do if the log says it in {' or '.join(OF_MEMORY)}, unless memory is false"
+        if resource == "gpu":
+            return f"they do if the log says it in {' or '.join(OF_GPUS)}, unless gpus is false"
+        return "jobs of sacct's output ask for processors, mem and gpu; use these names"
+
     def check_head(self) -> None:
         """Read the header and the first rows."""
         bad, tally = BadLines(Path(self.path), self.on_error), Tally()
@@ -98,22 +113,30 @@ class SacctLog(RigidLog):
         """Read the table; see `read_sacct`."""
         return self.scan()[0]
 
+    def trace_for(self, resources: Collection[str], rng: np.random.Generator) -> Trace:
+        """Read the table for machines with these resources."""
+        return self.scan(resources)[0]
+
     def swf_fields(self) -> tuple[Trace, dict[str, Floats]]:
         """Return the trace, and the usage of its jobs that the log records."""
         gathered = Gathered()
-        trace, order = self.scan(parser=UsageRows, gathered=gathered)
+        plain = self.model_copy(update={"memory": False, "gpus": False})
+        trace, order = plain.scan(parser=UsageRows, gathered=gathered)
         return trace, gathered.columns(order)
 
     def scan(
         self,
+        resources: Collection[str] = (),
         *,
-        parser: type[SacctRows] = SacctRows,
+        parser: type[ResourceRows] = ResourceRows,
         gathered: Gathered | None = None,
         left_out: Mapping[str, Ints] | None = None,
     ) -> tuple[Trace, Any]:
         """Read the table block by block.
 
         Args:
+            resources: of the machines; jobs ask for mem and gpu if they are among them, unless
+                `memory` and `gpus` say otherwise.
             parser: makes the columns.
             gathered: gets every block: all its rows, and those that became jobs.
             left_out: rule → lines of attempts and repeated rows that do not count; None: find
@@ -127,9 +150,11 @@ class SacctLog(RigidLog):
         labels: dict[str, dict[str, int]] = {}
         clusters: dict[str, int] = {}
         bad = BadLines(path, self.on_error)
+        asked = Asked(path, resources, memory=self.memory, gpus=self.gpus, first=self.processors)
         for number, table in enumerate(sacct_tables(path, tally, bad, self.delimiter)):
             columns = parser(table, bad)
             parsed = columns.parse(self.time_zone, tally)
+            asked.look_at(columns)
             if number == 0:
                 _name_unread(table, columns, tally)
             rows = _jobs_that_ended(parsed, tally, left_out or {})
@@ -141,20 +166,23 @@ class SacctLog(RigidLog):
                 gathered.add(parsed, rows)
             if rows.height:
                 jobs.add(
-                    _columns(rows, kept, self.memory)
+                    _columns(rows, kept)
+                    | asked.columns(rows, kept.unchanged, tally)
                     | _numbered(rows, labels)
                     | _attempt_columns(rows, clusters)
                 )
                 names.append(rows["id"])
         if len(jobs) and left_out is None and (found := rows_left_out(jobs, self.attempts)):
             again = None if gathered is None else gathered.restart()
-            return self.scan(parser=parser, gathered=again, left_out=found)
+            return self.scan(resources, parser=parser, gathered=again, left_out=found)
         bad.settle(tally)
         refuse_empty(path, tally, len(jobs))
+        request = asked.request(jobs, tally)
         jobs.note_oddities(tally, {}, ids=False)
         note_repeated_ids(jobs, tally)
         order = jobs.order()
-        return Trace(_workload(jobs, names, labels, self.time_zone), tally.report, (path,)), order
+        workload = _workload(jobs, names, labels, self.time_zone, request)
+        return Trace(workload, tally.report, (path,)), order
 
 
 def read_sacct(path: str | PathLike[str], **arguments: Any) -> Trace:
@@ -167,6 +195,11 @@ def read_sacct(path: str | PathLike[str], **arguments: Any) -> Trace:
     of jobs cancelled before they started are left out and counted. Processors come from AllocCPUS,
     NCPUS or AllocTRES (allocated) and from ReqCPUS or ReqTRES (requested); without any of these
     columns the number of machines is taken, and noted.
+
+    With ``gpus=True`` and ``memory=True`` jobs ask for these as well. A job with gpus is then split
+    into its machines, or else so that no unit has part of a gpu or processor; other jobs have an
+    instance for each processor. A job that asked for all memory of its machines, or whose memory
+    the table does not say, is an instance for each machine and one of `Workload.whole_memory`.
 
     Args:
         path: the file, plain or gzipped.
@@ -182,7 +215,7 @@ def read_sacct(path: str | PathLike[str], **arguments: Any) -> Trace:
     return SacctLog.of(path=path, **arguments).read()
 
 
-def _name_unread(table: pl.DataFrame, columns: SacctRows, tally: Tally) -> None:
+def _name_unread(table: pl.DataFrame, columns: ResourceRows, tally: Tally) -> None:
     """Name the columns that neither the rows nor the labels of the jobs are made of."""
     own = [name for name in table.columns if name != LINE]
     labels = (_first_of(fields, own) for fields in LABELLED.values())
@@ -218,12 +251,11 @@ def _raw(rows: pl.DataFrame) -> RawJobs:
     return RawJobs(line=rows[LINE].to_numpy(), job=job, **columns)
 
 
-def _columns(rows: pl.DataFrame, kept: KeptJobs, memory: bool) -> dict[str, Floats]:
-    columns = {name: rows[name].to_numpy() for name in (LINE, "job", "submit", "run")}
-    columns |= {"processors": kept.processors, "requested_time": kept.requested_time}
-    if memory:
-        columns["memory"] = rows["memory"].fill_null(0.0).to_numpy()
-    return columns
+def _columns(rows: pl.DataFrame, kept: KeptJobs) -> dict[str, Column]:
+    columns: dict[str, Column] = {
+        name: rows[name].to_numpy() for name in (LINE, "job", "submit", "run")
+    }
+    return columns | {"processors": kept.processors, "requested_time": kept.requested_time}
 
 
 def _attempt_columns(rows: pl.DataFrame, clusters: dict[str, int]) -> dict[str, Column]:
@@ -253,6 +285,7 @@ def _workload(
     names: list[pl.Series],
     labels: dict[str, dict[str, int]],
     time_zone: str | None,
+    request: Request | None,
 ) -> Workload:
     if (jobs.column("task") == 0).all():
         ids = jobs.column("job").astype(np.int64)
@@ -261,6 +294,7 @@ def _workload(
     first = float(jobs.column("submit").min())
     return jobs.workload(
         zero_s=first,
+        request=request,
         job_id=ids,
         epoch_s=first,
         time_zone=time_zone,

@@ -34,7 +34,8 @@ RUN_TIME: Final = ("Elapsed", "ElapsedRaw")
 
 COMMAND: Final = (
     "sacct --allusers --allocations --parsable2 --format=JobID,JobIDRaw,User,Account,Partition,"
-    "QOS,State,Submit,Start,End,Elapsed,Timelimit,AllocCPUS,ReqCPUS,NNodes,ReqMem,TotalCPU"
+    "QOS,State,Submit,Start,End,Elapsed,Timelimit,AllocCPUS,ReqCPUS,NNodes,ReqMem,AllocTRES,"
+    "ReqTRES,TotalCPU"
 )
 """The command whose table has all columns that are read (without --allocations: memory used)."""
 
@@ -204,9 +205,10 @@ NOTHING: Final = (
 """What Slurm writes where there is no value, in lower case."""
 
 _DURATION = r"^(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)$"
-_MEMORY = r"^(\d+(?:\.\d+)?)([KMGTPkmgtp]?)([cn]?)$"
+_MEMORY = r"^(\d+(?:\.\d+)?)([KMGTPEkmgtpe]?)([cn]?)$"
 _BYTES = r"^(\d+(?:\.\d+)?)([KMGTPkmgtp]?)$"
-_GIB = {"k": 2.0**-20, "m": 2.0**-10, "": 2.0**-10, "g": 1.0, "t": 2.0**10, "p": 2.0**20}
+_GIB = {"k": 2.0**-20, "m": 2.0**-10, "": 2.0**-10, "g": 1.0, "t": 2.0**10, "p": 2.0**20,
+        "e": 2.0**30}  # fmt: skip
 
 
 def is_nothing(text: pl.Expr) -> pl.Expr:
@@ -247,10 +249,7 @@ def memory_gib(text: pl.Expr, processors: pl.Expr, machines: pl.Expr) -> pl.Expr
 
     As in `sacct`, K, M, G, T and P are powers of 1024; without a letter the unit is M.
     """
-    parts = text.str.strip_chars().str.extract_groups(_MEMORY).struct
-    unit = parts.field("2").str.to_lowercase().replace_strict(_GIB, default=None)
-    amount = parts.field("1").cast(pl.Float64, strict=False) * unit
-    per = parts.field("3")
+    amount, per = amount_gib(text)
     return (
         pl.when(per == "c")
         .then(amount)
@@ -258,6 +257,13 @@ def memory_gib(text: pl.Expr, processors: pl.Expr, machines: pl.Expr) -> pl.Expr
         .then(amount * machines / processors)
         .otherwise(amount / processors)
     )
+
+
+def amount_gib(text: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
+    """Return the GiB in ``16Gn``, and what has as much: a processor (c), a machine (n), a job."""
+    parts = text.str.strip_chars().str.extract_groups(_MEMORY).struct
+    unit = parts.field("2").str.to_lowercase().replace_strict(_GIB, default=None)
+    return parts.field("1").cast(pl.Float64, strict=False) * unit, parts.field("3")
 
 
 def bytes_of(text: pl.Expr) -> pl.Expr:

@@ -14,7 +14,7 @@ import polars as pl
 from simkit.arrays import Floats
 from simkit.traces import rules
 from simkit.traces.rules import Tally
-from simkit.traces.sacct.columns import SacctRows
+from simkit.traces.sacct.resources import ResourceRows
 from simkit.traces.sacct.table import LINE, bytes_of, duration_s, number
 
 USAGE: Final = (
@@ -30,8 +30,11 @@ _CANCELLED: Final = r"^(CANCELLED|REVOKED)"
 _KIB_A_GIB: Final = 2.0**20
 
 
-class UsageRows(SacctRows):
+class UsageRows(ResourceRows):
     """Rows with the columns of `USAGE`, and ``owner`` and ``used_kb``, also of steps."""
+
+    def leave_aside(self, column: str) -> None:
+        """Do nothing: what no job asks for has a field of SWF."""
 
     def _add_columns(self, time_zone: str | None, tally: Tally) -> None:
         super()._add_columns(time_zone, tally)

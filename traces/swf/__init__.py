@@ -43,6 +43,11 @@ class SwfLog(RigidLog):
         is_row = len(fields) > 1 and _NUMBER.fullmatch(fields[0]) is not None
         return not head or head.startswith(";") or is_row
 
+    def source_of(self, resource: str) -> str:
+        """Return what an SWF log leaves for gpus."""
+        draw = "; value.gpu draws some" if resource == "gpu" else ""
+        return f"an SWF log has processors alone{draw}"
+
     def check_head(self) -> None:
         """Read the first rows."""
         bad, tally = BadLines(Path(self.path), self.on_error), Tally()

@@ -23,6 +23,7 @@ from simkit.traces.bad_lines import BadLines, LineFormat
 from simkit.traces.files import is_parquet
 from simkit.traces.names import number_names
 from simkit.traces.odd_units import odd_units
+from simkit.traces.preceding import note_releases, preceding_jobs
 from simkit.traces.rigid_jobs import LARGEST, LARGEST_ID, repeats
 from simkit.traces.rules import RULES, Tally
 from simkit.traces.swapped import hint_swapped, note_swapped_limits, note_swapped_times
@@ -39,10 +40,15 @@ from simkit.workload import JOB_COLUMNS, Trace, Workload
 
 NEEDED: Final = ("job_id", "submit_time_s", "run_time_s", "processors")
 """With `resources`, a table needs these in place of processors."""
-NUMBERS: Final = ("requested_time_s", "retries", "qos", "value", "deadline_s")
+NUMBERS: Final = (
+    "requested_time_s", "retries", "qos", "value", "deadline_s", "release_time_s", "think_time_s",
+)  # fmt: skip
+PRECEDING: Final = "preceding_job"
+"""Column of text: the ids of the jobs that precede a job, with `SEPARATOR` between them."""
+SEPARATOR: Final = ";"
 UNKNOWN: Final = {
     "requested_time_s": np.nan, "retries": np.nan, "qos": np.nan, "value": np.nan,
-    "deadline_s": np.inf,
+    "deadline_s": np.inf, "release_time_s": np.nan, "think_time_s": np.nan,
 }  # fmt: skip
 """What stands for an empty cell; -1 in other columns. A QoS or value must not be empty."""
 RESOURCES: Final = ("cpu", "mem", "gpu")
@@ -83,7 +89,8 @@ class JobsTable(LineFormat):
         table = read_columns(path, _wanted(resources), bad).scaled(self.factors)
         if resources:
             table = table.with_empty_requests_as_none(resources)
-        table = _valid(table, resources, bad)
+        read = table
+        table = _valid(read, resources, bad)
         bad.settle(tally)
         if not tally.report.read and not len(table):
             raise TraceError(f"{path}: no jobs: the table has no rows; check it")
@@ -93,7 +100,8 @@ class JobsTable(LineFormat):
         columns, labels = _columns(table)
         _note_oddities(columns, table.line, tally)
         _note_misspelt(column_names(path, first_line(path)[1]), resources, tally)
-        workload = Workload.from_jobs(columns, request=resources, labels=labels)
+        links = _preceding(table, columns, {*read.frame["job_id"]}, tally)
+        workload = Workload.from_jobs(columns, request=resources, labels=labels, **links)
         return Trace(workload, tally.report, (path,))
 
     def _resources(self, path: Path) -> tuple[str, ...]:
@@ -107,7 +115,7 @@ class JobsTable(LineFormat):
     def _names_columns(self) -> Self:
         problems: list[tuple[tuple[str, ...], str]] = []
         if self.resources is not None:
-            taken = {*NEEDED[:3], *NUMBERS, *JOB_COLUMNS, "instances"}
+            taken = {*NEEDED[:3], *NUMBERS, *JOB_COLUMNS, "instances", PRECEDING}
             if not self.resources:
                 problems.append((("resources",), "is empty; name a column, such as cpu"))
             problems += [
@@ -135,8 +143,11 @@ def read_jobs_table(path: str | PathLike[str], **arguments: Any) -> Trace:
     ``requested_time_s`` (empty where unknown), ``qos`` (quality of service, above 0 and at most
     1), ``value`` (what the job is worth if it finishes, at least 0), ``deadline_s`` (seconds from
     the trace's zero, empty where there is none), ``retries`` (how often the job may start over
-    after its work was lost before it is killed, whole; empty: as often as the scenario lets it)
-    and ``user``, ``group``, ``executable``, ``queue``, ``partition``: whole numbers (-1 or empty
+    after its work was lost before it is killed, whole; empty: as often as the scenario lets it),
+    ``release_time_s`` (seconds from the trace's zero from when on it may run; empty: from its
+    submission on), ``preceding_job`` (id of a job that must have ended before it may run; several
+    with ``;`` between them; empty or -1: none), ``think_time_s`` (seconds since that end; empty:
+    0) and ``user``, ``group``, ``executable``, ``queue``, ``partition``: whole numbers (-1 or empty
     where unknown), or, as soon as one of a column is text, names, which become the workload's
     `labels` and are numbered in order of appearance. Other columns are ignored, and noted if their
     name looks like a misspelt one. Rows may be in any order.
@@ -173,8 +184,37 @@ def _note_oddities(columns: Mapping[str, Column], line: Ints, tally: Tally) -> N
     tally.note(rules.REPEATED_ID, line[repeats(columns["job_id"])])
     run = columns["run_time_s"]
     note_swapped_times(tally, line, columns["submit_time_s"], run)
+    if "release_time_s" in columns:
+        note_releases(tally, line, columns["release_time_s"] - columns["submit_time_s"])
     if "requested_time_s" in columns:
         note_swapped_limits(tally, run, columns["requested_time_s"])
+
+
+def _preceding(
+    table: TableColumns, columns: Mapping[str, Column], read: set[str | None], tally: Tally
+) -> dict[str, Any]:
+    """Return the links between the jobs of a table; `read`: the ids of all rows that it has."""
+    order = np.lexsort((columns["job_id"], columns["submit_time_s"]))  # that of the workload
+    line, size = table.line[order], len(table)
+    think = (
+        table.numbers("think_time_s")[order] if "think_time_s" in table.frame else np.zeros(size)
+    )
+    rows, wanted = np.empty(0, np.int64), pl.Series(dtype=pl.String)
+    if PRECEDING in table.frame:
+        word = pl.element().str.strip_chars()
+        lists = table.frame[PRECEDING][order].str.split(SEPARATOR)
+        lists = lists.list.eval(word.filter(~word.is_in(["", "-1"])))
+        rows = np.repeat(np.arange(size), lists.list.len().fill_null(0).to_numpy())
+        wanted = lists.explode().drop_nulls()
+    named = np.zeros(size, dtype=bool)
+    named[rows] = True
+    tally.note(rules.ONLY_THINK_TIME, np.sort(line[~named & (think > 0)]))
+    ids, left_out = columns["job_id"][order], read - {*table.frame["job_id"]}
+    known: Column = wanted.to_numpy().astype(object)
+    if ids.dtype.kind == "i":  # what is no whole number is the id of none
+        known = wanted.cast(pl.Int64, strict=False).fill_null(np.iinfo(np.int64).min).to_numpy()
+        left_out = {int(word) for word in left_out if word is not None and word.isdecimal()}
+    return preceding_jobs(ids, line, rows, known, np.nan_to_num(think[rows]), tally, left_out)
 
 
 def _note_misspelt(names: Sequence[str], resources: tuple[str, ...], tally: Tally) -> None:
@@ -190,9 +230,9 @@ def _wanted(resources: tuple[str, ...]) -> WantedColumns:
     needed = (*NEEDED[:3], *resources) if resources else NEEDED
     counted = ("instances",) if resources else ()
     return WantedColumns(
-        text=("job_id", *JOB_COLUMNS),
+        text=("job_id", *JOB_COLUMNS, PRECEDING),
         numbers=(*needed[1:], *counted, *NUMBERS),
-        optional=(*counted, *NUMBERS, *JOB_COLUMNS),
+        optional=(*counted, *NUMBERS, *JOB_COLUMNS, PRECEDING),
         remedy=f"a table of jobs needs {', '.join(needed)}"
         + ("" if resources else ", or name what they ask for in `resources`"),
     )
@@ -203,6 +243,8 @@ def _columns(table: TableColumns) -> tuple[dict[str, Column], dict[str, tuple[st
     columns: dict[str, Column] = {"job_id": table.ids("job_id")}
     labels: dict[str, tuple[str, ...]] = {}
     for name in table.frame.columns[1:]:
+        if name in (PRECEDING, "think_time_s"):
+            continue
         if _holds_names(table, name):
             known: dict[str, int] = {}
             names = table.frame[name].replace("-1", None)  # unknown in a column of numbers, too
@@ -238,7 +280,7 @@ def _valid(table: TableColumns, resources: tuple[str, ...], bad: BadLines) -> Ta
     numbers = {
         name: _filled(table, name)
         for name in table.frame.columns
-        if name != "job_id" and not _holds_names(table, name)
+        if name not in ("job_id", PRECEDING) and not _holds_names(table, name)
     }
     telling = {name: column for name, column in numbers.items() if name != "submit_time_s"}
     hint_swapped(telling, lambda name, values: judge(name, values)[1], bad)  # any time is a submit
@@ -281,6 +323,11 @@ def _rule(name: str, values: Floats) -> tuple[str, Bools]:
         return "above 0 and at most 1", (values > 0) & (values <= 1)
     if name == "value":
         return "finite and at least 0", np.isfinite(values) & (values >= 0)
+    if name == "release_time_s":
+        return "finite and at most 2^32 (136 years), or empty", ~(np.abs(values) > LONGEST_S)
+    if name == "think_time_s":
+        rule = "finite, at least 0 and at most 2^32, or empty"
+        return rule, np.isnan(values) | (values >= 0) & (values <= LONGEST_S)
     if name == "deadline_s":
         return "a time, or empty", ~(np.isnan(values) | (values == -np.inf))
     whole = values == np.floor(values)

@@ -64,7 +64,8 @@ class RigidJobs:
     """Columns under construction, by name, in the order in which rows come.
 
     They are line, job, submit, run, processors, requested_time, the numbers of users, queues, …,
-    and memory (GiB a processor) where it counts.
+    memory (GiB a processor) where it counts, and held (seconds from submission to release) and
+    previous_job and think_time where the log has them.
     """
 
     def __init__(self) -> None:
@@ -114,6 +115,8 @@ class RigidJobs:
         job = self._final("job", np.int64, order)
         submit = self._final("submit", np.float64, order)
         submit -= zero_s
+        if "held" in self._columns and (self.column("held") > 0).any():
+            facts["release_time_s"] = submit + self._final("held", np.float64, order)
         request = np.broadcast_to(1.0, (size, 1))
         if with_memory := "memory" in self._columns:
             memory = self._final("memory", np.float64, order)

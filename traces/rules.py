@@ -31,6 +31,16 @@ TOO_LARGE: Final = "larger than the machine"
 EXTRA_FIELDS: Final = "more than 18 fields"
 ABSOLUTE_TIMES: Final = "absolute submit times"
 UNKNOWN_ZONE: Final = "unknown time zone"
+RELEASED_LATER: Final = "released after submission"
+ELIGIBLE_LATE: Final = "eligible after its start"
+PRECEDED: Final = "waits for a preceding job"
+PRECEDING_UNKNOWN: Final = "preceding job unknown"
+PRECEDING_LEFT_OUT: Final = "preceding job left out"
+PRECEDING_ITSELF: Final = "preceding job is itself"
+PRECEDING_LOOP: Final = "preceding jobs in a loop"
+PRECEDING_LATER: Final = "preceding job comes later"
+NO_THINK_TIME: Final = "think time missing"
+ONLY_THINK_TIME: Final = "think time without preceding job"
 JOB_STEP: Final = "job step"
 PENDING_ARRAY: Final = "pending array"
 CANCELLED: Final = "cancelled before start"
@@ -68,6 +78,23 @@ RULES: Final[dict[str, str]] = {
     EXTRA_FIELDS: "The row has more fields than SWF's 18; those after the 18th are ignored.",
     ABSOLUTE_TIMES: "Submit times are Unix times; the first job's becomes the trace's zero.",
     UNKNOWN_ZONE: "The header's TimeZoneString is no IANA time zone; it is ignored.",
+    RELEASED_LATER: "The job could not run from its submission on (sacct's Eligible: --begin, a "
+    "dependency, a hold; release_time_s in a table); it waits for its release. The key "
+    "dependencies: ignore of a workload switches that off.",
+    ELIGIBLE_LATE: "Eligible is later than Start: the job ran, so that it is released at Start.",
+    PRECEDED: "The job waits until another has ended, and the think time after that; the key "
+    "dependencies of a workload says otherwise (recorded, ignore).",
+    PRECEDING_UNKNOWN: "The log has no job of the number that should precede this one, which "
+    "therefore waits for none.",
+    PRECEDING_LEFT_OUT: "The row of the job that should precede this one is left out, so it waits "
+    "for none.",
+    PRECEDING_ITSELF: "The job should precede itself; it waits for none.",
+    PRECEDING_LOOP: "The job should wait for one that comes later and waits for it in turn; it "
+    "does not.",
+    PRECEDING_LATER: "The job that precedes this one comes after it in order of submission; it is "
+    "waited for all the same.",
+    NO_THINK_TIME: "A preceding job, but no think time after its end: 0 s are taken.",
+    ONLY_THINK_TIME: "A think time, but no preceding job after whose end it would begin; ignored.",
     JOB_STEP: "A step of a job (12.batch, 12.0); its job has a separate row, so it is left out.",
     PENDING_ARRAY: "Array tasks that have not started (12_[1-5]) have no run time; left out.",
     CANCELLED: "The job was cancelled before it started, so it has no run time; left out.",

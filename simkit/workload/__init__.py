@@ -526,13 +526,18 @@ def _links_by_id(
     """Return each job's link to the one with an id; raise TraceError if there is no such job."""
     named = [one is not None and one == one and one not in (-1, "") for one in preceding.tolist()]
     rows = np.flatnonzero(named)
-    think = np.nan_to_num(think_time_s[rows])
-    links = Links.by_id(job_id, rows, preceding[rows].astype(job_id.dtype), think)
-    if len(unknown := np.flatnonzero(links.predecessor < 0)):
-        row = int(rows[unknown[0]])
+    try:
+        wanted = preceding[rows].astype(job_id.dtype)
+    except (TypeError, ValueError) as error:
         raise TraceError(
-            f"workload: job {job_id[row]} waits for job {preceding[row]}, which does not exist; "
-            "take the dependency out, or add the job"
+            f"workload: preceding_job holds what is no id of a job ({error}); give ids of the type "
+            "of job_id, and -1 for none"
+        ) from None
+    links = Links.by_id(job_id, rows, wanted, np.nan_to_num(think_time_s[rows]))
+    for link in np.flatnonzero(links.predecessor < 0).tolist():
+        raise TraceError(
+            f"workload: job {job_id[rows[link]]} waits for job {wanted[link]}, which does not "
+            "exist; take the dependency out, or add the job"
         )
     return links
 
@@ -547,9 +552,8 @@ def _moved_times(
         submit_time_s: (J,) the times before.
         changes: fields that a copy replaces; times among them stay as they are.
     """
-    if "submit_time_s" not in changes:
+    moved = {name: own for name, own in times.items() if len(own) and name not in changes}
+    if "submit_time_s" not in changes or not moved:
         return {}
     later = np.asarray(changes["submit_time_s"]) - submit_time_s
-    return {
-        name: time_s + later for name, time_s in times.items() if len(time_s) and name not in changes
-    }
+    return {name: own + later for name, own in moved.items()}

@@ -4,7 +4,8 @@ Columns are found by the names in the header line, so any ``--format`` works tha
 submit time, a run time and processors, for example::
 
     sacct --allusers --allocations --parsable2 --starttime 2024-01-01 --format JobID,User,\
-    Account,Partition,QOS,State,Submit,Start,End,Elapsed,Timelimit,AllocCPUS,ReqCPUS,NNodes,ReqMem
+    Account,Partition,QOS,State,Submit,Eligible,Start,End,Elapsed,Timelimit,AllocCPUS,ReqCPUS,\
+    NNodes,ReqMem
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from simkit.errors import did_you_mean
 from simkit.traces import rules
 from simkit.traces.bad_lines import BadLines
 from simkit.traces.names import number_names
+from simkit.traces.preceding import note_releases
 from simkit.traces.rigid_jobs import (
     KeptJobs,
     RawJobs,
@@ -115,7 +117,8 @@ class SacctLog(RigidLog):
             if watch is not None:
                 watch(parsed, rows)
             if rows.height:
-                jobs.add(_columns(rows, kept, self.memory) | _numbered(rows, labels))
+                columns = _columns(rows, kept, self.memory) | {"held": _held_s(rows, tally)}
+                jobs.add(columns | _numbered(rows, labels))
                 names.append(rows["id"])
         bad.settle(tally)
         refuse_empty(path, tally, len(jobs))
@@ -133,7 +136,8 @@ def read_sacct(path: str | PathLike[str], **arguments: Any) -> Trace:
     are the workload's `labels`. Rows of job steps, of jobs that have not started or not ended, and
     of jobs cancelled before they started are left out and counted. Processors come from AllocCPUS,
     NCPUS or AllocTRES (allocated) and from ReqCPUS or ReqTRES (requested); without any of these
-    columns the number of machines is taken, and noted.
+    columns the number of machines is taken, and noted. A job whose Eligible is later than its
+    Submit (--begin, a dependency, a hold) has that as its release time.
 
     Args:
         path: the file, plain or gzipped.
@@ -173,6 +177,18 @@ def _columns(rows: pl.DataFrame, kept: KeptJobs, memory: bool) -> dict[str, Floa
     if memory:
         columns["memory"] = rows["memory"].fill_null(0.0).to_numpy()
     return columns
+
+
+def _held_s(rows: pl.DataFrame, tally: Tally) -> Floats:
+    """Return how long after its submission each job was released, by Eligible; 0: at once."""
+    submit, eligible, start, line = (
+        rows[name].to_numpy() for name in ("submit", "eligible_s", "start_s", LINE)
+    )
+    late = eligible > start
+    tally.note(rules.ELIGIBLE_LATE, line[late])
+    held: Floats = np.nan_to_num(np.maximum(np.where(late, start, eligible) - submit, 0.0))
+    note_releases(tally, line, held)
+    return held
 
 
 def _numbered(rows: pl.DataFrame, labels: dict[str, dict[str, int]]) -> dict[str, npt.NDArray[Any]]:

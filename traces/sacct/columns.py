@@ -46,7 +46,7 @@ class SacctRows:
     def parse(self, time_zone: str | None, tally: Tally) -> pl.DataFrame:
         """Add all columns; null (False for rules) where Slurm gives no value.
 
-        Float64: job (for sorting), submit, start, end (Unix seconds), run, requested_time
+        Float64: job (for sorting), submit, eligible_s, start, end (Unix seconds), run, requested_time
         (seconds), allocated, requested (processors), memory (GiB a processor). String: id.
         Boolean: one for each rule that leaves out rows that are not finished jobs.
 
@@ -101,7 +101,7 @@ class SacctRows:
         self._refuse(pl.col("job").is_null() & job_row, column, "12, 12_3 or 12+1")
 
     def _instants(self, time_zone: str | None) -> None:
-        for name in ("Submit", "Start", "End"):
+        for name in ("Submit", "Eligible", "Start", "End"):
             if (column := self._name(name)) is None:
                 self._nothing(name.lower() + "_s")
                 continue

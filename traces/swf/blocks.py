@@ -111,10 +111,9 @@ FIELDS: Final = (
 """Names for SWF's 18 fields, in order."""
 NEEDED: Final = (
     "job", "submit", "run", "allocated", "requested", "requested_time",
-    "user", "group", "executable", "queue", "partition",
+    "user", "group", "executable", "queue", "partition", "previous_job", "think_time",
 )  # fmt: skip
 """The fields that a workload is made of; the others are not read."""
-_PARSED: Final = (*NEEDED, FIELDS[-1])  # the last field shows that a line is complete
 _WIDTH: Final = len(FIELDS)
 
 
@@ -237,7 +236,7 @@ def _parse(text: bytes, rows: int) -> dict[str, Floats] | None:
             has_header=False,
             separator=" ",
             quote_char=None,
-            columns=[FIELDS.index(name) for name in sorted(_PARSED, key=FIELDS.index)],
+            columns=[FIELDS.index(name) for name in sorted(NEEDED, key=FIELDS.index)],
             schema=dict.fromkeys(FIELDS, pl.Float64),
             ignore_errors=True,
         )

@@ -122,10 +122,14 @@ def test_a_predecessor_that_is_turned_away_has_ended_then(simulate, rigid, greed
     ]  # fmt: skip
 
 
-def test_a_predecessor_of_several_tasks_ends_with_its_last(simulate, make_jobs, a_gang, a_bag, greedy):
+def test_a_predecessor_of_several_tasks_ends_with_its_last(
+    simulate, make_jobs, a_gang, a_bag, greedy
+):
     load = make_jobs((0, a_gang(1, 5), a_bag(3, 4), a_gang(1, 8)), (0, a_gang(1, 1), a_gang(1, 2)))
     run = simulate(greedy, with_links(load, j1=[(0, 1)]), 9)
-    assert run.rows("tasks", "job_id ready_time_s start_time_s", by="task_id")[3:] == [(1, 9, 9)] * 2
+    assert (
+        run.rows("tasks", "job_id ready_time_s start_time_s", by="task_id")[3:] == [(1, 9, 9)] * 2
+    )
 
 
 def test_a_job_with_parents_of_its_own_waits_for_both(simulate, make_jobs, a_gang, greedy):

@@ -209,11 +209,11 @@ def _preceding(
     named = np.zeros(size, dtype=bool)
     named[rows] = True
     tally.note(rules.ONLY_THINK_TIME, np.sort(line[~named & (think > 0)]))
-    ids, left_out = columns["job_id"][order], read - {*table.frame["job_id"]}
+    ids, left_out = columns["job_id"][order], list[Any](read - {*table.frame["job_id"]})
     known: Column = wanted.to_numpy().astype(object)
     if ids.dtype.kind == "i":  # what is no whole number is the id of none
         known = wanted.cast(pl.Int64, strict=False).fill_null(np.iinfo(np.int64).min).to_numpy()
-        left_out = {int(word) for word in left_out if word is not None and word.isdecimal()}
+        left_out = [int(word) for word in left_out if word is not None and word.isdecimal()]
     return preceding_jobs(ids, line, rows, known, np.nan_to_num(think[rows]), tally, left_out)
 
 

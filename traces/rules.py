@@ -33,7 +33,7 @@ ABSOLUTE_TIMES: Final = "absolute submit times"
 UNKNOWN_ZONE: Final = "unknown time zone"
 RELEASED_LATER: Final = "released after submission"
 ELIGIBLE_LATE: Final = "eligible after its start"
-PRECEDED: Final = "waits for a preceding job"
+PRECEDED: Final = "has a preceding job"
 PRECEDING_UNKNOWN: Final = "preceding job unknown"
 PRECEDING_LEFT_OUT: Final = "preceding job left out"
 PRECEDING_ITSELF: Final = "preceding job is itself"
@@ -79,11 +79,11 @@ RULES: Final[dict[str, str]] = {
     ABSOLUTE_TIMES: "Submit times are Unix times; the first job's becomes the trace's zero.",
     UNKNOWN_ZONE: "The header's TimeZoneString is no IANA time zone; it is ignored.",
     RELEASED_LATER: "The job could not run from its submission on (sacct's Eligible: --begin, a "
-    "dependency, a hold; release_time_s in a table); it waits for its release. The key "
-    "dependencies: ignore of a workload switches that off.",
+    "dependency, a hold; release_time_s in a table). It waits for its release; with dependencies: "
+    "ignore in the workload it does not.",
     ELIGIBLE_LATE: "Eligible is later than Start: the job ran, so that it is released at Start.",
-    PRECEDED: "The job waits until another has ended, and the think time after that; the key "
-    "dependencies of a workload says otherwise (recorded, ignore).",
+    PRECEDED: "The job waits until another has ended, and the think time after that; with "
+    "dependencies: recorded or ignore in the workload it does not.",
     PRECEDING_UNKNOWN: "The log has no job of the number that should precede this one, which "
     "therefore waits for none.",
     PRECEDING_LEFT_OUT: "The row of the job that should precede this one is left out, so it waits "

@@ -119,8 +119,7 @@ class Releases:
     @classmethod
     def of(cls, workload: Workload, events: EventLoop) -> Releases | None:
         """Return None for a workload in which every job may run from its submission on."""
-        held = len(workload.release_time_s) or len(workload.predecessor)
-        return cls(workload, events) if held else None
+        return cls(workload, events) if workload.has_releases else None
 
     def holds(self, tasks: Sequence[Task]) -> bool:
         """Take in a job at its submission; return whether it is held back."""

@@ -377,9 +377,12 @@ class Simulation:
         if refusal:
             self._refuse(row, tasks, refusal)
             return
-        ready: Sequence[Task] | None = tasks
-        if self._holds_back and (ready := self._ready(tasks)) is None:
-            return
+        ready = tasks
+        if self._holds_back:
+            shown = self._ready(tasks)
+            if shown is None:
+                return
+            ready = shown
         if self._users is not None and self._users.holds(tasks, ready):
             return
         if not self._admission.limited:

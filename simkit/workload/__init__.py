@@ -105,6 +105,8 @@ class Workload:
     """Rows of the jobs that must have ended, in whatever way, before a job may run."""
     think_time_s: Floats = field(default_factory=lambda: np.empty(0))
     """Seconds that must have passed since the end of each in `predecessor`; left out: none."""
+    preceding_left_out: int = 0
+    """How many preceding jobs of these jobs were left out by `take`: they count as ended."""
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Names behind a job column's numbers, where the trace has names: ``labels["user"][3]``."""
     header_names: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
@@ -260,6 +262,11 @@ class Workload:
         """Number of tasks."""
         return len(self.task_id)
 
+    @property
+    def has_releases(self) -> bool:
+        """Whether a job may have to wait for its release: for a time, or for preceding jobs."""
+        return bool(len(self.release_time_s) or len(self.predecessor))
+
     @classmethod
     def from_jobs(
         cls,
@@ -371,6 +378,10 @@ class Workload:
             none = {"first_predecessor": rows[:0], "predecessor": rows[:0]}
             links = (self.first_predecessor, self.predecessor, self.think_time_s)
             columns |= none | taken_links(*links, rows, copy)
+            wanted = int(np.diff(self.first_predecessor)[rows].sum())
+            columns["preceding_left_out"] = (
+                self.preceding_left_out + wanted - len(columns["predecessor"])
+            )
         own = {name: columns.get(name, rows[:0]) for name in _MOVE_ALONG}
         columns |= _moved_times(own, columns["submit_time_s"], changes)
         return replace(self, **(columns | {"first_task": first} | changes))

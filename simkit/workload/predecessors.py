@@ -87,8 +87,10 @@ class Links:
         return cls(job, np.where(exists, rows, -1), think_time_s)
 
     def in_loops(self, jobs: int) -> Bools:
-        """Return which links to take out, so that no job waits for itself or for a later one of
-        a loop: (L,).
+        """Return (L,) the links of loops from a job to itself or a later one: without them no loop.
+
+        Args:
+            jobs: how many there are.
         """
         from scipy.sparse import coo_array
         from scipy.sparse.csgraph import connected_components

@@ -46,9 +46,9 @@ class SacctRows:
     def parse(self, time_zone: str | None, tally: Tally) -> pl.DataFrame:
         """Add all columns; null (False for rules) where Slurm gives no value.
 
-        Float64: job (for sorting), submit, eligible_s, start, end (Unix seconds), run, requested_time
-        (seconds), allocated, requested (processors), memory (GiB a processor). String: id.
-        Boolean: one for each rule that leaves out rows that are not finished jobs.
+        Float64: job (for sorting), submit, eligible_s, start, end (Unix seconds), run,
+        requested_time (seconds), allocated, requested (processors), memory (GiB a processor).
+        String: id. Boolean: one for each rule that leaves out rows that are not finished jobs.
 
         Returns the rows all of whose values can be read.
         """

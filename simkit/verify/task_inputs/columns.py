@@ -12,7 +12,7 @@ import polars as pl
 _IDS = ("job_id", "task_id")
 OF_JOBS = ("user", "group", "executable", "queue", "partition")
 """Numbers or names of a job."""
-_TEXT = (*_IDS, "parents", *OF_JOBS)
+_TEXT = (*_IDS, "parents", "preceding_job", *OF_JOBS)
 
 
 def read_table(path: Path, *, skip: bool) -> pl.DataFrame:

@@ -23,7 +23,7 @@ from simkit.traces.bad_lines import BadLines, LineFormat
 from simkit.traces.files import is_parquet
 from simkit.traces.names import number_names
 from simkit.traces.odd_units import odd_units
-from simkit.traces.preceding import note_releases, preceding_jobs
+from simkit.traces.preceding import PRECEDING, note_releases, preceding_of_table
 from simkit.traces.rigid_jobs import LARGEST, LARGEST_ID, repeats
 from simkit.traces.rules import RULES, Tally
 from simkit.traces.swapped import hint_swapped, note_swapped_limits, note_swapped_times
@@ -43,9 +43,6 @@ NEEDED: Final = ("job_id", "submit_time_s", "run_time_s", "processors")
 NUMBERS: Final = (
     "requested_time_s", "retries", "qos", "value", "deadline_s", "release_time_s", "think_time_s",
 )  # fmt: skip
-PRECEDING: Final = "preceding_job"
-"""Column of text: the ids of the jobs that precede a job, with `SEPARATOR` between them."""
-SEPARATOR: Final = ";"
 UNKNOWN: Final = {
     "requested_time_s": np.nan, "retries": np.nan, "qos": np.nan, "value": np.nan,
     "deadline_s": np.inf, "release_time_s": np.nan, "think_time_s": np.nan,
@@ -195,26 +192,8 @@ def _preceding(
 ) -> dict[str, Any]:
     """Return the links between the jobs of a table; `read`: the ids of all rows that it has."""
     order = np.lexsort((columns["job_id"], columns["submit_time_s"]))  # that of the workload
-    line, size = table.line[order], len(table)
-    think = (
-        table.numbers("think_time_s")[order] if "think_time_s" in table.frame else np.zeros(size)
-    )
-    rows, wanted = np.empty(0, np.int64), pl.Series(dtype=pl.String)
-    if PRECEDING in table.frame:
-        word = pl.element().str.strip_chars()
-        lists = table.frame[PRECEDING][order].str.split(SEPARATOR)
-        lists = lists.list.eval(word.filter(~word.is_in(["", "-1"])))
-        rows = np.repeat(np.arange(size), lists.list.len().fill_null(0).to_numpy())
-        wanted = lists.explode().drop_nulls()
-    named = np.zeros(size, dtype=bool)
-    named[rows] = True
-    tally.note(rules.ONLY_THINK_TIME, np.sort(line[~named & (think > 0)]))
-    ids, left_out = columns["job_id"][order], list[Any](read - {*table.frame["job_id"]})
-    known: Column = wanted.to_numpy().astype(object)
-    if ids.dtype.kind == "i":  # what is no whole number is the id of none
-        known = wanted.cast(pl.Int64, strict=False).fill_null(np.iinfo(np.int64).min).to_numpy()
-        left_out = [int(word) for word in left_out if word is not None and word.isdecimal()]
-    return preceding_jobs(ids, line, rows, known, np.nan_to_num(think[rows]), tally, left_out)
+    left_out = read - {*table.frame["job_id"]}
+    return preceding_of_table(table.take(order), columns["job_id"][order], tally, left_out)
 
 
 def _note_misspelt(names: Sequence[str], resources: tuple[str, ...], tally: Tally) -> None:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from simkit.arrays import Floats, Ints
 from simkit.traces import rules
 from simkit.traces.rules import Tally
+from simkit.traces.table_columns import TableColumns
 from simkit.units import LONGEST_S
 from simkit.workload.predecessors import Links
+
+PRECEDING: Final = "preceding_job"
+"""A table's column of text: ids of the jobs that precede a job, with ``;`` between them."""
 
 
 def note_releases(tally: Tally, line: Ints, held_s: Floats) -> None:
@@ -61,3 +66,34 @@ def preceding_jobs(
     }.items():
         tally.note(rule, np.sort(line[np.unique(job[rows])]))
     return links.of(kept).columns(len(job_id))
+
+
+def preceding_of_table(
+    table: TableColumns, job_id: npt.NDArray[Any], tally: Tally, left_out: Collection[str | None]
+) -> dict[str, Any]:
+    """Return the fields of a workload that the columns of a table say precede its jobs.
+
+    Args:
+        table: J rows, one a job, sorted by submission; `PRECEDING` and ``think_time_s`` count,
+            where an empty cell is none, and 0 s.
+        job_id: (J,) whole numbers, or text.
+        tally: counts jobs by rule.
+        left_out: ids of jobs in rows that are no part of the workload, as text.
+    """
+    frame, size = table.frame, len(table)
+    think, rows, wanted = np.zeros(size), np.empty(0, np.int64), pl.Series(dtype=pl.String)
+    if "think_time_s" in frame:
+        think = frame["think_time_s"].fill_null(0.0).to_numpy()
+    if PRECEDING in frame:
+        word = pl.element().str.strip_chars()
+        lists = frame[PRECEDING].str.split(";").list.eval(word.filter(~word.is_in(["", "-1"])))
+        rows = np.repeat(np.arange(size), lists.list.len().fill_null(0).to_numpy())
+        wanted = lists.explode().drop_nulls()
+    named = np.zeros(size, dtype=bool)
+    named[rows] = True
+    tally.note(rules.ONLY_THINK_TIME, np.sort(table.line[~named & (think > 0)]))
+    known, gone = wanted.to_numpy().astype(object), list[Any](left_out)
+    if job_id.dtype.kind == "i":  # what is no whole number is the id of none
+        known = wanted.cast(pl.Int64, strict=False).fill_null(np.iinfo(np.int64).min).to_numpy()
+        gone = [int(word) for word in left_out if word is not None and word.isdecimal()]
+    return preceding_jobs(job_id, table.line, rows, known, think[rows], tally, gone)

@@ -29,7 +29,17 @@ def waiting_warning(run: Run) -> str:
         f"all {submitted:,} jobs" if submitted > 1 else "the only job"
     )  # fmt: skip
     verb = "wait" if waiting > 1 else "waits"
-    return f"warning: {share} still {verb} at the end of the run: {_reason(run, waiting)}"
+    held = _unreleased(run)
+    more = f"; {held:,} of them for a job that precedes it and has not ended" if held else ""
+    return f"warning: {share} still {verb} at the end of the run: {_reason(run, waiting)}{more}"
+
+
+def _unreleased(run: Run) -> int:
+    """Return how many jobs wait for others that have not ended."""
+    jobs = run.scan("jobs").filter(pl.col("status") == "waiting")
+    if "release_time_s" not in jobs.collect_schema():
+        return 0
+    return int(jobs.select(pl.col("release_time_s").null_count()).collect().item())
 
 
 def rejections_warning(run: Run) -> str:

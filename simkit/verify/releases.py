@@ -76,7 +76,8 @@ def _wanted(run: AuditedRun) -> _Wanted:
     if waits == "ignore":
         return _Wanted()
     if kind not in ("swf", "jobs"):
-        if run.manifest["inputs"] and kind in ("sacct", "plugin"):
+        named = {_TIME, "preceding_job"} & set(workload.get("columns") or ())
+        if run.manifest["inputs"] and (kind in ("sacct", "plugin") or named):
             return _Wanted(reason=f"the releases of a workload of type {kind!r} are not read again")
         return _Wanted()
     reasons = {

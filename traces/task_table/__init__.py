@@ -236,8 +236,9 @@ def read_task_table(path: str | PathLike[str], **arguments: Any) -> Trace:
             empty: as often as the scenario lets it), ``parents`` (ids of tasks of the same job
             that must have ended before) and ``user``; and of a job's first row ``release_time_s``,
             ``preceding_job`` and ``think_time_s``, as in a table of jobs. Every other name is a
-            resource: what an instance asks of it, 0 or empty for none; at least one. A row that asks for nothing is
-            left out; with ``parents``, one that says 0 throughout is kept, as a barrier.
+            resource: what an instance asks of it, 0 or empty for none; at least one. A row that
+            asks for nothing is left out; with ``parents``, one that says 0 throughout is kept, as a
+            barrier.
 
     Returns:
         The workload and the report of its rows.

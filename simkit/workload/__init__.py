@@ -544,7 +544,8 @@ def _links_by_id(
             f"workload: preceding_job holds what is no id of a job ({error}); give ids of the type "
             "of job_id, and -1 for none"
         ) from None
-    links = Links.by_id(job_id, rows, wanted, np.nan_to_num(think_time_s[rows]))
+    think = np.where(np.isnan(think_time_s), 0.0, think_time_s)[rows]
+    links = Links.by_id(job_id, rows, wanted, think)
     for link in np.flatnonzero(links.predecessor < 0).tolist():
         raise TraceError(
             f"workload: job {job_id[rows[link]]} waits for job {wanted[link]}, which does not "

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simkit.arrays import Bools, Floats, Ints
+from simkit.units import LONGEST_S
 from simkit.workload.parents import find_cycle, slices
 
 
@@ -36,8 +37,8 @@ def link_problems(
         return ["first_predecessor must rise from 0 to the number of predecessors"]
     if think_time_s.shape != (links,):
         return [f"think_time_s has shape {think_time_s.shape}, expected ({links},)"]
-    if not (np.isfinite(think_time_s) & (think_time_s >= 0)).all():
-        return ["think times must be finite and at least 0"]
+    if not ((think_time_s >= 0) & (think_time_s <= LONGEST_S)).all():
+        return ["think times must be at least 0 and at most 2**32 s"]
     if not ((predecessor >= 0) & (predecessor < jobs)).all():
         return ["predecessors must be rows of jobs"]
     if cycle := find_cycle(first, predecessor):

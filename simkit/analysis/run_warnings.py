@@ -30,7 +30,7 @@ def waiting_warning(run: Run) -> str:
     )  # fmt: skip
     verb = "wait" if waiting > 1 else "waits"
     held = _unreleased(run)
-    more = f"; {held:,} of them for a job that precedes it and has not ended" if held else ""
+    more = f"; of these, {held:,} for a preceding job that has not ended" if held else ""
     return f"warning: {share} still {verb} at the end of the run: {_reason(run, waiting)}{more}"
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from simkit.results.job_metrics import SINCE_RELEASE
 from simkit.results.run_folder import Run
 from simkit.scenario.cluster import MaintenanceSection
 from simkit.text import counted
@@ -36,9 +37,9 @@ def waiting_warning(run: Run) -> str:
 
 def _unreleased(run: Run) -> int:
     """Return how many jobs wait for others that have not ended."""
-    jobs = run.scan("jobs").filter(pl.col("status") == "waiting")
-    if "release_time_s" not in jobs.collect_schema():
+    if SINCE_RELEASE.name not in run.metrics:
         return 0
+    jobs = run.scan("jobs").filter(pl.col("status") == "waiting")
     return int(jobs.select(pl.col("release_time_s").null_count()).collect().item())
 
 

@@ -39,9 +39,9 @@ from simkit.verify.preemption import check_preemption
 from simkit.verify.records.columns import check_columns
 from simkit.verify.records.events import check_events
 from simkit.verify.records.order import check_row_order
+from simkit.verify.records.releases import check_releases
 from simkit.verify.records.timeline import check_timeline
 from simkit.verify.rejections import check_admission, check_late_jobs, check_rejections
-from simkit.verify.releases import check_releases
 from simkit.verify.replay.first_come import check_fcfs_order
 from simkit.verify.replay.schedule import check_schedule
 from simkit.verify.stops import check_stops

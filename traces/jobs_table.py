@@ -22,6 +22,7 @@ from simkit.traces.bad_lines import BadLines, LineFormat
 from simkit.traces.files import is_parquet
 from simkit.traces.names import number_names
 from simkit.traces.odd_units import odd_units
+from simkit.traces.preceding import PRECEDING, note_releases, preceding_of_table
 from simkit.traces.rigid_jobs import LARGEST, LARGEST_ID, repeats
 from simkit.traces.rules import RULES, Tally
 from simkit.traces.swapped import hint_swapped, note_swapped_limits, note_swapped_times
@@ -44,10 +45,12 @@ from simkit.workload import JOB_COLUMNS, Trace, Workload
 
 NEEDED: Final = ("job_id", "submit_time_s", "run_time_s", "processors")
 """With `resources`, a table needs these in place of processors."""
-NUMBERS: Final = ("requested_time_s", "retries", "qos", "value", "deadline_s")
+NUMBERS: Final = (
+    "requested_time_s", "retries", "qos", "value", "deadline_s", "release_time_s", "think_time_s",
+)  # fmt: skip
 UNKNOWN: Final = {
     "requested_time_s": np.nan, "retries": np.nan, "qos": np.nan, "value": np.nan,
-    "deadline_s": np.inf,
+    "deadline_s": np.inf, "release_time_s": np.nan, "think_time_s": np.nan,
 }  # fmt: skip
 """What stands for an empty cell; -1 in other columns. A QoS or value must not be empty."""
 RESOURCES: Final = ("cpu", "mem", "gpu")
@@ -98,7 +101,8 @@ class JobsTable(TableKeys, LineFormat):
         table = table.scaled(factors_of(self.factors, table, INSTANTS, path))
         if resources:
             table = table.with_empty_requests_as_none(resources)
-        table = _valid(table, resources, bad)
+        read = table
+        table = _valid(read, resources, bad)
         bad.settle(tally)
         if not tally.report.read and not len(table):
             raise TraceError(f"{path}: no jobs: the table has no rows; check it")
@@ -109,9 +113,11 @@ class JobsTable(TableKeys, LineFormat):
         _note_oddities(columns, table.line, tally)
         _note_misspelt(header, resources, tally)
         tally.unread([name for name in header if name not in table.frame.columns], PLAIN_COLUMNS)
+        links = _preceding(table, columns, {*read.frame["job_id"]}, tally)
         workload = Workload.from_jobs(
-            columns, request=resources, labels=labels, epoch_s=table.epoch_s, time_zone=self.zone
-        )
+            columns, request=resources, labels=labels, epoch_s=table.epoch_s,
+            time_zone=self.zone, **links,
+        )  # fmt: skip
         return Trace(workload, tally.report, (path,))
 
     def _header(self) -> list[str]:
@@ -128,7 +134,7 @@ class JobsTable(TableKeys, LineFormat):
     def _names_columns(self) -> Self:
         problems: list[tuple[tuple[str, ...], str]] = []
         if self.resources is not None:
-            taken = {*NEEDED[:3], *NUMBERS, *JOB_COLUMNS, "instances"}
+            taken = {*NEEDED[:3], *NUMBERS, *JOB_COLUMNS, "instances", PRECEDING}
             if not self.resources:
                 problems.append((("resources",), "is empty; name a column, such as cpu"))
             problems += [
@@ -156,8 +162,11 @@ def read_jobs_table(path: str | PathLike[str], **arguments: Any) -> Trace:
     ``requested_time_s`` (empty where unknown), ``qos`` (quality of service, above 0 and at most
     1), ``value`` (what the job is worth if it finishes, at least 0), ``deadline_s`` (seconds from
     the trace's zero, empty where there is none), ``retries`` (how often the job may start over
-    after its work was lost before it is killed, whole; empty: as often as the scenario lets it)
-    and ``user``, ``group``, ``executable``, ``queue``, ``partition``: whole numbers (-1 or empty
+    after its work was lost before it is killed, whole; empty: as often as the scenario lets it),
+    ``release_time_s`` (seconds from the trace's zero from when on it may run; empty: from its
+    submission on), ``preceding_job`` (id of a job that must have ended before it may run; several
+    with ``;`` between them; empty or -1: none), ``think_time_s`` (seconds since that end; empty:
+    0) and ``user``, ``group``, ``executable``, ``queue``, ``partition``: whole numbers (-1 or empty
     where unknown), or, as soon as one of a column is text, names, which become the workload's
     `labels` and are numbered in order of appearance. Other columns are ignored, and noted if their
     name looks like a misspelt one. Rows may be in any order.
@@ -196,8 +205,19 @@ def _note_oddities(columns: Mapping[str, Column], line: Ints, tally: Tally) -> N
     tally.note(rules.REPEATED_ID, line[repeats(columns["job_id"])])
     run = columns["run_time_s"]
     note_swapped_times(tally, line, columns["submit_time_s"], run)
+    if "release_time_s" in columns:
+        note_releases(tally, line, columns["release_time_s"] - columns["submit_time_s"])
     if "requested_time_s" in columns:
         note_swapped_limits(tally, run, columns["requested_time_s"])
+
+
+def _preceding(
+    table: TableColumns, columns: Mapping[str, Column], read: set[str | None], tally: Tally
+) -> dict[str, Any]:
+    """Return the links between the jobs of a table; `read`: the ids of all rows that it has."""
+    order = np.lexsort((columns["job_id"], columns["submit_time_s"]))  # that of the workload
+    left_out = read - {*table.frame["job_id"]}
+    return preceding_of_table(table.take(order), columns["job_id"][order], tally, left_out)
 
 
 def _note_misspelt(names: Sequence[str], resources: tuple[str, ...], tally: Tally) -> None:
@@ -213,9 +233,9 @@ def _wanted(resources: tuple[str, ...]) -> WantedColumns:
     needed = (*NEEDED[:3], *resources) if resources else NEEDED
     counted = ("instances",) if resources else ()
     return WantedColumns(
-        text=("job_id", *JOB_COLUMNS),
+        text=("job_id", *JOB_COLUMNS, PRECEDING),
         numbers=(*needed[1:], *counted, *NUMBERS),
-        optional=(*counted, *NUMBERS, *JOB_COLUMNS),
+        optional=(*counted, *NUMBERS, *JOB_COLUMNS, PRECEDING),
         instants=INSTANTS,
         amounts=resources,
         remedy=f"a table of jobs needs {', '.join(needed)}"
@@ -228,6 +248,8 @@ def _columns(table: TableColumns) -> tuple[dict[str, Column], dict[str, tuple[st
     columns: dict[str, Column] = {"job_id": table.ids("job_id")}
     labels: dict[str, tuple[str, ...]] = {}
     for name in table.frame.columns[1:]:
+        if name in (PRECEDING, "think_time_s"):
+            continue
         if _holds_names(table, name):
             known: dict[str, int] = {}
             names = table.frame[name].replace("-1", None)  # unknown in a column of numbers, too
@@ -272,7 +294,7 @@ def _valid(table: TableColumns, resources: tuple[str, ...], bad: BadLines) -> Ta
     numbers = {
         name: _filled(table, name)
         for name in table.frame.columns
-        if name != "job_id" and not _holds_names(table, name)
+        if name not in ("job_id", PRECEDING) and not _holds_names(table, name)
     }
     telling = {name: column for name, column in numbers.items() if name != "submit_time_s"}
     hint_swapped(telling, lambda name, values: judge(name, values)[1], bad)  # any time is a submit
@@ -317,6 +339,11 @@ def _rule(name: str, values: Floats) -> tuple[str, Bools]:
         return "above 0 and at most 1", (values > 0) & (values <= 1)
     if name == "value":
         return "finite and at least 0", np.isfinite(values) & (values >= 0)
+    if name == "release_time_s":
+        return "finite and at most 2^32 (136 years), or empty", ~(np.abs(values) > LONGEST_S)
+    if name == "think_time_s":
+        rule = "finite, at least 0 and at most 2^32, or empty"
+        return rule, np.isnan(values) | (values >= 0) & (values <= LONGEST_S)
     if name == "deadline_s":
         return "a time, or empty", ~(np.isnan(values) | (values == -np.inf))
     whole = values == np.floor(values)

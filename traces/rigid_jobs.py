@@ -64,6 +64,7 @@ class RigidJobs:
     """Columns under construction, by name, in the order in which rows come.
 
     They are line, job, submit, run, processors, requested_time, the numbers of users, queues, …,
+    held (seconds from submission to release), previous_job and think_time where the log has them,
     and what else a format needs to say what its jobs ask for.
     """
 
@@ -127,6 +128,8 @@ class RigidJobs:
             facts["instances"] = request.instances[order]
             if request.whole_memory.any():
                 facts["whole_memory"] = request.whole_memory[order]
+        if "held" in self._columns and (self.column("held") > 0).any():
+            facts["release_time_s"] = submit + self._final("held", np.float64, order)
         return Workload(
             job_id=job if ids is None else ids[order],
             submit_time_s=submit,

@@ -38,6 +38,16 @@ ABSOLUTE_TIMES: Final = "absolute submit times"
 UNKNOWN_ZONE: Final = "unknown time zone"
 MILLISECONDS: Final = "start time in milliseconds"
 NO_DATE: Final = "start time is no date"
+RELEASED_LATER: Final = "released after submission"
+ELIGIBLE_LATE: Final = "eligible after its start"
+PRECEDED: Final = "has a preceding job"
+PRECEDING_UNKNOWN: Final = "preceding job unknown"
+PRECEDING_LEFT_OUT: Final = "preceding job left out"
+PRECEDING_ITSELF: Final = "preceding job is itself"
+PRECEDING_LOOP: Final = "preceding jobs in a loop"
+PRECEDING_LATER: Final = "preceding job comes later"
+NO_THINK_TIME: Final = "think time missing"
+ONLY_THINK_TIME: Final = "think time without preceding job"
 JOB_STEP: Final = "job step"
 PENDING_ARRAY: Final = "pending array"
 CANCELLED: Final = "cancelled before start"
@@ -89,6 +99,23 @@ RULES: Final[dict[str, str]] = {
     MILLISECONDS: "The header's UnixStartTime is in milliseconds; it is read as that.",
     NO_DATE: "The header's UnixStartTime lies beyond the years 1900 to 2199; it is ignored, so the "
     "date of the log's zero is unknown.",
+    RELEASED_LATER: "The job could not run from its submission on (sacct's Eligible: --begin, a "
+    "dependency, a hold; release_time_s in a table). It waits for its release; with dependencies: "
+    "ignore in the workload it does not.",
+    ELIGIBLE_LATE: "Eligible is later than Start: the job ran, so that it is released at Start.",
+    PRECEDED: "The job waits until another has ended, and the think time after that; with "
+    "dependencies: recorded or ignore in the workload it does not.",
+    PRECEDING_UNKNOWN: "The log has no job of the number that should precede this one, which "
+    "therefore waits for none.",
+    PRECEDING_LEFT_OUT: "The row of the job that should precede this one is left out, so it waits "
+    "for none.",
+    PRECEDING_ITSELF: "The job should precede itself; it waits for none.",
+    PRECEDING_LOOP: "The job should wait for one that comes later and waits for it in turn; it "
+    "does not.",
+    PRECEDING_LATER: "The job that precedes this one comes after it in order of submission; it is "
+    "waited for all the same.",
+    NO_THINK_TIME: "A preceding job, but no think time after its end: 0 s are taken.",
+    ONLY_THINK_TIME: "A think time, but no preceding job after whose end it would begin; ignored.",
     JOB_STEP: "A step of a job (12.batch, 12.0); its job has a separate row, so it is left out.",
     PENDING_ARRAY: "Array tasks that have not started (12_[1-5]) have no run time; left out.",
     CANCELLED: "The job was cancelled before it started, so it has no run time; left out.",

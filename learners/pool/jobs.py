@@ -35,8 +35,14 @@ class PoolJobs:
     def of(cls, workload: Workload, size: int) -> PoolJobs:
         """Return the jobs of a workload on so many processors.
 
-        Raises ScenarioError if a job is not one gang of processors, or is larger than the machine.
+        Raises ScenarioError if a job is not one gang of processors, is larger than the machine, or
+        may have to wait for its release.
         """
+        if workload.has_releases:
+            raise ScenarioError(
+                "workload: jobs have release times or preceding jobs, which the compiled pool does "
+                "not know; add dependencies: ignore"
+            )
         jobs = len(workload)
         rigid = len(workload.run_time_s) == jobs and workload.request.shape[1] == 1
         if not (rigid and bool(workload.gang.all())):

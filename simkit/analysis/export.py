@@ -13,6 +13,7 @@ import polars as pl
 
 from simkit.analysis.processor_numbers import processor_numbers
 from simkit.errors import RunError
+from simkit.records import JOBS_RELEASED
 from simkit.results.metric import counted_resource
 from simkit.results.output_folder import whole_file
 from simkit.results.run_folder import Run, RunOrFolder, open_run
@@ -80,6 +81,7 @@ def _workload(run: Run, jobs: pl.DataFrame, resource: str) -> Workload:
             "requested_time_s": _floats(jobs["requested_time_s"]),
             resource: size,
             **{name: _numbers(jobs[name]) for name in JOB_COLUMNS},
+            **{name: _floats(jobs[name]) for name in JOBS_RELEASED if name in jobs.columns},
         },
         resource=resource,
         epoch_s=float("nan") if epoch is None else float(epoch),

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from simkit.results.job_metrics import SINCE_RELEASE
 from simkit.results.run_folder import Run
 from simkit.scenario.cluster import MaintenanceSection
 from simkit.text import counted
@@ -29,7 +30,17 @@ def waiting_warning(run: Run) -> str:
         f"all {submitted:,} jobs" if submitted > 1 else "the only job"
     )  # fmt: skip
     verb = "wait" if waiting > 1 else "waits"
-    return f"warning: {share} still {verb} at the end of the run: {_reason(run, waiting)}"
+    held = _unreleased(run)
+    more = f"; of these, {held:,} for a preceding job that has not ended" if held else ""
+    return f"warning: {share} still {verb} at the end of the run: {_reason(run, waiting)}{more}"
+
+
+def _unreleased(run: Run) -> int:
+    """Return how many jobs wait for others that have not ended."""
+    if SINCE_RELEASE.name not in run.metrics:
+        return 0
+    jobs = run.scan("jobs").filter(pl.col("status") == "waiting")
+    return int(jobs.select(pl.col("release_time_s").null_count()).collect().item())
 
 
 def rejections_warning(run: Run) -> str:

@@ -34,7 +34,7 @@ def job_facts(trace: Trace) -> dict[str, Any]:
     """Return what a log holds: counts, span, sizes and times, and its offered load."""
     import numpy as np
 
-    from simkit.workload.facts import rows_facts
+    from simkit.workload.facts import release_facts, rows_facts
 
     load, report = trace.workload, trace.report
     submit, run = load.submit_time_s, load.run_time_s
@@ -55,6 +55,7 @@ def job_facts(trace: Trace) -> dict[str, Any]:
     for name, values in ((f"{load.resources[0]} a job", size), ("run time s", run)):
         low, middle, high = np.quantile(values, (0, 0.5, 1)).tolist()
         facts[name] = f"{low:,.6g} to {high:,.6g}, median {middle:,.6g}"
+    facts |= dict(_releases(release_facts(load)))
     facts["machine"] = ", ".join(f"{n:,.6g} {r}" for r, n in load.capacity.items()) or "unknown"
     total = load.capacity.get(load.resources[0])
     if total and span:
@@ -253,6 +254,7 @@ def _batch(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield what, f"{facts[what]:,}"
     if "dependencies" in facts:
         yield "dependencies", f"{facts['dependencies']:,}"
+    yield from _releases(facts)
     first, last = (format_duration(facts[f"{which}_submit_s"]) for which in ("first", "last"))
     yield "submitted", f"from {first} to {last} on the trace's clock"
     yield "span", format_duration(facts["span_s"])
@@ -262,6 +264,13 @@ def _batch(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     busiest = facts["busiest_hour"]
     start = format_duration(busiest["start_s"])
     yield "busiest hour", f"{counted(busiest['jobs'], 'job')}, from {start} on"
+
+
+def _releases(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if "released_later" in facts:
+        yield "released later", counted(facts["released_later"], "job")
+    if "preceded" in facts:
+        yield "preceded", f"{counted(facts['preceded'], 'job')}, by others that must have ended"
 
 
 def _machines(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -163,6 +163,10 @@ class Simulation:
         if self._parents.any:
             self._books.on_task_end = self._parents.ended
         self._users = self._admission.users
+        self._releases = system.releases
+        if self._releases is not None:
+            self._releases.let_in = self._let_in
+        self._holds_back = self._parents.any or self._releases is not None
         submission = Submission(workload, cluster, self._predictor, self._users)
         self._routing = submission.routing if submission.routing.by_waiting else None
         if submission.routing.only is None:
@@ -382,7 +386,12 @@ class Simulation:
         if refusal:
             self._refuse(row, tasks, refusal)
             return
-        ready = self._parents.admit(tasks) if self._parents.any else tasks
+        ready = tasks
+        if self._holds_back:
+            shown = self._ready(tasks)
+            if shown is None:
+                return
+            ready = shown
         if self._users is not None and self._users.holds(tasks, ready):
             return
         if not self._admission.limited:
@@ -391,6 +400,23 @@ class Simulation:
             state.arrived.extend(ready)
         elif not all(map(self._admission.submit, ready)):
             self._refuse(row, tasks, "the backlog is full")
+
+    def _ready(self, tasks: Sequence[Task]) -> Sequence[Task] | None:
+        """Return the tasks of a submitted job that wait for no other; None: the job is held."""
+        if self._releases is not None and self._releases.holds(tasks):
+            if self._users is not None:
+                self._users.counts(tasks)
+            return None
+        return self._parents.admit(tasks) if self._parents.any else tasks
+
+    def _let_in(self, tasks: Sequence[Task]) -> None:
+        """Show a job that was held back, as far as its user's limits and admission allow."""
+        self._system.changed = True
+        ready = self._parents.admit(tasks) if self._parents.any else tasks
+        if self._users is not None and self._users.holds(tasks, ready):
+            return
+        if not all(map(self._admission.submit, ready)):
+            self._refuse(tasks[0].job_index, tasks, "the backlog is full")
 
     def _predicted(self, task: Task) -> float:
         """Return a learning predictor's estimate; raise PolicyError if it is not a valid time."""
@@ -554,6 +580,7 @@ class Simulation:
             *self._admission.held,
             *self.state.reservations,
             *self._parents.held,
+            *(() if self._releases is None else self._releases.held),
         )
         self._books.close({*in_progress, *waiting}, in_progress)
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -30,6 +31,7 @@ from simkit.workload.transform import (
     scale_run_times,
     scale_to_load,
     window,
+    with_dependencies,
 )
 from simkit.workload.value import (
     draw_amounts,
@@ -92,12 +94,12 @@ def read_trace(
 ) -> Trace:
     """Read or generate the jobs of a scenario, transform them, and give them their worth.
 
-    The transforms are applied in the order window, load, processors_scale, processors_max,
-    run_time_scale, run_time_max, resample, target_load, and `value` after them. Models draw from
-    the stream "workload" of the seed, a resample from "resample", worths from their own streams:
-    none depends on the policy, so that runs with the same seed are paired. `memory` keeps the log
-    for further runs; `resources` are those of the machines, which decide what jobs of some logs ask
-    for.
+    The transforms are applied in the order dependencies, window, load, processors_scale,
+    processors_max, run_time_scale, run_time_max, resample, target_load, and `value` after them.
+    Models draw from the stream "workload" of the seed, a resample from "resample", worths from
+    their own streams: none depends on the policy, so that runs with the same seed are paired.
+    `memory` keeps the log for further runs; `resources` are those of the machines, which decide
+    what jobs of some logs ask for.
 
     Raises TraceError if the trace cannot be read, PluginError if the reader returns something else,
     ScenarioError if the jobs cannot be given such a worth.
@@ -112,14 +114,21 @@ def read_trace(
             f"workload: the type {section.type} returned a {type(trace).__name__}; it must be a "
             "simkit.workload.Trace"
         )
-    workload = transformed(trace.workload, section, seed)
+    workload, report = transformed(trace.workload, section, seed), trace.report
+    if missing := workload.preceding_left_out:
+        report = replace(report, notes={**report.notes, PRECEDING_LEFT_OUT: missing})
     if value is not None:
         workload = valued(workload, value, seed)
-    return Trace(workload, trace.report, trace.inputs, trace.tables)
+    return Trace(workload, report, trace.inputs, trace.tables)
+
+
+PRECEDING_LEFT_OUT: Final = "preceding job outside the window or resample, taken as ended"
+"""Note of a trace's report: how often a transform left out a job that precedes one."""
 
 
 def transformed(workload: Workload, section: WorkloadSource, seed: int) -> Workload:
     """Return the workload after the scenario's transforms; see `read_trace`."""
+    workload = with_dependencies(workload, section.dependencies)
     if section.window is not None:
         part, jobs = section.window, section.window.jobs
         rank = None if jobs is None else (jobs.first, jobs.last)

@@ -6,8 +6,8 @@
 It plays with copies: nothing of the state changes, and the real run goes on as if nobody had
 looked. What is known is what waits, runs or holds a reservation. Nothing more arrives, run times
 are estimates (a task that has outlived its own ends now), and capacities stay as they are now.
-What no policy sees (tasks that admission holds back, or that wait for others of their job) does
-not come, and maintenance ahead is not foreseen.
+What no policy sees (tasks that admission holds back, or that wait for others of their job, jobs
+that are not released) does not come, and maintenance ahead is not foreseen.
 
 Where estimates are the run times, the ends are those of the engine, whose order of events is kept:
 what ends, then reservations that fall due, then one decision.

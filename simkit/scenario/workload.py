@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 import numpy as np
 from pydantic import Field, SerializeAsAny, model_validator
@@ -76,6 +76,9 @@ class WorkloadSource(Kind):
 
     in_python = "simkit.workload.transform"
 
+    dependencies: Literal["simulated", "recorded", "ignore"] = "simulated"
+    """Whether a job waits for its release time, and for the simulated ends of the jobs that precede
+    it plus think times; for its release time alone (recorded); or for neither (ignore)."""
     window: Window | None = None
     """The part that is simulated; absent: all of it."""
     load: Positive = 1.0

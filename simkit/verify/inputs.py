@@ -255,6 +255,26 @@ def read_jobs(path: Path, rules: dict[str, Any]) -> pl.DataFrame:
     return jobs.sort(names, maintain_order=True)
 
 
+def read_swf_links(path: Path, rules: dict[str, Any]) -> list[tuple[int, int, float]]:
+    """Return (job, preceding job, think time in s) of the jobs of a log that name one.
+
+    They are in fields 17 and 18; a think time that is unknown, which is negative, counts as 0.
+    """
+    lines = _lines(path)
+    if rules.get("on_error") == "skip":
+        lines = (fields for fields in lines if _is_row(fields))
+    rows, numbers = [], set()
+    for fields in lines:
+        if _job(fields, rules) is None or len(fields) < _SWF_FIELDS:
+            continue
+        job, before, think = (float(fields[i]) for i in (0, 16, 17))
+        numbers.add(job)
+        known = 0 <= think <= LARGEST / 2
+        if before >= 0 and before % 1 == 0:
+            rows.append((int(job), int(before), round(think * 2**20) / 2**20 if known else 0.0))
+    return [row for row in rows if row[1] > 0 or 0 in numbers]
+
+
 def _lines(path: Path) -> Iterator[list[bytes]]:
     """Yield the fields of each line that is not a comment; the log may be gzipped."""
     with path.open("rb") as file:
@@ -267,10 +287,10 @@ def _lines(path: Path) -> Iterator[list[bytes]]:
 
 
 def _is_row(fields: list[bytes]) -> bool:
-    """Return whether a line has 18 fields, and numbers in those that make a job."""
+    """Return whether a line has 18 fields, and numbers in those that make a job or a link."""
     if len(fields) < _SWF_FIELDS:
         return False
-    needed = [fields[i] for i in (0, 1, 3, 4, 7, 8, *range(10, 16))]
+    needed = [fields[i] for i in (0, 1, 3, 4, 7, 8, *range(10, 18))]
     try:
         job, *_ = (float(field) for field in needed)
     except ValueError:

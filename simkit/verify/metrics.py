@@ -163,6 +163,10 @@ def _waits(run: AuditedRun, jobs: pl.DataFrame) -> Numbers:
     ):
         known = values[~np.isnan(values)]
         numbers |= distribution(metric, known, len(values))
+    if run.has_releases:
+        release = jobs["release_time_s"].cast(float).fill_null(np.nan).to_numpy()
+        known = (start - release)[~np.isnan(start - release)]
+        numbers |= distribution("wait_since_release_s", known, jobs.height)
     weight = np.where(several, _areas(run, jobs), size * executed)
     both = ~np.isnan(weight) & ~np.isnan(turnaround)
     weighted = float((weight[both] * turnaround[both]).sum())

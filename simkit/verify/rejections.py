@@ -61,6 +61,7 @@ def _why_not_followed(run: AuditedRun) -> str:
     one_each = run.tasks["job_id"].is_unique().all() and run.tasks["gang"].all()
     refill = run.setting("admission", "refill")
     reasons = {
+        "jobs wait for their release": run.has_releases,
         "the run is not complete": not run.complete,
         "slots are refilled only at the next decision": refill != "at_once",
         "jobs have several tasks, or instances that start one by one": not one_each,

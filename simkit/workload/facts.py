@@ -67,6 +67,17 @@ def workload_facts(workload: Workload) -> dict[str, Any]:
     facts["work"] = dict(work)
     if len(workload.parent):
         facts["dependencies"] = len(workload.parent)
+    return facts | release_facts(workload)
+
+
+def release_facts(workload: Workload) -> dict[str, Any]:
+    """Return how many jobs wait for a release time or for other jobs; empty if none does."""
+    facts: dict[str, Any] = {}
+    if len(workload.release_time_s):
+        late = workload.release_time_s > workload.submit_time_s
+        facts["released_later"] = int(np.count_nonzero(late))
+    if len(workload.predecessor):
+        facts["preceded"] = int(np.count_nonzero(np.diff(workload.first_predecessor)))
     return facts
 
 

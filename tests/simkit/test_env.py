@@ -139,6 +139,27 @@ def test_heuristics_through_step_give_the_schedule_of_the_run_slotted(order, see
     assert info["metrics"]["jobs"] == native.jobs.height
 
 
+def test_jobs_are_not_seen_before_their_release(tmp_path):
+    table = tmp_path / "jobs.csv"
+    table.write_text(
+        "job_id,submit_time_s,run_time_s,processors,release_time_s,preceding_job,think_time_s\n"
+        "1,0,100,4,,,\n2,0,50,4,,1,30\n3,5,50,4,,2,0\n4,5,10,1,300,1;2,\n"
+    )
+    scenario = {
+        "workload": {"type": "jobs", "path": str(table)}, "cluster": {"processors": 8}
+    }  # fmt: skip
+    env, waits = SchedulingEnv(scenario), (0 + 130 + 175 + 295) / 4
+    for seed in (1, 2):
+        _, info = env.reset(seed=seed)
+        over = False
+        while not over:
+            first = int(np.flatnonzero(info["action_mask"])[0])
+            _, _, terminated, truncated, info = env.step(first)
+            over = terminated or truncated
+        assert info["metrics"]["wait_time_s"] == waits
+    assert simkit.simulate(scenario).jobs["wait_time_s"].mean() == waits
+
+
 def test_what_is_dropped_is_summed_up_as_what_is_kept():
     kept, dropped = SchedulingEnv(DEEPRM, records=True), SchedulingEnv(DEEPRM)
     assert (

@@ -4,8 +4,8 @@ Columns are found by the names in the header line, so any ``--format`` works tha
 submit time, a run time and processors, for example::
 
     sacct --allusers --allocations --parsable2 --starttime 2024-01-01 --format JobID,User,\
-    Account,Partition,QOS,State,Submit,Start,End,Elapsed,Timelimit,AllocCPUS,ReqCPUS,NNodes,\
-    ReqMem,AllocTRES,ReqTRES
+    Account,Partition,QOS,State,Submit,Eligible,Start,End,Elapsed,Timelimit,AllocCPUS,ReqCPUS,\
+    NNodes,ReqMem,AllocTRES,ReqTRES
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from simkit.errors import did_you_mean
 from simkit.traces import rules
 from simkit.traces.bad_lines import BadLines
 from simkit.traces.names import number_names
+from simkit.traces.preceding import note_releases
 from simkit.traces.rigid_jobs import (
     NO_ID,
     Column,
@@ -170,6 +171,7 @@ class SacctLog(RigidLog):
                     | asked.columns(rows, kept.unchanged, tally)
                     | _numbered(rows, labels)
                     | _attempt_columns(rows, clusters)
+                    | {"held": _held_s(rows, tally)}
                 )
                 names.append(rows["id"])
         if len(jobs) and left_out is None and (found := rows_left_out(jobs, self.attempts)):
@@ -194,7 +196,8 @@ def read_sacct(path: str | PathLike[str], **arguments: Any) -> Trace:
     are the workload's `labels`. Rows of job steps, of jobs that have not started or not ended, and
     of jobs cancelled before they started are left out and counted. Processors come from AllocCPUS,
     NCPUS or AllocTRES (allocated) and from ReqCPUS or ReqTRES (requested); without any of these
-    columns the number of machines is taken, and noted.
+    columns the number of machines is taken, and noted. A job whose Eligible is later than its
+    Submit (--begin, a dependency, a hold) has that as its release time.
 
     With ``gpus=True`` and ``memory=True`` jobs ask for these as well. A job with gpus is then split
     into its machines, or else so that no unit has part of a gpu or processor; other jobs have an
@@ -267,6 +270,18 @@ def _attempt_columns(rows: pl.DataFrame, clusters: dict[str, int]) -> dict[str, 
         "end": rows["end_s"].to_numpy(),
         "again": rows["again"].cast(pl.Int64).to_numpy(),
     }
+
+
+def _held_s(rows: pl.DataFrame, tally: Tally) -> Floats:
+    """Return how long after its submission each job was released, by Eligible; 0: at once."""
+    submit, eligible, start, line = (
+        rows[name].to_numpy() for name in ("submit", "eligible_s", "start_s", LINE)
+    )
+    late = eligible > start
+    tally.note(rules.ELIGIBLE_LATE, line[late])
+    held: Floats = np.nan_to_num(np.maximum(np.where(late, start, eligible) - submit, 0.0))
+    note_releases(tally, line, held)
+    return held
 
 
 def _numbered(rows: pl.DataFrame, labels: dict[str, dict[str, int]]) -> dict[str, npt.NDArray[Any]]:

@@ -48,10 +48,10 @@ class SacctRows:
         """Add all columns; null (False for rules) where Slurm gives no value.
 
         Int64: job, and task: the index in its array plus 1, 0 for a job of its own. Float64:
-        submit, start, end (Unix seconds), run, requested_time (seconds), allocated, requested
-        (processors), memory (GiB a processor). String: id, cluster_name. Boolean: again, whether
-        the state says that Slurm starts the job again; skipped and twice, whether a time is one
-        that the clock skips or shows twice; one for each rule that leaves out rows that are not
+        submit, eligible_s, start, end (Unix seconds), run, requested_time (seconds), allocated,
+        requested (processors), memory (GiB a processor). String: id, cluster_name. Boolean: again,
+        whether the state says that Slurm starts the job again; skipped and twice, whether a time is
+        one that the clock skips or shows twice; one for each rule that leaves out rows that are not
         finished jobs.
 
         Returns the rows all of whose values can be read.
@@ -111,7 +111,7 @@ class SacctRows:
 
     def _instants(self, time_zone: str | None) -> None:
         skipped, twice = pl.lit(value=False), pl.lit(value=False)
-        for name in ("Submit", "Start", "End"):
+        for name in ("Submit", "Eligible", "Start", "End"):
             ours = name.lower() + "_s"
             if (column := self._name(name)) is None:
                 self._nothing(ours)

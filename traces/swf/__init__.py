@@ -16,6 +16,7 @@ import numpy as np
 from simkit.errors import TraceError
 from simkit.traces import rules
 from simkit.traces.bad_lines import BadLines
+from simkit.traces.preceding import preceding_jobs
 from simkit.traces.rigid_jobs import Column, KeptJobs, RawJobs, RigidJobs, RigidLog
 from simkit.traces.rules import Tally, summary
 from simkit.traces.swf.blocks import HOLDS, SwfBlock, SwfHeader, swf_blocks
@@ -59,15 +60,18 @@ class SwfLog(RigidLog):
     def read(self) -> Trace:
         """Read the log; see `read_swf`."""
         path, tally, header, jobs = Path(self.path), Tally(), SwfHeader(), RigidJobs()
-        bad = BadLines(path, self.on_error)
+        bad, left_out = BadLines(path, self.on_error), set[int]()
         for block in swf_blocks(path, header, bad):
             kept = self.judge_block(block, tally)
+            if len(kept.row) < len(block.line):
+                left_out.update(np.delete(block.values["job"], kept.row).tolist())
             if len(kept.row):
                 jobs.add(_columns(block, kept))
         bad.settle(tally)
         refuse_empty(path, tally, len(jobs))
         jobs.note_oddities(tally, header.capacity)
-        return Trace(_workload(jobs, header, tally), tally.report, (path,))
+        links = links_of(jobs, left_out, tally)
+        return Trace(_workload(jobs, header, tally, links), tally.report, (path,))
 
     def judge_block(self, block: SwfBlock, tally: Tally) -> KeptJobs:
         """Apply the rules to a block of rows."""
@@ -117,14 +121,29 @@ def refuse_empty(path: Path, tally: Tally, jobs: int) -> None:
 
 def _columns(block: SwfBlock, kept: KeptJobs) -> dict[str, Column]:
     rows, values = kept.row, block.values
-    columns = {name: values[name][rows] for name in ("job", "submit", "run", *JOB_COLUMNS)}
+    names = ("job", "submit", "run", *JOB_COLUMNS, "previous_job", "think_time")
+    columns = {name: values[name][rows] for name in names}
     columns["line"] = block.line[rows].astype(np.float64)
     columns["processors"] = kept.processors
     columns["requested_time"] = kept.requested_time
     return columns
 
 
-def _workload(jobs: RigidJobs, header: SwfHeader, tally: Tally) -> Workload:
+def links_of(jobs: RigidJobs, left_out: set[int], tally: Tally) -> dict[str, Any]:
+    """Return the links that fields 17 and 18 give; -1 there, and 0 unless it is a job, is none."""
+    before, think = jobs.column("previous_job"), jobs.column("think_time")
+    if (before <= 0).all() and (think <= 0).all():
+        return {}
+    order = jobs.order()
+    job, line = jobs.column("job")[order], jobs.column("line")[order].astype(int)
+    before, think = before[order], think[order].astype(np.float64)
+    named = (before > 0) | ((before == 0) & bool((job == 0).any()))
+    tally.note(rules.ONLY_THINK_TIME, line[~named & (think > 0)])
+    rows = np.flatnonzero(named)
+    return preceding_jobs(job, line, rows, before[rows], think[rows], tally, left_out)
+
+
+def _workload(jobs: RigidJobs, header: SwfHeader, tally: Tally, links: dict[str, Any]) -> Workload:
     zone = header.time_zone
     if zone is None and header.values.get("timezonestring"):
         tally.report.notes[rules.UNKNOWN_ZONE] = 1
@@ -137,5 +156,5 @@ def _workload(jobs: RigidJobs, header: SwfHeader, tally: Tally) -> Workload:
         tally.report.notes[rules.ABSOLUTE_TIMES] = len(jobs)
     return jobs.workload(
         zero_s=zero, epoch_s=epoch, time_zone=zone, capacity=header.capacity,
-        header_names=header.names,
+        header_names=header.names, **links,
     )  # fmt: skip

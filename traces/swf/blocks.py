@@ -133,19 +133,16 @@ FIELDS: Final = (
 """Names for SWF's 18 fields, in order."""
 NEEDED: Final = (
     "job", "submit", "run", "allocated", "requested", "requested_time", "status",
-    "user", "group", "executable", "queue", "partition",
+    "user", "group", "executable", "queue", "partition", "previous_job", "think_time",
 )  # fmt: skip
 """The fields that a workload is made of; the others are not read."""
 IDS: Final = ("job", "user", "group", "executable", "queue", "partition", "previous_job")
 """The fields that are whole numbers of up to 64 bits."""
-_PARSED: Final = (*NEEDED, FIELDS[-1])  # the last field shows that a line is complete
 HOLDS: Final = {
     "wait": "field 3, the recorded wait",
     "cpu_time": "field 6, processor time used",
     "memory": "field 7, memory used",
     "requested_memory": "field 10, memory asked for",
-    "previous_job": "field 17, the job that it follows",
-    "think_time": "field 18, time after the job that it follows",
 }
 """What the fields hold that may be left aside."""
 _WIDTH: Final = len(FIELDS)
@@ -280,13 +277,13 @@ def _as_numbers(
             has_header=False,
             separator=" ",
             quote_char=None,
-            columns=sorted(FIELDS.index(name) for name in {*_PARSED, *unseen}),
+            columns=sorted(FIELDS.index(name) for name in {*NEEDED, *unseen}),
             schema=schema,
             ignore_errors=True,
         )
     except pl.exceptions.PolarsError:
         return None
-    if frame.height != rows or any(frame.select(_PARSED).null_count().row(0)):
+    if frame.height != rows or any(frame.select(NEEDED).null_count().row(0)):
         return None
     columns = {name: frame[name].to_numpy() for name in (*NEEDED, *unseen)}
     if ids == pl.Int64:

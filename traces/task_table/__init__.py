@@ -25,6 +25,7 @@ from simkit.traces.bad_lines import BadLines, LineFormat, OnError
 from simkit.traces.files import is_parquet
 from simkit.traces.jobs_table import column_names
 from simkit.traces.odd_units import odd_units
+from simkit.traces.preceding import PRECEDING
 from simkit.traces.rigid_jobs import LARGEST, first_that_applies
 from simkit.traces.rules import RULES, Tally, summary
 from simkit.traces.table_columns import (
@@ -57,8 +58,11 @@ CLOUDSIMPY: Final[Mapping[str, str]] = {
 """The map for the tables of CloudSimPy: cores, and memory as a share of the largest machine's."""
 
 NEEDED: Final = ("job_id", "submit_time_s", "run_time_s")
-OPTIONAL: Final = ("task_id", "instances", "requested_time_s", "retries", "parents", "user")
-_TEXT: Final = ("job_id", "task_id", "parents", "user")
+OPTIONAL: Final = (
+    "task_id", "instances", "requested_time_s", "retries", "parents", "user", "release_time_s",
+    PRECEDING, "think_time_s",
+)  # fmt: skip
+_TEXT: Final = ("job_id", "task_id", "parents", "user", PRECEDING)
 
 
 class TaskTable(TableKeys, LineFormat):
@@ -216,6 +220,7 @@ class TaskTable(TableKeys, LineFormat):
             names.BAD_INSTANCES: _bad_instances(table),
             names.BAD_RETRIES: _bad_retries(table),
             names.BAD_REQUEST: bad_request,
+            names.BAD_RELEASE: _bad_release(table),
         }
         tally.read(len(table))
         left = first_that_applies(drops, line, tally.drop)
@@ -258,6 +263,13 @@ def _bad_instances(table: TableColumns) -> Bools:
     return bad
 
 
+def _bad_release(table: TableColumns) -> Bools:
+    if "release_time_s" not in table.frame:
+        return np.zeros(len(table), dtype=bool)
+    there = table.frame["release_time_s"].is_not_null().to_numpy()
+    return there & ~(np.abs(table.numbers("release_time_s")) <= LONGEST_S)
+
+
 def _bad_retries(table: TableColumns) -> Bools:
     if "retries" not in table.frame:
         return np.zeros(len(table), dtype=bool)
@@ -282,9 +294,11 @@ def read_task_table(path: str | PathLike[str], **arguments: Any) -> Trace:
             ``instances`` (else 1), ``requested_time_s``, ``retries`` (how
             often the task may start over after its work was lost before it is killed, whole;
             empty: as often as the scenario lets it), ``parents`` (ids of tasks of the same job
-            that must have ended before) and ``user``. Every other name is a resource: what an
-            instance asks of it, 0 or empty for none; at least one. A row that asks for nothing is
-            left out; with ``parents``, one that says 0 throughout is kept, as a barrier.
+            that must have ended before) and ``user``; and of a job's first row ``release_time_s``,
+            ``preceding_job`` and ``think_time_s``, as in a table of jobs. Every other name is a
+            resource: what an instance asks of it, 0 or empty for none; at least one. A row that
+            asks for nothing is left out; with ``parents``, one that says 0 throughout is kept, as a
+            barrier.
 
     Returns:
         The workload and the report of its rows.

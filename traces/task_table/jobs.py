@@ -14,6 +14,7 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import TraceError
 from simkit.traces import rules
 from simkit.traces.names import number_names
+from simkit.traces.preceding import note_releases, preceding_of_table
 from simkit.traces.rules import Tally
 from simkit.traces.table_columns import TableColumns
 from simkit.traces.task_table import rules as names
@@ -65,6 +66,7 @@ class TableJobs:
     """The rows of a table, put together by job: sorted by (submit time, first row)."""
 
     def __init__(self, table: TableColumns, submit: str, tally: Tally) -> None:
+        self._tally = tally
         ids = table.ids("job_id")
         _, first, which = np.unique(ids, return_index=True, return_inverse=True)
         time = table.numbers("submit_time_s")
@@ -98,6 +100,12 @@ class TableJobs:
             facts["first_parent"], facts["parent"] = self._parents(separator)
         if user is not None:
             facts["user"] = user
+        facts |= preceding_of_table(self._users, self.job_id, self._tally, ())
+        if "release_time_s" in self._users.frame:
+            release = self._users.numbers("release_time_s")
+            release = np.where(np.isnan(release), self.submit_time_s, release)
+            note_releases(self._tally, self._users.line, release - self.submit_time_s)
+            facts["release_time_s"] = release
         if "retries" in table.frame:
             facts["retries"] = table.frame["retries"].fill_null(-1).cast(pl.Int64).to_numpy()
         if _OWN_TIMES in table.frame:

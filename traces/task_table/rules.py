@@ -12,6 +12,7 @@ ZERO_RUN: Final = "run time zero"
 BAD_INSTANCES: Final = "no usable number of instances"
 BAD_REQUEST: Final = "no usable request"
 BAD_RETRIES: Final = "no usable number of retries"
+BAD_RELEASE: Final = "no usable release time"
 OTHER_UNIT: Final = "looks like another unit"
 OTHER_REQUEST: Final = "request differs within the task"
 OTHER_SUBMIT: Final = "submit time differs within the job"
@@ -31,6 +32,8 @@ MEANINGS: Final[dict[str, str]] = {
     "left out. One that is empty beside others is a request for none of it, as 0 is. In a table "
     "with `parents` a row of zeros is kept: it is a barrier, for which others may wait.",
     BAD_RETRIES: "The number of retries is negative, beyond 2^33 or not whole; left out.",
+    BAD_RELEASE: "The release time is nan, infinite or beyond 2^32 s; left out. "
+    "Empty: there is none.",
     OTHER_UNIT: "A submit time beyond 2^32 s that would be a date in milliseconds, or a request "
     "beyond 2^33, as memory in bytes is: the key `factors` brings a column into our unit.",
     OTHER_REQUEST: "With `rows: instance`: the row asks for something else than the first one of "

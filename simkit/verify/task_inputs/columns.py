@@ -12,11 +12,11 @@ from simkit.verify.task_inputs.dates import are_dates, start_of, unix_times
 _IDS = ("job_id", "task_id")
 OF_JOBS = ("user", "group", "executable", "queue", "partition")
 """Numbers or names of a job."""
-_TEXT = (*_IDS, "parents", *OF_JOBS)
-_INSTANTS = ("submit_time_s", "deadline_s")
+_TEXT = (*_IDS, "parents", "preceding_job", *OF_JOBS)
+_INSTANTS = ("submit_time_s", "deadline_s", "release_time_s")
 _OURS = (
     *_INSTANTS, "run_time_s", "requested_time_s", "processors", "instances", "retries", "qos",
-    "value",
+    "value", "think_time_s",
 )  # fmt: skip
 """Numbers that are no amounts of a resource."""
 _MARKS = (

@@ -19,7 +19,10 @@ from simkit.verify.task_inputs.columns import (
 from simkit.verify.task_inputs.input_tasks import InputTasks
 from simkit.verify.task_inputs.text_table import read_table
 
-_OPTIONAL = ("requested_time_s", "retries", "qos", "value", "deadline_s", *OF_JOBS)
+_OPTIONAL = (
+    "requested_time_s", "retries", "qos", "value", "deadline_s", "release_time_s", "think_time_s",
+    *OF_JOBS,
+)  # fmt: skip
 
 
 def read_job_table(path: Path, rules: Mapping[str, Any]) -> InputTasks:
@@ -75,6 +78,10 @@ def _is_sound(rows: pl.DataFrame, resources: Sequence[str]) -> pl.Expr:
         "requested_time_s": ~((pl.col("requested_time_s") < 0)
                               | pl.col("requested_time_s").is_infinite()),
         "retries": _whole("retries", 0),
+        "release_time_s": pl.col("release_time_s").is_nan()
+                          | (pl.col("release_time_s").abs() <= LARGEST / 2),
+        "think_time_s": pl.col("think_time_s").is_nan()
+                        | pl.col("think_time_s").is_between(0, LARGEST / 2),
         "deadline_s": pl.col("deadline_s").is_not_nan() & (pl.col("deadline_s") > -float("inf")),
     }  # fmt: skip
     for name in set(OF_JOBS) & set(rows.columns):

@@ -20,7 +20,10 @@ from simkit.verify.task_inputs.input_tasks import InputTasks
 from simkit.verify.task_inputs.text_table import read_table
 
 _KEY = ["job_id", "task_id"]
-_OPTIONAL = ("task_id", "instances", "requested_time_s", "retries", "parents", "user")
+_OPTIONAL = (
+    "task_id", "instances", "requested_time_s", "retries", "parents", "user", "release_time_s",
+    "preceding_job", "think_time_s",
+)  # fmt: skip
 
 
 def read_task_table(path: Path, rules: Mapping[str, Any]) -> InputTasks:
@@ -102,6 +105,9 @@ def _kept(table: pl.DataFrame, rules: Mapping[str, Any]) -> pl.DataFrame:
     if "retries" in table.columns:
         own = pl.col("retries")
         wanted.append(own.is_null() | ((own >= 0) & (own < LARGEST) & (own.floor() == own)))
+    if "release_time_s" in table.columns:
+        release = pl.col("release_time_s")
+        wanted.append(release.is_null() | (release.abs() <= LARGEST / 2))
     if rules.get("negative_run", "drop") == "drop":
         wanted.append(run >= 0)
     if rules.get("zero_run", "keep") == "drop":

@@ -186,6 +186,12 @@ def test_jobs_must_fit_the_machine() -> None:
         PoolJobs.of(small_workload([(0, 1, 4, 1, 0)]), 2)
 
 
+def test_jobs_that_wait_for_their_release_are_refused() -> None:
+    load = small_workload([(0, 1, 4, 1, 0)]).with_columns(release_time_s=np.array([5.0]))
+    with pytest.raises(ScenarioError, match="does not know; add dependencies: ignore"):
+        PoolJobs.of(load, 4)
+
+
 def test_measures() -> None:
     jobs = jobs_of((0, 10, 4, 10), (0, 20, 2, 20))
     assert jobs.measures(np.array([0.0, 10.0])) == {

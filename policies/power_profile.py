@@ -73,10 +73,14 @@ class PowerProfile:
         watts = self._watts[task]
         return watts if count is None else watts * (count / task.instances)
 
-    def take(self, task: Task, count: int, start: float) -> None:
-        """Take the power of so many instances of a task from a time on, until they end."""
+    def take(self, task: Task, count: int, start: float, left_s: float | None = None) -> None:
+        """Take the power of so many instances of a task from a time on, until they end.
+
+        They run for `left_s`; None: for the task's estimate.
+        """
         watts = _rounded_down(self.watts_of(task, count))
-        self._below.take(_ALL, (watts,), start, start + task.estimate_s)
+        left_s = task.estimate_s if left_s is None else left_s
+        self._below.take(_ALL, (watts,), start, start + left_s)
 
     def most(self, task: Task, start: float) -> int:
         """Return how many waiting instances have power through ``[start, start + estimate)``."""

@@ -17,6 +17,9 @@ the table can be reproduced; the engine does not know them.
 4. Jobs with equal numbers are taken in the order that the previous sort left: by submission, or,
    after backfilling, those of one submit time in the order in which they stood before it.
 
+RLScheduler knows no suspended jobs. Here they go on first, and their processors are kept for them
+from the moment at which they are suspended.
+
 Jobs are gangs on one pool of processors. The log is read by `simkit.traces.rlscheduler`.
 """
 
@@ -30,7 +33,9 @@ import numpy as np
 from simkit.arrays import Floats
 from simkit.errors import ScenarioError
 from simkit.policy import Action, Place, State, SystemInfo
+from simkit.policy.claims import Claims
 from simkit.policy.lane import ChangingOrder, Order
+from simkit.policy.ordered import resumptions
 from simkit.policy.power_view import NO_SIGNALS
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Allocation, Task
@@ -96,6 +101,9 @@ class RLSchedulerPolicy:
     def schedule(self, state: State) -> Iterator[Action]:
         if self._changing is not None:
             self._changing(state)  # sees every decision, also those at which no job is picked
+        if state.suspended:
+            yield from resumptions(state)
+        self._kept = _claimed(state) if state.suspended else 0.0
         ending = list(state.ended)  # has not ended yet as far as RLScheduler knows (rule 2)
         seen = 0
         while True:
@@ -117,7 +125,7 @@ class RLSchedulerPolicy:
     def _start(self, state: State, ending: list[Allocation]) -> Iterator[Place]:
         """Pick jobs and start them until one does not fit; then backfill."""
         while self._queue:
-            free = _free(state, ending)
+            free = _free(state, ending) - self._kept
             if self._picked is None:
                 self._sort(state)
                 self._picked = self._queue[0]
@@ -164,6 +172,13 @@ def _submission(task: Task) -> float:
 def _free(state: State, ending: list[Allocation]) -> float:
     """Return how many processors are free while some allocations have not ended yet."""
     return float(state.room.total_free()[0]) - sum([each.held[0] for each in ending])
+
+
+def _claimed(state: State) -> float:
+    """Return how many processors are kept for what is suspended."""
+    profile = state.profile()
+    Claims(state, from_now=True).hold(profile)
+    return float(state.room.total_free()[0] - profile.total_free(state.now)[0])
 
 
 def _shadow_time(state: State, ending: list[Allocation], demand: float, free: float) -> float:

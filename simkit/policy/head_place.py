@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from math import inf
 from typing import Protocol
 
+from simkit.policy.claims import Claims
 from simkit.policy.lane import Gap
 from simkit.policy.profile import Profile
 from simkit.policy.room import PlacementRule, Release, Room, total_usable
@@ -32,8 +33,11 @@ class HeadPlace(Protocol):
 
 
 def head_place(state: State, head: Task, rule: PlacementRule | None = None) -> HeadPlace:
-    """Return the place of a head that does not fit now; `rule` says which machines come first."""
-    if state.constrained:
+    """Return the place of a head that does not fit now; `rule` says which machines come first.
+
+    What is suspended has its place before the head, if its priority is not lower.
+    """
+    if state.constrained or state.suspended:
         return _PlaceInProfile(state, head, rule)
     if state.info.capacity.size == 1:
         return _PlaceInPool(state, head)
@@ -107,15 +111,18 @@ class PlaceOnMachines:
 
 
 class _PlaceInProfile:
-    """With reservations or known capacity changes ahead, in the availability profile."""
+    """With reservations, known capacity changes ahead or claims, in the availability profile."""
 
     def __init__(self, state: State, head: Task, rule: PlacementRule | None) -> None:
         self._state, self._rule = state, rule
-        self._profile = profile_around(state.profile(), head, rule)
+        self._profile, self._claims = state.profile(), Claims(state, rule)
+        self._claims.hold(self._profile, head.priority)
+        profile_around(self._profile, head, rule)
 
     def fit(self, task: Task) -> Placement | None:
         if self._state.fit(task, self._rule) is None:
             return None
+        self._claims.hold(self._profile, task.priority)
         return self._profile.fit(task, self._state.now, self._rule)
 
     def hold(self, task: Task, on: Placement) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import PolicyError
+from simkit.policy.claims import Claims
 from simkit.policy.column_table import ColumnTable
 from simkit.policy.profile import LeastFree, Profile
 from simkit.policy.room import PlacementRule
@@ -79,7 +80,15 @@ class Lane(ABC):
         """Whether there is no other lane, so that every waiting task is of this one."""
         self.profile: Profile | None = None
         """That of this decision, if the head has been tried in it; whoever needs it takes it."""
+        self.claims: Claims | None = None
+        """Of what is suspended of its partitions; a backfilling rule, which tasks may start only
+        beside them, holds them in its profile. None: nothing is."""
         self._partitions = frozenset(partitions)
+
+    @property
+    def partitions(self) -> frozenset[int]:
+        """Rows of its partitions."""
+        return self._partitions
 
     @abstractmethod
     def update(self, state: State, first: int = 0) -> None:

@@ -142,10 +142,14 @@ class Task:
 class Allocation:
     """Resources that instances of a task hold together from one start to one end."""
 
+    left_s: float
+    """Of a suspended one: for how long it would still run by its estimate, in s; else not set."""
+
     __slots__ = (
         "count",
         "expected_end_s",
         "held",
+        "left_s",
         "on",
         "rank",
         "start_time_s",

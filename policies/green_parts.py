@@ -30,7 +30,7 @@ from simkit.policy.profile import Profile
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Allocation, Placement, Task, instances_on
 from simkit.power.site import Site
-from simkit.units import TIME_GRID
+from simkit.units import ENDLESS_S, TIME_GRID
 
 
 @dataclass(frozen=True)
@@ -146,11 +146,12 @@ class GreenPartsPolicy(OrderedPolicy):
         return Work(task, task.remaining, left, self._due_s(task))
 
     def _due_s(self, task: Task) -> float:
-        return last_start_s(task, self.max_delay_s) + _on_grid(max(task.estimate_s, TIME_GRID))
+        estimate_s = min(max(task.estimate_s, TIME_GRID), ENDLESS_S)
+        return last_start_s(task, self.max_delay_s) + _on_grid(estimate_s)
 
     def _rank(self, state: State, work: Work) -> tuple[float, bool, float, int, int]:
         """Return a key: partitions' priority, then least slack, then submission."""
-        slack = work.due_s - work.left_s - state.now
+        slack = work.due_s - min(work.left_s, ENDLESS_S) - state.now
         late = self._hopeless_last and slack < 0
         rank = work.begun.rank if work.begun is not None else -1
         return -work.task.priority, late, slack, work.task.index, rank

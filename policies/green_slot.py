@@ -5,9 +5,9 @@ R. Bianchini, "GreenSlot: scheduling energy consumption in green datacenters" (S
 time is cut into slots, those of the forecast here; waiting tasks are taken by least slack (with
 the order `least-slack`); each is put where the brown energy that it takes costs least, the green
 energy of tasks before it counted as gone; a task that cannot be in time starts as early as
-possible; and all that has not started is planned again at every decision. What is suspended and cannot go on yet
-keeps its place and its green power (`simkit.policy.claims`). There is no penalty for
-lateness to weigh against cost: being in time comes first.
+possible; and all that has not started is planned again at every decision. What is suspended and
+cannot go on yet keeps its place and its green power (`simkit.policy.claims`). There is no penalty
+for lateness to weigh against cost: being in time comes first.
 
 With the signal `carbon` and a site without sources, it is the scheduling of P. Wiesner, I. Behnke,
 D. Scheinert, K. Gontarska and L. Thamsen, "Let's wait awhile: how temporal workload shifting can

@@ -55,6 +55,8 @@ class PowerProfile:
         now, soon = state.now, state.now + TIME_GRID
         self._below = PoolProfile(now, [_on_grid(cap_w - power.machines_w)])
         for end, _, allocation in state.expected_ends:
+            if end == inf:
+                break
             back = self.watts_of(allocation.task, allocation.count)
             self._add(max(end, soon), ceil(back / _GRID_W) * _GRID_W)
         before = cap_w

@@ -39,7 +39,7 @@ from simkit.policy.ordered import resumptions
 from simkit.policy.power_view import NO_SIGNALS
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Allocation, Task
-from simkit.units import TIME_GRID
+from simkit.units import ENDLESS_S, TIME_GRID
 
 
 class RLScheduler:
@@ -195,10 +195,10 @@ def _shadow_time(state: State, ending: list[Allocation], demand: float, free: fl
 def _requested_s(task: Task) -> float:
     """Return r as the orders below have it: -1 where the log has no run time and no request.
 
-    At least 2⁻²⁰ s otherwise, so that a request of 0 divides nothing by 0.
+    Otherwise at least 2⁻²⁰ s, so that a request of 0 divides nothing by 0, and at most 2⁴⁰ s.
     """
     requested = task.requested_time_s
-    return -1.0 if isnan(requested) else max(requested, TIME_GRID)
+    return -1.0 if isnan(requested) else min(max(requested, TIME_GRID), ENDLESS_S)
 
 
 class RLSchedulerWFP3:
@@ -230,7 +230,8 @@ class RLSchedulerF1:
     """
 
     def key(self, task: Task) -> float:
-        return _log(task.estimate_s) * task.demand[0] + 870.0 * _log(task.submit_time_s)
+        estimate = min(task.estimate_s, ENDLESS_S)
+        return _log(estimate) * task.demand[0] + 870.0 * _log(task.submit_time_s)
 
 
 def _log(x: float) -> float:

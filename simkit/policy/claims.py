@@ -106,9 +106,7 @@ def stays_where_it_ran(state: State, task: Task) -> bool:
     return not task.gang or state.info.partitions[task.partition].preempt == "suspend"
 
 
-def _again_where_it_ran(
-    profile: Profile, allocation: Allocation
-) -> tuple[float, Placement] | None:
+def _again_where_it_ran(profile: Profile, allocation: Allocation) -> tuple[float, Placement] | None:
     """Return the first instant at which all its places are free together, and these; or None."""
     parts = [_for_a_moment(allocation, count, (machine,)) for machine, count in allocation.on]
     start, agreed = None, 0  # how many parts, one after the other, fit at `start`

@@ -20,6 +20,7 @@ from simkit.policy.profile import Profile
 from simkit.policy.room import PlacementRule, Release, Room, total_usable
 from simkit.policy.state import State
 from simkit.policy.task import Placement, Task, instances_on
+from simkit.units import EVER_S
 
 
 class HeadPlace(Protocol):
@@ -88,7 +89,7 @@ class PlaceOnMachines:
             self._future.take(on, task.request)
 
     def _ends_in_time(self, task: Task) -> bool:
-        return self._state.now + task.estimate_s <= self.shadow_s
+        return self._state.now + task.estimate_s <= min(self.shadow_s, EVER_S)
 
     def _beside_head(self, task: Task, on: Placement) -> Placement | None:
         """Return where a task may run on past the shadow time: the head must still fit then.
@@ -130,12 +131,13 @@ class _PlaceInProfile:
 
 
 def look_ahead(state: State, head: Task, gap: Gap) -> float:
-    """Return the shadow time of one machine with one resource, in s.
+    """Return the shadow time of one machine with one resource, in s; `EVER_S` if it never comes.
 
     Tells the gap what is left until then, and the extra nodes.
     """
     missing = head.least[0] - gap.free[0]
     shadow_s, freed = state.expected_ends.when_freed(missing, state.now)
+    shadow_s = min(shadow_s, EVER_S)
     gap.slack_s, gap.spare = shadow_s - state.now, freed - missing
     return shadow_s
 

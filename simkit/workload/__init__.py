@@ -61,7 +61,8 @@ class Workload:
     run_time_s: Floats
     """(T,) true run time of every instance, at least 0; policies cannot see it."""
     requested_time_s: Floats
-    """(T,) the run time that the user requested; NaN where the trace has none."""
+    """(T,) the run time that the user requested; NaN where the trace has none, infinite where the
+    job had no limit."""
     gang: Bools
     """(T,) True: all instances start together; False: a bag."""
     user: Ints = field(default_factory=lambda: np.empty(0, np.int64))
@@ -166,7 +167,7 @@ class Workload:
             ),
             "run times must be at most 2**32 s": bool((self.run_time_s <= LONGEST_S).all()),
             "requested times must be at least 0, or NaN where unknown": not bool(
-                ((self.requested_time_s < 0) | np.isinf(self.requested_time_s)).any()
+                (self.requested_time_s < 0).any()
             ),
             "every task needs at least one instance": bool((self.instances >= 1).all()),
             "requests must be finite and at least 0": bool(

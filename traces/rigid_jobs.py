@@ -115,6 +115,10 @@ class RigidJobs:
         submit = self._final("submit", np.float64, order)
         submit -= zero_s
         request = np.broadcast_to(1.0, (size, 1))
+        if "limit_of_partition" in self._columns:
+            of_partition = self._final("limit_of_partition", np.bool_, order)
+            if of_partition.any():
+                facts["limit_of_partition"] = of_partition
         if with_memory := "memory" in self._columns:
             memory = self._final("memory", np.float64, order)
             request = np.column_stack((request, memory))
@@ -178,7 +182,10 @@ LARGEST_ID = 2.0**53
 
 @dataclass(frozen=True)
 class RawJobs:
-    """Columns of rows as a log has them, (n,) each; times in seconds; negative means missing."""
+    """Columns of rows as a log has them, (n,) each; times in seconds; negative means missing.
+
+    An infinite requested time means that there was no limit.
+    """
 
     line: Ints
     job: Floats
@@ -187,6 +194,8 @@ class RawJobs:
     allocated: Floats
     requested: Floats
     requested_time: Floats
+    limit_of_partition: Bools | None = None
+    """Whether the time limit is that of the partition, so that it is missing here."""
 
 
 @dataclass(frozen=True)
@@ -198,7 +207,7 @@ class KeptJobs:
     processors: Floats
     """At least 1, whole."""
     requested_time: Floats
-    """Seconds; NaN where the log has none and the rules leave it so."""
+    """Seconds; NaN where the log has none and the rules leave it so; infinite without a limit."""
 
 
 class RigidLog(LineFormat):
@@ -207,7 +216,8 @@ class RigidLog(LineFormat):
     processors: Literal["allocated", "requested"] = "allocated"
     """Which of the log's two numbers counts first; the other one where it is missing."""
     requested_time: Literal["max", "raw"] = "max"
-    """max: at least the run time, and the run time where it is missing; raw: as the log has it."""
+    """max: at least the run time, and the run time where it is missing; raw: as the log has it. One
+    without a limit is endless either way."""
     keep_zero_run: bool = False
     """Keep jobs whose run time is 0."""
 
@@ -224,6 +234,12 @@ class RigidLog(LineFormat):
         run, requested = rows.run[kept], rows.requested_time[kept]
         missing = ~(requested > 0)
         wanted, late = np.where(missing, np.nan, requested), np.zeros(len(kept), dtype=bool)
+        of_partition = np.zeros(len(kept), dtype=bool)
+        if rows.limit_of_partition is not None:
+            of_partition = rows.limit_of_partition[kept] & missing
+        tally.note(rules.NO_LIMIT, rows.line[kept][np.isinf(wanted)])
+        tally.note(rules.PARTITION_LIMIT, rows.line[kept][of_partition])
+        missing &= ~of_partition
         if self.requested_time == "max":
             late = run > wanted
             wanted = np.fmax(wanted, run)
@@ -246,8 +262,9 @@ class RigidLog(LineFormat):
         usable = np.abs(rows.job) < LARGEST_ID
         for column in (rows.submit, rows.run):
             usable &= np.abs(column) <= LONGEST_S
-        for column in (rows.allocated, rows.requested, rows.requested_time):
+        for column in (rows.allocated, rows.requested):
             usable &= np.abs(column) < LARGEST
+        usable &= (np.abs(rows.requested_time) < LARGEST) | (rows.requested_time == np.inf)
         drops = {
             rules.NOT_A_NUMBER: ~usable,
             rules.NO_SUBMIT: rows.submit < 0,

@@ -80,6 +80,8 @@ class WantedColumns:
     """Read as numbers."""
     optional: Sequence[str] = ()
     """Those of them that a table need not have."""
+    limits: Sequence[str] = ("requested_time_s",)
+    """Those of the numbers that may be words for no limit: unlimited, infinite."""
     remedy: str = "name the table's columns in `columns`"
     """What to do about a missing column."""
 
@@ -158,7 +160,7 @@ def read_columns(path: Path, wanted: WantedColumns, bad: BadLines) -> TableColum
             text, numbers = wanted.among(names, path)
         if kept:
             line = np.array(kept, np.int64) + block.first_line
-            table = _parsed([rows[i] for i in kept], line, names, text, numbers, bad)
+            table = _parsed([rows[i] for i in kept], line, names, text, numbers, wanted.limits, bad)
             frames.append(table.frame)
             lines.append(table.line)
     if not frames:
@@ -178,6 +180,7 @@ def _parsed(
     names: list[str],
     text: Sequence[str],
     numbers: Sequence[str],
+    limits: Sequence[str],
     bad: BadLines,
 ) -> TableColumns:
     body = b"\n".join(rows)
@@ -199,6 +202,7 @@ def _parsed(
         pl.col(labels[names.index(name)]).str.strip_chars().replace("", None).alias(name)
         for name in [*text, *numbers]
     )
+    frame = frame.with_columns(without_limit(pl.col(name)) for name in limits if name in numbers)
     read = {name: frame[name].cast(pl.Float64, strict=False) for name in numbers}
     for name, values in read.items():
         for row in (values.is_null() & frame[name].is_not_null()).arg_true().to_list():
@@ -213,6 +217,12 @@ def _parsed(
                     bad.hint_swapped(name, other)
     table = TableColumns(frame.with_columns(**read), line)
     return table.take(bad.good(line))
+
+
+def without_limit(text: pl.Expr) -> pl.Expr:
+    """Return a column of time limits with ``inf`` for the words that say that there is none."""
+    none = text.str.to_lowercase().is_in(["unlimited", "infinite", "infinity"])
+    return pl.when(none).then(pl.lit("inf")).otherwise(text).alias(text.meta.output_name())
 
 
 def _parquet(path: Path, wanted: WantedColumns) -> TableColumns:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -20,7 +20,7 @@ from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
 from simkit.engine.submission import Submission
 from simkit.errors import LimitError, PolicyError, ScenarioError, SimkitError
-from simkit.experiment.cluster import build_cluster
+from simkit.experiment.cluster import build_cluster, limited_by_partitions
 from simkit.experiment.estimates import estimates_info, estimates_warnings
 from simkit.experiment.interrupt import DeferredInterrupt
 from simkit.experiment.policy import (
@@ -116,6 +116,7 @@ def prepare(
         trace = Trace(workload, RowReport(read=len(workload), accepted=len(workload)))
     if cluster is None:
         cluster = build_cluster(scenario.cluster, trace.workload)
+    trace = replace(trace, workload=limited_by_partitions(trace.workload, cluster))
     _check_before_run(scenario, trace.workload, cluster)
     site = None
     if scenario.power is not None:

@@ -294,7 +294,8 @@ def _job(fields: list[bytes], rules: dict[str, Any]) -> tuple[float | None, ...]
     processors = first if first > 0 else second
     too_short = run < 0 if rules.get("keep_zero_run") else run <= 0
     submit = float(fields[1])
-    sane = all(abs(n) < LARGEST for n in (allocated, asked, requested))
+    sane = all(abs(n) < LARGEST for n in (allocated, asked))
+    sane = sane and (abs(requested) < LARGEST or requested == math.inf)  # infinite: no limit
     sane = sane and submit <= LARGEST / 2 and run <= LARGEST / 2
     if too_short or processors <= 0 or submit < 0 or not sane:
         return None

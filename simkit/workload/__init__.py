@@ -32,7 +32,7 @@ JOB_COLUMNS = ("user", "group", "executable", "queue", "partition")
 
 OF_JOBS: Final = ("qos", "value", "deadline_s")
 """Columns with one number per job; each is optional."""
-OF_TASKS: Final = ("value_per_s", "retries")
+OF_TASKS: Final = ("value_per_s", "retries", "limit_of_partition")
 """Columns with a number a task; each is optional."""
 
 
@@ -92,6 +92,9 @@ class Workload:
     retries: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     """(T,) how often a task may start over after its work was lost, before it is killed; -1: as
     often as the scenario's `limits` let it. Left out where the trace has none."""
+    limit_of_partition: Bools = field(default_factory=lambda: np.empty(0, np.bool_))
+    """(T,) whether a task's time limit is that of the partition to which its job goes, so that it
+    is known only with the cluster; left out where no task's is."""
     deadline_s: Floats = field(default_factory=lambda: np.empty(0))
     """(J,) when a job should have ended, on the trace's clock; infinite: whenever."""
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -133,7 +133,8 @@ def read_sacct(path: str | PathLike[str], **arguments: Any) -> Trace:
     are the workload's `labels`. Rows of job steps, of jobs that have not started or not ended, and
     of jobs cancelled before they started are left out and counted. Processors come from AllocCPUS,
     NCPUS or AllocTRES (allocated) and from ReqCPUS or ReqTRES (requested); without any of these
-    columns the number of machines is taken, and noted.
+    columns the number of machines is taken, and noted. Timelimit UNLIMITED is endless; where it is
+    Partition_Limit, `Workload.limit_of_partition` says so, and it counts as missing until then.
 
     Args:
         path: the file, plain or gzipped.
@@ -164,12 +165,14 @@ def _jobs_that_ended(rows: pl.DataFrame, tally: Tally) -> pl.DataFrame:
 def _raw(rows: pl.DataFrame) -> RawJobs:
     names = ("job", "submit", "run", "allocated", "requested", "requested_time")
     columns = {name: rows[name].fill_null(-1.0).to_numpy() for name in names}
-    return RawJobs(line=rows[LINE].to_numpy(), **columns)
+    of_partition = rows["limit_of_partition"].fill_null(value=False).to_numpy()
+    return RawJobs(line=rows[LINE].to_numpy(), limit_of_partition=of_partition, **columns)
 
 
 def _columns(rows: pl.DataFrame, kept: KeptJobs, memory: bool) -> dict[str, Floats]:
     columns = {name: rows[name].to_numpy() for name in (LINE, "job", "submit", "run")}
     columns |= {"processors": kept.processors, "requested_time": kept.requested_time}
+    columns["limit_of_partition"] = rows["limit_of_partition"].fill_null(value=False).to_numpy()
     if memory:
         columns["memory"] = rows["memory"].fill_null(0.0).to_numpy()
     return columns

@@ -12,9 +12,12 @@ from simkit.traces.rules import Tally
 from simkit.traces.sacct.table import (
     LINE,
     MACHINES,
+    PARTITION_LIMIT,
     duration_s,
     instant_s,
+    is_any,
     is_nothing,
+    limit_s,
     memory_gib,
     number,
     processors_of_resources,
@@ -47,8 +50,9 @@ class SacctRows:
         """Add all columns; null (False for rules) where Slurm gives no value.
 
         Float64: job (for sorting), submit, start, end (Unix seconds), run, requested_time
-        (seconds), allocated, requested (processors), memory (GiB a processor). String: id.
-        Boolean: one for each rule that leaves out rows that are not finished jobs.
+        (seconds; infinite without a limit), allocated, requested (processors), memory (GiB a
+        processor). String: id. Boolean: limit_of_partition, and one for each rule that leaves out
+        rows that are not finished jobs.
 
         Returns the rows all of whose values can be read.
         """
@@ -120,12 +124,19 @@ class SacctRows:
             self._read("run", column, duration_s(pl.col(column)), _DURATION_FORM)
         else:
             self._add("run", pl.col("end_s") - pl.col("start_s"))
+        self._time_limit()
+
+    def _time_limit(self) -> None:
         if column := self._name("TimelimitRaw"):
-            self._read("requested_time", column, number(pl.col(column)) * 60, "120 (minutes)")
+            values, form = number(pl.col(column)) * 60, "120 (minutes)"
         elif column := self._name("Timelimit"):
-            self._read("requested_time", column, duration_s(pl.col(column)), _DURATION_FORM)
+            values, form = duration_s(pl.col(column)), _DURATION_FORM
         else:
-            self._nothing("requested_time")
+            self._add("limit_of_partition", pl.lit(value=False))
+            return self._nothing("requested_time")
+        self._add("limit_of_partition", is_any(pl.col(column), PARTITION_LIMIT))
+        limit = limit_s(pl.col(column), values)
+        return self._read("requested_time", column, limit, f"{form}, UNLIMITED or Partition_Limit")
 
     def _processors(self, tally: Tally) -> None:
         for name, columns, resources in (

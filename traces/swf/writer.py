@@ -74,8 +74,8 @@ def write_swf(
 
 
 def number_text(values: Floats) -> pl.Series:
-    """Return numbers as text: whole ones without decimals, NaN as -1, others in full."""
-    values = np.where(np.isnan(values), -1.0, values)
+    """Return numbers as text: whole without decimals, NaN and infinity as -1, others in full."""
+    values = np.where(np.isfinite(values), values, -1.0)
     whole = (values == np.floor(values)) & (np.abs(values) < 2.0**53)
     column = pl.Series(np.where(whole, values, 0.0).astype(np.int64)).cast(pl.String)
     if whole.all():
@@ -135,6 +135,8 @@ def _header(workload: Workload, header: Mapping[str, str], notes: Iterable[str])
         names = workload.labels.get(column, ())
         lines += [f"{key}: {number} {name}" for number, name in enumerate(names, 1)]
     lines += [f"Note: {note}" for note in notes]
+    if endless := int(np.isinf(workload.requested_time_s).sum()):
+        lines.append(f"Note: {counted(endless, 'job')} had no time limit, which SWF cannot say: -1")
     if workload.job_id.dtype.kind not in "iu":
         lines.append("Note: the trace's job ids are text; jobs are numbered by rank of submission")
     return "".join("; " + " ".join(line.split()) + "\n" for line in lines)

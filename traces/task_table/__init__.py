@@ -219,12 +219,13 @@ def read_task_table(path: str | PathLike[str], **arguments: Any) -> Trace:
         path: the table, with a header line: CSV, gzipped CSV or Parquet, told by content.
         arguments: the other fields of `TaskTable`. Its `columns` need ``job_id``,
             ``submit_time_s`` and ``run_time_s`` (of an instance); optional are ``task_id`` (else
-            numbered in the job), ``instances`` (else 1), ``requested_time_s``, ``retries`` (how
-            often the task may start over after its work was lost before it is killed, whole;
-            empty: as often as the scenario lets it), ``parents`` (ids of tasks of the same job
-            that must have ended before) and ``user``. Every other name is a resource: what an
-            instance asks of it, 0 or empty for none; at least one. A row that asks for nothing is
-            left out; with ``parents``, one that says 0 throughout is kept, as a barrier.
+            numbered in the job), ``instances`` (else 1), ``requested_time_s`` (``inf`` or
+            ``unlimited`` without a limit), ``retries`` (how often the task may start over after
+            its work was lost before it is killed, whole; empty: as often as the scenario lets it),
+            ``parents`` (ids of tasks of the same job that must have ended before) and ``user``.
+            Every other name is a resource: what an instance asks of it, 0 or empty for none; at
+            least one. A row that asks for nothing is left out; with ``parents``, one that says 0
+            throughout is kept, as a barrier.
 
     Returns:
         The workload and the report of its rows.
@@ -240,7 +241,8 @@ def _wanted(columns: Mapping[str, str]) -> WantedColumns:
     """Return the table's columns that a map names."""
     text = list(dict.fromkeys(columns[name] for name in columns if name in _TEXT))
     numbers = list(dict.fromkeys(columns[name] for name in columns if name not in _TEXT))
-    return WantedColumns(text, numbers)
+    limits = [columns[name] for name in ("requested_time_s",) if name in columns]
+    return WantedColumns(text, numbers, limits=limits)
 
 
 def _read(

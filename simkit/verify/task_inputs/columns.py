@@ -41,6 +41,9 @@ def columns_of(
     chosen, readable = [], [pl.lit(value=True)]
     for ours, theirs in columns.items():
         text = pl.col(theirs).cast(pl.String).str.strip_chars(" \t\r").replace("", None)
+        if ours == "requested_time_s":
+            none = text.str.to_lowercase().is_in(["unlimited", "infinite", "infinity"])
+            text = pl.when(none).then(pl.lit("inf")).otherwise(text)
         number = text.cast(pl.Float64, strict=False) * factors.get(ours, 1.0)
         chosen.append((text if ours in _TEXT else number).alias(ours))
         if skip and ours not in _TEXT:

@@ -27,12 +27,13 @@ def last_start_s(task: Task, patience_s: float | None = None) -> float:
     Args:
         task: a waiting task.
         patience_s: how long a task may wait that has neither a deadline nor a quality of service
-            below 1; None: not at all.
+            below 1, or whose estimate has no end, so that a quality of service says nothing; None:
+            not at all.
     """
     estimate_s = min(task.estimate_s, ENDLESS_S)
     if task.deadline_s < inf:
         last = task.deadline_s - estimate_s
-    elif patience_s is not None and task.qos >= 1.0:
+    elif patience_s is not None and (task.qos >= 1.0 or task.estimate_s == inf):
         last = task.submit_time_s + patience_s
     else:
         last = task.submit_time_s + estimate_s / task.qos - estimate_s

@@ -238,19 +238,20 @@ class RigidLog(LineFormat):
         if rows.limit_of_partition is not None:
             of_partition = rows.limit_of_partition[kept] & missing
         tally.note(rules.NO_LIMIT, rows.line[kept][np.isinf(wanted)])
-        tally.note(rules.PARTITION_LIMIT, rows.line[kept][of_partition])
         missing &= ~of_partition
         if self.requested_time == "max":
             late = run > wanted
             wanted = np.fmax(wanted, run)
         else:
-            missing = late
+            tally.note(rules.PARTITION_LIMIT, rows.line[kept][of_partition])
+            missing = of_partition = late
         by_default = self.processors == "allocated"
         other_used = rules.FROM_REQUESTED if by_default else rules.FROM_ALLOCATED
         whole = np.ceil(processors)
         repairs = {
             other_used: first <= 0,
             rules.ROUNDED_UP: whole != processors,
+            rules.PARTITION_LIMIT: of_partition,
             rules.NO_REQUEST: missing,
             rules.RAISED: late,
         }

@@ -68,7 +68,8 @@ class SwfLog(RigidLog):
         values = block.values
         names = ("job", "submit", "run", "allocated", "requested", "requested_time")
         tally.note(rules.EXTRA_FIELDS, block.longer)
-        return self.judge(RawJobs(block.line, **{name: values[name] for name in names}), tally)
+        columns: dict[str, Any] = {name: values[name] for name in names}
+        return self.judge(RawJobs(block.line, **columns), tally)
 
 
 def read_swf(path: str | PathLike[str], **arguments: Any) -> Trace:

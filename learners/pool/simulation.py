@@ -27,7 +27,7 @@ from simkit.arrays import Floats
 from simkit.errors import PluginError
 from simkit.learners.pool.jobs import PoolJobs
 from simkit.learners.pool.scorer import Scorer
-from simkit.units import ENDLESS_S, TIME_GRID
+from simkit.units import TIME_GRID
 
 __all__ = ["Backfill", "End", "Hold", "Rule", "require_numba", "simulate"]
 
@@ -65,7 +65,7 @@ class Rule:
     @classmethod
     def wfp3(cls, jobs: PoolJobs) -> Rule:
         """Return WFP3 as in `simkit.policies.changing_orders`, and so the others below."""
-        return cls("ratio", jobs.requested_s.clip(TIME_GRID, ENDLESS_S), jobs.processors)
+        return cls("ratio", np.maximum(jobs.r_s, TIME_GRID), jobs.processors)
 
     @classmethod
     def saf_p(cls, jobs: PoolJobs) -> Rule:

@@ -13,9 +13,7 @@ from simkit.learning.encoder import squashed, squashed_column
 gymnasium = pytest.importorskip("gymnasium")
 
 JOBS = "job_id,submit_time_s,run_time_s,processors,requested_time_s\n"
-ROWS = (
-    "1,0,500,4,unlimited\n2,1,400,4,300\n3,2,300,6,inf\n4,3,200,2,600\n5,4,100,8,\n6,5,50,1,INFINITE\n"
-)
+ROWS = "1,0,500,4,unlimited\n2,1,400,4,300\n3,2,300,6,inf\n4,3,200,2,600\n5,4,100,8,\n6,5,50,1,INFINITE\n"
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "queue-table": {"observation": "queue-table"},

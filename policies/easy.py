@@ -39,8 +39,9 @@ class Easy:
     higher priority first: shortest job backfilled first. D. Tsafrir, Y. Etsion and D. G. Feitelson,
     "Backfilling using system-generated predictions rather than user runtime estimates" (2007).
 
-    With reservations or known capacity changes ahead, the same is done in the availability
-    profile: the head is given its earliest place, and tasks that fit next to it now start.
+    With reservations or known capacity changes ahead, or while something is suspended, the same is
+    done in the availability profile: what is suspended and the head are given their earliest
+    places, and tasks that fit next to them now start.
     """
 
     signals = NO_SIGNALS
@@ -69,7 +70,7 @@ class Easy:
         self._pool = info.capacity.size == 1
 
     def fill(self, state: State, lane: Lane) -> Iterable[Place]:
-        if state.constrained:
+        if state.constrained or lane.claims is not None:
             return self._fill_profile(state, lane)
         if not self._pool:
             return self._fill_machines(state, lane)
@@ -162,6 +163,7 @@ class Easy:
     def _fill_profile(self, state: State, lane: Lane) -> Iterator[Place]:
         """The general form, with everything that is known ahead."""
         gap, profile, started = Gap(total_usable(state.room)), None, []
+        claims = lane.claims
         tried = lane.head, state.starts, state.releases, True
         if tried == self._tried:
             tasks = self._as_tried(lane.newcomers(state))
@@ -171,9 +173,13 @@ class Easy:
             if (self._pool and not gap.admits(task)) or state.fit(task, lane.rule) is None:
                 continue
             if profile is None:  # most decisions end before they need one
-                profile = profile_around(lane.profile or state.profile(), lane.head, lane.rule)
-                lane.profile = None
+                profile, lane.profile = lane.profile or state.profile(), None
+                if claims is not None:
+                    claims.hold(profile, lane.head.priority)
+                profile_around(profile, lane.head, lane.rule)
                 gap.least = profile.least_free()
+            if claims is not None:
+                claims.hold(profile, task.priority)
             if (fitting := profile.fit(task, state.now, lane.rule)) is not None:
                 yield Place(task, fitting)
                 profile.hold(task, fitting, state.now)

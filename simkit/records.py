@@ -28,7 +28,7 @@ JOBS: Final = {
     "ideal_time_s": "Float64, of several tasks or instances that start one by one: the critical "
     "path through the tasks' dependencies, each task as long as its longest instance that finished "
     "or was killed. Null for one gang or one instance, and before the end",
-    "requested_time_s": "Float64, the user's estimate; null if the trace has none",
+    "requested_time_s": "Float64, the user's request; null if the trace has none, inf: no limit",
     "estimate_s": "Float64, what the policy was told on submission",
     "trace_run_time_s": "Float64, the longest run time the trace gives to a task of the job",
     "suspended_time_s": "Float64, time between suspension and resumption",

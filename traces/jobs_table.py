@@ -110,6 +110,8 @@ class JobsTable(TableKeys, LineFormat):
         tally.accept(len(table))
         refuse_empty(path, tally, len(table))
         columns, labels = _columns(table)
+        if "requested_time_s" in columns:
+            tally.note(rules.NO_LIMIT, table.line[np.isinf(columns["requested_time_s"])])
         _note_oddities(columns, table.line, tally)
         _note_misspelt(header, resources, tally)
         tally.unread([name for name in header if name not in table.frame.columns], PLAIN_COLUMNS)
@@ -159,17 +161,18 @@ def read_jobs_table(path: str | PathLike[str], **arguments: Any) -> Trace:
 
     Columns: ``job_id`` (whole numbers or text), ``submit_time_s`` (seconds from the trace's zero),
     ``run_time_s`` (at least 0), ``processors`` (whole, at least 1); optionally
-    ``requested_time_s`` (empty where unknown), ``qos`` (quality of service, above 0 and at most
-    1), ``value`` (what the job is worth if it finishes, at least 0), ``deadline_s`` (seconds from
-    the trace's zero, empty where there is none), ``retries`` (how often the job may start over
-    after its work was lost before it is killed, whole; empty: as often as the scenario lets it),
-    ``release_time_s`` (seconds from the trace's zero from when on it may run; empty: from its
-    submission on), ``preceding_job`` (id of a job that must have ended before it may run; several
-    with ``;`` between them; empty or -1: none), ``think_time_s`` (seconds since that end; empty:
-    0) and ``user``, ``group``, ``executable``, ``queue``, ``partition``: whole numbers (-1 or empty
-    where unknown), or, as soon as one of a column is text, names, which become the workload's
-    `labels` and are numbered in order of appearance. Other columns are ignored, and noted if their
-    name looks like a misspelt one. Rows may be in any order.
+    ``requested_time_s`` (empty where unknown, ``inf`` or ``unlimited`` without a limit), ``qos``
+    (quality of service, above 0 and at most 1), ``value`` (what the job is worth if it finishes,
+    at least 0), ``deadline_s`` (seconds from the trace's zero, empty where there is none),
+    ``retries`` (how often the job may start over after its work was lost before it is killed,
+    whole; empty: as often as the scenario lets it), ``release_time_s`` (seconds from the trace's
+    zero from when on it may run; empty: from its submission on), ``preceding_job`` (id of a job
+    that must have ended before it may run; several with ``;`` between them; empty or -1: none),
+    ``think_time_s`` (seconds since that end; empty: 0) and ``user``, ``group``, ``executable``,
+    ``queue``, ``partition``: whole numbers (-1 or empty where unknown), or, as soon as one of a
+    column is text, names, which become the workload's `labels` and are numbered in order of
+    appearance. Other columns are ignored, and noted if their name looks like a misspelt one. Rows
+    may be in any order.
 
     With `resources`, or without a column ``processors``, a job is a gang of ``instances`` (a
     column, or 1), each of which asks for several resources, say ``cpu``, ``mem`` and ``gpu``. An
@@ -334,7 +337,7 @@ def _rule(name: str, values: Floats) -> tuple[str, Bools]:
         rule = "finite and at least 0, in seconds, at most 2^32 (136 years)"
         return rule, (values >= 0) & (values <= LONGEST_S)
     if name == "requested_time_s":
-        return "finite and at least 0, or empty", ~((values < 0) | np.isinf(values))
+        return "at least 0, unlimited, or empty where it is unknown", ~(values < 0)
     if name == "qos":
         return "above 0 and at most 1", (values > 0) & (values <= 1)
     if name == "value":

@@ -128,6 +128,10 @@ class RigidJobs:
             facts["instances"] = request.instances[order]
             if request.whole_memory.any():
                 facts["whole_memory"] = request.whole_memory[order]
+        if "limit_of_partition" in self._columns:
+            of_partition = self._final("limit_of_partition", np.bool_, order)
+            if of_partition.any():
+                facts["limit_of_partition"] = of_partition
         if "held" in self._columns and (self.column("held") > 0).any():
             facts["release_time_s"] = submit + self._final("held", np.float64, order)
         return Workload(
@@ -192,7 +196,10 @@ NO_ID: Final = -(2**63)
 
 @dataclass(frozen=True)
 class RawJobs:
-    """Columns of rows as a log has them, (n,) each; times in seconds; negative means missing."""
+    """Columns of rows as a log has them, (n,) each; times in seconds; negative means missing.
+
+    An infinite requested time means that there was no limit.
+    """
 
     line: Ints
     job: Ints
@@ -202,6 +209,8 @@ class RawJobs:
     allocated: Floats
     requested: Floats
     requested_time: Floats
+    limit_of_partition: Bools | None = None
+    """Whether the time limit is that of the partition, so that it is missing here."""
 
 
 @dataclass(frozen=True)
@@ -213,7 +222,7 @@ class KeptJobs:
     processors: Floats
     """At least 1, whole."""
     requested_time: Floats
-    """Seconds; NaN where the log has none and the rules leave it so."""
+    """Seconds; NaN where the log has none and the rules leave it so; infinite without a limit."""
     unchanged: Bools
     """Which of them no rule repaired."""
 
@@ -240,7 +249,8 @@ class RigidLog(LineFormat):
     processors: Literal["allocated", "requested"] = "allocated"
     """Which of the log's two numbers counts first; the other one where it is missing."""
     requested_time: Literal["max", "raw"] = "max"
-    """max: at least the run time, and the run time where it is missing; raw: as the log has it."""
+    """max: at least the run time, and the run time where it is missing; raw: as the log has it. One
+    without a limit is endless either way."""
     keep_zero_run: bool = False
     """Keep jobs whose run time is 0."""
 
@@ -265,17 +275,24 @@ class RigidLog(LineFormat):
         run, requested = rows.run[kept], rows.requested_time[kept]
         missing = ~(requested > 0)
         wanted, late = np.where(missing, np.nan, requested), np.zeros(len(kept), dtype=bool)
+        of_partition = np.zeros(len(kept), dtype=bool)
+        if rows.limit_of_partition is not None:
+            of_partition = rows.limit_of_partition[kept] & missing
+        tally.note(rules.NO_LIMIT, rows.line[kept][np.isinf(wanted)])
+        missing &= ~of_partition
         if self.requested_time == "max":
             late = run > wanted
             wanted = np.fmax(wanted, run)
         else:
-            missing = late
+            tally.note(rules.PARTITION_LIMIT, rows.line[kept][of_partition])
+            missing = of_partition = late
         by_default = self.processors == "allocated"
         other_used = rules.FROM_REQUESTED if by_default else rules.FROM_ALLOCATED
         whole = np.ceil(processors)
         repairs = {
             other_used: first <= 0,
             rules.ROUNDED_UP: whole != processors,
+            rules.PARTITION_LIMIT: of_partition,
             rules.NO_REQUEST: missing,
             rules.RAISED: late,
         }
@@ -289,8 +306,9 @@ class RigidLog(LineFormat):
         usable = rows.job != NO_ID
         for column in (rows.submit, rows.run):
             usable &= np.abs(column) <= LONGEST_S
-        for column in (rows.allocated, rows.requested, rows.requested_time):
+        for column in (rows.allocated, rows.requested):
             usable &= np.abs(column) < LARGEST
+        usable &= (np.abs(rows.requested_time) < LARGEST) | (rows.requested_time == np.inf)
         drops = {
             **no_jobs,
             rules.NOT_A_NUMBER: ~usable,

@@ -26,6 +26,8 @@ FROM_REQUESTED: Final = "processors from requested"
 FROM_ALLOCATED: Final = "processors from allocated"
 ROUNDED_UP: Final = "processors rounded up"
 NO_REQUEST: Final = "requested time missing"
+NO_LIMIT: Final = "no time limit"
+PARTITION_LIMIT: Final = "time limit of the partition"
 RAISED: Final = "requested time raised"
 OUT_OF_ORDER: Final = "out of submit order"
 REPEATED_ID: Final = "repeated job id"
@@ -69,7 +71,7 @@ RULES: Final[dict[str, str]] = {
     "skip). With on_error: refuse an error says what is wrong with each.",
     NOT_A_NUMBER: "A field that is needed (job, submit, run, processors, requested time) is nan, "
     "infinite or out of range (job: 2^63; submit and run time: 2^32 s; others: 2^33), so the row "
-    "is left out.",
+    "is left out; a requested time may be infinite.",
     NO_SUBMIT: "The submit time is missing (negative), so the row cannot be placed in time and is "
     "left out.",
     NO_RUN: "The run time is missing (negative), mostly of jobs cancelled before they started; the "
@@ -80,7 +82,10 @@ RULES: Final[dict[str, str]] = {
     FROM_REQUESTED: "The allocated processors are missing, so the requested ones are taken.",
     FROM_ALLOCATED: "The requested processors are missing, so the allocated ones are taken.",
     ROUNDED_UP: "The number of processors is not whole and is rounded up.",
-    NO_REQUEST: "The requested time is missing (0 or below), so the run time is taken.",
+    NO_REQUEST: "The requested time is missing (empty, 0 or below), so the run time is taken.",
+    NO_LIMIT: "The job had no time limit (UNLIMITED), so its requested time is endless.",
+    PARTITION_LIMIT: "The job had the time limit of its partition (Partition_Limit): max_time of "
+    "the scenario's partition that takes it is its requested time; without, it counts as missing.",
     RAISED: "The job ran longer than requested, so the requested time is raised to the run time.",
     OUT_OF_ORDER: "The row comes after a job that was submitted later; jobs are sorted by submit "
     "time and id.",

@@ -93,6 +93,8 @@ class WantedColumns:
     """Those of the numbers that may be dates, the submit times first."""
     amounts: Sequence[str] = ()
     """Those of the numbers of which an empty cell asks for none; a mark of no value does not."""
+    limits: Sequence[str] = ("requested_time_s",)
+    """Those of the numbers that may be words for no limit: unlimited, infinite."""
     remedy: str = "name the table's columns in `columns`"
     """What to do about a missing column."""
 
@@ -238,12 +240,14 @@ class _Parser:
         self._bad, self._keys = bad, keys
         self._dates: list[str] | None = None
         self._amounts = wanted.amounts
+        self._limits = [name for name in wanted.limits if name in self._numbers]
         self._instants = [name for name in wanted.instants if name in self._numbers]
 
     def parsed(self, rows: Rows) -> pl.DataFrame:
         """Return the columns of a block: numbers as Float64, others and dates as String."""
         marks = self._keys.missing
         raw = {name: rows.frame[place] for name, place in self._position.items()}
+        raw |= {name: without_limit(raw[name]) for name in self._limits}
         if self._dates is None:
             self._dates = self._dated(raw)
         words = {
@@ -302,6 +306,13 @@ def _no_number(name: str, cell: str) -> str:
     if "," in cell:
         remedy = 'if the comma is the decimal sign, declare decimal: ","; otherwise ' + remedy
     return f"{name} is {cell!r}, not a number; {remedy}"
+
+
+def without_limit(text: pl.Series) -> pl.Series:
+    """Return a column of time limits with ``inf`` for the words that say that there is none."""
+    words = text.str.strip_chars().str.to_lowercase()
+    none = words.is_in(["unlimited", "infinite", "infinity"]).fill_null(value=False)
+    return text.set(none, "inf") if none.any() else text
 
 
 def _parquet(path: Path, wanted: WantedColumns) -> TableColumns:

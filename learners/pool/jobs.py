@@ -9,6 +9,7 @@ import numpy as np
 
 from simkit.arrays import Floats, Ints
 from simkit.errors import ScenarioError
+from simkit.units import ENDLESS_S
 from simkit.workload import Workload
 
 __all__ = ["PoolJobs"]
@@ -25,7 +26,8 @@ class PoolJobs:
     processors: Floats
     """(J,) at least 1 and at most P; whole numbers."""
     requested_s: Floats
-    """(J,) the estimate: the requested time, or the run time where there is none."""
+    """(J,) the estimate: the requested time, or the run time where there is none; infinite where
+    there is no limit."""
     user: Ints
     """(J,) -1: unknown."""
     size: int
@@ -68,6 +70,11 @@ class PoolJobs:
 
     def __len__(self) -> int:
         return len(self.submit_s)
+
+    @property
+    def r_s(self) -> Floats:
+        """(J,) the estimate as formulas take it: finite."""
+        return np.minimum(self.requested_s, ENDLESS_S)
 
     def window(self, first: int, jobs: int) -> PoolJobs:
         """Return so many jobs from row `first` on; the machine is empty when they begin."""

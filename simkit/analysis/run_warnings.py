@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 import polars as pl
@@ -128,8 +129,11 @@ def _no_gap_is_long_enough(run: Run) -> str:
     shortest = jobs.select(pl.col("estimate_s").min()).collect().item()
     if shortest is None or shortest <= (gap := min(gaps)):
         return ""
+    waits = f"is expected to run for at least {format_duration(shortest)}"
+    if shortest == inf:
+        waits = "has no time limit, so that no policy can know that it ends before the next window"
     return (
-        f"maintenance recurs and leaves {format_duration(gap)} in between, and what waits is "
-        f"expected to run for at least {format_duration(shortest)}; make the windows rarer or "
+        f"maintenance recurs and leaves {format_duration(gap)} in between, and what waits "
+        f"{waits}; make the windows rarer or "
         "shorter, or let them take less capacity"
     )

@@ -139,6 +139,12 @@ class Execution:
         self._running[allocation] = attempt
         self._run((allocation,), done, now + (attempt.work_s - done))
 
+    def _left_s(self, task: Task, attempt: Attempt) -> float:
+        """Return how long a suspended allocation would still run by its estimate, in s."""
+        done = attempt.done_s
+        estimate = corrected(task.estimate_s, task.requested_time_s, done, self._additions)
+        return max(estimate - done, 0.0)
+
     def _correct_at_end(self, allocation: Allocation, done_s: float, ends_s: float) -> None:
         """Correct the estimate when its expected end comes, unless it will have ended by then."""
         due = max(allocation.expected_end_s, self._events.now)
@@ -256,6 +262,7 @@ class Execution:
                 self._fall_back(allocation, attempt, checkpoints)
             self._system.suspended[allocation] = attempt
             attempt.suspended_at_s = now
+            allocation.left_s = self._left_s(task, attempt)
             kept = max(attempt.done_s, 0.0)
             self._books.event("suspended", task, f"{kept:.10g} s of work kept")
             return

@@ -421,11 +421,12 @@ class Simulation:
     def _predicted(self, task: Task) -> float:
         """Return a learning predictor's estimate; raise PolicyError if it is not a valid time."""
         estimate = self._predictor.on_submission(task)
-        if not (isinstance(estimate, (int, float)) and 0 <= estimate < inf):
+        endless = estimate == inf == task.requested_time_s
+        if not endless and not (isinstance(estimate, (int, float)) and 0 <= estimate < inf):
             who, job = type(self._predictor).__name__, self._system.workload.job_id[task.job_index]
             raise PolicyError(
                 f"estimates: {who} returned {estimate!r} for job {job}; on_submission must return "
-                "a finite number of seconds, at least 0"
+                "a finite number of seconds, at least 0, or infinity for a job without a limit"
             )
         return float(time_on_grid(estimate))
 

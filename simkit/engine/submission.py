@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise, repeat
+from math import inf
 
 import numpy as np
 
@@ -157,6 +158,10 @@ class Routing:
             )
             hold = f"{machines} hold {room}" if room else "no machine can hold one"
             return f"asks for {needed} x {asked} at once, {hold}"
+        if task.requested_time_s == inf and partition.max_time_s < inf:
+            return (
+                f"has no time limit, partition {partition.name} allows {partition.max_time_s:g} s"
+            )
         if task.requested_time_s > partition.max_time_s:
             return (
                 f"asks for {task.requested_time_s:g} s, partition {partition.name} allows "

@@ -20,7 +20,7 @@ from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
 from simkit.engine.submission import Submission
 from simkit.errors import LimitError, PolicyError, ScenarioError, SimkitError
-from simkit.experiment.cluster import build_cluster, declared_resources
+from simkit.experiment.cluster import build_cluster, declared_resources, limited_by_partitions
 from simkit.experiment.estimates import estimates_info, estimates_warnings
 from simkit.experiment.interrupt import DeferredInterrupt
 from simkit.experiment.policy import (
@@ -119,7 +119,8 @@ def prepare(
         trace = Trace(workload, RowReport(read=len(workload), accepted=len(workload)))
     if cluster is None:
         cluster = build_cluster(scenario.cluster, trace.workload)
-    trace = replace(trace, workload=fill_whole_memory(trace.workload, cluster))
+    workload = limited_by_partitions(fill_whole_memory(trace.workload, cluster), cluster)
+    trace = replace(trace, workload=workload)
     _check_before_run(scenario, trace.workload, cluster)
     site = None
     if scenario.power is not None:

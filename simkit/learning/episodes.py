@@ -13,7 +13,7 @@ from simkit.engine.recorder import Recorder, Status
 from simkit.engine.simulation import Simulation
 from simkit.errors import LimitError, RunError, ScenarioError
 from simkit.experiment import Experiment, prepare
-from simkit.experiment.cluster import build_cluster, declared_resources
+from simkit.experiment.cluster import build_cluster, declared_resources, limited_by_partitions
 from simkit.experiment.policy import build_predictor
 from simkit.experiment.site import build_site
 from simkit.experiment.workload import read_trace, transformed, valued
@@ -371,6 +371,7 @@ class Episodes:
             trace = Trace(jobs, RowReport(read=len(jobs), accepted=len(jobs)))
             if not (self._is_independent_of_jobs and jobs.resources == cluster.resources):
                 cluster = build_cluster(scenario.cluster, jobs)
+            trace = replace(trace, workload=limited_by_partitions(jobs, cluster))
         if scenario.power is not None:
             site = build_site(scenario.power, cluster, trace.workload, seed)
         first = self._first

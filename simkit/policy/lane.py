@@ -18,6 +18,7 @@ import numpy as np
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import PolicyError
+from simkit.policy.claims import Claims
 from simkit.policy.column_table import ColumnTable
 from simkit.policy.profile import LeastFree, Profile
 from simkit.policy.room import PlacementRule
@@ -86,7 +87,15 @@ class Lane(ABC):
         """That of this decision, if the head has been tried in it; whoever needs it takes it."""
         self.head = _NOBODY
         """The first task; it means nothing while there is none."""
+        self.claims: Claims | None = None
+        """Of what is suspended of its partitions; a backfilling rule, which tasks may start only
+        beside them, holds them in its profile. None: nothing is."""
         self._partitions = frozenset(partitions)
+
+    @property
+    def partitions(self) -> frozenset[int]:
+        """Rows of its partitions."""
+        return self._partitions
 
     @abstractmethod
     def update(self, state: State, first: int = 0) -> int:

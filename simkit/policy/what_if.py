@@ -43,7 +43,7 @@ class WhatIf:
 
     ends_s: dict[Task, float]
     """Task → when the last of its instances ends, in s on the trace's clock; infinity if some never
-    start. The tasks are those of the state that was played on."""
+    start, or never end by their estimate. The tasks are those of the state that was played on."""
 
 
 def play_on(
@@ -187,7 +187,8 @@ class _Play:
         self._running[allocation] = None
         if self._outlook.ends is not None:
             self._outlook.ends.add(allocation)
-        heappush(self._due, (end_s, _END, allocation.rank, allocation))
+        if end_s < inf:
+            heappush(self._due, (end_s, _END, allocation.rank, allocation))
         self._ends_s[task] = max(end_s, self._ends_s.get(task, end_s))
 
     def _end(self, allocation: Allocation) -> None:

@@ -315,7 +315,8 @@ def _job(fields: list[bytes], rules: dict[str, Any]) -> tuple[float | int | None
     processors = first if first > 0 else second
     too_short = run < 0 if rules.get("keep_zero_run") else run <= 0
     submit = float(fields[1])
-    sane = all(abs(n) < LARGEST for n in (allocated, asked, requested))
+    sane = all(abs(n) < LARGEST for n in (allocated, asked))
+    sane = sane and (abs(requested) < LARGEST or requested == math.inf)  # infinite: no limit
     sane = sane and submit <= LARGEST / 2 and run <= LARGEST / 2
     job = _whole(fields[0], -_IDS_FROM)
     sane = sane and job != -_IDS_FROM and float(fields[10]) not in _PARTS

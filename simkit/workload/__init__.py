@@ -36,7 +36,7 @@ JOB_COLUMNS = ("user", "group", "executable", "queue", "partition")
 
 OF_JOBS: Final = ("qos", "value", "deadline_s")
 """Columns of a job's worth, one number per job; each is optional."""
-OF_TASKS: Final = ("value_per_s", "retries", "whole_memory")
+OF_TASKS: Final = ("value_per_s", "retries", "whole_memory", "limit_of_partition")
 """Columns with a number a task; each is optional."""
 _MOVE_ALONG: Final = ("deadline_s", "release_time_s")
 """Times of a job that stay as long after its submission when this is moved."""
@@ -67,7 +67,8 @@ class Workload:
     run_time_s: Floats
     """(T,) true run time of every instance, at least 0; policies cannot see it."""
     requested_time_s: Floats
-    """(T,) the run time that the user requested; NaN where the trace has none."""
+    """(T,) the run time that the user requested; NaN where the trace has none, infinite where the
+    job had no limit."""
     gang: Bools
     """(T,) True: all instances start together; False: a bag."""
     user: Ints = field(default_factory=lambda: np.empty(0, np.int64))
@@ -101,6 +102,9 @@ class Workload:
     """(T,) True where an instance takes all memory (``mem``) of its machine, however much that is;
     `request` has 0 there until `simkit.workload.whole_memory` knows the machines. Left out where
     all amounts are known."""
+    limit_of_partition: Bools = field(default_factory=lambda: np.empty(0, np.bool_))
+    """(T,) whether a task's time limit is that of the partition to which its job goes, so that it
+    is known only with the cluster; left out where no task's is."""
     deadline_s: Floats = field(default_factory=lambda: np.empty(0))
     """(J,) when a job should have ended, on the trace's clock; infinite: whenever."""
     release_time_s: Floats = field(default_factory=lambda: np.empty(0))
@@ -204,7 +208,7 @@ class Workload:
             ),
             "run times must be at most 2**32 s": bool((self.run_time_s <= LONGEST_S).all()),
             "requested times must be at least 0, or NaN where unknown": not bool(
-                ((self.requested_time_s < 0) | np.isinf(self.requested_time_s)).any()
+                (self.requested_time_s < 0).any()
             ),
             "every task needs at least one instance": bool((self.instances >= 1).all()),
             "requests must be finite and at least 0": bool(

@@ -197,7 +197,9 @@ def read_sacct(path: str | PathLike[str], **arguments: Any) -> Trace:
     of jobs cancelled before they started are left out and counted. Processors come from AllocCPUS,
     NCPUS or AllocTRES (allocated) and from ReqCPUS or ReqTRES (requested); without any of these
     columns the number of machines is taken, and noted. A job whose Eligible is later than its
-    Submit (--begin, a dependency, a hold) has that as its release time.
+    Submit (--begin, a dependency, a hold) has that as its release time. Timelimit UNLIMITED is
+    endless; where it is Partition_Limit, `Workload.limit_of_partition` says so, and it counts as
+    missing until then.
 
     With ``gpus=True`` and ``memory=True`` jobs ask for these as well. A job with gpus is then split
     into its machines, or else so that no unit has part of a gpu or processor; other jobs have an
@@ -251,13 +253,16 @@ def _raw(rows: pl.DataFrame) -> RawJobs:
     names = ("submit", "run", "allocated", "requested", "requested_time")
     columns = {name: rows[name].fill_null(-1.0).to_numpy() for name in names}
     job = rows["job"].fill_null(NO_ID).to_numpy()
-    return RawJobs(line=rows[LINE].to_numpy(), job=job, **columns)
+    of_partition = rows["limit_of_partition"].fill_null(value=False).to_numpy()
+    line = rows[LINE].to_numpy()
+    return RawJobs(line=line, job=job, limit_of_partition=of_partition, **columns)
 
 
 def _columns(rows: pl.DataFrame, kept: KeptJobs) -> dict[str, Column]:
     columns: dict[str, Column] = {
         name: rows[name].to_numpy() for name in (LINE, "job", "submit", "run")
     }
+    columns["limit_of_partition"] = rows["limit_of_partition"].fill_null(value=False).to_numpy()
     return columns | {"processors": kept.processors, "requested_time": kept.requested_time}
 
 

@@ -12,9 +12,12 @@ from simkit.traces.rules import Tally
 from simkit.traces.sacct.table import (
     LINE,
     MACHINES,
+    PARTITION_LIMIT,
     duration_s,
     instant_s,
+    is_any,
     is_nothing,
+    limit_s,
     memory_gib,
     number,
     processors_of_resources,
@@ -48,11 +51,11 @@ class SacctRows:
         """Add all columns; null (False for rules) where Slurm gives no value.
 
         Int64: job, and task: the index in its array plus 1, 0 for a job of its own. Float64:
-        submit, eligible_s, start, end (Unix seconds), run, requested_time (seconds), allocated,
-        requested (processors), memory (GiB a processor). String: id, cluster_name. Boolean: again,
-        whether the state says that Slurm starts the job again; skipped and twice, whether a time is
-        one that the clock skips or shows twice; one for each rule that leaves out rows that are not
-        finished jobs.
+        submit, eligible_s, start, end (Unix seconds), run, requested_time (seconds; infinite
+        without a limit), allocated, requested (processors), memory (GiB a processor). String: id,
+        cluster_name. Boolean: again, whether the state says that Slurm starts the job again;
+        skipped and twice, whether a time is one that the clock skips or shows twice;
+        limit_of_partition; one for each rule that leaves out rows that are not finished jobs.
 
         Returns the rows all of whose values can be read.
         """
@@ -135,12 +138,19 @@ class SacctRows:
             self._read("run", column, duration_s(pl.col(column)), _DURATION_FORM)
         else:
             self._add("run", pl.col("end_s") - pl.col("start_s") - self._suspended())
+        self._time_limit()
+
+    def _time_limit(self) -> None:
         if column := self._name("TimelimitRaw"):
-            self._read("requested_time", column, number(pl.col(column)) * 60, "120 (minutes)")
+            values, form = number(pl.col(column)) * 60, "120 (minutes)"
         elif column := self._name("Timelimit"):
-            self._read("requested_time", column, duration_s(pl.col(column)), _DURATION_FORM)
+            values, form = duration_s(pl.col(column)), _DURATION_FORM
         else:
-            self._nothing("requested_time")
+            self._add("limit_of_partition", pl.lit(value=False))
+            return self._nothing("requested_time")
+        self._add("limit_of_partition", is_any(pl.col(column), PARTITION_LIMIT))
+        limit = limit_s(pl.col(column), values)
+        return self._read("requested_time", column, limit, f"{form}, UNLIMITED or Partition_Limit")
 
     def _suspended(self) -> pl.Expr:
         """Return the seconds in which jobs did not run between start and end."""

@@ -1,13 +1,14 @@
 """The table that ``sacct`` prints: a header line of names, then rows of text.
 
 The functions for its fields (durations, time limits, instants, memory) take a polars column of text
-and return numbers, null where the text stands for no value (empty, Unknown, UNLIMITED, …) or has no
-known form.
+and return numbers, null where the text stands for no value (empty, Unknown, …) or has no known
+form.
 """
 
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterator, Sequence
 from itertools import compress
 from pathlib import Path
@@ -200,9 +201,15 @@ class _Head:
 
 
 NOTHING: Final = (
-    "", "unknown", "none", "n/a", "invalid", "unlimited", "partition_limit", "(null)",
+    "", "unknown", "none", "n/a", "invalid", "unlimited", "partition_limit", "4294967294",
+    "(null)",
 )  # fmt: skip
 """What Slurm writes where there is no value, in lower case."""
+
+NO_LIMIT: Final = ("unlimited", "infinite", "4294967295")
+"""What Slurm writes for a time without limit, in lower case; the last one in minutes."""
+PARTITION_LIMIT: Final = ("partition_limit", "4294967294")
+"""What it writes where the limit is that of the partition."""
 
 _DURATION = r"^(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)$"
 _MEMORY = r"^(\d+(?:\.\d+)?)([KMGTPEkmgtpe]?)([cn]?)$"
@@ -213,7 +220,7 @@ _GIB = {"k": 2.0**-20, "m": 2.0**-10, "": 2.0**-10, "g": 1.0, "t": 2.0**10, "p":
 
 def is_nothing(text: pl.Expr) -> pl.Expr:
     """Return which fields stand for no value."""
-    return text.str.strip_chars().str.to_lowercase().is_in(list(NOTHING))
+    return is_any(text, NOTHING)
 
 
 def number(text: pl.Expr) -> pl.Expr:
@@ -228,6 +235,27 @@ def duration_s(text: pl.Expr) -> pl.Expr:
         parts.field(str(i)).cast(pl.Float64, strict=False) for i in range(1, 5)
     )
     return days.fill_null(0) * 86400 + hours.fill_null(0) * 3600 + minutes * 60 + seconds
+
+
+def limit_s(text: pl.Expr, seconds: pl.Expr) -> pl.Expr:
+    """Return a time limit in seconds: infinite without one, null where only the partition knows.
+
+    Args:
+        text: the column.
+        seconds: what it is where it is a number or a duration.
+    """
+    return (
+        pl.when(is_any(text, NO_LIMIT))
+        .then(math.inf)
+        .when(is_any(text, PARTITION_LIMIT))
+        .then(None)
+        .otherwise(seconds)
+    )
+
+
+def is_any(text: pl.Expr, words: Sequence[str]) -> pl.Expr:
+    """Return which fields are one of some words, in lower case."""
+    return text.str.strip_chars().str.to_lowercase().is_in(list(words))
 
 
 def instant_s(

@@ -79,7 +79,8 @@ class SwfLog(RigidLog):
         names = ("job", "submit", "run", "allocated", "requested", "requested_time")
         tally.note(rules.EXTRA_FIELDS, block.longer)
         tally.unread(block.filled, HOLDS)
-        rows = RawJobs(block.line, **{name: values[name] for name in names})
+        columns: dict[str, Any] = {name: values[name] for name in names}
+        rows = RawJobs(block.line, **columns)
         return self.judge(rows, tally, {rules.PART_OF_A_JOB: np.isin(values["status"], PARTS)})
 
 

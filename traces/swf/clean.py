@@ -102,7 +102,7 @@ def _repaired(block: SwfBlock, kept: KeptJobs, log: SwfLog) -> bytes:
         new["requested_time"] = kept.requested_time
     columns = []
     for name, values in new.items():
-        changed = pl.Series(block.values[name][kept.row] != values)
+        changed = pl.Series((block.values[name][kept.row] != values) | np.isinf(values))
         columns.append(number_text(values).zip_with(changed, frame[name]).alias(name))
     return (
         frame.with_columns(columns)

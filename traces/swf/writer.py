@@ -76,8 +76,8 @@ def write_swf(
 
 
 def number_text(values: Floats) -> pl.Series:
-    """Return numbers as text: whole ones without decimals, NaN as -1, others in full."""
-    values = np.where(np.isnan(values), -1.0, values)
+    """Return numbers as text: whole without decimals, NaN and infinity as -1, others in full."""
+    values = np.where(np.isfinite(values), values, -1.0)
     whole = (values == np.floor(values)) & (np.abs(values) < 2.0**53)
     column = pl.Series(np.where(whole, values, 0.0).astype(np.int64)).cast(pl.String)
     if whole.all():
@@ -146,6 +146,8 @@ def _header(workload: Workload, header: Mapping[str, str], notes: Iterable[str])
     if late := int((workload.release_time_s > workload.submit_time_s).sum()
                    if len(workload.release_time_s) else 0):  # fmt: skip
         lines.append(f"Note: {counted(late, 'job')} had a release time, for which SWF has no field")
+    if endless := int(np.isinf(workload.requested_time_s).sum()):
+        lines.append(f"Note: {counted(endless, 'job')} had no time limit, which SWF cannot say: -1")
     if workload.job_id.dtype.kind not in "iu":
         lines.append("Note: the trace's job ids are text; jobs are numbered by rank of submission")
     return "".join("; " + " ".join(line.split()) + "\n" for line in lines)

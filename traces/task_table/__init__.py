@@ -291,14 +291,14 @@ def read_task_table(path: str | PathLike[str], **arguments: Any) -> Trace:
         arguments: the other fields of `TaskTable`. Its `columns` need ``job_id``,
             ``submit_time_s`` and ``run_time_s`` (of an instance); optional are ``task_id`` (else
             numbered in the job; with ``parents``, rows that are left out have numbers, too),
-            ``instances`` (else 1), ``requested_time_s``, ``retries`` (how
-            often the task may start over after its work was lost before it is killed, whole;
-            empty: as often as the scenario lets it), ``parents`` (ids of tasks of the same job
-            that must have ended before) and ``user``; and of a job's first row ``release_time_s``,
-            ``preceding_job`` and ``think_time_s``, as in a table of jobs. Every other name is a
-            resource: what an instance asks of it, 0 or empty for none; at least one. A row that
-            asks for nothing is left out; with ``parents``, one that says 0 throughout is kept, as a
-            barrier.
+            ``instances`` (else 1), ``requested_time_s`` (``inf`` or ``unlimited`` without a
+            limit), ``retries`` (how often the task may start over after its work was lost before
+            it is killed, whole; empty: as often as the scenario lets it), ``parents`` (ids of
+            tasks of the same job that must have ended before) and ``user``; and of a job's first
+            row ``release_time_s``, ``preceding_job`` and ``think_time_s``, as in a table of jobs.
+            Every other name is a resource: what an instance asks of it, 0 or empty for none; at
+            least one. A row that asks for nothing is left out; with ``parents``, one that says 0
+            throughout is kept, as a barrier.
 
     Returns:
         The workload and the report of its rows.
@@ -316,4 +316,7 @@ def _wanted(columns: Mapping[str, str]) -> WantedColumns:
     text = list(dict.fromkeys(columns[name] for name in columns if name in _TEXT))
     numbers = list(dict.fromkeys(columns[name] for name in columns if name not in _TEXT))
     amounts = [columns[name] for name in columns if name not in (*NEEDED, *OPTIONAL)]
-    return WantedColumns(text, numbers, instants=(columns["submit_time_s"],), amounts=amounts)
+    limits = [columns[name] for name in ("requested_time_s",) if name in columns]
+    return WantedColumns(
+        text, numbers, instants=(columns["submit_time_s"],), amounts=amounts, limits=limits
+    )

@@ -114,7 +114,7 @@ class TableJobs:
         wanted = np.broadcast_to(np.nan, (size,))
         if "requested_time_s" in table.frame:
             wanted = table.numbers("requested_time_s")
-            wanted = np.where((wanted >= 0) & np.isfinite(wanted), wanted, np.nan)
+            wanted = np.where(wanted >= 0, wanted, np.nan)
         try:
             return Workload(
                 resources=tuple(resources),

@@ -14,6 +14,7 @@ _UNITS: Final = (
     (r"jobs|qos_violations|deadline_misses", "jobs"),
     (r"tasks|backlog", "tasks"),
     (r"retries", "instances"),
+    (r"starts_past_suspended", "starts"),
     (r"machines_in_use", "machines"),
     (r"job_value", "value"),
     (r"delay_cost", "job h"),

@@ -44,6 +44,8 @@ def columns_of(
         raise ValueError(f"no column {', '.join(missing)}")
     found_cells = {ours: cells(table[theirs]) for ours, theirs in columns.items()}
     words = {ours: known(cell, rules) for ours, cell in found_cells.items()}
+    if "requested_time_s" in words:
+        words["requested_time_s"] = _endless(words["requested_time_s"])
     dates = [name for name in _INSTANTS if name in words]
     if not are_dates(words["submit_time_s"], rules):
         dates = []
@@ -80,6 +82,14 @@ def known(cells: pl.Series, rules: Mapping[str, Any]) -> pl.Series:
     if len(figures):
         none |= cells.cast(pl.Float64, strict=False).is_in(figures.to_list())
     return cells.set(none.fill_null(value=False), None)
+
+
+def _endless(words: pl.Series) -> pl.Series:
+    """Return time limits with ``inf`` for the words that say that there is none."""
+    if words.dtype != pl.String:
+        return words
+    none = words.str.to_lowercase().is_in(["unlimited", "infinite", "infinity"])
+    return words.set(none.fill_null(value=False), "inf")
 
 
 def _numbers(words: Mapping[str, pl.Series], rules: Mapping[str, Any]) -> dict[str, pl.Series]:

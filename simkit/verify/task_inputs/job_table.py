@@ -75,8 +75,7 @@ def _is_sound(rows: pl.DataFrame, resources: Sequence[str]) -> pl.Expr:
     rules |= {name: _whole(name, 1) for name in ("processors", "instances")}
     rules |= {name: (pl.col(name) >= 0) & (pl.col(name) < LARGEST) for name in resources}
     or_empty: dict[str, pl.Expr] = {
-        "requested_time_s": ~((pl.col("requested_time_s") < 0)
-                              | pl.col("requested_time_s").is_infinite()),
+        "requested_time_s": ~(pl.col("requested_time_s") < 0),
         "retries": _whole("retries", 0),
         "release_time_s": pl.col("release_time_s").is_nan()
                           | (pl.col("release_time_s").abs() <= LARGEST / 2),

@@ -63,6 +63,10 @@ class PowerTrace:
     """Which rows of the file were read, repaired and dropped."""
     inputs: tuple[Path, ...] = field(default=())
     """The files read."""
+    notes: tuple[str, ...] = ()
+    """What the reader took for granted, such as a unit from a column's name."""
+    warnings: tuple[str, ...] = ()
+    """What the file contradicts, each beginning with ``warning:``."""
 
     def __post_init__(self) -> None:
         """Check everything, and find the step if it is not given."""

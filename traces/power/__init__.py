@@ -27,8 +27,9 @@ class CsvSignal(TableSignal):
 
     column: str
     """The column of values."""
-    unit: str
-    """Their unit: W, kW, MW, GW; Wh … GWh per interval; gCO2/kWh, price/kWh, degC, …."""
+    unit: str | None = None
+    """Their unit: W, kW, MW, GW; Wh … GWh per interval; gCO2/kWh, price/kWh, degC, …; null: the
+    one in the column's name."""
     time: str = "time"
     """The column of times."""
     sampling: Sampling = "mean"
@@ -72,13 +73,14 @@ class GleammSignal(TableSignal):
     """The column of solar power."""
     wind: str = "wind_kw"
     """The column of wind power."""
-    unit: str = "kW"
-    """Unit of both."""
+    unit: str | None = None
+    """Unit of both; null: the one in the columns' names, else kW."""
 
     def read(self) -> PowerTrace:
         """Read the part; rows that lack one of the two are left out of their sum."""
         columns = {"solar": [self.solar], "wind": [self.wind], "both": [self.solar, self.wind]}
-        return self.sheet(columns[self.part], self.unit, self.time).trace(*columns[self.part])
+        sheet = self.sheet(columns[self.part], self.unit, self.time, usual="kW")
+        return sheet.trace(*columns[self.part])
 
 
 class SitePower(NamedTuple):
@@ -113,5 +115,5 @@ def read_gleamm(path: str | PathLike[str], **arguments: Any) -> SitePower:
     are called otherwise. For errors see `read_power`.
     """
     site = GleammSignal.of(path=path, **arguments)
-    sheet = site.sheet([site.solar, site.wind], site.unit, site.time)
+    sheet = site.sheet([site.solar, site.wind], site.unit, site.time, usual="kW")
     return SitePower(sheet.trace(site.solar), sheet.trace(site.wind))

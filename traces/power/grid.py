@@ -39,13 +39,13 @@ class GenerationSignal(TableSignal):
     """Which source."""
     time: str = "timestamp"
     """The column of times."""
-    unit: str = "MW"
-    """Unit of the columns."""
+    unit: str | None = None
+    """Unit of the columns; null: the one in the column's name, else MW."""
 
     def read(self) -> PowerTrace:
         """Read the source's column, such as a balancing authority's hourly generation."""
         column = _EIA_CODES[self.source]
-        return self.sheet([column], self.unit, self.time).trace(column)
+        return self.sheet([column], self.unit, self.time, usual="MW").trace(column)
 
 
 class CarbonSignal(TableSignal):
@@ -55,8 +55,8 @@ class CarbonSignal(TableSignal):
     """The column of values; null: that of a known layout."""
     time: str | None = None
     """The column of times; null: that of the layout."""
-    unit: str = "gCO2/kWh"
-    """Unit of the values."""
+    unit: str | None = None
+    """Unit of the values; null: the one in the column's name, else gCO2/kWh."""
 
     def read(self) -> PowerTrace:
         """Read the column; raises TraceError if it is not named and no layout fits."""
@@ -64,7 +64,7 @@ class CarbonSignal(TableSignal):
         if column is None or time is None:
             known_time, known_column = _layout(Path(self.path))
             column, time = column or known_column, time or known_time
-        return self.sheet([column], self.unit, time).trace(column)
+        return self.sheet([column], self.unit, time, usual="gCO2/kWh").trace(column)
 
 
 class PriceSignal(TableSignal):
@@ -74,12 +74,14 @@ class PriceSignal(TableSignal):
     """The column of values."""
     time: str = "time"
     """The column of times."""
-    unit: str = "price/MWh"
-    """price/kWh or price/MWh, in any currency, the same everywhere."""
+    unit: str | None = None
+    """price/kWh or price/MWh, in any currency, the same everywhere; null: the one in the column's
+    name, else price/MWh."""
 
     def read(self) -> PowerTrace:
         """Read the column."""
-        return self.sheet([self.column], self.unit, self.time).trace(self.column)
+        sheet = self.sheet([self.column], self.unit, self.time, usual="price/MWh")
+        return sheet.trace(self.column)
 
 
 def _layout(path: Path) -> tuple[str, str]:

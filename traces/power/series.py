@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -21,9 +21,9 @@ from simkit.power.signal_trace import Label, PowerTrace, Sampling, intervals
 from simkit.power.signal_zone import is_utc
 from simkit.scenario.recorded import FileSignal, Zone
 from simkit.traces.power import rules
+from simkit.traces.power.declared_unit import UnitChoice, choose_unit
 from simkit.traces.power.table import Table, read_table
 from simkit.traces.power.times import Instants, instants
-from simkit.traces.power.units import check_declared, unit_of
 from simkit.traces.rigid_jobs import first_that_applies
 from simkit.traces.rules import Tally, summary
 from simkit.workload import RowReport
@@ -91,13 +91,17 @@ class TableSignal(FileSignal):
     given for a file in UTC if the run's zone is another."""
     label: Label = "start"
     """Which end of its interval a time marks."""
+    unit_in_name: Literal["check", "ignore"] = "check"
+    """Whether a unit in a column's name counts: it must not contradict the declared one, and
+    stands for one that is not declared."""
 
     def sheet(
         self,
         columns: Sequence[str],
-        unit: str,
+        unit: str | None,
         time: str,
         *,
+        usual: str | None = None,
         sampling: Sampling = "mean",
         step_s: float = 0.0,
         time_format: str | None = None,
@@ -107,8 +111,9 @@ class TableSignal(FileSignal):
 
         Args:
             columns: the columns of values.
-            unit: of the values.
+            unit: of the values; None: the one in the columns' names, else the usual one.
             time: the column of times.
+            usual: unit of such values; None: there is none.
             sampling: ``mean`` of an interval, or read at an ``instant``.
             step_s: length of the intervals in s; 0: the most frequent distance.
             time_format: format of the times for `datetime.strptime`; None: ISO 8601.
@@ -117,8 +122,9 @@ class TableSignal(FileSignal):
         Raises TraceError if the file cannot be read, something is undeclared, or a declaration
         contradicts the file.
         """
-        for column in columns:
-            check_declared(column, unit, self.path)
+        chosen = choose_unit(
+            columns, unit, self.path, usual, compare=self.unit_in_name == "check"
+        )
         zone_in_name = "UTC" if re.search(r"(?:^|[\s()])UTC(?:$|[\s()])", time) else None
         if zone_in_name and (self.zone or "UTC").upper() not in ("UTC", "GMT", "Z"):
             raise TraceError(
@@ -130,7 +136,7 @@ class TableSignal(FileSignal):
         when = instants(table.columns[time], zone, f"{self.path}: {time}", time_format, zero)
         site_zone = self.site_zone or zone or "UTC"
         known = self.site_zone is not None or not is_utc(site_zone)
-        return Sheet(table, when, unit, site_zone, known, self.label, sampling, step_s)
+        return Sheet(table, when, chosen, site_zone, known, self.label, sampling, step_s)
 
 
 class Sheet(NamedTuple):
@@ -138,7 +144,7 @@ class Sheet(NamedTuple):
 
     table: Table
     when: Instants
-    unit: str
+    unit: UnitChoice
     time_zone: str
     place_known: bool
     label: Label
@@ -149,16 +155,16 @@ class Sheet(NamedTuple):
         """Return a column, or the sum of several, in the units of simkit.
 
         Rows without a time or a value are left out and leave a gap; of several rows with the same
-        time the first is kept. Raises TraceError if no row is left or the unit is unknown.
+        time the first is kept. Raises TraceError if no row is left.
         """
         path, line = self.table.path, self.table.line
         name = f"{path}: {' + '.join(columns)}"
-        unit = unit_of(self.unit, name)
+        unit = self.unit.unit
         values = np.sum([self.table.numbers(column) for column in columns], axis=0)
         kept = keep_rows(self.when, values, line, name, power=unit.name == WATT)
         trace = PowerTrace(
             time_s=kept.time_s,
-            value=values[kept.row] * unit.factor,
+            value=values[kept.row] * unit.factor + unit.offset,
             unit=unit.name,
             time_zone=self.time_zone,
             place_known=self.place_known,
@@ -168,6 +174,8 @@ class Sheet(NamedTuple):
             name=name,
             report=kept.report,
             inputs=(path,),
+            notes=(f"unit {self.unit.said}",) if self.unit.said else (),
+            warnings=self.unit.warnings,
         )
         return _power_of_energy(trace, line[kept.row]) if unit.per_interval else trace
 

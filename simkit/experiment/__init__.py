@@ -77,6 +77,7 @@ class Experiment:
         return [
             *estimates_warnings(self.scenario, self.trace),
             *unit_warnings(self.scenario, self.trace, self.cluster),
+            *(() if self.site is None else self.site.warnings),
         ]
 
 

@@ -8,9 +8,7 @@ column's name, an offset from UTC in its times) must not contradict the declarat
 from __future__ import annotations
 
 from os import PathLike
-from typing import Any, Literal, NamedTuple, Self
-
-from pydantic import model_validator
+from typing import Any, Literal, NamedTuple
 
 from simkit.power.signal_trace import PowerTrace, Sampling
 from simkit.scenario.types import PositiveDuration
@@ -36,18 +34,6 @@ class CsvSignal(TableSignal):
     """A value is the mean of its interval, or read at an instant."""
     step: PositiveDuration | None = None
     """Length of the intervals; null: the most frequent step of the times."""
-    time_format: str | None = None
-    """Format of the times for Python's strptime; null: ISO 8601."""
-    zero: str | None = None
-    """Date of second 0, if the times are numbers of seconds from there; null: times are dates."""
-
-    @model_validator(mode="after")
-    def _one_form_of_time(self) -> Self:
-        if self.zero is not None and self.time_format is not None:
-            raise ValueError(
-                "zero is for times in seconds, time_format for dates; give one of the two"
-            )
-        return self
 
     def read(self) -> PowerTrace:
         """Read the column."""
@@ -57,8 +43,6 @@ class CsvSignal(TableSignal):
             self.time,
             sampling=self.sampling,
             step_s=self.step or 0.0,
-            time_format=self.time_format,
-            zero=self.zero,
         ).trace(self.column)
 
 

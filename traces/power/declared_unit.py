@@ -50,9 +50,7 @@ def choose_unit(
     return UnitChoice(unit, warnings=tuple(filter(None, warnings)))
 
 
-def _from_names(
-    named: dict[str, NamedUnit], usual: str | None, place: str
-) -> UnitChoice | None:
+def _from_names(named: dict[str, NamedUnit], usual: str | None, place: str) -> UnitChoice | None:
     """Return the unit that all names with a unit give, of the quantity of the usual one."""
     wanted = None if usual is None else unit_of(usual, place).name
     readings: dict[str, FileUnit] = {}

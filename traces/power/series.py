@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from simkit.arrays import Floats, Ints
+from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import TraceError
 from simkit.power.signal import WATT
 from simkit.power.signal_trace import Label, PowerTrace, Sampling, intervals
@@ -23,9 +23,11 @@ from simkit.scenario.recorded import FileSignal, Zone
 from simkit.traces.power import rules
 from simkit.traces.power.declared_unit import UnitChoice, choose_unit
 from simkit.traces.power.table import Table, read_table
-from simkit.traces.power.times import Instants, instants
+from simkit.traces.power.typical_year import one_year
 from simkit.traces.rigid_jobs import first_that_applies
 from simkit.traces.rules import Tally, summary
+from simkit.traces.tables.keys import TableKeys
+from simkit.traces.tables.times import Instants, Times, instants
 from simkit.workload import RowReport
 
 _SAME_LENGTH: Final = 1e-6
@@ -64,13 +66,13 @@ def keep_rows(
     repeated[order[1:]] = np.diff(when.time_s[order]) == 0
     drops = {
         rules.SKIPPED_HOUR: when.skipped,
+        rules.NO_SUCH_DATE: when.impossible,
         rules.NO_TIME: ~np.isfinite(when.time_s),
         rules.NO_VALUE: ~np.isfinite(usable),
         rules.REPEATED_TIME: repeated,
     }
     kept = first_that_applies(drops, line, tally.drop)
-    latest = np.maximum.accumulate(np.where(kept, when.time_s, -np.inf))
-    tally.note(rules.UNSORTED, line[kept & (when.time_s < latest)])
+    _note_order(when, kept, line, tally)
     tally.note(rules.SECOND_HOUR, line[kept & when.second])
     if power:
         tally.note(rules.NEGATIVE, line[kept & (usable < 0)])
@@ -81,11 +83,18 @@ def keep_rows(
     return KeptRows(rows, when.time_s[rows], tally.report)
 
 
-class TableSignal(FileSignal):
+def _note_order(when: Instants, kept: Bools, line: Ints, tally: Tally) -> None:
+    """Note that the newest row comes first, or else the rows that come after a later one."""
+    if when.newest_first:
+        tally.note(rules.NEWEST_FIRST, line[kept][:1])
+        return
+    latest = np.maximum.accumulate(np.where(kept, when.time_s, -np.inf))
+    tally.note(rules.UNSORTED, line[kept & (when.time_s < latest)])
+
+
+class TableSignal(TableKeys, FileSignal):
     """Keys of every signal from a table."""
 
-    zone: Zone | None = None
-    """Zone of the clock that wrote the times; null only if every time includes its zone."""
     site_zone: Zone | None = None
     """Zone of the place, whose standard time calendar alignment uses; null: `zone`. It must be
     given for a file in UTC if the run's zone is another."""
@@ -94,6 +103,8 @@ class TableSignal(FileSignal):
     unit_in_name: Literal["check", "ignore"] = "check"
     """Whether a unit in a column's name counts: it must not contradict the declared one, and
     stands for one that is not declared."""
+    typical_year: bool | None = None
+    """Whether months of different years make up one year, as in TMY files; null: recognised."""
 
     def sheet(
         self,
@@ -104,8 +115,6 @@ class TableSignal(FileSignal):
         usual: str | None = None,
         sampling: Sampling = "mean",
         step_s: float = 0.0,
-        time_format: str | None = None,
-        zero: str | None = None,
     ) -> Sheet:
         """Read columns of one unit and their times, and check the declarations against the file.
 
@@ -116,15 +125,11 @@ class TableSignal(FileSignal):
             usual: unit of such values; None: there is none.
             sampling: ``mean`` of an interval, or read at an ``instant``.
             step_s: length of the intervals in s; 0: the most frequent distance.
-            time_format: format of the times for `datetime.strptime`; None: ISO 8601.
-            zero: date of second 0 if the times are numbers of seconds; None: they are dates.
 
         Raises TraceError if the file cannot be read, something is undeclared, or a declaration
         contradicts the file.
         """
-        chosen = choose_unit(
-            columns, unit, self.path, usual, compare=self.unit_in_name == "check"
-        )
+        chosen = choose_unit(columns, unit, self.path, usual, compare=self.unit_in_name == "check")
         zone_in_name = "UTC" if re.search(r"(?:^|[\s()])UTC(?:$|[\s()])", time) else None
         if zone_in_name and (self.zone or "UTC").upper() not in ("UTC", "GMT", "Z"):
             raise TraceError(
@@ -133,10 +138,19 @@ class TableSignal(FileSignal):
             )
         table = read_table(Path(self.path), [time, *columns])
         zone = self.zone or zone_in_name
-        when = instants(table.columns[time], zone, f"{self.path}: {time}", time_format, zero)
+        form = Times(zone, self.time_format, self.zero)
+        when = instants(table.columns[time], form, f"{self.path}: {time}")
+        if when.spans and self.label == "end":
+            raise TraceError(
+                f"{self.path}: cells of {time!r} hold begin and end of their intervals, and the "
+                "begin counts, but label: end is declared; leave label out"
+            )
+        when, typical = one_year(
+            when, zone or "UTC", f"{self.path}: {time}", declared=self.typical_year
+        )
         site_zone = self.site_zone or zone or "UTC"
         known = self.site_zone is not None or not is_utc(site_zone)
-        return Sheet(table, when, chosen, site_zone, known, self.label, sampling, step_s)
+        return Sheet(table, when, chosen, site_zone, known, self.label, sampling, step_s, typical)
 
 
 class Sheet(NamedTuple):
@@ -150,6 +164,8 @@ class Sheet(NamedTuple):
     label: Label
     sampling: Sampling
     step_s: float
+    typical: str
+    """How months of different years became one year; empty if they did not."""
 
     def trace(self, *columns: str) -> PowerTrace:
         """Return a column, or the sum of several, in the units of simkit.
@@ -174,7 +190,8 @@ class Sheet(NamedTuple):
             name=name,
             report=kept.report,
             inputs=(path,),
-            notes=(f"unit {self.unit.said}",) if self.unit.said else (),
+            typical=bool(self.typical),
+            notes=tuple(filter(None, (self.unit.said and f"unit {self.unit.said}", self.typical))),
             warnings=self.unit.warnings,
         )
         return _power_of_energy(trace, line[kept.row]) if unit.per_interval else trace

@@ -235,8 +235,7 @@ class NamedUnit(NamedTuple):
         return any(unit.same_amount(declared) for unit in self.readings)
 
     def is_hundredth_of(self, declared: FileUnit) -> bool:
-        """Return whether it is a price in cents, and declared one for as much energy in any money.
-        """
+        """Return whether it is a price in cents, and the declared one is not, otherwise equal."""
         first = next(iter(self.readings), None)
         if first is None or first.money not in _HUNDREDTHS.values() or declared.money:
             return False
@@ -330,7 +329,8 @@ def _foreign(words: Sequence[_Word]) -> NamedUnit:
     return NamedUnit(text, sure=False)
 
 
-_PATTERNS: Final[tuple[tuple[re.Pattern[str], Callable[[Sequence[_Word]], NamedUnit]], ...]] = tuple(
+_Meaning = Callable[[Sequence[_Word]], NamedUnit]
+_PATTERNS: Final[tuple[tuple[re.Pattern[str], _Meaning], ...]] = tuple(
     (re.compile(pattern), meaning)
     for pattern, meaning in (
         (r"[Mg](?:\.?X)?[/:]E|[Mg]\.?XE|[Xx][Mg]E|ME", _of_carbon),

@@ -26,7 +26,15 @@ PER = ("/", " / ", " per ", "_per_", " je ")
 spelled = st.sampled_from
 case = spelled([str, str.lower, str.upper])
 frames = spelled(
-    ["{}", "Value [{}]", "Value ({})", "value_{}", "Value {}", "{} mean", "Value at 100m [{}] (old)"]
+    [
+        "{}",
+        "Value [{}]",
+        "Value ({})",
+        "value_{}",
+        "Value {}",
+        "{} mean",
+        "Value at 100m [{}] (old)",
+    ]
 )
 
 
@@ -34,7 +42,8 @@ def reading(name):
     """Return name, factor and whether per interval, of a name that surely gives its unit."""
     found = named_unit(name)
     assert found is not None, name
-    assert found.sure and found.readings, (name, found)
+    assert found.sure, (name, found)
+    assert found.readings, (name, found)
     unit = found.readings[0]
     return unit.name, pytest.approx(unit.factor, rel=1e-12), unit.per_interval
 
@@ -122,7 +131,9 @@ def test_a_name_without_a_unit(name):
     assert named_unit(name) is None
 
 
-@pytest.mark.parametrize("name", ["site W", "inverter_2_kW", "5MW farm", "Power (mW)", "price (MW)"])
+@pytest.mark.parametrize(
+    "name", ["site W", "inverter_2_kW", "5MW farm", "Power (mW)", "price (MW)"]
+)
 def test_what_may_be_no_unit_is_not_sure(name):
     found = named_unit(name)
     assert found is not None
@@ -146,7 +157,9 @@ def test_other_spellings_may_be_declared(declared, same_as, factor):
     assert unit.factor == pytest.approx(known.factor * factor)
 
 
-@pytest.mark.parametrize("unit", ["kWx", "kw", "mW", "EUR/mwh", "EUR", "per kWh", "EUR/MW", "", "k"])
+@pytest.mark.parametrize(
+    "unit", ["kWx", "kw", "mW", "EUR/mwh", "EUR", "per kWh", "EUR/MW", "", "k"]
+)
 def test_an_unknown_unit_is_refused(unit):
     with pytest.raises(TraceError, match=r"^x: unit '.*' is unknown"):
         unit_of(unit, "x")

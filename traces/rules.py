@@ -11,6 +11,8 @@ from simkit.workload import RowReport
 
 LINES_KEPT = 5
 """How many line numbers a report remembers for each rule."""
+LONGEST_EXAMPLE = 60
+"""How many characters of a cell it remembers."""
 
 MALFORMED: Final = "malformed line"
 NOT_A_NUMBER: Final = "not a number"
@@ -108,6 +110,11 @@ class Tally:
     def note(self, rule: str, lines: npt.NDArray[np.integer]) -> None:
         """Count rows that are odd but not changed."""
         self._count(self.report.notes, rule, lines)
+
+    def show(self, rule: str, example: str) -> None:
+        """Keep what the first row under `rule` has, for messages."""
+        short = example if len(example) <= LONGEST_EXAMPLE else f"{example[:LONGEST_EXAMPLE]}…"
+        self.report.examples.setdefault(rule, short)
 
     def _count(self, counts: dict[str, int], rule: str, lines: npt.NDArray[np.integer]) -> None:
         if len(lines) == 0:

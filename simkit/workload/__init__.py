@@ -409,6 +409,8 @@ class RowReport:
     """Oddities that change no row, e.g. ``out of submit order`` → lines."""
     lines: dict[str, list[int]] = field(default_factory=dict)
     """Rule or note → the first line numbers it met, for `simkit trace check`."""
+    examples: dict[str, str] = field(default_factory=dict)
+    """Rule → what the first row that it left out has there; not every reader says it."""
 
     @property
     def jobs(self) -> int:

@@ -18,6 +18,7 @@ from simkit.power.signal_zone import fixed_zone
 from simkit.traces.power.series import keep_rows
 from simkit.traces.power.table import Table, head_lines, read_table
 from simkit.traces.power.typical_year import one_year
+from simkit.traces.tables.layout import Dialect
 from simkit.traces.tables.times import Instants, civil_s, on_clock
 from simkit.workload import RowReport
 
@@ -91,7 +92,7 @@ def read_nsrdb(path: str | PathLike[str], *, typical_year: bool | None = None) -
     names, facts, _ = head_lines(path, 3)
     place = dict(zip(names, facts, strict=False))
     zone = fixed_zone(3600 * _number(place, "Time Zone", path, 2))
-    table = read_table(path, [*_DATE, *_SUN], header_line=3)
+    table = read_table(path, [*_DATE, *_SUN], dialect=Dialect(header_line=3))
     ghi, dni, dhi, air, wind = (table.numbers(name) for name in _SUN)
     when, typical = one_year(_clock(table, zone), zone, str(path), declared=typical_year)
     kept = keep_rows(when, ghi + dni + dhi + air + wind, table.line, str(path))
@@ -133,7 +134,8 @@ def read_wind_toolkit(path: str | PathLike[str]) -> WindWeather:
             "check which file it is, or read it as type csv"
         )
     air, _ = _at_height(names, _AIR)
-    table = read_table(path, [*_DATE, wind, *([air] if air else [])], header_line=2)
+    wanted = [*_DATE, wind, *([air] if air else [])]
+    table = read_table(path, wanted, dialect=Dialect(header_line=2))
     speeds = table.numbers(wind)
     kept = keep_rows(_clock(table, zone), speeds, table.line, str(path))
     speed = PowerTrace(

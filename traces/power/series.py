@@ -136,7 +136,8 @@ class TableSignal(TableKeys, FileSignal):
                 f"{self.path}: column {time!r} is in UTC, but zone {self.zone!r} is declared; "
                 "leave zone out, and give the zone of the place as site_zone"
             )
-        table = read_table(Path(self.path), [time, *columns])
+        path = Path(self.path)
+        table = read_table(path, [time, *columns], dialect=self.dialect, numbers=columns)
         zone = self.zone or zone_in_name
         form = Times(zone, self.time_format, self.zero)
         when = instants(table.columns[time], form, f"{self.path}: {time}")

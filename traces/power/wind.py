@@ -20,6 +20,7 @@ from simkit.scenario.types import Count, Positive
 from simkit.traces.power.libraries import deprecations_hidden, power_library
 from simkit.traces.power.nrel import WindWeather, read_wind_toolkit, without_last_digits
 from simkit.traces.power.table import head_lines, read_table
+from simkit.traces.tables.layout import Dialect
 
 SHEAR_EXPONENT: Final = 1 / 7
 """Exponent of Hellmann's power law over open land."""
@@ -94,7 +95,7 @@ def read_turbine(path: str | PathLike[str], turbine: str) -> TurbineCurve:
     path = Path(path)
     names = head_lines(path, 1)[0]
     speeds = [name for name in names if name.replace(".", "", 1).isdigit()]
-    table = read_table(path, ["turbine_type", *speeds])
+    table = read_table(path, ["turbine_type", *speeds], dialect=Dialect(), numbers=speeds)
     types = table.columns["turbine_type"].to_list()
     if turbine not in types:
         known = [str(name) for name in types if name]

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, WithJsonSchema, model_vali
 
 from simkit.scenario.recorded import Zone
 from simkit.scenario.types import Count, Many, Section
+from simkit.traces.tables.layout import Dialect
 from simkit.traces.tables.time_format import UNITS, check_time_format
 
 _WORDS: Final = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
@@ -62,6 +63,11 @@ class TableKeys(Section):
     missing: Annotated[Many[str], BeforeValidator(_marks), WithJsonSchema(_MARKS_SCHEMA)] = ()
     """More marks that stand for no value, such as [-999, x], besides the usual ones: nothing, -,
     --, n/e, N/A, NA, NaN, null, none and others."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """How the table is written, apart from its times."""
+        return Dialect(self.separator, self.header_line, self.decimal, self.missing)
 
     @model_validator(mode="after")
     def _one_form_of_times(self) -> Self:

@@ -19,8 +19,9 @@ def power(
         str,
         typer.Argument(
             metavar="TYPE",
-            help="csv, gleamm, gleamm-sample, nsrdb, wind-toolkit, generation, carbon, price, "
-            "plugin, or a type that an installed package adds.",
+            help="csv, gleamm, gleamm-sample, nsrdb, wind-toolkit, epw-solar, epw-wind, "
+            "epw-temperature, generation, carbon, price, plugin, or a type that an installed "
+            "package adds.",
             show_default=False,
         ),
     ],

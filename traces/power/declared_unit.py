@@ -45,9 +45,9 @@ def choose_unit(
     chosen = declared or usual
     if chosen is None:
         raise TraceError(f"{place}: column {columns[0]!r} {_open(named.get(columns[0]))}")
-    unit, how = unit_of(chosen, place), "declared" if declared else "expected"
-    warnings = [_compared(name, found, unit, chosen, how, place) for name, found in named.items()]
-    return UnitChoice(unit, warnings=tuple(filter(None, warnings)))
+    known, how = unit_of(chosen, place), "declared" if declared else "expected"
+    warnings = [_compared(name, found, known, chosen, how, place) for name, found in named.items()]
+    return UnitChoice(known, warnings=tuple(filter(None, warnings)))
 
 
 def _from_names(named: dict[str, NamedUnit], usual: str | None, place: str) -> UnitChoice | None:

@@ -10,9 +10,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import ClassVar, Final, Literal, NamedTuple, Self
 
 import numpy as np
+from pydantic import model_validator
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import TraceError
@@ -20,10 +21,13 @@ from simkit.power.signal import WATT
 from simkit.power.signal_trace import Label, PowerTrace, Sampling, intervals
 from simkit.power.signal_zone import is_utc
 from simkit.scenario.recorded import FileSignal, Zone
+from simkit.scenario.types import BrokenRulesError
 from simkit.traces.power import rules
 from simkit.traces.power.declared_unit import UnitChoice, choose_unit
+from simkit.traces.power.formats import TableFormat, find_format
 from simkit.traces.power.table import Table, read_table
 from simkit.traces.power.typical_year import one_year
+from simkit.traces.power.units import unit_of
 from simkit.traces.rigid_jobs import first_that_applies
 from simkit.traces.rules import Tally, summary
 from simkit.traces.tables.keys import TableKeys
@@ -98,8 +102,8 @@ class TableSignal(TableKeys, FileSignal):
     site_zone: Zone | None = None
     """Zone of the place, whose standard time calendar alignment uses; null: `zone`. It must be
     given for a file in UTC if the run's zone is another."""
-    label: Label = "start"
-    """Which end of its interval a time marks."""
+    label: Label | None = None
+    """Which end of its interval a time marks; null: start, or as the format has it."""
     unit_in_name: Literal["check", "ignore"] = "check"
     """Whether a unit in a column's name counts: it must not contradict the declared one, and
     stands for one that is not declared."""
@@ -151,7 +155,66 @@ class TableSignal(TableKeys, FileSignal):
         )
         site_zone = self.site_zone or zone or "UTC"
         known = self.site_zone is not None or not is_utc(site_zone)
-        return Sheet(table, when, chosen, site_zone, known, self.label, sampling, step_s, typical)
+        return Sheet(
+            table, when, chosen, site_zone, known, self.label or "start", sampling, step_s, typical
+        )
+
+
+class ColumnSignal(TableSignal):
+    """Keys of every signal from one column of a table."""
+
+    format: TableFormat | None = None
+    """A download of a known source: entsoe, smard, electricity-maps or open-meteo; sets the keys
+    of times, zone and columns that are not given."""
+    column: str | None = None
+    """The column of values; null: the one that is meant in a file of the format."""
+    time: str | None = None
+    """The column of times; null: time, or that of the format."""
+    column_needed: ClassVar[bool] = True
+    """Whether a file without a format must name its column."""
+
+    def column_trace(
+        self,
+        usual: str | None,
+        unit: str | None,
+        *,
+        sampling: Sampling | None = None,
+        step_s: float = 0.0,
+    ) -> PowerTrace:
+        """Read the column.
+
+        Args:
+            usual: unit of such values; None: there is none.
+            unit: the declared unit; None: it is not declared.
+            sampling: ``mean`` or ``instant``; None: mean, or as the format has it.
+            step_s: see `TableSignal.sheet`.
+
+        Raises TraceError as `TableSignal.sheet`, or if the file does not have the format.
+        """
+        if self.format is None:
+            signal, column = self, str(self.column)
+            time = "time" if self.time is None else self.time
+        else:
+            wanted = None if usual is None else unit_of(usual, self.path).name
+            found = find_format(Path(self.path), self.format, self.column, wanted)
+            time, column, sampling = (
+                found.time if self.time is None else self.time,
+                found.column,
+                sampling or found.sampling,
+            )
+            given = {key for key in found.keys if getattr(self, key) is not None}
+            new = {key: value for key, value in found.keys.items() if key not in given}
+            signal = self.model_copy(update=new)
+        sheet = signal.sheet(
+            [column], unit, time, usual=usual, sampling=sampling or "mean", step_s=step_s
+        )
+        return sheet.trace(column)
+
+    @model_validator(mode="after")
+    def _names_a_column(self) -> Self:
+        if self.format is None and self.column is None and self.column_needed:
+            raise BrokenRulesError([(("column",), "is missing; add it: The column of values")])
+        return self
 
 
 class Sheet(NamedTuple):

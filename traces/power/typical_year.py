@@ -89,7 +89,7 @@ def _laid(local_s: Floats, runs: list[_Run]) -> Floats:
     months = local_s.astype("datetime64[s]").astype("datetime64[M]")
     within = local_s - months.astype("datetime64[s]").astype(np.int64)
     number = months.astype(np.int64)
-    leap = bool(((number % 12 == 1) & (within >= 28 * DAY_S)).any())
+    leap = bool(((number % 12 == 1) & (within > 28 * DAY_S)).any())  # 24:00 is of the 28th
     first_year = np.empty(len(local_s), dtype=np.int64)
     years = _years(local_s)
     for run in runs:

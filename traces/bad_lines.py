@@ -7,7 +7,6 @@ readable value means is another matter: the rules of each format judge it.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -99,27 +98,3 @@ class BadLines:
             f"{'them' if many else 'it'}, or leave {'them' if many else 'it'} out with "
             "on_error: skip, which counts such rows"
         )
-
-
-def refuse_misshapen(rows: Sequence[bytes], lines: Ints, width: int, bad: BadLines) -> None:
-    """Add the lines of a CSV table that do not have as many fields as its header.
-
-    Args:
-        rows: (n,) the lines, without line ends.
-        lines: (n,) their numbers.
-        width: number of columns.
-        bad: gets the lines.
-    """
-    for line, row in zip(lines.tolist(), rows, strict=True):
-        fields = row.count(b",") + 1
-        if b'"' in row:
-            if row.count(b'"') % 2:
-                bad.add(line, "a quoted field with a line end; take the line end out")
-                continue
-            fields = sum(1 for part in row.split(b'"')[::2] for _ in range(part.count(b","))) + 1
-        if fields != width:
-            bad.add(
-                line,
-                f"{counted(fields, 'field')}, the header has {width}; give every line one field "
-                "a column",
-            )

@@ -17,7 +17,6 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import TraceError, did_you_mean
 from simkit.scenario.references import File
 from simkit.scenario.types import BrokenRulesError, Many, Positive
-from simkit.scenario.workload import first_line
 from simkit.traces import rules
 from simkit.traces.bad_lines import BadLines, LineFormat
 from simkit.traces.files import is_parquet
@@ -31,9 +30,14 @@ from simkit.traces.table_columns import (
     TableColumns,
     WantedColumns,
     check_columns,
+    factors_of,
+    header_of,
     misspelt,
     read_columns,
 )
+from simkit.traces.tables import rules as of_tables
+from simkit.traces.tables.keys import TableKeys
+from simkit.traces.tables.layout import SEPARATORS, split
 from simkit.units import LONGEST_S
 from simkit.workload import JOB_COLUMNS, Trace, Workload
 
@@ -51,7 +55,11 @@ RESOURCES: Final = ("cpu", "mem", "gpu")
 Column = npt.NDArray[Any]
 
 
-class JobsTable(LineFormat):
+INSTANTS: Final = ("submit_time_s", "deadline_s")
+"""Columns that may be dates."""
+
+
+class JobsTable(TableKeys, LineFormat):
     """A table of jobs in simkit's own column names."""
 
     path: File
@@ -63,7 +71,7 @@ class JobsTable(LineFormat):
     """Column → what it is multiplied by: {cpu: 0.01, run_time_s: 0.001}."""
 
     suffixes = (".csv", ".parquet")
-    meanings = RULES
+    meanings = RULES | of_tables.MEANINGS
 
     @classmethod
     def recognise(cls, path: Path, head: str) -> bool:
@@ -73,14 +81,16 @@ class JobsTable(LineFormat):
     def check_head(self) -> None:
         """Look whether all needed columns are there."""
         path = Path(self.path)
-        check_columns(path, _wanted(self._resources(path)))
+        check_columns(path, _wanted(self._resources(self._header())), self.dialect)
 
     def read(self) -> Trace:
         """Read the table; see `read_jobs_table`."""
         path, tally = Path(self.path), Tally()
         bad = BadLines(path, self.on_error, rows=is_parquet(path))
-        resources = self._resources(path)
-        table = read_columns(path, _wanted(resources), bad).scaled(self.factors)
+        header = self._header()
+        resources = self._resources(header)
+        table = read_columns(path, _wanted(resources), bad, self, tally)
+        table = table.scaled(factors_of(self.factors, table, INSTANTS, path))
         if resources:
             table = table.with_empty_requests_as_none(resources)
         table = _valid(table, resources, bad)
@@ -92,15 +102,20 @@ class JobsTable(LineFormat):
         refuse_empty(path, tally, len(table))
         columns, labels = _columns(table)
         _note_oddities(columns, table.line, tally)
-        _note_misspelt(column_names(path, first_line(path)[1]), resources, tally)
-        workload = Workload.from_jobs(columns, request=resources, labels=labels)
+        _note_misspelt(header, resources, tally)
+        workload = Workload.from_jobs(
+            columns, request=resources, labels=labels, epoch_s=table.epoch_s, time_zone=self.zone
+        )
         return Trace(workload, tally.report, (path,))
 
-    def _resources(self, path: Path) -> tuple[str, ...]:
+    def _header(self) -> list[str]:
+        """Return the table's columns."""
+        return header_of(Path(self.path), NEEDED[:3], self.dialect)
+
+    def _resources(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the columns of what an instance asks for; empty: processors, an instance each."""
         if self.resources is not None:
             return self.resources
-        names = column_names(path, first_line(path)[1])
         return () if "processors" in names else tuple(n for n in RESOURCES if n in names)
 
     @model_validator(mode="after")
@@ -162,7 +177,9 @@ def read_jobs_table(path: str | PathLike[str], **arguments: Any) -> Trace:
 def column_names(path: Path, head: str) -> list[str]:
     """Return the columns of a table: those of a Parquet file, else of the first line."""
     if not is_parquet(path):
-        return [name.strip(' "') for name in head.split(",")]
+        return next(
+            (names for mark in SEPARATORS if len(names := split(head, mark)) > 1), [head.strip()]
+        )
     with suppress(pl.exceptions.PolarsError, OSError):  # the reader says what is wrong
         return list(pl.read_parquet_schema(path))
     return []
@@ -193,6 +210,8 @@ def _wanted(resources: tuple[str, ...]) -> WantedColumns:
         text=("job_id", *JOB_COLUMNS),
         numbers=(*needed[1:], *counted, *NUMBERS),
         optional=(*counted, *NUMBERS, *JOB_COLUMNS),
+        instants=INSTANTS,
+        amounts=resources,
         remedy=f"a table of jobs needs {', '.join(needed)}"
         + ("" if resources else ", or name what they ask for in `resources`"),
     )

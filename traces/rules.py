@@ -33,6 +33,8 @@ TOO_LARGE: Final = "larger than the machine"
 EXTRA_FIELDS: Final = "more than 18 fields"
 ABSOLUTE_TIMES: Final = "absolute submit times"
 UNKNOWN_ZONE: Final = "unknown time zone"
+MILLISECONDS: Final = "start time in milliseconds"
+NO_DATE: Final = "start time is no date"
 JOB_STEP: Final = "job step"
 PENDING_ARRAY: Final = "pending array"
 CANCELLED: Final = "cancelled before start"
@@ -70,6 +72,9 @@ RULES: Final[dict[str, str]] = {
     EXTRA_FIELDS: "The row has more fields than SWF's 18; those after the 18th are ignored.",
     ABSOLUTE_TIMES: "Submit times are Unix times; the first job's becomes the trace's zero.",
     UNKNOWN_ZONE: "The header's TimeZoneString is no IANA time zone; it is ignored.",
+    MILLISECONDS: "The header's UnixStartTime is in milliseconds; it is read as that.",
+    NO_DATE: "The header's UnixStartTime lies beyond the years 1900 to 2199; it is ignored, so the "
+    "date of the log's zero is unknown.",
     JOB_STEP: "A step of a job (12.batch, 12.0); its job has a separate row, so it is left out.",
     PENDING_ARRAY: "Array tasks that have not started (12_[1-5]) have no run time; left out.",
     CANCELLED: "The job was cancelled before it started, so it has no run time; left out.",

@@ -65,7 +65,21 @@ def print_rows(report: Any) -> None:
         ("repaired", report.repaired), ("dropped", report.dropped), ("note", report.notes),
     ):  # fmt: skip
         for rule, count in counts.items():
-            say("", f"  {what}: {rule} {count:,}")
+            example = report.examples.get(rule)
+            first = report.lines.get(rule, [])
+            where = "" if example is None else (
+                f" ({first_lines(first, count)}: {_cell(example)})" if first else ""
+            )  # fmt: skip
+            say("", f"  {what}: {rule} {count:,}{where}")
+
+
+def first_lines(lines: Sequence[int], count: int) -> str:
+    """Return ``line 3, 4, …``: the first of the lines that a rule met."""
+    return f"line {', '.join(map(str, lines))}{', …' * (count > len(lines))}"
+
+
+def _cell(example: str) -> str:
+    return f"{example!r}" if example else "empty"
 
 
 def print_pairs(first: str, second: str, rows: Mapping[str, str]) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from math import isfinite
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final
 
 from simkit.cli.echo import echo
 from simkit.cli.tables import console, print_table
-from simkit.cli.text import print_json, print_pairs, print_rows, say
+from simkit.cli.text import first_lines, print_json, print_pairs, print_rows, say
+from simkit.dates import date_text
 from simkit.text import counted
 from simkit.units import format_duration
 from simkit.workload import RowReport
@@ -119,7 +119,7 @@ def _job_counts(rows: Sequence[Mapping[str, Any]], jobs: int) -> list[list[str]]
 def _date(epoch_s: float, time_s: float) -> str:
     if not isfinite(epoch_s) or epoch_s <= 0:
         return f"{time_s:g} s"
-    return datetime.fromtimestamp(epoch_s + time_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return date_text(epoch_s + time_s, "%Y-%m-%d %H:%M UTC")
 
 
 def checked_as_json(reports: Mapping[str, RowReport], meanings: Mapping[str, str]) -> None:
@@ -134,6 +134,7 @@ def checked_as_json(reports: Mapping[str, RowReport], meanings: Mapping[str, str
                     "rows": count,
                     "meaning": meanings.get(rule, ""),
                     "lines": report.lines.get(rule, []),
+                    **({"example": report.examples[rule]} if rule in report.examples else {}),
                 }
                 for rule, count in report.counts()
             ],
@@ -149,9 +150,8 @@ def print_check(log: Path, report: RowReport, meanings: Mapping[str, str], table
     print_rows(report)
     for rule, count in report.counts():
         lines = report.lines.get(rule, [])
-        first = (
-            f" (line {', '.join(map(str, lines))}{', …' * (count > len(lines))})" if lines else ""
-        )
+        example = f": {report.examples[rule]!r}" if report.examples.get(rule) else ""
+        first = f" ({first_lines(lines, count)}{example})" if lines else ""
         echo(f"\n{rule}: {counted(count, 'row')}{first}\n  {meanings.get(rule, '')}".rstrip())
     if not report.counts():
         echo(f"\nNothing is wrong with {table or 'it'}.")

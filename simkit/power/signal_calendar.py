@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simkit.arrays import Floats
+from simkit.dates import date_text
 from simkit.errors import TraceError
 from simkit.power.signal import Signal, check_span
 from simkit.power.signal_steps import Steps
@@ -205,8 +206,7 @@ def _not_a_year(
     name: str, known: str, needed: str, gaps: Gaps, missing: list[tuple[float, float]]
 ) -> TraceError:
     spans = ", ".join(
-        f"{datetime.fromtimestamp(_new_year_s(2000) + at, UTC):%d %b %H:%M} for "
-        f"{format_duration(end - at)}"
+        f"{date_text(_new_year_s(2000) + at, '%d %b %H:%M')} for {format_duration(end - at)}"
         for at, end in missing
     )
     rule = "allows no gap" if gaps.rule == "error" else f"allows {format_duration(gaps.longest_s)}"
@@ -226,8 +226,8 @@ def _not_a_year(
 
 def dates(start_s: float, end_s: float) -> str:
     """Return ``from … to …``; both times in s, as if standard time were UTC."""
-    start, end = (datetime.fromtimestamp(at, UTC) for at in (start_s, end_s))
-    return f"from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M}"
+    start, end = (date_text(at, "%Y-%m-%d %H:%M") for at in (start_s, end_s))
+    return f"from {start} to {end}"
 
 
 def _new_year_s(year: int) -> float:

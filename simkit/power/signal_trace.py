@@ -8,13 +8,13 @@ an instant, whether a time is the start or the end of its interval, and the time
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from simkit.arrays import Floats
+from simkit.dates import FIRST_YEAR, LAST_YEAR, date_text, is_dated
 from simkit.errors import TraceError, did_you_mean
 from simkit.power.signal_zone import parse_zone
 from simkit.text import counted
@@ -101,6 +101,11 @@ class PowerTrace:
         if not (np.isfinite(times).all() and np.isfinite(values).all()):
             raise TraceError(
                 f"{self.name}: a time or value is not finite; drop such rows, as a gap"
+            )
+        if far := next((at for at in times[[0, -1]].tolist() if not is_dated(at)), None):
+            raise TraceError(
+                f"{self.name}: Unix time {far:.15g} is beyond the years {FIRST_YEAR} to "
+                f"{LAST_YEAR}; times are in s since 1970"
             )
         if (wrong := np.flatnonzero(np.diff(times) <= 0)).size:
             row = int(wrong[0]) + 1
@@ -273,8 +278,7 @@ def _too_long(trace: PowerTrace, gaps: Gaps, spans: list[tuple[float, float]]) -
     """Return an error that names the first gaps, in local time."""
     zone = parse_zone(trace.time_zone)
     named = [
-        f"from {datetime.fromtimestamp(start, zone):%Y-%m-%d %H:%M %Z} for "
-        f"{format_duration(end - start)}"
+        f"from {date_text(start, '%Y-%m-%d %H:%M %Z', zone)} for {format_duration(end - start)}"
         for start, end in spans[:_GAPS_NAMED]
     ]
     more = f" and {len(spans) - _GAPS_NAMED} more" if len(spans) > _GAPS_NAMED else ""
@@ -283,13 +287,15 @@ def _too_long(trace: PowerTrace, gaps: Gaps, spans: list[tuple[float, float]]) -
         if gaps.rule == "error"
         else f"gaps up to {format_duration(gaps.longest_s)} are allowed"
     )
-    if max(end - start for start, end in spans) > LONGEST_ADVISED_S:
+    longest = max(end - start for start, end in spans)
+    if longest > LONGEST_ADVISED_S:
         remedy = (
             "no value stands in for more than a day: add the missing rows, or cut the file to a "
             "part without such gaps; if its months are of different years, set typical_year: true"
         )
     elif gaps.rule == "error":
-        remedy = "fill them with the rule hold, interpolate or zero, or fix the file"
+        and_longest = f" and longest: {longest:g}s" if longest > gaps.longest_s else ""
+        remedy = f"fill them with the rule hold, interpolate or zero{and_longest}, or fix the file"
     else:
         remedy = "raise longest, or fix the file"
     return TraceError(f"{trace.name}: gaps {', '.join(named)}{more}; {limit}; {remedy}")

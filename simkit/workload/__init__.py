@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simkit.arrays import Bools, Floats, Ints
+from simkit.dates import is_dated
 from simkit.errors import TraceError
 from simkit.units import LONGEST_S, request_on_grid, time_on_grid
 from simkit.workload.parents import critical_path_s, find_cycle, slices
@@ -160,6 +161,9 @@ class Workload:
             "submit times must lie within 2**32 s of the trace's zero (subtract the epoch)": bool(
                 (np.abs(self.submit_time_s) <= LONGEST_S).all()
             ),
+            f"epoch_s is {self.epoch_s:.15g}, no Unix time in s of the years 1900 to 2199; "
+            "NaN stands for an unknown date": bool(np.isnan(self.epoch_s))
+            or is_dated(self.epoch_s),
             "jobs must be sorted by submit time": bool((np.diff(self.submit_time_s) >= 0).all()),
             "run times must be finite and at least 0": bool(
                 (np.isfinite(self.run_time_s) & (self.run_time_s >= 0)).all()

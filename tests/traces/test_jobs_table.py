@@ -128,7 +128,7 @@ BROKEN = [
     (["1,0,1,1", "2,x,1,1"], ":3: submit_time_s is 'x', not a number"),
     (["1,0,1,1", ",2,1,1"], ":3: job_id is empty"),
     (["1,,1,1"], ":2: submit_time_s is empty"),
-    (["1,nan,1,1"], ":2: submit_time_s is nan, it must be finite"),
+    (["1,nan,1,1"], ":2: submit_time_s is empty; every job needs one"),
     (["1,0,-1,1"], ":2: run_time_s is -1, it must be finite and at least 0"),
     (["1,0,1,-4"], ":2: processors is -4, it must be whole and at least 1"),
     (["1,0,1,2.5"], ":2: processors is 2.5, it must be whole and at least 1"),

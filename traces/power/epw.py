@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import polars as pl
 
-from simkit.arrays import Bools, Floats
+from simkit.arrays import Bools
 from simkit.errors import TraceError
 from simkit.power.signal_trace import PowerTrace
 from simkit.power.signal_zone import fixed_zone
@@ -25,9 +26,11 @@ from simkit.traces.power.libraries import power_library
 from simkit.traces.power.nrel import SolarWeather, WindWeather
 from simkit.traces.power.series import KeptRows, keep_rows
 from simkit.traces.power.solar import SolarPlant, solar_power
+from simkit.traces.power.table import Table
 from simkit.traces.power.typical_year import one_year
 from simkit.traces.power.wind import TurbineSignal
 from simkit.traces.tables.times import Instants
+from simkit.workload import RowReport
 
 _HOUR_S: Final = 3600.0
 _HEAD_LINES: Final = 8
@@ -49,8 +52,8 @@ class Epw(NamedTuple):
     path: Path
     when: Instants
     """Begins of the hours."""
-    values: dict[str, Floats]
-    """Column of pvlib -> values; NaN where unknown."""
+    table: Table
+    """Values by the names of pvlib's columns; NaN where unknown."""
     place: dict[str, Any]
     """latitude, longitude, altitude, TZ in hours."""
     typical: str
@@ -63,15 +66,16 @@ class Epw(NamedTuple):
 
     def kept(self, *columns: str) -> KeptRows:
         """Return the rows with a time and all these values."""
-        usable = np.sum([self.values[name] for name in columns], axis=0)
-        line = np.arange(len(usable), dtype=np.int64) + _HEAD_LINES + 1
-        return keep_rows(self.when, usable, line, str(self.path))
+        usable = np.sum([self.table.numbers(name) for name in columns], axis=0)
+        return keep_rows(
+            self.when, usable, self.table, str(self.path), times=["time"], values=columns
+        )
 
     def sun(self) -> SolarWeather:
         """Return irradiance with the temperature and wind that cool the modules."""
         columns = ("ghi", "dni", "dhi", "temp_air", "wind_speed")
         kept = self.kept(*columns)
-        ghi, dni, dhi, air, wind = (self.values[name][kept.row] for name in columns)
+        ghi, dni, dhi, air, wind = (self.table.numbers(name)[kept.row] for name in columns)
         return SolarWeather(
             name=str(self.path),
             time_s=kept.time_s + _HOUR_S / 2,
@@ -99,7 +103,7 @@ class Epw(NamedTuple):
         kept = self.kept(column)
         return PowerTrace(
             time_s=kept.time_s + _HOUR_S,
-            value=self.values[column][kept.row],
+            value=self.table.numbers(column)[kept.row],
             unit=unit,
             time_zone=self.zone,
             sampling="instant",
@@ -128,8 +132,7 @@ def read_epw(path: str | PathLike[str], *, typical_year: bool | None = None) -> 
     pvlib = power_library("pvlib", "EnergyPlus weather")
     try:
         data, place = pvlib.iotools.read_epw(io.StringIO(text))
-        values = {name: _known(data[name].to_numpy(np.float64), most)
-                  for name, most in _UNKNOWN.items()}  # fmt: skip
+        table = _table(path, data)
     except (ValueError, KeyError, TypeError) as error:
         raise TraceError(
             f"{path}: pvlib cannot read it as EnergyPlus weather: {str(error).splitlines()[0]}; "
@@ -142,11 +145,22 @@ def read_epw(path: str | PathLike[str], *, typical_year: bool | None = None) -> 
     when, typical = one_year(
         Instants(time_s, never, never, never), zone, str(path), declared=typical_year
     )
-    return Epw(path, when, values, place, typical)
+    return Epw(path, when, table, place, typical)
 
 
-def _known(values: Floats, unknown_from: float) -> Floats:
-    return np.where(values >= unknown_from, np.nan, values)
+def _table(path: Path, data: Any) -> Table:
+    """Return the columns that are used of pvlib's table."""
+    figures = {name: data[name].to_numpy(np.float64) for name in _UNKNOWN}
+    known = {name: figures[name] < most for name, most in _UNKNOWN.items()}
+    cells = {name: pl.Series(data[name].astype(str).tolist(), dtype=pl.String) for name in figures}
+    return Table(
+        path=path,
+        columns={name: cells[name].set(pl.Series(~known[name]), None) for name in figures},
+        line=np.arange(len(data), dtype=np.int64) + _HEAD_LINES + 1,
+        values={name: np.where(known[name], figures[name], np.nan) for name in figures},
+        cells=cells | {"time": pl.Series(data.index.astype(str).tolist(), dtype=pl.String)},
+        report=RowReport(),
+    )
 
 
 def _check_head(path: Path, head: list[str]) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, Final
 
 import numpy as np
 
 from simkit.arrays import Floats
+from simkit.dates import date_text
 from simkit.power.signal_trace import PowerTrace, intervals
 from simkit.power.signal_zone import parse_zone
 from simkit.workload.facts import rows_facts
@@ -69,4 +69,4 @@ def _gaps(trace: PowerTrace, ends: Floats, starts: Floats) -> dict[str, Any]:
 
 def _clock(trace: PowerTrace, time_s: float) -> str:
     """Return an instant as the clock of the place shows it."""
-    return f"{datetime.fromtimestamp(time_s, parse_zone(trace.time_zone)):%Y-%m-%d %H:%M %Z}"
+    return date_text(float(time_s), "%Y-%m-%d %H:%M %Z", parse_zone(trace.time_zone))

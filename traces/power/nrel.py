@@ -95,7 +95,8 @@ def read_nsrdb(path: str | PathLike[str], *, typical_year: bool | None = None) -
     table = read_table(path, [*_DATE, *_SUN], dialect=Dialect(header_line=3))
     ghi, dni, dhi, air, wind = (table.numbers(name) for name in _SUN)
     when, typical = one_year(_clock(table, zone), zone, str(path), declared=typical_year)
-    kept = keep_rows(when, ghi + dni + dhi + air + wind, table.line, str(path))
+    usable = ghi + dni + dhi + air + wind
+    kept = keep_rows(when, usable, table, str(path), times=_DATE, values=_SUN)
     return SolarWeather(
         name=str(path),
         time_s=kept.time_s,
@@ -137,7 +138,7 @@ def read_wind_toolkit(path: str | PathLike[str]) -> WindWeather:
     wanted = [*_DATE, wind, *([air] if air else [])]
     table = read_table(path, wanted, dialect=Dialect(header_line=2))
     speeds = table.numbers(wind)
-    kept = keep_rows(_clock(table, zone), speeds, table.line, str(path))
+    kept = keep_rows(_clock(table, zone), speeds, table, str(path), times=_DATE, values=[wind])
     speed = PowerTrace(
         time_s=kept.time_s,
         value=speeds[kept.row],

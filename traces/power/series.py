@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Final, Literal, NamedTuple, Self
@@ -50,21 +51,33 @@ class KeptRows(NamedTuple):
 
 
 def keep_rows(
-    when: Instants, usable: Floats, line: Ints, name: str, *, power: bool = False
+    when: Instants,
+    usable: Floats,
+    table: Table,
+    name: str,
+    *,
+    times: Sequence[str],
+    values: Sequence[str],
+    power: bool = False,
 ) -> KeptRows:
     """Apply the rules for rows.
 
     Args:
         when: instants of the rows.
         usable: (n,) the value; or any number that is NaN where a needed value is missing.
-        line: (n,) lines, for the report.
+        table: the rows, whose report is continued.
         name: file and column, for messages.
+        times: columns of the times.
+        values: columns of the values.
         power: note negative values.
 
     Raises TraceError if no row is left.
     """
-    tally = Tally()
+    tally, line = Tally(), table.line
+    tally.report = deepcopy(table.report)
     tally.read(len(line))
+    for said in when.said:
+        tally.note(said, line[:1])
     order = np.argsort(when.time_s, kind="stable")
     repeated = np.zeros(len(line), dtype=bool)
     repeated[order[1:]] = np.diff(when.time_s[order]) == 0
@@ -72,10 +85,15 @@ def keep_rows(
         rules.SKIPPED_HOUR: when.skipped,
         rules.NO_SUCH_DATE: when.impossible,
         rules.NO_TIME: ~np.isfinite(when.time_s),
+        rules.NO_NUMBER: table.unreadable(values),
         rules.NO_VALUE: ~np.isfinite(usable),
         rules.REPEATED_TIME: repeated,
     }
     kept = first_that_applies(drops, line, tally.drop)
+    for rule in drops.keys() & tally.report.dropped.keys():
+        row = int(np.searchsorted(line, tally.report.lines[rule][0]))
+        of_value = rule in (rules.NO_NUMBER, rules.NO_VALUE)
+        tally.show(rule, table.cells_of(values if of_value else times, row))
     _note_order(when, kept, line, tally)
     tally.note(rules.SECOND_HOUR, line[kept & when.second])
     if power:
@@ -155,9 +173,8 @@ class TableSignal(TableKeys, FileSignal):
         )
         site_zone = self.site_zone or zone or "UTC"
         known = self.site_zone is not None or not is_utc(site_zone)
-        return Sheet(
-            table, when, chosen, site_zone, known, self.label or "start", sampling, step_s, typical
-        )
+        label = self.label or "start"
+        return Sheet(table, when, chosen, site_zone, known, label, sampling, step_s, time, typical)
 
 
 class ColumnSignal(TableSignal):
@@ -228,6 +245,8 @@ class Sheet(NamedTuple):
     label: Label
     sampling: Sampling
     step_s: float
+    time: str
+    """The column of times."""
     typical: str
     """How months of different years became one year; empty if they did not."""
 
@@ -241,7 +260,10 @@ class Sheet(NamedTuple):
         name = f"{path}: {' + '.join(columns)}"
         unit = self.unit.unit
         values = np.sum([self.table.numbers(column) for column in columns], axis=0)
-        kept = keep_rows(self.when, values, line, name, power=unit.name == WATT)
+        kept = keep_rows(
+            self.when, values, self.table, name,
+            times=[self.time], values=columns, power=unit.name == WATT,
+        )  # fmt: skip
         trace = PowerTrace(
             time_s=kept.time_s,
             value=values[kept.row] * unit.factor + unit.offset,

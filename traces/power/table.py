@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from simkit.arrays import Floats, Ints
+from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import TraceError
 from simkit.text import counted
 from simkit.traces.bad_lines import SHOWN
@@ -43,9 +43,18 @@ class Table:
         """Return a column as numbers, (n,); NaN where a field is not a number."""
         return self.values[name]
 
-    def cell(self, name: str, row: int) -> str:
-        """Return what the file has in a row, for a message."""
-        return self.cells[name][row] or ""
+    def cells_of(self, names: Sequence[str], row: int) -> str:
+        """Return what the file has in a row, for a message; empty if it has nothing."""
+        cells = [self.cells[name][row] or "" for name in names]
+        return ", ".join(cells) if any(cells) else ""
+
+    def unreadable(self, names: Sequence[str]) -> Bools:
+        """Return (n,) which rows have text in one of these columns that is no number."""
+        found = [
+            self.columns[name].is_not_null().to_numpy() & np.isnan(self.values[name])
+            for name in names
+        ]
+        return np.any(found, axis=0)
 
 
 def head_lines(path: Path, number: int) -> list[list[str]]:

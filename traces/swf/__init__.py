@@ -128,6 +128,8 @@ def _workload(jobs: RigidJobs, header: SwfHeader, tally: Tally) -> Workload:
     if zone is None and header.values.get("timezonestring"):
         tally.report.notes[rules.UNKNOWN_ZONE] = 1
     zero, epoch = 0.0, header.epoch_s
+    if odd := header.odd_epoch:
+        tally.report.notes[odd] = 1
     first = float(jobs.column("submit").min())
     if first >= FIRST_ABSOLUTE_S:
         zero = epoch = first

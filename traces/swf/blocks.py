@@ -7,6 +7,7 @@ cannot read are read one by one, to repair them or to say what is wrong with the
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,12 +19,16 @@ import numpy as np
 import polars as pl
 
 from simkit.arrays import Bools, Floats, Ints
+from simkit.dates import is_dated
 from simkit.text import counted
+from simkit.traces import rules
 from simkit.traces.bad_lines import BadLines
 from simkit.traces.files import Block, text_blocks
 
 _ENTRY = re.compile(r"\s*;\s*([A-Za-z][A-Za-z0-9_ ]*?)\s*:\s*(.*?)\s*$", re.ASCII)
 _NUMBER = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?")
+_FIRST_IN_MS: Final = 6.3e11
+"""A UnixStartTime from here on is in milliseconds: that of 1990, which in seconds is far off."""
 
 
 class SwfHeader:
@@ -78,9 +83,22 @@ class SwfHeader:
 
     @property
     def epoch_s(self) -> float:
-        """UnixStartTime, the Unix time of the log's zero; NaN where it is absent or 0."""
-        start = self.number("UnixStartTime")
-        return start if start is not None and start > 0 else float("nan")
+        """UnixStartTime, the Unix time of the log's zero; NaN where it is absent, 0 or no date.
+
+        Milliseconds, which no date in seconds looks like, are converted.
+        """
+        start = self.number("UnixStartTime") or float("nan")
+        if start >= _FIRST_IN_MS and is_dated(start / 1000):
+            return start / 1000
+        return start if start > 0 and is_dated(start) else float("nan")
+
+    @property
+    def odd_epoch(self) -> str:
+        """The rule by which UnixStartTime is not read as it is; empty if it is."""
+        start = self.number("UnixStartTime") or 0.0
+        if start <= 0 or start == self.epoch_s:
+            return ""
+        return rules.NO_DATE if math.isnan(self.epoch_s) else rules.MILLISECONDS
 
     @property
     def time_zone(self) -> str | None:

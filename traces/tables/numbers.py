@@ -77,6 +77,11 @@ class Decimals:
         self.sign, self.said = declared or "", ""
         self._place, self._separator = place, separator
 
+    @property
+    def usual(self) -> bool:
+        """Whether numbers that polars reads as they are mean what they say."""
+        return self.sign != "," and (self.sign == "." or self._separator == ",")
+
     def read(self, columns: Sequence[pl.Series]) -> list[Floats]:
         """Return columns of text as numbers, (n,) each; NaN where a cell is empty or no number.
 

@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from simkit.arrays import Bools, Floats
+from simkit.dates import EARLIEST_S, FIRST_YEAR, LAST_YEAR, LATEST_S
 from simkit.errors import TraceError
 from simkit.power.signal_zone import parse_zone, utc_offset_s
 from simkit.traces.tables.time_format import END, MONTHS, SUGGESTED, UNITS, pattern_of
@@ -30,10 +31,6 @@ _BASIC_ISO: Final = (
     r"^(?<Y>\d{4})(?<m>\d{2})(?<d>\d{2})T(?<H>\d{2})(?<M>\d{2})(?<S>\d{2})?"
     r"(?<z>Z|[+-]\d{2}(?::?\d{2})?)?" + END + "$"
 )
-_FIRST_YEAR, _LAST_YEAR = 1900, 2199
-EARLIEST_S: Final = -2_208_988_800.0
-LATEST_S: Final = 7_258_118_400.0
-"""Unix times of the years 1900 to 2199: what lies beyond is no date of a trace."""
 _UNIX_S: Final = (6.3e8, 4.2e9)
 """Unix times, in s, of the years 1990 to 2102: numbers in this range are recognised."""
 _FURTHEST_S: Final = 14.25 * 3600
@@ -130,6 +127,15 @@ def instants(words: pl.Series, form: Form, place: str, *, in_order: bool = False
     return shown._replace(spans=spans, said=said, newest_first=_descends(shown.time_s))
 
 
+def is_date(cell: str) -> bool:
+    """Return whether a cell is no number, and reads like a date."""
+    try:
+        float(cell)
+    except ValueError:
+        return bool(re.search(r"\d.*[-/.:].*\d", cell))
+    return False
+
+
 def _never(rows: int) -> tuple[Bools, Bools]:
     return np.zeros(rows, dtype=bool), np.zeros(rows, dtype=bool)
 
@@ -195,7 +201,7 @@ def _counted(words: pl.Series, form: Form, place: str, *, recognised: bool = Fal
             f"{place}: {declared}, but the first is {_first(words)!r}; leave "
             f"{'zero' if form.zero is not None else 'time_format'} out"
         )
-    time_s = _zero_s(form, place) + np.where(known, passed, np.nan)
+    time_s = zero_s(form, place) + np.where(known, passed, np.nan)
     impossible = known & ~_dated(time_s)
     if impossible.sum() * 2 > known.sum():
         raise TraceError(f"{place}: {_wrong_unit(words, unit)}")
@@ -204,7 +210,7 @@ def _counted(words: pl.Series, form: Form, place: str, *, recognised: bool = Fal
     return Instants(time_s, *_never(len(words)), impossible, said, newest_first=_descends(time_s))
 
 
-def _zero_s(form: Form, place: str) -> float:
+def zero_s(form: Form, place: str) -> float:
     """Return the Unix time of number 0."""
     if form.zero is None:
         if form.zone is not None and parse_zone(form.zone) != parse_zone("UTC"):
@@ -228,7 +234,7 @@ def _dated(time_s: Floats) -> Bools:
 def _wrong_unit(words: pl.Series, unit: str) -> str:
     """Return what to do about numbers that would be far in the future in `unit`."""
     what = f"numbers such as {_first(words)} are no {unit} from zero: the dates would lie beyond "
-    what += f"the years {_FIRST_YEAR} to {_LAST_YEAR}; "
+    what += f"the years {FIRST_YEAR} to {LAST_YEAR}; "
     if found := unix_unit(words):
         return what + f"they look like Unix times in {found}: give time_format: {found}, no zero"
     return what + f"give their unit as time_format: {', '.join(UNITS)}"
@@ -348,7 +354,7 @@ def civil_s(
     """
     parts = (year, month, day, hour, minute, second)
     fits = np.all([np.isfinite(part) for part in parts], axis=0)
-    fits &= (year >= _FIRST_YEAR) & (year <= _LAST_YEAR) & (month >= 1) & (month <= 12)
+    fits &= (year >= FIRST_YEAR) & (year <= LAST_YEAR) & (month >= 1) & (month <= 12)
     fits &= (np.floor(year) == year) & (np.floor(month) == month) & (np.floor(day) == day)
     months = (np.where(fits, year, 1970) - 1970) * 12 + np.where(fits, month, 1) - 1
     begins, ends = (

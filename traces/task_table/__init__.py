@@ -8,6 +8,7 @@ Alibaba's trace of 2017.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
@@ -20,7 +21,6 @@ from simkit.arrays import Bools
 from simkit.errors import TraceError, did_you_mean
 from simkit.scenario.references import File
 from simkit.scenario.types import BrokenRulesError, Positive
-from simkit.scenario.workload import first_line
 from simkit.traces.bad_lines import BadLines, LineFormat
 from simkit.traces.files import is_parquet
 from simkit.traces.jobs_table import column_names
@@ -31,9 +31,13 @@ from simkit.traces.table_columns import (
     TableColumns,
     WantedColumns,
     check_columns,
+    factors_of,
+    header_of,
     misspelt,
     read_columns,
 )
+from simkit.traces.tables import rules as of_tables
+from simkit.traces.tables.keys import TableKeys
 from simkit.traces.task_table import rules as names
 from simkit.traces.task_table.jobs import TableJobs, by_task
 from simkit.units import LONGEST_S
@@ -55,7 +59,7 @@ OPTIONAL: Final = ("task_id", "instances", "requested_time_s", "retries", "paren
 _TEXT: Final = ("job_id", "task_id", "parents", "user")
 
 
-class TaskTable(LineFormat):
+class TaskTable(TableKeys, LineFormat):
     """A table of tasks, by default in the columns of CloudSimPy's job table."""
 
     path: File
@@ -78,7 +82,7 @@ class TaskTable(LineFormat):
     parent_separator: Annotated[str, Field(min_length=1)] = ";"
     """What stands between the parents of a task."""
 
-    meanings = RULES | names.MEANINGS
+    meanings = RULES | of_tables.MEANINGS | names.MEANINGS
 
     @model_validator(mode="after")
     def _has_a_usable_map(self) -> Self:
@@ -117,13 +121,13 @@ class TaskTable(LineFormat):
 
     def check_head(self) -> None:
         """Look whether all columns of the map are there."""
-        check_columns(Path(self.path), _wanted(self.columns))
+        check_columns(Path(self.path), _wanted(self.columns), self.dialect)
 
     def read(self) -> Trace:
         """Read the table; see `read_task_table`."""
         path, tally = Path(self.path), Tally()
         bad = BadLines(path, self.on_error, rows=is_parquet(path))
-        table = _read(path, self.columns, self.factors, bad)
+        table = self._table(path, bad, tally)
         table = table.with_empty_requests_as_none(
             self.resources, barriers="parents" in self.columns
         )
@@ -145,9 +149,22 @@ class TaskTable(LineFormat):
         if self.rows == "instance":
             table = by_task(table, self.resources, self.submit, tally, gang=self.gang)
         jobs = TableJobs(table, self.submit, tally)
-        self._note_misspelt(column_names(path, first_line(path)[1]), tally)
+        needed = _wanted(self.columns).needed
+        self._note_misspelt(header_of(path, needed, self.dialect), tally)
         workload = jobs.workload(self.resources, self.parent_separator, path, gang=self.gang)
+        if not np.isnan(table.epoch_s) or self.zone is not None:
+            workload = replace(workload, epoch_s=table.epoch_s, time_zone=self.zone)
         return Trace(workload, tally.report, (path,))
+
+    def _table(self, path: Path, bad: BadLines, tally: Tally) -> TableColumns:
+        """Return the table's columns under our names, numbers in our units."""
+        table = read_columns(path, _wanted(self.columns), bad, self, tally)
+        factors = factors_of(self.factors, table, ("submit_time_s",), path)
+        frame = table.frame.select(
+            (pl.col(column) * factors[name] if name in factors else pl.col(column)).alias(name)
+            for name, column in self.columns.items()
+        )
+        return replace(table, frame=frame)
 
     def _note_misspelt(self, header: Sequence[str], tally: Tally) -> None:
         """Note what may be an optional column: a resource, or a column that is not read."""
@@ -240,16 +257,5 @@ def _wanted(columns: Mapping[str, str]) -> WantedColumns:
     """Return the table's columns that a map names."""
     text = list(dict.fromkeys(columns[name] for name in columns if name in _TEXT))
     numbers = list(dict.fromkeys(columns[name] for name in columns if name not in _TEXT))
-    return WantedColumns(text, numbers)
-
-
-def _read(
-    path: Path, columns: Mapping[str, str], factors: Mapping[str, float], bad: BadLines
-) -> TableColumns:
-    """Return the table's columns under our names, numbers in our units."""
-    table = read_columns(path, _wanted(columns), bad)
-    frame = table.frame.select(
-        (pl.col(column) * factors[name] if name in factors else pl.col(column)).alias(name)
-        for name, column in columns.items()
-    )
-    return TableColumns(frame, table.line)
+    amounts = [columns[name] for name in columns if name not in (*NEEDED, *OPTIONAL)]
+    return WantedColumns(text, numbers, instants=(columns["submit_time_s"],), amounts=amounts)

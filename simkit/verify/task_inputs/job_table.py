@@ -12,12 +12,12 @@ from simkit.verify.numbers import LARGEST, LARGEST_ID, requests_on_grid, times_o
 from simkit.verify.task_inputs.columns import (
     OF_JOBS,
     columns_of,
-    read_table,
     retries_of,
     with_numbered_ids,
     with_requests,
 )
 from simkit.verify.task_inputs.input_tasks import InputTasks
+from simkit.verify.task_inputs.text_table import read_table
 
 _OPTIONAL = ("requested_time_s", "retries", "qos", "value", "deadline_s", *OF_JOBS)
 
@@ -27,12 +27,12 @@ def read_job_table(path: Path, rules: Mapping[str, Any]) -> InputTasks:
 
     Args:
         path: CSV, plain or gzipped, or Parquet.
-        rules: the scenario's workload: ``resources``, ``factors``, ``on_error``.
+        rules: the scenario's workload: ``resources``, ``on_error``, and those of `columns_of`.
 
     Raises ValueError for a table that cannot be read or lacks a column.
     """
     skip = rules.get("on_error") == "skip"
-    table = read_table(path, skip=skip)
+    table = read_table(path, rules, ("job_id", "submit_time_s", "run_time_s"))
     resources = list(rules.get("resources") or ())
     if not resources and "processors" not in table.columns:
         resources = [name for name in ("cpu", "mem", "gpu") if name in table.columns]
@@ -40,7 +40,7 @@ def read_job_table(path: Path, rules: Mapping[str, Any]) -> InputTasks:
     optional = [name for name in (size, *_OPTIONAL) if name in table.columns]
     needed = ["job_id", "submit_time_s", "run_time_s", *(resources or [size])]
     columns = {name: name for name in (*needed, *optional)}
-    rows = columns_of(table, columns, rules.get("factors") or {}, skip=skip)
+    rows = columns_of(table, columns, rules)
     rows = with_requests(rows, resources) if resources else rows
     if skip:
         rows = rows.filter(_is_sound(rows, resources))

@@ -12,12 +12,12 @@ import polars as pl
 from simkit.verify.numbers import LARGEST, TICK, Floats, requests_on_grid, times_on_grid
 from simkit.verify.task_inputs.columns import (
     columns_of,
-    read_table,
     retries_of,
     with_numbered_ids,
     with_requests,
 )
 from simkit.verify.task_inputs.input_tasks import InputTasks
+from simkit.verify.task_inputs.text_table import read_table
 
 _KEY = ["job_id", "task_id"]
 _OPTIONAL = ("task_id", "instances", "requested_time_s", "retries", "parents", "user")
@@ -28,15 +28,13 @@ def read_task_table(path: Path, rules: Mapping[str, Any]) -> InputTasks:
 
     Args:
         path: CSV, plain or gzipped, or Parquet.
-        rules: the scenario's workload: ``columns``, ``factors``, ``rows``, ``gang``, ``submit``,
+        rules: the scenario's workload: ``columns``, ``rows``, ``gang``, ``submit``,
             ``negative_run``, ``zero_run``, ``parent_separator``, ``on_error``.
 
     Raises ValueError for a table that cannot be read or lacks a column.
     """
-    skip = rules.get("on_error") == "skip"
-    table = columns_of(
-        read_table(path, skip=skip), rules["columns"], rules.get("factors") or {}, skip=skip
-    )
+    columns = rules["columns"]
+    table = columns_of(read_table(path, rules, columns.values()), columns, rules)
     rows = with_numbered_ids(_kept(table, rules)).with_row_index("nth")
     times = pl.col("submit_time_s").sort_by("nth")
     submit = times.last() if rules.get("submit") == "last" else times.first()

@@ -294,7 +294,7 @@ def _too_long(trace: PowerTrace, gaps: Gaps, spans: list[tuple[float, float]]) -
             "part without such gaps; if its months are of different years, set typical_year: true"
         )
     elif gaps.rule == "error":
-        and_longest = f" and longest: {longest:g}s" if longest > gaps.longest_s else ""
+        and_longest = f" and longest: {longest / 3600:g}h" if longest > gaps.longest_s else ""
         remedy = f"fill them with the rule hold, interpolate or zero{and_longest}, or fix the file"
     else:
         remedy = "raise longest, or fix the file"

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, Final, Literal, NamedTuple, Self
+from typing import Annotated, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
-from pydantic import model_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import TraceError
@@ -22,7 +22,6 @@ from simkit.power.signal import WATT
 from simkit.power.signal_trace import Label, PowerTrace, Sampling, intervals
 from simkit.power.signal_zone import is_utc
 from simkit.scenario.recorded import FileSignal, Zone
-from simkit.scenario.types import BrokenRulesError
 from simkit.traces.power import rules
 from simkit.traces.power.declared_unit import UnitChoice, choose_unit
 from simkit.traces.power.formats import TableFormat, find_format
@@ -183,12 +182,19 @@ class ColumnSignal(TableSignal):
     format: TableFormat | None = None
     """A download of a known source: entsoe, smard, electricity-maps or open-meteo; sets the keys
     of times, zone and columns that are not given."""
-    column: str | None = None
+    column: Annotated[str | None, Field(validate_default=True)] = None
     """The column of values; null: the one that is meant in a file of the format."""
     time: str | None = None
     """The column of times; null: time, or that of the format."""
     column_needed: ClassVar[bool] = True
     """Whether a file without a format must name its column."""
+
+    @field_validator("column")
+    @classmethod
+    def _is_named(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is None and cls.column_needed and info.data.get("format") is None:
+            raise ValueError("is missing; add it: The column of values")
+        return value
 
     def column_trace(
         self,
@@ -226,12 +232,6 @@ class ColumnSignal(TableSignal):
             [column], unit, time, usual=usual, sampling=sampling or "mean", step_s=step_s
         )
         return sheet.trace(column)
-
-    @model_validator(mode="after")
-    def _names_a_column(self) -> Self:
-        if self.format is None and self.column is None and self.column_needed:
-            raise BrokenRulesError([(("column",), "is missing; add it: The column of values")])
-        return self
 
 
 class Sheet(NamedTuple):

@@ -49,9 +49,8 @@ class BadLines:
     def add(self, line: int, problem: str) -> None:
         """Add what is wrong with a line; a line may have several problems."""
         self._lines.add(line)
-        if not self._skip:
-            insort(self._problems, (line, problem))
-            del self._problems[SHOWN:]
+        insort(self._problems, (line, problem))
+        del self._problems[SHOWN:]
 
     def hint_swapped(self, column: str, other: str) -> None:
         """Add two columns that look swapped, which an error then says."""
@@ -83,6 +82,7 @@ class BadLines:
         if self._skip:
             tally.read(len(self._lines))
             tally.drop(MALFORMED, np.array(sorted(self._lines)))
+            tally.show(MALFORMED, self._problems[0][1])
             return
         found = [f"{self.place(line)}: {problem}" for line, problem in self._problems]
         noun = "row" if self._rows else "line"

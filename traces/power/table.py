@@ -89,8 +89,8 @@ def read_table(
     Raises TraceError if a column is missing, a name occurs twice, a row has too many fields, or
     the decimal sign cannot be told.
     """
-    head_lines(path, 1)
     layout = find_layout(path, [set(wanted)], dialect)
+    head_lines(path, 1)
     names, tally = list(layout.names), Tally()
     chosen = {name: _position(name, names, layout) for name in dict.fromkeys(wanted)}
     frames, lines, misfits = [], [], list[Misfit]()

@@ -110,7 +110,7 @@ def _count_notes(waiting: list[Misfit], tally: Tally) -> None:
 
 def _with(rows: Rows, misfits: list[Misfit], pad: bool, reader: _Reader) -> Rows:
     """Return rows with the lines that do not fit; short ones are rows if they are to be padded."""
-    short = [m for m in misfits if pad and 0 < m.fields < reader.width and not m.is_note]
+    short = [m for m in misfits if pad and 0 < m.fields < reader.width]
     misfits = [misfit for misfit in misfits if misfit not in short]
     if not short:
         return Rows(rows.frame, rows.line, misfits)

@@ -42,8 +42,8 @@ def columns_of(
     """
     if missing := [name for name in columns.values() if name not in table.columns]:
         raise ValueError(f"no column {', '.join(missing)}")
-    cells = {ours: _cells(table[theirs]) for ours, theirs in columns.items()}
-    words = {ours: _known(cell, rules) for ours, cell in cells.items()}
+    found_cells = {ours: cells(table[theirs]) for ours, theirs in columns.items()}
+    words = {ours: known(cell, rules) for ours, cell in found_cells.items()}
     dates = [name for name in _INSTANTS if name in words]
     if not are_dates(words["submit_time_s"], rules):
         dates = []
@@ -53,7 +53,7 @@ def columns_of(
     for name, value in values.items():
         readable &= words[name].is_null() | value.is_not_null()
         if name not in _OURS:  # an amount that is not known is not 0
-            unknown = words[name].is_null() & cells[name].is_not_null()
+            unknown = words[name].is_null() & found_cells[name].is_not_null()
             values[name] = value.set(unknown, float("nan"))
     factors = rules.get("factors") or {}
     found = [
@@ -63,14 +63,14 @@ def columns_of(
     return rows.filter(readable) if rules.get("on_error") == "skip" else rows
 
 
-def _cells(column: pl.Series) -> pl.Series:
+def cells(column: pl.Series) -> pl.Series:
     """Return cells as text without spaces around them, null where empty; dates stay dates."""
     if column.dtype.is_temporal():
         return column
     return column.cast(pl.String).str.strip_chars(" \t\r").replace("", None)
 
 
-def _known(cells: pl.Series, rules: Mapping[str, Any]) -> pl.Series:
+def known(cells: pl.Series, rules: Mapping[str, Any]) -> pl.Series:
     """Return cells, null where they stand for no value."""
     if cells.dtype != pl.String:
         return cells

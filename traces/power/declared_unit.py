@@ -88,7 +88,7 @@ def _compared(
             f"itself, or {IGNORE}"
         )
     if not named.sure or named.is_energy_below(unit):
-        return f"warning: {begin} and counts; {IGNORE} silences this"
+        return f"warning: {begin}, which counts; {IGNORE} silences this"
     true = named.text if named.readings else f"a unit {named.text.partition(' ')[2]}"
     raise TraceError(
         f"{begin}; declare {true}, or read the column that is in {chosen}; if the name is wrong, "

@@ -34,6 +34,8 @@ class _Format:
     """Its name, for messages."""
     times: str
     """Pattern of the column of times."""
+    example: str
+    """Its name in a file, for messages."""
     zones: tuple[tuple[str, str], ...] = ()
     """(pattern of the name of the times' column, zone of the clock)."""
     time_formats: tuple[str, ...] = ()
@@ -52,6 +54,7 @@ _FORMATS: Final[dict[str, _Format]] = {
     "entsoe": _Format(
         "the Transparency Platform of ENTSO-E",
         times=r"(?:MTU|Time)(?: \(.*\))?",
+        example="MTU (CET/CEST)",
         zones=((r".*\(CET/CEST\)", "Europe/Brussels"), (r".*\(UTC\)", "UTC"),
                (r".*\(WET/WEST\)", "Europe/Lisbon"), (r".*\(EET/EEST\)", "Europe/Helsinki")),
         time_formats=(f"{_DOTS} - {_DOTS}", f"{_SLASHES}:%S - {_SLASHES}:%S",
@@ -61,18 +64,21 @@ _FORMATS: Final[dict[str, _Format]] = {
     "smard": _Format(
         "SMARD",
         times=r"Datum von|Start date",
+        example="Datum von",
         zones=((r".*", "Europe/Berlin"),),
         time_formats=(_DOTS, "%b %d, %Y %I:%M %p", "%d.%m.%Y %H:%M:%S"),
     ),
     "electricity-maps": _Format(
         "Electricity Maps",
         times=r"Datetime \(UTC\)",
+        example="Datetime (UTC)",
         zones=((r".*", "UTC"),),
         values=(("gCO2/kWh", r"Carbon intensity.*\((?:Life cycle|LCA)\)"),),
     ),
     "open-meteo": _Format(
         "Open-Meteo",
         times=r"time",
+        example="time",
         means=r"(?:.*_)?(?:radiation|irradiance|precipitation|rain|snowfall|duration)\b.*",
         place="utc_offset_seconds",
     ),
@@ -118,9 +124,11 @@ def find_format(path: Path, name: TableFormat, column: str | None, unit: str | N
                     "label": "end" if mean and known.means else "start",
                 }
                 return Found(time, chosen, "mean" if mean else "instant", keys)
+    if not any(map(str.strip, lines)):
+        raise TraceError(f"{path}: the file is empty; check it")
     raise TraceError(
-        f"{path}: no line names a column of times as files of {known.source} have it "
-        f"({known.times}); check which file it is, or leave format: {name} out and name time and "
+        f"{path}: no line has the column of times that files of {known.source} have, "
+        f"{known.example!r}; check which file it is, or leave format: {name} out and name time and "
         "column"
     )
 

@@ -156,7 +156,7 @@ BY_THE_FILES = [
     ({"align": "calendar"}, ("needs the date of the run's zero", "add power.align: {zero:")),
     # a column that is not there; an empty file
     (wind(csv(column="kv")), ("site.csv:1: no column 'kv'; known: kw, time",)),
-    (wind(csv(path="empty.csv")), ("empty.csv: 0 lines",)),
+    (wind(csv(path="empty.csv")), ("empty.csv: the file is empty",)),
     # negative generation in a file, and in a pattern
     (wind(csv(path="night.csv")),
      ("night.csv: kw: 14 values below 0, the smallest is -2000 W", "negative: zero")),

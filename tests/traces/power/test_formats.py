@@ -122,14 +122,14 @@ def test_keys_that_are_given_take_the_place_of_the_formats(read):
 @pytest.mark.parametrize(
     ("kind", "text", "keys", "what"),
     [
-        ("price", SMARD, {"format": "entsoe"}, "no line names a column of times as files of the"),
+        ("price", SMARD, {"format": "entsoe"}, "no line has the column of times that files of the"),
         ("price", SMARD, {"format": "smard"},
          ":1: name the column of values: 'Deutschland/Luxemburg [€/MWh] Originalauflösungen', 'Bel"),
         ("price", SMARD, {"format": "smard", "column": "Belgium"}, ":1: no column 'Belgium'; "),
         ("csv", OPEN_METEO, {"format": "open-meteo"}, ":4: name the column of values: 'temperature"),
         ("price", ELECTRICITY_MAPS, {"format": "electricity-maps", "column":
          "Carbon intensity gCO₂eq/kWh (direct)"}, "names gCO2/kWh, but unit 'price/MWh' is expected"),
-        ("price", "", {"format": "smard"}, "no line names a column of times"),
+        ("price", "", {"format": "smard"}, ": the file is empty"),
     ],
 )  # fmt: skip
 def test_another_file_than_the_formats_is_refused(read, kind, text, keys, what):

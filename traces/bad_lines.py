@@ -82,7 +82,7 @@ class BadLines:
         if self._skip:
             tally.read(len(self._lines))
             tally.drop(MALFORMED, np.array(sorted(self._lines)))
-            tally.show(MALFORMED, self._problems[0][1])
+            tally.show(MALFORMED, self._problems[0][1].partition("; ")[0])
             return
         found = [f"{self.place(line)}: {problem}" for line, problem in self._problems]
         noun = "row" if self._rows else "line"

@@ -75,7 +75,8 @@ def parse_overrides(texts: Iterable[str]) -> dict[str, Any]:
         path, equals, value = text.partition("=")
         if not equals or not all(path.strip().split(".")):
             raise ScenarioError(f"{text!r} sets nothing; write a dotted key and a value: seed=3")
-        overrides[path.strip()] = parse_scalar(value, path.strip())
+        text_alone = value.startswith("%")  # YAML keeps it for itself, forms of times begin so
+        overrides[path.strip()] = value if text_alone else parse_scalar(value, path.strip())
     return overrides
 
 

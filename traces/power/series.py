@@ -84,8 +84,8 @@ def keep_rows(
         rules.SKIPPED_HOUR: when.skipped,
         rules.NO_SUCH_DATE: when.impossible,
         rules.NO_TIME: ~np.isfinite(when.time_s),
-        rules.NO_NUMBER: table.unreadable(values),
-        rules.NO_VALUE: ~np.isfinite(usable),
+        rules.NO_VALUE: ~np.isfinite(usable) & ~(unreadable := table.unreadable(values)),
+        rules.NO_NUMBER: unreadable,
         rules.REPEATED_TIME: repeated,
     }
     kept = first_that_applies(drops, line, tally.drop)

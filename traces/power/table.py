@@ -54,7 +54,8 @@ class Table:
             self.columns[name].is_not_null().to_numpy() & np.isnan(self.values[name])
             for name in names
         ]
-        return np.any(found, axis=0)
+        any_of_them: Bools = np.any(found, axis=0)
+        return any_of_them
 
 
 def head_lines(path: Path, number: int) -> list[list[str]]:
@@ -121,7 +122,7 @@ def _position(name: str, names: list[str], layout: Layout) -> int:
     place = f"{layout.path}:{layout.header_line}"
     if found:
         raise TraceError(f"{place}: column {name!r} is there {found} times; rename one")
-    fields = f", separated by {separator_name(layout.separator)}" if layout.said else ""
+    fields = f" (separated by {separator_name(layout.separator)})" if layout.said else ""
     raise TraceError(
         f"{place}: no column {name!r}{near_name(name, filter(None, names))}{fields}"
         + (LINES_ABOVE if len(names) < 2 or layout.above else "")

@@ -46,7 +46,7 @@ class Layout:
     header_line: int
     """The line with their names, from 1."""
     above: tuple[int, ...]
-    """Lines above it that are not empty."""
+    """Lines above it that are not empty, if it was found."""
     found: bool
     """Whether the separator was found, not declared."""
 
@@ -96,7 +96,8 @@ def find_layout(path: Path, wanted: Sequence[Collection[str]], dialect: Dialect)
     if place < 0:
         place, separator = _likely(lines, places, separators)
         names = split(lines[place], separator)
-    above = tuple(n for n, line in enumerate(lines[:place], 1) if line.strip())
+    found_above = lines[:place] if dialect.header_line is None else []
+    above = tuple(n for n, line in enumerate(found_above, 1) if line.strip())
     return Layout(path, tuple(names), separator, place + 1, above, dialect.separator is None)
 
 

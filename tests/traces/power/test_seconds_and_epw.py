@@ -37,20 +37,18 @@ def test_seconds_from_a_zero_are_read_with_its_date(file):
     assert day.time_s.tolist() == trace.time_s.tolist()
 
 
-def test_unix_times_are_seconds_from_1970(file):
+def test_unix_times_are_recognised_and_may_be_declared(file):
     path = file("time,berlin\n1655244000,1\n1655244300,2\n")
-    found = refused(path, time="time", zone="UTC")
-    assert "zero: 1970-01-01T00:00Z" in found
-    trace = read_power(path, column="berlin", unit="kW", zero="1970-01-01T00:00Z")
-    assert trace.time_s.tolist() == [1655244000, 1655244300]
+    for keys in ({}, {"zero": "1970-01-01T00:00Z"}, {"time_format": "seconds"}):
+        trace = read_power(path, column="berlin", unit="kW", **keys)
+        assert trace.time_s.tolist() == [1655244000, 1655244300]
+        assert trace.report.notes == ({} if keys else {"Unix times in seconds": 1})
 
 
 def test_seconds_without_a_zero_are_refused_with_the_remedy(file):
     found = refused(file(ROWS), zone="UTC")
-    assert found.startswith(": : no time can be read, the first is '0'; if the times are seconds")
-    assert (
-        'as in files of Vessim, give zero, the date of second 0: zero: "2020-01-01 00:00"' in found
-    )
+    assert found.startswith(": : no time can be read, the first is '0'; if the times are numbers")
+    assert 'give zero, the date of number 0: zero: "2020-01-01 00:00"' in found
 
 
 def test_a_zero_must_be_a_date_on_a_known_clock_and_the_only_form(file):
@@ -60,7 +58,7 @@ def test_a_zero_must_be_a_date_on_a_known_clock_and_the_only_form(file):
     )
     assert "zero: times without a time zone" in refused(path, zero="2022-06-15 00:00")
     assert "time_format for dates; give one" in refused(
-        path, zero="2022-06-15 00:00", time_format="%S"
+        path, zero="2022-06-15 00:00", time_format="%Y%m%d"
     )
     dates = file("time,berlin\n2022-06-15 00:00,1\n2022-06-15 00:05,2\n", "dates.csv")
     found = refused(dates, time="time", zero="2022-06-15 00:00", zone="UTC")
@@ -94,5 +92,6 @@ def test_all_lines_with_too_many_fields_are_named(file):
     path = file(f"time,berlin\n{rows}")
     found = refused(path, time="time", zone="UTC").splitlines()
     assert found[0].startswith(":2: 4 fields, the header has 2")
-    assert len(found) == 21
+    assert len(found) == 22
     assert found[20] == "… and 10 more malformed lines"
+    assert "if the comma is the decimal sign" in found[21]

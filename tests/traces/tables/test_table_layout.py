@@ -114,7 +114,7 @@ def test_the_names_may_be_a_comment(file):
 
 def test_a_header_line_can_be_declared(file):
     twice = "time,kw\nwhen,how much\n" + series(names=("time", "kw"))
-    assert read(file(twice), header_line=3).report.notes == {rules.ABOVE: 2}
+    assert read(file(twice), header_line=3).report.notes == {}
     assert "FILE:2: no column 'time'" in refused(file(twice), header_line=2)
     assert "so header_line: 99 does not exist" in refused(file(twice), header_line=99)
 

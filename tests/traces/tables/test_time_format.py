@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 
 from simkit.errors import TraceError
+from simkit.scenario.overrides import parse_overrides
 from simkit.scenario.recorded import SIGNALS
 from simkit.scenario.workload import WORKLOADS
 from simkit.traces.tables.time_format import SUGGESTED, UNITS, check_time_format, pattern_of
@@ -77,6 +78,10 @@ def test_every_reader_of_tables_checks_the_same_keys(tmp_path, family, kind, fie
     with pytest.raises(TraceError) as caught:
         family.find(kind).of(path=tmp_path / "x.csv", **fields, **keys)
     assert problem in str(caught.value)
+
+
+def test_a_form_on_the_command_line_needs_no_quotes():
+    assert parse_overrides(["time_format=%d.%m.%Y %H:%M"]) == {"time_format": "%d.%m.%Y %H:%M"}
 
 
 def test_text_of_a_form_is_no_pattern():

@@ -79,6 +79,7 @@ class Experiment:
             *estimates_warnings(self.scenario, self.trace),
             *unit_warnings(self.scenario, self.trace, self.cluster),
             *unasked_warnings(self.scenario, self.trace, self.cluster),
+            *(() if self.site is None else self.site.warnings),
         ]
 
 

@@ -19,7 +19,7 @@ from simkit.dates import date_text
 from simkit.errors import TraceError
 from simkit.power.signal import Signal, check_span
 from simkit.power.signal_steps import Steps
-from simkit.power.signal_trace import Gaps, StepFunction
+from simkit.power.signal_trace import LONGEST_ADVISED_S, Gaps, StepFunction
 from simkit.units import DAY_S, format_duration, time_on_grid
 
 _LEAP_YEAR_S: Final = 366 * DAY_S
@@ -211,10 +211,16 @@ def _not_a_year(
     )
     rule = "allows no gap" if gaps.rule == "error" else f"allows {format_duration(gaps.longest_s)}"
     run = f", and the run needs power {needed}" if needed else ""
+    longest = max(end - at for at, end in missing)
+    remedy = (
+        "fill gaps (hold, interpolate, zero) up to that length"
+        if longest <= LONGEST_ADVISED_S
+        else "give a file of a whole year"
+    )
     return TraceError(
         f"{name}: covers {known}{run}; align calendar needs every hour of a year, however short "
         f"the run: no year in it has {spans}, and the rule for gaps {rule}; align by epoch or "
-        "offset, or fill gaps (hold, interpolate, zero) up to that length"
+        f"offset, or {remedy}"
     )
 
 

@@ -58,21 +58,14 @@ class Table:
         return any_of_them
 
 
-_FROM_EPW: Final = (
-    "convert it in Python: import pvlib; pvlib.iotools.read_epw('place.epw', coerce_year=2019)[0]"
-    ".to_csv('place.csv', index_label='time'), and read columns of place.csv as type csv "
-    "(temp_air in degC, wind_speed in m/s, ghi in W/m2); for solar power take a file of the NSRDB"
-)
-
-
 def head_lines(path: Path, number: int) -> list[list[str]]:
     """Return the fields of the first lines of a file."""
     first = next(iter(text_blocks(path)), None)
     lines = first.text.decode("utf-8", "replace").splitlines() if first else []
     if lines and lines[0].startswith("LOCATION,"):
         raise TraceError(
-            f"{path}:1: this is EnergyPlus weather (EPW), which has no line of column names and is "
-            f"not read as it is; {_FROM_EPW}"
+            f"{path}:1: this is EnergyPlus weather (EPW), which has no line of column names; read "
+            "it as type epw-solar, epw-wind or epw-temperature"
         )
     if len(lines) < number:
         raise TraceError(

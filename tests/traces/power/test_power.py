@@ -16,7 +16,6 @@ from simkit.power.signal_trace import Gaps, step_function
 from simkit.traces.power import read_gleamm, read_power
 from simkit.traces.power.grid import CarbonSignal, GenerationSignal, PriceSignal
 from simkit.traces.power.rules import MEANINGS
-from simkit.traces.power.units import UNITS, named_unit
 
 DALLAS = "America/Chicago"
 
@@ -80,32 +79,12 @@ def test_units(table, unit, value, expected, becomes):
     assert trace.value.tolist() == pytest.approx([expected, expected])
 
 
-@pytest.mark.parametrize(
-    ("column", "unit"),
-    [
-        ("kw", "kW"),
-        ("solar_kw", "kW"),
-        ("Wind [MW]", "MW"),
-        ("MWh", "MWh"),
-        ("load (W)", "W"),
-        ("Carbon intensity gCO₂eq/kWh (direct)", "gCO2/kWh"),
-        ("ghi W/m2", None),
-        ("WND", None),
-        ("power", None),
-        ("new wave", None),
-    ],
-)
-def test_a_column_may_name_its_unit(column, unit):
-    assert named_unit(column) == unit
-    assert unit is None or unit in UNITS
-
-
 def test_another_unit_or_zone_than_the_file_says_is_refused(table):
     path = table("time,solar_kw,Datetime (UTC)", "2012-01-01 00:00+00:00,1,2012-01-01 00:00")
     text = refused(read_power, path, column="solar_kw", unit="MW", zone="UTC")
     assert text == (
         f"{path}: column 'solar_kw' names kW, but unit 'MW' is declared; declare kW, or read the "
-        "column that is in MW"
+        "column that is in MW; if the name is wrong, set unit_in_name: ignore"
     )
     text = refused(read_power, path, column="solar_kw", unit="kW", zone=DALLAS)
     assert "times carry their own offset from UTC, but zone 'America/Chicago'" in text

@@ -79,25 +79,12 @@ HOUR = ",60,?9?9,{air},1.0,57,90500,0,1415,280,{ghi},0,{ghi},0,0,0,0,290,3.6,5,5
     [("csv", {"column": "ghi", "unit": "W/m2"}), ("nsrdb", {"rated_w": 1e3}),
      ("wind-toolkit", {"rated_w": 1e3})],
 )  # fmt: skip
-def test_energyplus_weather_is_refused_with_the_way_to_convert_it(file, kind, fields):
+def test_energyplus_weather_of_another_type_is_refused_with_its_own(file, kind, fields):
     path = file(EPW, "place.epw")
     with pytest.raises(TraceError) as caught:
         SIGNALS.find(kind).of(path=path, **fields).read()
     assert str(caught.value).startswith(f"{path}:1: this is EnergyPlus weather (EPW)")
-    assert "pvlib.iotools.read_epw('place.epw', coerce_year=2019)" in str(caught.value)
-
-
-def test_the_way_to_convert_it_works(file, tmp_path, monkeypatch):
-    pvlib = pytest.importorskip("pvlib")
-    years = (1987, 1987, 1992)  # months of a typical year are from several years
-    hours = (f"{year},1,1,{n}" for n, year in enumerate(years, 1))
-    rows = (f"{at}{HOUR.format(air=n, ghi=10 * n)}" for n, at in enumerate(hours))
-    path = file(EPW + "".join(rows), "place.epw")
-    monkeypatch.chdir(tmp_path)
-    pvlib.iotools.read_epw(str(path), coerce_year=2019)[0].to_csv("place.csv", index_label="time")
-    trace = read_power("place.csv", column="temp_air", unit="degC")
-    assert trace.value.tolist() == [0, 1, 2]
-    assert trace.time_s.tolist() == [1546322400 + 3600 * n for n in range(3)]
+    assert "read it as type epw-solar, epw-wind or epw-temperature" in str(caught.value)
 
 
 def test_all_lines_with_too_many_fields_are_named(file):

@@ -8,6 +8,7 @@ imported here: a command imports what it needs when it is called, so that `simki
 
 from __future__ import annotations
 
+import signal
 import sys
 from typing import Annotated
 
@@ -94,6 +95,7 @@ def root(
 def main() -> None:
     """Run the command line; a `SimkitError` is printed without a traceback."""
     outlive_readers()
+    _keep_ignoring_ctrl_c()
     try:
         app()
     except SystemExit as end:
@@ -104,6 +106,14 @@ def main() -> None:
     except KeyboardInterrupt:
         echo("interrupted", err=True)
         sys.exit(INTERRUPTED)
+
+
+def _keep_ignoring_ctrl_c() -> None:
+    """Ignore Ctrl-C if it was ignored at the start, as in a job of a script in the background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        import polars  # noqa: F401  which listens to Ctrl-C from its import on
+
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def exit_code(error: SimkitError) -> int:

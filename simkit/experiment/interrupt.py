@@ -42,8 +42,11 @@ class DeferredInterrupt:
     def __enter__(self) -> DeferredInterrupt:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
-                if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
+                handler = signal.getsignal(number)
+                if handler in (signal.default_int_handler, signal.SIG_DFL):
                     self._before[number] = signal.signal(number, self._take)
+                elif handler is signal.SIG_IGN:  # polars listens nevertheless, once imported
+                    signal.signal(number, signal.SIG_IGN)
         return self
 
     def __exit__(self, *_error: object) -> None:

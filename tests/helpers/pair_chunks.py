@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import floor
+from pathlib import Path
 
 import numpy as np
 
@@ -24,6 +25,14 @@ Bag = tuple[int, float, float, float]
 """Instances, cpu, mem and run time of a task."""
 Key = tuple[float, int, int]
 """Tick, row of the task, machine."""
+
+
+def short_and_long_jobs(table: Path, count: int) -> Path:
+    """Write jobs that come at once and fill a machine of 8 cores each, in turn for 2 s and 40 s."""
+    rows = [f"{job},{job},0,{40 if job % 2 else 2},1,8,0.1" for job in range(count)]
+    header = "job_id,task_id,submit_time,duration,instances_num,cpu,memory"
+    table.write_text("\n".join([header, *rows, ""]))
+    return table
 
 
 def workload_of(jobs: Sequence[tuple[float, Sequence[Bag]]]) -> Workload:

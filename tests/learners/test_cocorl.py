@@ -56,7 +56,7 @@ def test_held_out_changes_nothing() -> None:
 
 
 def test_it_learns() -> None:
-    """Within seconds it brings more than the order by quality of service on held-out streams."""
+    """It loses far less than untrained, and less than first come first served, on held-out streams."""
     made = training(
         iterations=30, games=48, decisions=32, hours=400, hidden=32, batch=256, held_out_games=24,
         where=ready_scenario(
@@ -68,10 +68,10 @@ def test_it_learns() -> None:
     for _ in range(30):
         made.step()
     rule = made.source.held_out(24)
-    play(rule, ORDERS["qos"])
-    after = made.held_out()["lost_value"]
-    assert after < before - 0.03
-    assert after < 1.0 - float(rule.value_ratio().mean())
+    play(rule, ORDERS["fcfs"])
+    after = made.held_out()
+    assert after["lost_value_drawn"] < before - 0.05
+    assert after["lost_value"] < 1.0 - float(rule.value_ratio().mean()) - 0.02
 
 
 @pytest.mark.parametrize("gains", [{}, {"gains_twice": True, "integral": 0.1, "watched": 0}])

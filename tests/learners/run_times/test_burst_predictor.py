@@ -216,14 +216,14 @@ def test_noisy_times_take_more_neighbours_than_times_that_jump() -> None:
 
 def test_probabilities_of_noisy_times_are_calibrated() -> None:
     rng = np.random.default_rng(1)
-    size = rng.uniform(1e4, 3e6, 4000)
-    times = 1e-7 * size * np.exp(rng.normal(0.0, 0.1, 4000))
+    size = rng.uniform(1e4, 3e6, 8000)
+    times = 1e-7 * size * np.exp(rng.normal(0.0, 0.1, 8000))
     examples = Examples(
-        ("text", "bss"), np.column_stack((np.full(4000, 500.0), size)), times,
+        ("text", "bss"), np.column_stack((np.full(8000, 500.0), size)), times,
         np.arange(1, 10) * 0.03,
     )  # fmt: skip
     law = LocalPowerLaw.fitted(examples.take(np.arange(3000)))
-    asked = examples.take(np.arange(3000, 4000))
+    asked = examples.take(np.arange(3000, 8000))
     shares = law.probabilities(asked.features, examples.edges_s)
     right = shares.argmax(axis=1) == asked.label
     assert shares.max(axis=1).mean() == pytest.approx(right.mean(), abs=0.05)

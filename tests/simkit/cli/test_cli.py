@@ -9,7 +9,6 @@ import re
 import resource
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -18,6 +17,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from children import SIMKIT, child
 from command_line import Result
 
 from simkit.experiment.api import simulate
@@ -566,9 +566,9 @@ def test_wrong_usage_is_2(simkit: Callable[..., Result], arguments: list[str]) -
 
 
 def start(folder: Path, *arguments: str, **options: Any) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", "from simkit.cli import main; main()", *arguments]
     return subprocess.Popen(
-        command, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options
+        [*SIMKIT, *arguments],
+        cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options,
     )  # fmt: skip
 
 
@@ -612,13 +612,16 @@ def test_ctrl_c_keeps_the_results_so_far(tmp_path: Path, before: bool, how: sign
         simulate("quickstart", overrides={"name": "s"}, output=tmp_path / "run")
     (tmp_path / "slow.py").write_text(SLOW_POLICY)
     scenario(tmp_path / "s.yaml", "'sample:lublin_1000'", "policy: {path: slow.py:Slow}")
-    process = start(tmp_path, "run", "s.yaml", "-o", "run")
-    end = time.monotonic() + 30
-    while not (tmp_path / "busy").exists() and time.monotonic() < end:
-        time.sleep(0.02)
-    time.sleep(0.3)
-    process.send_signal(how)
-    _, err = process.communicate(timeout=30)
+    with child(
+        [*SIMKIT, "run", "s.yaml", "-o", "run"], tmp_path,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        end = time.monotonic() + 30
+        while not (tmp_path / "busy").exists() and time.monotonic() < end:
+            time.sleep(0.02)
+        time.sleep(0.3)
+        process.send_signal(how)
+        _, err = process.communicate(timeout=30)
     assert process.returncode == 130, err
     assert "Traceback" not in err
     assert f"{kept} has the results so far" in err

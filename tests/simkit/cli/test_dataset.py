@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -10,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from children import SIMKIT, child
 from command_line import Simkit
 
 from simkit.learning.dataset.format import read_dataset, write_dataset
@@ -129,11 +129,7 @@ def test_data_that_do_not_suit_each_other(simkit: Simkit, recorded: Path) -> Non
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_leaves_nothing(kind: signal.Signals, tmp_path: Path) -> None:
     words = ["dataset", "record", "rare", "-o", "a.parquet", "--episodes", "1000", *READY]
-    code = "from simkit.cli import main; import sys; main()"
-    with subprocess.Popen(
-        [sys.executable, "-c", code, *words],
-        cwd=tmp_path, env=os.environ, stderr=subprocess.PIPE, text=True,
-    ) as process:  # fmt: skip
+    with child([*SIMKIT, *words], tmp_path, stderr=subprocess.PIPE) as process:
         limit = time.monotonic() + 60
         while not list(tmp_path.iterdir()) and time.monotonic() < limit:
             time.sleep(0.05)

@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 import pytest
+from children import SIMKIT, child
 from command_line import Simkit
 
 from simkit.errors import RunError, ScenarioError
@@ -167,32 +168,29 @@ def test_ctrl_c_ends_workers_and_says_what_remains(tmp_path: Path) -> None:
         "workload: {type: lublin, jobs: 20000, processors: 16}\n"
         "sweep: {policy: [{path: mine.py:Slow}], seed: [0, 1]}\n"
     )
-    process = subprocess.Popen(
-        [sys.executable, "-c", "from simkit.cli import main; main()",
-         "sweep", "s.yaml", "--on", "dask", "-j", "2", "-o", "out"],
-        cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
-        start_new_session=True,
-    )  # fmt: skip
-    until(lambda: len(list(tmp_path.glob("busy-*"))) == 2)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it, to all processes
-    _, told = process.communicate(timeout=60)
-    assert told == "interrupted; finished runs in out will not be repeated\n"
-    assert process.returncode == 130
-    workers = [int(p.name.removeprefix("busy-")) for p in tmp_path.glob("busy-*")]
-    until(lambda: not any(map(psutil.pid_exists, workers)), 20)
+    with child(
+        [*SIMKIT, "sweep", "s.yaml", "--on", "dask", "-j", "2", "-o", "out"], tmp_path,
+        stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
+    ) as process:  # fmt: skip
+        until(lambda: len(list(tmp_path.glob("busy-*"))) == 2)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it, to all processes
+        _, told = process.communicate(timeout=60)
+        assert told == "interrupted; finished runs in out will not be repeated\n"
+        assert process.returncode == 130
+        workers = [int(p.name.removeprefix("busy-")) for p in tmp_path.glob("busy-*")]
+        until(lambda: not any(map(psutil.pid_exists, workers)), 20)
 
 
 def test_ctrl_c_while_the_workers_start_is_a_sentence_too(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text("workload: {type: lublin, jobs: 20000, processors: 16}\n")
-    process = subprocess.Popen(
-        [sys.executable, "-c", "from simkit.cli import main; main()",
-         "sweep", "s.yaml", "--on", "dask", "-j", "2", "--set", "seed=0,1", "-o", "out"],
-        cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
-        start_new_session=True,
-    )  # fmt: skip
-    until(lambda: len(psutil.Process(process.pid).children()) == 3)  # with multiprocessing's own
-    os.killpg(process.pid, signal.SIGINT)
-    _, told = process.communicate(timeout=60)
+    with child(
+        [*SIMKIT, "sweep", "s.yaml", "--on", "dask", "-j", "2", "--set", "seed=0,1", "-o", "out"],
+        tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
+    ) as process:  # fmt: skip
+        parent = psutil.Process(process.pid)
+        until(lambda: len(parent.children()) == 3)  # with multiprocessing's own
+        os.killpg(process.pid, signal.SIGINT)
+        _, told = process.communicate(timeout=60)
     assert told == "interrupted; finished runs in out will not be repeated\n"
     assert process.returncode == 130
 

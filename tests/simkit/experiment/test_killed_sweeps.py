@@ -11,14 +11,16 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from children import SIMKIT, child
 
 from simkit.errors import RunError
 from simkit.experiment.api import simulate
@@ -52,13 +54,8 @@ SWEEPS = [pytest.param(SMALL, id="small"), pytest.param(KTH, id="kth", marks=pyt
 class Sweep:
     """The command `simkit sweep` in a process of its own."""
 
-    def __init__(self, here: Path, *words: str) -> None:
-        self.folder = here / words[0]
-        command = "from simkit.cli import main; main()"
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", command, "sweep", "grid.json", "-j", "2", "--json", "-o", *words],
-            cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+    def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
+        self.process, self.folder = process, folder
 
     def wait_for_runs(self, number: int) -> None:
         """Wait until so many runs are complete."""
@@ -69,7 +66,7 @@ class Sweep:
     def workers(self) -> list[psutil.Process]:
         """The processes that carry out runs."""
         children = psutil.Process(self.process.pid).children(recursive=True)
-        return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+        return [each for each in children if "spawn_main" in " ".join(each.cmdline())]
 
     def runs(self) -> list[dict[str, Any]]:
         """Wait for the end; return the outcomes."""
@@ -77,6 +74,15 @@ class Sweep:
         assert self.process.returncode == 0, err
         runs: list[dict[str, Any]] = json.loads(out)["runs"]
         return runs
+
+
+@contextmanager
+def sweep(here: Path, *words: str) -> Iterator[Sweep]:
+    with child(
+        [*SIMKIT, "sweep", "grid.json", "-j", "2", "--json", "-o", *words], here,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        yield Sweep(process, here / words[0])
 
 
 def complete(folder: Path) -> list[Path]:
@@ -102,23 +108,24 @@ def test_what_is_killed_is_finished_with_the_same_digests(
     runs = sizes[0] * sizes[1] * sizes[2]
 
     begin = time.perf_counter()
-    killed = Sweep(tmp_path, "local")
-    killed.wait_for_runs(runs // 3)
-    workers = killed.workers()
-    killed.process.kill()
-    killed.process.communicate()
-    psutil.wait_procs(workers, timeout=60)
+    with sweep(tmp_path, "local") as killed:
+        killed.wait_for_runs(runs // 3)
+        workers = killed.workers()
+        killed.process.kill()
+        killed.process.communicate()
+        psutil.wait_procs(workers, timeout=60)
     kept = len(complete(tmp_path / "local"))
     assert runs // 3 <= kept < runs
-    local = Sweep(tmp_path, "local").runs()
+    with sweep(tmp_path, "local") as again:
+        local = again.runs()
     assert Counter(run["state"] for run in local) == {"skipped": kept, "done": runs - kept}
     local_s = time.perf_counter() - begin
 
     begin = time.perf_counter()
-    on_dask = Sweep(tmp_path, "dask", "--on", "dask")
-    on_dask.wait_for_runs(runs // 3)
-    os.kill(on_dask.workers()[0].pid, signal.SIGKILL)
-    dask = on_dask.runs()
+    with sweep(tmp_path, "dask", "--on", "dask") as on_dask:
+        on_dask.wait_for_runs(runs // 3)
+        os.kill(on_dask.workers()[0].pid, signal.SIGKILL)
+        dask = on_dask.runs()
     dask_s = time.perf_counter() - begin
     assert [run["assignment"] for run in dask] == [run["assignment"] for run in local]
     assert [run["digest"] for run in dask] == [run["digest"] for run in local]

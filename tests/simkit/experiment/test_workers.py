@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from children import SIMKIT, child
 
 pytestmark = [
     pytest.mark.long,
@@ -45,18 +46,12 @@ def sweep(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[subprocess
         "workload: {type: lublin, jobs: 2000, processors: 16}\n"
         f"sweep: {{policy: {policies}, seed: [0, 1]}}\n"
     )
-    process = subprocess.Popen(
-        [sys.executable, "-c", "from simkit.cli import main; main()",
-         "sweep", "s.yaml", "-j", "2", "-o", "out"],
-        cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
-        start_new_session=True,
-    )  # fmt: skip
-    until(lambda: len(list(tmp_path.glob("busy-*"))) == 2, 120)
-    yield process
-    process.kill()
-    for name in tmp_path.glob("busy-*"):
-        if psutil.pid_exists(pid := int(name.name.removeprefix("busy-"))):
-            os.kill(pid, signal.SIGKILL)
+    with child(
+        [*SIMKIT, "sweep", "s.yaml", "-j", "2", "-o", "out"], tmp_path,
+        stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
+    ) as process:  # fmt: skip
+        until(lambda: len(list(tmp_path.glob("busy-*"))) == 2, 120)
+        yield process
 
 
 def until(holds: object, seconds: float) -> None:
@@ -135,9 +130,9 @@ if __name__ == "__main__":
 
 def test_idle_workers_do_not_outlive_a_parent_that_is_killed(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(IDLE)
-    process = subprocess.Popen([sys.executable, "script.py"], cwd=tmp_path)
-    until((tmp_path / "idle").exists, 120)
-    assert not gone(tmp_path)
-    process.kill()
-    process.wait(20)
-    until(lambda: gone(tmp_path), 5)
+    with child([sys.executable, "script.py"], tmp_path) as process:
+        until((tmp_path / "idle").exists, 120)
+        assert not gone(tmp_path)
+        process.kill()
+        process.wait(20)
+        until(lambda: gone(tmp_path), 5)

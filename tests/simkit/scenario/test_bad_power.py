@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from children import SIMKIT, child
 from command_line import Simkit
 
 from simkit.results.run_folder import open_run
@@ -277,16 +276,15 @@ def test_ctrl_c_keeps_the_results_so_far_with_their_power(tmp_path, monkeypatch)
     Path("slow.py").write_text(SLOW)
     text = Path("bad.yaml").read_text().replace("jobs: 20", "jobs: 2000")
     Path("bad.yaml").write_text(f"{text}policy: {{path: slow.py:Slow}}\n")
-    program = "from simkit.cli import main; main()"
-    command = [sys.executable, "-c", program, "run", "bad.yaml", "-o", "run"]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
-    )
-    end = time.monotonic() + 30
-    while not Path("busy").exists() and time.monotonic() < end:
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    with child(
+        [*SIMKIT, "run", "bad.yaml", "-o", "run"], tmp_path,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        end = time.monotonic() + 30
+        while not Path("busy").exists() and time.monotonic() < end:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
     assert process.returncode == 130, err
     assert "Traceback" not in err
     assert "run has the results so far" in err

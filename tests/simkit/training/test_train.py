@@ -15,6 +15,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from children import child
 
 from simkit.cli import main
 from simkit.errors import PluginError, RunError, ScenarioError
@@ -162,13 +163,11 @@ def test_a_killed_training_goes_on_from_its_checkpoint(
         f"s = Scenario.model_validate(json.loads({made.model_dump_json()!r}))\n"
         f"train(s, {str(tmp_path / 'killed')!r}, checkpoint_every_s=0.001)"
     )
-    process = subprocess.Popen([sys.executable, "-c", code])
     state = tmp_path / "killed" / "checkpoint" / "state.json"
-    deadline = time.monotonic() + 30
-    while not state.is_file() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.kill()
-    process.wait()
+    with child([sys.executable, "-c", code], tmp_path):
+        deadline = time.monotonic() + 30
+        while not state.is_file() and time.monotonic() < deadline:
+            time.sleep(0.01)
     assert json.loads((tmp_path / "killed" / "training.json").read_text())["iteration"] < 30
     done = train(made, tmp_path / "killed")
     assert not done.was_finished

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from children import child
 
 pytestmark = pytest.mark.long
 
@@ -33,35 +34,34 @@ if __name__ == "__main__":
         sys.exit(130)
 """
 
+COMMAND = [sys.executable, "script.py", "working", "starting"]
+
 
 @pytest.mark.parametrize("when", ["working", "starting"])
 @pytest.mark.skipif(os.name != "posix", reason="signals to a group of processes")
 def test_ctrl_c_ends_workers_at_once_and_without_a_word(tmp_path: Path, when: str) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
-    process = subprocess.Popen(
-        [sys.executable, "script.py", "working", "starting"],
-        cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
-    deadline = time.monotonic() + 40
-    while not (tmp_path / when).exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGINT)
-    _, told = process.communicate(timeout=30)  # the workers would sleep for longer
+    with child(COMMAND, tmp_path, stderr=subprocess.PIPE) as process:
+        deadline = time.monotonic() + 40
+        while not (tmp_path / when).exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGINT)
+        _, told = process.communicate(timeout=30)  # the workers would sleep for longer
     assert (process.returncode, told) == (130, "")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_sigterm_to_the_command_alone_ends_its_workers(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
-    process = subprocess.Popen([sys.executable, "script.py", "working", "starting"], cwd=tmp_path)
     worker, deadline = tmp_path / "working", time.monotonic() + 40
-    while not (worker.exists() and worker.read_text()) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.terminate()
-    assert process.wait(timeout=30) == 130
-    while _lives(int(worker.read_text())) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not _lives(int(worker.read_text()))
+    with child(COMMAND, tmp_path) as process:
+        while not (worker.exists() and worker.read_text()) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.terminate()
+        assert process.wait(timeout=30) == 130
+        while _lives(int(worker.read_text())) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert not _lives(int(worker.read_text()))
 
 
 def _lives(process: int) -> bool:

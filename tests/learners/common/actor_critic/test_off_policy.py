@@ -73,7 +73,7 @@ def test_it_learns_where_to_go_from_random_decisions(soft: bool) -> None:
     """The values of both states are known: 1 / (1 - 0.9) in state 1, and 0.9² of it in state 0."""
     made, rng, temperature = networks(), np.random.default_rng(1), 0.1 * soft
     optimiser = torch.optim.Adam(made.learned(), 0.01)
-    for _ in range(1500):
+    for _ in range(1000):
         batch = walk(rng, 64)
         chances = made.chances(batch.seen, batch.allowed)
         error = made.critics.error(batch.seen, batch.actions, made.goals(batch, 0.0, temperature))
@@ -86,7 +86,7 @@ def test_it_learns_where_to_go_from_random_decisions(soft: bool) -> None:
         optimiser.zero_grad()
         (error + loss).backward()
         optimiser.step()
-        made.follow(0.02)
+        made.follow(0.05)
     batch = walk(rng, 64)
     chances = made.chances(batch.seen, batch.allowed).exp().detach()
     in_one = batch.seen[:, 0] == 1

@@ -1,6 +1,7 @@
 # make demo    install into .venv, run the quickstart, draw its picture
 # make test    install and run the tests, those marked slow left out
 # make check   formatting, lint, types, tests, documentation
+# make guard   hold the speed against recorded ratios, in about a minute
 # make clean   remove what these made
 
 PYTHON ?= python3
@@ -12,7 +13,7 @@ INPUTS := pyproject.toml constraints.txt
 # many of the tests start simkit, which would compile its files each time
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check format lint types docs slow benchmarks fuzz clean
+.PHONY: demo test check format lint types docs slow benchmarks guard fuzz clean
 
 demo: $(STAMP)plot
 	$(BIN)/simkit run quickstart --output runs/quickstart
@@ -41,6 +42,9 @@ slow: $(STAMP)test
 
 benchmarks: $(STAMP)test
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-only
+
+guard: $(STAMP)test
+	$(BIN)/python tests/benchmarks/guard.py
 
 fuzz: $(STAMP)test
 	$(BIN)/python tests/fuzz/campaign.py --simulations 1000 --scenarios 2000

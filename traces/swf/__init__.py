@@ -17,7 +17,7 @@ from simkit.errors import TraceError
 from simkit.traces import rules
 from simkit.traces.bad_lines import BadLines
 from simkit.traces.preceding import preceding_jobs
-from simkit.traces.rigid_jobs import Column, KeptJobs, RawJobs, RigidJobs, RigidLog
+from simkit.traces.rigid_jobs import NO_ID, Column, KeptJobs, RawJobs, RigidJobs, RigidLog
 from simkit.traces.rules import Tally, summary
 from simkit.traces.swf.blocks import HOLDS, SwfBlock, SwfHeader, swf_blocks
 from simkit.traces.swf.writer import write_swf
@@ -133,12 +133,12 @@ def _columns(block: SwfBlock, kept: KeptJobs) -> dict[str, Column]:
 def links_of(jobs: RigidJobs, left_out: set[int], tally: Tally) -> dict[str, Any]:
     """Return the links that fields 17 and 18 give; -1 there, and 0 unless it is a job, is none."""
     before, think = jobs.column("previous_job"), jobs.column("think_time")
-    if (before <= 0).all() and (think <= 0).all():
+    if ((before <= 0) & (before != NO_ID)).all() and (think <= 0).all():
         return {}
     order = jobs.order()
     job, line = jobs.column("job")[order], jobs.column("line")[order].astype(int)
     before, think = before[order], think[order].astype(np.float64)
-    named = (before > 0) | ((before == 0) & bool((job == 0).any()))
+    named = (before > 0) | (before == NO_ID) | ((before == 0) & bool((job == 0).any()))
     tally.note(rules.ONLY_THINK_TIME, line[~named & (think > 0)])
     rows = np.flatnonzero(named)
     return preceding_jobs(job, line, rows, before[rows], think[rows], tally, left_out)

@@ -138,6 +138,7 @@ NEEDED: Final = (
 """The fields that a workload is made of; the others are not read."""
 IDS: Final = ("job", "user", "group", "executable", "queue", "partition", "previous_job")
 """The fields that are whole numbers of up to 64 bits."""
+_JOBS: Final = ("job", "previous_job")
 HOLDS: Final = {
     "wait": "field 3, the recorded wait",
     "cpu_time": "field 6, processor time used",
@@ -289,6 +290,8 @@ def _as_numbers(
     if ids == pl.Int64:
         return columns
     whole = {name: np.floor(columns[name]) for name in NEEDED if name in IDS}
+    if (whole["previous_job"] != columns["previous_job"]).any():
+        return None
     if not all((np.abs(column) < _EXACT).all() for column in whole.values()):
         return None
     if (whole["job"] != columns["job"]).any():
@@ -319,7 +322,7 @@ def _parse_slowly(
 
 def _whole(number: float, name: str) -> int:
     """Return an id as a whole number; ValueError for the number of a job that is none."""
-    unknown = NO_ID if name == "job" else -1
+    unknown = NO_ID if name in _JOBS else -1
     if not math.isfinite(number):
         return unknown
     if name == "job" and number != math.floor(number):
@@ -327,7 +330,9 @@ def _whole(number: float, name: str) -> int:
             f"field 1 (job) is {number:g}, not a whole number; number the jobs 1, 2, 3, …"
         )
     whole = math.floor(number)
-    return whole if abs(whole) < 2**63 else unknown
+    if abs(whole) >= 2**63 or (name in _JOBS and whole != number):
+        return unknown
+    return whole
 
 
 def _number(field: bytes, position: int) -> float:

@@ -1,0 +1,244 @@
+"""The guard of speed: six ratios of processor time within one run, held against recorded values.
+
+    python tests/benchmarks/guard.py            # about a minute; exit code 1 if a ratio is too high
+    python tests/benchmarks/guard.py --record   # writes guard.json: say in the commit why it rose
+
+What is measured alternates, round by round, with a plain-Python replay of a log (start-up: with a
+process that imports part of the standard library), so that a noisy moment meets both; a ratio is the
+median over the rounds. A ratio above its limit is measured again, and counts if it stays above. The
+values belong to the kind of machine that runs the checks of this repository; elsewhere, record the
+values of the commit before a change, and compare with those.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+HERE: Final = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "helpers"))
+
+import plain_replay  # noqa: E402
+import polars as pl  # noqa: E402
+
+from simkit.engine.recorder import Recorder  # noqa: E402
+from simkit.engine.simulation import Simulation  # noqa: E402
+from simkit.env import SchedulingEnv  # noqa: E402
+from simkit.policies.easy import Easy  # noqa: E402
+from simkit.policies.fitness import FirstFit  # noqa: E402
+from simkit.policies.orderings import FCFS  # noqa: E402
+from simkit.policy.fitness import FitnessPolicy  # noqa: E402
+from simkit.policy.ordered import OrderedPolicy  # noqa: E402
+from simkit.power.grid import Grid  # noqa: E402
+from simkit.power.machine_model import PowerModel  # noqa: E402
+from simkit.power.signal import CARBON, PRICE  # noqa: E402
+from simkit.power.signal_steps import Steps  # noqa: E402
+from simkit.power.site import Site, Source  # noqa: E402
+from simkit.workload import Workload  # noqa: E402
+from simkit.workload.cluster import Cluster  # noqa: E402
+
+VALUES: Final = HERE / "guard.json"
+MARGIN: Final = 1.075
+"""A ratio may be so many times its value: half of the slowdown of 15 % that must not pass."""
+ROUNDS: Final = 35
+ATTEMPTS: Final = 4
+"""How often a ratio that is too high is measured before it counts."""
+SEPARATE: Final = "import asyncio, decimal, email, http.server, logging.config, unittest, xml.sax"
+"""What a process of the standard library imports, in units of which start-up is measured."""
+START: Final = "import sys; sys.argv[1:] = ['--help']; from simkit.cli import main; main()"
+Piece = Callable[[], None]
+
+
+class NoSink:
+    """Takes the tables and forgets them: the records are made, not written."""
+
+    def write(self, table: str, rows: pl.DataFrame) -> None:
+        pass
+
+
+def log(seed: int, processors: int, load: float, jobs: int) -> dict[str, list[float]]:
+    """Return columns of a made-up log: bursts of jobs, sizes of powers of two, long limits."""
+    rng = np.random.default_rng(seed)
+    size = 2 ** rng.integers(0, int(np.log2(processors)), jobs)
+    run = np.ceil(rng.lognormal(7.0, 1.8, jobs).clip(10, 86_400))
+    gaps = rng.weibull(0.6, jobs)
+    span_s = float((run * size).sum()) / (load * processors)
+    submit = np.floor(np.cumsum(gaps / gaps.sum() * span_s))
+    limit = np.ceil(run * rng.choice([1.0, 2.0, 5.0, 20.0], jobs))
+    columns = {"submit_time_s": submit, "run_time_s": run, "processors": size,
+               "requested_time_s": limit}  # fmt: skip
+    return {name: column.tolist() for name, column in columns.items()}
+
+
+SHORT: Final = log(1, 128, 0.75, 4_000)
+LONG: Final = log(2, 512, 1.05, 4_000)
+
+
+def plain(columns: Mapping[str, Any], processors: int) -> Piece:
+    """Return the plain replay of a log."""
+    names = ("submit_time_s", "run_time_s", "processors", "requested_time_s")
+    lists = [columns[name] for name in names]
+    return lambda: None if plain_replay.replay(processors, *lists, easy=True) else None
+
+
+def engine(columns: Mapping[str, Any], processors: int, site: Site | None = None) -> Piece:
+    """Return the replay of a log by the engine."""
+    workload = Workload.from_jobs({"job_id": range(len(columns["run_time_s"])), **columns})
+    cluster = Cluster.pool({"processors": processors})
+
+    def piece() -> None:
+        recorder = Recorder(workload, ("processors",), NoSink())
+        Simulation(workload, cluster, recorder, site=site).run(OrderedPolicy(FCFS(), Easy()))
+
+    return piece
+
+
+def power() -> Piece:
+    """Return a replay with sun, price and carbon intensity that change every five minutes."""
+    rng, every_s = np.random.default_rng(3), 300.0
+    count = int(max(SHORT["submit_time_s"]) / every_s) + 2
+    times, span_s = np.arange(count) * every_s, count * every_s
+
+    def signal(low: float, high: float, unit: str) -> Steps:
+        values = rng.uniform(low, high, count)
+        return Steps(times, values, span_s, unit=unit, past_end="wrap")
+
+    grid = Grid(float("inf"), 0.0, signal(0.02, 0.3, PRICE), 0.0, signal(100.0, 600.0, CARBON))
+    pool = PowerModel.linear(128 * 100.0, 128 * 250.0, "processors")
+    sun = Source("sun", signal(0.0, 30e3, "W"))
+    return engine(
+        {name: column[:1500] for name, column in SHORT.items()}, 128, Site((pool,), (sun,), grid)
+    )
+
+
+def cloud() -> Piece:
+    """Return bags of a cloud, first fit on 200 machines."""
+    rng, jobs = np.random.default_rng(4), 500
+    workload = Workload.from_jobs(
+        {
+            "job_id": np.arange(jobs),
+            "submit_time_s": np.sort(rng.uniform(0, 20_000, jobs)),
+            "run_time_s": np.ceil(rng.lognormal(5.0, 1.0, jobs)),
+            "instances": rng.integers(1, 60, jobs),
+            "cpu": rng.choice([0.5, 1.0, 2.0, 4.0], jobs),
+            "mem": rng.uniform(0.5, 8.0, jobs),
+        },
+        request=("cpu", "mem"),
+    )
+    workload = replace(workload, gang=np.zeros(jobs, bool))
+    names = tuple(f"m{row}" for row in range(200))
+    cluster = Cluster(("cpu", "mem"), names, np.tile([32.0, 64.0], (200, 1)))
+
+    def piece() -> None:
+        recorder = Recorder(workload, workload.resources, NoSink())
+        Simulation(workload, cluster, recorder).run(FitnessPolicy(FirstFit()))
+
+    return piece
+
+
+def environment() -> Piece:
+    """Return steps through DeepRM's environment, resets included."""
+    env = SchedulingEnv("deeprm", "deeprm-compact")
+    actions = np.random.default_rng(5).integers(0, int(env.action_space.n), 2_000).tolist()  # type: ignore[attr-defined]
+
+    def piece() -> None:
+        env.reset(seed=0)
+        for action in actions:
+            if any(env.step(action)[2:4]):
+                env.reset()
+
+    return piece
+
+
+def child(*command: str) -> Piece:
+    """Return a process; its processor time is that of children."""
+    environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+
+    def piece() -> None:
+        subprocess.run([sys.executable, *command], check=True, capture_output=True, env=environ)
+
+    return piece
+
+
+def pairs() -> dict[str, tuple[Piece, Piece]]:
+    """Return what is measured by name, each with the piece that is its unit."""
+    unit = plain(SHORT, 128)
+    return {
+        "short queues": (engine(SHORT, 128), unit),
+        "long queues": (engine(LONG, 512), plain(LONG, 512)),
+        "cloud": (cloud(), unit),
+        "power": (power(), unit),
+        "environment": (environment(), unit),
+        "start-up": (child("-c", START), child("-c", SEPARATE)),
+    }
+
+
+def processor_s() -> float:
+    """Return the processor time of this process and of children that have ended, in s."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def timed(piece: Piece, slower: float = 0.0) -> float:
+    """Return the processor time of a piece; `slower` adds that share of it as a busy loop."""
+    begin = processor_s()
+    piece()
+    spent = processor_s() - begin
+    until = time.process_time() + slower * spent
+    while time.process_time() < until:
+        pass
+    return processor_s() - begin
+
+
+def ratio(measured: Piece, unit: Piece, slower: float, rounds: int) -> float:
+    """Return the median over rounds of a piece's time in units of another's."""
+    measured()
+    unit()
+    return statistics.median(timed(measured, slower) / timed(unit) for _ in range(rounds))
+
+
+def main() -> int:
+    """Measure, print and judge; return 1 if a ratio is too high."""
+    parser = argparse.ArgumentParser(description="Holds six ratios of processor time.")
+    parser.add_argument("--record", action="store_true", help="write the values")
+    parser.add_argument("--slow", metavar="NAME", help="slow this one down, to test the guard")
+    parser.add_argument("--by", type=float, default=0.15, help="by so much (0.15)")
+    chosen = parser.parse_args()
+    values = json.loads(VALUES.read_text()) if VALUES.exists() else {}
+    found, red = {}, []
+    for name, (measured, unit) in pairs().items():
+        slower = chosen.by if name == chosen.slow else 0.0
+        limit = MARGIN * values.get(name, float("inf"))
+        tries: list[float] = []
+        while not tries or (tries[-1] > limit and len(tries) < ATTEMPTS and not chosen.record):
+            tries.append(ratio(measured, unit, slower, ROUNDS * (3 if chosen.record else 1)))
+        found[name] = round(min(tries), 3)
+        if found[name] > limit:
+            red.append(name)
+        shown = ", then ".join(f"{each:.3f}" for each in tries)
+        print(f"{name:14}{values.get(name, float('nan')):8.3f} at most {limit:.3f}: {shown}")
+    if chosen.record:
+        VALUES.write_text(json.dumps(found, indent=1) + "\n")
+        return 0
+    for name in red:
+        print(
+            f"{name} is slower than its value in {VALUES.name}: profile it; if the price is worth "
+            "paying, record the value and say why in the commit"
+        )
+    return bool(red)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -56,6 +56,7 @@ from simkit.learning.episodes import Episode, Episodes, Loss
 from simkit.learning.model_policy import ModelPolicy
 from simkit.learning.observation import ObservationSchema
 from simkit.learning.reward import make_reward
+from simkit.learning.unseeded import ReplicaNumbers
 from simkit.learning.windows import EpisodeWindows
 from simkit.plugins import find
 from simkit.policy import State
@@ -65,7 +66,7 @@ Numbers = npt.NDArray[np.float32]
 
 TRIES = 1000
 """Seeds that a reset tries, one after another, if they draw no job."""
-_LIVE = frozenset({"_episode", "_reward", "_actions", "_encoder", "_took"})
+_LIVE = frozenset({"_episode", "_reward", "_actions", "_encoder", "_took", "_numbers"})
 """Attributes of an environment that are not copied, but made again."""
 
 
@@ -179,6 +180,7 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         self.action_space = spaces.Discrete(self._actions.count)
         self._episode: Episode | None = None
         self._played: _Played | None = None
+        self._numbers: ReplicaNumbers | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what the environment can be made of again: arguments, and actions so far."""
@@ -189,7 +191,7 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         self.__dict__.update(state)
         self._reward = make_reward(*self._rewarding)
         self._actions, self._encoder = self._view.build(self.scenario, self._system)
-        self._episode = None
+        self._episode = self._numbers = None
         if (played := self._played) is not None:
             experiment = self._episodes.prepare(played.seed, **played.chosen)
             SchedulingEnv._begin(self, experiment, played.chosen)
@@ -245,7 +247,8 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
 
         Args:
             seed: replaces the scenario's, as ``simkit run --seed`` does. None: one that is drawn
-                after the last seed given, or from the operating system if none was given yet.
+                after the last seed given. If none was given yet, the scenario's, plus 0, 1, … for
+                environments that live at the same time, so that replicas differ.
             options: ``{"workload": Workload}`` to replay other jobs, ``{"original_set": k}`` for
                 one of DeepRM's original job sets, or ``{"first_job": k}`` for the window that
                 begins with the job of this rank.
@@ -257,9 +260,12 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         """
         chosen = checked_options(options, has_windows=self._episodes.windows is not None)
         self.close()
+        unseeded = seed is None
+        if seed is None and self._np_random is None:
+            self._numbers = ReplicaNumbers()
+            seed = self.scenario.seed + self._numbers.numbers[0]
         super().reset(seed=seed)
-        experiment = self._drawn(chosen) if seed is None else self._episodes.prepare(seed, **chosen)
-        return self._begin(experiment, chosen)
+        return self._begin(self._drawn(chosen, seed, skip=unseeded), chosen)
 
     def _begin(
         self, experiment: Experiment, chosen: Mapping[str, Any]
@@ -281,14 +287,21 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
             info["first_job"] = chosen.get("first_job", windows.drawn(drawn))
         return self._encoder.encode(episode.state), info
 
-    def _drawn(self, chosen: Mapping[str, Any]) -> Experiment:
-        """Return the experiment of a random seed; a seed that draws no job is skipped."""
-        for _ in range(TRIES - 1):
+    def _drawn(self, chosen: Mapping[str, Any], seed: int | None, *, skip: bool) -> Experiment:
+        """Return the experiment of a seed, None: of a random one.
+
+        With `skip`, random ones follow a seed that draws no job.
+        """
+        for left in reversed(range(TRIES)):
+            if seed is None:
+                seed = int(self.np_random.integers(2**31))
             try:
-                return self._episodes.prepare(int(self.np_random.integers(2**31)), **chosen)
+                return self._episodes.prepare(seed, **chosen)
             except TraceError:
-                continue
-        return self._episodes.prepare(int(self.np_random.integers(2**31)), **chosen)
+                if not (skip and left):
+                    raise
+            seed = None
+        raise AssertionError("the last try returns or raises")
 
     def step(self, action: np.int64 | int) -> tuple[Numbers, float, bool, bool, dict[str, Any]]:
         """Act once.

@@ -2,7 +2,7 @@
 
 Each replica has a generator of its own, as each of so many environments has: the first episode's
 seed is given, the others are drawn from it, and a seed that draws no job is skipped. Where no seed
-is given, the generator is seeded by the operating system. Sets are drawn ahead, since to draw many
+is given, `simkit.learning.unseeded` numbers the replicas. Sets are drawn ahead, since to draw many
 at once takes a fraction of the time.
 """
 
@@ -53,10 +53,14 @@ class SeededJobs:
         self._ready = [deque() for _ in seeds]
         return self._gathered([(seed, drawn, row) for row, seed in enumerate(seeds)])
 
-    def reset_unseeded(self, replicas: int) -> None:
-        """Begin with generators that the operating system seeds, one for each replica."""
-        self._generators = [np.random.default_rng() for _ in range(replicas)]
-        self._ready = [deque() for _ in range(replicas)]
+    def reset_unseeded(self, seeds: Sequence[int]) -> None:
+        """Begin with seeds that nobody gave, one for each replica: what draws no job is skipped."""
+        drawn = self._draw(seeds)
+        self._generators = [np.random.default_rng(seed) for seed in seeds]
+        there = (drawn.length[:, 0] > 0).tolist()
+        self._ready = [
+            deque([(seed, drawn, row)] if there[row] else ()) for row, seed in enumerate(seeds)
+        ]
 
     def next_sets(self, replicas: Iterable[int]) -> tuple[Ints, DrawnSets]:
         """Return (K,) the seeds of the next episodes of some replicas, and their K job sets.

@@ -44,6 +44,7 @@ from simkit.learning.observe_deeprm import deeprm_compact, deeprm_image
 from simkit.learning.observe_slots import slot_set
 from simkit.learning.reward import make_reward
 from simkit.learning.slotted import Slotted, SlottedView
+from simkit.learning.unseeded import ReplicaNumbers
 from simkit.scenario import Scenario
 from simkit.traces.models.deeprm import DeepRMModel
 from simkit.traces.models.synthetic import DrawnSets
@@ -140,7 +141,7 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._counts_lost = "rejected" in cost
-        self._jobs = SeededJobs(chosen.workload)
+        self._jobs, self._seed = SeededJobs(chosen.workload), chosen.seed
         self._games = EndlessLockstep(
             model, num_envs, self._jobs.most, REWARDS[reward], max_decisions
         )
@@ -164,7 +165,7 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
         Args:
             seed: s: replica n plays what `SchedulingEnv` plays after ``reset(seed=s + n)``, now
                 and in its later episodes; or a seed for each replica. None: each replica goes on
-                to its next episode; at first, to one that the operating system draws.
+                to its next episode; at first, seeds are those of `SchedulingEnv` without one.
             options: None; the job sets are those of the seeds.
 
         Returns:
@@ -180,7 +181,8 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
         everyone = np.arange(self.num_envs)
         if seed is None:
             if not self._begun:
-                self._jobs.reset_unseeded(self.num_envs)
+                self._numbers = ReplicaNumbers(self.num_envs)
+                self._jobs.reset_unseeded([self._seed + n for n in self._numbers.numbers])
             seeds, sets = self._jobs.next_sets(everyone.tolist())
         else:
             given = self._seeds(seed)

@@ -326,11 +326,18 @@ def test_a_seed_is_that_of_the_scenario_and_repeats_itself():
 
 
 def test_without_a_seed_environments_play_different_episodes():
-    """As in Gymnasium: the operating system seeds the generator that episodes are drawn from."""
+    """The scenario's seed, plus the number of the environment among those that live."""
     envs = [SchedulingEnv(deeprm(seed=9)) for _ in range(4)]
-    seeds = [env.reset()[1]["seed"] for env in envs for _ in range(3)]
-    assert len(set(seeds)) == 12
-    assert 9 not in seeds
+    seeds = [[env.reset()[1]["seed"] for _ in range(3)] for env in envs]
+    assert len({seed for row in seeds for seed in row}) == 12
+    begins = [first for first, *_ in seeds]
+    assert begins == list(range(begins[0], begins[0] + 4))
+    twin = SchedulingEnv(deeprm(seed=9))
+    twin.reset(seed=begins[2])
+    assert [twin.reset()[1]["seed"] for _ in range(2)] == seeds[2][1:]
+    del envs[1:3]
+    others = [SchedulingEnv(deeprm(seed=9)) for _ in range(2)]
+    assert [env.reset()[1]["seed"] for env in others] == begins[1:3]
 
 
 def test_after_a_seed_was_given_the_next_episodes_are_the_same_again():

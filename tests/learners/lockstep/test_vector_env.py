@@ -104,13 +104,13 @@ def test_the_autoreset_mode_is_stated():
 
 
 def test_without_a_seed_replicas_play_different_episodes():
-    seeds = [
-        seed
-        for envs in (LockstepVectorEnv(3, CROWDED | {"seed": 5}) for _ in range(2))
-        for _ in range(2)
-        for seed in envs.reset()[1]["seed"].tolist()
-    ]
+    both = [LockstepVectorEnv(3, CROWDED | {"seed": 5}) for _ in range(2)]
+    seeds = [seed for envs in both for _ in range(2) for seed in envs.reset()[1]["seed"].tolist()]
     assert len(set(seeds)) == 12
+    single = SchedulingEnv(CROWDED)
+    for row in range(3):
+        single.reset(seed=seeds[row])
+        assert single.reset()[1]["seed"] == seeds[3 + row]
 
 
 def test_after_a_seed_replicas_go_on_as_single_environments_do():

@@ -98,12 +98,13 @@ def test_it_begins_at_the_rule(start: str, table: Path) -> None:
     assert play(chunk, made.scorer).placed == play(chunk, RULES[start]).placed
 
 
-def test_it_learns_from_the_longest_first(tmp_path: Path) -> None:
-    """The shortest first would halve the mean turnaround of the longest first."""
+@pytest.mark.parametrize("seed", range(3))
+def test_it_learns_from_the_longest_first(seed: int, tmp_path: Path) -> None:
+    """The shortest first halves the mean turnaround; of ten blind searches one comes upon it."""
     made = training(
-        short_and_long_jobs(tmp_path / "jobs.csv", 96), start="longest", objective="turnaround",
-        iterations=10, candidates=8, jobs=16, spread=1.0, units=0, averaged=5, vary_requests=0.0,
-        vary_run_times=0.0,
+        short_and_long_jobs(tmp_path / "jobs.csv", 96), seed, start="longest", iterations=10,
+        objective="turnaround", candidates=16, jobs=16, spread=0.3, units=0, averaged=5,
+        vary_requests=0.0, vary_run_times=0.0,
     )  # fmt: skip
     assert made.held_out()["cost_ratio"] == 1.0
     for _ in range(10):

@@ -47,8 +47,9 @@ def run(
 ) -> None:
     """Run a scenario; write a run folder and print its metrics.
 
-    The folder is runs/NAME-HASH unless --output names one. A run of the same scenario in it is
-    replaced when the new one is complete; anything else is only replaced with --force.
+    The folder is runs/NAME-HASH unless --output names one. A run of the same scenario after
+    defaults and --set is replaced when the new one is complete; anything else, such as a run of
+    another policy, is only replaced with --force.
     """
     from simkit.analysis.run_warnings import (
         rejections_warning,
@@ -60,13 +61,14 @@ def run(
     from simkit.experiment import carry_out, prepare
     from simkit.progress import watch_progress
     from simkit.results.output_folder import check_run_folder
+    from simkit.results.run_info import identity
     from simkit.scenario import scenario_hash
     from simkit.scenario.yaml_document import load_scenario, problems_located
 
     source, laid_over = scenario_source(scenario), overrides(settings, seed)
     loaded = load_scenario(source, overrides=laid_over, single=True, allow_code=not no_code)
     folder = output or RUNS / f"{loaded.name}-{scenario_hash(loaded)[:8]}"
-    check_run_folder(folder, loaded.name, force=force)
+    check_run_folder(folder, identity(loaded), force=force)
     with problems_located(source, laid_over):
         experiment = prepare(loaded)
     if not as_json:
@@ -138,7 +140,9 @@ def sweep(
             show_default=False,
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Repeat finished runs.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Repeat finished runs, and replace others.")
+    ] = False,
     metrics: Annotated[
         str | None,
         typer.Option(
@@ -152,8 +156,9 @@ def sweep(
 ) -> None:
     """Run a scenario for every combination of the values under its `sweep` key.
 
-    A finished run with the same scenario and inputs is not repeated. The folders are
-    scenario=…/policy=…/seed=… below --output (default: runs/NAME-sweep).
+    A finished run with the same scenario and inputs is not repeated; runs of another scenario in
+    the same folders are only replaced with --force. The folders are scenario=…/policy=…/seed=…
+    below --output (default: runs/NAME-sweep).
     """
     from simkit.cli.sweep_text import print_sweep
     from simkit.cli.text import print_json, warn

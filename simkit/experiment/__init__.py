@@ -71,6 +71,9 @@ class Experiment:
     """Its site; None if power is not modelled."""
     wall_time_s: dict[str, float] = field(default_factory=dict)
     """Phase → seconds it took."""
+    given: tuple[str, ...] = ()
+    """Parts of the scenario that Python objects took the place of, so that its hash says nothing
+    about them; see `run_info.identity`."""
 
     def warnings(self) -> list[str]:
         """Return what a reader of the results must know before the run."""
@@ -103,6 +106,7 @@ def prepare(
     that leave nothing to measure); nothing has been written then.
     """
     refuse_sweep(scenario)
+    given = given_objects(policy=policy, workload=workload, cluster=cluster, processes=processes)
     chosen = build_policy(scenario) if policy is None else policy
     build = process_builder(scenario) if processes is None else partial(tuple, processes)
     predictor = build_predictor(scenario)
@@ -128,7 +132,12 @@ def prepare(
     if problems:
         raise ScenarioError(problems)
     times = {"read": perf_counter() - begin}
-    return Experiment(scenario, trace, cluster, chosen, predictor, rules, build, site, times)
+    return Experiment(scenario, trace, cluster, chosen, predictor, rules, build, site, times, given)
+
+
+def given_objects(**parts: object) -> tuple[str, ...]:
+    """Return the names of the parts that were given, which are not None."""
+    return tuple(name for name, one in parts.items() if one is not None)
 
 
 def carry_out(
@@ -144,14 +153,18 @@ def carry_out(
         experiment: from `prepare`; its policy, predictor and the scenario's processes start afresh.
         output: the run folder to write; None keeps the records in memory and writes nothing.
         watch: see `Watch`.
-        force: also replace another scenario's run, or write to a folder that holds other files.
+        force: also replace another run than one of the same scenario after defaults, or write to a
+            folder that holds other files.
 
     Raises RunError if the folder cannot be used or written, PolicyError if the policy breaks a
     rule or fails, LimitError if a limit stops the run. After an error or an interruption the
     folder keeps the rows so far and says so; a finished run that was there stays, and the rows so
     far are in the folder ``unfinished`` of it.
     """
-    info = first_info(experiment.scenario, experiment.trace, experiment.cluster, experiment.site)
+    info = first_info(
+        experiment.scenario, experiment.trace, experiment.cluster, experiment.site,
+        given=experiment.given,
+    )  # fmt: skip
     info["estimates"] = estimates_info(experiment.scenario, experiment.trace.workload)
     info["warnings"] = experiment.warnings()
     store = MemoryWriter(info) if output is None else RunWriter(Path(output), info, force=force)

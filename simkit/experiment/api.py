@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from simkit.engine.processes import ProcessLike
 from simkit.errors import ScenarioError
-from simkit.experiment import carry_out, prepare
+from simkit.experiment import carry_out, given_objects, prepare
 from simkit.experiment.policy import checked_policy
 from simkit.experiment.policy_classes import recorded_as
 from simkit.experiment.processes import checked_process, recorded_processes
@@ -24,6 +25,7 @@ from simkit.policy import Policy
 from simkit.progress import watch_progress
 from simkit.results.output_folder import check_run_folder
 from simkit.results.run_folder import Run
+from simkit.results.run_info import identity
 from simkit.scenario import Scenario
 from simkit.scenario.cluster import ClusterSection
 from simkit.scenario.workload import PluginWorkload
@@ -61,9 +63,10 @@ def simulate(
         cluster: in place of the scenario's.
         processes: in place of the scenario's: objects with a method ``run(view)`` that yields
             events of SimPy, or generator functions of a view; see `SimulationView`.
-        output: folder to write; None keeps the results in memory. A run of the same scenario that
-            is there is replaced when the new one is complete.
-        force: replace also another scenario's run there, or write next to other files.
+        output: folder to write; None keeps the results in memory. A run of the same scenario after
+            defaults that is there is replaced when the new one is complete.
+        force: replace also any other run there, or write next to other files. A policy object with
+            attributes, a `workload`, a `cluster` and `processes` never count as the same.
         progress: show a progress bar if stderr is a terminal.
         allow_code: False refuses a scenario that names code, ``my_policy.py:Mine`` or
             ``package.module:attribute``: for scenarios from others.
@@ -92,13 +95,24 @@ def simulate(
     if processes is not None:
         processes = [checked_process(process) for process in processes]
     loaded = _as_run(loaded, chosen, workload, cluster, processes)
+    objects = given_objects(workload=workload, cluster=cluster, processes=processes)
+    objects += ("policy",) if _has_state(policy) else ()
     if output is not None:
-        check_run_folder(Path(output), loaded.name, force=force)
+        check_run_folder(Path(output), identity(loaded, objects), force=force)
     experiment = prepare(
         loaded, policy=chosen, workload=workload, cluster=cluster, processes=processes
     )
+    experiment = replace(experiment, given=objects)
     with watch_progress(len(experiment.trace.workload), enabled=progress) as watch:
         return carry_out(experiment, output, watch=watch, force=force)
+
+
+def _has_state(policy: Policy | type[Policy] | None) -> bool:
+    """Return whether a policy may differ from others of its class, whose name a run records."""
+    if policy is None or isinstance(policy, type):
+        return False
+    slots = any(getattr(kind, "__slots__", ()) for kind in type(policy).__mro__)
+    return slots or bool(getattr(policy, "__dict__", None))
 
 
 def _load(source: ScenarioSource, overrides: Mapping[str, object], *, allow_code: bool) -> Scenario:

@@ -11,7 +11,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -32,11 +32,13 @@ from simkit.experiment.policy_classes import PolicyClasses
 from simkit.experiment.workload import TraceMemory
 from simkit.policy import Policy
 from simkit.results.metric import metric_columns
+from simkit.results.output_folder import check_content
 from simkit.results.run_folder import open_run
-from simkit.results.run_info import file_sha256
+from simkit.results.run_info import file_sha256, identity
 from simkit.scenario import Scenario, scenario_hash
 from simkit.scenario.sweep import GridPoint, expand_sweep
 from simkit.scenario.yaml_document import Source
+from simkit.text import counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -141,14 +143,15 @@ def run_sweep(
         overrides: dotted key → value; they win over the sweep.
         workers: processes; None: one per core.
         executor: runs them elsewhere than in processes of this machine.
-        force: run again what is already finished and unchanged.
+        force: run again what is already finished and unchanged, and replace runs of other
+            scenarios in the same folders.
         allow_code: False refuses a scenario that names code; see `load_scenario`.
 
     A policy may be a class here, in a mapping `source` and among the values of ``"policy"`` in
     `sweep`. Its runs are always repeated, because the class may have changed.
 
-    Raises ScenarioError if a combination is wrong, RunError if the workers cannot be started or
-    reached; a later failure is an outcome.
+    Raises ScenarioError if a combination is wrong, RunError if a folder holds the run of another
+    scenario, or if the workers cannot be started or reached; a later failure is an outcome.
     """
     classes = PolicyClasses()
     if isinstance(source, Mapping):
@@ -213,7 +216,11 @@ def run_plan(
     """Carry out a plan and call `on_end` with every outcome; the rest is as in `run_sweep`.
 
     `classes` are those of the policies that the scenarios name.
+
+    Raises RunError, before anything runs, if a folder holds something that a run must not replace.
     """
+    if not force:
+        _check_folders(plan, classes or PolicyClasses())
     if executor is None:
         executor = InProcess() if workers == 1 else LocalProcesses(workers)
     runs = [
@@ -231,6 +238,23 @@ def run_plan(
     return [outcomes[row] for row in sorted(outcomes)]
 
 
+def _check_folders(plan: SweepPlan, classes: PolicyClasses) -> None:
+    """Raise RunError for folders that hold other runs, or other files."""
+    problems = []
+    for point, folder in zip(plan.points, plan.folders, strict=True):
+        try:
+            check_content(folder, identity(classes.recorded(point.scenario)))
+        except RunError as error:
+            problems.append(str(error))
+    if more := len(problems) - _MOST_PROBLEMS:
+        problems[_MOST_PROBLEMS:] = [f"and {counted(more, 'other folder')}"] if more > 0 else []
+    if problems:
+        raise RunError("\n".join(problems))
+
+
+_MOST_PROBLEMS = 3
+"""Folders in the way that are told at once."""
+
 _traces = TraceMemory()
 """The logs of this process's runs: each is read once in a worker."""
 
@@ -247,7 +271,8 @@ def run_planned(
         if not force and policy is None and is_finished(path, scenario):
             run, state = open_run(path), "skipped"
         else:
-            run, state = carry_out(prepare(scenario, policy=policy, memory=_traces), path), "done"
+            experiment = replace(prepare(scenario, policy=policy, memory=_traces), given=())
+            run, state = carry_out(experiment, path, force=force), "done"
         seconds = perf_counter() - begin
         return SweepOutcome(
             assignment, path, state, "", seconds, run.digest, run.metrics,

@@ -7,17 +7,20 @@ import re
 
 def tables() -> str:
     """Return a section a table: its columns and their meaning."""
-    from simkit.records import JOBS_CORRECTED, JOBS_ROUTED, JOBS_WITH_VALUE
+    from simkit.records import JOBS_CORRECTED, JOBS_RELEASED, JOBS_ROUTED, JOBS_WITH_VALUE
     from simkit.results.run_folder import POWER_TABLES, TABLES
 
     parts = [_section(name, columns) for name, columns in (TABLES | POWER_TABLES).items()]
     worth = "\n".join(_table(JOBS_WITH_VALUE))
     note = "In runs whose jobs have a value, between `reason` and the resources:"
+    released = "\n".join(_table(JOBS_RELEASED))
+    held = "In runs whose jobs [wait for their release](../howto/dependencies.md), after these:"
     outlived = "\n".join(_table(JOBS_CORRECTED))
     then = "In runs that [correct](estimates.md#corrections) estimates, after these:"
     routed = "\n".join(_table(JOBS_ROUTED))
     last = "In runs whose cluster has partitions, after these:"
-    return "\n\n".join([parts[0], note, worth, then, outlived, last, routed, *parts[1:]])
+    shown = [note, worth, held, released, then, outlived, last, routed]
+    return "\n\n".join([parts[0], *shown, *parts[1:]])
 
 
 def _section(name: str, columns: dict[str, str]) -> str:

@@ -1,9 +1,9 @@
 """Orderings that change as tasks wait; the whole queue is sorted again at every decision.
 
 In the formulas, wait is the time since submission, r the estimate (at least 2⁻²⁰ s, the grid of
-time, so that an estimate of 0 divides nothing by 0) and n the processors: what all instances of
-the task ask of the first resource together. Larger values go first, unless stated otherwise; ties
-go by submission.
+time, so that an estimate of 0 divides nothing by 0; 2⁴⁰ s where it has no end) and n the
+processors: what all instances of the task ask of the first resource together. Larger values go
+first, unless stated otherwise; ties go by submission.
 
 p, in the last two, is the mean run time of the user's last two tasks to end in this run, or of the
 one if only one has ended: at most the estimate, and at least 10 s. Until a task of the user has
@@ -20,7 +20,7 @@ from simkit.arrays import Floats
 from simkit.policy import State, SystemInfo
 from simkit.policy.power_view import NO_SIGNALS
 from simkit.policy.recent_run_times import RecentRunTimes
-from simkit.units import TIME_GRID
+from simkit.units import ENDLESS_S, TIME_GRID
 
 
 class HRRN:
@@ -66,7 +66,7 @@ def _facts(state: State) -> tuple[Floats, Floats, Floats]:
     """Return wait, estimate and processors of every waiting task, (n,) each."""
     columns = state.queue.columns()
     wait = state.now - columns.submit_time_s
-    return wait, np.maximum(columns.estimate_s, TIME_GRID), columns.demand[0]
+    return wait, columns.estimate_s.clip(TIME_GRID, ENDLESS_S), columns.demand[0]
 
 
 class SAFP:

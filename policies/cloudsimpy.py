@@ -43,6 +43,7 @@ from simkit.policy.fitness import PairFitness, Score
 from simkit.policy.pairs.machine_task_pairs import TaskColumns
 from simkit.policy.pairs.pair_table import PairTable
 from simkit.policy.task import Allocation, Task
+from simkit.units import ENDLESS_S
 
 Placed = list[tuple[int, dict[int, int]]]
 """(row of a task, machine → instances), in order; a task comes again after others had a turn."""
@@ -163,7 +164,8 @@ class CloudSimPy:
             left = np.array(room.left) * room.hold_ticks @ room.request
             for allocation in (*state.running, *self._late):
                 task = allocation.task
-                end = allocation.start_time_s + float(hold_ticks(np.array(task.estimate_s)))
+                estimate_s = np.array(min(task.estimate_s, ENDLESS_S))
+                end = allocation.start_time_s + float(hold_ticks(estimate_s))
                 left += allocation.count * (end - state.now) * np.array(_requests(task))
             weigh(left / total, float(room.hold_ticks.max()), total)
 
@@ -210,7 +212,7 @@ class _Tick:
         self.capacity = capacity
         self.rng = rng
         self.request = np.array([_requests(task) for task in tasks])  # (T, R)
-        self.estimate_s = np.array([task.estimate_s for task in tasks])
+        self.estimate_s = np.array([min(task.estimate_s, ENDLESS_S) for task in tasks])
         self.hold_ticks = hold_ticks(self.estimate_s)
         self.left = [task.remaining for task in tasks]
         self.waiting = np.ones(len(tasks), np.bool_)

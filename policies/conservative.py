@@ -9,7 +9,9 @@ estimates in scheduling the IBM SP2 with backfilling" (2001).
   moves to its earliest place if that is earlier than its own: once through all, and never later.
   They are taken in queue order; with ``compress="completion"`` in the order of their planned
   starts.
-- When the plan cannot hold (a task overran its estimate, a suspended one took its resources
+- What is suspended has its place before tasks of an equal or lower priority
+  (`simkit.policy.claims`).
+- When the plan cannot hold (a task overran its estimate, one was suspended or took its resources
   again, capacity changed without notice), everything is planned again in queue order.
 
 So no task starts later than it was promised on arrival, as long as estimates are upper bounds and
@@ -32,12 +34,13 @@ import numpy as np
 from simkit.arrays import Floats, Ints
 from simkit.errors import ScenarioError
 from simkit.policy import Action, Place, State, SystemInfo, WakeAt
-from simkit.policy.lane import ChangingOrder, Entry, Order
+from simkit.policy.claims import Claims
+from simkit.policy.lane import ChangingOrder, Entry, Lane, Order
 from simkit.policy.ordered import OrderedPolicy, resumptions
 from simkit.policy.power_view import Signals, declared_signals
 from simkit.policy.profile import PoolProfile, Profile
 from simkit.policy.room import PlacementRule
-from simkit.policy.task import Placement, Task, at_most, instances_on
+from simkit.policy.task import Allocation, Placement, Task, at_most, instances_on
 from simkit.units import TIME_GRID
 from simkit.workload.cluster import CapacityStep
 
@@ -64,6 +67,9 @@ class ReservationPlan:
         self.void = True
         """Whether it cannot be kept: it is then empty and must be rebuilt."""
         self._profile: Profile
+        self._paused: list[Allocation] = []  # what was suspended when it was made
+        self._claims: dict[Lane, Claims] = {}
+        self._next_claim_s = inf  # when the first of these should go on
 
     def catch_up(self, state: State) -> bool:
         """Take in what has happened; return whether something came free earlier than planned."""
@@ -72,12 +78,32 @@ class ReservationPlan:
             self._profile.advance(state.now)
             freed = self._forget_ended(state)
         self.void = self.void or not self._holds(state)
+        if self._paused or state.suspended:
+            self._note_claims(state, freed)
         if self.void:
             self._profile = state.profile()
             self.pieces.clear()
             self._by_start.clear()
             self._bags = False
         return freed
+
+    def _note_claims(self, state: State, freed: bool) -> None:
+        """Give up the plan if other allocations are suspended now, or if some may go on sooner."""
+        paused = list(state.suspended)
+        self.void |= freed or paused != self._paused or self._next_claim_s <= state.now
+        if self.void:
+            self._paused, self._next_claim_s = paused, inf
+            self._claims.clear()
+
+    def claims(self, state: State, lane: Lane) -> Claims | None:
+        """Return the claims of what is suspended of a lane's partitions; None: nothing is."""
+        if self._paused and lane not in self._claims:
+            claims = Claims(state, lane.rule, lane.partitions, held=self._expect_claim)
+            self._claims[lane] = claims
+        return self._claims.get(lane)
+
+    def _expect_claim(self, _: Allocation, start_s: float) -> None:
+        self._next_claim_s = min(self._next_claim_s, start_s)
 
     def _forget_ended(self, state: State) -> bool:
         freed = False
@@ -126,11 +152,15 @@ class ReservationPlan:
         position = bisect_right(self._by_start, after, key=_START)
         return self._by_start[position][0] if position < len(self._by_start) else inf
 
-    def add(self, entries: Sequence[Entry], rule: PlacementRule | None) -> None:
-        """Reserve a place for tasks that have none, in the order given."""
+    def add(
+        self, entries: Sequence[Entry], rule: PlacementRule | None, claims: Claims | None = None
+    ) -> None:
+        """Reserve a place for tasks that have none, in the order given, beside the claims."""
         for entry in entries:
             task = entry[3]
             if task.waiting and task not in self.pieces:
+                if claims is not None:
+                    claims.hold(self._profile, task.priority)
                 self._reserve(task, rule)
 
     def compress(self, entries: Sequence[Entry], rule: PlacementRule | None, now: float) -> None:
@@ -344,13 +374,14 @@ class ConservativePolicy(OrderedPolicy):
         while True:
             for lane in self._lanes:
                 lane.update(state)
+                claims = plan.claims(state, lane)
                 if plan.void:
-                    plan.add(lane.entries, lane.rule)
+                    plan.add(lane.entries, lane.rule, claims)
                     continue
                 if freed:
                     entries = plan.by_start(lane.entries) if self._by_start else lane.entries
                     plan.compress(entries, lane.rule, state.now)
-                plan.add(lane.in_order(state.arrived[known:]), lane.rule)
+                plan.add(lane.in_order(state.arrived[known:]), lane.rule, claims)
             freed, plan.void, known = False, False, len(state.arrived)
             yield from self._start_due(state)
             if known == len(state.arrived):  # or else admission has shown more tasks

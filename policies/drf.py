@@ -69,7 +69,7 @@ class DRF(GreedyPolicy):
                 placed = True
                 yield Place(task, on)
             self._count(state)
-            if not placed or not state.constrained:
+            if not placed or not search.ahead:
                 return
 
     def who(self, task: Task) -> int:
@@ -126,7 +126,7 @@ class _Filling:
         for task, machines in search.snapshot():
             spare = search.free_for(task)
             if spare is not None:
-                kept = self._free - spare if state.constrained else None
+                kept = self._free - spare if search.ahead else None
                 key = (-task.priority, policy.who(task))
                 self._queues.setdefault(key, []).append((task, machines, kept))
         self._held = {who: policy.held(who) + np.zeros(len(self._total)) for _, who in self._queues}

@@ -39,8 +39,9 @@ class Easy:
     higher priority first: shortest job backfilled first. D. Tsafrir, Y. Etsion and D. G. Feitelson,
     "Backfilling using system-generated predictions rather than user runtime estimates" (2007).
 
-    With reservations or known capacity changes ahead, the same is done in the availability
-    profile: the head is given its earliest place, and tasks that fit next to it now start.
+    With reservations or known capacity changes ahead, or while something is suspended, the same is
+    done in the availability profile: what is suspended and the head are given their earliest
+    places, and tasks that fit next to them now start.
     """
 
     signals = NO_SIGNALS
@@ -69,51 +70,35 @@ class Easy:
         self._pool = info.capacity.size == 1
 
     def fill(self, state: State, lane: Lane) -> Iterable[Place]:
-        if state.constrained:
+        if state.constrained or lane.claims is not None:
             return self._fill_profile(state, lane)
         if not self._pool:
             return self._fill_machines(state, lane)
-        return self._fill_pool(state, lane) if state.room.total_free()[0] > 0 else ()
+        free = state.room.total_free()[0]
+        return self._fill_pool(state, lane, free) if free > 0 else ()
 
-    def _fill_pool(self, state: State, lane: Lane) -> Sequence[Place]:
+    def _fill_pool(self, state: State, lane: Lane, free: float) -> Sequence[Place]:
         """One machine, one resource: two numbers decide, and no placement changes more than them.
 
         They are worked out when the first task turns up that fits into what is free. Returns the
         placements; their tasks have left the lane.
         """
-        head = lane.head
+        gap, head, chosen = self._gap, lane.head, []
         tried = head, state.starts, state.releases, False
         if tried == self._tried and state.now <= self._shadow:
-            self._gap.slack_s = self._shadow - state.now
-            tasks: Iterable[Task] = self._as_tried(lane.newcomers(state))
+            gap.slack_s = self._shadow - state.now
+            tasks = self._as_tried(lane.newcomers(state))
         else:
-            self._shadow, self._looked_ahead = inf, False
-            self._gap = Gap([state.room.total_free()[0]])
-            if len(lane) >= LONG:  # most are passed over by arrays, if they are told the gap
-                self._shadow, self._looked_ahead = look_ahead(state, head, self._gap), True
-            tasks = lane.fitting(self._gap, shortest_first=self._shortest_first)
-        chosen = self._chosen(state, head, tasks)
-        self._tried = tried
-        if not chosen:
-            return ()
-        self._tried = head, state.starts + len(chosen), state.releases, False
-        for task, count in chosen:
-            if count == task.remaining:
-                lane.drop(task)
-        return [Place(task, ((0, count),)) for task, count in chosen]
-
-    def _chosen(self, state: State, head: Task, tasks: Iterable[Task]) -> list[tuple[Task, int]]:
-        """Return which tasks of a pool start now, with how many instances; the gap shrinks."""
-        gap, chosen = self._gap, []
-        free, spare = gap.free[0], gap.spare
+            tasks = self._behind_head(state, lane, free)
+        slack, spare = gap.slack_s, gap.spare
         for task in tasks:
             demand = task.least[0]
-            if demand > free or task is head:
+            if demand > free:
                 continue
             if not self._looked_ahead:
-                self._shadow, self._looked_ahead = look_ahead(state, head, gap), True
-                spare = gap.spare
-            overtakes = task.estimate_s > gap.slack_s  # it would still run when the head starts
+                self._look_ahead(state, head)
+                slack, spare = gap.slack_s, gap.spare
+            overtakes = task.estimate_s > slack  # it would still run when the head starts
             if overtakes and demand > spare:
                 continue
             count = task.instances
@@ -127,7 +112,23 @@ class Easy:
             chosen.append((task, count))
             if free <= 0:
                 break
-        return chosen
+        self._tried = tried
+        if not chosen:
+            return ()
+        self._tried = head, state.starts + len(chosen), state.releases, False
+        return [_leave(lane, task, count) for task, count in chosen]
+
+    def _behind_head(self, state: State, lane: Lane, free: float) -> Iterable[Task]:
+        """Return the tasks behind the head of a pool's lane; the gap is a new one."""
+        gap = self._gap
+        self._shadow, self._looked_ahead = inf, False
+        gap.free, gap.slack_s, gap.spare = (free,), inf, inf
+        if len(lane) >= LONG:  # most are passed over by arrays, if they are told the gap
+            self._look_ahead(state, lane.head)
+        return lane.fitting(gap, shortest_first=self._shortest_first)
+
+    def _look_ahead(self, state: State, head: Task) -> None:
+        self._shadow, self._looked_ahead = look_ahead(state, head, self._gap), True
 
     def _fill_machines(self, state: State, lane: Lane) -> Iterator[Place]:
         """Any number of machines and resources."""
@@ -138,7 +139,7 @@ class Easy:
             and self._tried == (head, state.starts, state.releases, False)
             and state.now <= place.shadow_s
         ):
-            tasks: Iterable[Task] = self._as_tried(lane.newcomers(state))
+            tasks = self._as_tried(lane.newcomers(state))
         else:
             self._place = place = PlaceOnMachines(state, head, lane.rule)
             tasks = self._that_fit(state, lane)
@@ -151,7 +152,7 @@ class Easy:
         _drop(lane, started)
         self._tried = head, state.starts, state.releases, False
 
-    def _as_tried(self, tasks: Sequence[Task]) -> Sequence[Task]:
+    def _as_tried(self, tasks: Iterable[Task]) -> Iterable[Task]:
         """Return tasks in the lane's order in the order in which they are tried."""
         return sorted(tasks, key=by_estimate) if self._shortest_first else tasks
 
@@ -162,18 +163,23 @@ class Easy:
     def _fill_profile(self, state: State, lane: Lane) -> Iterator[Place]:
         """The general form, with everything that is known ahead."""
         gap, profile, started = Gap(total_usable(state.room)), None, []
+        claims = lane.claims
         tried = lane.head, state.starts, state.releases, True
         if tried == self._tried:
-            tasks: Iterable[Task] = self._as_tried(lane.newcomers(state))
+            tasks = self._as_tried(lane.newcomers(state))
         else:
             tasks = lane.fitting(gap, shortest_first=self._shortest_first)
         for task in tasks:
             if (self._pool and not gap.admits(task)) or state.fit(task, lane.rule) is None:
                 continue
             if profile is None:  # most decisions end before they need one
-                profile = profile_around(lane.profile or state.profile(), lane.head, lane.rule)
-                lane.profile = None
+                profile, lane.profile = lane.profile or state.profile(), None
+                if claims is not None:
+                    claims.hold(profile, lane.head.priority)
+                profile_around(profile, lane.head, lane.rule)
                 gap.least = profile.least_free()
+            if claims is not None:
+                claims.hold(profile, task.priority)
             if (fitting := profile.fit(task, state.now, lane.rule)) is not None:
                 yield Place(task, fitting)
                 profile.hold(task, fitting, state.now)
@@ -181,6 +187,13 @@ class Easy:
                 started.append(task)
         _drop(lane, started)
         self._tried = tried if profile is None else None  # with time, more fits into a profile
+
+
+def _leave(lane: Lane, task: Task, count: int) -> Place:
+    """Return the placement of a task in a pool; it leaves the lane if nothing of it remains."""
+    if count == task.remaining:
+        lane.drop(task)
+    return Place(task, ((0, count),))
 
 
 def _drop(lane: Lane, tasks: Iterable[Task]) -> None:

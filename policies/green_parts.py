@@ -23,13 +23,14 @@ from simkit.policies.power_profile import next_start, site_power
 from simkit.policies.slot_costs import SlotCosts, Wanted, planned_for, slot_problems
 from simkit.policies.value_orders import LeastSlack, last_start_s
 from simkit.policy import Action, Place, Resume, State, Suspend, SystemInfo
+from simkit.policy.claims import Claims
 from simkit.policy.ordered import OrderedPolicy, resumptions
 from simkit.policy.power_view import Signals, declared_signals
 from simkit.policy.profile import Profile
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Allocation, Placement, Task, instances_on
 from simkit.power.site import Site
-from simkit.units import TIME_GRID
+from simkit.units import ENDLESS_S, TIME_GRID
 
 
 @dataclass(frozen=True)
@@ -122,12 +123,12 @@ class GreenPartsPolicy(OrderedPolicy):
             request, until = allocation.task.request, allocation.expected_end_s
             profile.give(allocation.on, request, state.now, until)
         plan = Plan(state.now, profile, slots, self.placement)
+        claims = self._pauses_of_others(state, slots)
         for first in self._rounds(state):
             waiting = state.arrived[first:] if first else state.queue
             todo = [*([] if first else begun), *(self._waiting(t) for t in waiting if t.waiting)]
-            yield from self._act(
-                state, plan, sorted(todo, key=lambda work: self._rank(state, work))
-            )
+            todo.sort(key=lambda work: self._rank(state, work))
+            yield from self._act(state, plan, todo, claims)
         yield from self._wake_at(state, next_start(state, plan.changes))
 
     def _begun(self, state: State) -> list[Work]:
@@ -145,19 +146,38 @@ class GreenPartsPolicy(OrderedPolicy):
         return Work(task, task.remaining, left, self._due_s(task))
 
     def _due_s(self, task: Task) -> float:
-        return last_start_s(task, self.max_delay_s) + _on_grid(max(task.estimate_s, TIME_GRID))
+        estimate_s = min(max(task.estimate_s, TIME_GRID), ENDLESS_S)
+        return last_start_s(task, self.max_delay_s) + _on_grid(estimate_s)
 
     def _rank(self, state: State, work: Work) -> tuple[float, bool, float, int, int]:
         """Return a key: partitions' priority, then least slack, then submission."""
-        slack = work.due_s - work.left_s - state.now
+        slack = work.due_s - min(work.left_s, ENDLESS_S) - state.now
         late = self._hopeless_last and slack < 0
         rank = work.begun.rank if work.begun is not None else -1
         return -work.task.priority, late, slack, work.task.index, rank
 
-    def _act(self, state: State, plan: Plan, todo: Iterable[Work]) -> Iterator[Action]:
+    def _pauses_of_others(self, state: State, slots: SlotCosts) -> Claims | None:
+        """Return the claims of what the power supply or maintenance has suspended; None: nothing.
+
+        They take green power, too. What this policy has paused is planned with all other work.
+        """
+
+        def take(allocation: Allocation, start: float) -> None:
+            watts = slots.watts_of(allocation.task, allocation.count)
+            slots.take_power(watts, start, start + allocation.left_s)
+
+        if len(state.suspended) == len(self._paused):
+            return None
+        return Claims(state, self.placement, but=self._paused, held=take)
+
+    def _act(
+        self, state: State, plan: Plan, todo: Iterable[Work], claims: Claims | None
+    ) -> Iterator[Action]:
         """Plan work in turn; then suspend, resume and start what the plan says of now."""
         starts: list[tuple[Work, Placement]] = []
         for each in todo:
+            if claims is not None:
+                claims.hold(plan.profile, each.task.priority)
             rest: Work | None = each
             while rest is not None:
                 work, rest = rest, None
@@ -203,7 +223,9 @@ class Plan:
     def __init__(
         self, now: float, profile: Profile, slots: SlotCosts, rule: PlacementRule | None
     ) -> None:
-        self._now, self._profile, self._slots, self._rule = now, profile, slots, rule
+        self._now, self._slots, self._rule = now, slots, rule
+        self.profile = profile
+        """What is free beside all that is planned."""
         self.changes: list[float] = []
         """When something is planned to start, to pause or to continue, in s."""
 
@@ -211,7 +233,7 @@ class Plan:
         """Return when work runs, and take what it needs; empty: it never fits."""
         parts = self._cheapest(work) or self._earliest(work)
         for start, end, on in parts:
-            self._profile.take(on, work.task.request, start, end)
+            self.profile.take(on, work.task.request, start, end)
             self._slots.take_power(self._slots.watts_of(work.task, instances_on(on)), start, end)
         together = _together(parts)
         self.changes += [start for start, _ in together if start > self._now]
@@ -243,7 +265,7 @@ class Plan:
         start = self._now
         if on is None:
             stand_in = work.as_task(work.left_s, self._machines(work))
-            found = self._profile.earliest(stand_in, self._rule)
+            found = self.profile.earliest(stand_in, self._rule)
             if found is None:
                 return []
             start, on = found
@@ -253,11 +275,11 @@ class Plan:
         """Return where work fits for a time; what runs now stays where it is."""
         begun, machines = work.begun, self._machines(work)
         if start > self._now or begun is None:
-            return self._profile.fit(work.as_task(duration_s, machines), start, self._rule)
+            return self.profile.fit(work.as_task(duration_s, machines), start, self._rule)
         own = tuple(machine for machine, _ in begun.on)
-        if self._profile.fit(work.as_task(duration_s, own), start, self._rule) is not None:
+        if self.profile.fit(work.as_task(duration_s, own), start, self._rule) is not None:
             return begun.on
-        return self._profile.fit(work.as_task(duration_s, machines), start, self._rule)
+        return self.profile.fit(work.as_task(duration_s, machines), start, self._rule)
 
     def _machines(self, work: Work) -> tuple[int, ...] | None:
         """Return the machines on which work may run: instances of a bag do not move."""

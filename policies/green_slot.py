@@ -5,8 +5,9 @@ R. Bianchini, "GreenSlot: scheduling energy consumption in green datacenters" (S
 time is cut into slots, those of the forecast here; waiting tasks are taken by least slack (with
 the order `least-slack`); each is put where the brown energy that it takes costs least, the green
 energy of tasks before it counted as gone; a task that cannot be in time starts as early as
-possible; and all that has not started is planned again at every decision. There is no penalty for
-lateness to weigh against cost: being in time comes first.
+possible; and all that has not started is planned again at every decision. What is suspended and
+cannot go on yet keeps its place and its green power (`simkit.policy.claims`). There is no penalty
+for lateness to weigh against cost: being in time comes first.
 
 With the signal `carbon` and a site without sources, it is the scheduling of P. Wiesner, I. Behnke,
 D. Scheinert, K. Gontarska and L. Thamsen, "Let's wait awhile: how temporal workload shifting can
@@ -16,7 +17,7 @@ intensity over its run time is least. Their interruption is in `simkit.policies.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import get_args
 
 import numpy as np
@@ -27,12 +28,13 @@ from simkit.policies.power_profile import next_start, site_power
 from simkit.policies.slot_costs import SlotCosts, Wanted, planned_for, slot_problems
 from simkit.policies.value_orders import LeastSlack, duration_s, last_start_s
 from simkit.policy import Action, Place, State, SystemInfo
-from simkit.policy.lane import ChangingOrder, Order
+from simkit.policy.claims import Claims
+from simkit.policy.lane import ChangingOrder, Lane, Order
 from simkit.policy.ordered import OrderedPolicy, resumptions
 from simkit.policy.power_view import Signals, declared_signals
 from simkit.policy.profile import Profile
 from simkit.policy.room import PlacementRule
-from simkit.policy.task import Placement, Task, instances_on
+from simkit.policy.task import Allocation, Placement, Task, instances_on
 from simkit.power.site import Site
 
 MAX_DELAY = "24h"
@@ -142,17 +144,23 @@ class GreenSlotPolicy(OrderedPolicy):
         if not state.queue:
             return
         profile, slots = state.profile(), SlotCosts(state, power, self.signal)
+        claims = {lane: _claims(state, lane, slots) for lane in self._lanes if state.suspended}
         for _ in self._rounds(state):
-            yield from self._plan(state, profile, slots)
+            yield from self._plan(state, profile, slots, claims)
         yield from self._wake_at(state, next_start(state, self._planned_s.values()))
 
-    def _plan(self, state: State, profile: Profile, slots: SlotCosts) -> Iterator[Place]:
+    def _plan(
+        self, state: State, profile: Profile, slots: SlotCosts, of_lane: Mapping[Lane, Claims]
+    ) -> Iterator[Place]:
         """Plan what waits and has no plan yet, in order; start what is planned for now."""
         for lane in self._lanes:
+            claims = of_lane.get(lane)
             for entry in tuple(lane.entries):
                 task = entry[3]
                 if not task.waiting or task in self._planned_s:
                     continue
+                if claims is not None:
+                    claims.hold(profile, task.priority)
                 found = self._best(state, task, profile, slots, lane.rule)
                 while found is not None and found[0] <= state.now:
                     yield Place(task, found[1])
@@ -189,6 +197,16 @@ class GreenSlotPolicy(OrderedPolicy):
         if (start := self._planned_s.get(task)) is not None:
             return planned_for(self.signal, start)
         return super().why(state, task)
+
+
+def _claims(state: State, lane: Lane, slots: SlotCosts) -> Claims:
+    """Return the claims of what is suspended of a lane's partitions, which take green power too."""
+
+    def take(allocation: Allocation, start: float) -> None:
+        watts = slots.watts_of(allocation.task, allocation.count)
+        slots.take_power(watts, start, start + allocation.left_s)
+
+    return Claims(state, lane.rule, lane.partitions, held=take)
 
 
 def _take(task: Task, start: float, on: Placement, profile: Profile, slots: SlotCosts) -> None:

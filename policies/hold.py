@@ -14,6 +14,7 @@ import numpy as np
 from simkit.errors import ScenarioError
 from simkit.policies.value_orders import duration_s
 from simkit.policy import Action, Place, State, SystemInfo
+from simkit.policy.claims import Claims
 from simkit.policy.lane import ChangingOrder, Lane, Order
 from simkit.policy.ordered import OrderedPolicy, resumptions
 from simkit.policy.power_view import Signals, declared_signals
@@ -63,7 +64,8 @@ class HoldPolicy(OrderedPolicy):
     until nothing runs, however long that takes. Of a bag, all instances that are left count.
 
     The first task that is not held and does not fit is the head. It gets its earliest place in the
-    availability profile, and tasks behind it that are not held start if they fit next to it.
+    availability profile, and tasks behind it that are not held start if they fit next to it. What
+    is suspended keeps its place, as in `simkit.policy.claims`.
 
     Args:
         order: which task comes first.
@@ -99,12 +101,19 @@ class HoldPolicy(OrderedPolicy):
                 yield from self._start_tasks(state, lane)
 
     def _start_tasks(self, state: State, lane: Lane) -> Iterator[Place]:
-        profile = state.profile() if state.constrained and len(lane) else None
+        paused = len(state.suspended) > 0
+        profile = state.profile() if (state.constrained or paused) and len(lane) else None
+        claims = None
+        if paused:
+            from_now = not self.rule.backfilling
+            claims = Claims(state, lane.rule, lane.partitions, from_now=from_now)
         blocked = False  # whether the head has been found
         for entry in tuple(lane.entries):
             task = entry[3]
             if not task.waiting or self._is_held(state, task):
                 continue
+            if claims is not None and profile is not None:
+                claims.hold(profile, task.priority)
             on = state.fit(task, lane.rule)
             if on is not None and profile is not None:  # it must fit through its estimate, too
                 on = profile.fit(task, state.now, lane.rule)

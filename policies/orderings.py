@@ -1,6 +1,7 @@
 """Orderings by a number of the task, such as its estimate or size; ties go by submission.
 
-The processors of a task are what all its instances ask of the first resource together.
+The processors of a task are what all its instances ask of the first resource together. Where a
+formula multiplies an estimate, one without an end counts as 2⁴⁰ s.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 from simkit.arrays import Floats
 from simkit.policy import State, SystemInfo
 from simkit.policy.task import Task
+from simkit.units import ENDLESS_S
 
 
 class FCFS:
@@ -46,14 +48,14 @@ class SAF:
     """Smallest area first: by processors × estimated run time."""
 
     def key(self, task: Task) -> float:
-        return task.demand[0] * task.estimate_s
+        return task.demand[0] * _r(task)
 
 
 class LAF:
     """Largest area first: by processors × estimated run time, downwards."""
 
     def key(self, task: Task) -> float:
-        return -task.demand[0] * task.estimate_s
+        return -task.demand[0] * _r(task)
 
 
 class _Learned:
@@ -78,28 +80,28 @@ class F1(_Learned):
     """F1 = log10(r)·n + 870·log10(s)."""
 
     def key(self, task: Task) -> float:
-        return _log(task.estimate_s) * task.demand[0] + 870.0 * self._log_submit(task)
+        return _log(_r(task)) * task.demand[0] + 870.0 * self._log_submit(task)
 
 
 class F2(_Learned):
     """F2 = √r·n + 25 600·log10(s)."""
 
     def key(self, task: Task) -> float:
-        return sqrt(task.estimate_s) * task.demand[0] + 25_600.0 * self._log_submit(task)
+        return sqrt(_r(task)) * task.demand[0] + 25_600.0 * self._log_submit(task)
 
 
 class F3(_Learned):
     """F3 = r·n + 6 860 000·log10(s)."""
 
     def key(self, task: Task) -> float:
-        return task.estimate_s * task.demand[0] + 6_860_000.0 * self._log_submit(task)
+        return _r(task) * task.demand[0] + 6_860_000.0 * self._log_submit(task)
 
 
 class F4(_Learned):
     """F4 = r·√n + 530 000·log10(s)."""
 
     def key(self, task: Task) -> float:
-        return task.estimate_s * sqrt(task.demand[0]) + 530_000.0 * self._log_submit(task)
+        return _r(task) * sqrt(task.demand[0]) + 530_000.0 * self._log_submit(task)
 
 
 class LogRN:
@@ -109,7 +111,7 @@ class LogRN:
     """
 
     def key(self, task: Task) -> float:
-        return _log(task.estimate_s) * task.demand[0]
+        return _log(_r(task)) * task.demand[0]
 
 
 class R2N:
@@ -120,7 +122,7 @@ class R2N:
     """
 
     def key(self, task: Task) -> float:
-        estimate = max(task.estimate_s, 10.0)
+        estimate = max(_r(task), 10.0)
         return estimate * estimate * task.demand[0]
 
 
@@ -137,6 +139,11 @@ class Random:
     def key(self, task: Task) -> float:
         """Return a number that is uniform in [0, 1)."""
         return _splitmix(self._seed + task.index) / 2.0**64
+
+
+def _r(task: Task) -> float:
+    """Return a task's estimate as a finite number, in s."""
+    return min(task.estimate_s, ENDLESS_S)
 
 
 def _log(x: float) -> float:

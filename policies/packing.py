@@ -25,6 +25,7 @@ from simkit.policy.fitness import MachineFitness, MachineTaskPairs
 from simkit.policy.pairs.remaining_work import WorkFitness
 from simkit.policy.power_view import NO_SIGNALS
 from simkit.policy.task import Task
+from simkit.units import ENDLESS_S
 
 
 class DotProduct(MachineFitness):
@@ -126,7 +127,8 @@ class Tetris(Packer):
         jobs = np.fromiter((task.job_index for task in tasks), np.int64, size)
         request = (columns.demand / columns.instances).T
         share = shares(request, np.broadcast_to(total, request.shape))
-        work = columns.remaining * columns.estimate_s * share.mean(axis=1)
+        seconds = np.minimum(columns.estimate_s, ENDLESS_S)
+        work = columns.remaining * seconds * share.mean(axis=1)
         _, job = np.unique(jobs, return_inverse=True)
         of_job = np.bincount(job, weights=work)
         mean = float(of_job.mean())

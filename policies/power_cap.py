@@ -14,7 +14,8 @@ from simkit.errors import ScenarioError
 from simkit.policies.orderings import SJF
 from simkit.policies.power_profile import PowerProfile, earliest_with_power, next_start, site_power
 from simkit.policy import Action, Place, State
-from simkit.policy.lane import ChangingOrder, Order
+from simkit.policy.claims import Claims
+from simkit.policy.lane import ChangingOrder, Lane, Order
 from simkit.policy.ordered import OrderedPolicy, resumptions
 from simkit.policy.power_view import PowerState, Signals, declared_signals
 from simkit.policy.profile import Profile
@@ -58,7 +59,8 @@ class PowerCapPolicy(OrderedPolicy):
     Tasks are tried in order. What has room and power from now on, through its estimate, starts.
     The first that has not is the head: it gets the earliest place at which it has both, and those
     behind it start if they have room and power next to it. Suspended allocations are resumed
-    first, whatever the cap: their power was granted before.
+    first, whatever the cap: their power was granted before. Room and power of those that cannot go
+    on yet are kept (`simkit.policy.claims`).
 
     Args:
         order: which task comes first.
@@ -105,10 +107,13 @@ class PowerCapPolicy(OrderedPolicy):
         heads = []
         for lane in self._lanes:
             headless = True  # nothing has been found yet that does not fit
+            claims = _claims(state, lane, watts) if state.suspended else None
             for entry in tuple(lane.entries):
                 task = entry[3]
                 if not task.waiting:
                     continue
+                if claims is not None:
+                    claims.hold(profile, task.priority)
                 if on := _fit_now(state, task, profile, watts, lane.rule):
                     yield Place(task, on)
                     profile.hold(task, on, state.now)
@@ -135,6 +140,15 @@ class PowerCapPolicy(OrderedPolicy):
         if power.horizon_s <= 0 or not isfinite(most_w):
             return PowerProfile(state, power, most_w)
         return PowerProfile(state, power, most_w, power.forecast("available"))
+
+
+def _claims(state: State, lane: Lane, watts: PowerProfile) -> Claims:
+    """Return the claims of what is suspended of a lane's partitions, which take power as well."""
+
+    def take(allocation: Allocation, start: float) -> None:
+        watts.take(allocation.task, allocation.count, start, allocation.left_s)
+
+    return Claims(state, lane.rule, lane.partitions, held=take)
 
 
 def _fit_now(

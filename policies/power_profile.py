@@ -55,6 +55,8 @@ class PowerProfile:
         now, soon = state.now, state.now + TIME_GRID
         self._below = PoolProfile(now, [_on_grid(cap_w - power.machines_w)])
         for end, _, allocation in state.expected_ends:
+            if end == inf:
+                break
             back = self.watts_of(allocation.task, allocation.count)
             self._add(max(end, soon), ceil(back / _GRID_W) * _GRID_W)
         before = cap_w
@@ -73,10 +75,14 @@ class PowerProfile:
         watts = self._watts[task]
         return watts if count is None else watts * (count / task.instances)
 
-    def take(self, task: Task, count: int, start: float) -> None:
-        """Take the power of so many instances of a task from a time on, until they end."""
+    def take(self, task: Task, count: int, start: float, left_s: float | None = None) -> None:
+        """Take the power of so many instances of a task from a time on, until they end.
+
+        They run for `left_s`; None: for the task's estimate.
+        """
         watts = _rounded_down(self.watts_of(task, count))
-        self._below.take(_ALL, (watts,), start, start + task.estimate_s)
+        left_s = task.estimate_s if left_s is None else left_s
+        self._below.take(_ALL, (watts,), start, start + left_s)
 
     def most(self, task: Task, start: float) -> int:
         """Return how many waiting instances have power through ``[start, start + estimate)``."""

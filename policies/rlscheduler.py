@@ -17,6 +17,9 @@ the table can be reproduced; the engine does not know them.
 4. Jobs with equal numbers are taken in the order that the previous sort left: by submission, or,
    after backfilling, those of one submit time in the order in which they stood before it.
 
+RLScheduler knows no suspended jobs. Here they go on first, and their processors are kept for them
+from the moment at which they are suspended.
+
 Jobs are gangs on one pool of processors. The log is read by `simkit.traces.rlscheduler`.
 """
 
@@ -30,11 +33,13 @@ import numpy as np
 from simkit.arrays import Floats
 from simkit.errors import ScenarioError
 from simkit.policy import Action, Place, State, SystemInfo
+from simkit.policy.claims import Claims
 from simkit.policy.lane import ChangingOrder, Order
+from simkit.policy.ordered import resumptions
 from simkit.policy.power_view import NO_SIGNALS
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Allocation, Task
-from simkit.units import TIME_GRID
+from simkit.units import ENDLESS_S, TIME_GRID
 
 
 class RLScheduler:
@@ -96,6 +101,9 @@ class RLSchedulerPolicy:
     def schedule(self, state: State) -> Iterator[Action]:
         if self._changing is not None:
             self._changing(state)  # sees every decision, also those at which no job is picked
+        if state.suspended:
+            yield from resumptions(state)
+        self._kept = _claimed(state) if state.suspended else 0.0
         ending = list(state.ended)  # has not ended yet as far as RLScheduler knows (rule 2)
         seen = 0
         while True:
@@ -117,7 +125,7 @@ class RLSchedulerPolicy:
     def _start(self, state: State, ending: list[Allocation]) -> Iterator[Place]:
         """Pick jobs and start them until one does not fit; then backfill."""
         while self._queue:
-            free = _free(state, ending)
+            free = _free(state, ending) - self._kept
             if self._picked is None:
                 self._sort(state)
                 self._picked = self._queue[0]
@@ -166,6 +174,13 @@ def _free(state: State, ending: list[Allocation]) -> float:
     return float(state.room.total_free()[0]) - sum([each.held[0] for each in ending])
 
 
+def _claimed(state: State) -> float:
+    """Return how many processors are kept for what is suspended."""
+    profile = state.profile()
+    Claims(state, from_now=True).hold(profile)
+    return float(state.room.total_free()[0] - profile.total_free(state.now)[0])
+
+
 def _shadow_time(state: State, ending: list[Allocation], demand: float, free: float) -> float:
     """Return the earliest expected end at which so many processors are free, in s."""
     ends = [(each.expected_end_s, each.rank, each.held[0]) for each in ending]
@@ -180,10 +195,10 @@ def _shadow_time(state: State, ending: list[Allocation], demand: float, free: fl
 def _requested_s(task: Task) -> float:
     """Return r as the orders below have it: -1 where the log has no run time and no request.
 
-    At least 2⁻²⁰ s otherwise, so that a request of 0 divides nothing by 0.
+    Otherwise at least 2⁻²⁰ s, so that a request of 0 divides nothing by 0, and at most 2⁴⁰ s.
     """
     requested = task.requested_time_s
-    return -1.0 if isnan(requested) else max(requested, TIME_GRID)
+    return -1.0 if isnan(requested) else min(max(requested, TIME_GRID), ENDLESS_S)
 
 
 class RLSchedulerWFP3:
@@ -215,7 +230,8 @@ class RLSchedulerF1:
     """
 
     def key(self, task: Task) -> float:
-        return _log(task.estimate_s) * task.demand[0] + 870.0 * _log(task.submit_time_s)
+        estimate = min(task.estimate_s, ENDLESS_S)
+        return _log(estimate) * task.demand[0] + 870.0 * _log(task.submit_time_s)
 
 
 def _log(x: float) -> float:

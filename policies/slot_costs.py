@@ -20,6 +20,7 @@ from simkit.policy.power_view import PowerState
 from simkit.policy.task import Allocation, Task
 from simkit.power.site import Site
 from simkit.power.site_checks import unmet_needs
+from simkit.units import ENDLESS_S
 
 Wanted = Literal["generation", "price", "carbon"]
 """generation: green power, then cheap brown power; price: the least cost; carbon: the least
@@ -100,7 +101,8 @@ class SlotCosts:
             starts = np.union1d(starts, [last_s])
         if not len(starts):
             return []
-        ranks = _ranks(self._cost(self._power.power_of(task), starts, task.estimate_s))
+        duration_s = min(task.estimate_s, ENDLESS_S)
+        ranks = _ranks(self._cost(self._power.power_of(task), starts, duration_s))
         chosen: list[float] = starts[np.lexsort((starts, ranks))].tolist()
         return chosen
 

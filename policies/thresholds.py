@@ -20,6 +20,7 @@ from simkit.errors import ScenarioError
 from simkit.policies.power_profile import site_power
 from simkit.policies.value_orders import duration_s, last_start_s
 from simkit.policy import Action, Place, State, SystemInfo, WakeAt
+from simkit.policy.claims import Claims
 from simkit.policy.lane import ChangingOrder, Order
 from simkit.policy.ordered import OrderedPolicy, resumptions
 from simkit.policy.power_view import PowerState, Signals, declared_signals
@@ -122,7 +123,7 @@ class ThresholdPolicy(OrderedPolicy):
     or else by its quality of service; tasks with neither wait at most for the rule's `max_delay`.
     Those that may are tried in order; the first that does not fit gets its earliest place in the
     availability profile, and those behind it start if they fit next to it. Suspended allocations
-    are resumed first, whatever the signal.
+    are resumed first, whatever the signal, and keep their places (`simkit.policy.claims`).
 
     Args:
         order: which task comes first.
@@ -186,11 +187,14 @@ class ThresholdPolicy(OrderedPolicy):
         profile = None
         for lane in self._lanes:
             headless = True  # nothing has been found yet that does not fit
+            claims = Claims(state, lane.rule, lane.partitions) if state.suspended else None
             for entry in tuple(lane.entries) if low else lane.in_order(self._late):
                 task = entry[3]
                 if not task.waiting or not (headless or state.fit(task, lane.rule)):
                     continue
                 profile = profile or state.profile()
+                if claims is not None:
+                    claims.hold(profile, task.priority)
                 on = profile.fit(task, state.now, lane.rule)
                 if on is not None and state.fit(task, lane.rule):
                     yield Place(task, on)

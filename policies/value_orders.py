@@ -14,26 +14,29 @@ from simkit.arrays import Floats
 from simkit.errors import ScenarioError
 from simkit.policy import State, SystemInfo
 from simkit.policy.task import Task
-from simkit.units import TIME_GRID, parse_duration
+from simkit.units import ENDLESS_S, TIME_GRID, parse_duration
 
 
 def last_start_s(task: Task, patience_s: float | None = None) -> float:
     """Return when a task must start, in s on the trace's clock, to end in time by its estimate.
 
     It should end by its deadline; without one, before its quality of service is violated
-    (`Task.due_s`). Rounded down to the grid of time, so that it is an instant of the simulation.
+    (`Task.due_s`). Rounded down to the grid of time, so that it is an instant of the simulation. An
+    estimate without an end counts as 2⁴⁰ s.
 
     Args:
         task: a waiting task.
         patience_s: how long a task may wait that has neither a deadline nor a quality of service
-            below 1; None: not at all.
+            below 1, or whose estimate has no end, so that a quality of service says nothing; None:
+            not at all.
     """
+    estimate_s = min(task.estimate_s, ENDLESS_S)
     if task.deadline_s < inf:
-        last = task.deadline_s - task.estimate_s
-    elif patience_s is not None and task.qos >= 1.0:
+        last = task.deadline_s - estimate_s
+    elif patience_s is not None and (task.qos >= 1.0 or task.estimate_s == inf):
         last = task.submit_time_s + patience_s
     else:
-        last = task.due_s - task.estimate_s
+        last = task.submit_time_s + estimate_s / task.qos - estimate_s
     return floor(last / TIME_GRID) * TIME_GRID
 
 

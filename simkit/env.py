@@ -15,6 +15,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, SupportsFloat
 
 import numpy as np
@@ -47,6 +50,7 @@ from simkit.learning.env_arguments import (
     loaded_scenario,
     observation_space,
     register_envs,
+    tighter,
 )
 from simkit.learning.episodes import Episode, Episodes, Loss
 from simkit.learning.model_policy import ModelPolicy
@@ -61,6 +65,19 @@ Numbers = npt.NDArray[np.float32]
 
 TRIES = 1000
 """Seeds that a reset tries, one after another, if they draw no job."""
+_LIVE = frozenset({"_episode", "_reward", "_actions", "_encoder", "_took"})
+"""Attributes of an environment that are not copied, but made again."""
+
+
+@dataclass(frozen=True)
+class _Played:
+    """An episode so far: what it began with, and what was done in it."""
+
+    seed: int
+    chosen: Mapping[str, Any]
+    """Options of the reset."""
+    actions: list[int] = field(default_factory=list)
+    """One for each step."""
 
 
 class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
@@ -147,6 +164,7 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         )  # fmt: skip
         windows = None if episode is None else EpisodeWindows.read(episode)
         self._episodes = Episodes(self.scenario, windows)
+        self._rewarding = reward, reward_arguments
         self._reward = make_reward(reward, reward_arguments)
         self._max_decisions, self._cost, self._metrics = max_decisions, tuple(cost), metrics
         self._keeps_records = records or metrics == "run"
@@ -155,11 +173,47 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
             observation, observation_arguments, slots, horizon, max_length, backlog_shown, memory,
             unit, actions, action_arguments,
         )  # fmt: skip
-        self._actions, self._encoder = self._view.build(self.scenario, first.state.info)
+        self._system = first.state.info
+        self._actions, self._encoder = self._view.build(self.scenario, self._system)
         self.observation_space: spaces.Space[Numbers] = observation_space(self._encoder.schema)
         self.action_space = spaces.Discrete(self._actions.count)
         self._episode: Episode | None = None
-        self._begun = False
+        self._played: _Played | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what the environment can be made of again: arguments, and actions so far."""
+        return {name: value for name, value in self.__dict__.items() if name not in _LIVE}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Make the environment again, and bring it to where it was by taking the same actions."""
+        self.__dict__.update(state)
+        self._reward = make_reward(*self._rewarding)
+        self._actions, self._encoder = self._view.build(self.scenario, self._system)
+        self._episode = None
+        if (played := self._played) is not None:
+            experiment = self._episodes.prepare(played.seed, **played.chosen)
+            SchedulingEnv._begin(self, experiment, played.chosen)
+            for action in played.actions:
+                SchedulingEnv.step(self, action)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SchedulingEnv:
+        """Return a copy that goes on as this one would, and has its own generator of seeds.
+
+        The actions of the running episode are taken again, so a copy takes as long as the steps
+        so far; the trace and what else never changes is shared. `pickle` does the same, and reads
+        the trace again.
+        """
+        options = {} if self._played is None else self._played.chosen
+        frozen = [self.scenario, self._view, self._system, *options.values()]
+        memo.update((id(one), one) for one in frozen)
+        twin = type(self).__new__(type(self))
+        memo[id(self)] = twin
+        twin.__setstate__(deepcopy(self.__getstate__(), memo))
+        return twin
+
+    def __copy__(self) -> SchedulingEnv:
+        """Return a deep copy: two environments cannot share a simulation."""
+        return deepcopy(self)
 
     @property
     def schema(self) -> ObservationSchema:
@@ -190,8 +244,8 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         """Begin an episode.
 
         Args:
-            seed: replaces the scenario's, as ``simkit run --seed`` does. None: the scenario's seed
-                in the first episode, then seeds drawn from the last one given.
+            seed: replaces the scenario's, as ``simkit run --seed`` does. None: one that is drawn
+                after the last seed given, or from the operating system if none was given yet.
             options: ``{"workload": Workload}`` to replay other jobs, ``{"original_set": k}`` for
                 one of DeepRM's original job sets, or ``{"first_job": k}`` for the window that
                 begins with the job of this rank.
@@ -201,16 +255,21 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
 
         Raises ScenarioError for an unknown option, TraceError if the given seed draws no job.
         """
-        windows = self._episodes.windows
-        chosen = checked_options(options, has_windows=windows is not None)
+        chosen = checked_options(options, has_windows=self._episodes.windows is not None)
         self.close()
-        if seed is None and not self._begun:
-            seed = self.scenario.seed
         super().reset(seed=seed)
-        self._begun = True
         experiment = self._drawn(chosen) if seed is None else self._episodes.prepare(seed, **chosen)
+        return self._begin(experiment, chosen)
+
+    def _begin(
+        self, experiment: Experiment, chosen: Mapping[str, Any]
+    ) -> tuple[Numbers, dict[str, Any]]:
+        """Begin an episode; return its first observation and info."""
+        windows = self._episodes.windows
         episode = Episode(experiment, self._reward, records=self._keeps_records, losses=self._cost)
-        self._episode, self._over, self._made, self._lost = episode, False, 0, 0
+        self._episode, self._over, self._lost = episode, False, 0
+        self._played = _Played(experiment.scenario.seed, chosen)
+        self._took = self._played.actions
         self._actions.reset(episode.state.info)
         self._encoder.reset(episode.state.info)
         self._decides = self._go_on(episode)
@@ -255,16 +314,18 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         if goes_on:
             self._decides = self._decides and self._go_on(episode)
             reward = episode.collect()
-        self._made += 1
+        self._took.append(number)
         terminated = not self._decides and not episode.out_of_time
-        truncated = episode.out_of_time or (self._decides and self._made == self._max_decisions)
+        truncated = episode.out_of_time or (
+            self._decides and len(self._took) == self._max_decisions
+        )
         if truncated:
             episode.close()
         self._actions.update(state)
         info = self._info(episode)
         if terminated or truncated:
             self._over = True
-            info["metrics"] = {**episode.summary(), "decisions": self._made}
+            info["metrics"] = {**episode.summary(), "decisions": len(self._took)}
             if self._metrics == "run":
                 info["metrics"] |= episode.run_metrics()
         return self._encoder.encode(state), reward, terminated, truncated, info
@@ -294,17 +355,24 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         """Return (M + 1,) ``info["action_mask"]`` as truth values, under sb3-contrib's name."""
         return self._actions.mask(self.state).view(np.bool_)
 
-    def policy(self, model: Any) -> ModelPolicy:
+    def policy(self, model: Any, statistics: Any = None) -> ModelPolicy:
         """Return a model that was trained here as a policy, for `simkit.simulate`.
+
+        What wrappers of the model's own environment do to observations is done here as well, or
+        refused: those of `VecNormalize` and `NormalizeObservation`, with their statistics, masks,
+        and observation wrappers that look at the present observation alone. See `ModelPolicy`.
 
         Args:
             model: has ``predict``, as those of Stable-Baselines3; it sees this environment's
-                observations, without those of wrappers. See `ModelPolicy`.
+                observations.
+            statistics: of a model that was loaded without its environment: the file that
+                ``VecNormalize.save`` wrote, or an object with ``normalize_obs``.
 
         A scenario with another `scheduling.step` is refused, and in slotted time one with other
-        `admission.slots`. Raises PolicyError if the model has no ``predict``.
+        `admission.slots`. Raises PolicyError if the model has no ``predict``, or was shown what
+        cannot be shown here, PluginError for a file that holds no statistics.
         """
-        return ModelPolicy(model, self.scenario, self._view)
+        return ModelPolicy(model, self.scenario, self._view, statistics)
 
     def records(self) -> Run:
         """Return the tables of the ended episode: ``jobs``, ``allocations``, ….
@@ -329,7 +397,7 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
 
     def close(self) -> None:
         """Drop the episode."""
-        self._episode = None
+        self._episode = self._played = None
 
 
 class MaskedObservation(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -361,7 +429,9 @@ class MaskedObservation(gymnasium.Wrapper[Any, Any, Any, Any]):
         return seen, reward, terminated, truncated, info
 
 
-def vector_env(num_envs: int = 1, **arguments: Any) -> VectorEnv[Any, Any, Any]:
+def vector_env(
+    num_envs: int = 1, *, max_episode_steps: int | None = None, **arguments: Any
+) -> VectorEnv[Any, Any, Any]:
     """Return an environment of many replicas, for `gymnasium.make_vec`.
 
     It is the one that an installed package declares as the tool ``env.vector``, which plays
@@ -370,19 +440,22 @@ def vector_env(num_envs: int = 1, **arguments: Any) -> VectorEnv[Any, Any, Any]:
 
     Args:
         num_envs: replicas.
+        max_episode_steps: Gymnasium's name for `max_decisions`: of both the smaller counts; None or
+            -1: no limit.
         arguments: of `SchedulingEnv`, and ``autoreset_mode``.
 
     Raises ScenarioError as `SchedulingEnv` does.
     """
     check_replicas(num_envs)
     mode = autoreset_mode(arguments.pop("autoreset_mode", AutoresetMode.NEXT_STEP))
+    if max_episode_steps is not None:
+        arguments["max_decisions"] = tighter(arguments.get("max_decisions"), max_episode_steps)
     try:
         make = find("simkit.tools", "env.vector")
         fast: VectorEnv[Any, Any, Any] = make(num_envs, autoreset_mode=mode, **arguments)
     except (PluginError, ScenarioError) as error:
-        singles = SyncVectorEnv(
-            [lambda: SchedulingEnv(**arguments) for _ in range(num_envs)], autoreset_mode=mode
-        )
+        make_one = partial(SchedulingEnv, **arguments)
+        singles = SyncVectorEnv([make_one] * num_envs, autoreset_mode=mode)
         warnings.warn(
             f"{num_envs} environments are stepped one after another, since the fast one cannot "
             f"be had: {error}",

@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from math import isfinite
 from time import perf_counter
 from typing import Any
 
+from simkit.dates import date_of
 from simkit.text import printable
 
 PATIENCE_S = 2.0
@@ -84,11 +83,12 @@ def runs_progress(
 
 def simulated_date(now_s: float, epoch_s: float) -> str:
     """Return the date (UTC) of an instant, or the time since the trace's zero."""
-    if not isfinite(epoch_s):
+    date = date_of(epoch_s + now_s)
+    if date is None:
         from simkit.units import format_duration  # imports NumPy, which `--help` must not
 
         return format_duration(now_s)
-    return datetime.fromtimestamp(epoch_s + now_s, UTC).strftime("%Y-%m-%d %H:%M")
+    return date.strftime("%Y-%m-%d %H:%M")
 
 
 def _plain(text: str) -> str:

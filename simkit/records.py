@@ -28,7 +28,7 @@ JOBS: Final = {
     "ideal_time_s": "Float64, of several tasks or instances that start one by one: the critical "
     "path through the tasks' dependencies, each task as long as its longest instance that finished "
     "or was killed. Null for one gang or one instance, and before the end",
-    "requested_time_s": "Float64, the user's estimate; null if the trace has none",
+    "requested_time_s": "Float64, the user's request; null if the trace has none, inf: no limit",
     "estimate_s": "Float64, what the policy was told on submission",
     "trace_run_time_s": "Float64, the longest run time the trace gives to a task of the job",
     "suspended_time_s": "Float64, time between suspension and resumption",
@@ -48,6 +48,13 @@ JOBS_WITH_VALUE: Final = {
 }
 """Further columns of the jobs, between `reason` and the resources, if the workload has them."""
 
+JOBS_RELEASED: Final = {
+    "release_time_s": "Float64, when it could run for the first time: the latest of its "
+    "submission, its release time, and the ends of its preceding jobs, each with the think time; "
+    "null if that has not come",
+}
+"""The column after these, if the workload has release times or preceding jobs."""
+
 JOBS_CORRECTED: Final = {
     "corrected_estimate_s": "Float64, the estimate after its last correction; null before the end, "
     "for jobs of several tasks and for bags",
@@ -64,8 +71,8 @@ TASKS: Final = {
     "task_id": "the trace's id: Int64 or String",
     "instances": "Int64",
     "gang": "Boolean",
-    "ready_time_s": "Float64, submission of its job, or the end of the last task that it depends "
-    "on; null if it never might start",
+    "ready_time_s": "Float64, submission of its job (its release, if the jobs have one), or the "
+    "end of the last task that it depends on; null if it never might start",
     "start_time_s": "Float64, first start of an instance",
     "end_time_s": "Float64, end of the last instance",
     "trace_run_time_s": "Float64, the run time the trace gives to an instance: the mean of those "

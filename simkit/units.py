@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,11 @@ TIME_GRID = 2.0**-20
 AMOUNT_GRID = 2.0**-30
 LONGEST_S = 2.0**32
 """The longest time from the zero of a trace, and the longest duration; keeps sums exact."""
+ENDLESS_S = 2.0**40
+"""What an endless time counts as where a formula needs a number: longer than any other time."""
+EVER_S = sys.float_info.max
+"""The time until what will come at no known time: whatever ends is over by then, what is endless is
+not."""
 LARGEST_AMOUNT = 2**53
 """The most of a resource that all machines may have together: whole numbers up to it are exact."""
 

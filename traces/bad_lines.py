@@ -7,7 +7,6 @@ readable value means is another matter: the rules of each format judge it.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -50,9 +49,8 @@ class BadLines:
     def add(self, line: int, problem: str) -> None:
         """Add what is wrong with a line; a line may have several problems."""
         self._lines.add(line)
-        if not self._skip:
-            insort(self._problems, (line, problem))
-            del self._problems[SHOWN:]
+        insort(self._problems, (line, problem))
+        del self._problems[SHOWN:]
 
     def hint_swapped(self, column: str, other: str) -> None:
         """Add two columns that look swapped, which an error then says."""
@@ -65,6 +63,11 @@ class BadLines:
         """Add what may explain the problems, which an error then says."""
         if text not in self._hints:
             self._hints.append(text)
+
+    @property
+    def any(self) -> bool:
+        """Whether there is one."""
+        return bool(self._lines)
 
     def place(self, line: int) -> str:
         """Return the file and the line, or the row, for messages."""
@@ -84,6 +87,7 @@ class BadLines:
         if self._skip:
             tally.read(len(self._lines))
             tally.drop(MALFORMED, np.array(sorted(self._lines)))
+            tally.show(MALFORMED, self._problems[0][1].partition("; ")[0])
             return
         found = [f"{self.place(line)}: {problem}" for line, problem in self._problems]
         noun = "row" if self._rows else "line"
@@ -99,27 +103,3 @@ class BadLines:
             f"{'them' if many else 'it'}, or leave {'them' if many else 'it'} out with "
             "on_error: skip, which counts such rows"
         )
-
-
-def refuse_misshapen(rows: Sequence[bytes], lines: Ints, width: int, bad: BadLines) -> None:
-    """Add the lines of a CSV table that do not have as many fields as its header.
-
-    Args:
-        rows: (n,) the lines, without line ends.
-        lines: (n,) their numbers.
-        width: number of columns.
-        bad: gets the lines.
-    """
-    for line, row in zip(lines.tolist(), rows, strict=True):
-        fields = row.count(b",") + 1
-        if b'"' in row:
-            if row.count(b'"') % 2:
-                bad.add(line, "a quoted field with a line end; take the line end out")
-                continue
-            fields = sum(1 for part in row.split(b'"')[::2] for _ in range(part.count(b","))) + 1
-        if fields != width:
-            bad.add(
-                line,
-                f"{counted(fields, 'field')}, the header has {width}; give every line one field "
-                "a column",
-            )

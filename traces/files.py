@@ -110,6 +110,7 @@ def whole_line_blocks(pieces: Iterable[bytes], place: str) -> Iterator[Block]:
     line, rest = 1, b""
     for piece in pieces:
         if line == 1 and not rest:
+            _refuse_utf_16(piece, place)
             piece = piece.removeprefix(_BYTE_ORDER_MARK)
             _refuse_binary(piece, _CONTROL, place, line)
         _refuse_binary(piece, b"\0", place, line)
@@ -127,6 +128,17 @@ def whole_line_blocks(pieces: Iterable[bytes], place: str) -> Iterator[Block]:
             )
     if rest:
         yield Block(line, rest + b"\n")
+
+
+def _refuse_utf_16(piece: bytes, place: str) -> None:
+    """Raise TraceError for text with two bytes a character, as some spreadsheets export it."""
+    some = piece[:1000]
+    marked = some.startswith((b"\xff\xfe", b"\xfe\xff"))
+    if marked or 0.8 * len(some) < 2 * max(some[::2].count(0), some[1::2].count(0)):
+        raise TraceError(
+            f"{place}: the text is in UTF-16, with two bytes a character; save it in UTF-8, or "
+            "convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW"
+        )
 
 
 def is_parquet(path: Path) -> bool:

@@ -17,12 +17,12 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import TraceError, did_you_mean
 from simkit.scenario.references import File
 from simkit.scenario.types import BrokenRulesError, Many, Positive
-from simkit.scenario.workload import first_line
 from simkit.traces import rules
 from simkit.traces.bad_lines import BadLines, LineFormat
 from simkit.traces.files import is_parquet
 from simkit.traces.names import number_names
 from simkit.traces.odd_units import odd_units
+from simkit.traces.preceding import PRECEDING, note_releases, preceding_of_table
 from simkit.traces.rigid_jobs import LARGEST, LARGEST_ID, repeats
 from simkit.traces.rules import RULES, Tally
 from simkit.traces.swapped import hint_swapped, note_swapped_limits, note_swapped_times
@@ -31,18 +31,26 @@ from simkit.traces.table_columns import (
     TableColumns,
     WantedColumns,
     check_columns,
+    factors_of,
+    header_of,
     misspelt,
     read_columns,
 )
+from simkit.traces.tables import rules as of_tables
+from simkit.traces.tables.keys import TableKeys
+from simkit.traces.tables.layout import SEPARATORS, split
+from simkit.traces.unread import PLAIN_COLUMNS
 from simkit.units import LONGEST_S
 from simkit.workload import JOB_COLUMNS, Trace, Workload
 
 NEEDED: Final = ("job_id", "submit_time_s", "run_time_s", "processors")
 """With `resources`, a table needs these in place of processors."""
-NUMBERS: Final = ("requested_time_s", "retries", "qos", "value", "deadline_s")
+NUMBERS: Final = (
+    "requested_time_s", "retries", "qos", "value", "deadline_s", "release_time_s", "think_time_s",
+)  # fmt: skip
 UNKNOWN: Final = {
     "requested_time_s": np.nan, "retries": np.nan, "qos": np.nan, "value": np.nan,
-    "deadline_s": np.inf,
+    "deadline_s": np.inf, "release_time_s": np.nan, "think_time_s": np.nan,
 }  # fmt: skip
 """What stands for an empty cell; -1 in other columns. A QoS or value must not be empty."""
 RESOURCES: Final = ("cpu", "mem", "gpu")
@@ -51,7 +59,11 @@ RESOURCES: Final = ("cpu", "mem", "gpu")
 Column = npt.NDArray[Any]
 
 
-class JobsTable(LineFormat):
+INSTANTS: Final = ("submit_time_s", "deadline_s")
+"""Columns that may be dates."""
+
+
+class JobsTable(TableKeys, LineFormat):
     """A table of jobs in simkit's own column names."""
 
     path: File
@@ -63,27 +75,34 @@ class JobsTable(LineFormat):
     """Column → what it is multiplied by: {cpu: 0.01, run_time_s: 0.001}."""
 
     suffixes = (".csv", ".parquet")
-    meanings = RULES
+    meanings = RULES | of_tables.MEANINGS
 
     @classmethod
     def recognise(cls, path: Path, head: str) -> bool:
         """Return whether the file has a column that only tables of jobs have."""
         return bool({"submit_time_s", "run_time_s", "processors"} & set(column_names(path, head)))
 
+    def source_of(self, resource: str) -> str:
+        """Return how a column of the table becomes a resource."""
+        return f"name its column in workload.resources: [cpu, {resource}]"
+
     def check_head(self) -> None:
         """Look whether all needed columns are there."""
         path = Path(self.path)
-        check_columns(path, _wanted(self._resources(path)))
+        check_columns(path, _wanted(self._resources(self._header())), self.dialect)
 
     def read(self) -> Trace:
         """Read the table; see `read_jobs_table`."""
         path, tally = Path(self.path), Tally()
         bad = BadLines(path, self.on_error, rows=is_parquet(path))
-        resources = self._resources(path)
-        table = read_columns(path, _wanted(resources), bad).scaled(self.factors)
+        header = self._header()
+        resources = self._resources(header)
+        table = read_columns(path, _wanted(resources), bad, self, tally)
+        table = table.scaled(factors_of(self.factors, table, INSTANTS, path))
         if resources:
             table = table.with_empty_requests_as_none(resources)
-        table = _valid(table, resources, bad)
+        read = table
+        table = _valid(read, resources, bad)
         bad.settle(tally)
         if not tally.report.read and not len(table):
             raise TraceError(f"{path}: no jobs: the table has no rows; check it")
@@ -91,23 +110,33 @@ class JobsTable(LineFormat):
         tally.accept(len(table))
         refuse_empty(path, tally, len(table))
         columns, labels = _columns(table)
+        if "requested_time_s" in columns:
+            tally.note(rules.NO_LIMIT, table.line[np.isinf(columns["requested_time_s"])])
         _note_oddities(columns, table.line, tally)
-        _note_misspelt(column_names(path, first_line(path)[1]), resources, tally)
-        workload = Workload.from_jobs(columns, request=resources, labels=labels)
+        _note_misspelt(header, resources, tally)
+        tally.unread([name for name in header if name not in table.frame.columns], PLAIN_COLUMNS)
+        links = _preceding(table, columns, {*read.frame["job_id"]}, tally)
+        workload = Workload.from_jobs(
+            columns, request=resources, labels=labels, epoch_s=table.epoch_s,
+            time_zone=self.zone, **links,
+        )  # fmt: skip
         return Trace(workload, tally.report, (path,))
 
-    def _resources(self, path: Path) -> tuple[str, ...]:
+    def _header(self) -> list[str]:
+        """Return the table's columns."""
+        return header_of(Path(self.path), NEEDED[:3], self.dialect)
+
+    def _resources(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the columns of what an instance asks for; empty: processors, an instance each."""
         if self.resources is not None:
             return self.resources
-        names = column_names(path, first_line(path)[1])
         return () if "processors" in names else tuple(n for n in RESOURCES if n in names)
 
     @model_validator(mode="after")
     def _names_columns(self) -> Self:
         problems: list[tuple[tuple[str, ...], str]] = []
         if self.resources is not None:
-            taken = {*NEEDED[:3], *NUMBERS, *JOB_COLUMNS, "instances"}
+            taken = {*NEEDED[:3], *NUMBERS, *JOB_COLUMNS, "instances", PRECEDING}
             if not self.resources:
                 problems.append((("resources",), "is empty; name a column, such as cpu"))
             problems += [
@@ -132,14 +161,18 @@ def read_jobs_table(path: str | PathLike[str], **arguments: Any) -> Trace:
 
     Columns: ``job_id`` (whole numbers or text), ``submit_time_s`` (seconds from the trace's zero),
     ``run_time_s`` (at least 0), ``processors`` (whole, at least 1); optionally
-    ``requested_time_s`` (empty where unknown), ``qos`` (quality of service, above 0 and at most
-    1), ``value`` (what the job is worth if it finishes, at least 0), ``deadline_s`` (seconds from
-    the trace's zero, empty where there is none), ``retries`` (how often the job may start over
-    after its work was lost before it is killed, whole; empty: as often as the scenario lets it)
-    and ``user``, ``group``, ``executable``, ``queue``, ``partition``: whole numbers (-1 or empty
-    where unknown), or, as soon as one of a column is text, names, which become the workload's
-    `labels` and are numbered in order of appearance. Other columns are ignored, and noted if their
-    name looks like a misspelt one. Rows may be in any order.
+    ``requested_time_s`` (empty where unknown, ``inf`` or ``unlimited`` without a limit), ``qos``
+    (quality of service, above 0 and at most 1), ``value`` (what the job is worth if it finishes,
+    at least 0), ``deadline_s`` (seconds from the trace's zero, empty where there is none),
+    ``retries`` (how often the job may start over after its work was lost before it is killed,
+    whole; empty: as often as the scenario lets it), ``release_time_s`` (seconds from the trace's
+    zero from when on it may run; empty: from its submission on), ``preceding_job`` (id of a job
+    that must have ended before it may run; several with ``;`` between them; empty or -1: none),
+    ``think_time_s`` (seconds since that end; empty: 0) and ``user``, ``group``, ``executable``,
+    ``queue``, ``partition``: whole numbers (-1 or empty where unknown), or, as soon as one of a
+    column is text, names, which become the workload's `labels` and are numbered in order of
+    appearance. Other columns are ignored, and noted if their name looks like a misspelt one. Rows
+    may be in any order.
 
     With `resources`, or without a column ``processors``, a job is a gang of ``instances`` (a
     column, or 1), each of which asks for several resources, say ``cpu``, ``mem`` and ``gpu``. An
@@ -162,7 +195,9 @@ def read_jobs_table(path: str | PathLike[str], **arguments: Any) -> Trace:
 def column_names(path: Path, head: str) -> list[str]:
     """Return the columns of a table: those of a Parquet file, else of the first line."""
     if not is_parquet(path):
-        return [name.strip(' "') for name in head.split(",")]
+        return next(
+            (names for mark in SEPARATORS if len(names := split(head, mark)) > 1), [head.strip()]
+        )
     with suppress(pl.exceptions.PolarsError, OSError):  # the reader says what is wrong
         return list(pl.read_parquet_schema(path))
     return []
@@ -173,8 +208,19 @@ def _note_oddities(columns: Mapping[str, Column], line: Ints, tally: Tally) -> N
     tally.note(rules.REPEATED_ID, line[repeats(columns["job_id"])])
     run = columns["run_time_s"]
     note_swapped_times(tally, line, columns["submit_time_s"], run)
+    if "release_time_s" in columns:
+        note_releases(tally, line, columns["release_time_s"] - columns["submit_time_s"])
     if "requested_time_s" in columns:
         note_swapped_limits(tally, run, columns["requested_time_s"])
+
+
+def _preceding(
+    table: TableColumns, columns: Mapping[str, Column], read: set[str | None], tally: Tally
+) -> dict[str, Any]:
+    """Return the links between the jobs of a table; `read`: the ids of all rows that it has."""
+    order = np.lexsort((columns["job_id"], columns["submit_time_s"]))  # that of the workload
+    left_out = read - {*table.frame["job_id"]}
+    return preceding_of_table(table.take(order), columns["job_id"][order], tally, left_out)
 
 
 def _note_misspelt(names: Sequence[str], resources: tuple[str, ...], tally: Tally) -> None:
@@ -190,9 +236,11 @@ def _wanted(resources: tuple[str, ...]) -> WantedColumns:
     needed = (*NEEDED[:3], *resources) if resources else NEEDED
     counted = ("instances",) if resources else ()
     return WantedColumns(
-        text=("job_id", *JOB_COLUMNS),
+        text=("job_id", *JOB_COLUMNS, PRECEDING),
         numbers=(*needed[1:], *counted, *NUMBERS),
-        optional=(*counted, *NUMBERS, *JOB_COLUMNS),
+        optional=(*counted, *NUMBERS, *JOB_COLUMNS, PRECEDING),
+        instants=INSTANTS,
+        amounts=resources,
         remedy=f"a table of jobs needs {', '.join(needed)}"
         + ("" if resources else ", or name what they ask for in `resources`"),
     )
@@ -203,13 +251,16 @@ def _columns(table: TableColumns) -> tuple[dict[str, Column], dict[str, tuple[st
     columns: dict[str, Column] = {"job_id": table.ids("job_id")}
     labels: dict[str, tuple[str, ...]] = {}
     for name in table.frame.columns[1:]:
+        if name in (PRECEDING, "think_time_s"):
+            continue
         if _holds_names(table, name):
             known: dict[str, int] = {}
             names = table.frame[name].replace("-1", None)  # unknown in a column of numbers, too
             columns[name] = number_names(names, known)
             labels[name] = tuple(known)
         else:
-            columns[name] = _filled(table, name)
+            whole = _whole_numbers(table, name) if name in JOB_COLUMNS else None
+            columns[name] = _filled(table, name) if whole is None else whole
     if "retries" in columns:  # a workload's own number for none, which a table must not write
         columns["retries"] = np.nan_to_num(columns["retries"], nan=-1.0)
     return columns, labels
@@ -220,6 +271,14 @@ def _holds_names(table: TableColumns, name: str) -> bool:
     words = table.frame[name]
     numbers = words.cast(pl.Float64, strict=False)
     return name in JOB_COLUMNS and bool((numbers.is_null() & words.is_not_null()).any())
+
+
+def _whole_numbers(table: TableColumns, name: str) -> Ints | None:
+    """Return a column of ids exactly, -1 for an empty cell; None if one is written otherwise."""
+    numbers = table.frame[name].cast(pl.Int64, strict=False)
+    if numbers.null_count() > table.frame[name].null_count():
+        return None
+    return numbers.fill_null(-1).to_numpy()
 
 
 def _filled(table: TableColumns, name: str) -> Floats:
@@ -238,7 +297,7 @@ def _valid(table: TableColumns, resources: tuple[str, ...], bad: BadLines) -> Ta
     numbers = {
         name: _filled(table, name)
         for name in table.frame.columns
-        if name != "job_id" and not _holds_names(table, name)
+        if name not in ("job_id", PRECEDING) and not _holds_names(table, name)
     }
     telling = {name: column for name, column in numbers.items() if name != "submit_time_s"}
     hint_swapped(telling, lambda name, values: judge(name, values)[1], bad)  # any time is a submit
@@ -255,6 +314,8 @@ def _valid(table: TableColumns, resources: tuple[str, ...], bad: BadLines) -> Ta
         if name not in numbers:
             continue
         rule, kept = judge(name, numbers[name])
+        if name in JOB_COLUMNS and (whole := _whole_numbers(table, name)) is not None:
+            kept = whole >= -1  # not as doubles, which are exact up to 2^53 alone
         for row in np.flatnonzero(~kept & ~empty).tolist():
             bad.add(int(table.line[row]), f"{name} is {numbers[name][row]:.10g}, it must be {rule}")
     return table.take(bad.good(table.line))
@@ -276,11 +337,16 @@ def _rule(name: str, values: Floats) -> tuple[str, Bools]:
         rule = "finite and at least 0, in seconds, at most 2^32 (136 years)"
         return rule, (values >= 0) & (values <= LONGEST_S)
     if name == "requested_time_s":
-        return "finite and at least 0, or empty", ~((values < 0) | np.isinf(values))
+        return "at least 0, unlimited, or empty where it is unknown", ~(values < 0)
     if name == "qos":
         return "above 0 and at most 1", (values > 0) & (values <= 1)
     if name == "value":
         return "finite and at least 0", np.isfinite(values) & (values >= 0)
+    if name == "release_time_s":
+        return "finite and at most 2^32 (136 years), or empty", ~(np.abs(values) > LONGEST_S)
+    if name == "think_time_s":
+        rule = "finite, at least 0 and at most 2^32, or empty"
+        return rule, np.isnan(values) | (values >= 0) & (values <= LONGEST_S)
     if name == "deadline_s":
         return "a time, or empty", ~(np.isnan(values) | (values == -np.inf))
     whole = values == np.floor(values)
@@ -289,4 +355,5 @@ def _rule(name: str, values: Floats) -> tuple[str, Bools]:
         return rule, np.isnan(values) | whole & (values >= 0) & (values < LARGEST)
     if name in ("processors", "instances"):
         return "whole and at least 1, below 2^33", whole & (values >= 1) & (values < LARGEST)
-    return "whole and at least -1, below 2^53", whole & (values >= -1) & (values < LARGEST_ID)
+    rule = "whole and at least -1, below 2^63 (2^53 with a decimal point)"
+    return rule, whole & (values >= -1) & (values < LARGEST_ID)

@@ -40,7 +40,8 @@ def odd_units(columns: Mapping[str, Floats], resources: Sequence[str]) -> Iterat
                 yield OddUnit(beyond, (
                     f"submit_time_s looks like {unit} since 1970 (such as {middle:.10g}); set "
                     f"factors: {{submit_time_s: {factor:g}}}, and the same for run_time_s and "
-                    "requested_time_s if they are in this unit, too"
+                    "requested_time_s if they are in this unit, too; or time_format: "
+                    f"{unit}, which makes dates of the submit times"
                 ))  # fmt: skip
     for name in resources:
         values = columns[name]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -30,13 +30,13 @@ class GrowingColumn:
 
     def __init__(self) -> None:
         self._data: Column = np.empty(0, np.int32)
-        self._constant: float | None = None
+        self._constant: np.generic | None = None
         self._size = 0
 
     def append(self, piece: Column) -> None:
         """Add numbers at the end."""
         if self._size == 0 and len(piece):
-            self._constant = float(piece[0])
+            self._constant = piece[0]
         if self._constant is not None and not (piece == self._constant).all():
             self._data = _narrow(np.full(self._size, self._constant))
             self._constant = None
@@ -54,7 +54,7 @@ class GrowingColumn:
         self._data[self._size : end] = piece
 
     def values(self) -> Column:
-        """Return all numbers, (n,) int32 or float64."""
+        """Return all numbers, (n,) int32, int64 or float64."""
         if self._constant is not None:
             return np.broadcast_to(_narrow(np.array([self._constant])), (self._size,))
         return self._data[: self._size]
@@ -64,7 +64,8 @@ class RigidJobs:
     """Columns under construction, by name, in the order in which rows come.
 
     They are line, job, submit, run, processors, requested_time, the numbers of users, queues, …,
-    and memory (GiB a processor) where it counts.
+    held (seconds from submission to release), previous_job and think_time where the log has them,
+    and what else a format needs to say what its jobs ask for.
     """
 
     def __init__(self) -> None:
@@ -85,23 +86,28 @@ class RigidJobs:
         """Return one column, whole, in the order in which jobs were added."""
         return self._columns[name].values()
 
-    def note_oddities(self, tally: Tally, capacity: Mapping[str, float]) -> None:
-        """Note rows out of order, job ids that repeat, and jobs larger than the machine."""
+    def note_oddities(
+        self, tally: Tally, capacity: Mapping[str, float], *, ids: bool = True
+    ) -> None:
+        """Note rows out of order, `ids` that repeat, and jobs larger than the machine."""
         line, job, submit = (self.column(name) for name in ("line", "job", "submit"))
         if (submit[1:] < submit[:-1]).any():
             tally.note(rules.OUT_OF_ORDER, line[submit < np.maximum.accumulate(submit)])
-        if not (job[1:] > job[:-1]).all():
+        if ids and not (job[1:] > job[:-1]).all():
             tally.note(rules.REPEATED_ID, line[repeats(job)])
         note_swapped_times(tally, line, submit, self.column("run"))
         note_swapped_limits(tally, self.column("run"), self.column("requested_time"))
         if (size := capacity.get("processors")) is not None:
             tally.note(rules.TOO_LARGE, line[self.column("processors") > size])
 
-    def workload(self, *, zero_s: float = 0.0, **facts: Any) -> Workload:
+    def workload(
+        self, *, zero_s: float = 0.0, request: Request | None = None, **facts: Any
+    ) -> Workload:
         """Make the workload, sorted by (submit, job), and give up the columns.
 
         Args:
             zero_s: subtracted from the submit times.
+            request: what the jobs ask for; None: processors, an instance each.
             facts: further fields of the workload (``job_id`` replaces the numbers in ``job``
                 and is in the order in which jobs were added).
         """
@@ -114,18 +120,25 @@ class RigidJobs:
         job = self._final("job", np.int64, order)
         submit = self._final("submit", np.float64, order)
         submit -= zero_s
-        request = np.broadcast_to(1.0, (size, 1))
-        if with_memory := "memory" in self._columns:
-            memory = self._final("memory", np.float64, order)
-            request = np.column_stack((request, memory))
+        if request is None:
+            facts |= {"resources": ("processors",), "request": np.broadcast_to(1.0, (size, 1))}
+            facts["instances"] = self._final("processors", np.int64, order)
+        else:
+            facts |= {"resources": request.resources, "request": request.amounts[order]}
+            facts["instances"] = request.instances[order]
+            if request.whole_memory.any():
+                facts["whole_memory"] = request.whole_memory[order]
+        if "limit_of_partition" in self._columns:
+            of_partition = self._final("limit_of_partition", np.bool_, order)
+            if of_partition.any():
+                facts["limit_of_partition"] = of_partition
+        if "held" in self._columns and (self.column("held") > 0).any():
+            facts["release_time_s"] = submit + self._final("held", np.float64, order)
         return Workload(
-            resources=("processors", "mem") if with_memory else ("processors",),
             job_id=job if ids is None else ids[order],
             submit_time_s=submit,
             first_task=np.arange(size + 1),
             task_id=np.broadcast_to(np.int64(0), (size,)),
-            instances=self._final("processors", np.int64, order),
-            request=request,
             run_time_s=self._final("run", np.float64, order),
             requested_time_s=self._final("requested_time", np.float64, order),
             gang=np.broadcast_to(np.True_, (size,)),
@@ -133,12 +146,13 @@ class RigidJobs:
         )
 
     def order(self) -> Any:
-        """Return the rows by (submit, job); a slice of all where they are so already."""
-        submit, job = self.column("submit"), self.column("job")
-        later = submit[1:] > submit[:-1]
-        if (later | ((submit[1:] == submit[:-1]) & (job[1:] >= job[:-1]))).all():
-            return slice(None)
-        return np.lexsort((job, submit))
+        """Return the rows by (submit, job, task); a slice of all where they are so already."""
+        names = ("task", "job", "submit") if "task" in self._columns else ("job", "submit")
+        columns = [self.column(name) for name in names]
+        sorted_ = np.ones(max(len(self) - 1, 0), dtype=bool)
+        for column in columns:
+            sorted_ = (column[1:] > column[:-1]) | ((column[1:] == column[:-1]) & sorted_)
+        return slice(None) if sorted_.all() else np.lexsort(columns)
 
     def _final(self, name: str, dtype: type, order: Any) -> Any:
         column = self.column(name)
@@ -155,10 +169,12 @@ class RigidJobs:
 
 
 def _narrow(column: Column) -> Column:
-    """Return whole numbers as int32 where they fit, anything else as it is."""
+    """Return whole numbers as int32 where they fit, integers else as int64, others as float64."""
     with np.errstate(invalid="ignore"):
         narrow = column.astype(np.int32)
-    return narrow if np.array_equal(narrow, column) else column.astype(np.float64)
+    if np.array_equal(narrow, column):
+        return narrow
+    return column.astype(np.int64 if column.dtype.kind in "iu" else np.float64)
 
 
 def repeats(ids: Column) -> Ints:
@@ -173,20 +189,28 @@ Count = Callable[[str, "npt.NDArray[np.integer]"], None]
 LARGEST = 2.0**33
 """Processors and requested times must be below, and what other formats have no limit for."""
 LARGEST_ID = 2.0**53
-"""Job numbers must be below: above, a double cannot tell neighbours apart."""
+"""Ids that are read as doubles must be below: above, these cannot tell neighbours apart."""
+NO_ID: Final = -(2**63)
+"""Stands for the number of a job that has none, or none of 64 bits."""
 
 
 @dataclass(frozen=True)
 class RawJobs:
-    """Columns of rows as a log has them, (n,) each; times in seconds; negative means missing."""
+    """Columns of rows as a log has them, (n,) each; times in seconds; negative means missing.
+
+    An infinite requested time means that there was no limit.
+    """
 
     line: Ints
-    job: Floats
+    job: Ints
+    """`NO_ID` where there is none."""
     submit: Floats
     run: Floats
     allocated: Floats
     requested: Floats
     requested_time: Floats
+    limit_of_partition: Bools | None = None
+    """Whether the time limit is that of the partition, so that it is missing here."""
 
 
 @dataclass(frozen=True)
@@ -198,7 +222,25 @@ class KeptJobs:
     processors: Floats
     """At least 1, whole."""
     requested_time: Floats
-    """Seconds; NaN where the log has none and the rules leave it so."""
+    """Seconds; NaN where the log has none and the rules leave it so; infinite without a limit."""
+    unchanged: Bools
+    """Which of them no rule repaired."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What jobs ask for, where that is more than an instance for each processor.
+
+    Of n jobs, in the order in which they were added.
+    """
+
+    resources: tuple[str, ...]
+    instances: Ints
+    """(n,) of each job, at least 1."""
+    amounts: Floats
+    """(n, R) what one instance asks of each resource."""
+    whole_memory: Bools
+    """(n,) see `Workload.whole_memory`."""
 
 
 class RigidLog(LineFormat):
@@ -207,48 +249,68 @@ class RigidLog(LineFormat):
     processors: Literal["allocated", "requested"] = "allocated"
     """Which of the log's two numbers counts first; the other one where it is missing."""
     requested_time: Literal["max", "raw"] = "max"
-    """max: at least the run time, and the run time where it is missing; raw: as the log has it."""
+    """max: at least the run time, and the run time where it is missing; raw: as the log has it. One
+    without a limit is endless either way."""
     keep_zero_run: bool = False
     """Keep jobs whose run time is 0."""
 
     meanings = RULES
 
-    def judge(self, rows: RawJobs, tally: Tally) -> KeptJobs:
-        """Leave out and repair rows, each counted in `tally` under the first rule that applies."""
+    def judge(
+        self, rows: RawJobs, tally: Tally, no_jobs: Mapping[str, Bools] | None = None
+    ) -> KeptJobs:
+        """Leave out and repair rows, each counted in `tally` under the first rule that applies.
+
+        Args:
+            rows: n rows.
+            tally: counts them.
+            no_jobs: rule of the format alone → (n,) rows that are no jobs by it.
+        """
         first, other = rows.allocated, rows.requested
         if self.processors == "requested":
             first, other = other, first
         processors = np.where(first > 0, first, other)
-        kept = self._drop(rows, processors, tally)
+        kept = self._drop(rows, processors, tally, no_jobs or {})
         processors, first = processors[kept], first[kept]
         run, requested = rows.run[kept], rows.requested_time[kept]
         missing = ~(requested > 0)
         wanted, late = np.where(missing, np.nan, requested), np.zeros(len(kept), dtype=bool)
+        of_partition = np.zeros(len(kept), dtype=bool)
+        if rows.limit_of_partition is not None:
+            of_partition = rows.limit_of_partition[kept] & missing
+        tally.note(rules.NO_LIMIT, rows.line[kept][np.isinf(wanted)])
+        missing &= ~of_partition
         if self.requested_time == "max":
             late = run > wanted
             wanted = np.fmax(wanted, run)
         else:
-            missing = late
+            tally.note(rules.PARTITION_LIMIT, rows.line[kept][of_partition])
+            missing = of_partition = late
         by_default = self.processors == "allocated"
         other_used = rules.FROM_REQUESTED if by_default else rules.FROM_ALLOCATED
         whole = np.ceil(processors)
         repairs = {
             other_used: first <= 0,
             rules.ROUNDED_UP: whole != processors,
+            rules.PARTITION_LIMIT: of_partition,
             rules.NO_REQUEST: missing,
             rules.RAISED: late,
         }
         unchanged = first_that_applies(repairs, rows.line[kept], tally.repair)
         tally.accept(int(np.count_nonzero(unchanged)))
-        return KeptJobs(kept, whole, wanted)
+        return KeptJobs(kept, whole, wanted, unchanged)
 
-    def _drop(self, rows: RawJobs, processors: Floats, tally: Tally) -> Ints:
-        usable = np.abs(rows.job) < LARGEST_ID
+    def _drop(
+        self, rows: RawJobs, processors: Floats, tally: Tally, no_jobs: Mapping[str, Bools]
+    ) -> Ints:
+        usable = rows.job != NO_ID
         for column in (rows.submit, rows.run):
             usable &= np.abs(column) <= LONGEST_S
-        for column in (rows.allocated, rows.requested, rows.requested_time):
+        for column in (rows.allocated, rows.requested):
             usable &= np.abs(column) < LARGEST
+        usable &= (np.abs(rows.requested_time) < LARGEST) | (rows.requested_time == np.inf)
         drops = {
+            **no_jobs,
             rules.NOT_A_NUMBER: ~usable,
             rules.NO_SUBMIT: rows.submit < 0,
             rules.NO_RUN: rows.run < 0,

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from simkit.traces import unread
 from simkit.workload import RowReport
 
 LINES_KEPT = 5
 """How many line numbers a report remembers for each rule."""
+LONGEST_EXAMPLE = 60
+"""How many characters of a cell it remembers."""
 
 MALFORMED: Final = "malformed line"
 NOT_A_NUMBER: Final = "not a number"
@@ -22,28 +26,52 @@ FROM_REQUESTED: Final = "processors from requested"
 FROM_ALLOCATED: Final = "processors from allocated"
 ROUNDED_UP: Final = "processors rounded up"
 NO_REQUEST: Final = "requested time missing"
+NO_LIMIT: Final = "no time limit"
+PARTITION_LIMIT: Final = "time limit of the partition"
 RAISED: Final = "requested time raised"
 OUT_OF_ORDER: Final = "out of submit order"
 REPEATED_ID: Final = "repeated job id"
 SWAPPED_TIMES: Final = "submit and run time look swapped"
 SWAPPED_LIMITS: Final = "run and requested time look swapped"
 TOO_LARGE: Final = "larger than the machine"
+PART_OF_A_JOB: Final = "part of a job"
 EXTRA_FIELDS: Final = "more than 18 fields"
 ABSOLUTE_TIMES: Final = "absolute submit times"
 UNKNOWN_ZONE: Final = "unknown time zone"
+MILLISECONDS: Final = "start time in milliseconds"
+NO_DATE: Final = "start time is no date"
+RELEASED_LATER: Final = "released after submission"
+ELIGIBLE_LATE: Final = "eligible after its start"
+PRECEDED: Final = "has a preceding job"
+PRECEDING_UNKNOWN: Final = "preceding job unknown"
+PRECEDING_LEFT_OUT: Final = "preceding job left out"
+PRECEDING_ITSELF: Final = "preceding job is itself"
+PRECEDING_LOOP: Final = "preceding jobs in a loop"
+PRECEDING_LATER: Final = "preceding job comes later"
+NO_THINK_TIME: Final = "think time missing"
+ONLY_THINK_TIME: Final = "think time without preceding job"
 JOB_STEP: Final = "job step"
 PENDING_ARRAY: Final = "pending array"
 CANCELLED: Final = "cancelled before start"
 NOT_STARTED: Final = "not started"
 STILL_RUNNING: Final = "still running"
+EARLIER_ATTEMPT: Final = "earlier attempt"
+FURTHER_ATTEMPT: Final = "further attempt"
+REPEATED_ROW: Final = "repeated row"
+SKIPPED_TIME: Final = "time skipped by the clock"
+TWICE_SHOWN: Final = "hour repeated by the clock"
 REPEATED_HEADER: Final = "repeated header"
 NODES_COUNTED: Final = "machines counted as processors"
+UNEVEN: Final = "processors in equal units"
+MEMORY_UNKNOWN: Final = "memory unknown"
+GPUS_UNUSED: Final = "gpus not asked for"
 
 RULES: Final[dict[str, str]] = {
     MALFORMED: "The line lacks fields or has a value that cannot be read; left out (on_error: "
     "skip). With on_error: refuse an error says what is wrong with each.",
     NOT_A_NUMBER: "A field that is needed (job, submit, run, processors, requested time) is nan, "
-    "infinite or out of range (submit and run time: 2^32 s; others: 2^33), so the row is left out.",
+    "infinite or out of range (job: 2^63; submit and run time: 2^32 s; others: 2^33), so the row "
+    "is left out; a requested time may be infinite.",
     NO_SUBMIT: "The submit time is missing (negative), so the row cannot be placed in time and is "
     "left out.",
     NO_RUN: "The run time is missing (negative), mostly of jobs cancelled before they started; the "
@@ -54,7 +82,10 @@ RULES: Final[dict[str, str]] = {
     FROM_REQUESTED: "The allocated processors are missing, so the requested ones are taken.",
     FROM_ALLOCATED: "The requested processors are missing, so the allocated ones are taken.",
     ROUNDED_UP: "The number of processors is not whole and is rounded up.",
-    NO_REQUEST: "The requested time is missing (0 or below), so the run time is taken.",
+    NO_REQUEST: "The requested time is missing (empty, 0 or below), so the run time is taken.",
+    NO_LIMIT: "The job had no time limit (UNLIMITED), so its requested time is endless.",
+    PARTITION_LIMIT: "The job had the time limit of its partition (Partition_Limit): max_time of "
+    "the scenario's partition that takes it is its requested time; without, it counts as missing.",
     RAISED: "The job ran longer than requested, so the requested time is raised to the run time.",
     OUT_OF_ORDER: "The row comes after a job that was submitted later; jobs are sorted by submit "
     "time and id.",
@@ -65,16 +96,55 @@ RULES: Final[dict[str, str]] = {
     "are swapped.",
     TOO_LARGE: "The job needs more processors than the header gives the machine; it is kept, and a "
     "simulation with that machine rejects it.",
+    PART_OF_A_JOB: "One burst of a job that was swapped out or restarted from a checkpoint (field "
+    "11, status, is 2, 3 or 4); SWF sums up the whole job in a line of its own, so it is left out.",
     EXTRA_FIELDS: "The row has more fields than SWF's 18; those after the 18th are ignored.",
     ABSOLUTE_TIMES: "Submit times are Unix times; the first job's becomes the trace's zero.",
     UNKNOWN_ZONE: "The header's TimeZoneString is no IANA time zone; it is ignored.",
+    MILLISECONDS: "The header's UnixStartTime is in milliseconds; it is read as that.",
+    NO_DATE: "The header's UnixStartTime lies beyond the years 1900 to 2199; it is ignored, so the "
+    "date of the log's zero is unknown.",
+    RELEASED_LATER: "The job could not run from its submission on (sacct's Eligible: --begin, a "
+    "dependency, a hold; release_time_s in a table). It waits for its release; with dependencies: "
+    "ignore in the workload it does not.",
+    ELIGIBLE_LATE: "Eligible is later than Start: the job ran, so that it is released at Start.",
+    PRECEDED: "The job waits until another has ended, and the think time after that; with "
+    "dependencies: recorded or ignore in the workload it does not.",
+    PRECEDING_UNKNOWN: "The log has no job of the number that should precede this one, which "
+    "therefore waits for none.",
+    PRECEDING_LEFT_OUT: "The row of the job that should precede this one is left out, so it waits "
+    "for none.",
+    PRECEDING_ITSELF: "The job should precede itself; it waits for none.",
+    PRECEDING_LOOP: "The job should wait for one that comes later and waits for it in turn; it "
+    "does not.",
+    PRECEDING_LATER: "The job that precedes this one comes after it in order of submission; it is "
+    "waited for all the same.",
+    NO_THINK_TIME: "A preceding job, but no think time after its end: 0 s are taken.",
+    ONLY_THINK_TIME: "A think time, but no preceding job after whose end it would begin; ignored.",
     JOB_STEP: "A step of a job (12.batch, 12.0); its job has a separate row, so it is left out.",
     PENDING_ARRAY: "Array tasks that have not started (12_[1-5]) have no run time; left out.",
     CANCELLED: "The job was cancelled before it started, so it has no run time; left out.",
     NOT_STARTED: "The job has not started, so it has no run time; left out.",
     STILL_RUNNING: "The job has not ended, so its run time is not known yet; left out.",
+    EARLIER_ATTEMPT: "Slurm started the job again later (requeued, preempted, machine failed), and "
+    "with attempts: last the last attempt that ran counts alone; left out.",
+    FURTHER_ATTEMPT: "Slurm started the job again (requeued, preempted, machine failed); with "
+    "attempts: all each attempt is a job of its own, submitted when Slurm queued it.",
+    REPEATED_ROW: "The same attempt of the same job again (equal id, submit, start and end), as in "
+    "tables put together; left out.",
+    SKIPPED_TIME: "The clock of time_zone was put forward over this time, so that it does not "
+    "exist; the row is left out if its submit or run time hangs on it. If this occurs every spring,"
+    " sacct printed standard time: set a zone without summer time, such as Etc/GMT+6 for UTC-6.",
+    TWICE_SHOWN: "The clock of time_zone was put back and showed this time twice; the first is "
+    "taken, so that the time may be an hour early.",
     REPEATED_HEADER: "The header line occurs again, as in files put together; it is no row.",
     NODES_COUNTED: "The table has no column of processors; the number of machines is taken.",
+    UNEVEN: "The job's processors do not split evenly over its machines or gpus, so each unit is "
+    "rounded up (7 processors and 2 gpus on 2 machines: 4 and 1 on each).",
+    MEMORY_UNKNOWN: "The job asked for all memory of its machines (--mem=0), or the table does not "
+    "say how much it had; it takes all memory of each of its machines (NNodes; without it, one).",
+    GPUS_UNUSED: "The job had gpus, which nothing asks for, as the machines have no gpu or gpus is "
+    "false. In a simulation gpus: true, or machines with gpu, make jobs ask for theirs.",
 }
 """What each rule or note means, in a sentence."""
 
@@ -108,6 +178,29 @@ class Tally:
     def note(self, rule: str, lines: npt.NDArray[np.integer]) -> None:
         """Count rows that are odd but not changed."""
         self._count(self.report.notes, rule, lines)
+
+    def show(self, rule: str, example: str) -> None:
+        """Keep what the first row under `rule` has, for messages."""
+        short = example if len(example) <= LONGEST_EXAMPLE else f"{example[:LONGEST_EXAMPLE]}…"
+        self.report.examples.setdefault(rule, short)
+
+    def unread(self, columns: Iterable[str], holds: Mapping[str, str]) -> None:
+        """Name columns that were not read, unless they are known to be plain.
+
+        Every reader calls it with all columns of the file that it leaves aside. A column that no
+        list knows is named too: it may hold anything.
+
+        Args:
+            columns: their names, as the file has them.
+            holds: what columns of this format hold, by name in lower case; `PLAIN` for names,
+                comments, folders and the like, which are counted.
+        """
+        for column in columns:
+            meaning = holds.get(column.lower(), unread.UNKNOWN_COLUMN)
+            if meaning == unread.PLAIN:
+                self.report.unread_plain += 1
+            else:
+                self.report.unread[column] = meaning
 
     def _count(self, counts: dict[str, int], rule: str, lines: npt.NDArray[np.integer]) -> None:
         if len(lines) == 0:

@@ -160,6 +160,8 @@ def _unfit(workload: Workload, model: Slotted) -> list[str]:
         "a job has several tasks; the slotted model takes jobs of one task": workload.tasks
         != len(workload),
         "a task has parents; the slotted model knows none": len(workload.parent) > 0,
+        "a job has a release time or a preceding job, which the slotted model does not know; add "
+        "dependencies: ignore to the workload": workload.has_releases,
         "a bag has several instances; the slotted model takes gangs": bool(
             (~workload.gang & (workload.instances > 1)).any()
         ),

@@ -48,7 +48,7 @@ class MaskedVecEnv(VecEnv):
                 "MaskedVecEnv: episodes must begin again in the step in which one ends; make the "
                 'environment with autoreset_mode="SameStep"'
             )
-        self.envs, self._key = envs, mask_key
+        self.envs, self.mask_key = envs, mask_key
         space, actions = envs.single_observation_space, envs.single_action_space
         if mask_key is not None:
             count = int(actions.n)  # type: ignore[attr-defined]
@@ -94,9 +94,9 @@ class MaskedVecEnv(VecEnv):
         return shown, rewards.astype(np.float32), over, told
 
     def _shown(self, observations: npt.NDArray[Any], masks: npt.NDArray[Any]) -> Observations:
-        if self._key is None:
+        if self.mask_key is None:
             return observations
-        return {"observation": observations, self._key: masks}
+        return {"observation": observations, self.mask_key: masks}
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """Return (N, M + 1) which actions place something; the void action always may."""

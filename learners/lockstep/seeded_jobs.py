@@ -1,8 +1,9 @@
 """The job sets that `simkit.env` plays under the same seeds, for many replicas.
 
 Each replica has a generator of its own, as each of so many environments has: the first episode's
-seed is given, the others are drawn from it, and a seed that draws no job is skipped. Sets are drawn
-ahead, since to draw many at once takes a fraction of the time.
+seed is given, the others are drawn from it, and a seed that draws no job is skipped. Where no seed
+is given, the generator is seeded by the operating system. Sets are drawn ahead, since to draw many
+at once takes a fraction of the time.
 """
 
 from __future__ import annotations
@@ -51,6 +52,11 @@ class SeededJobs:
         self._generators = [np.random.default_rng(seed) for seed in seeds]
         self._ready = [deque() for _ in seeds]
         return self._gathered([(seed, drawn, row) for row, seed in enumerate(seeds)])
+
+    def reset_unseeded(self, replicas: int) -> None:
+        """Begin with generators that the operating system seeds, one for each replica."""
+        self._generators = [np.random.default_rng() for _ in range(replicas)]
+        self._ready = [deque() for _ in range(replicas)]
 
     def next_sets(self, replicas: Iterable[int]) -> tuple[Ints, DrawnSets]:
         """Return (K,) the seeds of the next episodes of some replicas, and their K job sets.

@@ -139,8 +139,6 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
         self.single_action_space = Discrete(actions.count)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self._first_seed = chosen.seed
-        self._observe = OBSERVATIONS[encoder.schema.name]
         self._counts_lost = "rejected" in cost
         self._jobs = SeededJobs(chosen.workload)
         self._games = EndlessLockstep(
@@ -165,8 +163,8 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
 
         Args:
             seed: s: replica n plays what `SchedulingEnv` plays after ``reset(seed=s + n)``, now
-                and in its later episodes; or a seed for each replica. None: the scenario's seed
-                at first, then each replica goes on to its next episode.
+                and in its later episodes; or a seed for each replica. None: each replica goes on
+                to its next episode; at first, to one that the operating system draws.
             options: None; the job sets are those of the seeds.
 
         Returns:
@@ -179,10 +177,10 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
                 f"options of reset: {', '.join(map(repr, options))} cannot be given to the "
                 'lock-step environment; take vectorization_mode="sync"'
             )
-        if seed is None and not self._begun:
-            seed = self._first_seed
         everyone = np.arange(self.num_envs)
         if seed is None:
+            if not self._begun:
+                self._jobs.reset_unseeded(self.num_envs)
             seeds, sets = self._jobs.next_sets(everyone.tolist())
         else:
             given = self._seeds(seed)
@@ -281,7 +279,7 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
                 view.occupied[rows], view.length[rows], view.size[rows], view.backlog[rows],
                 view.since_arrival[rows],
             )  # fmt: skip
-        return self._observe(self._games, view, chosen)
+        return OBSERVATIONS[self.schema.name](self._games, view, chosen)
 
     def _infos(self, rows: Ints | None = None) -> dict[str, Any]:
         """Return what every step tells of all replicas, or of some."""

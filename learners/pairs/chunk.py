@@ -41,14 +41,18 @@ class Chunk:
     def of(cls, workload: Workload, capacity: Floats) -> Chunk:
         """Return all jobs of a workload.
 
-        Raises ScenarioError for gangs of several instances, parents of tasks, run times that differ
-        between instances or are below a second, or an instance that fits on no machine.
+        Raises ScenarioError for gangs of several instances, parents of tasks, releases of jobs, run
+        times that differ between instances or are below a second, or an instance that fits on no
+        machine.
         """
         stands = {
             "a task is a gang of several instances; read the trace as bags": not (
                 workload.gang & (workload.instances > 1)
             ).any(),
             "tasks have parents; use a trace without": not len(workload.parent),
+            "jobs have release times or preceding jobs; add dependencies: ignore": not (
+                workload.has_releases
+            ),
             "instances of a task have different run times; read one for each task": not len(
                 workload.instance_run_time_s
             ),

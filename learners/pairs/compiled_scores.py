@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from simkit.arrays import Floats, Ints
 from simkit.learners.pairs import pair_kernel
 from simkit.learners.pairs.model import weights_of
@@ -16,6 +18,7 @@ from simkit.learners.pairs.placing_kernel import (
 from simkit.learners.pairs.scorer import PairScorer
 from simkit.policy.pairs.machine_task_pairs import MachineTaskPairs
 from simkit.policy.queue import QueueColumns
+from simkit.units import ENDLESS_S
 
 __all__ = ["CompiledScores"]
 
@@ -65,7 +68,8 @@ class CompiledScores:
             longest_s: in seconds.
             total: (R,)
         """
-        waiting = Waiting(columns.index, columns.estimate_s, columns.remaining, columns.request)
+        estimate_s = np.minimum(columns.estimate_s, ENDLESS_S)
+        waiting = Waiting(columns.index, estimate_s, columns.remaining, columns.request)
         if columns is self._columns:  # the queue returns the same until tasks come or go
             update(waiting, self._cache)
         else:

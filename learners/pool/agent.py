@@ -23,6 +23,7 @@ from simkit.policy.recent_run_times import RecentRunTimes
 from simkit.policy.task import Task
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import DESCRIPTION, agent_label
+from simkit.units import EVER_S
 
 __all__ = ["PoolAgent", "ScorerOrder", "unknown_rules"]
 
@@ -209,7 +210,8 @@ class PoolAgent:
             if asked > free:
                 head = task
                 shadow, freed = state.expected_ends.when_freed(asked - free, state.now)
-                slack_s, spare = shadow - state.now, freed - (asked - free)
+                slack_s = min(shadow - state.now, EVER_S)
+                spare = freed - (asked - free)
                 continue
             if estimate[row] > slack_s:
                 spare -= asked

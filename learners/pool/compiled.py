@@ -10,6 +10,7 @@ import numpy as np
 
 from simkit.arrays import Floats, Ints
 from simkit.learners.pool.scorer import job_features, job_score
+from simkit.units import ENDLESS_S
 
 __all__ = [
     "AREA_P", "KEY", "LAST", "RATIO", "RATIO_P", "SCORER", "compiled", "expected_end",
@@ -76,12 +77,12 @@ def score_of(
 @compiled
 def _predicted(recent: Floats, user: int, requested: float) -> float:
     """Return p: the mean of the user's last run times, at most the request, at least 10 s."""
-    predicted = requested
+    predicted = min(requested, ENDLESS_S)
     if user >= 0 and not np.isnan(recent[user, 0]):
         mean = recent[user, 0]
         if not np.isnan(recent[user, 1]):
             mean = (recent[user, 1] + recent[user, 0]) / 2
-        predicted = min(mean, requested)
+        predicted = min(mean, predicted)
     return max(predicted, LEAST_S)
 
 

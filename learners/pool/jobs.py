@@ -9,6 +9,7 @@ import numpy as np
 
 from simkit.arrays import Floats, Ints
 from simkit.errors import ScenarioError
+from simkit.units import ENDLESS_S
 from simkit.workload import Workload
 
 __all__ = ["PoolJobs"]
@@ -25,7 +26,8 @@ class PoolJobs:
     processors: Floats
     """(J,) at least 1 and at most P; whole numbers."""
     requested_s: Floats
-    """(J,) the estimate: the requested time, or the run time where there is none."""
+    """(J,) the estimate: the requested time, or the run time where there is none; infinite where
+    there is no limit."""
     user: Ints
     """(J,) -1: unknown."""
     size: int
@@ -35,8 +37,14 @@ class PoolJobs:
     def of(cls, workload: Workload, size: int) -> PoolJobs:
         """Return the jobs of a workload on so many processors.
 
-        Raises ScenarioError if a job is not one gang of processors, or is larger than the machine.
+        Raises ScenarioError if a job is not one gang of processors, is larger than the machine, or
+        may have to wait for its release.
         """
+        if workload.has_releases:
+            raise ScenarioError(
+                "workload: jobs have release times or preceding jobs, which the compiled pool does "
+                "not know; add dependencies: ignore"
+            )
         jobs = len(workload)
         rigid = len(workload.run_time_s) == jobs and workload.request.shape[1] == 1
         if not (rigid and bool(workload.gang.all())):
@@ -62,6 +70,11 @@ class PoolJobs:
 
     def __len__(self) -> int:
         return len(self.submit_s)
+
+    @property
+    def r_s(self) -> Floats:
+        """(J,) the estimate as formulas take it: finite."""
+        return np.minimum(self.requested_s, ENDLESS_S)
 
     def window(self, first: int, jobs: int) -> PoolJobs:
         """Return so many jobs from row `first` on; the machine is empty when they begin."""

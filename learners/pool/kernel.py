@@ -15,6 +15,7 @@ from simkit.learners.pool.compiled import (
     remember,
     score_of,
 )
+from simkit.units import EVER_S
 
 __all__ = ["start_times"]
 
@@ -86,7 +87,7 @@ def start_times(
                 shadow, freed = _when_freed(
                     missing, now, running[:active], start, requested, processors
                 )
-                slack, spare = shadow - now, freed - missing
+                slack, spare = min(shadow - now, EVER_S), freed - missing
                 continue
             if requested[job] > slack:
                 spare -= processors[job]

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from simkit.arrays import Floats
+from simkit.units import ENDLESS_S
 
 __all__ = ["FEATURES", "Scorer", "job_features", "job_score"]
 
@@ -44,6 +45,7 @@ def job_features(
     With these a weighted sum can be SAF-p, WFP3-p n², r²n (by their logarithms), log r·n and f2 of
     D. Carastan-Santos and R. Y. de Camargo (SC 2017), or lie between them.
     """
+    requested_s = np.minimum(requested_s, ENDLESS_S)
     log_predicted = np.log(predicted_s) / 8.0
     log_waiting = np.log(1.0 + waiting) / 5.0
     share, free_share = processors / size, free / size

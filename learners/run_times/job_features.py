@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable
-from math import isnan, log1p
+from math import inf, isnan, log1p
 from typing import Final
 
 from simkit.policy.task import Task
-from simkit.units import DAY_S
+from simkit.units import DAY_S, ENDLESS_S
 from simkit.workload import Workload
 
 __all__ = ["JOB_FEATURES", "JobHistory"]
@@ -69,7 +69,7 @@ class JobHistory:
         self._last[user].append(time)
         self._alike[_request(task)] = time
         self._of_executable[user, self._executable(task)] = time
-        if task.requested_time_s > 0:
+        if 0 < task.requested_time_s < inf:
             self._share[user] = run_time_s / task.requested_time_s
 
     def _executable(self, task: Task) -> int:
@@ -77,7 +77,7 @@ class JobHistory:
 
 
 def _log(time_s: float) -> float:
-    return _NONE if isnan(time_s) else log1p(time_s)
+    return _NONE if isnan(time_s) else log1p(min(time_s, ENDLESS_S))
 
 
 def _mean(logs: Iterable[float]) -> float:

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 import polars as pl
 
 from simkit.errors import RunError, did_you_mean
-from simkit.records import ENERGY, JOBS_WITH_VALUE
-from simkit.results.job_metrics import JOB_METRICS, JobMetric
+from simkit.records import ENERGY, JOBS_RELEASED, JOBS_WITH_VALUE
+from simkit.results.job_metrics import JOB_METRICS, SINCE_RELEASE, JobMetric
 from simkit.results.metric import Number, metric_numbers
 from simkit.results.run_folder import Run
 
@@ -49,6 +49,7 @@ def _billed(name: str, meaning: str) -> JobMetric:
 
 COMPARABLE_JOB_METRICS: Final[tuple[JobMetric, ...]] = (
     *JOB_METRICS,
+    SINCE_RELEASE,
     JobMetric(
         "job_value",
         "value",
@@ -85,7 +86,8 @@ _OF_RUNS: Final = ("instance_wait_time_s",)
 """Numbers of whole runs that are compared by default if all runs have them: a job's wait ends with
 the start of its first instance."""
 _IF_KNOWN: Final = (
-    "job_value", "qos_violated", "deadline_missed", "energy_j", "carbon_g", "cost",
+    "wait_since_release_s", "job_value", "qos_violated", "deadline_missed", "energy_j", "carbon_g",
+    "cost",
 )  # fmt: skip
 """Also compared by default if all runs have them."""
 
@@ -127,7 +129,9 @@ def _known_job_metrics(runs: Sequence[Run]) -> dict[str, JobMetric]:
 
 def _columns(run: Run) -> set[str]:
     columns = {"status", LAST_S}
-    columns |= JOBS_WITH_VALUE.keys() & set(run.scan("jobs").collect_schema().names())
+    columns |= (JOBS_WITH_VALUE.keys() | JOBS_RELEASED.keys()) & set(
+        run.scan("jobs").collect_schema().names()
+    )
     if run.has_power:
         with suppress(RunError):  # an interrupted run may have no bills
             columns |= set(run.scan("energy").collect_schema().names())
@@ -156,9 +160,12 @@ def _unknown_text(unknown: list[str], of_jobs: list[str], of_runs: dict[str, Num
                 f"{name!r} needs the bills of a run with power, and not all runs have power"
             )
         else:
+            column = needs[name][0]
+            released = "a workload with release times or preceding jobs"
+            gives = released if column in JOBS_RELEASED else "a section value:"
             lines.append(
-                f"{name!r} needs the column {needs[name][0]} of the jobs, and not all runs have "
-                "it; a section value: gives it"
+                f"{name!r} needs the column {column} of the jobs, and not all runs have it; "
+                f"{gives} gives it"
             )
     lines.append(f"metrics of single jobs: {', '.join(of_jobs)}")
     if of_runs:

@@ -13,6 +13,7 @@ import polars as pl
 
 from simkit.analysis.processor_numbers import processor_numbers
 from simkit.errors import RunError
+from simkit.records import JOBS_RELEASED
 from simkit.results.metric import counted_resource
 from simkit.results.output_folder import whole_file
 from simkit.results.run_folder import Run, RunOrFolder, open_run
@@ -80,6 +81,7 @@ def _workload(run: Run, jobs: pl.DataFrame, resource: str) -> Workload:
             "requested_time_s": _floats(jobs["requested_time_s"]),
             resource: size,
             **{name: _numbers(jobs[name]) for name in JOB_COLUMNS},
+            **{name: _floats(jobs[name]) for name in JOBS_RELEASED if name in jobs.columns},
         },
         resource=resource,
         epoch_s=float("nan") if epoch is None else float(epoch),
@@ -134,7 +136,8 @@ def export_batsim(run: RunOrFolder, path: str | PathLike[str]) -> None:
     One row a job, in order of end. ``execution_time = finish - start`` and ``stretch =
     turnaround / execution_time``, as in Batsim. ``profile`` is "delay" (a job's run time is
     given). ``consumed_energy`` and ``metadata`` are empty, and so are times of jobs that have not
-    started or ended. `allocated_resources` holds the numbers of `processor_numbers`.
+    started or ended. A `requested_time` of -1 means no limit. `allocated_resources` holds the
+    numbers of `processor_numbers`.
 
     Raises RunError if the file cannot be written.
     """
@@ -153,7 +156,7 @@ def _batsim_frame(run: Run) -> pl.DataFrame:
         )
     numbers = processor_numbers(run)
     start, end, submit = (pl.col(f"{name}_time_s") for name in ("start", "end", "submit"))
-    status, length = pl.col("status"), end - start
+    status, length, requested = pl.col("status"), end - start, pl.col("requested_time_s")
     overrun = (status == "killed") & (pl.col("run_time_s") >= pl.col("requested_time_s"))
     state = status.replace_strict(_BATSIM_STATES, return_dtype=pl.String)
     places = pl.Series([numbers.get(job) for job in jobs["job_id"]], dtype=pl.String)
@@ -165,7 +168,7 @@ def _batsim_frame(run: Run) -> pl.DataFrame:
         "requested_number_of_resources": pl.col(counted_resource(run.resources))
         .ceil()
         .cast(pl.Int64),
-        "requested_time": pl.col("requested_time_s"),
+        "requested_time": pl.when(requested.is_infinite()).then(-1.0).otherwise(requested),
         "success": (status == "finished").cast(pl.Int8),
         "final_state": pl.when(overrun).then(pl.lit("COMPLETED_WALLTIME_REACHED")).otherwise(state),
         "starting_time": start,

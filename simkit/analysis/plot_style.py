@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, tzinfo
-from math import isfinite
+from datetime import UTC, tzinfo
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from simkit.arrays import Floats
+from simkit.dates import date_text, is_dated
 from simkit.errors import SimkitError
 from simkit.results.metric import RunWindow, run_window
 from simkit.results.output_folder import reason
@@ -140,7 +140,7 @@ class TimeAxis:
     def __init__(self, runs: Sequence[Run], span: tuple[float, float]) -> None:
         epochs = {float(run.info.get("epoch_s") or 0.0) for run in runs}
         epoch = epochs.pop() if len(epochs) == 1 else 0.0
-        self.dated = isfinite(epoch) and epoch > 0
+        self.dated = epoch > 0 and is_dated(epoch + span[1])
         self.epoch_s = epoch if self.dated else 0.0
         self.zone = _zone(runs[0].info.get("time_zone"))
         self.start_s, self.end_s = span
@@ -167,8 +167,7 @@ class TimeAxis:
         if not self.dated:
             return [f"{(self.end_s - self.start_s) / 86400:,.1f} days"]
         days = (
-            datetime.fromtimestamp(self.epoch_s + at, self.zone).date().isoformat()
-            for at in (self.start_s, self.end_s)
+            date_text(self.epoch_s + at, "%Y-%m-%d", self.zone) for at in (self.start_s, self.end_s)
         )
         return [" to ".join(days)]
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 import polars as pl
 
+from simkit.results.job_metrics import SINCE_RELEASE
 from simkit.results.run_folder import Run
 from simkit.scenario.cluster import MaintenanceSection
 from simkit.text import counted
@@ -29,7 +31,17 @@ def waiting_warning(run: Run) -> str:
         f"all {submitted:,} jobs" if submitted > 1 else "the only job"
     )  # fmt: skip
     verb = "wait" if waiting > 1 else "waits"
-    return f"warning: {share} still {verb} at the end of the run: {_reason(run, waiting)}"
+    held = _unreleased(run)
+    more = f"; of these, {held:,} for a preceding job that has not ended" if held else ""
+    return f"warning: {share} still {verb} at the end of the run: {_reason(run, waiting)}{more}"
+
+
+def _unreleased(run: Run) -> int:
+    """Return how many jobs wait for others that have not ended."""
+    if SINCE_RELEASE.name not in run.metrics:
+        return 0
+    jobs = run.scan("jobs").filter(pl.col("status") == "waiting")
+    return int(jobs.select(pl.col("release_time_s").null_count()).collect().item())
 
 
 def rejections_warning(run: Run) -> str:
@@ -117,8 +129,11 @@ def _no_gap_is_long_enough(run: Run) -> str:
     shortest = jobs.select(pl.col("estimate_s").min()).collect().item()
     if shortest is None or shortest <= (gap := min(gaps)):
         return ""
+    waits = f"is expected to run for at least {format_duration(shortest)}"
+    if shortest == inf:
+        waits = "has no time limit, so that no policy can know that it ends before the next window"
     return (
-        f"maintenance recurs and leaves {format_duration(gap)} in between, and what waits is "
-        f"expected to run for at least {format_duration(shortest)}; make the windows rarer or "
+        f"maintenance recurs and leaves {format_duration(gap)} in between, and what waits "
+        f"{waits}; make the windows rarer or "
         "shorter, or let them take less capacity"
     )

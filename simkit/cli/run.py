@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -236,7 +237,8 @@ def validate(
 ) -> None:
     """Check a scenario and everything it names, and report all problems at once.
 
-    Of a log, the header and the first lines are read; `simkit trace check` reads all of it.
+    With power, all files are read as `simkit run` reads them, and a table of tasks with parents, too.
+    Otherwise the header and the first lines of a log are read; `simkit trace check` reads all of it.
     """
     from simkit.errors import ScenarioError
     from simkit.scenario.sweep import expand_sweep
@@ -252,8 +254,7 @@ def validate(
     workloads = {repr(point.scenario.workload): point.scenario for point in points}
     problems |= dict.fromkeys(text for one in workloads.values() for text in _head_problems(one))
     if not problems:
-        sites = {repr((p.scenario.workload, p.scenario.power)): p.scenario for p in points}
-        problems = dict.fromkeys(text for s in sites.values() for text in _clock_problems(s))
+        problems = dict.fromkeys(_file_problems([point.scenario for point in points]))
     if problems:
         raise ScenarioError(locate_problems(problems, source, laid_over))
     runs = f", a sweep of {len(points):,} runs" if len(points) > 1 else ""
@@ -284,17 +285,21 @@ def _head_problems(scenario: Loaded) -> Sequence[str]:
     return []
 
 
-def _clock_problems(scenario: Loaded) -> Sequence[str]:
-    """Return why a file of power in UTC cannot lie on the run's clock.
+def _file_problems(scenarios: Sequence[Loaded]) -> Iterator[str]:
+    """Yield why files cannot be read, in the words of `simkit run`: each is prepared like a run.
 
-    Which clock that is, the log says: it is read where a signal depends on it.
+    Of runs of a sweep that differ in their seed the first is prepared; those without power are not.
     """
     from simkit.experiment import prepare
-    from simkit.experiment.site import depends_on_zone
+    from simkit.experiment.workload import TraceMemory
 
-    if scenario.power is None or not depends_on_zone(scenario.power):
-        return []
-    return _problems_of(prepare, scenario)
+    memory = TraceMemory()
+    seen: dict[str, Loaded] = {}
+    for scenario in scenarios:
+        if scenario.power is not None:
+            seen.setdefault(repr(scenario.model_dump(exclude={"name", "seed"})), scenario)
+    for scenario in seen.values():
+        yield from _problems_of(partial(prepare, memory=memory), scenario)
 
 
 def _problems_of(build: Callable[[Loaded], object], scenario: Loaded) -> Sequence[str]:

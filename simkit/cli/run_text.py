@@ -53,6 +53,12 @@ def print_trace(experiment: Experiment) -> None:
         f"walltime {scenario.walltime}, seed {scenario.seed}")  # fmt: skip
     if line := power_line(experiment):
         say("Power", line)
+    for name, notes in experiment.site.notes.items() if experiment.site else ():
+        say("", f"{name.removeprefix('power.')}: {'; '.join(notes)}")
+    for name, report in ({} if experiment.site is None else experiment.site.reports).items():
+        if report.dropped:
+            say("", f"{name}:")
+            print_rows(report)
 
 
 def _cluster_line(experiment: Experiment) -> str:

@@ -57,7 +57,7 @@ def quantity(value: float | None, unit: str) -> str:
 
 
 def print_rows(report: Any) -> None:
-    """Print how many rows of a trace were accepted, repaired and dropped, by rule."""
+    """Print how many rows were accepted, repaired, dropped, by rule, and columns not read."""
     repaired, dropped = sum(report.repaired.values()), sum(report.dropped.values())
     say("", f"{counted(report.read, 'row')} read = {report.accepted:,} accepted + "
         f"{repaired:,} repaired + {dropped:,} dropped")  # fmt: skip
@@ -65,7 +65,35 @@ def print_rows(report: Any) -> None:
         ("repaired", report.repaired), ("dropped", report.dropped), ("note", report.notes),
     ):  # fmt: skip
         for rule, count in counts.items():
-            say("", f"  {what}: {rule} {count:,}")
+            example = report.examples.get(rule)
+            first = report.lines.get(rule, [])
+            where = "" if example is None else (
+                f" ({first_lines(first, count)}: {_cell(example)})" if first else ""
+            )  # fmt: skip
+            say("", f"  {what}: {rule} {count:,}{where}")
+    _print_unread(report)
+
+
+def _print_unread(report: Any) -> None:
+    """Print the columns that were not read, by what they hold."""
+    columns: dict[str, list[str]] = {}
+    for column, holds in report.unread.items():
+        columns.setdefault(holds, []).append(column)
+    if columns:
+        named = (f"{', '.join(names)} ({holds})" for holds, names in columns.items())
+        say("", f"  not read: {'; '.join(named)}")
+    if plain := report.unread_plain:
+        more = "other " if report.unread else ""
+        say("", f"  not read: {counted(plain, f'{more}column')} of names, comments and the like")
+
+
+def first_lines(lines: Sequence[int], count: int) -> str:
+    """Return ``line 3, 4, …``: the first of the lines that a rule met."""
+    return f"line {', '.join(map(str, lines))}{', …' * (count > len(lines))}"
+
+
+def _cell(example: str) -> str:
+    return f"{example!r}" if example else "empty"
 
 
 def print_pairs(first: str, second: str, rows: Mapping[str, str]) -> None:

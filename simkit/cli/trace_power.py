@@ -19,8 +19,9 @@ def power(
         str,
         typer.Argument(
             metavar="TYPE",
-            help="csv, gleamm, gleamm-sample, nsrdb, wind-toolkit, generation, carbon, price, "
-            "plugin, or a type that an installed package adds.",
+            help="csv, gleamm, gleamm-sample, nsrdb, wind-toolkit, epw-solar, epw-wind, "
+            "epw-temperature, generation, carbon, price, plugin, or a type that an installed "
+            "package adds.",
             show_default=False,
         ),
     ],
@@ -42,7 +43,7 @@ def power(
 ) -> None:
     """Show what a file of power, carbon or prices holds: unit, zone, step, span, gaps and size."""
     from simkit import plugins
-    from simkit.cli.text import print_json
+    from simkit.cli.text import print_json, warn
     from simkit.experiment.signals import read_signal_file
     from simkit.scenario.overrides import parse_overrides
 
@@ -55,6 +56,8 @@ def power(
         print_json(facts)
     else:
         print_power(facts, trace.report)
+        for warning in trace.warnings:
+            warn(warning)
 
 
 def print_power(facts: Mapping[str, Any], report: RowReport | None) -> None:
@@ -72,6 +75,7 @@ def _lines(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     from simkit.text import counted
     from simkit.units import format_duration
 
+    yield from (("Note", note) for note in facts["notes"])
     label = {"start": "starts", "end": "ends"}[facts["label"]]
     what = f"means of intervals, at their {label}" if facts["sampling"] == "mean" else "readings"
     yield "Values", f"{facts['values']:,} {what}, every {format_duration(facts['step_s'])}"

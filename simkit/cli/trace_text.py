@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from math import isfinite
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final
 
 from simkit.cli.echo import echo
 from simkit.cli.tables import console, print_table
-from simkit.cli.text import print_json, print_pairs, print_rows, say
+from simkit.cli.text import first_lines, print_json, print_pairs, print_rows, say
+from simkit.dates import date_text
 from simkit.text import counted
 from simkit.units import format_duration
 from simkit.workload import RowReport
@@ -34,6 +34,8 @@ def job_facts(trace: Trace) -> dict[str, Any]:
     """Return what a log holds: counts, span, sizes and times, and its offered load."""
     import numpy as np
 
+    from simkit.workload.facts import release_facts, rows_facts
+
     load, report = trace.workload, trace.report
     submit, run = load.submit_time_s, load.run_time_s
     span = float(submit[-1] - submit[0])
@@ -53,6 +55,7 @@ def job_facts(trace: Trace) -> dict[str, Any]:
     for name, values in ((f"{load.resources[0]} a job", size), ("run time s", run)):
         low, middle, high = np.quantile(values, (0, 0.5, 1)).tolist()
         facts[name] = f"{low:,.6g} to {high:,.6g}, median {middle:,.6g}"
+    facts |= dict(_releases(release_facts(load)))
     facts["machine"] = ", ".join(f"{n:,.6g} {r}" for r, n in load.capacity.items()) or "unknown"
     total = load.capacity.get(load.resources[0])
     if total and span:
@@ -61,7 +64,7 @@ def job_facts(trace: Trace) -> dict[str, Any]:
     for name in GROUPS:
         if counts := _jobs_by(load, name):
             facts[f"jobs by {name}"] = counts
-    return facts
+    return {**facts, "report": rows_facts(report)}
 
 
 GROUPS: Final = ("queue", "partition")
@@ -92,10 +95,14 @@ def _jobs_by(load: Workload, column: str) -> list[dict[str, Any]]:
 
 
 def print_job_facts(log: Path, facts: Mapping[str, Any]) -> None:
-    """Print the facts of a log, then its jobs by queue and partition."""
+    """Print the facts of a log, how its rows were read, then its jobs by queue and partition."""
     lists = {name: facts.get(f"jobs by {name}", ()) for name in GROUPS}
-    plain = {name: str(value) for name, value in facts.items() if not isinstance(value, list)}
+    plain = {
+        name: str(value) for name, value in facts.items() if not isinstance(value, list | dict)
+    }
     print_pairs(str(log), "", plain)
+    echo()
+    print_rows(_report(facts["report"]))
     for name, rows in lists.items():
         if rows:
             echo()
@@ -119,7 +126,7 @@ def _job_counts(rows: Sequence[Mapping[str, Any]], jobs: int) -> list[list[str]]
 def _date(epoch_s: float, time_s: float) -> str:
     if not isfinite(epoch_s) or epoch_s <= 0:
         return f"{time_s:g} s"
-    return datetime.fromtimestamp(epoch_s + time_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return date_text(epoch_s + time_s, "%Y-%m-%d %H:%M UTC")
 
 
 def checked_as_json(reports: Mapping[str, RowReport], meanings: Mapping[str, str]) -> None:
@@ -134,9 +141,12 @@ def checked_as_json(reports: Mapping[str, RowReport], meanings: Mapping[str, str
                     "rows": count,
                     "meaning": meanings.get(rule, ""),
                     "lines": report.lines.get(rule, []),
+                    **({"example": report.examples[rule]} if rule in report.examples else {}),
                 }
                 for rule, count in report.counts()
             ],
+            "unread": report.unread,
+            "unread_plain": report.unread_plain,
         }
         for table, report in reports.items()
     }
@@ -149,12 +159,15 @@ def print_check(log: Path, report: RowReport, meanings: Mapping[str, str], table
     print_rows(report)
     for rule, count in report.counts():
         lines = report.lines.get(rule, [])
-        first = (
-            f" (line {', '.join(map(str, lines))}{', …' * (count > len(lines))})" if lines else ""
-        )
+        example = f": {report.examples[rule]!r}" if report.examples.get(rule) else ""
+        first = f" ({first_lines(lines, count)}{example})" if lines else ""
         echo(f"\n{rule}: {counted(count, 'row')}{first}\n  {meanings.get(rule, '')}".rstrip())
     if not report.counts():
-        echo(f"\nNothing is wrong with {table or 'it'}.")
+        echo(
+            "\nNo row met a rule. The columns named above are not read."
+            if report.unread
+            else f"\nNothing is wrong with {table or 'it'}."
+        )
 
 
 def print_written(target: Path, rows: int, remarks: Sequence[str]) -> None:
@@ -204,8 +217,7 @@ def print_facts(place: Path, facts: Mapping[str, Any]) -> None:
     say("Trace", f"{place} ({facts['format']})")
     for name, rows in facts["tables"].items():
         say("Table", name)
-        parts = {key: rows[key] for key in ("accepted", "repaired", "dropped", "notes")}
-        print_rows(RowReport(read=rows["rows"], **parts))
+        print_rows(_report(rows))
     if missing := facts.get("missing_tables"):
         say("Not here", ", ".join(missing))
     if unread := facts.get("unread_tables"):
@@ -216,6 +228,12 @@ def print_facts(place: Path, facts: Mapping[str, Any]) -> None:
     if spreads := dict(_spreads(facts)):
         echo()
         _print_spreads(spreads)
+
+
+def _report(rows: Mapping[str, Any]) -> RowReport:
+    """Return the report that `rows_facts` made plain."""
+    parts = {key: count for key, count in rows.items() if key != "rows"}
+    return RowReport(read=rows["rows"], **parts)
 
 
 def _pairs(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -236,6 +254,7 @@ def _batch(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield what, f"{facts[what]:,}"
     if "dependencies" in facts:
         yield "dependencies", f"{facts['dependencies']:,}"
+    yield from _releases(facts)
     first, last = (format_duration(facts[f"{which}_submit_s"]) for which in ("first", "last"))
     yield "submitted", f"from {first} to {last} on the trace's clock"
     yield "span", format_duration(facts["span_s"])
@@ -245,6 +264,13 @@ def _batch(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     busiest = facts["busiest_hour"]
     start = format_duration(busiest["start_s"])
     yield "busiest hour", f"{counted(busiest['jobs'], 'job')}, from {start} on"
+
+
+def _releases(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if "released_later" in facts:
+        yield "released later", counted(facts["released_later"], "job")
+    if "preceded" in facts:
+        yield "preceded", f"{counted(facts['preceded'], 'job')}, by others that must have ended"
 
 
 def _machines(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

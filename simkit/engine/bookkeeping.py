@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from math import nan
 
+from simkit.arrays import Floats
 from simkit.engine.events import EventLoop
 from simkit.engine.instances import spread
 from simkit.engine.observer import Observer
@@ -117,6 +118,8 @@ class Bookkeeping:
         self.records: dict[Task, TaskRecord] = {}
         """Of the tasks of open jobs that need one."""
         self.jobs_ended = 0
+        self.released_s: Floats | None = None
+        """(J,) when each job was released, NaN before; None: at its submission."""
         self.on_task_end: Callable[..., None] | None = None
         """Called with a task that has ended, and whether it was ``killed``."""
 
@@ -307,12 +310,15 @@ class Bookkeeping:
 
     def _ready_s(self, task: Task, record: TaskRecord) -> float:
         """Return when a task could first start; NaN if one that it depends on has not finished."""
+        ready = task.submit_time_s
+        if self.released_s is not None:
+            ready = float(self.released_s[task.job_index])
         if not self._dependent or record.job is None:
-            return task.submit_time_s
+            return ready
         parents = self._parents(task, record.job)
         if any(parent.killed or parent.end_s != parent.end_s for parent in parents):
             return nan
-        return max([parent.end_s for parent in parents], default=task.submit_time_s)
+        return max([parent.end_s for parent in parents], default=ready)
 
     def _end_job_of(self, task: Task, record: TaskRecord, now: float, status: int) -> None:
         """Record a task's job if this was the last of its tasks."""

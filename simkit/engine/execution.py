@@ -38,23 +38,39 @@ class Execution:
         self._books = system.books
         self._records = system.books.records
         self._observer = system.observer
-        self._running = system.running
+        self._running, self._room = system.running, system.room
         workload = system.workload
         self._run_time_s = workload.longest_run_time_s().item  # the fastest way to one number
         self._own_times = InstanceTimes(workload) if len(workload.instance_run_time_s) else None
         self._kill_at_limit = kill_at_limit
         self._additions = CORRECTIONS[correction]
+        self._watched = bool(self._additions) or self._observer is not None
+        self._unusual = kill_at_limit or self._watched
         self._retries = retries
         self._own_retries = workload.retries.item if len(workload.retries) else None
 
     def start_task(self, task: Task, on: Placement, count: int) -> None:
-        """Start a gang, or `count` of the remaining instances of a bag; resources are claimed.
+        """Start a gang, or `count` of the remaining instances of a bag; resources are claimed."""
+        if not task.gang:
+            self._start_bag(task, on, count)
+            return
+        work = self._run_time_s(task.index)
+        if self._unusual or task in self._records:
+            self._start(task, (on, count, None), work)
+            return
+        now, state = self._events.now, self._state  # most starts: what `_start` does, and no more
+        rank = state.starts = state.starts + 1
+        allocation = Allocation(rank, task, on, count, now, now + task.estimate_s)
+        self._running[allocation] = None
+        self._events.end_at(now + work, (allocation,))
+        if (ends := self._outlook.ends) is not None:
+            ends.add(allocation)
+
+    def _start_bag(self, task: Task, on: Placement, count: int) -> None:
+        """Start `count` of the remaining instances of a bag.
 
         Instances of a bag on one machine that end together are an allocation.
         """
-        if task.gang:
-            self._start(task, (on, count, None), self._run_time_s(task.index))
-            return
         instances = self._books.instances(task, count)
         if self._own_times is not None:
             for work, part in self._own_times.split(task, on, instances):
@@ -98,15 +114,19 @@ class Execution:
     def _run(self, together: Sequence[Allocation], done_s: float, ends_s: float) -> None:
         """Let allocations run that end together, and tell who keeps track of what runs."""
         self._events.end_at(ends_s, together)
-        if (ends := self._outlook.ends) is not None:
-            for allocation in together:
+        ends = self._outlook.ends
+        for allocation in together:
+            if ends is not None:
                 ends.add(allocation)
+            if self._watched:
+                self._tell(allocation, done_s, ends_s)
+
+    def _tell(self, allocation: Allocation, done_s: float, ends_s: float) -> None:
+        """See to the estimate of what has started, and tell the observer."""
         if self._additions:
-            for allocation in together:
-                self._correct_at_end(allocation, done_s, ends_s)
+            self._correct_at_end(allocation, done_s, ends_s)
         if self._observer is not None:
-            for allocation in together:
-                self._observer.started(self._events.now, allocation)
+            self._observer.started(self._events.now, allocation)
 
     def _go_on(self, suspended: Allocation, attempt: Attempt, on: Placement) -> None:
         """Continue instances from where they were suspended."""
@@ -118,6 +138,12 @@ class Execution:
         )
         self._running[allocation] = attempt
         self._run((allocation,), done, now + (attempt.work_s - done))
+
+    def _left_s(self, task: Task, attempt: Attempt) -> float:
+        """Return how long a suspended allocation would still run by its estimate, in s."""
+        done = attempt.done_s
+        estimate = corrected(task.estimate_s, task.requested_time_s, done, self._additions)
+        return max(estimate - done, 0.0)
 
     def _correct_at_end(self, allocation: Allocation, done_s: float, ends_s: float) -> None:
         """Correct the estimate when its expected end comes, unless it will have ended by then."""
@@ -155,7 +181,7 @@ class Execution:
         except KeyError:
             return
         self._system.changed = True
-        self._give_back(together)
+        self._give_back(allocation)
         plain = attempt is None and len(allocation.on) == 1
         if plain and allocation.task not in self._records:
             self._books.finish(allocation, now)
@@ -173,13 +199,16 @@ class Execution:
         first = attempts[0]
         assert first is not None  # only a gang that was not interrupted has none
         self._system.changed = True
-        self._give_back(ended)
+        on = tuple([pair for allocation in ended for pair in allocation.on])  # no machine twice
+        self._room.give(on, ended[0].task.request)
+        for allocation in ended:
+            self._give_back(allocation, freed=True)
         self._books.end_allocations(ended, attempts, now, first.outcome, first.work_s)
 
     def release(self, allocation: Allocation) -> Attempt:
         """Free what an allocation holds, before its end; return what has been done of its work."""
         attempt = self._running.pop(allocation) or self._whole(allocation)
-        self._give_back((allocation,))
+        self._give_back(allocation)
         attempt.done_s += self._events.now - allocation.start_time_s
         return attempt
 
@@ -187,21 +216,17 @@ class Execution:
         """Return the attempt of a gang that has not been interrupted."""
         return Attempt(self._run_time_s(allocation.task.index))
 
-    def _give_back(self, allocations: Sequence[Allocation]) -> None:
-        """Free what allocations of a task hold, no two of them on the same machine."""
+    def _give_back(self, allocation: Allocation, freed: bool = False) -> None:
+        """Free what an allocation holds, unless it is `freed` already."""
         state = self._state
+        if not freed:
+            self._room.give(allocation.on, allocation.task.request)
         if (ends := self._outlook.ends) is not None:
-            for allocation in allocations:
-                ends.remove(allocation)
-        on, task = allocations[0].on, allocations[0].task
-        if len(allocations) > 1:
-            on = tuple([pair for allocation in allocations for pair in allocation.on])
-        self._system.room.give(on, task.request)
-        state.releases += len(allocations)
-        state.ended.extend(allocations)
+            ends.remove(allocation)
+        state.releases += 1
+        state.ended.append(allocation)
         if self._observer is not None:
-            for allocation in allocations:
-                self._observer.released(self._events.now, allocation)
+            self._observer.released(self._events.now, allocation)
 
     def suspend(self, action: Suspend) -> None:
         """Stop an allocation, as the policy asks."""
@@ -237,6 +262,7 @@ class Execution:
                 self._fall_back(allocation, attempt, checkpoints)
             self._system.suspended[allocation] = attempt
             attempt.suspended_at_s = now
+            allocation.left_s = self._left_s(task, attempt)
             kept = max(attempt.done_s, 0.0)
             self._books.event("suspended", task, f"{kept:.10g} s of work kept")
             return

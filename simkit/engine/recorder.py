@@ -63,6 +63,9 @@ class Recorder:
     """Whether the engine appends to `timeline`."""
     routed: tuple[list[str], Ints] | None = None
     """Names of the scenario's partitions, and (J,) the row of that of each job, -1: none."""
+    released_s: Floats | None = None
+    """(J,) when each job was released, NaN before; None: at its submission. With it, jobs have a
+    further column."""
     correction: Correction = "none"
     """How estimates are corrected; with one, jobs have a further column."""
 
@@ -130,7 +133,8 @@ class Recorder:
             job, count = self._job_of(at).astype(np.float64), self._workload.instances[at]
             run = self._longest_task_s[at]
             none, one = np.zeros(len(task)), np.ones(len(task))
-            ready = self._workload.submit_time_s[job.astype(np.int64)]
+            at_once = self._workload.submit_time_s
+            ready = (at_once if self.released_s is None else self.released_s)[job.astype(np.int64)]
             _append(self.allocations, job, task, start, end, none, one)
             _append(self.pieces, machine, none, count, one)
             _append(self.tasks, task, ready, start, end, none)
@@ -191,6 +195,8 @@ class Recorder:
             "reason": _texts(reason, tuple(self._reasons)),
             **{name: getattr(load, name)[at] for name in OF_JOBS if len(getattr(load, name))},
         }
+        if self.released_s is not None:
+            columns["release_time_s"] = self.released_s[at]
         if self.correction != "none":
             columns["corrected_estimate_s"] = self._corrected(at, estimate, run)
         if self.routed is not None:

@@ -163,11 +163,19 @@ class Simulation:
         if self._parents.any:
             self._books.on_task_end = self._parents.ended
         self._users = self._admission.users
+        self._releases = system.releases
+        if self._releases is not None:
+            self._releases.let_in = self._let_in
+        self._holds_back = self._parents.any or self._releases is not None
         submission = Submission(workload, cluster, self._predictor, self._users)
         self._routing = submission.routing if submission.routing.by_waiting else None
         if submission.routing.only is None:
             names = [partition.name for partition in cluster.partitions]
             recorder.routed = names, submission.routing.partition
+        self._plain = not (
+            system.observer or self._routing or self._predictor.learns or self._parents.any
+            or self._users or self._admission.limited
+        )  # fmt: skip
         system.events.submit_each(submission.jobs(), self._submit)
         self.power: PowerSupply | None = None
         """The site's power; None without a site."""
@@ -245,7 +253,7 @@ class Simulation:
         with _seldom_collected():
             for state in self.decisions():
                 actions = policy.schedule(state)
-                if not hasattr(actions, "__iter__"):
+                if actions.__class__ is not tuple and not hasattr(actions, "__iter__"):
                     raise PolicyError(
                         f"{self._referee.policy}: schedule returned {actions!r}; it must yield "
                         "actions, or return an iterable of them"
@@ -275,22 +283,23 @@ class Simulation:
         free, limited = system.room.total_free(), admission.limited
         periodic, keeps = self._period is not None, recorder.keeps_timeline
         late_leave = admission.turns_away is not None
+        plain = not (periodic or limited or late_leave)
         for now in self._instants():
             if not system.changed:
                 continue
-            if not self._ticked:
+            if not (plain or self._ticked):
                 if keeps:
                     row([now, len(waiting) + len(reserved), len(held), len(running), *free])
                 self._await_tick(now)
                 continue
             system.changed = False
             state.now = now
-            if periodic:
-                self._ticked = False
-            if limited and held:
-                admission.refill()
-            if late_leave:
-                self._let_late_jobs_leave()
+            if not plain:
+                self._ticked = not periodic
+                if limited and held:
+                    admission.refill()
+                if late_leave:
+                    self._let_late_jobs_leave()
             self.decisions_made = made = made + 1
             known, over = len(arrived), len(ended)
             yield state
@@ -360,6 +369,10 @@ class Simulation:
         system, state = self._system, self.state
         system.changed = True
         state.submitted += 1
+        if self._plain and not refusal and len(tasks) == 1 and tasks[0].gang:
+            system.queue.add(tasks[0])  # a rigid job that nothing below is about
+            state.arrived.append(tasks[0])
+            return
         if system.observer is not None:
             system.observer.submitted(self._events.now, tasks)
         if self._routing is not None:
@@ -373,7 +386,12 @@ class Simulation:
         if refusal:
             self._refuse(row, tasks, refusal)
             return
-        ready = self._parents.admit(tasks) if self._parents.any else tasks
+        ready = tasks
+        if self._holds_back:
+            shown = self._ready(tasks)
+            if shown is None:
+                return
+            ready = shown
         if self._users is not None and self._users.holds(tasks, ready):
             return
         if not self._admission.limited:
@@ -383,14 +401,32 @@ class Simulation:
         elif not all(map(self._admission.submit, ready)):
             self._refuse(row, tasks, "the backlog is full")
 
+    def _ready(self, tasks: Sequence[Task]) -> Sequence[Task] | None:
+        """Return the tasks of a submitted job that wait for no other; None: the job is held."""
+        if self._releases is not None and self._releases.holds(tasks):
+            if self._users is not None:
+                self._users.counts(tasks)
+            return None
+        return self._parents.admit(tasks) if self._parents.any else tasks
+
+    def _let_in(self, tasks: Sequence[Task]) -> None:
+        """Show a job that was held back, as far as its user's limits and admission allow."""
+        self._system.changed = True
+        ready = self._parents.admit(tasks) if self._parents.any else tasks
+        if self._users is not None and self._users.holds(tasks, ready):
+            return
+        if not all(map(self._admission.submit, ready)):
+            self._refuse(tasks[0].job_index, tasks, "the backlog is full")
+
     def _predicted(self, task: Task) -> float:
         """Return a learning predictor's estimate; raise PolicyError if it is not a valid time."""
         estimate = self._predictor.on_submission(task)
-        if not (isinstance(estimate, (int, float)) and 0 <= estimate < inf):
+        endless = estimate == inf == task.requested_time_s
+        if not endless and not (isinstance(estimate, (int, float)) and 0 <= estimate < inf):
             who, job = type(self._predictor).__name__, self._system.workload.job_id[task.job_index]
             raise PolicyError(
                 f"estimates: {who} returned {estimate!r} for job {job}; on_submission must return "
-                "a finite number of seconds, at least 0"
+                "a finite number of seconds, at least 0, or infinity for a job without a limit"
             )
         return float(time_on_grid(estimate))
 
@@ -545,6 +581,7 @@ class Simulation:
             *self._admission.held,
             *self.state.reservations,
             *self._parents.held,
+            *(() if self._releases is None else self._releases.held),
         )
         self._books.close({*in_progress, *waiting}, in_progress)
         try:

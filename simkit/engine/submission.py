@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise, repeat
+from math import inf
 
 import numpy as np
 
@@ -122,7 +123,7 @@ class Routing:
         queue, number = int(self._workload.queue[row]), int(self._workload.partition[row])
         reasons = []
         for position, partition in enumerate(self._cluster.partitions):
-            if _takes(partition, queue, number):
+            if partition.takes(queue, number):
                 reason = next(filter(None, (self.refusal(t, partition) for t in tasks)), "")
                 reason = reason or self._too_many_wait(tasks[0], position)
                 if not reason:
@@ -157,6 +158,10 @@ class Routing:
             )
             hold = f"{machines} hold {room}" if room else "no machine can hold one"
             return f"asks for {needed} x {asked} at once, {hold}"
+        if task.requested_time_s == inf and partition.max_time_s < inf:
+            return (
+                f"has no time limit, partition {partition.name} allows {partition.max_time_s:g} s"
+            )
         if task.requested_time_s > partition.max_time_s:
             return (
                 f"asks for {task.requested_time_s:g} s, partition {partition.name} allows "
@@ -168,12 +173,6 @@ class Routing:
                 f"{partition.max_demand:g}"
             )
         return ""
-
-
-def _takes(partition: Partition, queue: int, number: int) -> bool:
-    """Return whether a partition is open to a queue and partition of the trace."""
-    named = partition.queues or partition.partitions
-    return not named or queue in partition.queues or number in partition.partitions
 
 
 _UNSENT = Partition("")  # until a task is sent to its partition
@@ -194,6 +193,11 @@ class Submission:
             raise ScenarioError(
                 f"cluster: jobs ask for {', '.join(missing)}, but the machines have only "
                 f"{', '.join(cluster.resources)}; add it to the machines"
+            )
+        if len(workload.whole_memory):
+            raise ScenarioError(
+                "workload: jobs take all memory of their machines, however much that is; "
+                "`simkit.workload.whole_memory.fill_whole_memory` gives them an amount"
             )
         if inexact := _inexact_sums(workload, cluster):
             raise ScenarioError(inexact)

@@ -8,6 +8,7 @@ from simkit.engine.admission import Admission, AdmissionRule
 from simkit.engine.bookkeeping import Attempt, Bookkeeping
 from simkit.engine.events import EventLoop
 from simkit.engine.observer import Observer, Observers
+from simkit.engine.parents import Releases
 from simkit.engine.recorder import Recorder
 from simkit.engine.referee import Referee
 from simkit.policy import State, SystemInfo
@@ -57,12 +58,13 @@ class System:
         """What runs, oldest first; None: a gang that has not been interrupted."""
         self.suspended: dict[Allocation, Attempt] = {}
         self.admission = Admission(rule, self.queue, cluster.partitions)
-        self.observer = observer
-        """Who is told of what happens: limits of users first, then who watches the run."""
+        self.releases = Releases.of(workload, self.events)
+        """Which jobs are held back until their release; None if no job is."""
         self.watched = observer is not None
         """Whether somebody from outside watches the run."""
-        if (users := self.admission.users) is not None:
-            self.observer = users if observer is None else Observers(users, observer)
+        told = [one for one in (self.admission.users, self.releases, observer) if one is not None]
+        self.observer = Observers(*told) if len(told) > 1 else next(iter(told), None)
+        """Who is told of what happens: limits of users first, then who watches the run."""
         self.outlook = Outlook(cluster.known_steps(), cluster.recurring)
         self.state = State(
             self.info, self.room, self.queue, self.running, self.suspended, self.admission.held,
@@ -73,6 +75,8 @@ class System:
         self.note_constraints()
         self.state.refills = rule.slots is not None and rule.refill == "at_once"
         self.books = Bookkeeping(workload, recorder, predictor, self.observer, self.events)
+        if self.releases is not None:
+            self.books.released_s = recorder.released_s = self.releases.released_s
         self.referee = Referee(workload, cluster, self.events, self.room)
 
     def note_constraints(self) -> None:

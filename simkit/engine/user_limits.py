@@ -28,11 +28,11 @@ class _Account:
 class _UsersJob:
     """A job that counts towards its user's limits."""
 
-    def __init__(self, account: _Account, tasks: int, ready: Sequence[Task]) -> None:
+    def __init__(self, account: _Account, tasks: int) -> None:
         self.account = account
         self.left = tasks
         """Tasks that have not ended."""
-        self.ready = list(ready)
+        self.ready: list[Task] = []
         """Tasks to show when the job is let in."""
         self.let_in = self.started = False
 
@@ -76,17 +76,27 @@ class UserLimits:
             f"{partition.max_waiting_per_user:g} a user"
         )
 
+    def counts(self, tasks: Sequence[Task]) -> None:
+        """Count a job as waiting that may not run yet: it is let in later, by `holds`."""
+        first = tasks[0]
+        if first.user < 0:
+            return
+        key = first.partition, first.user
+        account = self._accounts.get(key)
+        if account is None:
+            account = self._accounts[key] = _Account(self._partitions[first.partition])
+        self._jobs[first.job_index] = _UsersJob(account, len(tasks))
+        account.waiting += 1
+
     def holds(self, tasks: Sequence[Task], ready: Sequence[Task]) -> bool:
         """Take in a job's tasks, of which some are ready; return whether they are held back."""
         first = tasks[0]
         if first.user < 0:
             return False
-        key = first.partition, first.user
-        account = self._accounts.get(key)
-        if account is None:
-            account = self._accounts[key] = _Account(self._partitions[first.partition])
-        job = self._jobs[first.job_index] = _UsersJob(account, len(tasks), ready)
-        account.waiting += 1
+        if first.job_index not in self._jobs:
+            self.counts(tasks)
+        job = self._jobs[first.job_index]
+        job.ready, account = list(ready), job.account
         if account.let_in < account.partition.max_running_per_user:
             job.let_in = True
             account.let_in += 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -20,7 +20,7 @@ from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
 from simkit.engine.submission import Submission
 from simkit.errors import LimitError, PolicyError, ScenarioError, SimkitError
-from simkit.experiment.cluster import build_cluster
+from simkit.experiment.cluster import build_cluster, declared_resources, limited_by_partitions
 from simkit.experiment.estimates import estimates_info, estimates_warnings
 from simkit.experiment.interrupt import DeferredInterrupt
 from simkit.experiment.policy import (
@@ -32,7 +32,7 @@ from simkit.experiment.policy import (
 )
 from simkit.experiment.processes import process_builder
 from simkit.experiment.site import build_site
-from simkit.experiment.unit_warnings import unit_warnings
+from simkit.experiment.unit_warnings import unasked_warnings, unit_warnings
 from simkit.experiment.wall_time import WallClock, WallTimeOver
 from simkit.experiment.workload import TraceMemory, read_trace, valued
 from simkit.plugins import lines_of_author, told_of_author
@@ -50,6 +50,7 @@ from simkit.scenario import Scenario, refuse_sweep
 from simkit.units import format_duration
 from simkit.workload import RowReport, Trace, Workload
 from simkit.workload.cluster import Cluster
+from simkit.workload.whole_memory import fill_whole_memory
 
 Watch = Callable[[Simulation], None]
 """Is called after every decision, e.g. to show progress."""
@@ -80,6 +81,8 @@ class Experiment:
         return [
             *estimates_warnings(self.scenario, self.trace),
             *unit_warnings(self.scenario, self.trace, self.cluster),
+            *unasked_warnings(self.scenario, self.trace, self.cluster),
+            *(() if self.site is None else self.site.warnings),
         ]
 
 
@@ -113,13 +116,16 @@ def prepare(
     rules = build_rules(scenario)
     begin = perf_counter()
     if workload is None:
-        trace = read_trace(scenario.workload, scenario.seed, scenario.value, memory)
+        resources = declared_resources(scenario.cluster) if cluster is None else cluster.resources
+        trace = read_trace(scenario.workload, scenario.seed, scenario.value, memory, resources)
     else:
         if scenario.value is not None and not len(workload.value):
             workload = valued(workload, scenario.value, scenario.seed)
         trace = Trace(workload, RowReport(read=len(workload), accepted=len(workload)))
     if cluster is None:
         cluster = build_cluster(scenario.cluster, trace.workload)
+    workload = limited_by_partitions(fill_whole_memory(trace.workload, cluster), cluster)
+    trace = replace(trace, workload=workload)
     _check_before_run(scenario, trace.workload, cluster)
     site = None
     if scenario.power is not None:

@@ -61,6 +61,11 @@ def build_cluster(section: ClusterSection, workload: Workload) -> Cluster:
     )
 
 
+def declared_resources(section: ClusterSection) -> tuple[str, ...]:
+    """Return the resources that the scenario's groups of machines have; empty without groups."""
+    return tuple(dict.fromkeys(name for group in section.machines or () for name in group.capacity))
+
+
 def _pools(partitions: Sequence[PartitionSection]) -> tuple[Cluster, _Groups]:
     """Return a machine for each partition: a pool of its own, named like it."""
     names = tuple(partition.name for partition in partitions)
@@ -303,6 +308,31 @@ def _partitions(
     if problems:
         raise ScenarioError(problems)
     return tuple(partitions)
+
+
+def limited_by_partitions(workload: Workload, cluster: Cluster) -> Workload:
+    """Return the workload with the time limits that jobs take from their partition.
+
+    That of the first partition that is open to the job's queue or partition in the trace; a request
+    that was raised to the run time stays so. Without such a limit the request stays as it is.
+    """
+    if not len(workload.limit_of_partition):
+        return workload
+    limit = np.full(len(workload), inf)
+    left = np.ones(len(workload), np.bool_)
+    for partition in cluster.partitions:
+        named = bool(partition.queues or partition.partitions)
+        is_open = np.isin(workload.queue, list(partition.queues))
+        is_open |= np.isin(workload.partition, list(partition.partitions))
+        takes = left & (is_open | (not named))
+        limit[takes] = partition.max_time_s
+        left &= ~takes
+    of_task = np.repeat(limit, np.diff(workload.first_task))
+    taken = workload.limit_of_partition & np.isfinite(of_task)
+    requested = workload.requested_time_s
+    return workload.with_columns(
+        requested_time_s=np.where(taken, np.fmax(of_task, requested), requested)
+    )
 
 
 def _or_infinite(limit: float | None) -> float:

@@ -54,7 +54,10 @@ def build_policy(scenario: Scenario) -> Policy:
         return _learned(section, scenario)
     if isinstance(section, ModelPolicy):
         load = plugins.find("simkit.tools", "model.load")
-        model: Policy = load(Path(section.model), section.algorithm, section.args, scenario)
+        statistics = None if section.statistics is None else Path(section.statistics)
+        model: Policy = load(
+            Path(section.model), section.algorithm, section.args, scenario, statistics
+        )
         return model
     name = section.name if isinstance(section, NamedPolicy) else section.path
     factory = plugins.find(POLICIES, name, kind="policy")

@@ -23,7 +23,7 @@ from simkit.power.signal import CARBON, PRICE, WATT, Constant, Means, Scaled, Si
 from simkit.power.signal_align import Alignment, Span, aligned, scale_factor
 from simkit.power.signal_levels import Levels
 from simkit.power.signal_schedule import WEEK_S, Schedule, weekly
-from simkit.power.signal_trace import Gaps, PowerTrace
+from simkit.power.signal_trace import Gaps, PowerTrace, long_fill_warning
 from simkit.power.signal_zone import fixed_zone
 from simkit.scenario.error_messages import problems_of
 from simkit.scenario.overrides import cut_at_scalar, dotted
@@ -70,6 +70,9 @@ class Findings:
         self.inputs: list[Path] = []
         self.reports: dict[str, RowReport] = {}
         """Dotted place of a signal -> which rows of its file were read, repaired and dropped."""
+        self.notes: dict[str, tuple[str, ...]] = {}
+        """Dotted place of a signal -> what its reader took for granted."""
+        self.warnings: list[str] = []
         self.facts: dict[str, float | str] = {}
         """What the run reports about the site."""
 
@@ -199,11 +202,16 @@ class SignalBuilder:
         self.findings.inputs += trace.inputs
         if trace.report is not None:
             self.findings.reports[place] = trace.report
+        if trace.notes:
+            self.findings.notes[place] = trace.notes
+        self.findings.warnings += trace.warnings
         if self.align.type == "calendar":
             self.findings.facts[f"{place.removeprefix('power.')}.zone"] = trace.time_zone
         trace.require(quantity.unit, quantity.name)
         trace = _not_below(trace, quantity, section.negative)
         gaps = Gaps(section.gaps.rule, section.gaps.longest)
+        if warning := long_fill_warning(trace, gaps):
+            self.findings.warnings.append(warning)
         factor = scale_factor(trace, gaps, peak_w=peak_w, mean_w=mean_w)
         if peak_w is not None or mean_w is not None:
             self.findings.facts[f"{place.removeprefix('power.')}.factor"] = factor

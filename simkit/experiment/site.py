@@ -6,7 +6,6 @@ Everything is checked before the run, and all problems are reported at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -36,7 +35,6 @@ from simkit.power.grid import Amount, Grid
 from simkit.power.machine_model import ConstantPue, PowerModel, Pue
 from simkit.power.signal import CARBON, PRICE, WATT, Constant, Signal, Sum
 from simkit.power.signal_align import Span, check_covers
-from simkit.power.signal_zone import is_utc
 from simkit.power.site import NO_GRID, Checkpoints, Foresight, Site, Source, Supply
 from simkit.scenario.power import (
     BatterySection,
@@ -86,25 +84,6 @@ def build_site(section: Power, cluster: Cluster, workload: Workload, seed: int) 
     ``power.sources.solar``.
     """
     return _SiteBuilder(section, cluster, workload, seed).site()
-
-
-def depends_on_zone(section: Power) -> bool:
-    """Return whether a signal can be laid only on a run in UTC: it is in UTC and names no place."""
-    zone = section.align.zone
-    if section.align.type != "calendar" or (zone is not None and is_utc(zone)):
-        return False
-    return any(_clocks_without_place(section.model_dump()))
-
-
-def _clocks_without_place(section: object) -> Iterator[bool]:
-    """Yield for each table of times in a section whether it is in UTC and names no place."""
-    if isinstance(section, Mapping):
-        if section.get("site_zone", "") is None:
-            yield is_utc(section.get("zone") or "UTC")
-        section = tuple(section.values())
-    if isinstance(section, (list, tuple)):
-        for part in section:
-            yield from _clocks_without_place(part)
 
 
 def span_of(workload: Workload) -> Span:
@@ -165,6 +144,8 @@ class _SiteBuilder:
             foresight=foresight,
             inputs=tuple(dict.fromkeys(findings.inputs)),
             reports=findings.reports,
+            notes=findings.notes,
+            warnings=tuple(dict.fromkeys(findings.warnings)),
             facts=self._facts(full_w, load_w),
         )
 

@@ -1,4 +1,4 @@
-"""Warnings about units: requests that no machine can hold because they are in another unit."""
+"""Warnings about resources: requests in another unit than the machines, or none at all."""
 
 from __future__ import annotations
 
@@ -42,6 +42,25 @@ def unit_warnings(scenario: Scenario, trace: Trace, cluster: Cluster) -> list[st
         found.append(
             f"warning: run times: all are multiples of 1000, up to {times[-1]:.10g} s; they look "
             f"like milliseconds: {_remedy(scenario, 'run_time_s', '0.001')}"
+        )
+    return found
+
+
+def unasked_warnings(scenario: Scenario, trace: Trace, cluster: Cluster) -> list[str]:
+    """Return which resources of the scenario's machines no job asks for.
+
+    Machines of a trace may have more than its jobs ask for.
+    """
+    workload, found = trace.workload, []
+    declared = () if cluster.inputs or not len(workload) else cluster.resources
+    for name in declared:
+        column = workload.resources.index(name) if name in workload.resources else None
+        if column is not None and workload.request[:, column].any():
+            continue
+        source = scenario.workload.source_of(name)
+        found.append(
+            f"warning: {name}: the machines have {name}, but no job of the workload asks for any"
+            + (f" ({source})" if source else "")
         )
     return found
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -30,6 +31,7 @@ from simkit.workload.transform import (
     scale_run_times,
     scale_to_load,
     window,
+    with_dependencies,
 )
 from simkit.workload.value import (
     draw_amounts,
@@ -54,14 +56,16 @@ class TraceMemory:
         self._most = most
         self._kept: dict[str, _Kept] = {}
 
-    def trace(self, section: WorkloadSource, rng: np.random.Generator) -> Trace:
+    def trace(
+        self, section: WorkloadSource, resources: Collection[str], rng: np.random.Generator
+    ) -> Trace:
         """Return the section's trace; a log is only read again when one of its files changed."""
         if not isinstance(section, TraceFormat):
-            return section.trace(rng)
-        key = f"{type(section).__qualname__} {section.arguments()!r}"
+            return section.trace_for(resources, rng)
+        key = f"{type(section).__qualname__} {section.arguments()!r} {sorted(resources)}"
         kept = self._kept.pop(key, None)
         if kept is None or _state(kept.trace.inputs) != kept.state:
-            trace = section.trace(rng)
+            trace = section.trace_for(resources, rng)
             kept = _Kept(trace, _state(trace.inputs))
         self._kept[key] = kept
         while len(self._kept) > self._most:
@@ -86,33 +90,45 @@ def read_trace(
     seed: int,
     value: Value | None = None,
     memory: TraceMemory | None = None,
+    resources: Collection[str] = (),
 ) -> Trace:
     """Read or generate the jobs of a scenario, transform them, and give them their worth.
 
-    The transforms are applied in the order window, load, processors_scale, processors_max,
-    run_time_scale, run_time_max, resample, target_load, and `value` after them. Models draw from
-    the stream "workload" of the seed, a resample from "resample", worths from their own streams:
-    none depends on the policy, so that runs with the same seed are paired. `memory` keeps the log
-    for further runs.
+    The transforms are applied in the order dependencies, window, load, processors_scale,
+    processors_max, run_time_scale, run_time_max, resample, target_load, and `value` after them.
+    Models draw from the stream "workload" of the seed, a resample from "resample", worths from
+    their own streams: none depends on the policy, so that runs with the same seed are paired.
+    `memory` keeps the log for further runs; `resources` are those of the machines, which decide
+    what jobs of some logs ask for.
 
     Raises TraceError if the trace cannot be read, PluginError if the reader returns something else,
     ScenarioError if the jobs cannot be given such a worth.
     """
     rng = stream(seed, "workload")
-    trace = section.trace(rng) if memory is None else memory.trace(section, rng)
+    if memory is None:
+        trace = section.trace_for(resources, rng)
+    else:
+        trace = memory.trace(section, resources, rng)
     if not isinstance(trace, Trace):
         raise PluginError(
             f"workload: the type {section.type} returned a {type(trace).__name__}; it must be a "
             "simkit.workload.Trace"
         )
-    workload = transformed(trace.workload, section, seed)
+    workload, report = transformed(trace.workload, section, seed), trace.report
+    if missing := workload.preceding_left_out:
+        report = replace(report, notes={**report.notes, PRECEDING_LEFT_OUT: missing})
     if value is not None:
         workload = valued(workload, value, seed)
-    return Trace(workload, trace.report, trace.inputs, trace.tables)
+    return Trace(workload, report, trace.inputs, trace.tables)
+
+
+PRECEDING_LEFT_OUT: Final = "preceding job outside the window or resample, taken as ended"
+"""Note of a trace's report: how often a transform left out a job that precedes one."""
 
 
 def transformed(workload: Workload, section: WorkloadSource, seed: int) -> Workload:
     """Return the workload after the scenario's transforms; see `read_trace`."""
+    workload = with_dependencies(workload, section.dependencies)
     if section.window is not None:
         part, jobs = section.window, section.window.jobs
         rank = None if jobs is None else (jobs.first, jobs.last)
@@ -148,6 +164,10 @@ def valued(workload: Workload, section: Value, seed: int) -> Workload:
     Raises ScenarioError if the section asks for a column that the trace does not have, for GPUs
     where there are some, or for a price of what no job asks for.
     """
+    if len(workload.whole_memory):
+        raise ScenarioError(
+            "value: the memory of some jobs is unknown and has no price; set workload.memory: false"
+        )
     if section.gpu is not None:
         workload = _with_gpus(workload, section.gpu, seed)
     workload = _with_qualities(workload, section.qos, seed)

@@ -18,6 +18,7 @@ from simkit.errors import PolicyError, ScenarioError
 from simkit.learning.slotted_tracker import SlottedTracker
 from simkit.plugins import find, find_in_table, instantiate
 from simkit.policy import Action, Place, State, SystemInfo
+from simkit.policy.claims import Claims
 from simkit.policy.head_place import HeadPlace, head_place
 from simkit.policy.lane import make_lane
 from simkit.policy.ordered import resumptions
@@ -215,10 +216,12 @@ class _AroundHead(QueueActions):
         return task
 
     def _fit(self, state: State, task: Task) -> Placement | None:
-        """Return where a task may start now, next to reservations and capacity steps ahead."""
+        """Return where a task may start now, next to what is known ahead and to claims."""
         on = state.fit(task)
-        if on is not None and state.constrained:
-            on = state.profile().fit(task, state.now)
+        if on is not None and (state.constrained or state.suspended):
+            profile = state.profile()
+            Claims(state).hold(profile, task.priority)
+            on = profile.fit(task, state.now)
         return on
 
     def _start_on(self, state: State, task: Task) -> Placement | None:

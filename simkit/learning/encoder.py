@@ -47,14 +47,18 @@ class SlotEncoder:
 
 
 def squashed(number: float, scale: float) -> float:
-    """Return number / (number + scale): 0 up to 0, 1/2 at the scale, always below 1."""
+    """Return number / (number + scale): 0 up to 0, 1/2 at the scale, 1 if it is infinite."""
+    if number == inf:
+        return 1.0
     return number / (number + scale) if number > 0 else 0.0
 
 
 def squashed_column(numbers: Floats, scale: float) -> Floats:
     """Return `squashed` of an array."""
     above = np.maximum(numbers, 0.0)
-    column: Floats = above / (above + scale)
+    with np.errstate(invalid="ignore"):
+        column: Floats = above / (above + scale)
+    column[above == inf] = 1.0
     return column
 
 

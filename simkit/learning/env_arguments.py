@@ -83,6 +83,21 @@ def autoreset_mode(value: object) -> Any:
         ) from None
 
 
+def tighter(max_decisions: Any, max_episode_steps: object) -> Any:
+    """Return the smaller of two limits of steps: the environment's own, and Gymnasium's.
+
+    Raises ScenarioError if Gymnasium's is neither a count nor -1, which stands for none.
+    """
+    if max_episode_steps == -1:
+        return max_decisions
+    if not is_count(max_episode_steps):
+        raise ScenarioError(
+            f"environment: max_episode_steps is {max_episode_steps!r}; it must be a whole number, "
+            "at least 1, or -1 or None for no limit"
+        )
+    return min(max_decisions, max_episode_steps) if is_count(max_decisions) else max_episode_steps
+
+
 def check_replicas(num_envs: object) -> None:
     """Raise ScenarioError if a value is no number of replicas."""
     if not is_count(num_envs):
@@ -158,6 +173,13 @@ def observation_space(schema: ObservationSchema) -> Any:
     for part, begin, end in schema.places():
         low[..., begin:end], high[..., begin:end] = part.low, part.high
     return Box(low, high, dtype=np.float32)
+
+
+def changing_wrappers() -> tuple[Any, ...]:
+    """Return Gymnasium's classes of wrappers that change observations or actions."""
+    from gymnasium import ActionWrapper, ObservationWrapper
+
+    return ObservationWrapper, ActionWrapper
 
 
 ENVS = {

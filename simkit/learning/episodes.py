@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +13,8 @@ from simkit.engine.recorder import Recorder, Status
 from simkit.engine.simulation import Simulation
 from simkit.errors import LimitError, RunError, ScenarioError
 from simkit.experiment import Experiment, prepare
-from simkit.experiment.cluster import build_cluster
+from simkit.experiment.cluster import build_cluster, declared_resources, limited_by_partitions
+from simkit.experiment.policy import build_predictor
 from simkit.experiment.site import build_site
 from simkit.experiment.workload import read_trace, transformed, valued
 from simkit.learning.reward import Reward
@@ -27,6 +29,7 @@ from simkit.scenario import Scenario
 from simkit.scenario.workload import WorkloadSource
 from simkit.seeds import stream
 from simkit.workload import RowReport, Trace, Workload
+from simkit.workload.whole_memory import fill_whole_memory
 
 _WIDTH, _STATUS, _IDEAL = 11, 8, 10
 """Numbers in a row of `Recorder.jobs`, and which of them are the status and the ideal time."""
@@ -303,6 +306,7 @@ class Episodes:
 
         Raises as `prepare` does, and ScenarioError if there is no such window.
         """
+        self._given = scenario, windows
         self._first = prepare(scenario, policy=NoPolicy())
         self.windows: LogWindows | None = None
         """Those that episodes replay; None: they replay all jobs."""
@@ -315,7 +319,24 @@ class Episodes:
         if not section.is_drawn and (section.resample is not None or scenario.value is not None):
             plain = {name: field.default for name, field in WorkloadSource.model_fields.items()}
             del plain["type"]
-            self._log = read_trace(section.model_copy(update=plain), scenario.seed).workload
+            plain_section = section.model_copy(update=plain)
+            resources = declared_resources(scenario.cluster)
+            trace = read_trace(plain_section, scenario.seed, resources=resources)
+            self._log = fill_whole_memory(trace.workload, self._first.cluster)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Episodes:
+        """Return episodes of the same jobs, which can be played at the same time as these.
+
+        Everything is shared but the estimator, which learns while a run goes on.
+        """
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin._first = replace(self._first, predictor=build_predictor(self._first.scenario))
+        return twin
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Be pickled as the scenario alone: the trace is read again where it is unpickled."""
+        return type(self), self._given
 
     def prepare(
         self,
@@ -350,6 +371,7 @@ class Episodes:
             trace = Trace(jobs, RowReport(read=len(jobs), accepted=len(jobs)))
             if not (self._is_independent_of_jobs and jobs.resources == cluster.resources):
                 cluster = build_cluster(scenario.cluster, jobs)
+            trace = replace(trace, workload=limited_by_partitions(jobs, cluster))
         if scenario.power is not None:
             site = build_site(scenario.power, cluster, trace.workload, seed)
         first = self._first

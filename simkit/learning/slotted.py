@@ -18,7 +18,7 @@ from simkit.errors import ScenarioError
 from simkit.policy import SystemInfo
 from simkit.policy.task import Task
 from simkit.scenario import Scenario
-from simkit.units import time_on_grid
+from simkit.units import ENDLESS_S, time_on_grid
 
 
 @dataclass(frozen=True)
@@ -137,8 +137,8 @@ class SlottedUnits:
         """(R,) amount of each resource in a unit."""
 
     def steps(self, seconds: float) -> int:
-        """Return the steps that a time takes, rounded up."""
-        return ceil(seconds / self.step_s - _NOISE)
+        """Return the steps that a time takes, rounded up; very many if it is endless."""
+        return ceil(min(seconds, ENDLESS_S) / self.step_s - _NOISE)
 
     def steps_passed(self, seconds: float) -> int:
         """Return the whole steps that have passed in a time."""

@@ -276,8 +276,10 @@ class SlottedTracker:
         slot = int(lengths.argmax())
         task = self.task(slot)
         assert task is not None
+        endless = task.estimate_s == inf
+        takes = "has no time limit" if endless else f"takes {int(lengths[slot])} steps"
         raise PolicyError(
-            f"{who}: a task submitted at {task.submit_time_s:g} s takes {int(lengths[slot])} steps "
+            f"{who}: a task submitted at {task.submit_time_s:g} s {takes} "
             f"and the horizon is {horizon}, so that {horizon - 1} can be placed at most; {remedy}, "
             "or leave longer jobs out"
         )

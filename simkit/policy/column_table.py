@@ -56,6 +56,10 @@ class ColumnTable:
 
     def remove(self, position: int) -> None:
         """Remove the row at a position."""
+        if position == 0:  # the usual case: the head leaves
+            self._start += 1
+            self.size -= 1
+            return
         table, start, end = self._table, self._start, self._start + self.size
         column = start + position
         if 2 * position <= self.size:

@@ -48,7 +48,7 @@ class Predictor(Protocol):
 
 
 class Requested:
-    """The user's own request; the true run time where there is none."""
+    """The user's own request, endless without a limit; the true run time where it is unknown."""
 
     learns = False
     """Whether `on_submission` and `on_end` have anything to do."""
@@ -155,7 +155,8 @@ def corrected(
 
     Args:
         first_s: the estimate at submission.
-        requested_s: no correction exceeds it; NaN: there is no request.
+        requested_s: no correction exceeds it; NaN: there is no request; infinite: there is no
+            limit, so that an endless addition makes the estimate endless, too.
         executed_s: how long the task has run.
         additions: what is added to the first estimate, ascending; infinity: up to the request.
     """
@@ -166,6 +167,6 @@ def corrected(
         longer = first_s + addition
         if longer > requested_s:
             longer = requested_s
-        if estimate < longer < inf:
+        if estimate < longer and (longer < inf or requested_s == inf):
             estimate = longer
     return estimate

@@ -259,7 +259,7 @@ class FitnessPolicy(GreedyPolicy):
                 continue
             capacity = state.room.capacity
             many = len(free) if machines is None else len(machines)
-            if self._states is not None and many >= _MANY and not state.constrained:
+            if self._states is not None and many >= _MANY and not search.ahead:
                 numbers = self._states.numbers(free, capacity)
                 machines = _first_choices(fitness, task, free, capacity, numbers, machines)
             if on := place_by(fitness, task, free, capacity, machines):
@@ -275,7 +275,7 @@ class FitnessPolicy(GreedyPolicy):
             free, capacity = state.room.free(), state.room.capacity
             states = None if self._states is None else self._states.numbers(free, capacity)
             spare: list[Floats] = []
-            if state.constrained:
+            if search.ahead:
                 slots, spare = _spare(search)
             else:
                 slots = search.slots()
@@ -290,7 +290,7 @@ class FitnessPolicy(GreedyPolicy):
             for task, on in plan.placements():
                 placed = True
                 yield Place(task, on)
-            if not placed or not state.constrained:
+            if not placed or not search.ahead:
                 return
 
 

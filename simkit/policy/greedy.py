@@ -15,6 +15,7 @@ import numpy as np
 
 from simkit.arrays import Floats, Ints
 from simkit.policy import Action, Place, State, SystemInfo
+from simkit.policy.claims import Claims
 from simkit.policy.lane import ChangingOrder, Order
 from simkit.policy.ordered import resumptions
 from simkit.policy.profile import Profile
@@ -40,6 +41,8 @@ class FitSearch:
         fresh: Ints,
     ) -> None:
         self._state = state
+        self.ahead = state.constrained or len(state.suspended) > 0
+        """Whether what fits now may still collide later: with what is known ahead, or a claim."""
         self._waiting = waiting
         self._allowed = allowed
         self._on_any_machine = freed is None or len(fresh) > 0
@@ -61,7 +64,7 @@ class FitSearch:
     @property
     def unrestricted(self) -> bool:
         """Whether any task may start on any machine where it fits now."""
-        return not self._state.constrained and len(self._allowed) == 1 and self._allowed[0] is None
+        return not self.ahead and len(self._allowed) == 1 and self._allowed[0] is None
 
     def machines(self) -> Ints | None:
         """Return the rows of all machines where something may fit; None: any."""
@@ -122,13 +125,16 @@ class FitSearch:
     def free_for(self, task: Task) -> Floats | None:
         """Return (M, R): what a task may take; what is free, through its estimate if that matters.
 
-        It matters where capacity steps or reservations are known ahead; None if it fits nowhere.
+        It matters where capacity steps or reservations are known ahead, or something is suspended,
+        whose claim counts as taken; None if it fits nowhere.
         """
         state = self._state
-        if not state.constrained:
+        if not self.ahead:
             return state.room.free()
         if self._profile is None or self._profile_of != state.starts:
             self._profile, self._profile_of = state.profile(), state.starts
+            self._claims = Claims(state)
+        self._claims.hold(self._profile, task.priority)
         seen = _Seen()
         on = self._profile.fit(task, state.now, seen)
         if on is None:
@@ -195,7 +201,8 @@ class _Seen:
 class GreedyPolicy(ABC):
     """Places until nothing fits; a subclass says in `choose` what goes first, and where.
 
-    Suspended allocations are resumed first, oldest first.
+    Suspended allocations are resumed first, oldest first; what still waits to go on keeps its
+    claim on its place (`simkit.policy.claims`).
 
     Args:
         order: the order in which tasks are taken; None: by submission. Partitions with a higher
@@ -226,7 +233,8 @@ class GreedyPolicy(ABC):
         return self._decide(state)
 
     def _decide(self, state: State) -> Iterator[Action]:
-        if state.suspended:
+        paused = len(state.suspended) > 0
+        if paused:
             yield from resumptions(state)
         freed = self._freed(state)
         self._settled = False  # until this decision has come to its end
@@ -238,6 +246,8 @@ class GreedyPolicy(ABC):
             # Admission let others in for those that started: they have their turn now.
             freed, first, known = np.empty(0, np.int64), known, len(state.arrived)
         self._settle(state)
+        if paused and state.suspended:
+            self._settled = False  # what fits beside no claim now may fit anywhere without it
 
     def _settle(self, state: State) -> None:
         self._settled = not state.constrained
@@ -299,7 +309,7 @@ class GreedyPolicy(ABC):
         free = state.free if machines is None else state.free[machines]
         fits = (np.array(task.least) <= free).all(axis=1) | (np.array(task.least) <= 0).all()
         if fits.any():
-            return "it fits, but not through its estimate, given what is known ahead"
+            return "it fits, but not through its estimate, given what is known ahead or suspended"
         what = "all its instances together" if task.gang and task.instances > 1 else "an instance"
         asked = zip(state.info.resources, task.request, free.max(axis=0).tolist(), strict=True)
         most = ", ".join(

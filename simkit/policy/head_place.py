@@ -14,11 +14,13 @@ from collections.abc import Sequence
 from math import inf
 from typing import Protocol
 
+from simkit.policy.claims import Claims
 from simkit.policy.lane import Gap
 from simkit.policy.profile import Profile
 from simkit.policy.room import PlacementRule, Release, Room, total_usable
 from simkit.policy.state import State
 from simkit.policy.task import Placement, Task, instances_on
+from simkit.units import EVER_S
 
 
 class HeadPlace(Protocol):
@@ -32,8 +34,11 @@ class HeadPlace(Protocol):
 
 
 def head_place(state: State, head: Task, rule: PlacementRule | None = None) -> HeadPlace:
-    """Return the place of a head that does not fit now; `rule` says which machines come first."""
-    if state.constrained:
+    """Return the place of a head that does not fit now; `rule` says which machines come first.
+
+    What is suspended has its place before the head, if its priority is not lower.
+    """
+    if state.constrained or state.suspended:
         return _PlaceInProfile(state, head, rule)
     if state.info.capacity.size == 1:
         return _PlaceInPool(state, head)
@@ -84,7 +89,7 @@ class PlaceOnMachines:
             self._future.take(on, task.request)
 
     def _ends_in_time(self, task: Task) -> bool:
-        return self._state.now + task.estimate_s <= self.shadow_s
+        return self._state.now + task.estimate_s <= min(self.shadow_s, EVER_S)
 
     def _beside_head(self, task: Task, on: Placement) -> Placement | None:
         """Return where a task may run on past the shadow time: the head must still fit then.
@@ -107,15 +112,18 @@ class PlaceOnMachines:
 
 
 class _PlaceInProfile:
-    """With reservations or known capacity changes ahead, in the availability profile."""
+    """With reservations, known capacity changes ahead or claims, in the availability profile."""
 
     def __init__(self, state: State, head: Task, rule: PlacementRule | None) -> None:
         self._state, self._rule = state, rule
-        self._profile = profile_around(state.profile(), head, rule)
+        self._profile, self._claims = state.profile(), Claims(state, rule)
+        self._claims.hold(self._profile, head.priority)
+        profile_around(self._profile, head, rule)
 
     def fit(self, task: Task) -> Placement | None:
         if self._state.fit(task, self._rule) is None:
             return None
+        self._claims.hold(self._profile, task.priority)
         return self._profile.fit(task, self._state.now, self._rule)
 
     def hold(self, task: Task, on: Placement) -> None:
@@ -123,12 +131,13 @@ class _PlaceInProfile:
 
 
 def look_ahead(state: State, head: Task, gap: Gap) -> float:
-    """Return the shadow time of one machine with one resource, in s.
+    """Return the shadow time of one machine with one resource, in s; `EVER_S` if it never comes.
 
     Tells the gap what is left until then, and the extra nodes.
     """
     missing = head.least[0] - gap.free[0]
     shadow_s, freed = state.expected_ends.when_freed(missing, state.now)
+    shadow_s = min(shadow_s, EVER_S)
     gap.slack_s, gap.spare = shadow_s - state.now, freed - missing
     return shadow_s
 

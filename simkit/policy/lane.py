@@ -11,12 +11,14 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Protocol
+from operator import itemgetter
+from typing import Final, Protocol
 
 import numpy as np
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import PolicyError
+from simkit.policy.claims import Claims
 from simkit.policy.column_table import ColumnTable
 from simkit.policy.profile import LeastFree, Profile
 from simkit.policy.room import PlacementRule
@@ -27,11 +29,15 @@ __all__ = ["ChangingOrder", "Entry", "Gap", "Lane", "Order"]
 
 Entry = tuple[float, float, int, Task]
 """(-priority, key, index, task): sorts by partition priority, then key, then submission."""
-LONG = 48
+LONG = 192
 """From this many waiting tasks on, arrays find the ones that fit faster than a loop."""
 _PART = 256  # tasks compared at once at first; the longer none is found, the more at once
 _MOST = 16_384
+_TASK = itemgetter(3)  # of an entry
 _MINUS_PRIORITY, _ESTIMATE, _LEAST = 0, 1, 2  # columns; then what must be free
+
+
+_NOBODY: Final = Task(-1, -1, 0.0, ())
 
 
 class Order(Protocol):
@@ -79,20 +85,28 @@ class Lane(ABC):
         """Whether there is no other lane, so that every waiting task is of this one."""
         self.profile: Profile | None = None
         """That of this decision, if the head has been tried in it; whoever needs it takes it."""
+        self.head = _NOBODY
+        """The first task; it means nothing while there is none."""
+        self.claims: Claims | None = None
+        """Of what is suspended of its partitions; a backfilling rule, which tasks may start only
+        beside them, holds them in its profile. None: nothing is."""
         self._partitions = frozenset(partitions)
 
+    @property
+    def partitions(self) -> frozenset[int]:
+        """Rows of its partitions."""
+        return self._partitions
+
     @abstractmethod
-    def update(self, state: State, first: int = 0) -> None:
-        """Take in ``state.arrived[first:]``, or ask for all keys again if the order changes."""
+    def update(self, state: State, first: int = 0) -> int:
+        """Take in ``state.arrived[first:]``, or ask for all keys again if the order changes.
+
+        Returns the number of tasks.
+        """
 
     @abstractmethod
     def __len__(self) -> int:
         """Return the number of tasks."""
-
-    @property
-    @abstractmethod
-    def head(self) -> Task:
-        """The first task; IndexError if there is none."""
 
     @property
     @abstractmethod
@@ -108,7 +122,7 @@ class Lane(ABC):
         """Return the entries of those of some tasks that wait in this lane, in its order."""
 
     @abstractmethod
-    def newcomers(self, state: State) -> Sequence[Task]:
+    def newcomers(self, state: State) -> Iterable[Task]:
         """Return the tasks that arrived since the last decision, in order."""
 
     @abstractmethod
@@ -145,12 +159,17 @@ class FixedLane(Lane):
         self._fresh: list[Entry] = []
         self._columns: ColumnTable | None = None  # of the first entries, as far as they were read
 
-    def update(self, state: State, first: int = 0) -> None:
+    def update(self, state: State, first: int = 0) -> int:
         entries = self._entries
         if self._fresh or state.arrived:
             self._take_in(state.arrived[first:] if first else state.arrived)
-        while entries and not entries[0][3].waiting:
+        while entries:
+            head = entries[0][3]
+            if head.waiting:
+                self.head = head
+                return len(entries)
             self._delete(0)
+        return 0
 
     def _take_in(self, tasks: Sequence[Task]) -> None:
         entries = self._entries
@@ -182,18 +201,19 @@ class FixedLane(Lane):
         return len(self._entries)
 
     @property
-    def head(self) -> Task:
-        return self._entries[0][3]
-
-    @property
     def entries(self) -> Sequence[Entry]:
         return self._entries
 
     def drop(self, task: Task) -> None:
         entries = self._entries
-        self._delete(0 if entries[0][3] is task else bisect_left(entries, self._entry(task)[:3]))
+        if entries[0][3] is not task:
+            self._delete(bisect_left(entries, self._entry(task)[:3]))
+            return
+        self._delete(0)
         while entries and not entries[0][3].waiting:
             self._delete(0)
+        if entries:
+            self.head = entries[0][3]
 
     def _entry(self, task: Task) -> Entry:
         return (-task.priority, self._key(task), task.index, task)
@@ -202,16 +222,17 @@ class FixedLane(Lane):
         mine = [self._entry(task) for task in tasks if self._is_mine(task)]
         return sorted(mine) if len(mine) > 1 else mine
 
-    def newcomers(self, state: State) -> Sequence[Task]:
+    def newcomers(self, state: State) -> Iterable[Task]:
         if len(self._fresh) > 1:
             self._fresh.sort()
-        return [entry[3] for entry in self._fresh]
+        return map(_TASK, self._fresh)
 
     def fitting(self, gap: Gap, *, shortest_first: bool = False) -> Iterable[Task]:
         if len(self._entries) >= LONG:
             return self._search(gap, shortest_first)
-        free = max(gap.free[0], 0.0)
-        behind = [e[3] for e in self._entries[1:] if e[3].least[0] <= free and e[3].waiting]
+        free = gap.free[0] if gap.free[0] > 0 else 0.0
+        tasks, head = map(_TASK, self._entries), self.head
+        behind = (t for t in tasks if t.least[0] <= free and t.waiting and t is not head)
         return sorted(behind, key=by_estimate) if shortest_first else behind
 
     def _search(self, gap: Gap, shortest_first: bool) -> Iterator[Task]:
@@ -252,10 +273,10 @@ class ChangingLane(Lane):
         self._table: Floats = np.empty((_LEAST, 0))
         self._index: Floats = np.empty(0)
         self._rows: Ints = np.empty(0, np.int64)  # of the tasks that are still here, ascending
-        self._head = -1  # row of the first task; -1: not known
+        self._first = -1  # row of the head
         self._entries: list[Entry] | None = None
 
-    def update(self, state: State, first: int = 0) -> None:
+    def update(self, state: State, first: int = 0) -> int:
         columns = state.queue.columns()
         self._tasks = state.queue.tasks.copy()
         # An endless or undefined key goes last.
@@ -267,23 +288,20 @@ class ChangingLane(Lane):
         self._rows = np.arange(len(self._tasks))
         if not self.alone:
             self._rows = self._rows[np.isin(columns.partition, list(self._partitions))]
-        self._head, self._entries = -1, None
+        self._entries = None
+        self._find_head()
+        return len(self._rows)
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    @property
-    def head(self) -> Task:
-        return self._tasks[self._first()]
-
-    def _first(self) -> int:
-        """Return the row of the first task."""
-        if self._head < 0:
-            rows = self._rows
+    def _find_head(self) -> None:
+        rows = self._rows
+        if len(rows):
             ahead = self._table[_MINUS_PRIORITY, rows]
             rows = rows[ahead == ahead.min()]
-            self._head = int(rows[self._key[rows].argmin()])  # the first of equals
-        return self._head
+            self._first = int(rows[self._key[rows].argmin()])  # the first of equals
+            self.head = self._tasks[self._first]
 
     @property
     def entries(self) -> Sequence[Entry]:
@@ -308,8 +326,8 @@ class ChangingLane(Lane):
         if self._entries is not None:
             position = 0 if self._entries[0][3] is task else self._place(task)
             del self._entries[position]
-        if row == self._head:
-            self._head = -1
+        if row == self._first:
+            self._find_head()
 
     def _place(self, task: Task) -> int:
         assert self._entries is not None
@@ -319,13 +337,12 @@ class ChangingLane(Lane):
         index = np.array([task.index for task in tasks if self._is_mine(task)])
         return self._entries_of(np.searchsorted(self._index, index)) if len(index) else []
 
-    def newcomers(self, state: State) -> Sequence[Task]:
+    def newcomers(self, state: State) -> Iterable[Task]:
         return [entry[3] for entry in self.in_order(state.arrived)]
 
     def fitting(self, gap: Gap, *, shortest_first: bool = False) -> Iterator[Task]:
-        head = self._first()
         rows = self._rows[_fits(self._table[:, self._rows], gap)]
-        rows = rows[rows != head]
+        rows = rows[rows != self._first]
         rows = self._sorted(rows)
         table = self._table[:, rows]
         if shortest_first:

@@ -12,7 +12,8 @@ from typing import Protocol
 import numpy as np
 
 from simkit.errors import PolicyError
-from simkit.policy import Action, Place, Resume, State, SystemInfo, WakeAt
+from simkit.policy import Action, Place, Placement, Resume, State, SystemInfo, WakeAt
+from simkit.policy.claims import Claims, stays_where_it_ran
 from simkit.policy.lane import ChangingOrder, Lane, Order, make_lane
 from simkit.policy.power_view import Signals, declared_signals
 from simkit.policy.preemption import preemptions, preempts
@@ -38,8 +39,9 @@ class OrderedPolicy:
     """Starts tasks in order; when the head does not fit, leaves it to the backfilling rule.
 
     Partitions that share machines have one queue with one head; others do not wait for each other.
-    Suspended allocations are resumed first, oldest first. A head that does not fit takes the place
-    of running tasks of partitions with a lower priority that let themselves be preempted.
+    Suspended allocations are resumed first, oldest first; what still waits to go on keeps its
+    claim on its place (`simkit.policy.claims`). A head that does not fit takes the place of running
+    tasks of partitions with a lower priority that let themselves be preempted.
 
     Args:
         order: which task comes first.
@@ -94,11 +96,10 @@ class OrderedPolicy:
 
     def schedule(self, state: State) -> Iterable[Action]:
         for lane in self._lanes:
-            lane.update(state)
+            waiting = lane.update(state)
         if self._one_lane and not (state.constrained or state.suspended or state.refills):
             # Most decisions end here: no task waits, or only the head does, or the head still
             # does not fit.
-            waiting = len(lane)
             if not waiting:
                 return ()
             head = lane.head
@@ -142,6 +143,7 @@ class OrderedPolicy:
     def _start_lane(self, state: State, lane: Lane) -> Iterator[Action]:
         rule = lane.rule
         lane.profile = None
+        may_pause = self._preempting or len(state.suspended) > 0
         tried = inf
         while len(lane):
             task = lane.head
@@ -149,14 +151,12 @@ class OrderedPolicy:
                 tried = task.priority
                 yield from self._resume_lane(state, lane, tried)
             on = state.fit(task, rule)
-            if on is not None and state.constrained:  # it must fit through its estimate, too
-                if lane.profile is None:
-                    lane.profile = state.profile()
-                if (on := lane.profile.fit(task, state.now, rule)) is not None:
-                    lane.profile.hold(task, on, state.now)
+            if on is not None and (state.constrained or (may_pause and state.suspended)):
+                on = self._fit_ahead(state, lane, task)
             if on is None:
                 if not (self._preempting and (yield from self._make_room(state, lane, task))):
                     break
+                tried = inf  # what is suspended comes first where there is room now
                 continue
             yield Place(task, on)
             if not task.remaining:
@@ -164,12 +164,32 @@ class OrderedPolicy:
         if self._preempting:
             yield from self._resume_lane(state, lane)
         if len(lane) > 1 and self.backfill is not None:
+            if may_pause and state.suspended:
+                lane.profile, lane.claims = None, self._claims(state, lane)
             yield from self.backfill.fill(state, lane)
+            lane.claims = None
+
+    def _claims(self, state: State, lane: Lane) -> Claims:
+        """Return the claims of what is suspended of a lane's partitions."""
+        from_now = self.backfill is None
+        return Claims(state, lane.rule, lane.partitions, from_now=from_now)
+
+    def _fit_ahead(self, state: State, lane: Lane, task: Task) -> Placement | None:
+        """Return where the head fits through its estimate, beside the claims; take that place."""
+        if lane.profile is None:
+            lane.profile = state.profile()
+            lane.claims = self._claims(state, lane) if state.suspended else None
+        if lane.claims is not None:
+            lane.claims.hold(lane.profile, task.priority)
+        if (on := lane.profile.fit(task, state.now, lane.rule)) is not None:
+            lane.profile.hold(task, on, state.now)
+        return on
 
     def _make_room(self, state: State, lane: Lane, head: Task) -> Generator[Action, None, bool]:
         """Preempt tasks for a lane's head, if that lets it start; return whether any was."""
         known, preempted = len(state.arrived), False
-        for action in preemptions(state, head, lane.rule):
+        claims = self._claims(state, lane) if state.suspended else None
+        for action in preemptions(state, head, lane.rule, claims):
             preempted = True
             yield action
         if preempted:
@@ -199,6 +219,8 @@ class OrderedPolicy:
             for position, entry in enumerate(lane.entries):
                 if entry[3] is not task:
                     continue
+                if position == 0 and state.suspended and state.fit(task, lane.rule) is not None:
+                    return "it is first in the queue, and its place is kept for a suspended task"
                 if position == 0:
                     return "it is first in the queue and does not fit into what is free"
                 return f"{position} tasks are before it in the queue"
@@ -214,12 +236,11 @@ def resumptions(
     whose memory they still fill. Work is kept, so that a capacity step ahead does not hold it back.
     Those in `but` stay suspended.
     """
-    partitions = state.info.partitions
     for allocation in [each for each in state.suspended if each not in but]:
         task, on = allocation.task, allocation.on
         if state.room.copy().claim(on, task.request):
             yield Resume(allocation)
-        elif partitions[task.partition].preempt == "suspend" or not task.gang:
+        elif stays_where_it_ran(state, task):
             continue
         elif (other := state.fit(task, rule)) is not None:
             yield Resume(allocation, other)

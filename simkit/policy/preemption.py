@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simkit.policy import Kill, State, Suspend, SystemInfo
+from simkit.policy.claims import Claims
 from simkit.policy.profile import Profile
 from simkit.policy.room import PlacementRule, total_usable
 from simkit.policy.task import Allocation, Task
@@ -22,15 +23,16 @@ def preempts(info: SystemInfo) -> bool:
 
 
 def preemptions(
-    state: State, task: Task, rule: PlacementRule | None = None
+    state: State, task: Task, rule: PlacementRule | None = None, claims: Claims | None = None
 ) -> Iterator[Suspend | Kill]:
     """Yield what stops the running tasks whose places a waiting task needs.
 
     Nothing stops unless the task then fits: now, and through its estimate by all that is known
-    ahead. Each stops as its partition's `preempt` says.
+    ahead, beside the `claims` of what is suspended already. Each stops as its partition's `preempt`
+    says.
     """
     partitions = state.info.partitions
-    for allocation in victims(state, task, rule):
+    for allocation in victims(state, task, rule, claims):
         mode = partitions[allocation.task.partition].preempt
         if mode in ("requeue", "suspend"):
             yield Suspend(allocation, keep_work=mode == "suspend")
@@ -38,19 +40,24 @@ def preemptions(
             yield Kill(allocation.task, f"preempted by partition {partitions[task.partition].name}")
 
 
-def victims(state: State, task: Task, rule: PlacementRule | None = None) -> list[Allocation]:
+def victims(
+    state: State, task: Task, rule: PlacementRule | None = None, claims: Claims | None = None
+) -> list[Allocation]:
     """Return the running allocations that must stop for a task to start; empty: it cannot start.
 
     Args:
         state: of the decision; the task does not fit.
         task: a waiting task.
         rule: which machine comes first; None: the first that fits.
+        claims: of what is suspended, none of them held yet; None: nothing is.
     """
     candidates = _candidates(state, task)
     for r, (needed, free) in enumerate(zip(task.least, total_usable(state.room), strict=True)):
         if needed > free + sum([allocation.held[r] for allocation in candidates]):
             return []
     without = _Without(state, rule)
+    if claims is not None:
+        without.keep(claims, task.priority)
     chosen: list[Allocation] = []
     for allocation in candidates:
         without.stop(allocation)
@@ -85,9 +92,14 @@ class _Without:
     """What would be free if some allocations had stopped."""
 
     def __init__(self, state: State, rule: PlacementRule | None) -> None:
-        self._now, self._rule = state.now, rule
+        self._state, self._now, self._rule = state, state.now, rule
         self._room = state.room.copy()
         self._profile: Profile | None = state.profile() if state.constrained else None
+
+    def keep(self, claims: Claims, priority: float) -> None:
+        """Keep the places of claims of at least this priority."""
+        self._profile = self._profile or self._state.profile()
+        claims.hold(self._profile, priority)
 
     def stop(self, allocation: Allocation) -> None:
         self._room.give(allocation.on, allocation.task.request)

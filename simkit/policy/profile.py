@@ -98,11 +98,11 @@ def make_profile(
 class Profile(ABC):
     """Free amounts over [now, infinity).
 
-    Maintenance that recurs without end is in it through `known_until` and taken in further as it
-    is needed.
+    What is expected never to end holds its place for ever. Maintenance that recurs without end is
+    in it through `known_until` and taken in further as it is needed.
     """
 
-    __slots__ = ("_ahead", "_cycle_s", "_settled", "_times", "known_until", "steps")
+    __slots__ = ("_ahead", "_all_begun", "_cycle_s", "_settled", "_times", "known_until", "steps")
 
     def __init__(self, now: float) -> None:
         self._times = [now]  # when each step begins
@@ -112,19 +112,23 @@ class Profile(ABC):
         """Time in s through which it has all capacity steps that are known."""
         self._ahead: Callable[[float], Sequence[CapacityStep]] | None = None
         self._cycle_s = 0.0
+        self._all_begun = -inf  # when all that recurs has come for the first time
         self._settled = now  # from then on nothing changes but by steps that recur
 
     def expect(
-        self, ahead: Callable[[float], Sequence[CapacityStep]], known_until: float, cycle_s: float
-    ) -> None:
+        self, ahead: Callable[[float], Sequence[CapacityStep]], known_until: float, cycle_s: float,
+        all_begun: float = -inf,
+    ) -> None:  # fmt: skip
         """Expect capacity steps that recur without end.
 
         Args:
             ahead: returns all steps that lie ahead, those that recur through a time in s.
             known_until: time through which the steps are in the profile.
             cycle_s: time in s after which they repeat as a whole.
+            all_begun: when all of them have come for the first time, in s.
         """
         self._ahead, self.known_until, self._cycle_s = ahead, known_until, cycle_s
+        self._all_begun = all_begun
         self._settled = self._times[-1]
 
     def change_steps(self, steps: Sequence[CapacityStep]) -> None:
@@ -159,12 +163,21 @@ class Profile(ABC):
         latest = max(self._settled, self._times[0] if after is None else after) + self._cycle_s
         while True:
             start = latest if found is None else found[0]
-            if start + task.estimate_s <= self.known_until:
+            end = self._looked_through(task, start)
+            if end <= self.known_until:
                 return found
             if start > latest:
                 return None
-            self._look_until(start + task.estimate_s)
+            self._look_until(end)
             found = self._earliest(task, rule, after)
+
+    def _looked_through(self, task: Task, start: float) -> float:
+        """Return the time through which steps must be known for a task from a start on, in s.
+
+        For one without an end, that is when all that recurs has come once more.
+        """
+        end = start + task.estimate_s
+        return end if end < inf else max(start, self._settled, self._all_begun) + self._cycle_s
 
     @abstractmethod
     def _earliest(
@@ -185,7 +198,9 @@ class Profile(ABC):
     def fit(self, task: Task, start: float, rule: PlacementRule | None = None) -> Placement | None:
         """Return where the task fits through ``[start, start + estimate)``, or None."""
         if start + task.estimate_s > self.known_until:
-            self._look_until(start + task.estimate_s)
+            end = self._looked_through(task, start)
+            if end > self.known_until:
+                self._look_until(end)
         return self._fit(task, start, rule)
 
     @abstractmethod
@@ -229,6 +244,7 @@ class Profile(ABC):
         """Give a copy what this profile knows of capacity steps."""
         twin.steps, twin.known_until, twin._ahead = self.steps, self.known_until, self._ahead
         twin._cycle_s, twin._settled = self._cycle_s, self._settled
+        twin._all_begun = self._all_begun
 
     def take(self, on: Placement, request: Sequence[float], start: float, end: float) -> None:
         """Take resources in ``[start, end)``, for at least a tick; `end` may be infinite."""
@@ -284,6 +300,8 @@ class PoolProfile(Profile):
         super().__init__(now)
         times, last = self._times, [0]  # of each step, the number of changes up to it
         ordered = sorted(changes, key=itemgetter(0))
+        while ordered and ordered[-1][0] == inf:
+            del ordered[-1]
         for number, (time, _) in enumerate(ordered, 1):
             if time > times[-1]:
                 times.append(time)
@@ -461,6 +479,8 @@ class MachineProfile(Profile):
         times, soon = self._times, now + TIME_GRID
         free, steps = room.free().copy(), []
         for end, _, allocation in releases:
+            if end == inf:
+                break
             if (time := max(end, soon)) > times[-1]:
                 steps.append(free.copy())
                 times.append(time)

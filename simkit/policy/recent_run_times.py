@@ -13,6 +13,7 @@ import numpy as np
 from simkit.arrays import Floats
 from simkit.policy.state import State
 from simkit.policy.task import Allocation
+from simkit.units import ENDLESS_S
 
 _LAST = 2  # tasks of a user that count
 _LEAST_S = 10.0  # shorter ones are not told apart, as in the bounded slowdown
@@ -51,10 +52,10 @@ class RecentRunTimes:
             self._means = np.array([sum(times) / len(times) for times in recent])
 
     def predict(self, users: Floats, estimate_s: Floats) -> Floats:
-        """Return (n,) p of tasks with these users (n,) and estimates (n,)."""
-        means = np.full(len(users), np.inf)
+        """Return (n,) p of tasks with these users (n,) and estimates (n,); finite."""
+        means = np.full(len(users), ENDLESS_S)
         if len(self._users):
             row = np.searchsorted(self._users, users).clip(max=len(self._users) - 1)
-            means = np.where(self._users[row] == users, self._means[row], np.inf)
+            means = np.where(self._users[row] == users, self._means[row], ENDLESS_S)
         predicted: Floats = np.maximum(np.minimum(means, estimate_s), _LEAST_S)
         return predicted

@@ -82,7 +82,8 @@ class Outlook:
     """What the engine expects of the future; a policy sees it through its `State`."""
 
     __slots__ = (
-        "_ahead_s", "_made", "cycle_s", "ends", "foresee", "known_steps", "recurring", "rejectable",
+        "_ahead_s", "_made", "all_begun", "cycle_s", "ends", "foresee", "known_steps", "recurring",
+        "rejectable",
     )  # fmt: skip
 
     def __init__(
@@ -94,6 +95,8 @@ class Outlook:
         """Maintenance windows that recur without end."""
         self.cycle_s = cycle_s(recurring)
         """Time in s in which these windows repeat as a whole."""
+        self.all_begun = max([window.start_s for window in recurring], default=-inf)
+        """When all of them have begun for the first time, in s."""
         self._made: tuple[float, float, list[CapacityStep]] = (inf, inf, [])
         self._ahead_s = 2 * max([window.every_s or 0.0 for window in recurring], default=inf)
         self.ends: ExpectedEnds | None = None
@@ -260,7 +263,10 @@ class State:
         reserved, outlook = self.reservations.values(), self._outlook
         profile = make_profile(self.room, self.now, self.expected_ends, self.steps, reserved)
         if outlook.recurring:
-            profile.expect(self.steps_through, outlook.known_until(self.now), outlook.cycle_s)
+            profile.expect(
+                self.steps_through, outlook.known_until(self.now), outlook.cycle_s,
+                outlook.all_begun,
+            )  # fmt: skip
         return profile
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import floor, inf
 from typing import Final, NamedTuple
 
-from simkit.units import TIME_GRID
+from simkit.units import ENDLESS_S, TIME_GRID
 
 Placement = tuple[tuple[int, int], ...]
 """Where instances go: pairs of (machine, number of instances)."""
@@ -90,9 +90,10 @@ class Task:
         self.least: Final = self.demand if gang else request
         """What must be free for anything of it to start: all of a gang, one instance of a bag."""
         self.estimate_s = estimate_s
-        """The scenario's estimate of the run time of an instance."""
+        """The scenario's estimate of the run time of an instance; infinite without a limit."""
         self.requested_time_s: Final = requested_time_s
-        """The run time that the user requested; NaN if there is none."""
+        """The run time that the user requested; NaN if it is unknown, infinite if there is no
+        limit."""
         self.user: Final = user
         self.group: Final = group
         self.queue: Final = queue
@@ -109,7 +110,7 @@ class Task:
     @property
     def value(self) -> float:
         """The value of finishing it, by its estimate; 0 for jobs without value."""
-        return self.fixed_value + self.value_per_s * self.estimate_s
+        return self.fixed_value + self.value_per_s * min(self.estimate_s, ENDLESS_S)
 
     @property
     def due_s(self) -> float:
@@ -123,7 +124,9 @@ class Task:
         In time: by its deadline, and before its quality of service is violated; inf without both.
         """
         due = min(self.deadline_s, self.due_s) if self.has_qos else self.deadline_s
-        return due if due == inf else floor((due - self.estimate_s) / TIME_GRID) * TIME_GRID
+        if due == inf:
+            return due
+        return floor((due - min(self.estimate_s, ENDLESS_S)) / TIME_GRID) * TIME_GRID
 
     @property
     def value_density(self) -> float:
@@ -132,7 +135,7 @@ class Task:
         What it holds is its `cluster_share`, so that resources in different units can be
         compared; where that is not known, the sum of its amounts.
         """
-        held = (self.cluster_share or sum(self.demand)) * self.estimate_s
+        held = (self.cluster_share or sum(self.demand)) * min(self.estimate_s, ENDLESS_S)
         return self.value / held if held else inf
 
     def __repr__(self) -> str:
@@ -142,10 +145,14 @@ class Task:
 class Allocation:
     """Resources that instances of a task hold together from one start to one end."""
 
+    left_s: float
+    """Of a suspended one: for how long it would still run by its estimate, in s; else not set."""
+
     __slots__ = (
         "count",
         "expected_end_s",
         "held",
+        "left_s",
         "on",
         "rank",
         "start_time_s",
@@ -175,7 +182,7 @@ class Allocation:
         self.start_time_s: Final = start_s
         self.expected_end_s = end_s
         """Start + estimate (less what was done before a suspension); it may overrun. A correction
-        moves it."""
+        moves it. Infinite if the estimate is."""
 
     def __repr__(self) -> str:
         return f"<Allocation {self.rank} of {self.task!r} on {self.on}>"

@@ -6,8 +6,8 @@
 It plays with copies: nothing of the state changes, and the real run goes on as if nobody had
 looked. What is known is what waits, runs or holds a reservation. Nothing more arrives, run times
 are estimates (a task that has outlived its own ends now), and capacities stay as they are now.
-What no policy sees (tasks that admission holds back, or that wait for others of their job) does
-not come, and maintenance ahead is not foreseen.
+What no policy sees (tasks that admission holds back, or that wait for others of their job, jobs
+that are not released) does not come, and maintenance ahead is not foreseen.
 
 Where estimates are the run times, the ends are those of the engine, whose order of events is kept:
 what ends, then reservations that fall due, then one decision.
@@ -43,7 +43,7 @@ class WhatIf:
 
     ends_s: dict[Task, float]
     """Task → when the last of its instances ends, in s on the trace's clock; infinity if some never
-    start. The tasks are those of the state that was played on."""
+    start, or never end by their estimate. The tasks are those of the state that was played on."""
 
 
 def play_on(
@@ -187,7 +187,8 @@ class _Play:
         self._running[allocation] = None
         if self._outlook.ends is not None:
             self._outlook.ends.add(allocation)
-        heappush(self._due, (end_s, _END, allocation.rank, allocation))
+        if end_s < inf:
+            heappush(self._due, (end_s, _END, allocation.rank, allocation))
         self._ends_s[task] = max(end_s, self._ends_s.get(task, end_s))
 
     def _end(self, allocation: Allocation) -> None:

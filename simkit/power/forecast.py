@@ -20,7 +20,7 @@ from simkit.arrays import Floats
 from simkit.errors import TraceError, did_you_mean
 from simkit.power.ranges import NOT_NEGATIVE, POSITIVE, range_problems
 from simkit.power.signal import Signal
-from simkit.units import format_duration
+from simkit.units import DAY_S, format_duration
 
 ErrorKind = Literal["relative", "absolute"]
 
@@ -73,10 +73,11 @@ class GivenForecast:
     def predict(self, now_s: float, horizon_s: float, step_s: float) -> Floats:
         end = now_s + horizon_s
         if end > self.given.end_s:
+            near = end - self.given.end_s <= DAY_S
             raise TraceError(
                 f"the forecast ends at {self.given.end_s:.10g} s of the run, but at {now_s:.10g} s "
                 f"a horizon of {format_duration(horizon_s)} is needed; give a longer forecast, a "
-                "shorter horizon, or past_end hold or wrap"
+                f"shorter horizon, or past_end {'hold or ' if near else ''}wrap"
             )
         return step_means(self.given, now_s + step_edges(horizon_s, step_s))
 

@@ -19,7 +19,13 @@ from simkit.errors import TraceError, did_you_mean
 from simkit.power.signal import WATT, Scaled, Signal
 from simkit.power.signal_calendar import CalendarYear, calendar_year, dates
 from simkit.power.signal_steps import PastEnd, Steps
-from simkit.power.signal_trace import Gaps, PowerTrace, StepFunction, step_function
+from simkit.power.signal_trace import (
+    LONGEST_ADVISED_S,
+    Gaps,
+    PowerTrace,
+    StepFunction,
+    step_function,
+)
 from simkit.power.signal_zone import is_utc, standard_offset_s
 
 
@@ -39,7 +45,9 @@ def check_covers(signal: Signal, span: Span, ahead_s: float = 0.0) -> None:
     if signal.start_s <= first and signal.end_s >= last:
         return
     wanted = f"the jobs run from {first:.10g} to {last:.10g} s"
-    remedy = "give a longer file, past_end: hold or wrap, or another align"
+    outside = max(signal.start_s - first, last - signal.end_s)
+    rules = "hold or wrap" if outside <= LONGEST_ADVISED_S else "wrap"
+    remedy = f"give a longer file, past_end: {rules}, or another align"
     if ahead_s:
         wanted = (
             f"the forecast looks from {first:.10g} to {last:.10g} s, its horizon of "
@@ -105,9 +113,15 @@ def aligned(
         needed: part of the run in which the signal is needed, for messages; None: not stated.
 
     Raises TraceError for gaps that are not allowed, a calendar year that the trace does not fill,
-    or, by calendar, a trace in UTC of an unknown place on the clock of another zone.
+    a typical year by epoch, or, by calendar, a trace in UTC of an unknown place on the clock of
+    another zone.
     """
     gaps = gaps or Gaps()
+    if trace.typical and alignment.kind == "epoch":
+        raise TraceError(
+            f"{trace.name}: is a typical year, whose months are of different years, so it has no "
+            "date in history; align by calendar or offset"
+        )
     pieces = step_function(trace, gaps)
     if alignment.kind == "calendar":
         signal: Signal = _on_calendar(trace, pieces, alignment, gaps, needed)

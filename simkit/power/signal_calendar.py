@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from simkit.arrays import Floats
+from simkit.dates import date_text
 from simkit.errors import TraceError
 from simkit.power.signal import Signal, check_span
 from simkit.power.signal_steps import Steps
-from simkit.power.signal_trace import Gaps, StepFunction
+from simkit.power.signal_trace import LONGEST_ADVISED_S, Gaps, StepFunction
 from simkit.units import DAY_S, format_duration, time_on_grid
 
 _LEAP_YEAR_S: Final = 366 * DAY_S
@@ -205,23 +206,28 @@ def _not_a_year(
     name: str, known: str, needed: str, gaps: Gaps, missing: list[tuple[float, float]]
 ) -> TraceError:
     spans = ", ".join(
-        f"{datetime.fromtimestamp(_new_year_s(2000) + at, UTC):%d %b %H:%M} for "
-        f"{format_duration(end - at)}"
+        f"{date_text(_new_year_s(2000) + at, '%d %b %H:%M')} for {format_duration(end - at)}"
         for at, end in missing
     )
     rule = "allows no gap" if gaps.rule == "error" else f"allows {format_duration(gaps.longest_s)}"
     run = f", and the run needs power {needed}" if needed else ""
+    longest = max(end - at for at, end in missing)
+    remedy = (
+        "fill gaps (hold, interpolate, zero) up to that length"
+        if longest <= LONGEST_ADVISED_S
+        else "give a file of a whole year"
+    )
     return TraceError(
         f"{name}: covers {known}{run}; align calendar needs every hour of a year, however short "
         f"the run: no year in it has {spans}, and the rule for gaps {rule}; align by epoch or "
-        "offset, or fill gaps (hold, interpolate, zero) up to that length"
+        f"offset, or {remedy}"
     )
 
 
 def dates(start_s: float, end_s: float) -> str:
     """Return ``from … to …``; both times in s, as if standard time were UTC."""
-    start, end = (datetime.fromtimestamp(at, UTC) for at in (start_s, end_s))
-    return f"from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M}"
+    start, end = (date_text(at, "%Y-%m-%d %H:%M") for at in (start_s, end_s))
+    return f"from {start} to {end}"
 
 
 def _new_year_s(year: int) -> float:

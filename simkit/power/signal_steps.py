@@ -17,7 +17,7 @@ import numpy.typing as npt
 from simkit.arrays import Floats
 from simkit.errors import TraceError, did_you_mean
 from simkit.power.signal import WATT, Signal, check_span
-from simkit.units import format_duration, time_on_grid
+from simkit.units import DAY_S, format_duration, time_on_grid
 
 PastEnd = Literal["error", "hold", "wrap"]
 
@@ -135,11 +135,12 @@ class Steps(Signal):
             inside = self._first + (time_s - self._first) % self._length
             return inside if inside < self._last else self._first
         if self.past_end == "error" and not self._first <= time_s < self._last:
+            near = max(self._first - time_s, time_s - self._last) <= DAY_S
             raise TraceError(
                 f"{self.name}: no value at {time_s:.10g} s "
                 f"({_beyond(time_s, self._first, self._last)}); it covers "
                 f"{self._first:.10g} to {self._last:.10g} s of the run: give a longer trace, or "
-                "past_end hold or wrap"
+                f"past_end {'hold or ' if near else ''}wrap"
             )
         return time_s
 

@@ -8,15 +8,16 @@ an instant, whether a time is the start or the end of its interval, and the time
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from simkit.arrays import Floats
+from simkit.dates import FIRST_YEAR, LAST_YEAR, date_text, is_dated
 from simkit.errors import TraceError, did_you_mean
 from simkit.power.signal_zone import parse_zone
+from simkit.text import counted
 from simkit.units import format_duration
 from simkit.workload import RowReport
 
@@ -27,6 +28,8 @@ GapRule = Literal["error", "hold", "interpolate", "zero"]
 
 LONGEST_REGULAR_STEP: Final = 1.5
 """Rows more than this many steps apart have a gap between them: a row is missing."""
+LONGEST_ADVISED_S: Final = 86_400.0
+"""A value does not stand in for what is missing for longer: sun, wind and prices change by then."""
 _GAPS_NAMED: Final = 5
 """How many gaps a message names."""
 
@@ -63,6 +66,12 @@ class PowerTrace:
     """Which rows of the file were read, repaired and dropped."""
     inputs: tuple[Path, ...] = field(default=())
     """The files read."""
+    typical: bool = False
+    """Whether it is a typical year: months and days mean something, the year does not."""
+    notes: tuple[str, ...] = ()
+    """What the reader took for granted, such as a unit from a column's name."""
+    warnings: tuple[str, ...] = ()
+    """What the file contradicts, each beginning with ``warning:``."""
 
     def __post_init__(self) -> None:
         """Check everything, and find the step if it is not given."""
@@ -92,6 +101,11 @@ class PowerTrace:
         if not (np.isfinite(times).all() and np.isfinite(values).all()):
             raise TraceError(
                 f"{self.name}: a time or value is not finite; drop such rows, as a gap"
+            )
+        if far := next((at for at in times[[0, -1]].tolist() if not is_dated(at)), None):
+            raise TraceError(
+                f"{self.name}: Unix time {far:.15g} is beyond the years {FIRST_YEAR} to "
+                f"{LAST_YEAR}; times are in s since 1970"
             )
         if (wrong := np.flatnonzero(np.diff(times) <= 0)).size:
             row = int(wrong[0]) + 1
@@ -246,18 +260,42 @@ def intervals(trace: PowerTrace) -> tuple[Floats, Floats, Floats]:
     return times, ends, values
 
 
+def long_fill_warning(trace: PowerTrace, gaps: Gaps) -> str:
+    """Return a warning if a rule fills gaps longer than a day; empty if it does not."""
+    starts, ends, _ = intervals(trace)
+    open_s = starts[1:] - ends[:-1]
+    filled = open_s[(open_s > LONGEST_ADVISED_S) & (open_s <= gaps.longest_s)]
+    if gaps.rule == "error" or not len(filled):
+        return ""
+    return (
+        f"warning: {trace.name}: {counted(len(filled), 'gap')} of more than a day, the longest "
+        f"{format_duration(float(filled.max()))}, filled by the rule {gaps.rule}: what is there is "
+        "made up"
+    )
+
+
 def _too_long(trace: PowerTrace, gaps: Gaps, spans: list[tuple[float, float]]) -> TraceError:
     """Return an error that names the first gaps, in local time."""
     zone = parse_zone(trace.time_zone)
     named = [
-        f"from {datetime.fromtimestamp(start, zone):%Y-%m-%d %H:%M %Z} for "
-        f"{format_duration(end - start)}"
+        f"from {date_text(start, '%Y-%m-%d %H:%M %Z', zone)} for {format_duration(end - start)}"
         for start, end in spans[:_GAPS_NAMED]
     ]
     more = f" and {len(spans) - _GAPS_NAMED} more" if len(spans) > _GAPS_NAMED else ""
     limit = (
-        "the rule allows none; fill them with the rule hold, interpolate or zero"
+        "the rule allows none"
         if gaps.rule == "error"
-        else f"gaps up to {format_duration(gaps.longest_s)} are allowed; raise longest"
+        else f"gaps up to {format_duration(gaps.longest_s)} are allowed"
     )
-    return TraceError(f"{trace.name}: gaps {', '.join(named)}{more}; {limit}, or fix the file")
+    longest = max(end - start for start, end in spans)
+    if longest > LONGEST_ADVISED_S:
+        remedy = (
+            "no value stands in for more than a day: add the missing rows, or cut the file to a "
+            "part without such gaps; if its months are of different years, set typical_year: true"
+        )
+    elif gaps.rule == "error":
+        and_longest = f" and longest: {longest / 3600:g}h" if longest > gaps.longest_s else ""
+        remedy = f"fill them with the rule hold, interpolate or zero{and_longest}, or fix the file"
+    else:
+        remedy = "raise longest, or fix the file"
+    return TraceError(f"{trace.name}: gaps {', '.join(named)}{more}; {limit}; {remedy}")

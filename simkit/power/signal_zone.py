@@ -6,6 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
+from simkit.dates import date_of
 from simkit.errors import TraceError
 
 _NAMES_OF_UTC = ("UTC", "UCT", "GMT", "GMT0", "GMT+0", "GMT-0", "Zulu", "Universal", "Greenwich")
@@ -48,8 +49,9 @@ def fixed_zone(offset_s: float) -> str:
 
 
 def utc_offset_s(zone: tzinfo, epoch_s: float) -> float:
-    """Return the zone's offset from UTC in s at a Unix time; east is positive."""
-    offset = datetime.fromtimestamp(epoch_s, zone).utcoffset()
+    """Return the zone's offset from UTC in s at a Unix time, east positive; 0 if it is no date."""
+    date = date_of(epoch_s, zone)
+    offset = None if date is None else date.utcoffset()
     return offset.total_seconds() if offset else 0.0
 
 
@@ -59,6 +61,7 @@ def standard_offset_s(name: str, epoch_s: float) -> float:
     Standard time is the earlier one of January's and July's clocks.
     """
     zone = parse_zone(name)
-    year = datetime.fromtimestamp(epoch_s, UTC).year
+    date = date_of(epoch_s)
+    year = 2000 if date is None else date.year
     days = (datetime(year, month, 1, 12, tzinfo=UTC).timestamp() for month in (1, 7))
     return min(utc_offset_s(zone, day) for day in days)

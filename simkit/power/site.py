@@ -151,6 +151,10 @@ class Site:
     """Files that signals were read from."""
     reports: Mapping[str, RowReport] = field(default_factory=dict)
     """Name of a signal -> which rows of its file were read, repaired and dropped."""
+    notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Name of a signal -> what its reader took for granted, such as a unit from a name."""
+    warnings: tuple[str, ...] = ()
+    """What contradicts the declarations of signals, or is made up."""
     facts: Mapping[str, float | str] = field(default_factory=dict)
     """What the run reports about it, such as the factor by which a source was scaled."""
 

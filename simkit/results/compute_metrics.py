@@ -18,6 +18,7 @@ from simkit.results.machine_metrics import machine_metrics
 from simkit.results.machine_records import MachineRecords
 from simkit.results.metric import Metric, RunWindow, counted_resource, run_window, status_counts
 from simkit.results.run_folder import Run
+from simkit.results.suspension_metrics import suspension_metrics
 from simkit.results.task_metrics import task_metrics
 from simkit.results.timeline_metrics import timeline_metrics
 from simkit.results.value_metrics import value_metrics
@@ -59,12 +60,19 @@ def compute_metrics(
         *timeline_metrics(jobs, tasks, allocations, timeline, window, run.capacity),
         *value_metrics(jobs, allocations, timeline, window),
         *_on_machines(MachineRecords.of(run), jobs, window),
+        *suspension_metrics(allocations, tasks, jobs, _priorities(run)),
     ]
     if run.compat == "cloudsimpy":
         found.append(cloudsimpy_makespan_metric(allocations, window))
     if run.has_power:
         found += energy_metrics(run.scan("power"), run.battery, window)
     return {metric.name: metric.as_json() for metric in (*found, counts)}
+
+
+def _priorities(run: Run) -> dict[str, float]:
+    """Return the priority of each partition by its name."""
+    partitions = run.info.get("cluster", {}).get("partitions") or ()
+    return {str(part["name"]): float(part.get("priority") or 0.0) for part in partitions}
 
 
 def _on_machines(machines: MachineRecords, jobs: pl.LazyFrame, window: RunWindow) -> list[Metric]:

@@ -94,6 +94,16 @@ JOB_METRICS: tuple[JobMetric, ...] = (
 )
 """Metrics that every job has, by the names that `compute_metrics` and `compare_runs` use."""
 
+SINCE_RELEASE: Final = JobMetric(
+    "wait_since_release_s",
+    "s",
+    "first start - release: what a job waited once it could run, after its release time and the "
+    "ends and think times of its preceding jobs",
+    lambda _tau, _resource: pl.col("start_time_s") - pl.col("release_time_s"),
+    ("release_time_s",),
+)
+"""The metric that only jobs of a workload with release times or preceding jobs have."""
+
 
 def job_metrics(
     jobs: pl.LazyFrame, tasks: pl.LazyFrame, window: RunWindow, *, tau: float, resource: str
@@ -123,8 +133,9 @@ def _distributions(
     jobs: pl.LazyFrame, window: RunWindow, tau: float, resource: str
 ) -> list[Metric]:
     """Return each job metric's distribution; the values of one metric are held at a time."""
-    found = []
-    for metric in JOB_METRICS:
+    found, columns = [], set(jobs.collect_schema().names())
+    metrics = (*JOB_METRICS, *([SINCE_RELEASE] if columns.issuperset(SINCE_RELEASE.needs) else []))
+    for metric in metrics:
         value, jobs_seen = metric.value(tau, resource).alias("value"), 0
         parts = [np.empty(0)]
         for rows in batches(jobs, [value], window):

@@ -110,7 +110,7 @@ def _own_files(scenario: Scenario) -> list[Path]:
         if isinstance(policy, AgentPolicy):
             files += agent_files(policy.agent)
         elif isinstance(policy, ModelPolicy):
-            files.append(Path(policy.model))
+            files += [Path(file) for file in (policy.model, policy.statistics) if file is not None]
     return files
 
 

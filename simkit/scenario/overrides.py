@@ -75,7 +75,8 @@ def parse_overrides(texts: Iterable[str]) -> dict[str, Any]:
         path, equals, value = text.partition("=")
         if not equals or not all(path.strip().split(".")):
             raise ScenarioError(f"{text!r} sets nothing; write a dotted key and a value: seed=3")
-        overrides[path.strip()] = parse_scalar(value, path.strip())
+        text_alone = value.startswith("%")  # YAML keeps it for itself, forms of times begin so
+        overrides[path.strip()] = value if text_alone else parse_scalar(value, path.strip())
     return overrides
 
 
@@ -103,9 +104,8 @@ def _anchored(path: KeyPath, value: Any, folder: Path) -> Any:
     file, colon, attribute = known.rpartition(":")
     if is_plugin and file.endswith(".py"):
         return f"{folder / Path(file).expanduser()}{colon}{attribute}"
-    marks = field.metadata if field else ()
-    schemas = (mark.json_schema or {} for mark in marks if isinstance(mark, WithJsonSchema))
-    formats = [schema.get("format") for schema in schemas]
+    mark = mark_of(field, WithJsonSchema) if field else None  # also of a field that may be null
+    formats = [(mark.json_schema or {}).get("format")] if mark else []
     is_file = "path" in formats and not value.startswith(SAMPLE)
     if is_file or (AGENT_FORMAT in formats and value not in agent_names()):
         return str(folder / Path(known).expanduser())

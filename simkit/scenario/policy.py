@@ -141,6 +141,9 @@ class ModelPolicy(Section):
     args: Arguments = Field(default_factory=dict)
     """The arguments of the environment: observation, observation_arguments, slots, horizon,
     max_length, backlog_shown, memory, unit."""
+    statistics: File | None = None
+    """The file of the VecNormalize that it was trained behind, such as vecnormalize.pkl; its
+    observations are normalised by it. Reading it runs code as well."""
 
 
 LOOKAHEAD = "{lookahead, objective}"
@@ -150,7 +153,7 @@ _FORMS: dict[type[Section], str] = {
     FilePolicy: "{path, args}",
     NamedPolicy: "{name, args}",
     AgentPolicy: "{agent, args, compat}",
-    ModelPolicy: "{model, algorithm, args}",
+    ModelPolicy: "{model, algorithm, args, statistics}",
 }
 """Model → its keys, which stand for the form in messages; a lookahead's is `LOOKAHEAD`."""
 _MODELS: dict[str, type[Section]] = {

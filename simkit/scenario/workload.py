@@ -11,11 +11,11 @@ import inspect
 import os
 import zlib
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 import numpy as np
 from pydantic import Field, SerializeAsAny, model_validator
@@ -76,6 +76,9 @@ class WorkloadSource(Kind):
 
     in_python = "simkit.workload.transform"
 
+    dependencies: Literal["simulated", "recorded", "ignore"] = "simulated"
+    """Whether a job waits for its release time, and for the simulated ends of the jobs that precede
+    it plus think times; for its release time alone (recorded); or for neither (ignore)."""
     window: Window | None = None
     """The part that is simulated; absent: all of it."""
     load: Positive = 1.0
@@ -105,6 +108,17 @@ class WorkloadSource(Kind):
         Raises TraceError if there are none.
         """
 
+    def trace_for(self, resources: Collection[str], rng: np.random.Generator) -> Trace:
+        """Return the jobs as `trace` does, for machines that have these resources.
+
+        A kind whose keys leave it to the machines what jobs ask for reads it by them.
+        """
+        return self.trace(rng)
+
+    def source_of(self, resource: str) -> str:
+        """Return what makes jobs of this kind ask for a resource, for a warning; empty: nothing."""
+        return ""
+
     def arguments(self) -> dict[str, Any]:
         """Return the keys of this kind alone, without those that every kind takes."""
         keys = type(self).model_fields.keys() - WorkloadSource.model_fields.keys()
@@ -129,7 +143,8 @@ class TraceFormat(WorkloadSource):
     def check_head(self) -> None:
         """Raise TraceError if the file cannot be opened, or its first lines cannot be read.
 
-        `simkit validate` calls it; it is quick, however long the file is.
+        `simkit validate` calls it. It is quick, however long the file is, unless only all rows
+        together show whether a run can begin.
         """
 
     @classmethod

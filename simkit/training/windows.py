@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from simkit.errors import ScenarioError
+from simkit.experiment.cluster import declared_resources
 from simkit.experiment.workload import TraceMemory
 from simkit.scenario import Scenario
 from simkit.scenario.types import JobRange
@@ -71,7 +72,8 @@ def window_overrides(scenario: Scenario, windows: Sequence[int]) -> list[dict[st
 
 def _jobs(scenario: Scenario, window: Window) -> int:
     """Return how many jobs of the trace the window's `start` and `end` leave."""
-    trace = TRACES.trace(scenario.workload, stream(scenario.seed, "workload"))
+    resources, rng = declared_resources(scenario.cluster), stream(scenario.seed, "workload")
+    trace = TRACES.trace(scenario.workload, resources, rng)
     return len(jobs_within(trace.workload, start=window.start, end=window.end))
 
 

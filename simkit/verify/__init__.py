@@ -39,6 +39,7 @@ from simkit.verify.preemption import check_preemption
 from simkit.verify.records.columns import check_columns
 from simkit.verify.records.events import check_events
 from simkit.verify.records.order import check_row_order
+from simkit.verify.records.releases import check_releases
 from simkit.verify.records.timeline import check_timeline
 from simkit.verify.rejections import check_admission, check_late_jobs, check_rejections
 from simkit.verify.replay.first_come import check_fcfs_order
@@ -64,8 +65,8 @@ _OF_FILES: Final = (
     check_digest, check_columns, check_scenario, check_inputs, check_run_info, check_trace,
 )  # fmt: skip
 _OF_JOBS: Final = (
-    check_tasks, check_identity, check_causality, check_statuses, check_times, check_instances,
-    check_gangs, check_run_time, check_instance_times, check_parents,
+    check_tasks, check_identity, check_causality, check_releases, check_statuses, check_times,
+    check_instances, check_gangs, check_run_time, check_instance_times, check_parents,
     check_critical_paths, check_value, check_walltime,
     check_estimates, check_machines, check_partitions, check_user_limits, check_rejections,
     check_admission, check_late_jobs, check_capacity, check_machine_capacity, check_supply,
@@ -77,6 +78,7 @@ _OF_JOBS: Final = (
 CHECKS: Final[tuple[Callable[[AuditedRun], Check], ...]] = (*_OF_FILES, *_OF_JOBS)
 """Every check, in the order in which they are made and reported."""
 
+_JOB_TWICE: Final = ("repeated job id", "further attempt")
 _TASK_TWICE: Final = ("repeated task id", "task id repeats within the job")
 """What readers call rows with the ids of another task, which they keep."""
 
@@ -133,7 +135,7 @@ def _repeated_ids(run: AuditedRun) -> str:
     notes = (run.manifest["trace"].get("notes") if run.manifest["trace"] else None) or {}
     jobs = run.jobs["job_id"]
     tasks = run.tasks.select(*TASK)
-    if notes.get("repeated job id") and jobs.is_duplicated().any():
+    if any(notes.get(note) for note in _JOB_TWICE) and jobs.is_duplicated().any():
         return f"the input repeats the id of {_first_of(jobs.filter(jobs.is_duplicated()), 'job')}"
     if any(notes.get(note) for note in _TASK_TWICE) and tasks.is_duplicated().any():
         ids = tasks.filter(tasks.is_duplicated())

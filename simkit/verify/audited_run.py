@@ -99,6 +99,22 @@ class AuditedRun(RunFolder):
             maintain_order="left",
         ).select("job_id", "left_s", "reason")  # fmt: skip
 
+    @property
+    def released(self) -> pl.Expr:
+        """When each job was released: of the table of jobs; without releases, at its submission.
+
+        A job that is rejected at its submission has no release, and the submission stands for it.
+        """
+        if "release_time_s" not in self.jobs.columns:
+            return pl.col("submit_time_s")
+        refused = pl.when(pl.col("status") == "rejected").then("submit_time_s")
+        return pl.coalesce("release_time_s", refused)
+
+    @property
+    def has_releases(self) -> bool:
+        """Whether jobs may have to wait for their release."""
+        return "release_time_s" in self.jobs.columns
+
     @cached_property
     def segments(self) -> pl.DataFrame:
         """One row per (gang, attempt, start): ``count`` instances that start together.

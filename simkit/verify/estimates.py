@@ -89,7 +89,8 @@ def _estimates(added: Sequence[float]) -> list[pl.Expr]:
     first = pl.col("estimate_s")
     most = pl.col("requested_time_s").fill_null(np.inf)
     longer = [pl.max_horizontal(first, pl.min_horizontal(first + more, most)) for more in added]
-    return [first, *(pl.when(e.is_finite()).then(e).otherwise(first) for e in longer)]
+    endless = pl.col("requested_time_s").is_infinite().fill_null(value=False)
+    return [first, *(pl.when(e.is_finite() | endless).then(e).otherwise(first) for e in longer)]
 
 
 def check_corrections(check: Check, jobs: pl.DataFrame, correction: str) -> None:

@@ -28,6 +28,8 @@ SWF_NUMBERS = ("user", "group", "executable", "queue", "partition")
 """What fields 12 to 16 of SWF number."""
 _SWF_FIELDS = 18
 _EPOCH_FROM = 1e9
+_IDS_FROM = 2**63
+_PARTS = (2.0, 3.0, 4.0)  # statuses of bursts of a job, whose sum has its own line
 """Submit times from here on are seconds since 1970, not since the log's start."""
 _LAYOUTS = {
     "batch_task": ("create", "end", "job_id", "task_id", "instances", "status", "cpu", "mem"),
@@ -244,14 +246,33 @@ def read_jobs(path: Path, rules: dict[str, Any]) -> pl.DataFrame:
         lines = (fields for fields in lines if _is_row(fields))
     rows = [row for fields in lines if (row := _job(fields, rules)) is not None]
     names = ("job_id", "submit", "run", "processors", "requested")
-    schema = dict.fromkeys((*names, *SWF_NUMBERS), pl.Float64)
-    jobs = pl.DataFrame(rows, orient="row", schema=schema).with_columns(
-        pl.col("job_id", *SWF_NUMBERS).cast(pl.Int64)
-    )
+    schema: dict[str, Any] = dict.fromkeys(names, pl.Float64)
+    schema |= dict.fromkeys(("job_id", *SWF_NUMBERS), pl.Int64)
+    jobs = pl.DataFrame(rows, orient="row", schema=schema)
     if jobs.height and float(str(jobs["submit"].min())) >= _EPOCH_FROM:
         jobs = jobs.with_columns(pl.col("submit") - pl.col("submit").min())
     jobs = jobs.with_columns(times_on_grid(pl.col("submit", "run", "requested")))
     return jobs.sort(names, maintain_order=True)
+
+
+def read_swf_links(path: Path, rules: dict[str, Any]) -> list[tuple[int, int, float]]:
+    """Return (job, preceding job, think time in s) of the jobs of a log that name one.
+
+    They are in fields 17 and 18; a think time that is unknown, which is negative, counts as 0.
+    """
+    lines = _lines(path)
+    if rules.get("on_error") == "skip":
+        lines = (fields for fields in lines if _is_row(fields))
+    rows, numbers = [], set()
+    for fields in lines:
+        if _job(fields, rules) is None or len(fields) < _SWF_FIELDS:
+            continue
+        job, before, think = (float(fields[i]) for i in (0, 16, 17))
+        numbers.add(job)
+        known = 0 <= think <= LARGEST / 2
+        if before >= 0 and before % 1 == 0:
+            rows.append((int(job), int(before), round(think * 2**20) / 2**20 if known else 0.0))
+    return [row for row in rows if row[1] > 0 or 0 in numbers]
 
 
 def _lines(path: Path) -> Iterator[list[bytes]]:
@@ -266,10 +287,10 @@ def _lines(path: Path) -> Iterator[list[bytes]]:
 
 
 def _is_row(fields: list[bytes]) -> bool:
-    """Return whether a line has 18 fields, and numbers in those that make a job."""
+    """Return whether a line has 18 fields, and numbers in those that make a job or a link."""
     if len(fields) < _SWF_FIELDS:
         return False
-    needed = [fields[i] for i in (0, 1, 3, 4, 7, 8, *range(11, 16))]
+    needed = [fields[i] for i in (0, 1, 3, 4, 7, 8, *range(10, 18))]
     try:
         job, *_ = (float(field) for field in needed)
     except ValueError:
@@ -277,13 +298,13 @@ def _is_row(fields: list[bytes]) -> bool:
     return b"_" not in b"".join(needed) and (job % 1 == 0 or not math.isfinite(job))
 
 
-def _job(fields: list[bytes], rules: dict[str, Any]) -> tuple[float | None, ...] | None:
+def _job(fields: list[bytes], rules: dict[str, Any]) -> tuple[float | int | None, ...] | None:
     """Return the job of one line, or None if the rules leave it out.
 
     Fields of the format, counted from 0: 0 job, 1 submit, 3 run, 4 allocated processors,
     7 requested processors, 8 requested time; -1 is unknown. A fraction of a processor is one.
     """
-    if len(fields) < 9:
+    if len(fields) < 11:
         raise ValueError(
             f"a line of {counted(len(fields), 'field')}: {b' '.join(fields).decode('latin-1')}"
         )
@@ -294,22 +315,29 @@ def _job(fields: list[bytes], rules: dict[str, Any]) -> tuple[float | None, ...]
     processors = first if first > 0 else second
     too_short = run < 0 if rules.get("keep_zero_run") else run <= 0
     submit = float(fields[1])
-    sane = all(abs(n) < LARGEST for n in (allocated, asked, requested))
+    sane = all(abs(n) < LARGEST for n in (allocated, asked))
+    sane = sane and (abs(requested) < LARGEST or requested == math.inf)  # infinite: no limit
     sane = sane and submit <= LARGEST / 2 and run <= LARGEST / 2
+    job = _whole(fields[0], -_IDS_FROM)
+    sane = sane and job != -_IDS_FROM and float(fields[10]) not in _PARTS
     if too_short or processors <= 0 or submit < 0 or not sane:
         return None
     estimate: float | None = requested if requested > 0 else None
     if rules.get("requested_time", "max") == "max":
         estimate = max(requested, run)
-    numbered = [_whole(field) for field in fields[11:16]]
-    numbered += [-1.0] * (len(SWF_NUMBERS) - len(numbered))
-    return float(fields[0]), submit, run, math.ceil(processors), estimate, *numbered
+    numbered = [_whole(field, -1) for field in fields[11:16]]
+    numbered += [-1] * (len(SWF_NUMBERS) - len(numbered))
+    return job, submit, run, float(math.ceil(processors)), estimate, *numbered
 
 
-def _whole(field: bytes) -> float:
-    """Return the number of a user, group, …; -1 if it is unknown."""
-    number = float(field)
-    return float(math.floor(number)) if 0 <= number < LARGEST else -1.0
+def _whole(field: bytes, unknown: int) -> int:
+    """Return the number of a job, user, group, … of 64 bits, exact if it is written as such."""
+    try:
+        number = int(field)
+    except ValueError:
+        value = float(field)
+        number = math.floor(value) if math.isfinite(value) else unknown
+    return number if abs(number) < _IDS_FROM else unknown
 
 
 def _compare_jobs(run: RunFolder, wanted: pl.DataFrame, check: Check) -> None:

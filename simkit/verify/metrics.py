@@ -21,6 +21,7 @@ from simkit.verify.measures.over_time import (
     share,
     statuses,
 )
+from simkit.verify.measures.suspensions import of_suspensions
 from simkit.verify.measures.units import unit_of
 from simkit.verify.numbers import KWH, Bools, Floats, seconds
 
@@ -113,7 +114,7 @@ def _expected(run: AuditedRun) -> Numbers:
     numbers |= _offered_loads(run, jobs, first + warmup, last_submit - cooldown)
     window = Window(jobs, first + warmup, until)
     numbers |= over_time(run, window) | of_tasks(run, window) | of_machines(run, window)
-    numbers |= _waits(run, jobs) | _instance_waits(run, jobs)
+    numbers |= _waits(run, jobs) | _instance_waits(run, jobs) | of_suspensions(run)
     return numbers | _value(run, jobs) | _energy(run, first + warmup, until)
 
 
@@ -163,6 +164,10 @@ def _waits(run: AuditedRun, jobs: pl.DataFrame) -> Numbers:
     ):
         known = values[~np.isnan(values)]
         numbers |= distribution(metric, known, len(values))
+    if run.has_releases:
+        release = jobs["release_time_s"].cast(float).fill_null(np.nan).to_numpy()
+        known = (start - release)[~np.isnan(start - release)]
+        numbers |= distribution("wait_since_release_s", known, jobs.height)
     weight = np.where(several, _areas(run, jobs), size * executed)
     both = ~np.isnan(weight) & ~np.isnan(turnaround)
     weighted = float((weight[both] * turnaround[both]).sum())

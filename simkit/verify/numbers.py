@@ -17,6 +17,8 @@ TICK: Final = 2.0**-20
 """Times of a run are multiples of this, in s."""
 KWH: Final = 3.6e6
 """Joules in a kilowatt-hour."""
+ENDLESS: Final = 2.0**40
+"""What an endless estimate counts as in a formula that needs a number, in s."""
 LARGEST: Final = 2.0**33
 """Readers leave out rows with times or amounts that are not below this."""
 LARGEST_ID: Final = 2.0**53

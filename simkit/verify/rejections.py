@@ -11,6 +11,7 @@ import polars as pl
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.limits import limits_users, tasks_by_partition
+from simkit.verify.numbers import ENDLESS
 
 _REJECTED = pl.col("status") == "rejected"
 
@@ -61,6 +62,7 @@ def _why_not_followed(run: AuditedRun) -> str:
     one_each = run.tasks["job_id"].is_unique().all() and run.tasks["gang"].all()
     refill = run.setting("admission", "refill")
     reasons = {
+        "jobs wait for their release": run.has_releases,
         "the run is not complete": not run.complete,
         "slots are refilled only at the next decision": refill != "at_once",
         "jobs have several tasks, or instances that start one by one": not one_each,
@@ -111,10 +113,11 @@ def check_late_jobs(run: AuditedRun) -> Check:
     if not run.tasks["job_id"].is_unique().all():
         return check.leave_out("jobs have several tasks, each of which may be late")
     due = [pl.col("deadline_s")] if "deadline_s" in run.jobs.columns else []
+    estimate = pl.min_horizontal("estimate_s", pl.lit(ENDLESS))
     if "qos" in run.jobs.columns:
         due.append(pl.col("submit_time_s") + pl.col("estimate_s") / pl.col("qos"))
     grain = 2.0**-20  # of time, to which the latest start is rounded down
-    latest = ((pl.min_horizontal(due) - pl.col("estimate_s")) / grain).floor() * grain
+    latest = ((pl.min_horizontal(due) - estimate) / grain).floor() * grain
     jobs = run.jobs.with_columns(latest.alias("latest_start_s"))
     check.examined = jobs.height
     gone = jobs.join(left.select("job_id", "left_s"), on="job_id", maintain_order="left")

@@ -65,6 +65,7 @@ def _why_not_counted(run: AuditedRun) -> str:
     """Return why it is not known how many jobs are held back; empty if it is."""
     reasons = {
         "the run is not complete": not run.complete,
+        "jobs wait for their release": run.has_releases,
         "slots hold back jobs as well": run.setting("admission", "slots") is not None,
         "jobs have several tasks": run.tasks["job_id"].is_duplicated().any(),
         "the policy may kill waiting jobs": run.policy_is_custom,

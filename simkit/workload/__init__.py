@@ -17,23 +17,29 @@ import numpy as np
 import numpy.typing as npt
 
 from simkit.arrays import Bools, Floats, Ints
+from simkit.dates import is_dated
 from simkit.errors import TraceError
 from simkit.units import LONGEST_S, request_on_grid, time_on_grid
-from simkit.workload.parents import critical_path_s, find_cycle, slices
+from simkit.workload.parents import critical_path_s, find_cycles, slices
+from simkit.workload.predecessors import Links, link_problems, taken_links
 from simkit.workload.resource_names import taken_names
 
 if TYPE_CHECKING:
     import polars as pl
 
 
+_SHOWN: Final = 20
+"""How many jobs an error names."""
 JOB_COLUMNS = ("user", "group", "executable", "queue", "partition")
 """Numbers that a log gives a job; -1 where it gives none."""
 
 
 OF_JOBS: Final = ("qos", "value", "deadline_s")
-"""Columns with one number per job; each is optional."""
-OF_TASKS: Final = ("value_per_s", "retries")
+"""Columns of a job's worth, one number per job; each is optional."""
+OF_TASKS: Final = ("value_per_s", "retries", "whole_memory", "limit_of_partition")
 """Columns with a number a task; each is optional."""
+_MOVE_ALONG: Final = ("deadline_s", "release_time_s")
+"""Times of a job that stay as long after its submission when this is moved."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,8 @@ class Workload:
     run_time_s: Floats
     """(T,) true run time of every instance, at least 0; policies cannot see it."""
     requested_time_s: Floats
-    """(T,) the run time that the user requested; NaN where the trace has none."""
+    """(T,) the run time that the user requested; NaN where the trace has none, infinite where the
+    job had no limit."""
     gang: Bools
     """(T,) True: all instances start together; False: a bag."""
     user: Ints = field(default_factory=lambda: np.empty(0, np.int64))
@@ -91,8 +98,26 @@ class Workload:
     retries: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     """(T,) how often a task may start over after its work was lost, before it is killed; -1: as
     often as the scenario's `limits` let it. Left out where the trace has none."""
+    whole_memory: Bools = field(default_factory=lambda: np.empty(0, np.bool_))
+    """(T,) True where an instance takes all memory (``mem``) of its machine, however much that is;
+    `request` has 0 there until `simkit.workload.whole_memory` knows the machines. Left out where
+    all amounts are known."""
+    limit_of_partition: Bools = field(default_factory=lambda: np.empty(0, np.bool_))
+    """(T,) whether a task's time limit is that of the partition to which its job goes, so that it
+    is known only with the cluster; left out where no task's is."""
     deadline_s: Floats = field(default_factory=lambda: np.empty(0))
     """(J,) when a job should have ended, on the trace's clock; infinite: whenever."""
+    release_time_s: Floats = field(default_factory=lambda: np.empty(0))
+    """(J,) from when on a job may run, on the trace's clock; at or before its submission it says
+    nothing. Left out where no job is held back by one."""
+    first_predecessor: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    """(J + 1,) offsets into `predecessor`; left out where no job waits for another."""
+    predecessor: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    """Rows of the jobs that must have ended, in whatever way, before a job may run."""
+    think_time_s: Floats = field(default_factory=lambda: np.empty(0))
+    """Seconds that must have passed since the end of each in `predecessor`; left out: none."""
+    preceding_left_out: int = 0
+    """How many preceding jobs of these jobs were left out by `take`: they count as ended."""
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Names behind a job column's numbers, where the trace has names: ``labels["user"][3]``."""
     header_names: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
@@ -120,11 +145,25 @@ class Workload:
             object.__setattr__(self, "first_parent", none)
         for name in (
             "submit_time_s", "run_time_s", "requested_time_s", "instance_run_time_s", "deadline_s",
+            "release_time_s", "think_time_s",
         ):  # fmt: skip
             object.__setattr__(self, name, time_on_grid(getattr(self, name)))
+        self._leave_out_what_holds_nothing()
         self._put_requests_on_grid()
         for problem in self._problems():
             raise TraceError(f"workload: {problem}")
+
+    def _leave_out_what_holds_nothing(self) -> None:
+        """Drop release times that hold no job back, and the columns of links if there is none."""
+        none: Any = np.empty(0, np.int64)
+        release, submit = self.release_time_s, self.submit_time_s
+        if release.shape == submit.shape and (release <= submit).all():
+            object.__setattr__(self, "release_time_s", np.empty(0))
+        if not len(self.predecessor):
+            object.__setattr__(self, "first_predecessor", none)
+            object.__setattr__(self, "think_time_s", np.empty(0))
+        elif not len(self.think_time_s):
+            object.__setattr__(self, "think_time_s", np.zeros(len(self.predecessor)))
 
     def _put_requests_on_grid(self) -> None:
         """Round requests; keep what was read if that differs, unless it is already there."""
@@ -160,13 +199,16 @@ class Workload:
             "submit times must lie within 2**32 s of the trace's zero (subtract the epoch)": bool(
                 (np.abs(self.submit_time_s) <= LONGEST_S).all()
             ),
+            f"epoch_s is {self.epoch_s:.15g}, no Unix time in s of the years 1900 to 2199; "
+            "NaN stands for an unknown date": bool(np.isnan(self.epoch_s))
+            or is_dated(self.epoch_s),
             "jobs must be sorted by submit time": bool((np.diff(self.submit_time_s) >= 0).all()),
             "run times must be finite and at least 0": bool(
                 (np.isfinite(self.run_time_s) & (self.run_time_s >= 0)).all()
             ),
             "run times must be at most 2**32 s": bool((self.run_time_s <= LONGEST_S).all()),
             "requested times must be at least 0, or NaN where unknown": not bool(
-                ((self.requested_time_s < 0) | np.isinf(self.requested_time_s)).any()
+                (self.requested_time_s < 0).any()
             ),
             "every task needs at least one instance": bool((self.instances >= 1).all()),
             "requests must be finite and at least 0": bool(
@@ -180,7 +222,12 @@ class Workload:
             **_value_rules(self),
         }
         problems = [rule for rule, kept in rules.items() if not kept]
-        return problems + taken_names(self.resources) + self._dependency_problems()
+        problems += taken_names(self.resources) + self._dependency_problems()
+        if len(self.predecessor):
+            problems += link_problems(
+                self.job_id, self.first_predecessor, self.predecessor, self.think_time_s
+            )
+        return problems
 
     def _dependency_problems(self) -> list[str]:
         """Return what is wrong with the parents of tasks."""
@@ -195,15 +242,31 @@ class Workload:
         job = np.repeat(np.arange(len(self)), np.diff(self.first_task))
         child = np.repeat(np.arange(self.tasks), np.diff(self.first_parent))
         inside = (self.parent >= 0) & (self.parent < self.tasks)
-        if not inside.all() or (job[self.parent] != job[child]).any():
-            return ["a task's parents must be tasks of the same job"]
-        if cycle := find_cycle(self.first_parent, self.parent):
-            names = " -> ".join(str(self.task_id[row]) for row in (*cycle, cycle[0]))
+        own = inside.copy()
+        own[inside] = job[self.parent[inside]] == job[child[inside]]
+        if not own.all():
+            at = int(np.flatnonzero(~own)[0])
             return [
-                f"tasks of job {self.job_id[job[cycle[0]]]} wait for each other: {names}; "
-                "take one of these dependencies out"
+                f"task {self.task_id[child[at]]} of job {self.job_id[job[child[at]]]} has the "
+                f"parent row {self.parent[at]}; a task's parents must be tasks of the same job: "
+                f"correct `parent`, or leave out the jobs of such tasks ({(~own).sum()} in all)"
             ]
-        return []
+        cycles = find_cycles(self.first_parent, self.parent, job)
+        named = [
+            f"job {self.job_id[job[cycle[0]]]} wait for each other: "
+            + " -> ".join(str(self.task_id[row]) for row in (*cycle, cycle[0]))
+            for cycle in cycles[:_SHOWN]
+        ]
+        if more := len(cycles) - len(named):
+            named.append(f"{more:,} more jobs do so, too")
+        return (
+            [
+                f"tasks of {'; of '.join(named)}; take one of these dependencies out, or leave "
+                f"{'these jobs' if len(cycles) > 1 else 'this job'} out"
+            ]
+            if named
+            else []
+        )
 
     @classmethod
     def trusted(cls, **columns: Any) -> Workload:
@@ -229,6 +292,11 @@ class Workload:
         """Number of tasks."""
         return len(self.task_id)
 
+    @property
+    def has_releases(self) -> bool:
+        """Whether a job may have to wait for its release: for a time, or for preceding jobs."""
+        return bool(len(self.release_time_s) or len(self.predecessor))
+
     @classmethod
     def from_jobs(
         cls,
@@ -243,7 +311,9 @@ class Workload:
         Args:
             jobs: columns ``job_id``, ``submit_time_s``, ``run_time_s`` and the name in
                 `resource` (whole processors); optionally ``requested_time_s``, ``retries``,
-                ``qos``, ``value``, ``deadline_s`` and the numbers in `JOB_COLUMNS`.
+                ``qos``, ``value``, ``deadline_s``, ``release_time_s`` (NaN: from its submission
+                on), ``preceding_job`` (id of a job that must have ended; -1, null or NaN: none),
+                ``think_time_s`` (seconds since its end) and the numbers in `JOB_COLUMNS`.
             resource: the one resource's name; a job has an instance for each of its units.
             request: instead of `resource`, columns of what an instance asks for; a job has as
                 many instances as the column ``instances`` says, or one.
@@ -271,6 +341,13 @@ class Workload:
         numbers |= {
             name: columns[name][order].astype(np.float64) for name in OF_JOBS if name in columns
         }
+        if "release_time_s" in columns:
+            release = columns["release_time_s"][order].astype(np.float64)
+            facts["release_time_s"] = np.where(np.isnan(release), submit[order], release)
+        if "preceding_job" in columns:
+            think = columns.get("think_time_s", np.zeros(size))[order].astype(np.float64)
+            ids = columns["job_id"][order], columns["preceding_job"][order]
+            facts |= _links_by_id(*ids, think).columns(size)
         if request:
             instances = columns.get("instances", np.ones(size))[order]
             amounts = np.column_stack([columns[name][order] for name in request])
@@ -294,19 +371,23 @@ class Workload:
     def with_columns(self, **columns: Any) -> Workload:
         """Return a copy with some fields replaced; it is checked again.
 
-        Deadlines move along with the submit times.
+        Deadlines and release times move along with the submit times.
         """
-        moved = _moved_deadlines(self.deadline_s, self.submit_time_s, columns)
-        return replace(self, **(columns | moved))
+        own = {name: getattr(self, name) for name in _MOVE_ALONG}
+        return replace(self, **(columns | _moved_times(own, self.submit_time_s, columns)))
 
-    def take(self, rows: Ints, **changes: Any) -> Workload:
+    def take(self, rows: Ints, copy: Ints | None = None, **changes: Any) -> Workload:
         """Return the workload of the given jobs, with all their tasks.
 
         Args:
             rows: row numbers in the order wanted: ascending, unless `changes` holds submit times
                 that make another order, or repeated rows, right.
-            changes: fields to replace at the same time, as `with_columns` does; deadlines move
-                along with the submit times.
+            copy: (n,) for repeated rows: which copy of the workload each job belongs to. A job
+                waits for the predecessors of its copy; None: the n-th of equal rows, for the n-th.
+            changes: fields to replace at the same time, as `with_columns` does; deadlines and
+                release times move along with the submit times.
+
+        Predecessors that are not among the rows count as ended.
         """
         first, tasks = slices(self.first_task, rows)
         columns: dict[str, Any] = {
@@ -323,9 +404,16 @@ class Workload:
             columns["instance_run_time_s"] = self.instance_run_time_s[slices(begun, tasks)[1]]
         columns |= self._parents_of(tasks, np.repeat(first[:-1], np.diff(first)))
         columns |= _taken(self, rows, tasks)
-        columns |= _moved_deadlines(
-            columns.get("deadline_s", self.deadline_s), columns["submit_time_s"], changes
-        )
+        if len(self.predecessor):
+            none = {"first_predecessor": rows[:0], "predecessor": rows[:0]}
+            links = (self.first_predecessor, self.predecessor, self.think_time_s)
+            columns |= none | taken_links(*links, rows, copy)
+            wanted = int(np.diff(self.first_predecessor)[rows].sum())
+            columns["preceding_left_out"] = (
+                self.preceding_left_out + wanted - len(columns["predecessor"])
+            )
+        own = {name: columns.get(name, rows[:0]) for name in _MOVE_ALONG}
+        columns |= _moved_times(own, columns["submit_time_s"], changes)
         return replace(self, **(columns | {"first_task": first} | changes))
 
     def _parents_of(self, tasks: Ints, job_begins: Ints) -> dict[str, Ints]:
@@ -409,6 +497,12 @@ class RowReport:
     """Oddities that change no row, e.g. ``out of submit order`` → lines."""
     lines: dict[str, list[int]] = field(default_factory=dict)
     """Rule or note → the first line numbers it met, for `simkit trace check`."""
+    examples: dict[str, str] = field(default_factory=dict)
+    """Rule → what the first row that it left out has there; not every reader says it."""
+    unread: dict[str, str] = field(default_factory=dict)
+    """Column that was not read → what it holds, as far as its name tells."""
+    unread_plain: int = 0
+    """Further columns not read, which hold no resources, times, limits or relations."""
 
     @property
     def jobs(self) -> int:
@@ -438,7 +532,7 @@ class Trace:
 
 def _value_shapes(workload: Workload) -> dict[str, tuple[int, ...]]:
     """Return the shape that each column which is there must have."""
-    sizes = dict.fromkeys(OF_JOBS, len(workload.job_id))
+    sizes = dict.fromkeys((*OF_JOBS, "release_time_s"), len(workload.job_id))
     sizes |= dict.fromkeys(OF_TASKS, len(workload.task_id))
     return {name: (size,) for name, size in sizes.items() if len(getattr(workload, name))}
 
@@ -454,15 +548,20 @@ def _value_rules(workload: Workload) -> dict[str, bool]:
             len(workload.value) or not len(workload.value_per_s)
         ),
         "deadlines must be times, or infinite where there is none": bool((due > -np.inf).all()),
+        "release times must be finite, and lie within 2**32 s of the trace's zero": bool(
+            (np.abs(workload.release_time_s) <= LONGEST_S).all()
+        ),
         "retries must be at least 0, or -1 where there are none": bool(
             (workload.retries >= -1).all()
         ),
+        "whole_memory needs the resource mem": not len(workload.whole_memory)
+        or "mem" in workload.resources,
     }
 
 
 def _taken(workload: Workload, jobs: Any, tasks: Any) -> dict[str, npt.NDArray[Any]]:
     """Return the columns of some rows of jobs and tasks, those that are there."""
-    rows = dict.fromkeys(OF_JOBS, jobs) | dict.fromkeys(OF_TASKS, tasks)
+    rows = dict.fromkeys((*OF_JOBS, "release_time_s"), jobs) | dict.fromkeys(OF_TASKS, tasks)
     return {
         name: getattr(workload, name)[wanted]
         for name, wanted in rows.items()
@@ -470,16 +569,41 @@ def _taken(workload: Workload, jobs: Any, tasks: Any) -> dict[str, npt.NDArray[A
     }
 
 
-def _moved_deadlines(
-    deadline_s: Floats, submit_time_s: Floats, changes: Mapping[str, Any]
+def _links_by_id(
+    job_id: npt.NDArray[Any], preceding: npt.NDArray[Any], think_time_s: Floats
+) -> Links:
+    """Return each job's link to the one with an id; raise TraceError if there is no such job."""
+    named = [one is not None and one == one and one not in (-1, "") for one in preceding.tolist()]
+    rows = np.flatnonzero(named)
+    try:
+        wanted = preceding[rows].astype(job_id.dtype)
+    except (TypeError, ValueError) as error:
+        raise TraceError(
+            f"workload: preceding_job holds what is no id of a job ({error}); give ids of the type "
+            "of job_id, and -1 for none"
+        ) from None
+    think = np.where(np.isnan(think_time_s), 0.0, think_time_s)[rows]
+    links = Links.by_id(job_id, rows, wanted, think)
+    for link in np.flatnonzero(links.predecessor < 0).tolist():
+        raise TraceError(
+            f"workload: job {job_id[rows[link]]} waits for job {wanted[link]}, which does not "
+            "exist; take the dependency out, or add the job"
+        )
+    return links
+
+
+def _moved_times(
+    times: Mapping[str, Floats], submit_time_s: Floats, changes: Mapping[str, Any]
 ) -> dict[str, Floats]:
-    """Return the deadlines of jobs that are submitted at other times: as long after as before.
+    """Return the times of jobs that are submitted at other times: as long after as before.
 
     Args:
-        deadline_s: (J,) or empty.
+        times: by name, (J,) or empty.
         submit_time_s: (J,) the times before.
-        changes: fields that a copy replaces; deadlines among them stay as they are.
+        changes: fields that a copy replaces; times among them stay as they are.
     """
-    if "submit_time_s" not in changes or "deadline_s" in changes or not len(deadline_s):
+    moved = {name: own for name, own in times.items() if len(own) and name not in changes}
+    if "submit_time_s" not in changes or not moved:
         return {}
-    return {"deadline_s": deadline_s + (np.asarray(changes["submit_time_s"]) - submit_time_s)}
+    later = np.asarray(changes["submit_time_s"]) - submit_time_s
+    return {name: own + later for name, own in moved.items()}

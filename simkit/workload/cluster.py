@@ -52,6 +52,11 @@ class Partition:
     partitions: frozenset[int] = frozenset()
     """Trace partition numbers (SWF field 16) that lead here."""
 
+    def takes(self, queue: int, partition: int) -> bool:
+        """Return whether it is open to jobs of the trace's queue and partition of these numbers."""
+        named = self.queues or self.partitions
+        return not named or queue in self.queues or partition in self.partitions
+
 
 class CapacityStep(NamedTuple):
     """A change of capacity that is known ahead, such as the start of a maintenance window."""

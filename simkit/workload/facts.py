@@ -67,6 +67,17 @@ def workload_facts(workload: Workload) -> dict[str, Any]:
     facts["work"] = dict(work)
     if len(workload.parent):
         facts["dependencies"] = len(workload.parent)
+    return facts | release_facts(workload)
+
+
+def release_facts(workload: Workload) -> dict[str, Any]:
+    """Return how many jobs wait for a release time or for other jobs; empty if none does."""
+    facts: dict[str, Any] = {}
+    if len(workload.release_time_s):
+        late = workload.release_time_s > workload.submit_time_s
+        facts["released_later"] = int(np.count_nonzero(late))
+    if len(workload.predecessor):
+        facts["preceded"] = int(np.count_nonzero(np.diff(workload.first_predecessor)))
     return facts
 
 
@@ -87,13 +98,15 @@ def offered_load(workload: Workload, capacity: dict[str, float]) -> dict[str, fl
 
 
 def rows_facts(report: RowReport) -> dict[str, Any]:
-    """Return how a table's rows were read, by rule."""
+    """Return how a table's rows were read, by rule, and which of its columns were not."""
     return {
         "rows": report.read,
         "accepted": report.accepted,
         "repaired": dict(report.repaired),
         "dropped": dict(report.dropped),
         "notes": dict(report.notes),
+        "unread": dict(report.unread),
+        "unread_plain": report.unread_plain,
     }
 
 

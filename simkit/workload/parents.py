@@ -24,15 +24,20 @@ def slices(first: Ints, rows: Ints) -> tuple[Ints, Ints]:
     return offsets, np.repeat(first[:-1][rows] - offsets[:-1], counts) + np.arange(offsets[-1])
 
 
-def find_cycle(first_parent: Ints, parent: Ints) -> Sequence[int]:
-    """Return the rows of a cycle, each a parent of the next; empty if there is none.
+def find_cycles(first_parent: Ints, parent: Ints, group: Ints) -> list[Sequence[int]]:
+    """Return a cycle of each group of rows that has one: rows, each a parent of the next.
 
     Tasks all of whose parents are out of the way are taken away until none is left (Kahn,
     "Topological sorting of large networks", 1962). What is left has a parent that is left, so
     that following parents must come back to where it was.
+
+    Args:
+        first_parent: (T + 1,) offsets into `parent`.
+        parent: rows of tasks of the same group.
+        group: (T,) number of the group that each row belongs to, such as its job.
     """
     if not len(parent):
-        return ()
+        return []
     missing = np.diff(first_parent)
     child = np.repeat(np.arange(len(missing)), missing)
     order = np.argsort(parent, kind="stable")
@@ -48,19 +53,19 @@ def find_cycle(first_parent: Ints, parent: Ints) -> Sequence[int]:
             left[after] -= 1
             if not left[after]:
                 free.append(after)
-    stuck = [row for row, count in enumerate(left) if count]
-    return _walk_back(stuck, left, first_parent, parent) if stuck else ()
+    stuck = np.flatnonzero(left)
+    _, firsts = np.unique(group[stuck], return_index=True)
+    begins = stuck[np.sort(firsts)].tolist()
+    return [_walk_back(row, left, first_parent, parent) for row in begins]
 
 
-def _walk_back(
-    stuck: Sequence[int], left: Sequence[int], first_parent: Ints, parent: Ints
-) -> Sequence[int]:
-    row, path = stuck[0], list[int]()
+def _walk_back(row: int, left: Sequence[int], first_parent: Ints, parent: Ints) -> Sequence[int]:
+    path: dict[int, int] = {}
     while row not in path:
-        path.append(row)
+        path[row] = len(path)
         parents = parent[first_parent[row] : first_parent[row + 1]].tolist()
         row = next(above for above in parents if left[above])
-    return path[path.index(row) :][::-1]
+    return list(path)[path[row] :][::-1]
 
 
 def critical_path_s(

@@ -23,7 +23,9 @@ What exactly is done here, for a log of S weeks (a real number, at least 1):
    mean load of long-term users, and one as long as the log has nearly all of their weeks once.
 4. Jobs outside the new log's weeks are left out, the others sorted by submit time and numbered
    1, 2, …. Each drawn user is a new person with a separate number, as one that comes twice
-   would otherwise be taken for one.
+   would otherwise be taken for one. A job waits for the preceding jobs of the same drawn user;
+   those of others, and those that are left out, count as ended. Release times move by the same
+   weeks.
 
 Departures from the paper: the threshold between the two kinds of users is a parameter and the same
 for all logs; users whose stay the log's ends cut off are taken as they are seen; a long-term user
@@ -180,6 +182,7 @@ def _assembled(workload: Workload, log: _Log, visits: list[_Visit], weeks: int) 
     users, labels = _persons(workload, rows[order], person[order])
     return workload.take(
         rows[order],
+        copy=person[order],
         job_id=np.arange(1, len(rows) + 1),
         submit_time_s=submit[order],
         user=users,

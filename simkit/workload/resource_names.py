@@ -11,7 +11,7 @@ COLUMNS: Final = frozenset({
     "end_time_s", "wait_time_s", "turnaround_time_s", "run_time_s", "ideal_time_s",
     "requested_time_s", "estimate_s", "trace_run_time_s", "suspended_time_s", "lost_time_s",
     "attempts", "status", "reason", "qos", "value", "deadline_s", "corrected_estimate_s",
-    "site_partition",
+    "site_partition", "release_time_s",
     # of tasks
     "task_id", "instances", "gang", "ready_time_s",
 })  # fmt: skip

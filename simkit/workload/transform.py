@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import datetime
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -28,7 +29,11 @@ __all__ = [
     "scale_to_load",
     "seconds_into",
     "window",
+    "with_dependencies",
 ]
+
+Dependencies = Literal["simulated", "recorded", "ignore"]
+"""What becomes of the jobs' release times and preceding jobs; see `with_dependencies`."""
 
 _FIRST_LAST = re.compile(r"\s*([0-9]+)\s*\.\.\s*([0-9]+)\s*", re.ASCII)
 
@@ -40,6 +45,8 @@ def window(
     jobs: int | str | tuple[int, int] | None = None,
 ) -> Workload:
     """Return the jobs submitted in a window of time, and of these a range by number.
+
+    Preceding jobs outside the window count as ended, and their number is `preceding_left_out`.
 
     Args:
         workload: J jobs.
@@ -85,6 +92,30 @@ def _bounds_in_words(
     return ", ".join(words) or "no bounds"
 
 
+def with_dependencies(workload: Workload, dependencies: Dependencies) -> Workload:
+    """Return the workload with what holds its jobs back after their submission, or without.
+
+    Args:
+        workload: J jobs.
+        dependencies: ``simulated``: a job waits for its release time, and for the simulated ends
+            of its preceding jobs, plus the think times; ``recorded``: for its release time alone,
+            so that the times of the log stand for what preceding jobs imposed; ``ignore``: for
+            neither.
+
+    Raises TraceError for another word.
+    """
+    if dependencies not in get_args(Dependencies):
+        raise TraceError(
+            f"dependencies: {dependencies!r}; write {', '.join(get_args(Dependencies))}"
+        )
+    changes: dict[str, np.ndarray] = {}
+    if dependencies != "simulated":
+        changes |= {"predecessor": np.empty(0, np.int64)}
+    if dependencies == "ignore":
+        changes |= {"release_time_s": np.empty(0)}
+    return workload.with_columns(**changes) if changes else workload
+
+
 def seconds_into(workload: Workload, when: float | str | datetime) -> float:
     """Return an instant in seconds after the workload's first submit.
 
@@ -120,7 +151,7 @@ def scale_load(workload: Workload, factor: float) -> Workload:
     """Return the workload with the times between arrivals divided by `factor`.
 
     The first submit stays, run times do not change: 2 means twice the arrival rate, and twice the
-    offered load.
+    offered load. Release times move along with their jobs, think times stay.
 
     Raises TraceError if the factor is not a finite number above 0.
     """
@@ -177,15 +208,21 @@ def scale_processors(workload: Workload, factor: float, cap: int | None = None) 
 
 
 def cap_processors(workload: Workload, most: int) -> Workload:
-    """Return the workload with no task of more instances than `most`; run times stay.
+    """Return the workload with no task of more processors than `most`; run times stay.
 
-    A log of a large machine so fits a small one: RARE (2023) allows a job half of its pool.
+    Tasks lose instances, but keep one: whole machines with gpus, say, are not divided. Where no
+    task asks for ``processors``, instances are capped. A log of a large machine so fits a small
+    one: RARE (2023) allows a job half of its pool.
 
     Raises TraceError for fewer than one.
     """
     if most < 1:
         raise TraceError(f"processors_max: {most}; a task has at least 1")
-    return scale_processors(workload, 1.0, cap=most)
+    if "processors" not in workload.resources:
+        return scale_processors(workload, 1.0, cap=most)
+    each = workload.request[:, workload.resources.index("processors")]
+    fit = np.maximum(np.floor(most / np.where(each > 0, each, 1.0)), 1).astype(np.int64)
+    return workload.with_columns(instances=np.minimum(workload.instances, fit))
 
 
 def scale_run_times(workload: Workload, factor: float) -> Workload:

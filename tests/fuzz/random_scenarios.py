@@ -126,6 +126,20 @@ def _times(rng: np.random.Generator, jobs: int) -> tuple[np.ndarray, np.ndarray,
     return submit, run, requested
 
 
+def _preceding(rng: np.random.Generator, jobs: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return a preceding job's number and a think time for each job; for most, -1.
+
+    They come from a stream of their own, and now and then name a job that comes later, the job
+    itself, or none that exists.
+    """
+    (own,) = rng.spawn(1)
+    if _coin(own, 0.7):
+        return np.full(jobs, -1), np.full(jobs, -1)
+    before = np.arange(1, jobs + 1) - own.choice([-1, 0, 1, 1, 1, 2, 5], size=jobs)
+    before = np.where((own.random(jobs) < 0.4) & (before > 0), before, -1)
+    return before, np.where(before > 0, own.choice([-1, 0, 0, 1, 60, 5000], size=jobs), -1)
+
+
 def _jobs_table(rng: np.random.Generator, folder: Path, size: int) -> Path:
     jobs = int(rng.integers(1, 80))
     submit, run, requested = _times(rng, jobs)
@@ -142,6 +156,10 @@ def _jobs_table(rng: np.random.Generator, folder: Path, size: int) -> Path:
     if _coin(rng, 0.3):
         header.append("qos")
         columns.append(rng.uniform(0.05, 1, size=jobs).round(3))
+    before, think = _preceding(rng, jobs)
+    if (before > 0).any():
+        header += ["preceding_job", "think_time_s", "release_time_s"]
+        columns += [before, np.maximum(think, 0), submit + think * (np.arange(jobs) % 3)]
     rows = [",".join(f"{cell}" for cell in row) for row in zip(*columns, strict=True)]
     path = folder / "jobs.csv"
     path.write_text("\n".join([",".join(header), *rows]) + "\n")
@@ -153,12 +171,14 @@ def _swf(rng: np.random.Generator, folder: Path, size: int) -> Path:
     submit, run, requested = _times(rng, jobs)
     processors = rng.integers(1, size + 1, size=jobs)
     lines = [f"; MaxProcs: {size}", f"; UnixStartTime: {int(rng.integers(0, 2_000_000_000))}"]
+    before, think = _preceding(rng, jobs)
     for n in range(jobs):
         asked = -1 if _coin(rng, 0.1) else int(requested[n])
         status = _pick(rng, (1, 1, 1, 0, 5))
         lines.append(
             f"{n + 1} {int(submit[n])} -1 {int(run[n])} {processors[n]} -1 -1 {processors[n]} "
-            f"{asked} -1 {status} {rng.integers(1, 5)} -1 -1 {rng.integers(0, 3)} -1 -1 -1"
+            f"{asked} -1 {status} {rng.integers(1, 5)} -1 -1 {rng.integers(0, 3)} -1 "
+            f"{before[n]} {think[n]}"
         )
     path = folder / "log.swf"
     path.write_text("\n".join(lines) + "\n")

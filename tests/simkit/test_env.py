@@ -139,6 +139,27 @@ def test_heuristics_through_step_give_the_schedule_of_the_run_slotted(order, see
     assert info["metrics"]["jobs"] == native.jobs.height
 
 
+def test_jobs_are_not_seen_before_their_release(tmp_path):
+    table = tmp_path / "jobs.csv"
+    table.write_text(
+        "job_id,submit_time_s,run_time_s,processors,release_time_s,preceding_job,think_time_s\n"
+        "1,0,100,4,,,\n2,0,50,4,,1,30\n3,5,50,4,,2,0\n4,5,10,1,300,1;2,\n"
+    )
+    scenario = {
+        "workload": {"type": "jobs", "path": str(table)}, "cluster": {"processors": 8}
+    }  # fmt: skip
+    env, waits = SchedulingEnv(scenario), (0 + 130 + 175 + 295) / 4
+    for seed in (1, 2):
+        _, info = env.reset(seed=seed)
+        over = False
+        while not over:
+            first = int(np.flatnonzero(info["action_mask"])[0])
+            _, _, terminated, truncated, info = env.step(first)
+            over = terminated or truncated
+        assert info["metrics"]["wait_time_s"] == waits
+    assert simkit.simulate(scenario).jobs["wait_time_s"].mean() == waits
+
+
 def test_what_is_dropped_is_summed_up_as_what_is_kept():
     kept, dropped = SchedulingEnv(DEEPRM, records=True), SchedulingEnv(DEEPRM)
     assert (
@@ -223,7 +244,7 @@ def test_what_places_nothing_lets_time_go_on(action):
 def test_nothing_left_to_happen_ends_an_event_driven_episode():
     """One job runs to its end; the others are withheld for ever, and are counted."""
     env = SchedulingEnv(HPC, "queue-table", "completion-time")
-    env.reset()
+    env.reset(seed=0)
     started = env.step(0)
     assert started[1:4] == (0.0, False, False)
     over = False
@@ -304,12 +325,20 @@ def test_a_seed_is_that_of_the_scenario_and_repeats_itself():
     assert sorted(submits) == sorted(native["submit_time_s"])
 
 
-def test_without_a_seed_the_first_is_the_scenarios_and_the_next_are_others():
+def test_without_a_seed_environments_play_different_episodes():
+    """As in Gymnasium: the operating system seeds the generator that episodes are drawn from."""
+    envs = [SchedulingEnv(deeprm(seed=9)) for _ in range(4)]
+    seeds = [env.reset()[1]["seed"] for env in envs for _ in range(3)]
+    assert len(set(seeds)) == 12
+    assert 9 not in seeds
+
+
+def test_after_a_seed_was_given_the_next_episodes_are_the_same_again():
     one, other = SchedulingEnv(deeprm(seed=9)), SchedulingEnv(deeprm(seed=9))
-    seeds = [one.reset()[1]["seed"] for _ in range(4)]
-    assert seeds[0] == 9
-    assert len(set(seeds)) == 4
-    assert [other.reset()[1]["seed"] for _ in range(4)] == seeds
+    other.reset()  # what was drawn before does not matter
+    first = [one.reset(seed=4)[1]["seed"], *(one.reset()[1]["seed"] for _ in range(3))]
+    assert first[0] == 4
+    assert [other.reset(seed=4)[1]["seed"], *(other.reset()[1]["seed"] for _ in range(3))] == first
 
 
 def test_a_log_is_the_same_under_every_seed_unless_it_is_resampled():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -163,3 +165,133 @@ def test_what_only_single_environments_know():
 def test_at_least_one_environment(count):
     with pytest.raises(ScenarioError, match="at least 1"):
         vector_env(count)
+
+
+# ---- seeds of replicas ----------------------------------------------------------------------------
+
+
+class Told:
+    """The seeds that replicas of Stable-Baselines3's vectors play."""
+
+    def __init__(self, envs):
+        self.envs = envs
+
+    def reset(self, seed=None):
+        if seed is not None:
+            self.envs.seed(seed)
+        observations = self.envs.reset()
+        infos = {"seed": np.array([info["seed"] for info in self.envs.reset_infos])}
+        return observations, infos
+
+    def close(self):
+        self.envs.close()
+
+
+def slow_fallback(**arguments):
+    with pytest.warns(UserWarning, match="one after another"):
+        return gymnasium.make_vec("simkit/DeepRM-v0", num_envs=3, metrics="run", **arguments)
+
+
+def of_sb3(kind):
+    vectors = pytest.importorskip("stable_baselines3.common.vec_env")
+    if kind == "dummy":
+        return Told(vectors.DummyVecEnv([lambda: SchedulingEnv("deeprm")] * 3))
+    from stable_baselines3.common.env_util import make_vec_env
+
+    if kind == "make_vec_env":
+        return Told(make_vec_env(SchedulingEnv, 3, env_kwargs={"scenario": "deeprm"}))
+    return Told(vectors.SubprocVecEnv([partial(SchedulingEnv, "deeprm")] * 3, start_method="spawn"))
+
+
+def gymnasium_made(mode):
+    kwargs = {} if mode is None else {"vectorization_mode": mode, "vector_kwargs": CONTEXT[mode]}
+    return gymnasium.make_vec("simkit/DeepRM-v0", num_envs=3, **kwargs)
+
+
+VECTORS = {
+    "lock-step": lambda: gymnasium_made(None),
+    "sync": lambda: gymnasium_made("sync"),
+    "async": lambda: gymnasium_made("async"),
+    "fallback": slow_fallback,
+    "own": lambda: SyncVectorEnv([lambda: SchedulingEnv("deeprm")] * 3),
+    "DummyVecEnv": lambda: of_sb3("dummy"),
+    "SubprocVecEnv": lambda: of_sb3("processes"),
+}
+
+
+@pytest.mark.parametrize("kind", VECTORS)
+def test_replicas_without_a_seed_differ_and_with_one_are_those_of_every_vector(kind):
+    envs = VECTORS[kind]()
+    try:
+        unseeded = [*envs.reset()[1]["seed"], *envs.reset()[1]["seed"]]
+        assert len({*unseeded}) == 6
+        first, infos = envs.reset(seed=5)
+        assert infos["seed"].tolist() == [5, 6, 7]
+        later = envs.reset()[1]["seed"].tolist()
+    finally:
+        envs.close()
+    alone = SchedulingEnv("deeprm")
+    for row in range(3):
+        assert np.array_equal(alone.reset(seed=5 + row)[0], first[row])
+        assert alone.reset()[1]["seed"] == later[row]
+
+
+def test_make_vec_env_of_stable_baselines3_seeds_its_replicas():
+    make = pytest.importorskip("stable_baselines3.common.env_util").make_vec_env
+    envs = Told(make(SchedulingEnv, 3, seed=5, env_kwargs={"scenario": "deeprm"}))
+    assert envs.reset()[1]["seed"].tolist() == [5, 6, 7]
+    assert len({*of_sb3("make_vec_env").reset()[1]["seed"]}) == 3
+
+
+def test_windows_of_a_log_differ_as_well():
+    envs = gymnasium.make_vec("simkit/Scheduling-v0", num_envs=4, episode={"jobs": 16})
+    assert len({*envs.reset()[1]["first_job"]}) > 1
+
+
+# ---- a limit of steps -----------------------------------------------------------------------------
+
+IDS = {"simkit/DeepRM-v0": {}, "simkit/Scheduling-v0": {"scenario": "quickstart"}}
+
+
+LIMITS = [
+    {"max_episode_steps": 20},
+    {"max_decisions": 20},
+    {"max_episode_steps": 20, "max_decisions": 30},
+    {"max_episode_steps": 30, "max_decisions": 20},
+    {"max_episode_steps": -1, "max_decisions": 20},
+]
+
+
+@pytest.mark.parametrize(
+    ("mode", "limit"),
+    [*((mode, limit) for mode in (None, "sync") for limit in LIMITS), ("async", LIMITS[0])],
+)
+@pytest.mark.parametrize("name", IDS)
+def test_episodes_are_cut_after_so_many_steps(name, mode, limit):
+    kwargs = {"vectorization_mode": mode, "vector_kwargs": CONTEXT[mode]} if mode else {}
+    envs = gymnasium.make_vec(name, num_envs=2, **limit, **kwargs, **IDS[name])
+    try:
+        envs.reset(seed=0)
+        for step in range(1, 43):
+            _, _, over, cut, _ = envs.step(np.zeros(2, int))
+            assert not over.any()
+            assert cut.all() == cut.any() == (step in (20, 41))  # 21 begins the next episode
+    finally:
+        envs.close()
+
+
+def test_one_environment_and_the_fallback_are_cut_as_well():
+    env = gymnasium.make("simkit/DeepRM-v0", max_episode_steps=20)
+    env.reset(seed=0)
+    assert [env.step(0)[3] for _ in range(20)] == [False] * 19 + [True]
+    envs = slow_fallback(max_episode_steps=20)
+    envs.reset(seed=0)
+    steps = [envs.step(np.zeros(3, int)) for _ in range(20)]
+    assert [cut.all() for _, _, _, cut, _ in steps] == [False] * 19 + [True]
+    assert steps[-1][4]["metrics"]["decisions"].tolist() == [20, 20, 20]
+
+
+@pytest.mark.parametrize("limit", [0, -2, 2.5, "20", True])
+def test_a_limit_that_is_none_is_refused_in_words(limit):
+    with pytest.raises(ScenarioError, match="max_episode_steps is .*; it must be a whole number"):
+        gymnasium.make_vec("simkit/DeepRM-v0", num_envs=2, max_episode_steps=limit)

@@ -43,7 +43,7 @@ FORMATS = {
          ("3,x,10,2", "submit_time_s is 'x', not a number"),
          ("3,0,-1,2", "run_time_s is -1, it must be finite and at least 0"),
          ("3,,10,2", "submit_time_s is empty"),
-         ('3,"0\n",10,2', "a quoted field with a line end")],
+         ('3,"0,10,2', "a quote is not closed, or text follows a quoted field")],
     ),
     "tasks": (
         read_task_table, [TASK_HEAD], ["1,1,0,10,2,1,0.5", "2,1,5,10,2,1,0.5"],

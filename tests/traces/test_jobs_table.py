@@ -9,6 +9,7 @@ import pytest
 
 import simkit
 from simkit.errors import TraceError
+from simkit.traces import rules
 from simkit.traces.jobs_table import read_jobs_table
 from simkit.verify import verify_run
 
@@ -128,7 +129,7 @@ BROKEN = [
     (["1,0,1,1", "2,x,1,1"], ":3: submit_time_s is 'x', not a number"),
     (["1,0,1,1", ",2,1,1"], ":3: job_id is empty"),
     (["1,,1,1"], ":2: submit_time_s is empty"),
-    (["1,nan,1,1"], ":2: submit_time_s is nan, it must be finite"),
+    (["1,nan,1,1"], ":2: submit_time_s is empty; every job needs one"),
     (["1,0,-1,1"], ":2: run_time_s is -1, it must be finite and at least 0"),
     (["1,0,1,-4"], ":2: processors is -4, it must be whole and at least 1"),
     (["1,0,1,2.5"], ":2: processors is 2.5, it must be whole and at least 1"),
@@ -157,9 +158,21 @@ def test_damaged_parquet_and_rows_of_parquet_are_named(table, tmp_path):
     assert message(path).startswith(": damaged Parquet file")
 
 
+def test_no_limit_is_infinite_and_an_empty_one_unknown(table):
+    rows = ("1,0,1,1,inf", "2,0,1,1,UNLIMITED", "3,0,1,1,", "4,0,1,1,infinite", "5,0,1,1,60")
+    path = table(*rows, head=f"{HEAD},requested_time_s")
+    trace = read_jobs_table(path)
+    wanted = [np.inf, np.inf, np.nan, np.inf, 60]
+    np.testing.assert_equal(trace.workload.requested_time_s, wanted)
+    assert trace.report.notes == {rules.NO_LIMIT: 3}
+    assert "requested_time_s is 'never', not a number" in message(
+        table("1,0,1,1,never", head=f"{HEAD},requested_time_s")
+    )
+
+
 def test_negative_requested_time_is_refused(table):
     path = table("1,0,1,1,-1", head=f"{HEAD},requested_time_s")
-    assert message(path).startswith(":2: requested_time_s is -1, it must be finite and at least 0")
+    assert message(path).startswith(":2: requested_time_s is -1, it must be at least 0, unlimited")
 
 
 # ---- several resources --------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import gzip
 
+import numpy as np
 import pytest
 
 from simkit.errors import TraceError
@@ -130,11 +131,8 @@ def test_durations(table, text, seconds):
 LIMITS = [
     # column, text, requested time kept raw
     ("Timelimit", "1-00:00:00", 86400),
-    ("Timelimit", "UNLIMITED", None),
-    ("Timelimit", "Partition_Limit", None),
     ("Timelimit", "", None),
     ("TimelimitRaw", "90", 5400),
-    ("TimelimitRaw", "UNLIMITED", None),
 ]
 
 
@@ -157,8 +155,6 @@ MEMORY = [
     ("16Gn", 4),
     ("1T", 128),
     ("1048576K", 1 / 8),
-    ("0", 0),
-    ("", 0),
 ]
 
 
@@ -172,7 +168,7 @@ def test_memory_becomes_a_second_resource_on_request(table, text, gib):
 PROCESSORS = [
     # columns instead of AllocCPUS, ReqCPUS and NNodes; processors; note
     ({"NCPUS": "24"}, 24, {}),
-    ({"AllocTRES": "billing=9,cpu=12,mem=1G,node=3"}, 12, {}),
+    ({"AllocTRES": "cpu=12,mem=1G,node=3"}, 12, {}),
     ({"AllocTRES": "", "ReqTRES": "cpu=5"}, 5, {}),
     ({"NNodes": "3"}, 3, {rules.NODES_COUNTED: 1}),
 ]
@@ -279,9 +275,45 @@ def test_missing_columns_are_named_all_at_once(table, left_out, missing):
 
 def test_the_command_that_is_advised_prints_all_that_is_needed(table):
     columns = tuple(COMMAND.partition("--format=")[2].split(","))
-    assert len(read_sacct(table(job(TotalCPU="00:10:00"), columns=columns)).workload) == 1
+    more = {"TotalCPU": "00:10:00", "AllocTRES": "cpu=8,mem=16G,node=2", "ReqTRES": ""}
+    assert len(read_sacct(table(job(**more), columns=columns)).workload) == 1
 
 
 def test_an_unknown_time_zone_is_refused(table):
     with pytest.raises(TraceError, match="unknown time zone 'Mars/Olympus'"):
         read_sacct(table(job()), time_zone="Mars/Olympus")
+
+
+NO_LIMITS = [
+    # the column, what it says, the requested time with requested_time: max and raw, the rule
+    ("Timelimit", "UNLIMITED", (np.inf, np.inf), rules.NO_LIMIT),
+    ("Timelimit", "Unlimited", (np.inf, np.inf), rules.NO_LIMIT),
+    ("Timelimit", "INFINITE", (np.inf, np.inf), rules.NO_LIMIT),
+    ("TimelimitRaw", "UNLIMITED", (np.inf, np.inf), rules.NO_LIMIT),
+    ("TimelimitRaw", "4294967295", (np.inf, np.inf), rules.NO_LIMIT),
+    ("Timelimit", "Partition_Limit", (3600.0, np.nan), rules.PARTITION_LIMIT),
+    ("TimelimitRaw", "Partition_Limit", (3600.0, np.nan), rules.PARTITION_LIMIT),
+    ("TimelimitRaw", "4294967294", (3600.0, np.nan), rules.PARTITION_LIMIT),
+    ("Timelimit", "", (3600.0, np.nan), rules.NO_REQUEST),
+    ("Timelimit", "Unknown", (3600.0, np.nan), rules.NO_REQUEST),
+]
+
+
+@pytest.mark.parametrize(("column", "text", "seconds", "rule"), NO_LIMITS)
+def test_no_limit_is_not_an_unknown_one(table, column, text, seconds, rule):
+    columns = tuple(column if name == "Timelimit" else name for name in COLUMNS)
+    path = table(job(**{column: text}), job("11", **{column: "60" if "Raw" in column else "01:00:00"}),
+                 columns=columns)  # fmt: skip
+    for choice, expected in zip(("max", "raw"), seconds, strict=True):
+        trace = read_sacct(path, requested_time=choice)
+        np.testing.assert_equal(trace.workload.requested_time_s, [expected, 3600.0])
+        of_partition = trace.workload.limit_of_partition.tolist()
+        assert of_partition == ([True, False] if rule == rules.PARTITION_LIMIT else [])
+        counts = dict(trace.report.counts())
+        assert counts.get(rule, 0) == (rule != rules.NO_REQUEST or choice == "max")
+        assert rules.NO_REQUEST not in counts or rule == rules.NO_REQUEST
+        assert trace.report.balanced()
+
+
+def test_words_that_are_no_limit_are_refused(table):
+    assert "Timelimit is 'forever'; it should look like" in message(table(job(Timelimit="forever")))

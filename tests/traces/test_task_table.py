@@ -10,10 +10,13 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from simkit.cli import app
 from simkit.errors import TraceError
+from simkit.experiment.api import simulate
 from simkit.traces import rules as shared_rules
-from simkit.traces.task_table import read_task_table
+from simkit.traces.task_table import TaskTable, read_task_table
 from simkit.traces.task_table import rules as names
 
 DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -358,15 +361,179 @@ def test_a_map_that_is_not_usable_is_refused_at_once(table):
     assert "factors.cpu: must be more than 0" in message(table(row()), factors={"cpu": 0})
 
 
-def test_parents_must_exist_and_must_not_wait_for_each_other(table):
-    columns = {k: MAP[k] for k in ("job_id", "task_id", "submit_time_s", "run_time_s", "gpu")}
-    columns["parents"] = "after"
-    path = table("a,q,,0,1,,1,x,", "b,a;z,,0,1,,1,x,", head=MAP_HEAD)
-    found = message(path, columns=columns)
-    assert f"{path}:2: task a waits for q, which its job does not have" in found
-    assert f"{path}:3: task b waits for z" in found
-    path = table("a,b,,0,1,,1,x,", "b,a,,0,1,,1,x,", head=MAP_HEAD)
-    assert "wait for each other: b -> a -> b" in message(path, columns=columns)
+# ---- parents that cannot be kept -----------------------------------------------------------------
+
+NEEDS = {"job_id": "job", "task_id": "task", "submit_time_s": "at", "run_time_s": "run",
+         "cpu": "cpu", "parents": "needs"}  # fmt: skip
+GOOD = ("b,1,0,10,1,", "b,2,0,10,1,1")
+BROKEN = {
+    # (rows of job a, lines under each rule; GOOD stands behind them)
+    "ghost": (["a,1,0,10,1,", "a,2,0,10,1,1;Stg8"], {names.NO_PARENT: [2, 3]}),
+    "of another job": (["a,x,0,10,1,", "c,y,0,10,1,x"], {names.NO_PARENT: [3]}),
+    "itself": (["a,1,0,10,1,1"], {names.LOOP: [2]}),
+    "circle": (["a,1,0,10,1,3", "a,2,0,10,1,1", "a,3,0,10,1,2"], {names.LOOP: [2, 3, 4]}),
+    "behind a circle": (["a,1,0,10,1,1", "a,2,0,10,1,1", "a,3,0,10,1,2"], {names.LOOP: [2, 3, 4]}),
+    "no run time": (
+        ["a,1,0,,1,", "a,2,0,10,1,1"], {names.BAD_RUN: [2], names.PARENT_LEFT_OUT: [3]}
+    ),
+    "children of children": (
+        ["a,1,0,-5,1,", "a,2,0,10,1,1", "a,3,0,10,1,2", "a,4,0,10,1,"],
+        {names.NEGATIVE_RUN: [2], names.PARENT_LEFT_OUT: [3, 4, 5]},
+    ),
+    "malformed": (
+        ["a,1,0,ten,1,", "a,2,0,10,1,1"],
+        {shared_rules.MALFORMED: [2], names.NO_PARENT: [3]},
+    ),
+    "rows apart": (
+        ["a,1,0,10,1,2", "c,1,0,10,1,9", "a,2,0,10,1,1", "c,2,0,10,1,"],
+        {names.NO_PARENT: [3, 5], names.LOOP: [2, 4]},
+    ),
+    "numbers with zeros": (["a,01,0,10,1,", "a,2,0,10,1,1;8"], {names.NO_PARENT: [2, 3]}),
+}  # fmt: skip
+
+
+@pytest.fixture
+def dag(write_table):
+    return partial(write_table, head="job,task,at,run,cpu,needs")
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_jobs_whose_parents_cannot_be_kept_are_left_out_whole_and_counted(dag, case):
+    broken, wanted = BROKEN[case]
+    path = dag(*broken, *GOOD)
+    trace = read_task_table(path, columns=NEEDS, on_error="skip")
+    assert trace.report.lines == wanted
+    assert trace.report.dropped == {rule: len(lines) for rule, lines in wanted.items()}
+    assert trace.report.read == len(broken) + 2
+    kept = set(trace.workload.job_id.tolist())
+    assert kept == {"b"} | ({"a"} if case == "of another job" else set())
+    alone = read_task_table(dag(*GOOD), columns=NEEDS).workload
+    if kept == {"b"}:
+        for name in ("job_id", "task_id", "parent", "first_parent", "run_time_s"):
+            assert getattr(trace.workload, name).tolist() == getattr(alone, name).tolist()
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_by_default_such_jobs_are_an_error_and_so_says_the_head(dag, case):
+    path = dag(*BROKEN[case][0], *GOOD)
+    found = message(path, columns=NEEDS)
+    assert "on_error: skip" in found
+    with pytest.raises(TraceError) as caught:
+        TaskTable.of(path=path, columns=NEEDS).check_head()
+    assert str(caught.value) == found
+    TaskTable.of(path=path, columns=NEEDS, on_error="skip").check_head()
+
+
+def test_the_error_lists_all_with_their_lines_and_a_remedy(dag):
+    path = dag(
+        "a,1,0,10,1,2", "a,2,0,10,1,1", "b,1,0,10,1,7;8", "c,1,0,,1,", "c,2,0,10,1,1", "d,1,0,1,1,"
+    )
+    assert message(path, columns=NEEDS).splitlines() == [
+        f"{path}:2: tasks of job a wait for each other: 2 -> 1 -> 2",
+        f"{path}:4: task 1 of job b waits for 7, which the job does not have",
+        f"{path}:4: task 1 of job b waits for 8, which the job does not have",
+        f"{path}:6: task 2 of job c waits for 1, whose row, {path}:5, is left out by a rule",
+        f"{path}: 3 jobs with dependencies that cannot be kept; correct `parents`, or leave these "
+        "jobs out with on_error: skip, which counts the rows",
+    ]
+    many = [f"j{n},1,0,10,1,7" for n in range(30)]
+    assert "… and 10 more such problems" in message(dag(*many), columns=NEEDS)
+
+
+def test_validate_says_what_a_run_would(dag, tmp_path):
+    scenario = tmp_path / "dag.yaml"
+    columns = ", ".join(f"{ours}: {theirs}" for ours, theirs in NEEDS.items())
+    for case, (broken, _) in BROKEN.items():
+        dag(*broken, *GOOD).rename(tmp_path / "dag.csv")
+        for on_error in ("refuse", "skip"):
+            scenario.write_text(
+                f"workload: {{type: tasks, path: dag.csv, on_error: {on_error}, "
+                f"columns: {{{columns}}}}}\ncluster: {{machines: [{{count: 1, cpu: 2}}]}}\n"
+            )
+            told = CliRunner().invoke(app, ["validate", str(scenario)])
+            assert (told.exit_code == 0) == (on_error == "skip"), case
+            if on_error == "skip":
+                simulate(scenario)
+                continue
+            with pytest.raises(TraceError) as caught:
+                simulate(scenario)
+            assert all(line in str(told.exception) for line in str(caught.value).splitlines())
+
+
+def test_a_row_that_nothing_waits_for_is_left_out_alone(dag):
+    path = dag("a,1,0,10,1,", "a,2,0,,1,1")
+    for on_error in ("refuse", "skip"):
+        trace = read_task_table(path, columns=NEEDS, on_error=on_error)
+        assert trace.workload.task_id.tolist() == [1]
+        assert trace.report.dropped == {names.BAD_RUN: 1}
+
+
+def test_a_table_of_nothing_but_broken_jobs_has_no_tasks(dag):
+    path = dag("a,1,0,10,1,2", "a,2,0,10,1,1")
+    found = message(path, columns=NEEDS, on_error="skip")
+    assert "all 2 rows are left out (tasks wait for each other 2)" in found
+
+
+def test_of_a_table_of_instances_the_first_row_of_a_task_says_what_it_waits_for(dag):
+    path = dag(
+        "a,1,0,10,1,", "a,2,0,10,1,1", "a,1,0,12,1,9", "a,2,0,,1,1",  # 9 counts for nothing
+        "b,1,0,,1,", "b,1,0,5,1,", "b,2,0,1,1,1",  # an instance of b's first task is left
+        "c,1,0,1,1,3", "c,2,0,1,1,", "c,2,0,1,1,",
+        "d,1,0,1,1,2", "d,2,0,1,1,1", "d,1,0,1,1,",
+    )  # fmt: skip
+    trace = read_task_table(path, columns=NEEDS, rows="instance", on_error="skip")
+    assert trace.workload.job_id.tolist() == ["a", "b"]
+    assert trace.workload.instances.tolist() == [2, 1, 1, 1]
+    assert trace.report.dropped == {names.BAD_RUN: 2, names.NO_PARENT: 3, names.LOOP: 3}
+
+
+def test_tasks_without_ids_are_counted_as_their_rows_are(dag):
+    columns = {name: NEEDS[name] for name in NEEDS if name != "task_id"}
+    path = dag("a,,0,10,1,", "a,,0,,1,", "a,,0,30,1,1", "b,,0,,1,", "b,,0,1,1,", "b,,0,1,1,1")
+    trace = read_task_table(path, columns=columns, on_error="skip")
+    assert trace.workload.task_id.tolist() == [1, 3]
+    assert trace.workload.parent.tolist() == [0]
+    assert trace.report.dropped == {names.BAD_RUN: 2, names.PARENT_LEFT_OUT: 2}
+    lacking = dag("a,,0,ten,1,", "a,,0,10,1,", "a,,0,10,1,2")
+    assert "name a column task_id" in message(lacking, columns=columns, on_error="skip")
+    assert "task_id is missing" in message(path, columns=columns, rows="instance")
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.sampled_from("ab"), st.integers(1, 5), st.sampled_from(["10", "10", "10", "", "ten"]),
+        st.lists(st.integers(1, 6), max_size=2),
+    ),
+    max_size=9,
+)  # fmt: skip
+
+
+@given(ROWS)
+def test_what_is_skipped_is_what_no_order_of_tasks_could_run(tmp_path_factory, rows):
+    """Against a plain reading of the rule, job by job."""
+    path = tmp_path_factory.mktemp("dag") / "table.csv"
+    lines = [
+        f"{job},{task},0,{run},1,{';'.join(map(str, needs))}" for job, task, run, needs in rows
+    ]
+    path.write_text("\n".join(["job,task,at,run,cpu,needs", *lines, "z,1,0,1,1,"]) + "\n")
+    wanted = []
+    for name in "ab":
+        own = [(task, needs) for job, task, run, needs in rows if job == name and run == "10"]
+        ids, first = {task for task, _ in own}, {}
+        for row, (task, _) in enumerate(own):
+            first.setdefault(task, row)
+        done, more = set(), True
+        while more:  # a task is done when the first rows of its parents' ids are
+            more = [r for r, (_, needs) in enumerate(own) if r not in done
+                    and all(n in ids and first[n] in done for n in needs)]  # fmt: skip
+            done |= set(more)
+        wanted += [name] * len(own) if len(done) == len(own) else []
+    trace = read_task_table(path, columns=NEEDS, on_error="skip")
+    load = trace.workload
+    kept = np.repeat(load.job_id, np.diff(load.first_task)).tolist()
+    assert sorted(kept) == sorted([*wanted, "z"])
+    report = trace.report
+    assert report.read == report.accepted + sum(report.dropped.values()) == len(rows) + 1
 
 
 def test_forms_are_told_by_content(table, tmp_path):

@@ -19,6 +19,7 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.scenario.types import BrokenRulesError, Section
 from simkit.traces.alibaba2017 import rules as names
 from simkit.traces.alibaba2017.files import LINE, TableFile, lower_text, numbers, table_rows
+from simkit.traces.alibaba2017.layout import HOLDS, unread
 from simkit.traces.alibaba2017.rules import RowRules
 from simkit.traces.rigid_jobs import LARGEST, LARGEST_ID, GrowingColumn, first_that_applies
 from simkit.traces.rules import Tally
@@ -68,6 +69,7 @@ def read_instance_times(
     Raises TraceError, with the line, if the file is no such table.
     """
     columns = {name: GrowingColumn() for name in _KEPT_COLUMNS}
+    tally.unread(unread("batch_instance", _COLUMNS), HOLDS)
     for rows in table_rows(file, "batch_instance", _COLUMNS):
         attempts = _InstanceRows(rows, index)
         kept = attempts.judge(chosen, tally)

@@ -7,6 +7,7 @@ ours; ids are whole numbers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Literal
 
 Kind = Literal["id", "number", "text"]
@@ -79,6 +80,32 @@ COLUMNS: Final[dict[str, dict[str, Kind]]] = {
     },
 }
 """Table → its columns and what they hold."""
+
+_MOST_AND_MEAN: Final = {"max": "most", "mean": "mean"}
+HOLDS: Final = {
+    "machine_id": "machine that it ran on",
+    "seq_no": "which attempt it was",
+    "total_seq_no": "how many attempts there were",
+    "detail": "why the machine failed",
+    "cpu": "cores",
+    "mem": "memory",
+    "disk": "disk",
+    "cpi_mean": "cycles an instruction",
+    "cpi_max": "cycles an instruction",
+    "mpki_mean": "cache misses",
+    "mpki_max": "cache misses",
+    **dict.fromkeys(_LOADS, "load of the machine"),
+    "cpu_set": "the cores that it is bound to",
+    **{f"{what}_{key}": f"{word} {what} used" for what in ("cpu", "mem")
+       for key, word in _MOST_AND_MEAN.items()},
+}  # fmt: skip
+"""Column that a reader may leave aside → what it holds."""
+
+
+def unread(table: str, read: Sequence[str]) -> list[str]:
+    """Return the columns of a table that are not among those read."""
+    return [name for name in COLUMNS[table] if name not in read]
+
 
 TABLES: Final = tuple(COLUMNS)
 CPU_PER_CORE: Final = 100.0

@@ -22,11 +22,13 @@ from simkit.traces.alibaba2017.files import (
     numbers,
     table_rows,
 )
+from simkit.traces.alibaba2017.layout import HOLDS, unread
 from simkit.traces.rigid_jobs import LARGEST, LARGEST_ID, first_that_applies
 from simkit.traces.rules import Tally, summary
 from simkit.workload.capacity import KINDS, Containers, MachineEvents
 
 AMOUNTS: Final = ("cpu", "mem", "disk")
+_EVENT_COLUMNS: Final = ("time_s", "machine_id", "event")
 """The resources of machines and containers: cores; the others relative to the largest machine's."""
 
 
@@ -61,7 +63,8 @@ def check_resources(resources: Sequence[str]) -> None:
 def machine_events(file: TableFile, resources: Sequence[str]) -> MachineEvents:
     """Read server_event from a known file; see `read_machine_events`."""
     tally = Tally()
-    blocks = list(table_rows(file, "server_event", ("time_s", "machine_id", "event", *AMOUNTS)))
+    tally.unread(unread("server_event", (*_EVENT_COLUMNS, *resources)), HOLDS)
+    blocks = list(table_rows(file, "server_event", (*_EVENT_COLUMNS, *AMOUNTS)))
     if not blocks:
         raise TraceError(f"{file}: no machines: the table is empty; check it")
     events = _Events(pl.concat(blocks), resources)
@@ -168,6 +171,8 @@ def read_containers(
     check_resources(resources)
     found, tally = find_tables(Path(path), "container_event"), Tally()
     file = found["container_event"]
+    amounts = [name for name in AMOUNTS if name not in resources]
+    tally.unread([*unread("container_event", _COLUMNS), *amounts], HOLDS)
     blocks = list(table_rows(file, "container_event", _COLUMNS))
     if not blocks:
         raise TraceError(f"{file}: no containers: the table is empty; check it")

@@ -12,7 +12,7 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.traces import rules
 from simkit.traces.alibaba2017 import rules as names
 from simkit.traces.alibaba2017.files import LINE, TableFile, lower_text, numbers, table_rows
-from simkit.traces.alibaba2017.layout import CPU_PER_CORE
+from simkit.traces.alibaba2017.layout import CPU_PER_CORE, HOLDS, unread
 from simkit.traces.alibaba2017.rules import RowRules
 from simkit.traces.rigid_jobs import LARGEST, LARGEST_ID, first_that_applies
 from simkit.traces.rules import Tally
@@ -48,6 +48,7 @@ def read_tasks(file: TableFile, chosen: RowRules, tally: Tally) -> Tasks:
 
     Raises TraceError, with the line, if the file is no such table.
     """
+    tally.unread(unread("batch_task", _COLUMNS), HOLDS)
     blocks = list(table_rows(file, "batch_task", _COLUMNS))
     if not blocks:
         none, empty = np.empty(0, np.int64), np.empty(0)

@@ -12,6 +12,7 @@ import polars as pl
 from simkit.errors import TraceError, did_you_mean
 from simkit.traces.alibaba2017 import rules as names
 from simkit.traces.alibaba2017.files import find_tables, scan_table
+from simkit.traces.alibaba2017.layout import HOLDS, unread
 from simkit.workload import RowReport
 
 Subject = Literal["machines", "containers", "instances"]
@@ -21,6 +22,7 @@ _TABLES: Final = {
     "containers": "container_usage",
     "instances": "batch_instance",
 }
+_SHARES: Final = ("cpu_percent", "mem_percent", "disk_percent")
 
 
 def read_usage(path: str | PathLike[str], of: Subject = "machines") -> pl.LazyFrame:
@@ -65,7 +67,7 @@ def usage_report(
     """
     rows = read_usage(path, of)
     who = pl.col("machine_id" if of == "machines" else "container_id")
-    shares = [pl.col(name) for name in ("cpu_percent", "mem_percent", "disk_percent")]
+    shares = [pl.col(name) for name in _SHARES]
     outside = pl.any_horizontal((share < 0) | (share > 100) for share in shares)
     rules = {
         names.NO_USER_OF: who.is_null(),
@@ -80,6 +82,7 @@ def usage_report(
         rule = pl.when(met).then(pl.lit(name)).otherwise(rule)
     counts = rows.select(rule.alias("rule")).group_by("rule").len().collect(engine="streaming")
     found = dict(counts.rows())
-    report = RowReport(read=sum(found.values()), notes={n: found[n] for n in rules if n in found})
-    report.accepted = report.read
-    return report
+    count, shown = sum(found.values()), {n: found[n] for n in rules if n in found}
+    columns = unread(_TABLES[of], ("time_s", "machine_id", "container_id", *_SHARES))
+    unused = {name: HOLDS[name] for name in columns}
+    return RowReport(read=count, accepted=count, notes=shown, unread=unused)

@@ -2,19 +2,18 @@
 
 A file seldom says what its numbers mean, so the caller declares it: unit, time zone, which end of
 the interval the time is, mean or instant. Nothing is guessed. What the file does say (a unit in a
-column's name, an offset from UTC in its times) must not contradict the declaration.
+column's name, an offset from UTC in its times) counts if nothing is declared, and must not
+contradict the declaration.
 """
 
 from __future__ import annotations
 
 from os import PathLike
-from typing import Any, Literal, NamedTuple, Self
-
-from pydantic import model_validator
+from typing import Any, Literal, NamedTuple
 
 from simkit.power.signal_trace import PowerTrace, Sampling
 from simkit.scenario.types import PositiveDuration
-from simkit.traces.power.series import TableSignal
+from simkit.traces.power.series import ColumnSignal, TableSignal
 
 __all__ = ["PowerTrace", "SitePower", "read_gleamm", "read_power"]
 
@@ -22,43 +21,21 @@ Part = Literal["solar", "wind", "both"]
 """One of a site's sources, or their sum."""
 
 
-class CsvSignal(TableSignal):
+class CsvSignal(ColumnSignal):
     """A column of any CSV file."""
 
-    column: str
-    """The column of values."""
-    unit: str
-    """Their unit: W, kW, MW, GW; Wh … GWh per interval; gCO2/kWh, price/kWh, degC, …."""
-    time: str = "time"
-    """The column of times."""
-    sampling: Sampling = "mean"
-    """A value is the mean of its interval, or read at an instant."""
+    unit: str | None = None
+    """Their unit: W, kW, MW, GW; Wh … GWh per interval; gCO2/kWh, price/kWh, degC, …; null: the
+    one in the column's name."""
+    sampling: Sampling | None = None
+    """A value is the mean of its interval, or read at an instant; null: mean, or as the format
+    has it."""
     step: PositiveDuration | None = None
     """Length of the intervals; null: the most frequent step of the times."""
-    time_format: str | None = None
-    """Format of the times for Python's strptime; null: ISO 8601."""
-    zero: str | None = None
-    """Date of second 0, if the times are numbers of seconds from there; null: times are dates."""
-
-    @model_validator(mode="after")
-    def _one_form_of_time(self) -> Self:
-        if self.zero is not None and self.time_format is not None:
-            raise ValueError(
-                "zero is for times in seconds, time_format for dates; give one of the two"
-            )
-        return self
 
     def read(self) -> PowerTrace:
         """Read the column."""
-        return self.sheet(
-            [self.column],
-            self.unit,
-            self.time,
-            sampling=self.sampling,
-            step_s=self.step or 0.0,
-            time_format=self.time_format,
-            zero=self.zero,
-        ).trace(self.column)
+        return self.column_trace(None, self.unit, sampling=self.sampling, step_s=self.step or 0.0)
 
 
 class GleammSignal(TableSignal):
@@ -72,13 +49,14 @@ class GleammSignal(TableSignal):
     """The column of solar power."""
     wind: str = "wind_kw"
     """The column of wind power."""
-    unit: str = "kW"
-    """Unit of both."""
+    unit: str | None = None
+    """Unit of both; null: the one in the columns' names, else kW."""
 
     def read(self) -> PowerTrace:
         """Read the part; rows that lack one of the two are left out of their sum."""
         columns = {"solar": [self.solar], "wind": [self.wind], "both": [self.solar, self.wind]}
-        return self.sheet(columns[self.part], self.unit, self.time).trace(*columns[self.part])
+        sheet = self.sheet(columns[self.part], self.unit, self.time, usual="kW")
+        return sheet.trace(*columns[self.part])
 
 
 class SitePower(NamedTuple):
@@ -94,7 +72,7 @@ def read_power(path: str | PathLike[str], **arguments: Any) -> PowerTrace:
     Args:
         path: the file; its first line names the columns.
         arguments: the other fields of `CsvSignal`: `column`, `unit`, `time`, `zone`, `site_zone`,
-            `label`, `sampling`, `step`, `time_format`, `zero`.
+            `label`, `sampling`, `step`, `time_format`, `zero`, `format`, ….
 
     Returns:
         The trace in W, gCO2/kWh or price/kWh, with the report of its rows. Rows without a time or
@@ -113,5 +91,5 @@ def read_gleamm(path: str | PathLike[str], **arguments: Any) -> SitePower:
     are called otherwise. For errors see `read_power`.
     """
     site = GleammSignal.of(path=path, **arguments)
-    sheet = site.sheet([site.solar, site.wind], site.unit, site.time)
+    sheet = site.sheet([site.solar, site.wind], site.unit, site.time, usual="kW")
     return SitePower(sheet.trace(site.solar), sheet.trace(site.wind))

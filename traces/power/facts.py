@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, Final
 
 import numpy as np
 
 from simkit.arrays import Floats
+from simkit.dates import date_text
 from simkit.power.signal_trace import PowerTrace, intervals
 from simkit.power.signal_zone import parse_zone
 from simkit.workload.facts import rows_facts
@@ -23,7 +23,8 @@ def power_facts(trace: PowerTrace) -> dict[str, Any]:
         unit, time_zone, sampling, label; values, step_s, span_s (to the end of the last interval,
         gaps included), first and last (times on the clock of the place); mean, min and max of the
         values in `unit`, negative (how many); gaps: count, total_s, longest_s, and the longest of
-        them with start and length_s; rows: counts of the file's rows by rule, None if unknown.
+        them with start and length_s; notes: what the reader took for granted; warnings: what
+        contradicts the declarations; rows: counts of the file's rows by rule, None if unknown.
     """
     values = trace.value
     starts, ends, _ = intervals(trace)
@@ -43,6 +44,8 @@ def power_facts(trace: PowerTrace) -> dict[str, Any]:
         "max": float(values.max()),
         "negative": int(np.count_nonzero(values < 0)),
         "gaps": _gaps(trace, ends[:-1], starts[1:]),
+        "notes": list(trace.notes),
+        "warnings": list(trace.warnings),
         "rows": rows_facts(trace.report) if trace.report is not None else None,
     }
 
@@ -66,4 +69,4 @@ def _gaps(trace: PowerTrace, ends: Floats, starts: Floats) -> dict[str, Any]:
 
 def _clock(trace: PowerTrace, time_s: float) -> str:
     """Return an instant as the clock of the place shows it."""
-    return f"{datetime.fromtimestamp(time_s, parse_zone(trace.time_zone)):%Y-%m-%d %H:%M %Z}"
+    return date_text(float(time_s), "%Y-%m-%d %H:%M %Z", parse_zone(trace.time_zone))

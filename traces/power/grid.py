@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 from simkit.errors import TraceError
 from simkit.power.signal_trace import PowerTrace
-from simkit.traces.power.series import TableSignal
-from simkit.traces.power.table import head_lines
+from simkit.traces.power.series import ColumnSignal, TableSignal
+from simkit.traces.tables.layout import Dialect, find_layout
 
 _EIA_CODES: Final = {
     "wind": "WND",
@@ -39,56 +39,56 @@ class GenerationSignal(TableSignal):
     """Which source."""
     time: str = "timestamp"
     """The column of times."""
-    unit: str = "MW"
-    """Unit of the columns."""
+    unit: str | None = None
+    """Unit of the columns; null: the one in the column's name, else MW."""
 
     def read(self) -> PowerTrace:
         """Read the source's column, such as a balancing authority's hourly generation."""
         column = _EIA_CODES[self.source]
-        return self.sheet([column], self.unit, self.time).trace(column)
+        return self.sheet([column], self.unit, self.time, usual="MW").trace(column)
 
 
-class CarbonSignal(TableSignal):
+class CarbonSignal(ColumnSignal):
     """The carbon intensity of a public grid; for known layouts without naming a column."""
 
+    column_needed: ClassVar[bool] = False
+
     column: str | None = None
-    """The column of values; null: that of a known layout."""
+    """The column of values; null: that of the format, or of a known layout."""
     time: str | None = None
-    """The column of times; null: that of the layout."""
-    unit: str = "gCO2/kWh"
-    """Unit of the values."""
+    """The column of times; null: that of the format, or of the layout."""
+    unit: str | None = None
+    """Unit of the values; null: the one in the column's name, else gCO2/kWh."""
 
     def read(self) -> PowerTrace:
         """Read the column; raises TraceError if it is not named and no layout fits."""
-        time, column = self.time, self.column
-        if column is None or time is None:
-            known_time, known_column = _layout(Path(self.path))
-            column, time = column or known_column, time or known_time
-        return self.sheet([column], self.unit, time).trace(column)
+        signal = self
+        if self.format is None and (self.column is None or self.time is None):
+            time, column = _layout(Path(self.path), self.dialect)
+            known = {"column": self.column or column, "time": self.time or time}
+            signal = self.model_copy(update=known)
+        return signal.column_trace("gCO2/kWh", self.unit)
 
 
-class PriceSignal(TableSignal):
+class PriceSignal(ColumnSignal):
     """A price of energy, which may be below 0."""
 
-    column: str
-    """The column of values."""
-    time: str = "time"
-    """The column of times."""
-    unit: str = "price/MWh"
-    """price/kWh or price/MWh, in any currency, the same everywhere."""
+    unit: str | None = None
+    """price/kWh or price/MWh, in any currency, the same everywhere; null: the one in the column's
+    name, else price/MWh."""
 
     def read(self) -> PowerTrace:
         """Read the column."""
-        return self.sheet([self.column], self.unit, self.time).trace(self.column)
+        return self.column_trace("price/MWh", self.unit)
 
 
-def _layout(path: Path) -> tuple[str, str]:
-    names = head_lines(path, 1)[0]
+def _layout(path: Path, dialect: Dialect) -> tuple[str, str]:
+    found = find_layout(path, [set(layout) for layout in _CARBON_LAYOUTS], dialect)
     for layout in _CARBON_LAYOUTS:
-        if {*layout} <= {*names}:
+        if {*layout} <= {*found.names}:
             return layout
     known = "; ".join(map(", ".join, _CARBON_LAYOUTS))
     raise TraceError(
-        f"{path}:1: columns {', '.join(filter(None, names))} match no known layout of carbon "
-        f"intensity ({known}); name column and time"
+        f"{path}:{found.header_line}: columns {', '.join(filter(None, found.names))} match no "
+        f"known layout of carbon intensity ({known}); name column and time"
     )

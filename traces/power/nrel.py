@@ -15,9 +15,11 @@ from simkit.arrays import Floats
 from simkit.errors import TraceError
 from simkit.power.signal_trace import PowerTrace
 from simkit.power.signal_zone import fixed_zone
-from simkit.traces.power.series import KeptRows, keep_rows
+from simkit.traces.power.series import keep_rows
 from simkit.traces.power.table import Table, head_lines, read_table
-from simkit.traces.power.times import on_clock
+from simkit.traces.power.typical_year import one_year
+from simkit.traces.tables.layout import Dialect
+from simkit.traces.tables.times import Instants, civil_s, on_clock
 from simkit.workload import RowReport
 
 _DATE: Final = ("Year", "Month", "Day", "Hour", "Minute")
@@ -58,6 +60,8 @@ class SolarWeather:
     """Counts of the rows of the file, by rule."""
     inputs: tuple[Path, ...] = ()
     """The files read."""
+    typical: str = ""
+    """How months of different years became one year; empty if they did not."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +76,15 @@ class WindWeather:
     """Air temperature at that height; NaN where unknown."""
 
 
-def read_nsrdb(path: str | PathLike[str]) -> SolarWeather:
+def read_nsrdb(path: str | PathLike[str], *, typical_year: bool | None = None) -> SolarWeather:
     """Read a file of the National Solar Radiation Database (PSM version 3), plain or gzipped.
 
     Two lines give the place and the units, the third names the columns. Times are in the zone that
     the file names, without daylight saving.
+
+    Args:
+        path: the file.
+        typical_year: whether months of different years make up one year; None: recognised.
 
     Raises TraceError if the file has another form or lacks a column.
     """
@@ -84,9 +92,11 @@ def read_nsrdb(path: str | PathLike[str]) -> SolarWeather:
     names, facts, _ = head_lines(path, 3)
     place = dict(zip(names, facts, strict=False))
     zone = fixed_zone(3600 * _number(place, "Time Zone", path, 2))
-    table = read_table(path, [*_DATE, *_SUN], header_line=3)
+    table = read_table(path, [*_DATE, *_SUN], dialect=Dialect(header_line=3))
     ghi, dni, dhi, air, wind = (table.numbers(name) for name in _SUN)
-    kept = _kept(table, ghi + dni + dhi + air + wind, zone)
+    when, typical = one_year(_clock(table, zone), zone, str(path), declared=typical_year)
+    usable = ghi + dni + dhi + air + wind
+    kept = keep_rows(when, usable, table, str(path), times=_DATE, values=_SUN)
     return SolarWeather(
         name=str(path),
         time_s=kept.time_s,
@@ -101,6 +111,7 @@ def read_nsrdb(path: str | PathLike[str]) -> SolarWeather:
         time_zone=fixed_zone(3600 * _number(place, "Local Time Zone", path, 2)),
         report=kept.report,
         inputs=(path,),
+        typical=typical,
     )
 
 
@@ -124,9 +135,10 @@ def read_wind_toolkit(path: str | PathLike[str]) -> WindWeather:
             "check which file it is, or read it as type csv"
         )
     air, _ = _at_height(names, _AIR)
-    table = read_table(path, [*_DATE, wind, *([air] if air else [])], header_line=2)
+    wanted = [*_DATE, wind, *([air] if air else [])]
+    table = read_table(path, wanted, dialect=Dialect(header_line=2))
     speeds = table.numbers(wind)
-    kept = _kept(table, speeds, zone)
+    kept = keep_rows(_clock(table, zone), speeds, table, str(path), times=_DATE, values=[wind])
     speed = PowerTrace(
         time_s=kept.time_s,
         value=speeds[kept.row],
@@ -159,17 +171,12 @@ def _at_height(names: Sequence[str], pattern: re.Pattern[str]) -> tuple[str, flo
     return next(((match[0], float(match[1])) for match in found), ("", 0.0))
 
 
-def _kept(table: Table, usable: Floats, zone: str) -> KeptRows:
-    """Return the rows with a complete date and all values, by time."""
+def _clock(table: Table, zone: str) -> Instants:
+    """Return the instants of rows with a date in five columns."""
     year, month, day, hour, minute = (table.numbers(name) for name in _DATE)
-    naive = np.full(len(year), np.nan)
-    complete = np.isfinite(year + month + day + hour + minute)
-    months = (year[complete] - 1970) * 12 + month[complete] - 1
-    first = months.astype("datetime64[M]").astype("datetime64[s]").astype(np.int64)
-    naive[complete] = (
-        first + (day[complete] - 1) * 86_400 + hour[complete] * 3600 + minute[complete] * 60
-    )
-    return keep_rows(on_clock(naive, zone), usable, table.line, str(table.path))
+    naive = civil_s(year, month, day, hour, minute, np.zeros(len(year)))
+    impossible = np.isfinite(year + month + day + hour + minute) & np.isnan(naive)
+    return on_clock(naive, zone)._replace(impossible=impossible)
 
 
 def _number(place: dict[str, str], name: str, path: Path, line: int) -> float:

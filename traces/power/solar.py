@@ -36,9 +36,12 @@ class SolarPlant(Section):
 class NsrdbSignal(SolarPlant, FileSignal):
     """Solar power from an irradiance file of the NSRDB; needs the extra `power`."""
 
+    typical_year: bool | None = None
+    """Whether months of different years make up one year, as in TMY files; null: recognised."""
+
     def read(self) -> PowerTrace:
         """Compute the power of the plant; raises SimkitError without pvlib."""
-        return solar_power(read_nsrdb(self.path), self)
+        return solar_power(read_nsrdb(self.path, typical_year=self.typical_year), self)
 
 
 def solar_power(weather: SolarWeather, plant: SolarPlant) -> PowerTrace:
@@ -70,6 +73,8 @@ def solar_power(weather: SolarWeather, plant: SolarPlant) -> PowerTrace:
         name=f"{weather.name}: {plant.rated_w / 1000:g} kW of solar modules",
         report=weather.report,
         inputs=weather.inputs,
+        typical=bool(weather.typical),
+        notes=(weather.typical,) if weather.typical else (),
     )
 
 

@@ -1,11 +1,19 @@
-"""Units of power files: conversion to simkit's units, and the unit that a column name contains."""
+"""Units of power files: what a declared unit means, and which unit a column's name gives.
+
+One grammar reads both. A text becomes words and each word a letter for its kind: P a power, E an
+energy, $ money, M a mass, X CO2, and so on. A unit is a pattern of such letters: ``E`` in
+``mean kWh``, ``$/E`` in ``Day-ahead Price [EUR/MWh]``, ``M/E`` in ``CO2 [g/kWh]``, ``P/A`` in
+``ghi W/m²``. What a name gives in brackets counts before the rest of it, a quotient before a unit
+alone, and a later one before an earlier one.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
+from unicodedata import normalize
 
 from simkit.errors import TraceError, did_you_mean
 from simkit.power.signal import CARBON, PRICE, WATT
@@ -22,41 +30,411 @@ class FileUnit:
     factor: float
     """Factor of the conversion."""
     per_interval: bool = False
-    """An energy for each interval, to be divided by its length in s."""
+    """An amount for each interval, such as an energy, to be divided by its length in s."""
+    offset: float = 0.0
+    """Added after the factor, as for degF."""
+    per: str = ""
+    """The energy below the line, as MWh in price/MWh."""
+    money: str = ""
+    """The currency that a price is in, EUR or ct; empty if that is not given."""
+
+    def same_quantity(self, other: FileUnit) -> bool:
+        """Return whether both measure the same; power and energy for each interval do not."""
+        return (self.name, self.per_interval) == (other.name, other.per_interval)
+
+    def same_amount(self, other: FileUnit) -> bool:
+        """Return whether a number means the same in both, whatever the currency."""
+        if not self.same_quantity(other) or self.offset != other.offset:
+            return False
+        return abs(self.factor - other.factor) <= 1e-9 * abs(self.factor)
 
 
-_POWER: Final = {"W": 1.0, "kW": 1e3, "MW": 1e6, "GW": 1e9}
+_WATTS: Final = {"W": 1.0, "kW": 1e3, "MW": 1e6, "GW": 1e9, "TW": 1e12}
+_JOULES: Final = {
+    **{f"{name}h": factor * HOUR_S for name, factor in _WATTS.items()},
+    "J": 1.0, "kJ": 1e3, "MJ": 1e6, "GJ": 1e9,
+}  # fmt: skip
+_GRAMS: Final = {"mg": 1e-3, "g": 1.0, "kg": 1e3, "t": 1e6, "lb": 453.59237}
+"""The pound is defined as 0.45359237 kg."""
+_SPEEDS: Final = {"m/s": 1.0, "km/h": 1 / 3.6, "mph": 0.44704, "kn": 1852 / 3600}
+_TEMPERATURES: Final = {
+    "degC": FileUnit("degC", 1.0),
+    "degF": FileUnit("degC", 5 / 9, offset=-160 / 9),
+    "K": FileUnit("degC", 1.0, offset=-273.15),
+}
+
+
+def _price(money: str, energy: str) -> FileUnit:
+    share = 0.01 if money in _HUNDREDTHS.values() else 1.0
+    kwh = _JOULES[energy] / _JOULES["kWh"]
+    return FileUnit(PRICE, share / kwh, per=energy, money=money)
+
+
+def _carbon(mass: str, energy: str) -> FileUnit:
+    return FileUnit(CARBON, _GRAMS[mass] * (_JOULES["kWh"] / _JOULES[energy]), per=energy)
+
+
+# Words of units: in small letters -> as the unit is written. ------------------------------------
+
+
+def _spelled(**others: str) -> dict[str, str]:
+    """Return each spelling of some units, the unit itself included."""
+    return {word: unit for unit, words in others.items() for word in (unit, *words.split())}
+
+
+_POWER_WORDS: Final = {
+    **{unit.casefold(): unit for unit in _WATTS},
+    **_spelled(W="watt watts", kW="kilowatt kilowatts", MW="megawatt megawatts", GW="gigawatts"),
+}
+_ENERGY_WORDS: Final = {unit.casefold() + end: unit for unit in _JOULES for end in ("", "r", "s")}
+_MASS_WORDS: Final = _spelled(
+    g="gram grams gramme grammes", kg="kgs kilogram kilograms", t="mt ton tons tonne tonnes",
+    mg="milligrams", lb="lbs pound pounds",
+)  # fmt: skip
+_CODES: Final = (
+    "AED ARS AUD BGN BRL CAD CHF CLP CNY COP CZK DKK EUR GBP HKD HUF IDR ILS INR ISK JPY KRW MXN "
+    "MYR NOK NZD PHP PLN RON RSD RUB SAR SEK SGD THB TRY TWD UAH USD VND ZAR"
+)
+_CURRENCY_WORDS: Final = {
+    **{code.casefold(): code for code in _CODES.split()},
+    **{"€": "EUR", "$": "$", "£": "GBP", "¥": "JPY", "₹": "INR", "₩": "KRW", "zł": "PLN"},
+    **{"euro": "EUR", "euros": "EUR", "dollar": "$", "dollars": "$", "yen": "JPY", "kr": "kr"},
+    "price": "",
+}
+_HUNDREDTHS: Final = {
+    **dict.fromkeys(("ct", "cts", "cent", "cents", "eurocent", "eurocents", "¢", "c"), "ct"),
+    **dict.fromkeys(("p", "pence"), "p"),
+    **dict.fromkeys(("öre", "øre", "ore"), "öre"),
+    **dict.fromkeys(("rp", "rappen"), "Rp"),
+}
+"""Words for a hundredth of a currency."""
+_TEMPERATURE_WORDS: Final = {
+    "degc": "degC", "celsius": "degC", "degf": "degF", "fahrenheit": "degF", "kelvin": "K",
+    "c": "degC", "f": "degF", "k": "K",
+}  # fmt: skip
+_SPEED_WORDS: Final = {
+    "mps": "m/s", "kmh": "km/h", "kph": "km/h", "mph": "mph", "kn": "kn", "kt": "kn", "kts": "kn",
+    "knot": "kn", "knots": "kn",
+}  # fmt: skip
+_KINDS: Final = {
+    **dict.fromkeys(_CURRENCY_WORDS, "$"),
+    **dict.fromkeys(_HUNDREDTHS, "$"),
+    **dict.fromkeys(_TEMPERATURE_WORDS, "D"),
+    **dict.fromkeys(_SPEED_WORDS, "V"),
+    **dict.fromkeys(_POWER_WORDS, "P"),
+    **dict.fromkeys(_ENERGY_WORDS, "E"),
+    **dict.fromkeys(_MASS_WORDS, "M"),
+    **dict.fromkeys("gt", "g"),
+    **dict.fromkeys(("per", "pro", "je", "par", "por"), ":"),
+    **dict.fromkeys(("m2", "sqm", "qm"), "A"),
+    **dict.fromkeys(("s", "sec", "second"), "s"),
+    **dict.fromkeys(("h", "hr", "hour", "stunde"), "h"),
+    **dict.fromkeys(("min", "minutes", "interval", "quarter", "day"), "i"),
+    **{"m": "m", "km": "k", "mi": "j", "/": "/", "%": "%", "percent": "%"},
+    **{"(": "(", "[": "(", "{": "(", ")": ")", "]": ")", "}": ")"},
+}
+"""Word -> kind; of others, N is a number, X CO2, w a word of prices, x of carbon, . any."""
+_LONE: Final = frozenset("wjgtckfpmsh")
+"""Letters that are a unit only where they are written like one."""
+_BY_WORD: Final = (
+    (re.compile(r"co2"), "X"),
+    (re.compile(r"\d"), "N"),
+    (re.compile(r"pri[cx]|pris|preis|preci|prezz|tarif|cost|spot|lmp|ahead"), "w"),
+    (re.compile(r"carbon|emission|moer|ghg|intensi"), "x"),
+)
+_ABOUT_TEMPERATURE: Final = re.compile(r"temp|t2m|dew|ambient")
+
+
+class _Word(NamedTuple):
+    text: str
+    """In small letters."""
+    written: str
+    kind: str
+    glued: str
+    """The character before it, empty at the start."""
+
+
+_REWRITES: Final = tuple(
+    (re.compile(pattern), instead)
+    for pattern, instead in (
+        (r"[\u2010-\u2015\u2212]", "-"),
+        (r"(?<=[a-z])(?=(?:kW|[MGT]W)h?(?![A-Za-z]))", " "),  # windkW, priceMWh
+        (r"(?<=[a-z]{2})(?=[A-Z][a-z])", " "),  # SolarKw
+        (r"\b([kKMGTmg]?[Ww])\s?[·⋅*-]\s?([Hh])\b", r"\1\2"),  # kW·h
+        (r"(?i)([kmg]?w)m2\b", r"\1/m2"),
+        (r"(?i)\bm\s?(?:\^|\*\*)\s?2\b", "m2"),
+        (r"(?i)\bm\s?(?:\^|\*\*)?\s?-2\b", "/m2"),  # W m-2
+        (r"(?i)(?<![^\W_])m_?s(?:\s?\^?-1|$)", "m/s"),
+        (r"\b(s|h|[kMGT]?Wh)\s?(?:\^|\*\*)?\s?-1\b", r"/\1"),  # m s-1, gCO2 kWh-1
+        (r"(?i)\b(?:us|au|ca|nz|hk|a|c|s|r)\$|\$us\b", "$"),
+        (r"(?i)(?:°|\bdeg(?:rees?)?[ ._])\s?([cfk])\b", r"deg\1"),
+        (r"(?i)(?<![^\W_])(mg|k?gs?|grams?|m?t|tons?|tonnes?|lbs?|pounds?)co2", r"\1 co2"),
+        (r"(?i)\bco2[-_. ]?(?:equivalents?|equiv|eqv?|e|äq\w*|aeq)(?![^\W_])", "co2"),
+        (r"(?i)(?<![^\W_])([a-z]{3})(per|/)?([kmg]wh)(?![^\W_])", r"\1 \2 \3"),  # eurmwh
+    )
+)
+_TOKEN: Final = re.compile(r"co2|m2(?![^\W_])|[^\W\d_]+|\d+(?:[.,]\d+)?|[^\w\s]", re.IGNORECASE)
+
+
+def _words(text: str) -> list[_Word]:
+    """Return the words of a name or a unit; brackets and bars are words, too."""
+    text = normalize("NFKC", text)
+    for pattern, instead in _REWRITES:
+        text = pattern.sub(instead, text)
+    words = [
+        _Word(found[0].casefold(), found[0], _kind(found[0].casefold()),
+              text[max(found.start() - 1, 0) : found.start()])
+        for found in _TOKEN.finditer(text)
+    ]  # fmt: skip
+    words = [word for word in words if word.kind]
+    return [word._replace(kind=_kind_there(words, at)) for at, word in enumerate(words)]
+
+
+def _kind(word: str) -> str:
+    """Return the kind of a word by itself; empty for punctuation."""
+    if (kind := _KINDS.get(word)) is not None:
+        return kind
+    if not word[0].isalnum():
+        return ""
+    return next((kind for pattern, kind in _BY_WORD if pattern.search(word)), ".")
+
+
+def _kind_there(words: Sequence[_Word], at: int) -> str:
+    """Return the kind of a word, of lone letters by what stands around them."""
+    text, written, kind, _ = words[at]
+    after = "".join(word.kind for word in words[at + 1 : at + 3])
+    before = words[at - 1] if at else None
+    if text in ("c", "p") and after in ("/E", ":E") and written.islower():
+        return "$"
+    if text not in _TEMPERATURE_WORDS or len(text) > 1:
+        return "." if text in ("c", "p") else kind
+    alone = before is None or before.kind == "(" or _ABOUT_TEMPERATURE.search(before.text)
+    return "D" if alone and after[:1] in ("", ")") else "."
+
+
+# What the patterns of words mean. ---------------------------------------------------------------
+
+
+class NamedUnit(NamedTuple):
+    """What a text says about the unit."""
+
+    text: str
+    """The unit as a person would write it."""
+    readings: tuple[FileUnit, ...] = ()
+    """What it may be, the likeliest first; none if it is incomplete (``emissions per kWh``) or not
+    a unit of signals (``EUR/MW``)."""
+    sure: bool = True
+    """Whether it can hardly be no unit at all, as a lone letter or what follows a number can."""
+    per: str = ""
+    """The energy below the line of an incomplete one."""
+
+    def allows(self, declared: FileUnit) -> bool:
+        """Return whether a declared unit is a reading of the name."""
+        if not self.readings:
+            return bool(self.per) and self.per == declared.per
+        return any(unit.same_amount(declared) for unit in self.readings)
+
+    def is_hundredth_of(self, declared: FileUnit) -> bool:
+        """Return whether it is a price in cents, and the declared one is not, otherwise equal."""
+        first = next(iter(self.readings), None)
+        if first is None or first.money not in _HUNDREDTHS.values() or declared.money:
+            return False
+        return declared.same_amount(_price("", first.per))
+
+    def is_energy_below(self, declared: FileUnit) -> bool:
+        """Return whether it is the energy of a declared quotient: ``de_mwh`` of price/MWh."""
+        return bool(declared.per) and self.text == declared.per
+
+
+def _last(words: Sequence[_Word], kinds: str, table: dict[str, str]) -> str:
+    return next(table[word.text] for word in reversed(words) if word.kind in kinds)
+
+
+def _energy(words: Sequence[_Word]) -> str:
+    return _last(words, "E", _ENERGY_WORDS)
+
+
+def _of_price(words: Sequence[_Word]) -> NamedUnit:
+    money = next((_money(word.text) for word in words if word.kind == "$"), "")
+    energy = _energy(words)
+    return NamedUnit(f"{money or 'price'}/{energy}", (_price(money, energy),))
+
+
+def _money(word: str) -> str:
+    return _HUNDREDTHS[word] if word in _HUNDREDTHS else _CURRENCY_WORDS[word]
+
+
+def _of_carbon(words: Sequence[_Word]) -> NamedUnit:
+    mass, energy = _last(words, "Mg", _MASS_WORDS), _energy(words)
+    sure = not any(word.text in ("ton", "tons") for word in words)  # of 1,000 kg or 2,000 lb
+    return NamedUnit(f"{mass}CO2/{energy}", (_carbon(mass, energy),), sure)
+
+
+def _per_energy(words: Sequence[_Word]) -> NamedUnit:
+    carbon = words[0].kind in "Xx"
+    energy, what = _energy(words), "carbon" if carbon else "something"
+    return NamedUnit(f"{what} per {energy}", sure=not carbon, per=energy)
+
+
+def _of_area(words: Sequence[_Word]) -> NamedUnit:
+    if words[0].kind == "P":
+        power = _last(words, "P", _POWER_WORDS)
+        return NamedUnit(f"{power}/m2", (FileUnit("W/m2", _WATTS[power]),))
+    energy = _energy(words)
+    return NamedUnit(f"{energy}/m2", (FileUnit("W/m2", _JOULES[energy], per_interval=True),))
+
+
+def _alone(words: Sequence[_Word]) -> NamedUnit:
+    """Return the unit of a power or of an energy for each interval."""
+    word = next(word for word in words if word.kind in "PE")
+    if word.kind == "E":
+        unit = _ENERGY_WORDS[word.text]
+        return NamedUnit(unit, (FileUnit(WATT, _JOULES[unit], per_interval=True),), _is_clear(word))
+    unit = _POWER_WORDS[word.text]
+    return NamedUnit(unit, (FileUnit(WATT, _WATTS[unit]),), _is_clear(word))
+
+
+def _is_clear(word: _Word) -> bool:
+    """Return whether a word alone is a unit: ``power_w`` and ``(W)`` are, ``site W`` is not."""
+    milli = word.written[:2] in ("mW", "mJ") and word.written not in _KINDS
+    return not milli and (word.text not in _LONE or word.glued in ("", "_", "(", "[", "/", "{"))
+
+
+def _energy_an_hour(words: Sequence[_Word]) -> NamedUnit:
+    energy = _energy(words)
+    return NamedUnit(f"{energy}/h", (FileUnit(WATT, _JOULES[energy] / HOUR_S),))
+
+
+def _of_speed(words: Sequence[_Word]) -> NamedUnit:
+    if words[0].kind == "V":
+        word = words[0]
+        unit, sure = _SPEED_WORDS[word.text], len(word.text) > 2 or word.glued in "(["
+    else:
+        unit, sure = {"m": "m/s", "k": "km/h", "j": "mph"}[words[0].kind], True
+    return NamedUnit(unit, (FileUnit("m/s", _SPEEDS[unit]),), sure)
+
+
+def _of_temperature(words: Sequence[_Word]) -> NamedUnit:
+    unit = _TEMPERATURE_WORDS[words[0].text]
+    return NamedUnit(unit, (_TEMPERATURES[unit],))
+
+
+def _of_percent(_: Sequence[_Word]) -> NamedUnit:
+    return NamedUnit("%", (FileUnit("share", 0.01),))
+
+
+def _foreign(words: Sequence[_Word]) -> NamedUnit:
+    """Return a quotient that no signal is in: a price of power, a yield, a heat rate."""
+    text = "".join(word.written if word.kind != ":" else "/" for word in words)
+    return NamedUnit(text, sure=False)
+
+
+_Meaning = Callable[[Sequence[_Word]], NamedUnit]
+_PATTERNS: Final[tuple[tuple[re.Pattern[str], _Meaning], ...]] = tuple(
+    (re.compile(pattern), meaning)
+    for pattern, meaning in (
+        (r"[Mg](?:\.?X)?[/:]E|[Mg]\.?XE|[Xx][Mg]E|ME", _of_carbon),
+        (r"\$[/:]?E|w[/:]E", _of_price),
+        (r"[Xx][/:]E|\.:E", _per_energy),
+        (r"[$w][/:]?P", _foreign),
+        (r"[PE][/:]?A", _of_area),
+        (r"E[/:]h", _energy_an_hour),
+        (r"E[/:]N?[ih]", _alone),
+        (r"[PEX][/:][PE.M]", _foreign),
+        (r"[mkj][/:][sh]|V", _of_speed),
+        (r"D", _of_temperature),
+        (r"%", _of_percent),
+        (r"[PE]", _alone),
+    )
+)
+
+
+def named_unit(column: str) -> NamedUnit | None:
+    """Return what a column's name says about its unit, None if nothing.
+
+    ``solar_kw``, ``Day-ahead Price [EUR/MWh]``, ``carbon_g_per_kwh``, ``ghi W/m²``.
+    """
+    words = _words(column)
+    kinds = "".join(word.kind for word in words)
+    groups = [found.span(1) for found in re.finditer(r"\(([^()]*)\)", kinds)]
+    for start, end in [*reversed(groups), (0, len(words))]:
+        if (found := _found(words[start:end])) is not None:
+            return _in_context(*found, words)
+    return None
+
+
+def _found(words: Sequence[_Word]) -> tuple[NamedUnit, Sequence[_Word]] | None:
+    """Return the unit in some words and the words that give it."""
+    kinds = "".join(word.kind for word in words)
+    for pattern, meaning in _PATTERNS:
+        spans = [found.span() for found in pattern.finditer(kinds)]
+        if spans:
+            start, end = spans[-1]
+            unit = meaning(words[start:end])
+            if len(spans) == 1 and kinds[max(start - 1, 0) : start] == "N" and end - start == 1:
+                unit = unit._replace(sure=False)  # the size of a plant, or the second of a name
+            return unit, words[start:end]
+    return None
+
+
+def _in_context(named: NamedUnit, own: Sequence[_Word], words: Sequence[_Word]) -> NamedUnit:
+    """Return a unit in the light of the whole name: ``price_mwh`` is a price for each MWh."""
+    about = {word.kind for word in words}
+    if not named.readings or len(own) > 1 or own[0].kind not in "PE":
+        return named
+    if own[0].kind == "E" and about & {"w", "$"}:
+        price = _price("", named.text)
+        return NamedUnit(f"price/{named.text}", (price, *named.readings), named.sure)
+    if own[0].kind == "E" and about & {"X", "x"}:
+        return NamedUnit(f"carbon per {named.text}", sure=False, per=named.text)
+    return named._replace(sure=named.sure and not about & {"w", "$"})
+
+
+# Declarations. ----------------------------------------------------------------------------------
+
+
+def unit_of(name: str, place: str) -> FileUnit:
+    """Return a declared unit: one of `UNITS`, or another that the grammar reads whole.
+
+    Raises TraceError, beginning with `place`, if it is unknown.
+    """
+    unit = UNITS.get(name) or _declared(name)
+    if unit is None:
+        raise TraceError(f"{place}: unit {name!r} is unknown{near_name(name, UNITS)}")
+    return unit
+
+
+def _declared(name: str) -> FileUnit | None:
+    """Return a unit whose every word belongs to it; capitals count, since mW is not MW."""
+    words = _words(name)
+    kinds = "".join(word.kind for word in words)
+    for word in words:
+        canonical = _POWER_WORDS.get(word.text) or _ENERGY_WORDS.get(word.text)
+        if word.kind in "PE" and word.written != canonical:
+            return None
+        if word.kind == "D" and len(word.text) == 1 and word.written != "K":
+            return None
+    if re.fullmatch(r"[$Mg]X?[/:]E|[PE][/:]A|E[/:]h|[mkj][/:][sh]|[VD%]|[PE]", kinds) is None:
+        return None
+    found = _found(words)
+    return None if found is None else next(iter(found[0].readings), None)
+
+
 UNITS: Final[dict[str, FileUnit]] = {
-    **{name: FileUnit(WATT, factor) for name, factor in _POWER.items()},
-    **{
-        f"{name}h": FileUnit(WATT, factor * HOUR_S, per_interval=True)
-        for name, factor in _POWER.items()
-    },
-    "gCO2/kWh": FileUnit(CARBON, 1.0),
-    "kgCO2/MWh": FileUnit(CARBON, 1.0),
-    "tCO2/MWh": FileUnit(CARBON, 1000.0),
-    "lbCO2/MWh": FileUnit(CARBON, 0.45359237),  # the pound is defined as 0.45359237 kg
-    "price/kWh": FileUnit(PRICE, 1.0),
-    "price/MWh": FileUnit(PRICE, 1e-3),
+    **{name: FileUnit(WATT, factor) for name, factor in _WATTS.items()},
+    **{f"{name}h": FileUnit(WATT, _JOULES[f"{name}h"], per_interval=True) for name in _WATTS},
+    "gCO2/kWh": _carbon("g", "kWh"),
+    "kgCO2/MWh": _carbon("kg", "MWh"),
+    "tCO2/MWh": _carbon("t", "MWh"),
+    "lbCO2/MWh": _carbon("lb", "MWh"),
+    "price/kWh": _price("", "kWh"),
+    "price/MWh": _price("", "MWh"),
     "m/s": FileUnit("m/s", 1.0),
     "W/m2": FileUnit("W/m2", 1.0),
     "degC": FileUnit("degC", 1.0),
     "share": FileUnit("share", 1.0),
 }
-"""Declared unit -> unit of simkit. Prices keep their currency."""
-
-_BY_FOLDED_NAME = {name.casefold(): name for name in UNITS}
-_FOLDED_NAME = re.compile(
-    r"(?<![a-z0-9])(?:g|kg|t|lb)co2(?:eq)?/[km]wh(?![a-z0-9])|(?<![a-z0-9])[kmg]?wh?(?![a-z0-9/])"
-)
-
-
-def unit_of(name: str, place: str) -> FileUnit:
-    """Return a declared unit. Raises TraceError, beginning with `place`, if it is unknown."""
-    try:
-        return UNITS[name]
-    except KeyError:
-        raise TraceError(f"{place}: unit {name!r} is unknown{near_name(name, UNITS)}") from None
+"""The usual units -> what they are in simkit. Prices keep their currency."""
 
 
 def near_name(name: str, known: Iterable[str]) -> str:
@@ -66,20 +444,3 @@ def near_name(name: str, known: Iterable[str]) -> str:
         if other.casefold() == name.casefold():
             return f"; did you mean {other!r}?"
     return did_you_mean(name, names)
-
-
-def named_unit(column: str) -> str | None:
-    """Return the last unit in a column's name, such as kW in ``solar_kw``."""
-    folded = column.casefold().replace("₂", "2").replace("_", " ")
-    found = _FOLDED_NAME.findall(folded)
-    return _BY_FOLDED_NAME.get(found[-1].replace("eq", "")) if found else None
-
-
-def check_declared(column: str, unit: str, place: str) -> None:
-    """Raise TraceError if a column's name contains another unit than the declared one."""
-    said = named_unit(column)
-    if said is not None and UNITS[said] != unit_of(unit, place):
-        raise TraceError(
-            f"{place}: column {column!r} names {said}, but unit {unit!r} is declared; declare "
-            f"{said}, or read the column that is in {unit}"
-        )

@@ -20,6 +20,7 @@ from simkit.scenario.types import Count, Positive
 from simkit.traces.power.libraries import deprecations_hidden, power_library
 from simkit.traces.power.nrel import WindWeather, read_wind_toolkit, without_last_digits
 from simkit.traces.power.table import head_lines, read_table
+from simkit.traces.tables.layout import Dialect
 
 SHEAR_EXPONENT: Final = 1 / 7
 """Exponent of Hellmann's power law over open land."""
@@ -94,7 +95,7 @@ def read_turbine(path: str | PathLike[str], turbine: str) -> TurbineCurve:
     path = Path(path)
     names = head_lines(path, 1)[0]
     speeds = [name for name in names if name.replace(".", "", 1).isdigit()]
-    table = read_table(path, ["turbine_type", *speeds])
+    table = read_table(path, ["turbine_type", *speeds], dialect=Dialect(), numbers=speeds)
     types = table.columns["turbine_type"].to_list()
     if turbine not in types:
         known = [str(name) for name in types if name]
@@ -127,8 +128,8 @@ def library_turbine(turbine: str) -> TurbineCurve:
     )
 
 
-class WindToolkitSignal(FileSignal):
-    """Wind power from a file of the WIND Toolkit through a turbine's curve."""
+class TurbineSignal(FileSignal):
+    """Keys of wind power from a file of wind speeds through a turbine's curve."""
 
     turbine: str | None = None
     """Type of turbine, such as E-53/800; or give `rated_w` for a generic one."""
@@ -164,7 +165,7 @@ class WindToolkitSignal(FileSignal):
         keys = ("cut_in_m_s", "rated_m_s", "cut_out_m_s")
         return {key: value for key in keys if (value := getattr(self, key)) is not None}
 
-    def read(self) -> PowerTrace:
+    def power_of(self, weather: WindWeather) -> PowerTrace:
         """Compute the power; SimkitError if windpowerlib is needed and not installed."""
         if self.rated_w is not None:
             curve = cubic_turbine(self.rated_w, **self._generic())
@@ -173,7 +174,7 @@ class WindToolkitSignal(FileSignal):
         else:
             curve = library_turbine(str(self.turbine))
         power = wind_power(
-            read_wind_toolkit(self.path),
+            weather,
             curve,
             turbines=self.turbines,
             hub_height_m=self.hub_height_m,
@@ -181,6 +182,14 @@ class WindToolkitSignal(FileSignal):
         )
         inputs = power.inputs if self.curves is None else (*power.inputs, Path(self.curves))
         return replace(power, inputs=inputs)
+
+
+class WindToolkitSignal(TurbineSignal):
+    """Wind power from a file of the WIND Toolkit through a turbine's curve."""
+
+    def read(self) -> PowerTrace:
+        """Compute the power; SimkitError if windpowerlib is needed and not installed."""
+        return self.power_of(read_wind_toolkit(self.path))
 
 
 def wind_power(

@@ -12,20 +12,22 @@ from simkit.traces.rules import Tally
 from simkit.traces.sacct.table import (
     LINE,
     MACHINES,
+    PARTITION_LIMIT,
     duration_s,
     instant_s,
+    is_any,
     is_nothing,
+    limit_s,
     memory_gib,
     number,
     processors_of_resources,
 )
 
-ARRAY_TASKS: Final = 2.0**22
-"""A job's number for sorting is JobID times this, plus the array task's index plus 1 (Slurm allows
-four million tasks an array)."""
-
 _UNFINISHED: Final = r"^(RUNNING|SUSPENDED|COMPLETING|RESIZING|STOPPED|SIGNALING|STAGE_OUT)"
 _WAITING: Final = r"^(PENDING|CONFIGURING|REQUEUED|REQUEUE_HOLD|REQUEUE_FED|RESV_DEL_HOLD)"
+_STARTED_AGAIN: Final = (
+    r"^(REQUEUE|PREEMPTED|NODE_FAIL|BOOT_FAIL|LAUNCH_FAILED|RESIZING|SPECIAL_EXIT)"
+)
 _DURATION_FORM: Final = "1-02:03:04, 02:03:04 or 03:04"
 _INSTANT_FORM: Final = "2024-05-01T12:00:00 (SLURM_TIME_FORMAT=standard)"
 
@@ -36,19 +38,24 @@ class SacctRows:
     Attributes:
         frame: the table's original columns, then ours in lower case.
         bad: gets the rows with values that cannot be read.
+        read: the original columns that were looked at.
     """
 
     def __init__(self, table: pl.DataFrame, bad: BadLines) -> None:
         """Begin with the original columns; rows with values that cannot be read go to `bad`."""
         self.frame, self.bad = table, bad
+        self.read: set[str] = set()
         self._names = {name.lower(): name for name in table.columns if name != LINE}
 
     def parse(self, time_zone: str | None, tally: Tally) -> pl.DataFrame:
         """Add all columns; null (False for rules) where Slurm gives no value.
 
-        Float64: job (for sorting), submit, start, end (Unix seconds), run, requested_time
-        (seconds), allocated, requested (processors), memory (GiB a processor). String: id.
-        Boolean: one for each rule that leaves out rows that are not finished jobs.
+        Int64: job, and task: the index in its array plus 1, 0 for a job of its own. Float64:
+        submit, eligible_s, start, end (Unix seconds), run, requested_time (seconds; infinite
+        without a limit), allocated, requested (processors), memory (GiB a processor). String: id,
+        cluster_name. Boolean: again, whether the state says that Slurm starts the job again;
+        skipped and twice, whether a time is one that the clock skips or shows twice;
+        limit_of_partition; one for each rule that leaves out rows that are not finished jobs.
 
         Returns the rows all of whose values can be read.
         """
@@ -66,7 +73,9 @@ class SacctRows:
     def _name(self, *choices: str) -> str | None:
         """Return the first of these columns that the table has."""
         found = (self._names.get(choice.lower()) for choice in choices)
-        return next((name for name in found if name is not None), None)
+        name = next((name for name in found if name is not None), None)
+        self.read.update(() if name is None else (name,))
+        return name
 
     def _needed(self, *choices: str) -> str:
         """Return the first of these columns that the table has; the header was checked for one."""
@@ -94,23 +103,32 @@ class SacctRows:
         self._add(rules.JOB_STEP, pl.col(column).str.contains(".", literal=True))
         self._add(rules.PENDING_ARRAY, pl.col(shown).str.contains("[", literal=True))
         parts = pl.col(column).str.extract_groups(r"^(\d+)(?:[_+](\d+))?$").struct
-        job, task = (parts.field(str(i)).cast(pl.Float64, strict=False) for i in (1, 2))
-        self._add("job", job * ARRAY_TASKS + (task + 1).fill_null(0))
+        job, task = (parts.field(str(i)).cast(pl.Int64, strict=False) for i in (1, 2))
+        self._add("job", job)
+        self._add("task", (task + 1).fill_null(0))
         self._add("id", pl.col(column))
+        cluster = self._name("Cluster")
+        self._add("cluster_name", pl.col(cluster) if cluster else pl.lit(""))
         job_row = ~(pl.col(rules.JOB_STEP) | pl.col(rules.PENDING_ARRAY))
         self._refuse(pl.col("job").is_null() & job_row, column, "12, 12_3 or 12+1")
 
     def _instants(self, time_zone: str | None) -> None:
-        for name in ("Submit", "Start", "End"):
+        skipped, twice = pl.lit(value=False), pl.lit(value=False)
+        for name in ("Submit", "Eligible", "Start", "End"):
+            ours = name.lower() + "_s"
             if (column := self._name(name)) is None:
-                self._nothing(name.lower() + "_s")
+                self._nothing(ours)
                 continue
-            values = instant_s(pl.col(column), time_zone)
+            self._read(ours, column, instant_s(pl.col(column), None), _INSTANT_FORM)
+            self._add(name.lower() + "_shown", pl.col(ours).is_not_null())
             if time_zone is None:
-                self._read(name.lower() + "_s", column, values, _INSTANT_FORM)
-            else:  # a time that the zone's clock skips is not a reading error
-                self._read(name.lower() + "_s", column, instant_s(pl.col(column), None), "")
-                self._add(name.lower() + "_s", values)
+                continue
+            first, last = (instant_s(pl.col(column), time_zone, e) for e in ("earliest", "latest"))
+            self._add(ours, first)
+            skipped |= pl.col(name.lower() + "_shown") & pl.col(ours).is_null()
+            twice |= (last != pl.col(ours)).fill_null(value=False)
+        self._add("skipped", skipped)
+        self._add("twice", twice)
         self._add("submit", pl.col("submit_s"))
 
     def _durations(self) -> None:
@@ -119,13 +137,27 @@ class SacctRows:
         elif column := self._name("Elapsed"):
             self._read("run", column, duration_s(pl.col(column)), _DURATION_FORM)
         else:
-            self._add("run", pl.col("end_s") - pl.col("start_s"))
+            self._add("run", pl.col("end_s") - pl.col("start_s") - self._suspended())
+        self._time_limit()
+
+    def _time_limit(self) -> None:
         if column := self._name("TimelimitRaw"):
-            self._read("requested_time", column, number(pl.col(column)) * 60, "120 (minutes)")
+            values, form = number(pl.col(column)) * 60, "120 (minutes)"
         elif column := self._name("Timelimit"):
-            self._read("requested_time", column, duration_s(pl.col(column)), _DURATION_FORM)
+            values, form = duration_s(pl.col(column)), _DURATION_FORM
         else:
-            self._nothing("requested_time")
+            self._add("limit_of_partition", pl.lit(value=False))
+            return self._nothing("requested_time")
+        self._add("limit_of_partition", is_any(pl.col(column), PARTITION_LIMIT))
+        limit = limit_s(pl.col(column), values)
+        return self._read("requested_time", column, limit, f"{form}, UNLIMITED or Partition_Limit")
+
+    def _suspended(self) -> pl.Expr:
+        """Return the seconds in which jobs did not run between start and end."""
+        if (column := self._name("Suspended")) is None:
+            return pl.lit(0.0)
+        self._read("suspended", column, _seconds(pl.col(column)), _DURATION_FORM)
+        return pl.col("suspended").fill_null(0.0)
 
     def _processors(self, tally: Tally) -> None:
         for name, columns, resources in (
@@ -159,10 +191,28 @@ class SacctRows:
         return self._read("memory", column, values, "4000M, 4Gc or 16Gn")
 
     def _state(self) -> None:
+        """Add the rules for rows that are not finished jobs.
+
+        Times decide: what has a start, an end and a run time ran, whatever its state says. The
+        state counts where the table lacks these columns.
+        """
         state = pl.col(column) if (column := self._name("State")) else pl.lit("")
-        started = pl.col("start_s").is_not_null() if self._name("Start") else pl.lit(value=True)
-        ended = pl.col("end_s").is_not_null() if self._name("End") else pl.lit(value=True)
-        idle = ~started | (pl.col("run").fill_null(0) == 0)
+        state = state.str.strip_chars().str.to_uppercase()
+        ran = pl.col("run").fill_null(0) > 0
+        start, end = self._name("Start") is not None, self._name("End") is not None
+        waiting, unfinished = state.str.contains(_WAITING), state.str.contains(_UNFINISHED)
+        ended = pl.col("end_shown") if end else ~unfinished
+        begun = pl.col("start_shown") if start else ~waiting | ran
+        waits = waiting & ~ran & ~(pl.col("end_shown") if end else pl.lit(value=False))
+        idle = ~begun | (pl.col("run") == 0).fill_null(value=False)
         self._add(rules.CANCELLED, state.str.starts_with("CANCELLED") & idle)
-        self._add(rules.NOT_STARTED, ~started | state.str.contains(_WAITING))
-        self._add(rules.STILL_RUNNING, ~ended | state.str.contains(_UNFINISHED))
+        self._add(rules.NOT_STARTED, ~begun | waits)
+        self._add(rules.STILL_RUNNING, ~ended)
+        hangs = pl.col("submit_s").is_null() | pl.col("run").is_null()
+        self._add(rules.SKIPPED_TIME, pl.col("skipped") & hangs)
+        self._add("again", state.str.contains(_STARTED_AGAIN))
+
+
+def _seconds(text: pl.Expr) -> pl.Expr:
+    """Return seconds of ``01:00:00`` or ``3600``."""
+    return pl.coalesce(duration_s(text), number(text))

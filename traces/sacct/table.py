@@ -1,16 +1,18 @@
-"""The table that ``sacct --parsable2`` prints: a header line of names, then rows of text.
+"""The table that ``sacct`` prints: a header line of names, then rows of text.
 
 The functions for its fields (durations, time limits, instants, memory) take a polars column of text
-and return numbers, null where the text stands for no value (empty, Unknown, UNLIMITED, …) or has no
-known form.
+and return numbers, null where the text stands for no value (empty, Unknown, …) or has no known
+form.
 """
 
 from __future__ import annotations
 
+import csv
+import math
 from collections.abc import Iterator, Sequence
 from itertools import compress
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import polars as pl
@@ -21,6 +23,7 @@ from simkit.traces import rules
 from simkit.traces.bad_lines import BadLines
 from simkit.traces.files import Block, text_blocks
 from simkit.traces.rules import Tally
+from simkit.traces.sacct.layout import SEPARATOR, USUAL, layout_of
 
 MACHINES: Final = ("NNodes", "AllocNodes", "ReqNodes")
 """Columns that count machines; the first that exists is read."""
@@ -32,18 +35,19 @@ RUN_TIME: Final = ("Elapsed", "ElapsedRaw")
 
 COMMAND: Final = (
     "sacct --allusers --allocations --parsable2 --format=JobID,JobIDRaw,User,Account,Partition,"
-    "QOS,State,Submit,Start,End,Elapsed,Timelimit,AllocCPUS,ReqCPUS,NNodes,ReqMem,TotalCPU"
+    "QOS,State,Submit,Start,End,Elapsed,Timelimit,AllocCPUS,ReqCPUS,NNodes,ReqMem,AllocTRES,"
+    "ReqTRES,TotalCPU"
 )
 """The command whose table has all columns that are read (without --allocations: memory used)."""
 
 
-def column_names(header: bytes, number: int, path: Path) -> list[str]:
+def column_names(fields: Sequence[str], number: int, path: Path) -> list[str]:
     """Return the names in a header line; the last is empty after ``--parsable``, which ends in |.
 
     Raises TraceError, with the line `number`, if it is not a header, names a column twice, or lacks
     columns; it names all missing ones.
     """
-    names = [name.strip() for name in header.decode("utf-8", "replace").split("|")]
+    names = [name.strip() for name in fields]
     lower = [name.lower() for name in names]
     if "jobid" not in lower and "jobidraw" not in lower:
         raise TraceError(
@@ -80,79 +84,143 @@ LINE: Final = "line"
 """The column of line numbers; Slurm has no field of that name in lower case."""
 
 
-def sacct_tables(path: Path, tally: Tally, bad: BadLines) -> Iterator[pl.DataFrame]:
+def sacct_tables(
+    path: Path, tally: Tally, bad: BadLines, delimiter: str | None = None
+) -> Iterator[pl.DataFrame]:
     """Yield the rows, block by block: the column `LINE`, then the header's columns as text.
 
-    Rows with more or fewer fields than the header go to `bad` and are left out. Raises TraceError
-    for a file without header, or a header that lacks needed columns.
+    Rows with more or fewer fields than the header go to `bad` and are left out. Fields stand
+    between delimiters; None: as the header shows, see `layout_of`. Raises TraceError for a file
+    without header, or a header that lacks needed columns.
     """
-    header = b""
+    head: _Head | None = None
     for block in text_blocks(path):
         lines, numbers = _lines(block)
-        if not header and lines:
-            header = lines.pop(0)
-            columns = column_names(header, numbers.pop(0), path)
-        repeated = [i for i, line in enumerate(lines) if line == header]
-        tally.note(rules.REPEATED_HEADER, np.array([numbers[i] for i in repeated], np.int64))
+        if not lines:
+            continue
+        if head is None:
+            head = _Head(lines, numbers, path, delimiter)
+            if head.layout.guessed:
+                tally.note(head.layout.words, np.array(numbers[:1]))
+            del lines[: head.lines], numbers[: head.lines]
+        repeated = [i for i, line in enumerate(lines) if line in head.texts]
+        headers = [numbers[i] for i in repeated if lines[i] == head.texts[0]]
+        tally.note(rules.REPEATED_HEADER, np.array(headers, np.int64))
         for index in reversed(repeated):
             del lines[index], numbers[index]
-        _refuse_misshapen(lines, numbers, header, bad)
+        lines = head.taken_apart(lines, numbers, bad)
         good = bad.good(np.array(numbers, np.int64)).tolist()
         if any(good):
-            yield _frame(list(compress(lines, good)), list(compress(numbers, good)), columns)
+            yield head.frame(list(compress(lines, good)), list(compress(numbers, good)))
 
 
 def _lines(block: Block) -> tuple[list[bytes], list[int]]:
     """Return the lines that are not empty, and their numbers."""
     lines, numbers = [], []
     for number, line in enumerate(block.text.split(b"\n"), block.first_line):
-        if bare := line.strip(b" \r\t"):
-            lines.append(bare)
+        if line.strip():
+            lines.append(line.rstrip(b"\r"))
             numbers.append(number)
     return lines, numbers
 
 
-def _refuse_misshapen(lines: list[bytes], numbers: list[int], header: bytes, bad: BadLines) -> None:
-    width = header.count(b"|")
-    for line, number in zip(lines, numbers, strict=True):
-        if (bars := line.count(b"|")) != width:
-            bad.add(
-                number,
-                f"{counted(bars + 1, 'field')}, the header has {width + 1}; print the table again, "
-                "without columns of free text (JobName, Comment) that may hold a |",
-            )
+class _Head:
+    """The lines above the rows: names of the columns, and how fields are told apart.
 
+    Attributes:
+        layout: tells fields apart.
+        lines: how many lines it takes: 2 with a line of dashes.
+        texts: these lines.
+        columns: the names.
+    """
 
-def _frame(lines: list[bytes], numbers: list[int], columns: list[str]) -> pl.DataFrame:
-    if len(columns) == 1:  # without a separator polars would guess
-        text = [line.decode("utf-8", "replace") for line in lines]
-        frame = pl.DataFrame({columns[0]: text})
-    else:
-        frame = pl.read_csv(
-            b"\n".join((*lines, b"")),
-            has_header=False,
-            separator="|",
-            quote_char=None,
-            schema=dict.fromkeys(columns, pl.String),
-            encoding="utf8-lossy",
-        ).with_columns(pl.all().fill_null(""))
-    return frame.with_columns(pl.Series(LINE, numbers, pl.Int64))
+    def __init__(
+        self, lines: Sequence[bytes], numbers: Sequence[int], path: Path, delimiter: str | None
+    ) -> None:
+        """Read the first lines of a table; raises TraceError if they are no header."""
+        header, below = (
+            line.decode("utf-8", "replace") for line in (lines[0], *lines[1:2], b"")[:2]
+        )
+        self.layout = layout_of(header, below, delimiter, f"{path}:{numbers[0]}")
+        self.lines = 1 if self.layout.delimiter else 2
+        self.texts = list(lines[: self.lines])
+        try:
+            names = self.layout.fields(header)
+        except ValueError as error:
+            raise TraceError(f"{path}:{numbers[0]}: {error}") from None
+        self.columns = column_names(names, numbers[0], path)
+        self._usual = self.layout.delimiter == USUAL and " " not in header.strip()
+
+    def taken_apart(
+        self, lines: Sequence[bytes], numbers: Sequence[int], bad: BadLines
+    ) -> list[bytes]:
+        """Return the rows with one separator between their fields; misshapen ones go to `bad`."""
+        if self._usual:
+            rows = [line.strip(b" \t") for line in lines]
+            counts = [row.count(b"|") + 1 for row in rows]
+        else:
+            rows, counts = [], []
+            for line, number in zip(lines, numbers, strict=True):
+                fields = self._fields(line, number, bad)
+                rows.append(SEPARATOR.join(fields).encode())
+                counts.append(len(fields))
+        width, shown = len(self.columns), self.layout.delimiter
+        for count, number in zip(counts, numbers, strict=True):
+            if count != width:
+                bad.add(
+                    number,
+                    f"{counted(count, 'field')}, the header has {width}; print the table again, "
+                    f"without columns of free text (JobName, Comment) that may hold a {shown}",
+                )
+        return rows
+
+    def _fields(self, line: bytes, number: int, bad: BadLines) -> list[str]:
+        width = len(self.columns)
+        try:
+            return self.layout.fields(line.decode("utf-8", "replace"), width)
+        except (ValueError, csv.Error) as error:
+            bad.add(number, str(error))
+            return [""] * width
+
+    def frame(self, lines: list[bytes], numbers: list[int]) -> pl.DataFrame:
+        """Return rows as columns of text."""
+        columns = self.columns
+        if len(columns) == 1:  # without a separator polars would guess
+            text = [line.decode("utf-8", "replace") for line in lines]
+            frame = pl.DataFrame({columns[0]: text})
+        else:
+            frame = pl.read_csv(
+                b"\n".join((*lines, b"")),
+                has_header=False,
+                separator=USUAL if self._usual else SEPARATOR,
+                quote_char=None,
+                schema=dict.fromkeys(columns, pl.String),
+                encoding="utf8-lossy",
+            ).with_columns(pl.all().fill_null(""))
+        return frame.with_columns(pl.Series(LINE, numbers, pl.Int64))
 
 
 NOTHING: Final = (
-    "", "unknown", "none", "n/a", "invalid", "unlimited", "partition_limit", "(null)",
+    "", "unknown", "none", "n/a", "invalid", "unlimited", "partition_limit", "4294967294",
+    "(null)",
 )  # fmt: skip
 """What Slurm writes where there is no value, in lower case."""
 
+NO_LIMIT: Final = ("unlimited", "infinite", "4294967295")
+"""What Slurm writes for a time without limit, in lower case; the last one in minutes."""
+PARTITION_LIMIT: Final = ("partition_limit", "4294967294")
+"""What it writes where the limit is that of the partition."""
+
 _DURATION = r"^(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)$"
-_MEMORY = r"^(\d+(?:\.\d+)?)([KMGTPkmgtp]?)([cn]?)$"
+_MEMORY = r"^(\d+(?:\.\d+)?)([KMGTPEkmgtpe]?)([cn]?)$"
 _BYTES = r"^(\d+(?:\.\d+)?)([KMGTPkmgtp]?)$"
-_GIB = {"k": 2.0**-20, "m": 2.0**-10, "": 2.0**-10, "g": 1.0, "t": 2.0**10, "p": 2.0**20}
+_GIB = {"k": 2.0**-20, "m": 2.0**-10, "": 2.0**-10, "g": 1.0, "t": 2.0**10, "p": 2.0**20,
+        "e": 2.0**30}  # fmt: skip
 
 
 def is_nothing(text: pl.Expr) -> pl.Expr:
     """Return which fields stand for no value."""
-    return text.str.strip_chars().str.to_lowercase().is_in(list(NOTHING))
+    return is_any(text, NOTHING)
 
 
 def number(text: pl.Expr) -> pl.Expr:
@@ -169,15 +237,38 @@ def duration_s(text: pl.Expr) -> pl.Expr:
     return days.fill_null(0) * 86400 + hours.fill_null(0) * 3600 + minutes * 60 + seconds
 
 
-def instant_s(text: pl.Expr, time_zone: str | None) -> pl.Expr:
+def limit_s(text: pl.Expr, seconds: pl.Expr) -> pl.Expr:
+    """Return a time limit in seconds: infinite without one, null where only the partition knows.
+
+    Args:
+        text: the column.
+        seconds: what it is where it is a number or a duration.
+    """
+    return (
+        pl.when(is_any(text, NO_LIMIT))
+        .then(math.inf)
+        .when(is_any(text, PARTITION_LIMIT))
+        .then(None)
+        .otherwise(seconds)
+    )
+
+
+def is_any(text: pl.Expr, words: Sequence[str]) -> pl.Expr:
+    """Return which fields are one of some words, in lower case."""
+    return text.str.strip_chars().str.to_lowercase().is_in(list(words))
+
+
+def instant_s(
+    text: pl.Expr, time_zone: str | None, twice: Literal["earliest", "latest"] = "earliest"
+) -> pl.Expr:
     """Return Unix seconds of ``2023-05-01T12:00:00`` (local time) or of plain Unix seconds.
 
-    Without a zone the clock is read as if it were UTC. The hour that occurs twice when summer
-    time ends is read as its first occurrence.
+    Without a zone the clock is read as if it were UTC. A time that the zone's clock skips is null;
+    of one that it shows `twice`, the earliest or latest occurrence counts.
     """
     local = text.str.strip_chars().str.to_datetime("%Y-%m-%dT%H:%M:%S", strict=False)
     if time_zone is not None:
-        local = local.dt.replace_time_zone(time_zone, ambiguous="earliest", non_existent="null")
+        local = local.dt.replace_time_zone(time_zone, ambiguous=twice, non_existent="null")
     return pl.coalesce(number(text), local.dt.epoch("ms") / 1000)
 
 
@@ -186,10 +277,7 @@ def memory_gib(text: pl.Expr, processors: pl.Expr, machines: pl.Expr) -> pl.Expr
 
     As in `sacct`, K, M, G, T and P are powers of 1024; without a letter the unit is M.
     """
-    parts = text.str.strip_chars().str.extract_groups(_MEMORY).struct
-    unit = parts.field("2").str.to_lowercase().replace_strict(_GIB, default=None)
-    amount = parts.field("1").cast(pl.Float64, strict=False) * unit
-    per = parts.field("3")
+    amount, per = amount_gib(text)
     return (
         pl.when(per == "c")
         .then(amount)
@@ -197,6 +285,13 @@ def memory_gib(text: pl.Expr, processors: pl.Expr, machines: pl.Expr) -> pl.Expr
         .then(amount * machines / processors)
         .otherwise(amount / processors)
     )
+
+
+def amount_gib(text: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
+    """Return the GiB in ``16Gn``, and what has as much: a processor (c), a machine (n), a job."""
+    parts = text.str.strip_chars().str.extract_groups(_MEMORY).struct
+    unit = parts.field("2").str.to_lowercase().replace_strict(_GIB, default=None)
+    return parts.field("1").cast(pl.Float64, strict=False) * unit, parts.field("3")
 
 
 def bytes_of(text: pl.Expr) -> pl.Expr:

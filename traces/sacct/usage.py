@@ -14,8 +14,8 @@ import polars as pl
 from simkit.arrays import Floats
 from simkit.traces import rules
 from simkit.traces.rules import Tally
-from simkit.traces.sacct.columns import SacctRows
-from simkit.traces.sacct.table import bytes_of, duration_s, number
+from simkit.traces.sacct.resources import ResourceRows
+from simkit.traces.sacct.table import LINE, bytes_of, duration_s, number
 
 USAGE: Final = (
     "wait_time_s", "status", "cpu_time_s", "requested_processors", "requested_memory_kb",
@@ -30,8 +30,11 @@ _CANCELLED: Final = r"^(CANCELLED|REVOKED)"
 _KIB_A_GIB: Final = 2.0**20
 
 
-class UsageRows(SacctRows):
+class UsageRows(ResourceRows):
     """Rows with the columns of `USAGE`, and ``owner`` and ``used_kb``, also of steps."""
+
+    def leave_aside(self, column: str) -> None:
+        """Do nothing: what no job asks for has a field of SWF."""
 
     def _add_columns(self, time_zone: str | None, tally: Tally) -> None:
         super()._add_columns(time_zone, tally)
@@ -80,18 +83,32 @@ class UsageRows(SacctRows):
         return self._add("used_kb", pl.col("used_kb") * times)
 
 
+_JOB: Final = ("cluster_name", "owner")
+"""What a job's row and those of its steps have in common; attempts are told apart by time."""
+
+
 class Gathered:
-    """Collects the usage of kept jobs, and the memory of all rows, block by block."""
+    """Collects the usage of kept jobs, and what all rows tell of memory, block by block."""
 
     def __init__(self) -> None:
         self._jobs: list[pl.DataFrame] = []
+        self._spans: list[pl.DataFrame] = []
         self._used: list[pl.DataFrame] = []
+
+    def restart(self) -> Gathered:
+        """Forget all blocks, as the table is read again."""
+        for blocks in (self._jobs, self._spans, self._used):
+            blocks.clear()
+        return self
 
     def add(self, rows: pl.DataFrame, kept: pl.DataFrame) -> None:
         """Add a block: all its rows, and those that became jobs."""
-        self._jobs.append(kept.select(*USAGE, "owner", "count"))
-        steps = rows.filter(pl.col("used_kb").is_not_null() & ~pl.col(rules.PENDING_ARRAY))
-        self._used.append(steps.group_by("owner").agg(pl.col("used_kb").max()))
+        self._jobs.append(kept.select(LINE, *USAGE, "count"))
+        rows = rows.filter(~pl.col(rules.PENDING_ARRAY))
+        times = ("start_s", "end_s")
+        self._spans.append(rows.filter(~pl.col(rules.JOB_STEP)).select(LINE, *_JOB, *times))
+        used = rows.filter(pl.col("used_kb").is_not_null())
+        self._used.append(used.select(*_JOB, "start_s", "used_kb"))
 
     def columns(self, order: Any) -> dict[str, Floats]:
         """Return (J,) columns of the jobs in this order, NaN where unknown.
@@ -101,9 +118,29 @@ class Gathered:
         ``requested_processors``, and in kilobytes of 1024 bytes a processor ``requested_memory_kb``
         (ReqMem) and ``used_memory_kb`` (AveRSS, else MaxRSS, times NTasks of the largest step;
         MaxRSS gives an upper bound).
+
+        A step belongs to the row of its cluster and job within whose times it starts. Where an id
+        occurs once, times are not needed; where it recurs and they do not tell, the memory is
+        unknown.
         """
-        used = pl.concat(self._used).group_by("owner").agg(pl.col("used_kb").max())
-        jobs = pl.concat(self._jobs).join(used, on="owner", how="left", maintain_order="left")
+        used = _memory_by_job(pl.concat(self._spans), pl.concat(self._used))
+        jobs = pl.concat(self._jobs).join(
+            used, left_on=LINE, right_on="job_line", how="left", maintain_order="left"
+        )
         table = jobs.with_columns((pl.col("used_kb") / pl.col("count")).alias("used_memory_kb"))
         names = (*USAGE, "used_memory_kb")
         return {name: table[name].fill_null(np.nan).to_numpy()[order] for name in names}
+
+
+def _memory_by_job(spans: pl.DataFrame, used: pl.DataFrame) -> pl.DataFrame:
+    """Return the largest ``used_kb`` of a job's steps, by the line of its row, ``job_line``."""
+    spans = spans.rename({LINE: "job_line"}).unique((*_JOB, "start_s", "end_s"), keep="first")
+    once = pl.len().over(_JOB) == 1
+    of_one = used.join(spans.filter(once).select("job_line", *_JOB), on=_JOB)
+    several = spans.filter(~once & pl.col("start_s").is_not_null()).sort("start_s")
+    steps = used.filter(pl.col("start_s").is_not_null()).sort("start_s")
+    within = steps.join_asof(
+        several, on="start_s", by=_JOB, strategy="backward", check_sortedness=False
+    ).filter(pl.col("job_line").is_not_null() & (pl.col("start_s") <= pl.col("end_s")))
+    found = [frame.select("job_line", "used_kb") for frame in (of_one, within)]
+    return pl.concat(found).group_by("job_line").agg(pl.col("used_kb").max())

@@ -13,13 +13,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from simkit.arrays import Floats
 from simkit.errors import TraceError
 from simkit.traces import rules
 from simkit.traces.bad_lines import BadLines
-from simkit.traces.rigid_jobs import KeptJobs, RawJobs, RigidJobs, RigidLog
+from simkit.traces.preceding import preceding_jobs
+from simkit.traces.rigid_jobs import Column, KeptJobs, RawJobs, RigidJobs, RigidLog
 from simkit.traces.rules import Tally, summary
-from simkit.traces.swf.blocks import SwfBlock, SwfHeader, swf_blocks
+from simkit.traces.swf.blocks import HOLDS, SwfBlock, SwfHeader, swf_blocks
 from simkit.traces.swf.writer import write_swf
 from simkit.workload import JOB_COLUMNS, Trace, Workload
 
@@ -27,6 +27,8 @@ __all__ = ["read_swf", "write_swf"]
 
 FIRST_ABSOLUTE_S = 1e9
 """A log whose first submit is at or after this (September 2001) counts from the Unix epoch."""
+PARTS: Final = (2.0, 3.0, 4.0)
+"""Statuses of one burst of a job that was swapped out: to be continued, or the last one."""
 _NUMBER: Final = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|nan", re.IGNORECASE)
 
 
@@ -42,6 +44,11 @@ class SwfLog(RigidLog):
         is_row = len(fields) > 1 and _NUMBER.fullmatch(fields[0]) is not None
         return not head or head.startswith(";") or is_row
 
+    def source_of(self, resource: str) -> str:
+        """Return what an SWF log leaves for gpus."""
+        draw = "; value.gpu draws some" if resource == "gpu" else ""
+        return f"an SWF log has processors alone{draw}"
+
     def check_head(self) -> None:
         """Read the first rows."""
         bad, tally = BadLines(Path(self.path), self.on_error), Tally()
@@ -53,22 +60,28 @@ class SwfLog(RigidLog):
     def read(self) -> Trace:
         """Read the log; see `read_swf`."""
         path, tally, header, jobs = Path(self.path), Tally(), SwfHeader(), RigidJobs()
-        bad = BadLines(path, self.on_error)
+        bad, left_out = BadLines(path, self.on_error), set[int]()
         for block in swf_blocks(path, header, bad):
             kept = self.judge_block(block, tally)
+            if len(kept.row) < len(block.line):
+                left_out.update(np.delete(block.values["job"], kept.row).tolist())
             if len(kept.row):
                 jobs.add(_columns(block, kept))
         bad.settle(tally)
         refuse_empty(path, tally, len(jobs))
         jobs.note_oddities(tally, header.capacity)
-        return Trace(_workload(jobs, header, tally), tally.report, (path,))
+        links = links_of(jobs, left_out, tally)
+        return Trace(_workload(jobs, header, tally, links), tally.report, (path,))
 
     def judge_block(self, block: SwfBlock, tally: Tally) -> KeptJobs:
         """Apply the rules to a block of rows."""
         values = block.values
         names = ("job", "submit", "run", "allocated", "requested", "requested_time")
         tally.note(rules.EXTRA_FIELDS, block.longer)
-        return self.judge(RawJobs(block.line, **{name: values[name] for name in names}), tally)
+        tally.unread(block.filled, HOLDS)
+        columns: dict[str, Any] = {name: values[name] for name in names}
+        rows = RawJobs(block.line, **columns)
+        return self.judge(rows, tally, {rules.PART_OF_A_JOB: np.isin(values["status"], PARTS)})
 
 
 def read_swf(path: str | PathLike[str], **arguments: Any) -> Trace:
@@ -107,32 +120,42 @@ def refuse_empty(path: Path, tally: Tally, jobs: int) -> None:
         )
 
 
-def _columns(block: SwfBlock, kept: KeptJobs) -> dict[str, Floats]:
+def _columns(block: SwfBlock, kept: KeptJobs) -> dict[str, Column]:
     rows, values = kept.row, block.values
-    columns = {name: values[name][rows] for name in ("job", "submit", "run")}
-    columns |= {name: _known(values[name][rows]) for name in JOB_COLUMNS}
+    names = ("job", "submit", "run", *JOB_COLUMNS, "previous_job", "think_time")
+    columns = {name: values[name][rows] for name in names}
     columns["line"] = block.line[rows].astype(np.float64)
     columns["processors"] = kept.processors
     columns["requested_time"] = kept.requested_time
     return columns
 
 
-def _known(numbers: Floats) -> Floats:
-    """Return numbers of users, queues, …, with -1 for what is none."""
-    known = np.abs(numbers) < 2.0**53
-    return np.where(known, np.floor(numbers), -1.0)
+def links_of(jobs: RigidJobs, left_out: set[int], tally: Tally) -> dict[str, Any]:
+    """Return the links that fields 17 and 18 give; -1 there, and 0 unless it is a job, is none."""
+    before, think = jobs.column("previous_job"), jobs.column("think_time")
+    if (before <= 0).all() and (think <= 0).all():
+        return {}
+    order = jobs.order()
+    job, line = jobs.column("job")[order], jobs.column("line")[order].astype(int)
+    before, think = before[order], think[order].astype(np.float64)
+    named = (before > 0) | ((before == 0) & bool((job == 0).any()))
+    tally.note(rules.ONLY_THINK_TIME, line[~named & (think > 0)])
+    rows = np.flatnonzero(named)
+    return preceding_jobs(job, line, rows, before[rows], think[rows], tally, left_out)
 
 
-def _workload(jobs: RigidJobs, header: SwfHeader, tally: Tally) -> Workload:
+def _workload(jobs: RigidJobs, header: SwfHeader, tally: Tally, links: dict[str, Any]) -> Workload:
     zone = header.time_zone
     if zone is None and header.values.get("timezonestring"):
         tally.report.notes[rules.UNKNOWN_ZONE] = 1
     zero, epoch = 0.0, header.epoch_s
+    if odd := header.odd_epoch:
+        tally.report.notes[odd] = 1
     first = float(jobs.column("submit").min())
     if first >= FIRST_ABSOLUTE_S:
         zero = epoch = first
         tally.report.notes[rules.ABSOLUTE_TIMES] = len(jobs)
     return jobs.workload(
         zero_s=zero, epoch_s=epoch, time_zone=zone, capacity=header.capacity,
-        header_names=header.names,
+        header_names=header.names, **links,
     )  # fmt: skip

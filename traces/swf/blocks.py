@@ -7,23 +7,32 @@ cannot read are read one by one, to repair them or to say what is wrong with the
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import polars as pl
 
-from simkit.arrays import Bools, Floats, Ints
+from simkit.arrays import Bools, Ints
+from simkit.dates import is_dated
 from simkit.text import counted
+from simkit.traces import rules
 from simkit.traces.bad_lines import BadLines
 from simkit.traces.files import Block, text_blocks
+from simkit.traces.rigid_jobs import NO_ID, Column
 
 _ENTRY = re.compile(r"\s*;\s*([A-Za-z][A-Za-z0-9_ ]*?)\s*:\s*(.*?)\s*$", re.ASCII)
 _NUMBER = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?")
+_FIRST_IN_MS: Final = 6.3e11
+"""A UnixStartTime from here on is in milliseconds: that of 1990, which in seconds is far off."""
+_INTEGER = re.compile(rb"[-+]?[0-9]{1,30}")
+_EXACT = 2.0**53
+"""Whole numbers below are exact as doubles."""
 
 
 class SwfHeader:
@@ -78,9 +87,22 @@ class SwfHeader:
 
     @property
     def epoch_s(self) -> float:
-        """UnixStartTime, the Unix time of the log's zero; NaN where it is absent or 0."""
-        start = self.number("UnixStartTime")
-        return start if start is not None and start > 0 else float("nan")
+        """UnixStartTime, the Unix time of the log's zero; NaN where it is absent, 0 or no date.
+
+        Milliseconds, which no date in seconds looks like, are converted.
+        """
+        start = self.number("UnixStartTime") or float("nan")
+        if start >= _FIRST_IN_MS and is_dated(start / 1000):
+            return start / 1000
+        return start if start > 0 and is_dated(start) else float("nan")
+
+    @property
+    def odd_epoch(self) -> str:
+        """The rule by which UnixStartTime is not read as it is; empty if it is."""
+        start = self.number("UnixStartTime") or 0.0
+        if start <= 0 or start == self.epoch_s:
+            return ""
+        return rules.NO_DATE if math.isnan(self.epoch_s) else rules.MILLISECONDS
 
     @property
     def time_zone(self) -> str | None:
@@ -110,11 +132,19 @@ FIELDS: Final = (
 )  # fmt: skip
 """Names for SWF's 18 fields, in order."""
 NEEDED: Final = (
-    "job", "submit", "run", "allocated", "requested", "requested_time",
-    "user", "group", "executable", "queue", "partition",
+    "job", "submit", "run", "allocated", "requested", "requested_time", "status",
+    "user", "group", "executable", "queue", "partition", "previous_job", "think_time",
 )  # fmt: skip
 """The fields that a workload is made of; the others are not read."""
-_PARSED: Final = (*NEEDED, FIELDS[-1])  # the last field shows that a line is complete
+IDS: Final = ("job", "user", "group", "executable", "queue", "partition", "previous_job")
+"""The fields that are whole numbers of up to 64 bits."""
+HOLDS: Final = {
+    "wait": "field 3, the recorded wait",
+    "cpu_time": "field 6, processor time used",
+    "memory": "field 7, memory used",
+    "requested_memory": "field 10, memory asked for",
+}
+"""What the fields hold that may be left aside."""
 _WIDTH: Final = len(FIELDS)
 
 
@@ -126,10 +156,12 @@ class SwfBlock:
     """(n,) line numbers in the file, from 1."""
     text: bytes
     """The rows: exactly 18 fields each, one blank between, a newline after each."""
-    values: dict[str, Floats]
-    """(n,) per name in `NEEDED`."""
+    values: dict[str, Column]
+    """(n,) per name in `NEEDED`: int64 for `IDS` (unknown: -1, of jobs `NO_ID`), else float64."""
     longer: Ints
     """Numbers of the lines that had more than 18 fields."""
+    filled: tuple[str, ...]
+    """Fields that are not read and hold a value, here or in an earlier block."""
 
 
 def swf_blocks(path: Path, header: SwfHeader, bad: BadLines) -> Iterator[SwfBlock]:
@@ -138,31 +170,22 @@ def swf_blocks(path: Path, header: SwfHeader, bad: BadLines) -> Iterator[SwfBloc
     Lines that are not a job's row go to `bad` and are left out. Raises TraceError for a file that
     cannot be read.
     """
+    filled: tuple[str, ...] = ()
     for block in text_blocks(path):
         text, line = _rows(block, header)
         longer = np.empty(0, np.int64)
         right_width = _count(text, b" ") == (_WIDTH - 1) * len(line)
-        values = _parse(text, len(line)) if right_width else None
+        unseen = [name for name in FIELDS if name not in (*NEEDED, *filled)]
+        values = _parse(text, len(line), unseen) if right_width else None
         if values is None:
             text, line, longer = _cut_to_width(text, line, bad)
-            values = _parse(text, len(line)) or _parse_slowly(text, line, bad)
-        good = _with_whole_job(values["job"], line, bad) & bad.good(line)
+            values = _parse(text, len(line), unseen) or _parse_slowly(text, line, unseen, bad)
+        good = bad.good(line)
         if not good.all():
             text, line, values = _some(text, good), line[good], _of(values, good)
         if len(line):
-            yield SwfBlock(line, text, values, longer[bad.good(longer)])
-
-
-def _with_whole_job(job: Floats, line: Ints, bad: BadLines) -> Bools:
-    """Return which rows have a whole job number, or none; the others go to `bad`."""
-    broken = np.isfinite(job) & (job != np.floor(job))
-    for row in np.flatnonzero(broken).tolist():
-        bad.add(
-            int(line[row]),
-            f"field 1 (job) is {job[row]:g}, not a whole number; number the jobs 1, 2, 3, …",
-        )
-    whole: Bools = ~broken
-    return whole
+            filled += tuple(name for name in unseen if (values.pop(name) >= 0).any())
+            yield SwfBlock(line, text, values, longer[bad.good(longer)], filled)
 
 
 def _some(text: bytes, rows: Bools) -> bytes:
@@ -170,7 +193,7 @@ def _some(text: bytes, rows: Bools) -> bytes:
     return b"".join(line + b"\n" for line, wanted in zip(lines, rows, strict=True) if wanted)
 
 
-def _of(values: dict[str, Floats], rows: Bools) -> dict[str, Floats]:
+def _of(values: dict[str, Column], rows: Bools) -> dict[str, Column]:
     return {name: column[rows] for name, column in values.items()}
 
 
@@ -229,44 +252,89 @@ def _cut_to_width(text: bytes, line: Ints, bad: BadLines) -> tuple[bytes, Ints, 
     return b"\n".join((*rows, b"")), np.array(kept, np.int64), np.array(longer, np.int64)
 
 
-def _parse(text: bytes, rows: int) -> dict[str, Floats] | None:
-    """Return the columns of rows of 18 fields; None if polars cannot read all of them."""
+def _parse(text: bytes, rows: int, unseen: Sequence[str]) -> dict[str, Column] | None:
+    """Return the columns of rows of 18 fields; None if polars cannot read all that are needed.
+
+    Args:
+        text: the rows.
+        rows: how many there are.
+        unseen: fields that are not needed, and have shown no value yet: NaN where they hold none.
+    """
+    for ids in (pl.Int64, pl.Float64):
+        if (columns := _as_numbers(text, rows, ids, unseen)) is not None:
+            return columns
+    return None
+
+
+def _as_numbers(
+    text: bytes, rows: int, ids: type[pl.Int64 | pl.Float64], unseen: Sequence[str]
+) -> dict[str, Column] | None:
+    """Return the columns, those of `IDS` read as this type; None if they are not all of it."""
+    schema: dict[str, Any] = dict.fromkeys(FIELDS, pl.Float64) | dict.fromkeys(IDS, ids)
     try:
         frame = pl.read_csv(
             text,
             has_header=False,
             separator=" ",
             quote_char=None,
-            columns=[FIELDS.index(name) for name in sorted(_PARSED, key=FIELDS.index)],
-            schema=dict.fromkeys(FIELDS, pl.Float64),
+            columns=sorted(FIELDS.index(name) for name in {*NEEDED, *unseen}),
+            schema=schema,
             ignore_errors=True,
         )
     except pl.exceptions.PolarsError:
         return None
-    if frame.height != rows or any(frame.null_count().row(0)):
+    if frame.height != rows or any(frame.select(NEEDED).null_count().row(0)):
         return None
-    return {name: frame[name].to_numpy() for name in NEEDED}
+    columns = {name: frame[name].to_numpy() for name in (*NEEDED, *unseen)}
+    if ids == pl.Int64:
+        return columns
+    whole = {name: np.floor(columns[name]) for name in NEEDED if name in IDS}
+    if not all((np.abs(column) < _EXACT).all() for column in whole.values()):
+        return None
+    if (whole["job"] != columns["job"]).any():
+        return None
+    return columns | {name: column.astype(np.int64) for name, column in whole.items()}
 
 
-def _parse_slowly(text: bytes, line: Ints, bad: BadLines) -> dict[str, Floats]:
-    """Read lines one by one, as Python reads numbers; those that fail go to `bad`, NaN here."""
-    columns = np.full((len(NEEDED), len(line)), np.nan)
-    where = [(row, FIELDS.index(name)) for row, name in enumerate(NEEDED)]
+def _parse_slowly(
+    text: bytes, line: Ints, unseen: Sequence[str], bad: BadLines
+) -> dict[str, Column]:
+    """Read lines one by one, as Python reads numbers; those that fail go to `bad`."""
+    columns: dict[str, Column] = {
+        name: np.full(len(line), -1) if name in IDS else np.full(len(line), np.nan)
+        for name in (*NEEDED, *unseen)
+    }
     for index, content in enumerate(text.split(b"\n")[:-1]):
         fields = content.split()
-        for row, position in where:
+        for name, column in columns.items():
+            position = FIELDS.index(name)
             try:
-                columns[row, index] = _number(fields[position], position)
+                number = _number(fields[position], position)
+                column[index] = _whole(number, name) if name in IDS else number
             except ValueError as error:
-                bad.add(int(line[index]), str(error))
-    return {name: columns[row] for row, name in enumerate(NEEDED)}
+                if name in NEEDED:
+                    bad.add(int(line[index]), str(error))
+    return columns
+
+
+def _whole(number: float, name: str) -> int:
+    """Return an id as a whole number; ValueError for the number of a job that is none."""
+    unknown = NO_ID if name == "job" else -1
+    if not math.isfinite(number):
+        return unknown
+    if name == "job" and number != math.floor(number):
+        raise ValueError(
+            f"field 1 (job) is {number:g}, not a whole number; number the jobs 1, 2, 3, …"
+        )
+    whole = math.floor(number)
+    return whole if abs(whole) < 2**63 else unknown
 
 
 def _number(field: bytes, position: int) -> float:
-    """Return the number in a field; ValueError says what is wrong with it."""
+    """Return the number in a field, exact if it is whole; ValueError says what is wrong with it."""
     try:
         if b"_" not in field:  # Python allows 1_000, a log does not
-            return float(field)
+            return int(field) if _INTEGER.fullmatch(field) else float(field)
     except ValueError:
         pass
     shown = field[:40].decode("ascii", "replace")

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from simkit.arrays import Floats
 from simkit.text import counted
 from simkit.traces.bad_lines import BadLines
 from simkit.traces.files import written_whole
-from simkit.traces.rigid_jobs import KeptJobs, RigidJobs
+from simkit.traces.rigid_jobs import Column, KeptJobs, RigidJobs
 from simkit.traces.rules import Tally
-from simkit.traces.swf import SwfLog, refuse_empty
+from simkit.traces.swf import SwfLog, links_of, refuse_empty
 from simkit.traces.swf.blocks import FIELDS, SwfBlock, SwfHeader, swf_blocks
 from simkit.traces.swf.writer import number_text
 from simkit.workload import RowReport
@@ -55,9 +54,11 @@ def clean_log(log: SwfLog, target: Path, *, machine_processors: int | None = Non
     """Write the jobs of a log as `clean_swf` does."""
     source = Path(log.path)
     tally, header, jobs, pieces = Tally(), SwfHeader(), RigidJobs(), list[bytes]()
-    bad = BadLines(source, log.on_error)
+    bad, left_out = BadLines(source, log.on_error), set[int]()
     for block in swf_blocks(source, header, bad):
         kept = log.judge_block(block, tally)
+        if len(kept.row) < len(block.line):
+            left_out.update(np.delete(block.values["job"], kept.row).tolist())
         if len(kept.row):
             jobs.add(_order_columns(block, kept))
             pieces.append(_repaired(block, kept, log))
@@ -66,6 +67,7 @@ def clean_log(log: SwfLog, target: Path, *, machine_processors: int | None = Non
     if machine_processors is not None:
         header.replace("MaxProcs", str(machine_processors))
     jobs.note_oddities(tally, header.capacity)
+    links_of(jobs, left_out, tally)  # its notes alone: the fields are kept as they are
     rows = _in_order(pieces, jobs.order())
     with written_whole(target) as stream:
         stream.writelines(line + b"\n" for line in header.lines)
@@ -76,8 +78,9 @@ def clean_log(log: SwfLog, target: Path, *, machine_processors: int | None = Non
     return tally.report
 
 
-def _order_columns(block: SwfBlock, kept: KeptJobs) -> dict[str, Floats]:
-    columns = {name: block.values[name][kept.row] for name in ("job", "submit", "run")}
+def _order_columns(block: SwfBlock, kept: KeptJobs) -> dict[str, Column]:
+    names = ("job", "submit", "run", "previous_job", "think_time")
+    columns = {name: block.values[name][kept.row] for name in names}
     return columns | {
         "line": block.line[kept.row].astype(np.float64),
         "processors": kept.processors,
@@ -99,7 +102,7 @@ def _repaired(block: SwfBlock, kept: KeptJobs, log: SwfLog) -> bytes:
         new["requested_time"] = kept.requested_time
     columns = []
     for name, values in new.items():
-        changed = pl.Series(block.values[name][kept.row] != values)
+        changed = pl.Series((block.values[name][kept.row] != values) | np.isinf(values))
         columns.append(number_text(values).zip_with(changed, frame[name]).alias(name))
     return (
         frame.with_columns(columns)

@@ -49,7 +49,9 @@ def write_swf(
     ``keep_zero_run=True``, if requested times are missing or too short, or run times are 0).
     Whole numbers are written without decimals, others with all their digits. Job ids that are
     text are replaced by the jobs' ranks 1, 2, …. Users, groups, … that have names (`labels`) are
-    numbered from 1, as SWF has it; the header tells the names of queues and partitions.
+    numbered from 1, as SWF has it; the header tells the names of queues and partitions. A job's
+    preceding job and think time go to fields 17 and 18; for release times there is no field, and a
+    note counts them.
 
     Args:
         target: a path, or a binary stream that stays open.
@@ -74,8 +76,8 @@ def write_swf(
 
 
 def number_text(values: Floats) -> pl.Series:
-    """Return numbers as text: whole ones without decimals, NaN as -1, others in full."""
-    values = np.where(np.isnan(values), -1.0, values)
+    """Return numbers as text: whole without decimals, NaN and infinity as -1, others in full."""
+    values = np.where(np.isfinite(values), values, -1.0)
     whole = (values == np.floor(values)) & (np.abs(values) < 2.0**53)
     column = pl.Series(np.where(whole, values, 0.0).astype(np.int64)).cast(pl.String)
     if whole.all():
@@ -96,6 +98,12 @@ def _refuse_unfit(workload: Workload) -> None:
         raise TraceError(
             f"workload: job {workload.job_id[job]} asks for {size[job]:g} "
             f"{workload.resources[0]}, SWF has whole processors; round them first"
+        )
+    if (several := np.flatnonzero(np.diff(workload.first_predecessor) > 1)).size:
+        job = int(several[0])
+        raise TraceError(
+            f"workload: job {workload.job_id[job]} waits for several jobs, SWF has one preceding "
+            "job; take the others out first"
         )
     if len(workload) and workload.submit_time_s[0] < 0:
         raise TraceError(
@@ -135,6 +143,11 @@ def _header(workload: Workload, header: Mapping[str, str], notes: Iterable[str])
         names = workload.labels.get(column, ())
         lines += [f"{key}: {number} {name}" for number, name in enumerate(names, 1)]
     lines += [f"Note: {note}" for note in notes]
+    if late := int((workload.release_time_s > workload.submit_time_s).sum()
+                   if len(workload.release_time_s) else 0):  # fmt: skip
+        lines.append(f"Note: {counted(late, 'job')} had a release time, for which SWF has no field")
+    if endless := int(np.isinf(workload.requested_time_s).sum()):
+        lines.append(f"Note: {counted(endless, 'job')} had no time limit, which SWF cannot say: -1")
     if workload.job_id.dtype.kind not in "iu":
         lines.append("Note: the trace's job ids are text; jobs are numbered by rank of submission")
     return "".join("; " + " ".join(line.split()) + "\n" for line in lines)
@@ -162,6 +175,7 @@ def _frame(workload: Workload, found: Mapping[str, Floats], rows: slice) -> pl.D
         "requested_time": number_text(workload.requested_time_s[rows]),
     }
     columns |= {name: pl.Series(_numbers(workload, name, rows)) for name in JOB_COLUMNS}
+    columns |= _preceding(workload, rows)
     columns |= {name: number_text(column[rows]) for name, column in found.items()}
     return pl.select(
         [
@@ -169,6 +183,18 @@ def _frame(workload: Workload, found: Mapping[str, Floats], rows: slice) -> pl.D
             for name in FIELDS
         ]
     )
+
+
+def _preceding(workload: Workload, rows: slice) -> dict[str, pl.Series]:
+    """Return fields 17 and 18 of jobs with at most one preceding job each."""
+    if not len(workload.predecessor):
+        return {}
+    first = workload.first_predecessor
+    before, think = np.full((2, len(workload)), np.nan)
+    job = np.repeat(np.arange(len(workload)), np.diff(first))
+    ids = workload.job_id if workload.job_id.dtype.kind in "iu" else np.arange(len(workload)) + 1
+    before[job], think[job] = ids[workload.predecessor], workload.think_time_s
+    return {"previous_job": number_text(before[rows]), "think_time": number_text(think[rows])}
 
 
 def _numbers(workload: Workload, name: str, rows: slice) -> Ints:

@@ -8,6 +8,7 @@ Alibaba's trace of 2017.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
@@ -20,22 +21,28 @@ from simkit.arrays import Bools
 from simkit.errors import TraceError, did_you_mean
 from simkit.scenario.references import File
 from simkit.scenario.types import BrokenRulesError, Positive
-from simkit.scenario.workload import first_line
-from simkit.traces.bad_lines import BadLines, LineFormat
+from simkit.traces.bad_lines import BadLines, LineFormat, OnError
 from simkit.traces.files import is_parquet
 from simkit.traces.jobs_table import column_names
 from simkit.traces.odd_units import odd_units
+from simkit.traces.preceding import PRECEDING
 from simkit.traces.rigid_jobs import LARGEST, first_that_applies
 from simkit.traces.rules import RULES, Tally, summary
 from simkit.traces.table_columns import (
     TableColumns,
     WantedColumns,
     check_columns,
+    factors_of,
+    header_of,
     misspelt,
     read_columns,
 )
+from simkit.traces.tables import rules as of_tables
+from simkit.traces.tables.keys import TableKeys
 from simkit.traces.task_table import rules as names
+from simkit.traces.task_table.dependencies import BrokenJobs
 from simkit.traces.task_table.jobs import TableJobs, by_task
+from simkit.traces.unread import PLAIN_COLUMNS
 from simkit.units import LONGEST_S
 from simkit.workload import Trace
 
@@ -51,11 +58,14 @@ CLOUDSIMPY: Final[Mapping[str, str]] = {
 """The map for the tables of CloudSimPy: cores, and memory as a share of the largest machine's."""
 
 NEEDED: Final = ("job_id", "submit_time_s", "run_time_s")
-OPTIONAL: Final = ("task_id", "instances", "requested_time_s", "retries", "parents", "user")
-_TEXT: Final = ("job_id", "task_id", "parents", "user")
+OPTIONAL: Final = (
+    "task_id", "instances", "requested_time_s", "retries", "parents", "user", "release_time_s",
+    PRECEDING, "think_time_s",
+)  # fmt: skip
+_TEXT: Final = ("job_id", "task_id", "parents", "user", PRECEDING)
 
 
-class TaskTable(LineFormat):
+class TaskTable(TableKeys, LineFormat):
     """A table of tasks, by default in the columns of CloudSimPy's job table."""
 
     path: File
@@ -75,10 +85,14 @@ class TaskTable(LineFormat):
     """Rows with a negative run time are left out, or run 0 s."""
     zero_run: Literal["keep", "drop"] = "keep"
     """Rows with a run time of 0 are kept, or left out."""
+    on_error: OnError = "refuse"
+    """Malformed lines, and jobs with a task that waits for one that is not there, or with tasks
+    that wait for each other: refuse the file, with all of them in one error; or skip and count
+    them, such jobs with all their rows."""
     parent_separator: Annotated[str, Field(min_length=1)] = ";"
     """What stands between the parents of a task."""
 
-    meanings = RULES | names.MEANINGS
+    meanings = RULES | of_tables.MEANINGS | names.MEANINGS
 
     @model_validator(mode="after")
     def _has_a_usable_map(self) -> Self:
@@ -95,6 +109,8 @@ class TaskTable(LineFormat):
             for name in self.factors
             if name not in numbers
         ]
+        if self.rows == "instance" and "parents" in self.columns and "task_id" not in self.columns:
+            problems.append((("columns",), "task_id is missing; `parents` name tasks by it"))
         if self.rows == "instance" and "instances" in self.columns:
             place = ("columns", "instances")
             problems.append((place, "does not go with rows: instance, which counts the rows"))
@@ -116,23 +132,30 @@ class TaskTable(LineFormat):
         return set(CLOUDSIMPY.values()) <= set(column_names(path, head))
 
     def check_head(self) -> None:
-        """Look whether all columns of the map are there."""
-        check_columns(Path(self.path), _wanted(self.columns))
+        """Look whether all columns of the map are there; of a table with `parents`, read it all.
+
+        Only the whole table shows which parents exist and which tasks wait for each other.
+        """
+        check_columns(Path(self.path), _wanted(self.columns), self.dialect)
+        if "parents" in self.columns:
+            self.read()
 
     def read(self) -> Trace:
         """Read the table; see `read_task_table`."""
         path, tally = Path(self.path), Tally()
         bad = BadLines(path, self.on_error, rows=is_parquet(path))
-        table = _read(path, self.columns, self.factors, bad)
+        table = self._table(path, bad, tally)
         table = table.with_empty_requests_as_none(
             self.resources, barriers="parents" in self.columns
         )
+        if "parents" in self.columns and "task_id" not in self.columns:
+            table = self._numbered(table, bad)
         bad.settle(tally)
         numbers = {name: table.numbers(name) for name in self.columns if name not in _TEXT}
         odd = list(odd_units(numbers, self.resources))
         for column in odd:
             tally.note(names.OTHER_UNIT, table.line[column.beyond])
-        kept = np.flatnonzero(self._judge(table, tally))
+        kept = np.flatnonzero(self._judge(table, tally, bad))
         if not tally.report.read:
             raise TraceError(f"{path}: no tasks: the table has no rows; check it")
         if not len(kept):
@@ -145,9 +168,24 @@ class TaskTable(LineFormat):
         if self.rows == "instance":
             table = by_task(table, self.resources, self.submit, tally, gang=self.gang)
         jobs = TableJobs(table, self.submit, tally)
-        self._note_misspelt(column_names(path, first_line(path)[1]), tally)
+        header = header_of(path, _wanted(self.columns).needed, self.dialect)
+        self._note_misspelt(header, tally)
+        mapped = self.columns.values()
+        tally.unread([name for name in header if name not in mapped], PLAIN_COLUMNS)
         workload = jobs.workload(self.resources, self.parent_separator, path, gang=self.gang)
+        if not np.isnan(table.epoch_s) or self.zone is not None:
+            workload = replace(workload, epoch_s=table.epoch_s, time_zone=self.zone)
         return Trace(workload, tally.report, (path,))
+
+    def _table(self, path: Path, bad: BadLines, tally: Tally) -> TableColumns:
+        """Return the table's columns under our names, numbers in our units."""
+        table = read_columns(path, _wanted(self.columns), bad, self, tally)
+        factors = factors_of(self.factors, table, ("submit_time_s",), path)
+        frame = table.frame.select(
+            (pl.col(column) * factors[name] if name in factors else pl.col(column)).alias(name)
+            for name, column in self.columns.items()
+        )
+        return replace(table, frame=frame)
 
     def _note_misspelt(self, header: Sequence[str], tally: Tally) -> None:
         """Note what may be an optional column: a resource, or a column that is not read."""
@@ -162,7 +200,7 @@ class TaskTable(LineFormat):
         for name, meant in (*same, *misspelt(others, (), optional)):
             tally.note(f"column {name!r} is not read; is it `{meant}`? Add it to `columns`", line)
 
-    def _judge(self, table: TableColumns, tally: Tally) -> Bools:
+    def _judge(self, table: TableColumns, tally: Tally, bad: BadLines) -> Bools:
         """Count rows under the first rule that holds; return which are kept, (n,)."""
         frame, line = table.frame, table.line
         run = table.numbers("run_time_s")
@@ -182,13 +220,39 @@ class TaskTable(LineFormat):
             names.BAD_INSTANCES: _bad_instances(table),
             names.BAD_RETRIES: _bad_retries(table),
             names.BAD_REQUEST: bad_request,
+            names.BAD_RELEASE: _bad_release(table),
         }
         tally.read(len(table))
         left = first_that_applies(drops, line, tally.drop)
+        if "parents" in frame:
+            left = self._with_parents(table, left, tally, bad)
         repaired = left & (run < 0)
         tally.repair(names.NEGATIVE_RUN, line[repaired])
         tally.accept(int(np.count_nonzero(left & ~repaired)))
         return left
+
+    def _with_parents(self, table: TableColumns, left: Bools, tally: Tally, bad: BadLines) -> Bools:
+        """Refuse, or count and leave out, the jobs whose dependencies cannot be kept."""
+        joined = self.rows == "instance"
+        broken = BrokenJobs(table, left, self.parent_separator, joined=joined)
+        if self.on_error == "skip":
+            return broken.leave_out(tally)
+        broken.refuse(bad)
+        return left
+
+    def _numbered(self, table: TableColumns, bad: BadLines) -> TableColumns:
+        """Number the tasks of each job, whatever becomes of their rows, as `parents` count them.
+
+        Raises TraceError if malformed lines are left out, which may be of any job.
+        """
+        if self.on_error == "skip" and bad.any:
+            raise TraceError(
+                f"{self.path}: `parents` count the rows of a job where tasks have no ids, and "
+                "malformed lines, left out by on_error: skip, cannot be counted; correct these "
+                "lines, or name a column task_id in `columns`"
+            )
+        number = pl.int_range(1, pl.len() + 1).over("job_id").cast(pl.String).alias("task_id")
+        return TableColumns(table.frame.with_columns(number), table.line)
 
 
 def _bad_instances(table: TableColumns) -> Bools:
@@ -197,6 +261,13 @@ def _bad_instances(table: TableColumns) -> Bools:
     count = table.numbers("instances")
     bad: Bools = ~((count >= 1) & (count < LARGEST)) | (np.floor(count) != count)
     return bad
+
+
+def _bad_release(table: TableColumns) -> Bools:
+    if "release_time_s" not in table.frame:
+        return np.zeros(len(table), dtype=bool)
+    there = table.frame["release_time_s"].is_not_null().to_numpy()
+    return there & ~(np.abs(table.numbers("release_time_s")) <= LONGEST_S)
 
 
 def _bad_retries(table: TableColumns) -> Bools:
@@ -219,19 +290,23 @@ def read_task_table(path: str | PathLike[str], **arguments: Any) -> Trace:
         path: the table, with a header line: CSV, gzipped CSV or Parquet, told by content.
         arguments: the other fields of `TaskTable`. Its `columns` need ``job_id``,
             ``submit_time_s`` and ``run_time_s`` (of an instance); optional are ``task_id`` (else
-            numbered in the job), ``instances`` (else 1), ``requested_time_s``, ``retries`` (how
-            often the task may start over after its work was lost before it is killed, whole;
-            empty: as often as the scenario lets it), ``parents`` (ids of tasks of the same job
-            that must have ended before) and ``user``. Every other name is a resource: what an
-            instance asks of it, 0 or empty for none; at least one. A row that asks for nothing is
-            left out; with ``parents``, one that says 0 throughout is kept, as a barrier.
+            numbered in the job; with ``parents``, rows that are left out have numbers, too),
+            ``instances`` (else 1), ``requested_time_s`` (``inf`` or ``unlimited`` without a
+            limit), ``retries`` (how often the task may start over after its work was lost before
+            it is killed, whole; empty: as often as the scenario lets it), ``parents`` (ids of
+            tasks of the same job that must have ended before) and ``user``; and of a job's first
+            row ``release_time_s``, ``preceding_job`` and ``think_time_s``, as in a table of jobs.
+            Every other name is a resource: what an instance asks of it, 0 or empty for none; at
+            least one. A row that asks for nothing is left out; with ``parents``, one that says 0
+            throughout is kept, as a barrier.
 
     Returns:
         The workload and the report of its rows.
 
-    Raises TraceError, with file and line, for missing columns, malformed lines (all are named;
-    unless `on_error` is ``skip``), parents that do not exist or wait for each other, unknown
-    choices, and if no row is left.
+    Raises TraceError, with file and line, for missing columns, malformed lines, and jobs with
+    parents that do not exist, whose rows are left out or that wait for each other (all are named;
+    with ``on_error="skip"`` lines and such jobs are left out and counted), unknown choices, and if
+    no row is left.
     """
     return TaskTable.of(path=path, **arguments).read()
 
@@ -240,16 +315,8 @@ def _wanted(columns: Mapping[str, str]) -> WantedColumns:
     """Return the table's columns that a map names."""
     text = list(dict.fromkeys(columns[name] for name in columns if name in _TEXT))
     numbers = list(dict.fromkeys(columns[name] for name in columns if name not in _TEXT))
-    return WantedColumns(text, numbers)
-
-
-def _read(
-    path: Path, columns: Mapping[str, str], factors: Mapping[str, float], bad: BadLines
-) -> TableColumns:
-    """Return the table's columns under our names, numbers in our units."""
-    table = read_columns(path, _wanted(columns), bad)
-    frame = table.frame.select(
-        (pl.col(column) * factors[name] if name in factors else pl.col(column)).alias(name)
-        for name, column in columns.items()
+    amounts = [columns[name] for name in columns if name not in (*NEEDED, *OPTIONAL)]
+    limits = [columns[name] for name in ("requested_time_s",) if name in columns]
+    return WantedColumns(
+        text, numbers, instants=(columns["submit_time_s"],), amounts=amounts, limits=limits
     )
-    return TableColumns(frame, table.line)

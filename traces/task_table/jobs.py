@@ -14,12 +14,13 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import TraceError
 from simkit.traces import rules
 from simkit.traces.names import number_names
+from simkit.traces.preceding import note_releases, preceding_of_table
 from simkit.traces.rules import Tally
 from simkit.traces.table_columns import TableColumns
 from simkit.traces.task_table import rules as names
+from simkit.traces.task_table.dependencies import look_up
 from simkit.workload import Workload
 
-_SHOWN: Final = 20
 _OWN_TIMES: Final = "run times"
 """Column of lists: the run time of each instance of a task."""
 
@@ -65,6 +66,7 @@ class TableJobs:
     """The rows of a table, put together by job: sorted by (submit time, first row)."""
 
     def __init__(self, table: TableColumns, submit: str, tally: Tally) -> None:
+        self._tally = tally
         ids = table.ids("job_id")
         _, first, which = np.unique(ids, return_index=True, return_inverse=True)
         time = table.numbers("submit_time_s")
@@ -90,14 +92,20 @@ class TableJobs:
     def workload(
         self, resources: Sequence[str], separator: str, path: Path, *, gang: bool
     ) -> Workload:
-        """Return the workload; raise TraceError for parents that do not exist or form a cycle."""
+        """Return the workload of tasks whose parents exist and form no cycle."""
         table, size = self._table, len(self._table)
         user, labels = self._numbered_users()
         facts: dict[str, Any] = {"labels": labels} if labels else {}
         if "parents" in table.frame:
-            facts["first_parent"], facts["parent"] = self._parents(separator, path)
+            facts["first_parent"], facts["parent"] = self._parents(separator)
         if user is not None:
             facts["user"] = user
+        facts |= preceding_of_table(self._users, self.job_id, self._tally, ())
+        if "release_time_s" in self._users.frame:
+            release = self._users.numbers("release_time_s")
+            release = np.where(np.isnan(release), self.submit_time_s, release)
+            note_releases(self._tally, self._users.line, release - self.submit_time_s)
+            facts["release_time_s"] = release
         if "retries" in table.frame:
             facts["retries"] = table.frame["retries"].fill_null(-1).cast(pl.Int64).to_numpy()
         if _OWN_TIMES in table.frame:
@@ -106,7 +114,7 @@ class TableJobs:
         wanted = np.broadcast_to(np.nan, (size,))
         if "requested_time_s" in table.frame:
             wanted = table.numbers("requested_time_s")
-            wanted = np.where((wanted >= 0) & np.isfinite(wanted), wanted, np.nan)
+            wanted = np.where(wanted >= 0, wanted, np.nan)
         try:
             return Workload(
                 resources=tuple(resources),
@@ -151,37 +159,16 @@ class TableJobs:
         names = self._users.frame["user"]
         words: list[str | None] = names.to_list()
         if all(word is None or word.isdecimal() for word in words):
-            return np.array([-1 if word is None else int(word) for word in words]), {}
+            numbers = names.cast(pl.Int64, strict=False)
+            if numbers.null_count() == names.null_count():
+                return numbers.fill_null(-1).to_numpy(), {}
         known: dict[str, int] = {}
         return number_names(names, known), {"user": tuple(known)}
 
-    def _parents(self, separator: str, path: Path) -> tuple[Ints, Ints]:
-        """Return the offsets and rows of the tasks' parents."""
-        own = [str(task) for task in self.task_id.tolist()]
-        begins = self._job_begins().tolist()
-        row_of: dict[tuple[int, str], int] = {}
-        for row, key in enumerate(zip(begins, own, strict=True)):
-            row_of.setdefault(key, row)
-        counts, rows, problems = [], list[int](), list[str]()
-        for row, text in enumerate(self._table.frame["parents"].to_list()):
-            wanted = [word.strip() for word in (text or "").split(separator) if word.strip()]
-            found = [row_of.get((begins[row], word)) for word in dict.fromkeys(wanted)]
-            counts.append(len(found))
-            rows += [parent for parent in found if parent is not None]
-            if None in found:
-                problems.append(_no_parent(path, self._table.line[row], own[row], wanted, found))
-        if problems:
-            more = len(problems) - _SHOWN
-            shown = [*problems[:_SHOWN], *([f"… and {more} more rows"] if more > 0 else [])]
-            raise TraceError("\n".join(shown))
-        return np.concatenate(([0], np.cumsum(counts))).astype(np.int64), np.array(rows, np.int64)
-
-
-def _no_parent(
-    path: Path, line: int, task: str, wanted: Sequence[str], found: Sequence[int | None]
-) -> str:
-    missing = [word for word, row in zip(dict.fromkeys(wanted), found, strict=True) if row is None]
-    return (
-        f"{path}:{line}: task {task} waits for {', '.join(missing)}, which its job does not have "
-        "among the rows kept; correct `parents`"
-    )
+    def _parents(self, separator: str) -> tuple[Ints, Ints]:
+        """Return the offsets and rows of the tasks' parents, all of which exist."""
+        job = pl.Series(self._job_begins())
+        tasks = pl.Series([str(task) for task in self.task_id.tolist()], dtype=pl.String)
+        found = look_up(job, tasks, self._table.frame["parents"], separator)
+        assert found.missing.is_empty()  # as `BrokenJobs` has seen to it
+        return found.first, found.parent

@@ -12,9 +12,13 @@ ZERO_RUN: Final = "run time zero"
 BAD_INSTANCES: Final = "no usable number of instances"
 BAD_REQUEST: Final = "no usable request"
 BAD_RETRIES: Final = "no usable number of retries"
+BAD_RELEASE: Final = "no usable release time"
 OTHER_UNIT: Final = "looks like another unit"
 OTHER_REQUEST: Final = "request differs within the task"
 OTHER_SUBMIT: Final = "submit time differs within the job"
+NO_PARENT: Final = "parent does not exist"
+PARENT_LEFT_OUT: Final = "parent left out"
+LOOP: Final = "tasks wait for each other"
 REPEATED_TASK: Final = "task id repeats within the job"
 
 MEANINGS: Final[dict[str, str]] = {
@@ -28,12 +32,21 @@ MEANINGS: Final[dict[str, str]] = {
     "left out. One that is empty beside others is a request for none of it, as 0 is. In a table "
     "with `parents` a row of zeros is kept: it is a barrier, for which others may wait.",
     BAD_RETRIES: "The number of retries is negative, beyond 2^33 or not whole; left out.",
+    BAD_RELEASE: "The release time is nan, infinite or beyond 2^32 s; left out. "
+    "Empty: there is none.",
     OTHER_UNIT: "A submit time beyond 2^32 s that would be a date in milliseconds, or a request "
     "beyond 2^33, as memory in bytes is: the key `factors` brings a column into our unit.",
     OTHER_REQUEST: "With `rows: instance`: the row asks for something else than the first one of "
     "its task, whose request counts for all.",
     OTHER_SUBMIT: "The row's submit time is not the one of its job, which the rule `submit` takes "
     "from the job's first or last row.",
+    NO_PARENT: "A task of the job waits for one that the job does not have, or whose line is "
+    "malformed; all rows of the job are left out (on_error: skip). With on_error: refuse an error "
+    "names each, as it does with the next two.",
+    PARENT_LEFT_OUT: "A task of the job waits for one whose row is left out under another rule; "
+    "all rows of the job are left out (on_error: skip).",
+    LOOP: "Tasks of the job wait for each other in a circle, so that none could start; all rows "
+    "of the job are left out (on_error: skip).",
     REPEATED_TASK: "An earlier row of the job has the same task id; both are kept, and parents "
     "mean the first.",
 }

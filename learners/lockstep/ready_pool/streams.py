@@ -185,6 +185,11 @@ def _problems(experiment: Experiment, step_s: float) -> Iterable[str]:
         yield f"cluster: lock-step knows a pool of one machine, not {len(cluster.capacity)}"
     if load.tasks != len(load) or not (load.gang.all() and (load.instances == 1).all()):
         yield "workload: lock-step knows jobs of one task and one instance"
+    if load.has_releases:
+        yield (
+            "workload: lock-step knows neither release times nor preceding jobs; add "
+            "dependencies: ignore"
+        )
     for name, times in (("submit", load.submit_time_s), ("run", load.run_time_s)):
         if np.fmod(times, step_s).any():
             yield f"workload: {name} times must be multiples of scheduling.step, {step_s:g} s"

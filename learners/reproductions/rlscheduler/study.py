@@ -136,13 +136,13 @@ def _log10(values: Any) -> Any:
 
 RULES: Final[Mapping[str, Callable[[PoolJobs], Rule]]] = {
     "fcfs": _by_key(lambda jobs: jobs.submit_s),
-    "sjf": _by_key(lambda jobs: jobs.requested_s),
-    "saf": _by_key(lambda jobs: jobs.requested_s * jobs.processors),
-    "log-r-n": _by_key(lambda jobs: _log10(jobs.requested_s) * jobs.processors),
-    "r2-n": _by_key(lambda jobs: np.maximum(jobs.requested_s, 10.0) ** 2 * jobs.processors),
+    "sjf": _by_key(lambda jobs: jobs.r_s),
+    "saf": _by_key(lambda jobs: jobs.r_s * jobs.processors),
+    "log-r-n": _by_key(lambda jobs: _log10(jobs.r_s) * jobs.processors),
+    "r2-n": _by_key(lambda jobs: np.maximum(jobs.r_s, 10.0) ** 2 * jobs.processors),
     "f2": _by_key(
         lambda jobs: (
-            np.sqrt(jobs.requested_s) * jobs.processors
+            np.sqrt(jobs.r_s) * jobs.processors
             + 25_600.0 * _log10(jobs.submit_s - jobs.submit_s[0])
         )
     ),

@@ -28,7 +28,7 @@ from simkit.learning.classes.observation import ClassView
 from simkit.learning.slotted import Slotted
 from simkit.policy import Place, State, SystemInfo
 from simkit.policy.task import Placement, Task
-from simkit.units import instant_on_grid
+from simkit.units import ENDLESS_S, instant_on_grid
 
 __all__ = ["PATIENCE", "ClassTracker", "class_model"]
 
@@ -89,7 +89,7 @@ class ClassTracker:
         self.overdue = bool(ends) and ends[0][0] <= state.now
         self._waiting: list[deque[Task]] = [deque() for _ in range(self.model.slots)]
         for task in state.queue.tasks:
-            steps = ceil(task.estimate_s / self.model.step_s - _NOISE)
+            steps = ceil(min(task.estimate_s, ENDLESS_S) / self.model.step_s - _NOISE)
             self._waiting[min(max(steps, 1), self.model.slots) - 1].append(task)
         self._find_starts()
         if self.busy or not (self.starts() == 0).any():

@@ -24,6 +24,7 @@ from simkit.errors import ScenarioError
 from simkit.learning.ready_pool.observation import ReadyPool, ReadyView
 from simkit.policy import Place, Resume, State, SystemInfo
 from simkit.policy.task import Allocation, Placement, Task, instances_on
+from simkit.units import ENDLESS_S
 
 __all__ = ["ReadyTracker"]
 
@@ -95,7 +96,8 @@ class ReadyTracker:
 
     def _steps(self, seconds: float) -> int:
         """Return how many steps a time from now is, rounded up; 0 only for now."""
-        return max(ceil(seconds / self.pool.step_s - _NOISE), int(seconds > 0))
+        steps = ceil(min(seconds, ENDLESS_S) / self.pool.step_s - _NOISE)
+        return max(steps, int(seconds > 0))
 
     def place(self, position: int) -> Place | None:
         """Return the placement of a task as early as it may start; None: there is none."""

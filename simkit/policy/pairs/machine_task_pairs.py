@@ -11,6 +11,7 @@ from simkit.errors import PolicyError
 from simkit.policy.instance_split import instances_that_fit, split_by_score
 from simkit.policy.queue import TaskQueue
 from simkit.policy.task import Placement, Task
+from simkit.units import ENDLESS_S
 
 
 class TaskColumns:
@@ -28,7 +29,9 @@ class TaskColumns:
             for t in tasks
         ]  # fmt: skip
         table = np.array(rows, dtype=np.float64).reshape(len(tasks), 8 + resources)
-        self.index, self.remaining, self.instances, self.estimate_s = table.T[:4]
+        self.index, self.remaining, self.instances = table.T[:3]
+        self.estimate_s: Floats = np.minimum(table.T[3], ENDLESS_S)
+        """A number also where the estimate has no end: scores are finite."""
         self.requested_time_s, self.submit_time_s, self.user, gang = table.T[4:8]
         self.hold_s = self.estimate_s
         """Time for which an instance holds its machine; longer than it runs where a simulator
@@ -44,7 +47,7 @@ class TaskColumns:
         made.tasks, made.request = queue.tasks, columns.request.T
         for name in _SHARED:
             setattr(made, name, getattr(columns, name))
-        made.hold_s = made.estimate_s
+        made.hold_s = made.estimate_s = np.minimum(columns.estimate_s, ENDLESS_S)
         return made
 
     def take(self, rows: Ints) -> TaskColumns:
@@ -95,7 +98,7 @@ class MachineTaskPairs:
 
     @property
     def estimate_s(self) -> Floats:
-        """(P,) estimated run time of an instance."""
+        """(P,) estimated run time of an instance; 2⁴⁰ s where it has no end."""
         column: Floats = self.facts.estimate_s[self.task]
         return column
 

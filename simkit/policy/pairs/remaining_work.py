@@ -17,6 +17,7 @@ from simkit.policy.power_view import NO_SIGNALS
 from simkit.policy.queue import QueueColumns
 from simkit.policy.state import State, SystemInfo
 from simkit.policy.task import Allocation
+from simkit.units import ENDLESS_S
 
 __all__ = ["RunningWork", "WorkFitness"]
 
@@ -62,7 +63,7 @@ class RunningWork:
         ]
 
     def _expect(self, allocation: Allocation, now: float) -> None:
-        end_s = self._until[allocation] = allocation.expected_end_s
+        end_s = self._until[allocation] = min(allocation.expected_end_s, ENDLESS_S)
         if end_s >= now:
             heappush(self._ends, (end_s, allocation.rank, allocation))
             self._add(allocation, end_s, 1.0)
@@ -104,11 +105,12 @@ class WorkFitness(ABC):
             self._capacity = state.room.capacity
             self._total = _positive(self._capacity.sum(axis=0))
         if columns is not self._columns:  # the queue returns the same until tasks come or go
-            self._columns, self._longest_of_queue_s = (
-                columns,
-                float(columns.estimate_s.max(initial=0.0)),
-            )
-        waiting = columns.request @ (columns.remaining * columns.estimate_s)
+            longest_s = min(float(columns.estimate_s.max(initial=0.0)), ENDLESS_S)
+            self._columns, self._longest_of_queue_s = columns, longest_s
+        estimate_s = columns.estimate_s
+        if self._longest_of_queue_s == ENDLESS_S:
+            estimate_s = np.minimum(estimate_s, ENDLESS_S)
+        waiting = columns.request @ (columns.remaining * estimate_s)
         self.weigh((waiting + running) / self._total, self._longest_of_queue_s, self._total)
 
     def weigh(self, work_s: Floats, longest_s: float, total: Floats) -> None:

@@ -19,6 +19,7 @@ from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.inputs import MissingInputError, log_of
 from simkit.verify.numbers import KWH, LARGEST
+from simkit.verify.task_inputs.read import table_epoch
 
 _KEYS: Final = frozenset({
     "format", "status", "error", "name", "scenario", "scenario_sha256", "portable_scenario",
@@ -27,6 +28,8 @@ _KEYS: Final = frozenset({
     "given",
 })  # fmt: skip
 """Keys of run.json."""
+_LATEST_S: Final = 7_258_118_400.0
+"""The end of 2199: a later Unix time is no date of a log."""
 _ABSOLUTE_S: Final = 1e9
 """Submit times from here on are seconds since 1970: the first of them becomes the trace's zero."""
 
@@ -125,6 +128,14 @@ def _check_clock(run: AuditedRun, check: Check) -> None:
         )
     elif kind == "plugin":
         check.notes["epoch and time zone not checked"] = "the jobs come from a custom reader"
+    elif kind in ("jobs", "tasks"):
+        _compare(check, "time_zone", run.manifest["time_zone"], run.setting("workload", "zone"))
+        try:
+            _compare(check, "epoch_s", run.manifest["epoch_s"], table_epoch(run))
+        except MissingInputError as error:
+            _leave_out(check, str(error))
+        except (OSError, EOFError, ValueError, zlib.error):
+            _leave_out(check, "the table cannot be read: see the rule tasks")
     else:
         for key in ("epoch_s", "time_zone"):
             _compare(check, key, run.manifest[key], None)
@@ -152,6 +163,8 @@ def _clock_of(path: Path) -> tuple[float | None, str | None]:
     zone = values.get("timezonestring", "")
     start = re.search(r"[-+]?[0-9]+(?:\.[0-9]*)?", values.get("unixstarttime", ""))
     epoch = float(start[0]) if start and float(start[0]) > 0 else None
+    if epoch is not None and epoch > _LATEST_S:  # in milliseconds, or no date
+        epoch = epoch / 1000 if 6.3e11 <= epoch <= 1000 * _LATEST_S else None
     if first is not None and _ABSOLUTE_S <= first < LARGEST:
         epoch = first
     return epoch, zone if zone in available_timezones() else None

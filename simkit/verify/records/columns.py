@@ -32,7 +32,9 @@ _FIXED: Final = {
     "energy": "job_id energy_j overhead_j renewable_j battery_j grid_j carbon_g cost",
 }
 """Table → the columns that it begins with, in order."""
-_OPTIONAL: Final = ("qos", "value", "deadline_s", "corrected_estimate_s", "site_partition")
+_OPTIONAL: Final = (
+    "qos", "value", "deadline_s", "release_time_s", "corrected_estimate_s", "site_partition",
+)  # fmt: skip
 """Columns that jobs may have after these, in order; then one a resource."""
 
 

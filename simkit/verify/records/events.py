@@ -67,7 +67,7 @@ def _check_rejected(run: AuditedRun, events: pl.DataFrame, check: Check) -> None
     check.add_rows("rejected before it was submitted", early)
     jobs = jobs.select(
         "job_id",
-        pl.coalesce("left_s", "submit_time_s").alias("time_s"),
+        pl.coalesce("left_s", run.released).alias("time_s"),
         pl.col("reason").alias("detail"),
     )
     found = events.select("job_id", "time_s", "detail")

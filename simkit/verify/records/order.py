@@ -16,7 +16,7 @@ from simkit.verify.audited_run import TASK, AuditedRun
 def check_row_order(run: AuditedRun) -> Check:
     """Check the order of the rows of every table; those of power follow each other in time."""
     check = Check("row-order", "rows are in order of end or of time, alike in all tables")
-    when = pl.coalesce("left_s", "submit_time_s").alias("rejected_s")
+    when = pl.coalesce("left_s", run.released).alias("rejected_s")
     rows = run.jobs.join(run.left_unstarted, on="job_id", how="left", maintain_order="left")
     rows = rows.with_columns(when)
     of_jobs = rows.select("job_id", "rejected_s").unique("job_id", keep="first")

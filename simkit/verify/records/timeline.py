@@ -55,7 +55,7 @@ def _check_instants(run: AuditedRun, check: Check) -> None:
     events = run.tables["events"].filter(pl.col("kind") != "switched")  # it draws other power
     changes = [
         run.jobs["submit_time_s"], run.allocations["start_time_s"], run.allocations["end_time_s"],
-        run.tasks["end_time_s"], events["time_s"],
+        run.tasks["end_time_s"], events["time_s"], run.jobs.select(run.released).to_series(),
     ]  # fmt: skip
     corrected = correction_instants(run)
     instants = np.unique(np.concatenate([c.drop_nulls().to_numpy() for c in changes]))

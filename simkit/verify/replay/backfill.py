@@ -65,7 +65,8 @@ class Easy(NoBackfill):
 
     The shadow time is the earliest expected end at which the head fits. The extra nodes are those
     that are free then beside the head, counting all releases up to that instant. A running job past
-    its estimate is expected to end now.
+    its estimate is expected to end now; one without a limit never ends, not even by a shadow time
+    that never comes.
 
     With maintenance ahead, the head has the earliest slot in the availability profile, and a job
     starts if it fits beside it through its estimate.
@@ -88,7 +89,7 @@ class Easy(NoBackfill):
         for job in self._tried(pool, _candidates(pool, shadow, extra)):
             if size[job] > pool.free:
                 continue
-            if now + estimate[job] > shadow:
+            if now + estimate[job] > shadow or estimate[job] == np.inf:
                 if size[job] > extra:
                     continue
                 extra -= size[job]
@@ -130,5 +131,6 @@ def _candidates(pool: Pool, shadow: float, extra: float) -> list[int]:
         return pool.waiting[1:]
     behind = np.array(pool.waiting[1:])
     size = pool.sizes[behind]
-    may = (size <= extra) | (pool.now + pool.estimates[behind] <= shadow)
+    estimate = pool.estimates[behind]
+    may = (size <= extra) | ((pool.now + estimate <= shadow) & np.isfinite(estimate))
     return [int(job) for job in behind[may & (size <= pool.free)]]

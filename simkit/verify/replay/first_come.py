@@ -50,6 +50,7 @@ def _why_not_followed(run: AuditedRun) -> str:
     once = run.jobs["attempts"].is_in([0, 1]).all()
     reasons = {
         "the run is not complete": not run.complete,
+        "jobs wait for their release": run.has_releases,
         "the cluster is not a pool of one resource": len(run.capacity) * len(run.resources) != 1,
         "users' jobs are held back by partitions": limits_users(run),
         "the cluster has partitions": len(run.manifest["cluster"].get("partitions") or []) > 1,

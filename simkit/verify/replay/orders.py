@@ -14,7 +14,7 @@ from zlib import crc32
 
 import numpy as np
 
-from simkit.verify.numbers import TICK, Floats, Ints
+from simkit.verify.numbers import ENDLESS, TICK, Floats, Ints
 from simkit.verify.replay.pool_jobs import PoolJobs
 
 
@@ -53,14 +53,19 @@ def _log_submit(jobs: PoolJobs) -> Floats:
     return _logs(np.maximum(jobs.submit - jobs.submit.min(initial=np.inf), 1.0))
 
 
+def _r(jobs: PoolJobs) -> Floats:
+    """Return estimates in s; one without an end is a number, too."""
+    return np.minimum(jobs.estimate, ENDLESS)
+
+
 def _at_least_10(jobs: PoolJobs) -> Floats:
     """Return estimates in s, at least 10."""
-    return np.maximum(jobs.estimate, 10.0)
+    return np.maximum(_r(jobs), 10.0)
 
 
 def _density(jobs: PoolJobs, setting: Setting) -> Floats:
     """Return minus value / (share of the cluster * estimate)."""
-    held = jobs.size / setting.capacity * jobs.estimate
+    held = jobs.size / setting.capacity * _r(jobs)
     with np.errstate(divide="ignore", invalid="ignore"):
         return -np.where(held > 0, jobs.value / held, np.inf)
 
@@ -86,13 +91,13 @@ STATIC: Final[dict[str, Keys]] = {
     "lcfs": lambda jobs, _: -jobs.rank.astype(np.float64),
     "sjf": lambda jobs, _: jobs.estimate,
     "ljf": lambda jobs, _: -jobs.estimate,
-    "saf": lambda jobs, _: jobs.size * jobs.estimate,
-    "laf": lambda jobs, _: -(jobs.size * jobs.estimate),
-    "f1": lambda jobs, _: _logs(jobs.estimate) * jobs.size + 870.0 * _log_submit(jobs),
-    "f2": lambda jobs, _: _roots(jobs.estimate) * jobs.size + 25_600.0 * _log_submit(jobs),
-    "f3": lambda jobs, _: jobs.estimate * jobs.size + 6_860_000.0 * _log_submit(jobs),
-    "f4": lambda jobs, _: jobs.estimate * _roots(jobs.size) + 530_000.0 * _log_submit(jobs),
-    "log-r-n": lambda jobs, _: _logs(jobs.estimate) * jobs.size,
+    "saf": lambda jobs, _: jobs.size * _r(jobs),
+    "laf": lambda jobs, _: -(jobs.size * _r(jobs)),
+    "f1": lambda jobs, _: _logs(_r(jobs)) * jobs.size + 870.0 * _log_submit(jobs),
+    "f2": lambda jobs, _: _roots(_r(jobs)) * jobs.size + 25_600.0 * _log_submit(jobs),
+    "f3": lambda jobs, _: _r(jobs) * jobs.size + 6_860_000.0 * _log_submit(jobs),
+    "f4": lambda jobs, _: _r(jobs) * _roots(jobs.size) + 530_000.0 * _log_submit(jobs),
+    "log-r-n": lambda jobs, _: _logs(_r(jobs)) * jobs.size,
     "r2-n": lambda jobs, _: _at_least_10(jobs) * _at_least_10(jobs) * jobs.size,
     "random": _drawn,
     "fewest-remaining": lambda jobs, _: jobs.instances,
@@ -108,7 +113,7 @@ BY_VALUE: Final = ("value", "value-density")
 
 def _facts(jobs: PoolJobs, waiting: Ints, now: float) -> tuple[Floats, Floats, Floats]:
     """Return wait, estimate (at least a tick) and processors."""
-    estimate = np.maximum(jobs.estimate[waiting], TICK)
+    estimate = np.clip(jobs.estimate[waiting], TICK, ENDLESS)
     return now - jobs.submit[waiting], estimate, jobs.size[waiting]
 
 
@@ -131,7 +136,7 @@ def _least_slack(
     jobs: PoolJobs, setting: Setting, waiting: Ints, now: float
 ) -> tuple[Floats, Floats]:
     """Return whether it is too late, if that comes first, and the latest start, on the grid."""
-    estimate, deadline = jobs.estimate[waiting], jobs.deadline[waiting]
+    estimate, deadline = _r(jobs)[waiting], jobs.deadline[waiting]
     due = jobs.submit[waiting] + estimate / jobs.qos[waiting]
     latest = np.floor((np.where(np.isfinite(deadline), deadline, due) - estimate) / TICK) * TICK
     late = (latest < now) & bool(setting.arguments.get("hopeless_last", True))

@@ -347,7 +347,9 @@ class Pool:
             return
         most = inf if np.isnan(self._requested[job]) else self._requested[job]
         longer = (min(self.estimate[job] + more, most) for more in self.rules.added)
-        if (found := next((e for e in longer if estimate < e < inf), None)) is not None:
+        endless = most == inf and not np.isnan(self._requested[job])
+        later = (e for e in longer if estimate < e and (e < inf or endless))
+        if (found := next(later, None)) is not None:
             heappush(self._corrections, (self.start[job] + estimate, job, found))
 
     def _expect(self, job: int, estimate: float) -> None:

@@ -11,7 +11,7 @@ import polars as pl
 
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.limits import partitions_of, tasks_by_partition
-from simkit.verify.numbers import Bools, Floats, Ints, seconds
+from simkit.verify.numbers import ENDLESS, Bools, Floats, Ints, seconds
 
 _DEFAULT_PRICE = 0.5
 """Of one unit for a time unit, if the scenario has no prices."""
@@ -89,7 +89,7 @@ class PoolJobs:
             account=account,
             most_running=most_running,
             qos=qos,
-            value=_value_per_s(run, size, qos) * estimate,
+            value=_value_per_s(run, size, qos) * np.minimum(estimate, ENDLESS),
             deadline=_floats(jobs, "deadline_s", np.inf),
         )
 

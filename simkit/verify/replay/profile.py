@@ -21,6 +21,8 @@ class Profile:
         self._windows = pool.rules.windows
         self._known = self._settled = pool.now
         for expected, job in pool.expected:
+            if expected == inf:
+                break
             self._add(pool.size[job], max(expected, pool.now + TICK), inf)
         if self._windows is None:
             self._known = inf
@@ -47,7 +49,7 @@ class Profile:
         """Return whether a job fits from now on through its length."""
         end = self._times[0] + length
         if self._known < end:
-            self._look(end)
+            self._look(self._seen_through(self._times[0], length))
         return all(free >= size for free in self._free[: max(bisect_left(self._times, end), 1)])
 
     def earliest(self, size: float, length: float, before: float = inf) -> float:
@@ -61,10 +63,17 @@ class Profile:
         # Later than this there is nothing new: all windows have been seen once.
         settled = max(self._times[0], self._settled, self._windows.last_single)
         latest = settled + self._windows.cycle
-        while min(found, latest) + length > self._known:
-            self._look(max(min(found, latest) + length, 2 * self._known - self._times[0]))
+        while (until := self._seen_through(min(found, latest), length)) > self._known:
+            self._look(max(until, 2 * self._known - self._times[0]))
             found = self._first(size, length, before)
         return found if found <= latest else inf
+
+    def _seen_through(self, start: float, length: float) -> float:
+        """Return how far windows must be known for a job; an endless one sees each come again."""
+        if length < inf or self._windows is None:
+            return start + length
+        begun = max(start, self._settled, self._windows.last_single, self._windows.last_first)
+        return begun + self._windows.cycle
 
     def _first(self, size: float, length: float, before: float) -> float:
         found, end = inf, before

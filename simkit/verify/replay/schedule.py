@@ -258,6 +258,7 @@ def _other_system(run: AuditedRun) -> str:
     attempts = run.jobs["attempts"].is_in([0, 1]).all()
     reasons = {
         "the run is not complete": not run.complete,
+        "jobs wait for their release": run.has_releases,
         "the cluster is not one machine": len(run.capacity) != 1,
         "jobs request several resources, or not the first": any(others) or not run.requested,
         "machines change, or users' processes run": _machines_change(run),

@@ -54,6 +54,9 @@ class Windows:
         periods = [window.every for window in windows if window.every is not None]
         self.cycle: Final = max(periods, default=0.0)
         """Time in which everything that recurs has happened; all that recur have one period."""
+        recurring = (window.start for window in windows if window.every is not None)
+        self.last_first: Final = max(recurring, default=-inf)
+        """When all that recurs has come for the first time."""
         self.last_single: Final = max((w.end for w in windows if w.every is None), default=-inf)
 
     def changes(self, after: float, until: float) -> list[tuple[float, float]]:

@@ -2,50 +2,131 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from typing import Any
 
 import polars as pl
+
+from simkit.verify.task_inputs.dates import are_dates, start_of, unix_times
 
 _IDS = ("job_id", "task_id")
 OF_JOBS = ("user", "group", "executable", "queue", "partition")
 """Numbers or names of a job."""
-_TEXT = (*_IDS, "parents", *OF_JOBS)
-
-
-def read_table(path: Path, *, skip: bool) -> pl.DataFrame:
-    """Return a table, CSV or Parquet; lines of another width than the header may be skipped."""
-    with path.open("rb") as file:
-        parquet = file.read(4) == b"PAR1"
-    try:
-        if parquet:
-            table = pl.read_parquet(path)
-        else:
-            table = _whole_rows(path) if skip else pl.read_csv(path, infer_schema=False)
-    except pl.exceptions.PolarsError as error:
-        raise ValueError(str(error).splitlines()[0]) from None
-    return table.rename(lambda name: name.strip(' "'))
+_TEXT = (*_IDS, "parents", "preceding_job", *OF_JOBS)
+_INSTANTS = ("submit_time_s", "deadline_s", "release_time_s")
+_OURS = (
+    *_INSTANTS, "run_time_s", "requested_time_s", "processors", "instances", "retries", "qos",
+    "value", "think_time_s",
+)  # fmt: skip
+"""Numbers that are no amounts of a resource."""
+_MARKS = (
+    "-", "--", "---", "–", "—", "n/e", "n/a", "#n/a", "na", "n.a.", "nan", "null", "none", "nil",
+    "<na>", "(null)", "?", ".", "..", "...", "missing", "not available",
+)  # fmt: skip
+"""What stands for no value."""
 
 
 def columns_of(
-    table: pl.DataFrame, columns: Mapping[str, str], factors: Mapping[str, float], *, skip: bool
+    table: pl.DataFrame, columns: Mapping[str, str], rules: Mapping[str, Any]
 ) -> pl.DataFrame:
     """Return a table's columns under our names: ids and names as text, others as scaled numbers.
 
-    With `skip`, rows with a number that is none are left out.
+    Args:
+        table: as the file has it.
+        columns: our name → the table's.
+        rules: the scenario's workload: ``factors``, ``missing``, ``decimal``, ``on_error`` and the
+            keys of times.
+
+    Instants that are dates become seconds from the earliest submit time. With ``on_error: skip``,
+    rows with a number or date that is none are left out.
     """
     if missing := [name for name in columns.values() if name not in table.columns]:
         raise ValueError(f"no column {', '.join(missing)}")
-    chosen, readable = [], [pl.lit(value=True)]
-    for ours, theirs in columns.items():
-        text = pl.col(theirs).cast(pl.String).str.strip_chars(" \t\r").replace("", None)
-        number = text.cast(pl.Float64, strict=False) * factors.get(ours, 1.0)
-        chosen.append((text if ours in _TEXT else number).alias(ours))
-        if skip and ours not in _TEXT:
-            readable.append(text.is_null() | number.is_not_null())
-    return table.filter(pl.all_horizontal(readable)).select(chosen)
+    found_cells = {ours: cells(table[theirs]) for ours, theirs in columns.items()}
+    words = {ours: known(cell, rules) for ours, cell in found_cells.items()}
+    if "requested_time_s" in words:
+        words["requested_time_s"] = _endless(words["requested_time_s"])
+    dates = [name for name in _INSTANTS if name in words]
+    if not are_dates(words["submit_time_s"], rules):
+        dates = []
+    numbers = {n: w for n, w in words.items() if n not in _TEXT and n not in dates}
+    values = _numbers(numbers, rules) | _dates({name: words[name] for name in dates}, rules)
+    readable = pl.Series([True]).new_from_index(0, table.height)
+    for name, value in values.items():
+        readable &= words[name].is_null() | value.is_not_null()
+        if name not in _OURS:  # an amount that is not known is not 0
+            unknown = words[name].is_null() & found_cells[name].is_not_null()
+            values[name] = value.set(unknown, float("nan"))
+    factors = rules.get("factors") or {}
+    found = [
+        (words[n] if n in _TEXT else values[n] * factors.get(n, 1.0)).alias(n) for n in columns
+    ]
+    rows = pl.DataFrame(found)
+    return rows.filter(readable) if rules.get("on_error") == "skip" else rows
+
+
+def cells(column: pl.Series) -> pl.Series:
+    """Return cells as text without spaces around them, null where empty; dates stay dates."""
+    if column.dtype.is_temporal():
+        return column
+    return column.cast(pl.String).str.strip_chars(" \t\r").replace("", None)
+
+
+def known(cells: pl.Series, rules: Mapping[str, Any]) -> pl.Series:
+    """Return cells, null where they stand for no value."""
+    if cells.dtype != pl.String:
+        return cells
+    more = [str(mark) for mark in rules.get("missing") or ()]
+    none = cells.str.to_lowercase().is_in([*_MARKS, *(mark.lower() for mark in more)])
+    figures = pl.Series(more, dtype=pl.String).cast(pl.Float64, strict=False).drop_nulls()
+    if len(figures):
+        none |= cells.cast(pl.Float64, strict=False).is_in(figures.to_list())
+    return cells.set(none.fill_null(value=False), None)
+
+
+def _endless(words: pl.Series) -> pl.Series:
+    """Return time limits with ``inf`` for the words that say that there is none."""
+    if words.dtype != pl.String:
+        return words
+    none = words.str.to_lowercase().is_in(["unlimited", "infinite", "infinity"])
+    return words.set(none.fill_null(value=False), "inf")
+
+
+def _numbers(words: Mapping[str, pl.Series], rules: Mapping[str, Any]) -> dict[str, pl.Series]:
+    """Return numbers with the sign declared, or that with which most cells are numbers."""
+    signs = [rules["decimal"]] if rules.get("decimal") else [".", ","]
+    read = [{name: _number(word, sign) for name, word in words.items()} for sign in signs]
+    return min(read, key=lambda found: sum(values.null_count() for values in found.values()))
+
+
+def _number(words: pl.Series, sign: str) -> pl.Series:
+    if words.dtype != pl.String:
+        return words.cast(pl.Float64)
+    group = "," if sign == "." else "."
+    plain = words.str.replace("\u2212", "-", literal=True)
+    grouped = plain.str.contains(
+        rf"^[+-]?\d{{1,3}}([\{group} '\x{{a0}}\x{{202f}}]\d{{3}})+(\{sign}\d*)?$"
+    )
+    bare = plain.str.replace_all(rf"[\{group} '\x{{a0}}\x{{202f}}]", "")
+    text = plain.set(grouped.fill_null(value=False), None).fill_null(
+        bare.set(~grouped.fill_null(value=True), None)
+    )
+    if sign == ",":
+        text = text.str.replace_all(".", "x", literal=True).str.replace(",", ".", literal=True)
+    return text.cast(pl.Float64, strict=False)
+
+
+def _dates(words: Mapping[str, pl.Series], rules: Mapping[str, Any]) -> dict[str, pl.Series]:
+    """Return dates as seconds from the declared zero, or the earliest submit time."""
+    times = {
+        name: pl.Series(unix_times(word, rules), dtype=pl.Float64) for name, word in words.items()
+    }
+    if not times:
+        return {}
+    first = times["submit_time_s"]
+    zero = start_of(rules)
+    begin = zero if zero is not None else first.filter(first.is_finite()).min()
+    return {name: time - begin for name, time in times.items()}
 
 
 def with_requests(
@@ -60,19 +141,6 @@ def with_requests(
         for name in resources
     )
     return table.with_columns(pl.when(asks).then(pl.col(name).fill_null(0.0)) for name in resources)
-
-
-def _whole_rows(path: Path) -> pl.DataFrame:
-    """Read the lines of a CSV table, plain or gzipped, that have as many fields as its header."""
-    with path.open("rb") as file:
-        zipped = file.read(2) == b"\x1f\x8b"
-    with gzip.open(path) if zipped else path.open("rb") as file:
-        text = file.read().decode("utf-8", "replace").removeprefix("\ufeff")
-    lines = [line.rstrip("\r") for line in text.split("\n")]
-    rows = [next(csv.reader([line])) for line in lines if line and line.count('"') % 2 == 0]
-    names, *rows = rows or [[]]
-    kept = [row for row in rows if len(row) == len(names)]
-    return pl.DataFrame(kept, schema=dict.fromkeys(names, pl.String), orient="row")
 
 
 def with_numbered_ids(rows: pl.DataFrame) -> pl.DataFrame:

@@ -12,14 +12,17 @@ from simkit.verify.numbers import LARGEST, LARGEST_ID, requests_on_grid, times_o
 from simkit.verify.task_inputs.columns import (
     OF_JOBS,
     columns_of,
-    read_table,
     retries_of,
     with_numbered_ids,
     with_requests,
 )
 from simkit.verify.task_inputs.input_tasks import InputTasks
+from simkit.verify.task_inputs.text_table import read_table
 
-_OPTIONAL = ("requested_time_s", "retries", "qos", "value", "deadline_s", *OF_JOBS)
+_OPTIONAL = (
+    "requested_time_s", "retries", "qos", "value", "deadline_s", "release_time_s", "think_time_s",
+    *OF_JOBS,
+)  # fmt: skip
 
 
 def read_job_table(path: Path, rules: Mapping[str, Any]) -> InputTasks:
@@ -27,12 +30,12 @@ def read_job_table(path: Path, rules: Mapping[str, Any]) -> InputTasks:
 
     Args:
         path: CSV, plain or gzipped, or Parquet.
-        rules: the scenario's workload: ``resources``, ``factors``, ``on_error``.
+        rules: the scenario's workload: ``resources``, ``on_error``, and those of `columns_of`.
 
     Raises ValueError for a table that cannot be read or lacks a column.
     """
     skip = rules.get("on_error") == "skip"
-    table = read_table(path, skip=skip)
+    table = read_table(path, rules, ("job_id", "submit_time_s", "run_time_s"))
     resources = list(rules.get("resources") or ())
     if not resources and "processors" not in table.columns:
         resources = [name for name in ("cpu", "mem", "gpu") if name in table.columns]
@@ -40,7 +43,7 @@ def read_job_table(path: Path, rules: Mapping[str, Any]) -> InputTasks:
     optional = [name for name in (size, *_OPTIONAL) if name in table.columns]
     needed = ["job_id", "submit_time_s", "run_time_s", *(resources or [size])]
     columns = {name: name for name in (*needed, *optional)}
-    rows = columns_of(table, columns, rules.get("factors") or {}, skip=skip)
+    rows = columns_of(table, columns, rules)
     rows = with_requests(rows, resources) if resources else rows
     if skip:
         rows = rows.filter(_is_sound(rows, resources))
@@ -72,16 +75,21 @@ def _is_sound(rows: pl.DataFrame, resources: Sequence[str]) -> pl.Expr:
     rules |= {name: _whole(name, 1) for name in ("processors", "instances")}
     rules |= {name: (pl.col(name) >= 0) & (pl.col(name) < LARGEST) for name in resources}
     or_empty: dict[str, pl.Expr] = {
-        "requested_time_s": ~((pl.col("requested_time_s") < 0)
-                              | pl.col("requested_time_s").is_infinite()),
+        "requested_time_s": ~(pl.col("requested_time_s") < 0),
         "retries": _whole("retries", 0),
+        "release_time_s": pl.col("release_time_s").is_nan()
+                          | (pl.col("release_time_s").abs() <= LARGEST / 2),
+        "think_time_s": pl.col("think_time_s").is_nan()
+                        | pl.col("think_time_s").is_between(0, LARGEST / 2),
         "deadline_s": pl.col("deadline_s").is_not_nan() & (pl.col("deadline_s") > -float("inf")),
     }  # fmt: skip
     for name in set(OF_JOBS) & set(rows.columns):
         numbers = rows[name].cast(pl.Float64, strict=False)
         if numbers.null_count() == rows[name].null_count():  # no cell has a name
             number = pl.col(name).cast(pl.Float64)
-            or_empty[name] = (number >= -1) & (number < LARGEST_ID) & (number.floor() == number)
+            whole = pl.col(name).cast(pl.Int64, strict=False) >= -1
+            exact = (number >= -1) & (number < LARGEST_ID) & (number.floor() == number)
+            or_empty[name] = whole.fill_null(value=False) | exact
     kept = [pl.col(n).is_not_null() & rule for n, rule in rules.items() if n in rows.columns]
     kept += [pl.col(n).is_null() | rule for n, rule in or_empty.items() if n in rows.columns]
     return pl.all_horizontal(kept).fill_null(value=False)

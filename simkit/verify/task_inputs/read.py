@@ -14,9 +14,12 @@ import polars as pl
 from simkit.verify.folder import RunFolder
 from simkit.verify.inputs import MissingInputError, inputs_below, transformation
 from simkit.verify.task_inputs.batch import read_batch
+from simkit.verify.task_inputs.columns import cells, known
+from simkit.verify.task_inputs.dates import are_dates, start_of, unix_times
 from simkit.verify.task_inputs.input_tasks import InputTasks
 from simkit.verify.task_inputs.job_table import read_job_table
 from simkit.verify.task_inputs.task_table import read_task_table
+from simkit.verify.task_inputs.text_table import read_table
 
 TASK_TABLES = ("jobs", "tasks", "alibaba2017")
 """Types of workload whose rows are tasks, or jobs of one task."""
@@ -43,6 +46,27 @@ def read_input_tasks(run: RunFolder) -> InputTasks:
     except (OSError, EOFError, ValueError, zlib.error, tarfile.TarError) as error:
         return InputTasks(pl.DataFrame(), problem=str(error) or type(error).__name__)
     return _in_window(found, (workload.get("window") or {}).get("jobs"))
+
+
+def table_epoch(run: RunFolder) -> float | None:
+    """Return the Unix time of second 0 of a table of jobs or tasks; None if it has no dates.
+
+    Raises MissingInputError for a file that is missing or has dates that are not read again, and
+    ValueError for one that cannot be read.
+    """
+    workload = run.setting("workload") or {}
+    if not workload.get("path"):
+        raise MissingInputError("the scenario names no table")
+    path = next(inputs_below(run, str(workload["path"])), None)
+    if path is None:
+        raise MissingInputError("the table is not among the recorded inputs")
+    column = (workload.get("columns") or {}).get("submit_time_s", "submit_time_s")
+    submit = known(cells(read_table(path, workload, [column])[column]), workload)
+    if not are_dates(submit, workload):
+        return None
+    if workload.get("zero"):
+        return start_of(workload)
+    return min((at for at in unix_times(submit, workload) if at is not None), default=None)
 
 
 def _why_not_reread(workload: Mapping[str, Any]) -> str:

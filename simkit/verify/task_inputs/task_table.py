@@ -12,15 +12,18 @@ import polars as pl
 from simkit.verify.numbers import LARGEST, TICK, Floats, requests_on_grid, times_on_grid
 from simkit.verify.task_inputs.columns import (
     columns_of,
-    read_table,
     retries_of,
     with_numbered_ids,
     with_requests,
 )
 from simkit.verify.task_inputs.input_tasks import InputTasks
+from simkit.verify.task_inputs.text_table import read_table
 
 _KEY = ["job_id", "task_id"]
-_OPTIONAL = ("task_id", "instances", "requested_time_s", "retries", "parents", "user")
+_OPTIONAL = (
+    "task_id", "instances", "requested_time_s", "retries", "parents", "user", "release_time_s",
+    "preceding_job", "think_time_s",
+)  # fmt: skip
 
 
 def read_task_table(path: Path, rules: Mapping[str, Any]) -> InputTasks:
@@ -28,16 +31,20 @@ def read_task_table(path: Path, rules: Mapping[str, Any]) -> InputTasks:
 
     Args:
         path: CSV, plain or gzipped, or Parquet.
-        rules: the scenario's workload: ``columns``, ``factors``, ``rows``, ``gang``, ``submit``,
+        rules: the scenario's workload: ``columns``, ``rows``, ``gang``, ``submit``,
             ``negative_run``, ``zero_run``, ``parent_separator``, ``on_error``.
 
     Raises ValueError for a table that cannot be read or lacks a column.
     """
     skip = rules.get("on_error") == "skip"
-    table = columns_of(
-        read_table(path, skip=skip), rules["columns"], rules.get("factors") or {}, skip=skip
-    )
+    columns = rules["columns"]
+    table = columns_of(read_table(path, rules, columns.values()), columns, rules)
+    if "parents" in table.columns and "task_id" not in table.columns:
+        number = pl.int_range(1, pl.len() + 1).over("job_id").cast(pl.String)
+        table = table.with_columns(number.alias("task_id"))
     rows = with_numbered_ids(_kept(table, rules)).with_row_index("nth")
+    if skip and "parents" in rows.columns:
+        rows = _without_broken_jobs(rows, rules)
     times = pl.col("submit_time_s").sort_by("nth")
     submit = times.last() if rules.get("submit") == "last" else times.first()
     rows = rows.with_columns(
@@ -98,6 +105,9 @@ def _kept(table: pl.DataFrame, rules: Mapping[str, Any]) -> pl.DataFrame:
     if "retries" in table.columns:
         own = pl.col("retries")
         wanted.append(own.is_null() | ((own >= 0) & (own < LARGEST) & (own.floor() == own)))
+    if "release_time_s" in table.columns:
+        release = pl.col("release_time_s")
+        wanted.append(release.is_null() | (release.abs() <= LARGEST / 2))
     if rules.get("negative_run", "drop") == "drop":
         wanted.append(run >= 0)
     if rules.get("zero_run", "keep") == "drop":
@@ -105,11 +115,40 @@ def _kept(table: pl.DataFrame, rules: Mapping[str, Any]) -> pl.DataFrame:
     return table.filter(pl.all_horizontal(wanted).fill_null(value=False))
 
 
+def _without_broken_jobs(rows: pl.DataFrame, rules: Mapping[str, Any]) -> pl.DataFrame:
+    """Leave out the jobs with a parent that is not among the rows, or with a circle of parents.
+
+    Of rows with the same ids the first is what others wait for; a later one has no name here.
+    """
+    is_head, name = pl.struct(_KEY).is_first_distinct(), pl.col("task_id").cast(pl.String)
+    heads = rows.filter(is_head)
+    asking = heads if rules.get("rows") == "instance" else rows
+    pairs = _pairs(asking.with_columns(pl.when(is_head).then(name).alias("task_id")), rules)
+    if rows.schema["task_id"].is_integer():
+        number = pl.col("parent").cast(pl.Int64, strict=False).cast(pl.String)
+        pairs = pairs.with_columns(pl.coalesce(number, "parent").alias("parent"))
+    tasks = heads.select("job_id", name.alias("parent"))
+    lacking = pairs.join(tasks, on=["job_id", "parent"], how="anti")["job_id"].unique()
+    left = pairs.filter(~pl.col("job_id").is_in(lacking.implode()))
+    while left.height:  # edges whose parent waits for nothing, again and again
+        waiting = left.select("job_id", pl.col("task_id").alias("parent")).unique()
+        fewer = left.join(waiting, on=["job_id", "parent"], how="semi")
+        if fewer.height == left.height:
+            break
+        left = fewer
+    broken = pl.concat([lacking, left["job_id"].unique()]).implode()
+    return rows.filter(~pl.col("job_id").is_in(broken))
+
+
 def _dependencies(rows: pl.DataFrame, rules: Mapping[str, Any]) -> pl.DataFrame | None:
     if "parents" not in rows.columns:
         return None
+    return _pairs(rows, rules).with_columns(pl.col("parent").cast(rows.schema["task_id"]))
+
+
+def _pairs(rows: pl.DataFrame, rules: Mapping[str, Any]) -> pl.DataFrame:
+    """Return job_id, task_id and parent, as text, of every dependency that the rows state."""
     separator = rules.get("parent_separator", ";")
     parent = pl.col("parents").fill_null("").str.split(separator).alias("parent")
     pairs = rows.select("job_id", "task_id", parent).explode("parent")
-    pairs = pairs.with_columns(pl.col("parent").str.strip_chars()).filter(pl.col("parent") != "")
-    return pairs.with_columns(pl.col("parent").cast(rows.schema["task_id"]))
+    return pairs.with_columns(pl.col("parent").str.strip_chars()).filter(pl.col("parent") != "")

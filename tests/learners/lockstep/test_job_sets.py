@@ -74,6 +74,7 @@ class TestOf:
                 job_id=np.array([1]), submit_time_s=np.zeros(1), first_task=np.array([0, 2]),
                 first_parent=np.array([0, 0, 1]), parent=np.array([0]),
             ),
+            workload(first_predecessor=np.array([0, 0, 1]), predecessor=np.array([0])),
         ]  # fmt: skip
         with pytest.raises(ScenarioError) as error:
             JobSets.of(wrong, Slotted())
@@ -86,6 +87,8 @@ class TestOf:
             "job set 3: jobs ask for processors, the model has 2 resources; give both the same",
             "job set 4: a job has several tasks; the slotted model takes jobs of one task",
             "job set 4: a task has parents; the slotted model knows none",
+            "job set 5: a job has a release time or a preceding job, which the slotted model does "
+            "not know; add dependencies: ignore to the workload",
         )
 
 

@@ -103,9 +103,20 @@ def test_the_autoreset_mode_is_stated():
     assert same.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
 
 
-def test_without_a_seed_the_first_episodes_are_of_the_scenarios_and_later_ones_go_on():
+def test_without_a_seed_replicas_play_different_episodes():
+    seeds = [
+        seed
+        for envs in (LockstepVectorEnv(3, CROWDED | {"seed": 5}) for _ in range(2))
+        for _ in range(2)
+        for seed in envs.reset()[1]["seed"].tolist()
+    ]
+    assert len(set(seeds)) == 12
+
+
+def test_after_a_seed_replicas_go_on_as_single_environments_do():
     envs = LockstepVectorEnv(3, CROWDED | {"seed": 5})
-    assert envs.reset()[1]["seed"].tolist() == [5, 6, 7]
+    envs.reset()  # what was drawn before does not matter
+    assert envs.reset(seed=5)[1]["seed"].tolist() == [5, 6, 7]
     later = envs.reset()[1]["seed"].tolist()
     single = SchedulingEnv(CROWDED)
     for replica in range(3):
@@ -135,8 +146,8 @@ def test_what_reset_and_step_refuse():
 
 def uneven():
     """Return an environment whose replica 0 begins again with the next step, and 1 does not."""
-    envs = LockstepVectorEnv(2, CROWDED | {"seed": 3}, max_decisions=50)
-    envs.reset()
+    envs = LockstepVectorEnv(2, CROWDED, max_decisions=50)
+    envs.reset(seed=3)
     while True:
         over = np.logical_or(*envs.step([3, 0])[2:4])
         if over.tolist() == [True, False]:
@@ -213,7 +224,7 @@ def test_wrong_seeds_are_told(seed):
     envs = LockstepVectorEnv(2, CROWDED)
     with pytest.raises(ScenarioError, match="reset: seed is .*; it must be a whole number from 0"):
         envs.reset(seed=seed)
-    assert envs.reset()[1]["seed"].tolist() == [0, 1]
+    assert envs.reset(seed=0)[1]["seed"].tolist() == [0, 1]
 
 
 # ---- gymnasium.make_vec ---------------------------------------------------------------------------

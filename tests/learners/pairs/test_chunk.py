@@ -127,6 +127,10 @@ REFUSED: dict[str, tuple[Callable[[], Workload], str]] = {
         ),
         "tasks have parents",
     ),
+    "releases": (
+        lambda: LOAD.with_columns(release_time_s=np.array([9.0])),
+        "jobs have release times or preceding jobs; add dependencies: ignore",
+    ),
     "different run times": (
         lambda: LOAD.with_columns(instance_run_time_s=np.array([4.0, 6.0])),
         "different run times; read one for each task",

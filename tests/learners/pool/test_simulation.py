@@ -73,13 +73,13 @@ def test_a_window_of_a_log(log: str) -> None:
 
 ROWS = st.lists(
     st.tuples(
-        st.integers(0, 5), st.integers(0, 9), st.integers(1, 8), st.integers(1, 15),
-        st.integers(-1, 2),
+        st.integers(0, 5), st.integers(0, 9), st.integers(1, 8),
+        st.one_of(st.integers(1, 15), st.just(np.inf)), st.integers(-1, 2),
     ),
     min_size=1,
     max_size=40,
 )  # fmt: skip
-"""Gap, run time, processors, request and user; run times may exceed requests."""
+"""Gap, run time, processors, request and user; run times may exceed requests, some are endless."""
 
 
 @given(rows=ROWS, name=st.sampled_from([*RULES]), scale=st.sampled_from([1, 7]))
@@ -184,6 +184,12 @@ def test_the_units_count() -> None:
 def test_jobs_must_fit_the_machine() -> None:
     with pytest.raises(ScenarioError, match="asks for 4 processors, the machine has 2"):
         PoolJobs.of(small_workload([(0, 1, 4, 1, 0)]), 2)
+
+
+def test_jobs_that_wait_for_their_release_are_refused() -> None:
+    load = small_workload([(0, 1, 4, 1, 0)]).with_columns(release_time_s=np.array([5.0]))
+    with pytest.raises(ScenarioError, match="does not know; add dependencies: ignore"):
+        PoolJobs.of(load, 4)
 
 
 def test_measures() -> None:

@@ -34,7 +34,7 @@ def test_facts_for_people(log):
     assert run("csv", log, *KEYS).stdout.splitlines() == [
         f"Signal      {log}: kw",
         "            6 rows read = 5 accepted + 0 repaired + 1 dropped",
-        "              dropped: value missing 1",
+        "              dropped: value missing 1 (line 6: empty)",
         "              note: negative power 1",
         "Values      5 means of intervals, at their starts, every 00:10:00",
         "Zone        UTC-06:00",

@@ -46,7 +46,7 @@ def sacct(folder: Path, *requests: int) -> Path:
     head = "JobIDRaw|User|Submit|Start|End|NCPUS|TimelimitRaw|State\n"
     rows = [
         f"{n}|ann|2024-01-01T00:{n:02}:00|2024-01-01T01:00:00|2024-01-01T01:01:40|1|"
-        f"{request / 60 if request >= 0 else 'UNLIMITED'}|COMPLETED"
+        f"{request / 60 if request >= 0 else ''}|COMPLETED"
         for n, request in enumerate(requests, 1)
     ]
     path = folder / "sacct.txt"
@@ -177,3 +177,13 @@ def test_a_comparison_names_what_differs(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["compare", str(tmp_path / "run0"), str(tmp_path / "run1")])
     assert "A           scenario, fcfs + easy\n" in result.stdout
     assert "B           scenario, fcfs + easy(order=sjf), user-mean + tsafrir\n" in result.stdout
+
+
+def test_jobs_without_a_limit_tell_no_run_time(tmp_path: Path) -> None:
+    """What is endless is known to be so: nobody plans with the true run time."""
+    path = tmp_path / "jobs.csv"
+    head = "job_id,submit_time_s,run_time_s,processors,requested_time_s"
+    path.write_text(f"{head}\n1,0,100,2,unlimited\n2,1,100,4,inf\n3,2,100,2,UNLIMITED\n")
+    stderr, done, _ = run(path, "jobs")
+    assert "warning" not in stderr
+    assert done.info["estimates"]["told_run_time"] == 0

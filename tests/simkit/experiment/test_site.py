@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from simkit.errors import ScenarioError, TraceError
 from simkit.experiment.cluster import build_cluster
-from simkit.experiment.site import build_site, depends_on_zone, span_of
+from simkit.experiment.site import build_site, span_of
 from simkit.experiment.workload import read_trace
 from simkit.power.battery import BatteryFacts
 from simkit.power.controller import SourceOrder
@@ -196,25 +196,6 @@ def test_a_file_in_utc_must_say_where_its_sun_shines(tmp_path):
     assert by_utc.sources[0].power.value(4 * HOUR) == 100e3
     build(workload=west, align={"zone": "UTC"}, **source(file))
     build(workload=west, align={"offset": 0}, **source(file | {"past_end": "wrap"}))
-
-
-@pytest.mark.parametrize(
-    ("align", "keys", "depends"),
-    [
-        ({}, {}, True),
-        ({"zone": "America/Los_Angeles"}, {}, True),
-        ({"zone": "UTC"}, {}, False),
-        ("epoch", {}, False),
-        ({}, {"site_zone": "UTC"}, False),
-        ({}, {"zone": "UTC-08:00"}, False),
-        ({}, {"zone": None}, True),  # its times carry their offset from UTC
-    ],
-)
-def test_which_scenarios_need_the_runs_zone_to_be_valid(csv, align, keys, depends):
-    signal = {"type": "sum", "signals": [1, csv(1, 2) | keys]}
-    power = {"machines": MACHINES, "align": align, **source(signal)}
-    data = {"workload": {"type": "lublin", "jobs": 1, "processors": 1}, "power": power}
-    assert depends_on_zone(load_scenario(data).power) is depends
 
 
 def test_a_run_without_a_date_needs_one_for_files_and_schedules(csv):

@@ -79,3 +79,28 @@ def test_models_are_not_suspected() -> None:
     run = simkit.simulate({"workload": {"type": "uniform", "jobs": 9, "processors": 4,
                                         "offered_load": 0.5, "run_time_scale": 1000}})  # fmt: skip
     assert not any("look like" in text for text in run.info["warnings"])
+
+
+def unasked(workload: dict[str, Any], machine: dict[str, float]) -> list[str]:
+    """Return what is said of resources of such a machine that no job asks for."""
+    scenario = {"workload": workload, "cluster": {"machines": [machine]}}
+    told = prepare(load_scenario(scenario, single=True)).warnings()
+    return [text for text in told if "no job of the workload asks for any" in text]
+
+
+def test_a_resource_that_no_job_asks_for_is_named_with_what_would_ask(tmp_path: Path) -> None:
+    table, log, swf = tmp_path / "jobs.csv", tmp_path / "sacct.txt", tmp_path / "log.swf"
+    table.write_text("job_id,submit_time_s,run_time_s,processors\n1,0,9,4\n")
+    log.write_text("JobID|Submit|Elapsed|AllocCPUS\n1|2024-05-01T12:00:00|01:00:00|4\n")
+    swf.write_text("1 0 0 60 4 -1 -1 4 60 -1 1 1 1 -1 1 1 -1 -1\n")
+    machine = {"processors": 8.0, "gpu": 4.0}
+    for workload, remedy in (
+        ({"type": "sacct", "path": str(log)}, "if the log says it in AllocTRES or ReqTRES"),
+        ({"type": "jobs", "path": str(table)}, "name its column in workload.resources"),
+        ({"type": "swf", "path": str(swf)}, "an SWF log has processors alone"),
+        ({"type": "poisson", "jobs": 3, "processors": 8, "rate_per_s": 0.1}, ""),
+    ):
+        (told,) = unasked(workload, machine)
+        assert told.startswith("warning: gpu: the machines have gpu, but no job")
+        assert remedy in told
+        assert not unasked(workload, {"processors": 8.0})

@@ -73,7 +73,7 @@ def test_gaps_that_are_not_allowed_are_all_named_in_the_clock_of_the_place():
     assert str(caught.value) == (
         "wind.csv: kw: gaps from 1969-12-31 20:00 UTC-06:00 for 03:00:00, from 1970-01-01 00:00 "
         "UTC-06:00 for 04:00:00; the rule allows none; fill them with the rule hold, interpolate "
-        "or zero, or fix the file"
+        "or zero and longest: 4h, or fix the file"
     )
     with pytest.raises(TraceError, match=r"kw: gaps from 1970-01-01 00:00 .* up to 03:00:00 are"):
         step_function(holey, Gaps("hold", longest_s=10_800))

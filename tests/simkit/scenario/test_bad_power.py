@@ -156,7 +156,7 @@ BY_THE_FILES = [
     ({"align": "calendar"}, ("needs the date of the run's zero", "add power.align: {zero:")),
     # a column that is not there; an empty file
     (wind(csv(column="kv")), ("site.csv:1: no column 'kv'; known: kw, time",)),
-    (wind(csv(path="empty.csv")), ("empty.csv: 0 lines",)),
+    (wind(csv(path="empty.csv")), ("empty.csv: the file is empty",)),
     # negative generation in a file, and in a pattern
     (wind(csv(path="night.csv")),
      ("night.csv: kw: 14 values below 0, the smallest is -2000 W", "negative: zero")),
@@ -185,12 +185,48 @@ def test_a_run_is_refused_before_it_begins_and_nothing_is_written(simkit, keys, 
     assert sorted(Path().rglob("*")) == before
 
 
-@pytest.mark.parametrize(("keys", "said"), BY_THE_SCENARIO)
-def test_validate_tells_what_needs_no_files(simkit, keys, said):
+@pytest.mark.parametrize(("keys", "said"), [*BY_THE_SCENARIO, *BY_THE_FILES])
+def test_validate_refuses_in_the_words_of_run(simkit, keys, said):
     scenario(**keys)
     refused = simkit("validate", "bad.yaml")
     assert (refused.code, refused.out) == (2, "")
     assert [part for part in said if part not in refused.err] == []
+    assert refused.err == simkit("run", "bad.yaml", "--output", "out").err
+
+
+def test_validate_accepts_what_run_accepts(simkit):
+    scenario()
+    assert simkit("validate", "bad.yaml").out == "bad.yaml is a valid scenario\n"
+
+
+def test_validate_reads_the_files_of_each_run_of_a_sweep(simkit):
+    path = scenario()
+    Path("bad.yaml").write_text(
+        Path("bad.yaml").read_text()
+        + "sweep: {power.sources.wind.signal.unit: [kW, kWx], seed: [0, 1]}\n"
+    )
+    refused = simkit("validate", "bad.yaml")
+    assert refused.code == 2
+    assert refused.err.count("unit 'kWx' is unknown") == 1, path
+
+
+def test_run_shows_notes_and_warnings_of_signals(simkit):
+    Path("price.csv").write_text(
+        "time,Price [EUR/kWh],de_mwh\n"
+        + "".join(f"2020-01-0{1 + n // 24} {n % 24:02d}:00,0.3,40\n" for n in range(96))
+    )
+    keys = {"type": "price", "path": "price.csv", "column": "de_mwh", "unit": "price/MWh"}
+    priced = "{" + ", ".join(f"{key}: {value}" for key, value in (keys | {"zone": "UTC"}).items())
+    scenario(grid="{price_per_kwh: " + priced + "}}")
+    done = simkit("run", "bad.yaml", "--output", "out")
+    assert done.code == 0
+    assert "warning: " in done.err
+    assert "column 'de_mwh' names MWh, but unit 'price/MWh' is declared" in done.err
+    named = "{type: price, path: price.csv, column: 'Price [EUR/kWh]', zone: UTC}"
+    scenario(grid="{price_per_kwh: " + named + "}")
+    done = simkit("run", "bad.yaml", "--output", "out", "--force")
+    assert (done.code, done.err) == (0, "")
+    assert "grid.price_per_kwh: unit EUR/kWh, from the name of column" in done.out
 
 
 def test_a_run_without_mistakes_is_run(simkit):

@@ -26,6 +26,8 @@ SETTINGS: list[tuple[str, Any, Any]] = [
         {"path": "mine.py:Mine", "args": {"path": "a.txt"}},
         {"path": "/here/mine.py:Mine", "args": {"path": "a.txt"}},
     ),
+    ("policy.statistics", "vecnormalize.pkl", "/here/vecnormalize.pkl"),  # a file, or null
+    ("policy.statistics", None, None),
     # what is no path
     ("policy.order", "sjf", "sjf"),
     ("policy.name", "package.module:Mine", "package.module:Mine"),

@@ -133,9 +133,7 @@ SAMPLE = {"type": "gleamm-sample"}
     [
         # --- sources
         (source({"type": "solar"}),
-         ["sources.roof.signal.type: unknown value 'solar'; known: carbon, constant, csv, "
-          "generation, gleamm, gleamm-sample, levels, means, nsrdb, plugin, price, scaled, schedule, sum, "
-          "wind-toolkit"]),
+         ["sources.roof.signal.type: unknown value 'solar'; did you mean 'epw-solar'?"]),
         (source(SAMPLE | {"zone": "UTC"}),
          ["sources.roof.signal.zone: does not go with gleamm-sample; it is a key of carbon, csv, "
           "generation, gleamm, price, schedule"]),

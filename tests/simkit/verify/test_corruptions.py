@@ -89,6 +89,17 @@ def task_table(path: Path) -> Path:
     return path
 
 
+def job_table(path: Path) -> Path:
+    """Write a table of jobs that wait for times, for other jobs, and for users to think."""
+    lines = ["job_id,submit_time_s,run_time_s,processors,release_time_s,preceding_job,think_time_s"]
+    for n in range(1, 31):
+        release = n * 10 + 55 if n % 4 == 0 else ""
+        before = {0: f"{n - 1};{n - 2}", 1: f"{n - 3}", 2: "99"}.get(n % 5, "") if n > 3 else ""
+        lines.append(f"{n},{n * 10},{20 + n * 7 % 50},{1 + n % 7},{release},{before},{n % 3 * 15}")
+    path.write_text("\n".join((*lines, "")))
+    return path
+
+
 def scenarios(folder: Path) -> dict[str, dict[str, Any]]:
     """Return the scenario of each kind of run."""
     (folder / "busy.py").write_text(POLICY)
@@ -135,10 +146,15 @@ def scenarios(folder: Path) -> dict[str, dict[str, Any]]:
             "workload": {"type": "swf", "path": str(folder / "log.swf")},
             "policy": {"path": f"{folder / 'busy.py'}:Busy"},
         },
+        "held": {
+            "workload": {"type": "jobs", "path": str(job_table(folder / "jobs.csv"))},
+            "cluster": {"processors": 8},
+            "policy": {"order": "fcfs", "backfill": "easy"},
+        },
     }  # fmt: skip
 
 
-KINDS: Final = ("pool", "slots", "cloud", "site", "busy")
+KINDS: Final = ("pool", "slots", "cloud", "site", "busy", "held")
 
 
 @dataclass
@@ -275,6 +291,8 @@ COLUMNS: Final = {
     ),
     ("cloud", "jobs"): "run_time_s ideal_time_s lost_time_s attempts",
     ("slots", "jobs"): "qos value deadline_s reason status estimate_s",
+    ("held", "jobs"): "release_time_s start_time_s",
+    ("held", "tasks"): "ready_time_s",
     ("cloud", "tasks"): (
         "job_id task_id instances gang ready_time_s start_time_s end_time_s trace_run_time_s "
         "status cpu mem"

@@ -30,7 +30,7 @@ def test_every_check_is_made_or_says_why_not(good: Any, tmp_path: Path) -> None:
     assert set(audit.not_applicable) == {
         "partitions", "maintenance", "admission", "fcfs-order", "tasks", "instance-times",
         "late-jobs", "parents", "machine-capacity", "failures", "value", "limits", "user-limits", "preemption",
-        "supply", "stops", "clocks", "ledger", "sources", "battery", "reserve", "machine-power", "bills",
+        "releases", "supply", "stops", "clocks", "ledger", "sources", "battery", "reserve", "machine-power", "bills",
     }  # fmt: skip
     assert all(audit.not_applicable.values())
     assert audit.not_audited == {}
@@ -147,8 +147,8 @@ def test_a_missing_input_is_reported_as_not_checked(good: Any, tmp_path: Path) -
     assert audit.ok
     assert audit.not_audited["inputs"] == "log.swf is missing"
     assert audit.summary().startswith("every rule that was audited holds (")
-    assert audit.not_audited.keys() == {"inputs", "run-info", "trace"}
-    assert audit.summary().endswith("apply, 3 were not audited)")
+    assert audit.not_audited.keys() == {"inputs", "releases", "run-info", "trace"}
+    assert audit.summary().endswith("apply, 4 were not audited)")
 
 
 REFUSED = [
@@ -215,7 +215,7 @@ def log_that_repeats_an_id(folder: Path) -> dict[str, Any]:
 
 
 LEFT_OUT = (
-    "the input repeats the id of job 6, so 41 of 47 rules could not tell the rows apart and were "
+    "the input repeats the id of job 6, so 42 of 48 rules could not tell the rows apart and were "
     "not audited; "
 )
 

@@ -250,7 +250,9 @@ def test_an_honest_choice_passes(cluster: dict[str, Any], mode: str, tmp_path: P
     assert ("schedule" in audit.not_audited) is (cluster is MACHINES)
 
 
-def too_many(state: State, task: Task, rule: PlacementRule | None = None) -> list[Allocation]:
+def too_many(
+    state: State, task: Task, rule: PlacementRule | None = None, *_: object
+) -> list[Allocation]:
     """One more than needed stops, if there is one."""
     chosen = HONEST(state, task, rule)
     spared = [each for each in preemption._candidates(state, task) if each not in chosen]
@@ -261,7 +263,9 @@ def in_the_order(key: Any) -> Any:
     """Return a choice in another order than that of the documents."""
     honest = preemption._candidates
 
-    def victims(state: State, task: Task, rule: PlacementRule | None = None) -> list[Allocation]:
+    def victims(
+        state: State, task: Task, rule: PlacementRule | None = None, *_: object
+    ) -> list[Allocation]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(preemption, "_candidates", lambda *of: sorted(honest(*of), key=key))
             return HONEST(state, task, rule)
@@ -273,17 +277,21 @@ highest_first = in_the_order(lambda each: (-each.task.priority, -each.rank))
 oldest_first = in_the_order(lambda each: (each.task.priority, each.rank))
 
 
-def nobody(state: State, task: Task, rule: PlacementRule | None = None) -> list[Allocation]:
+def nobody(
+    state: State, task: Task, rule: PlacementRule | None = None, *_: object
+) -> list[Allocation]:
     return []
 
 
 def never_for_the_wide(
-    state: State, task: Task, rule: PlacementRule | None = None
+    state: State, task: Task, rule: PlacementRule | None = None, *_: object
 ) -> list[Allocation]:
     return HONEST(state, task, rule) if task.demand[0] < 16 else []
 
 
-def for_nothing(state: State, task: Task, rule: PlacementRule | None = None) -> list[Allocation]:
+def for_nothing(
+    state: State, task: Task, rule: PlacementRule | None = None, *_: object
+) -> list[Allocation]:
     """The tasks stop although the head does not fit without them either."""
     return HONEST(state, task, rule) or preemption._candidates(state, task)
 

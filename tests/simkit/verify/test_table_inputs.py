@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import polars as pl
@@ -79,6 +80,38 @@ def test_honest_runs_hold_and_their_tables_are_read_again(kind: str, tmp_path: P
     assert unread.found == {}
     assert "tasks" in unread.not_audited
     assert run.tasks["gang"].all() == ("bags" != kind != "instances")
+
+
+def broken(folder: Path, rng: Random, rows: str) -> str:
+    """Write jobs of a few tasks whose parents may not exist, be left out, or wait for them."""
+    lines = ["job_id,task_id,submit_time_s,run_time_s,cpu,needs"]
+    for job in range(40):
+        for task in range(rng.randint(1, 5)):
+            needs = ";".join(str(rng.randint(1, 5)) for _ in range(rng.choice((0, 0, 1, 2))))
+            run = rng.choice((10, 10, 10, 10, 10, 10, "", "" if rows == "numbered" else "x"))
+            name = 1 + (rng.choice((task, task, 1)) if rows == "instance" else task)
+            lines.append(f"{job},{name},{job},{run},1,{needs}")
+    lines += ["99,1,50,10,1,", "99,2,50,10,1,1"]
+    (folder / "broken.csv").write_text("\n".join((*lines, "")))
+    return str(folder / "broken.csv")
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("rows", ["task", "instance", "numbered"])
+def test_jobs_left_out_for_their_parents_are_left_out_here_as_well(
+    rows: str, seed: int, tmp_path: Path
+) -> None:
+    names = ["job_id", "submit_time_s", "run_time_s", "cpu"] + ["task_id"] * (rows != "numbered")
+    columns = {name: name for name in names} | {"parents": "needs"}
+    path = broken(tmp_path, Random(seed), rows)
+    workload = {"type": "tasks", "on_error": "skip", "path": path, "columns": columns}
+    workload["rows"] = "instance" if rows == "instance" else "task"
+    cluster = {"machines": [{"count": 2, "cpu": 4}]}
+    run = simulate({"workload": workload, "cluster": cluster}, output=tmp_path / "run")
+    assert 2 < run.tasks.height < 100
+    audit = verify_run(tmp_path / "run", inputs=[tmp_path])
+    assert audit.found == {}
+    assert {"tasks", "parents"} <= {check.name for check in audit.done}
 
 
 def changed(folder: Path, name: str, **columns: pl.Expr) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from simkit.errors import TraceError
 from simkit.workload import Workload
-from simkit.workload.parents import critical_path_s, find_cycle, slices
+from simkit.workload.parents import critical_path_s, find_cycles, slices
 
 
 def _columns(parents: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
@@ -51,10 +51,11 @@ def test_a_cycle_is_found_exactly_if_no_order_of_the_tasks_exists(parents: list[
     done: set[int] = set()
     while more := {i for i, row in enumerate(parents) if i not in done and set(row) <= done}:
         done |= more
-    cycle = find_cycle(*_columns(parents))
-    assert bool(cycle) == (len(done) < len(parents))
-    for above, below in zip(cycle, [*cycle[1:], *cycle[:1]], strict=True):
-        assert above in parents[below]
+    cycles = find_cycles(*_columns(parents), np.zeros(len(parents), int))
+    assert len(cycles) == (len(done) < len(parents))
+    for cycle in cycles:
+        for above, below in zip(cycle, [*cycle[1:], *cycle[:1]], strict=True):
+            assert above in parents[below]
 
 
 def test_slices_are_those_of_the_rows_wanted() -> None:
@@ -68,9 +69,24 @@ def test_a_cycle_is_an_error_that_names_the_job_and_the_tasks() -> None:
         _workload([[[], [0]], [[1], [0]]])
 
 
+def test_the_error_names_every_job_with_a_cycle_and_what_to_do() -> None:
+    loop = [[2], [0], [1]]
+    told = (
+        r"tasks of job 0 wait for each other: .*; of job 2 wait for each other: .*; "
+        "take one of these dependencies out, or leave these jobs out"
+    )
+    with pytest.raises(TraceError, match=told):
+        _workload([loop, [[], [0]], [[], *[[above + 1 for above in task] for task in loop]]])
+    with pytest.raises(TraceError, match="; of 5 more jobs do so, too; take one"):
+        _workload([[[0]]] * 25)
+
+
 def test_parents_must_be_of_the_same_job() -> None:
-    with pytest.raises(TraceError, match="same job"):
+    told = r"task 0 of job 1 has the parent row 0; .*same job: correct .*\(1 in all\)"
+    with pytest.raises(TraceError, match=told):
         _workload([[[]], [[-1]]])
+    with pytest.raises(TraceError, match="parent row 7; .*same job"):
+        _workload([[[]], [[6]]])
 
 
 def test_jobs_keep_their_parents_and_instances_when_taken() -> None:

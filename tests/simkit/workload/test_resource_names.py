@@ -31,9 +31,14 @@ def test_a_resource_that_is_called_like_a_column_is_refused(name):
         )
 
 
-def test_all_columns_are_known():
+def test_all_columns_are_known(tmp_path):
     run = simkit.simulate(EVERY_COLUMN)
     found = {*run.jobs.columns, *run.tasks.columns} - {"processors"}
+    table = tmp_path / "jobs.csv"
+    table.write_text("job_id,submit_time_s,run_time_s,processors,release_time_s\n1,0,5,1,9\n")
+    workload = {"type": "jobs", "path": str(table)}
+    found |= {*simkit.simulate({"workload": workload, "cluster": {"processors": 4}}).jobs.columns}
+    found -= {"processors"}
     assert found == COLUMNS
 
 

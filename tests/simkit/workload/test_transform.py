@@ -302,3 +302,20 @@ def test_ten_seeds_of_a_real_log_are_ten_workloads_of_its_load():
     original = np.bincount((log.submit_time_s // 3600 % 24).astype(int), minlength=24)
     for hour in hours:  # the daily cycle stays
         assert np.corrcoef(hour, original)[0, 1] > 0.95
+
+
+def test_a_cap_on_processors_takes_units_away_and_leaves_each_whole() -> None:
+    log = Workload.from_jobs(
+        {
+            "job_id": [1, 2, 3],
+            "submit_time_s": [0, 1, 2],
+            "run_time_s": [9, 9, 9],
+            "instances": [4, 1, 30],
+            "processors": [8, 24, 1],
+            "gpu": [4, 4, 0],
+        },
+        request=("processors", "gpu"),
+    )
+    cut = cap_processors(log, 20)
+    assert cut.instances.tolist() == [2, 1, 20]
+    assert cut.request.tolist() == log.request.tolist()

@@ -16,7 +16,6 @@ from simkit.power.signal_trace import Gaps, step_function
 from simkit.traces.power import read_gleamm, read_power
 from simkit.traces.power.grid import CarbonSignal, GenerationSignal, PriceSignal
 from simkit.traces.power.rules import MEANINGS
-from simkit.traces.power.units import UNITS, named_unit
 
 DALLAS = "America/Chicago"
 
@@ -80,32 +79,12 @@ def test_units(table, unit, value, expected, becomes):
     assert trace.value.tolist() == pytest.approx([expected, expected])
 
 
-@pytest.mark.parametrize(
-    ("column", "unit"),
-    [
-        ("kw", "kW"),
-        ("solar_kw", "kW"),
-        ("Wind [MW]", "MW"),
-        ("MWh", "MWh"),
-        ("load (W)", "W"),
-        ("Carbon intensity gCO₂eq/kWh (direct)", "gCO2/kWh"),
-        ("ghi W/m2", None),
-        ("WND", None),
-        ("power", None),
-        ("new wave", None),
-    ],
-)
-def test_a_column_may_name_its_unit(column, unit):
-    assert named_unit(column) == unit
-    assert unit is None or unit in UNITS
-
-
 def test_another_unit_or_zone_than_the_file_says_is_refused(table):
     path = table("time,solar_kw,Datetime (UTC)", "2012-01-01 00:00+00:00,1,2012-01-01 00:00")
     text = refused(read_power, path, column="solar_kw", unit="MW", zone="UTC")
     assert text == (
         f"{path}: column 'solar_kw' names kW, but unit 'MW' is declared; declare kW, or read the "
-        "column that is in MW"
+        "column that is in MW; if the name is wrong, set unit_in_name: ignore"
     )
     text = refused(read_power, path, column="solar_kw", unit="kW", zone=DALLAS)
     assert "times carry their own offset from UTC, but zone 'America/Chicago'" in text
@@ -189,9 +168,12 @@ def test_rows_are_accepted_or_left_out_by_rule(table):
     report = trace.report
     assert report.balanced()
     assert (report.read, report.accepted) == (9, 3)
-    assert report.dropped == {"time unreadable": 2, "value missing": 3, "repeated time": 1}
+    assert report.dropped == {"time unreadable": 2, "value missing": 2,
+                              "value not a number": 1, "repeated time": 1}  # fmt: skip
     assert report.notes == {"out of time order": 1, "negative power": 1}
-    assert report.lines["value missing"] == [5, 6, 7]
+    assert report.lines["value missing"] == [5, 6]
+    assert report.examples == {"time unreadable": "noon", "value missing": "",
+                               "value not a number": "x", "repeated time": "2012-01-01 00:00"}  # fmt: skip
     assert set(report.lines) <= MEANINGS.keys()
 
 
@@ -288,7 +270,8 @@ def test_a_single_row_tells_what_became_of_the_others(table):
     )
     assert refused(read_power, path, column="kw", unit="kW", zone="UTC") == (
         f"{path}: kw: the step cannot be found from a single row; 3 of 4 rows were dropped: time "
-        "unreadable 1 (line 4), value missing 2 (line 3, 5); give step, the length of an interval"
+        "unreadable 1 (line 4), value missing 1 (line 3), value not a number 1 (line 5); give step, "
+        "the length of an interval"
     )
     alone = table("time,kw", "2012-01-01 00:00,1", name="alone.csv")
     assert "a single row; give step" in refused(
@@ -302,7 +285,7 @@ def test_other_forms_of_times(table):
     form = {"time": "when", "time_format": "%m/%d/%Y %I:%M %p", "zone": "UTC"}
     trace = read_power(path, column="kw", unit="kW", **form)
     assert clock(trace, "UTC") == ["31 13:05 +0000", "31 14:05 +0000"]
-    assert "the first is '1/31/2012 1:05 PM'; write 2012-01-31 13:05:00, or give time_format" in (
+    assert "'1/31/2012 1:05 PM'; time_format: \"%m/%d/%Y %I:%M %p\" reads them" in (
         refused(read_power, path, column="kw", unit="kW", time="when", zone="UTC")
     )
 

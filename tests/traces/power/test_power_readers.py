@@ -67,7 +67,7 @@ def test_kinds_of_signals_are_no_kinds_of_logs():
 @pytest.mark.parametrize(
     ("keys", "problem"),
     [
-        ({"column": "kw"}, "unit: is missing; add it: Their unit: W, kW"),
+        ({"unit": "kW"}, "column: is missing; add it: The column of values"),
         ({"zone": "Mars"}, "zone: 'Mars' is not a valid time zone; write UTC"),
         ({"time_zone": "UTC"}, "time_zone: unknown key; did you mean 'site_zone'?"),
         ({"step": "-1h"}, "step: must be more than 0, not '-1h'"),

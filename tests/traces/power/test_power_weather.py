@@ -66,6 +66,21 @@ def test_nsrdb(file):
 
 
 @pytest.mark.parametrize(
+    "date", ["2012,13,1,0,0", "2012,6,45,0,0", "2012,2,30,0,0", "2012,6,1,25,0"]
+)
+def test_dates_that_cannot_be_are_dropped_and_shown(file, date):
+    report = read_nsrdb(file(f"{SUN}{date},0,0,0,0.1,3,22,1000,N/A\n")).report
+    assert report.dropped == {"value missing": 1, "date that cannot be": 1}
+    assert report.lines["date that cannot be"] == [8]
+    assert report.examples["date that cannot be"] == date.replace(",", ", ")
+
+
+def test_hour_24_is_the_next_day(file):
+    weather = read_nsrdb(file(f"{SUN}2012,6,21,24,0,0,0,0,0.1,3,22,1000,N/A\n"))
+    assert weather.time_s[-1] == datetime(2012, 6, 22, 6, tzinfo=UTC).timestamp()
+
+
+@pytest.mark.parametrize(
     ("read", "text", "what"),
     [
         (read_nsrdb, WIND, ":2: Time Zone is 'missing'; the header of such a file"),

@@ -37,20 +37,18 @@ def test_seconds_from_a_zero_are_read_with_its_date(file):
     assert day.time_s.tolist() == trace.time_s.tolist()
 
 
-def test_unix_times_are_seconds_from_1970(file):
+def test_unix_times_are_recognised_and_may_be_declared(file):
     path = file("time,berlin\n1655244000,1\n1655244300,2\n")
-    found = refused(path, time="time", zone="UTC")
-    assert "zero: 1970-01-01T00:00Z" in found
-    trace = read_power(path, column="berlin", unit="kW", zero="1970-01-01T00:00Z")
-    assert trace.time_s.tolist() == [1655244000, 1655244300]
+    for keys in ({}, {"zero": "1970-01-01T00:00Z"}, {"time_format": "seconds"}):
+        trace = read_power(path, column="berlin", unit="kW", **keys)
+        assert trace.time_s.tolist() == [1655244000, 1655244300]
+        assert trace.report.notes == ({} if keys else {"Unix times in seconds": 1})
 
 
 def test_seconds_without_a_zero_are_refused_with_the_remedy(file):
     found = refused(file(ROWS), zone="UTC")
-    assert found.startswith(": : no time can be read, the first is '0'; if the times are seconds")
-    assert (
-        'as in files of Vessim, give zero, the date of second 0: zero: "2020-01-01 00:00"' in found
-    )
+    assert found.startswith(": : no time can be read, the first is '0'; if the times are numbers")
+    assert 'give zero, the date of number 0: zero: "2020-01-01 00:00"' in found
 
 
 def test_a_zero_must_be_a_date_on_a_known_clock_and_the_only_form(file):
@@ -60,7 +58,7 @@ def test_a_zero_must_be_a_date_on_a_known_clock_and_the_only_form(file):
     )
     assert "zero: times without a time zone" in refused(path, zero="2022-06-15 00:00")
     assert "time_format for dates; give one" in refused(
-        path, zero="2022-06-15 00:00", time_format="%S"
+        path, zero="2022-06-15 00:00", time_format="%Y%m%d"
     )
     dates = file("time,berlin\n2022-06-15 00:00,1\n2022-06-15 00:05,2\n", "dates.csv")
     found = refused(dates, time="time", zero="2022-06-15 00:00", zone="UTC")
@@ -81,25 +79,12 @@ HOUR = ",60,?9?9,{air},1.0,57,90500,0,1415,280,{ghi},0,{ghi},0,0,0,0,290,3.6,5,5
     [("csv", {"column": "ghi", "unit": "W/m2"}), ("nsrdb", {"rated_w": 1e3}),
      ("wind-toolkit", {"rated_w": 1e3})],
 )  # fmt: skip
-def test_energyplus_weather_is_refused_with_the_way_to_convert_it(file, kind, fields):
+def test_energyplus_weather_of_another_type_is_refused_with_its_own(file, kind, fields):
     path = file(EPW, "place.epw")
     with pytest.raises(TraceError) as caught:
         SIGNALS.find(kind).of(path=path, **fields).read()
     assert str(caught.value).startswith(f"{path}:1: this is EnergyPlus weather (EPW)")
-    assert "pvlib.iotools.read_epw('place.epw', coerce_year=2019)" in str(caught.value)
-
-
-def test_the_way_to_convert_it_works(file, tmp_path, monkeypatch):
-    pvlib = pytest.importorskip("pvlib")
-    years = (1987, 1987, 1992)  # months of a typical year are from several years
-    hours = (f"{year},1,1,{n}" for n, year in enumerate(years, 1))
-    rows = (f"{at}{HOUR.format(air=n, ghi=10 * n)}" for n, at in enumerate(hours))
-    path = file(EPW + "".join(rows), "place.epw")
-    monkeypatch.chdir(tmp_path)
-    pvlib.iotools.read_epw(str(path), coerce_year=2019)[0].to_csv("place.csv", index_label="time")
-    trace = read_power("place.csv", column="temp_air", unit="degC")
-    assert trace.value.tolist() == [0, 1, 2]
-    assert trace.time_s.tolist() == [1546322400 + 3600 * n for n in range(3)]
+    assert "read it as type epw-solar, epw-wind or epw-temperature" in str(caught.value)
 
 
 def test_all_lines_with_too_many_fields_are_named(file):
@@ -107,5 +92,6 @@ def test_all_lines_with_too_many_fields_are_named(file):
     path = file(f"time,berlin\n{rows}")
     found = refused(path, time="time", zone="UTC").splitlines()
     assert found[0].startswith(":2: 4 fields, the header has 2")
-    assert len(found) == 21
+    assert len(found) == 22
     assert found[20] == "… and 10 more malformed lines"
+    assert "if the comma is the decimal sign" in found[21]

@@ -4,6 +4,8 @@ A model is what Stable-Baselines3 calls one: ``Algorithm.load(path)`` reads it, 
 ``predict(observation, …)`` returns an action and a memory, which the next call gets as ``state``.
 
 policy: {model: trained.zip, algorithm: "sb3_contrib:MaskablePPO", args: {slots: 20}}
+
+What wrappers made of observations in training is in `simkit.learning.model_policy.wrappers`.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from simkit.errors import PluginError, PolicyError, ScenarioError
 from simkit.learning.actions import Actions
 from simkit.learning.agent_view import AgentView
 from simkit.learning.encoder import Encoder
-from simkit.learning.env_arguments import action_number, check_settings
+from simkit.learning.env_arguments import action_number, check_settings, observation_space
+from simkit.learning.model_policy.wrappers import Shown
 from simkit.policy import Action, State, SystemInfo
 from simkit.scenario import Scenario
 
@@ -28,7 +31,11 @@ _REMEDY = "give the arguments of the environment that it was trained in"
 
 
 def load_model(
-    path: Path, algorithm: str, arguments: Mapping[str, Any], scenario: Scenario
+    path: Path,
+    algorithm: str,
+    arguments: Mapping[str, Any],
+    scenario: Scenario,
+    statistics: Path | None = None,
 ) -> ModelPolicy:
     """Return the policy of a saved model; this runs code, and so may the file.
 
@@ -37,6 +44,7 @@ def load_model(
         algorithm: the class that saved it, ``package.module:Class`` or ``file.py:Class``.
         arguments: those of the environment, see `AgentView`.
         scenario: the scenario to run on.
+        statistics: the file of the `VecNormalize` that it was trained behind, if any.
 
     Raises ScenarioError for wrong arguments, PluginError if class or file cannot be loaded,
     PolicyError if they are no algorithm and model.
@@ -56,7 +64,7 @@ def load_model(
             f"{what} cannot be loaded by {algorithm} ({reason}); name the class that saved it, or "
             "another file"
         ) from error
-    return ModelPolicy(model, scenario, view, name=path.name)
+    return ModelPolicy(model, scenario, view, statistics, name=path.name)
 
 
 class ModelPolicy:
@@ -66,10 +74,19 @@ class ModelPolicy:
     ``deterministic=True`` that it takes.
     """
 
-    def __init__(self, model: Any, scenario: Scenario, view: AgentView, *, name: str = "") -> None:
-        """Take a model, and the scenario and arguments of its environment.
+    def __init__(
+        self,
+        model: Any,
+        scenario: Scenario,
+        view: AgentView,
+        statistics: Any = None,
+        *,
+        name: str = "",
+    ) -> None:
+        """Take a model, the scenario and arguments of its environment, and `Shown`'s statistics.
 
-        Raises PolicyError if the model has no ``predict``.
+        Raises PolicyError if the model has no ``predict``, or if what it was shown in training
+        cannot be shown here.
         """
         self.name = name or type(model).__name__
         predict = getattr(model, "predict", None)
@@ -78,6 +95,7 @@ class ModelPolicy:
                 f"policy: model {self.name!r} has no predict(observation) that returns an action "
                 "and a memory or None; give a trained model or an object with this method"
             )
+        self._shown = Shown(f"policy: model {self.name!r}", model, statistics)
         self._predict: Callable[..., Any] = predict
         self._takes = _parameters(predict)
         self._model, self._scenario, self._view = model, scenario, view
@@ -111,9 +129,14 @@ class ModelPolicy:
     def _build(self, info: SystemInfo) -> tuple[Actions, Encoder]:
         """Return actions and encoder; raises ScenarioError if they are not those of the model."""
         actions, encoder = self._view.build(self._scenario, info)
-        found = {"observation_space.shape": encoder.schema.shape, "action_space.n": actions.count}
+        shape = encoder.schema.shape
+        example = self._shown(np.zeros(shape, np.float32), np.ones(actions.count, np.int8))
+        space = getattr(self._model, "observation_space", None)
+        if isinstance(example, Mapping):
+            example, space = example["observation"], getattr(space, "spaces", {}).get("observation")
+        found = {"observation_space.shape": example.shape, "action_space.n": actions.count}
         trained = {
-            "observation_space.shape": _inside(self._model, "observation_space", "shape"),
+            "observation_space.shape": getattr(space, "shape", None),
             "action_space.n": _inside(self._model, "action_space", "n"),
         }
         problems = [
@@ -121,6 +144,8 @@ class ModelPolicy:
             for key, here in found.items()
             if trained[key] not in (None, here)
         ]
+        if not problems and self._shown.as_it_is:
+            problems = _other_range(space, observation_space(encoder.schema))
         if problems:
             raise ScenarioError(problems)
         return actions, encoder
@@ -152,10 +177,13 @@ class ModelPolicy:
         offered: dict[str, Any] = {
             "state": self._memory, "episode_start": np.array([self._begins]), "deterministic": True,
         }  # fmt: skip
-        if "action_masks" in self._takes:
-            offered["action_masks"] = self._actions.mask(state).view(np.bool_)
+        mask = None
+        if self._shown.needs_mask or "action_masks" in self._takes:
+            mask = self._actions.mask(state)
+            offered["action_masks"] = mask.view(np.bool_)
         given = {key: value for key, value in offered.items() if key in self._takes}
-        action, self._memory = self._predict(self._encoder.encode(state), **given)
+        seen = self._shown(self._encoder.encode(state), mask)
+        action, self._memory = self._predict(seen, **given)
         self._begins = False
         return action_number(action)
 
@@ -166,6 +194,24 @@ def _parameters(function: Callable[..., Any]) -> frozenset[str]:
         return frozenset(inspect.signature(function).parameters)
     except (TypeError, ValueError):
         return frozenset()
+
+
+def _other_range(space: Any, here: Any) -> list[str]:
+    """Return a problem if a model's space has another range than that of observations here.
+
+    Where the highest number depends on the cluster, it may differ.
+    """
+    low, high = getattr(space, "low", None), getattr(space, "high", None)
+    if low is None or high is None or np.shape(low) != here.low.shape:
+        return []
+    if np.array_equal(low, here.low) and not (np.isinf(high) & ~np.isinf(here.high)).any():
+        return []
+    return [
+        f"its observations range from {np.min(low):g} to {np.max(high):g}, here from "
+        f"{np.min(here.low):g} to {np.max(here.high):g}: it was trained behind a wrapper that "
+        "changes observations, such as NormalizeObservation; take VecNormalize and give its file "
+        "as `statistics`, or write a class with predict(observation) that does the same"
+    ]
 
 
 def _inside(model: Any, space: str, attribute: str) -> Any:

@@ -1,0 +1,68 @@
+"""What started on the machines of suspended tasks before they went on, counted again."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from math import inf
+from typing import Any, NamedTuple
+
+from simkit.verify.audited_run import TASK, AuditedRun
+from simkit.verify.limits import partitions_of, tasks_by_partition
+from simkit.verify.measures.over_time import Numbers, counted
+
+
+class _Piece(NamedTuple):
+    """A row of the table of allocations."""
+
+    machine: int
+    first: int
+    start: float
+    end: float
+    outcome: str
+
+
+def of_suspensions(run: AuditedRun) -> Numbers:
+    """Return the numbers of ``starts_past_suspended``; none where nothing was suspended."""
+    if not (run.allocations["outcome"] == "suspended").any():
+        return {}
+    priority, histories = _priorities(run), _histories(run)
+    starts: dict[int, list[tuple[Any, float]]] = defaultdict(list)
+    waits: list[tuple[int, Any, float, float]] = []
+    suspensions = 0
+    for (task, *_), at in histories.items():
+        times, paused = sorted(at), False
+        for time, following in zip(times, [*times[1:], inf], strict=True):
+            if not paused:
+                for piece in at[time]:
+                    starts[piece.machine].append((task, time))
+            paused = at[time][0].outcome == "suspended"
+            suspensions += paused
+            if paused:
+                waits += [(piece.machine, task, piece.end, following) for piece in at[time]]
+    passed = {
+        (other, time)
+        for machine, task, since, until in waits
+        for other, time in starts[machine]
+        if other != task and since <= time < until and priority[other] <= priority[task]
+    }
+    return counted("starts_past_suspended", {"value": float(len(passed))}, suspensions)
+
+
+def _priorities(run: AuditedRun) -> dict[Any, float]:
+    """Return task → priority of its partition."""
+    levels = [float(part.get("priority") or 0.0) for part in partitions_of(run)] or [0.0]
+    rows = tasks_by_partition(run).select(*TASK, "position").rows()
+    return {(job, task): levels[max(position, 0)] for job, task, position in rows}
+
+
+def _histories(run: AuditedRun) -> dict[tuple[Any, ...], dict[float, list[_Piece]]]:
+    """Return what goes on together (all of a gang, a row of a bag) → start → its rows."""
+    gangs = {(job, task) for job, task, gang in run.tasks.select(*TASK, "gang").rows() if gang}
+    found: dict[tuple[Any, ...], dict[float, list[_Piece]]] = defaultdict(lambda: defaultdict(list))
+    columns = (*TASK, "attempt", "machine_id", "first_instance", "start_time_s", "end_time_s",
+               "outcome")  # fmt: skip
+    for job, task, attempt, *facts in run.allocations.select(columns).rows():
+        piece = _Piece(*facts)
+        part = () if (job, task) in gangs else (piece.machine, piece.first)
+        found[(job, task), attempt, *part][piece.start].append(piece)
+    return found

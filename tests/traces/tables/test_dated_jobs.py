@@ -1,0 +1,162 @@
+"""Job and task tables whose times are dates: the epoch and the zone come from them."""
+
+import math
+from datetime import UTC, datetime
+
+import polars as pl
+import pytest
+
+import simkit
+from simkit.errors import TraceError
+from simkit.traces.jobs_table import read_jobs_table
+from simkit.traces.task_table import read_task_table
+from simkit.verify import verify_run
+
+HEAD = "job_id,submit_time_s,run_time_s,processors,deadline_s"
+EPOCH = datetime(2024, 3, 1, 7, tzinfo=UTC).timestamp()  # eight o'clock in Berlin
+
+
+@pytest.fixture
+def jobs(tmp_path):
+    def write(*rows, head=HEAD, name="jobs.csv"):
+        path = tmp_path / name
+        path.write_text("\n".join([head, *rows]) + "\n")
+        return path
+
+    return write
+
+
+def refused(read, path, **keys):
+    with pytest.raises(TraceError) as caught:
+        read(path, **keys)
+    return str(caught.value).replace(str(path), "FILE")
+
+
+ROWS = ("1,2024-03-01 08:00,60,2,2024-03-01 10:00", "2,2024-03-01 08:30,60,2,",
+        "3,2024-03-01 08:15,60,1,inf")  # fmt: skip
+
+
+def test_dates_give_the_epoch_and_the_zone(jobs):
+    load = read_jobs_table(jobs(*ROWS), zone="Europe/Berlin").workload
+    assert (load.epoch_s, load.time_zone) == (EPOCH, "Europe/Berlin")
+    assert load.job_id.tolist() == [1, 3, 2]
+    assert load.submit_time_s.tolist() == [0, 900, 1800]
+    assert load.deadline_s.tolist() == [7200, math.inf, math.inf]
+
+
+def test_dates_in_a_form_with_a_decimal_comma(jobs):
+    rows = ("1;01.03.2024 08:00;60,5;2;01.03.2024 10:00", "2;01.03.2024 08:30;60;2;-")
+    keys = {"zone": "Europe/Berlin", "time_format": "%d.%m.%Y %H:%M"}
+    load = read_jobs_table(jobs(*rows, head=HEAD.replace(",", ";")), **keys).workload
+    assert load.run_time_s.tolist() == [60.5, 60]
+    assert load.deadline_s.tolist() == [7200, math.inf]
+
+
+@pytest.mark.parametrize(
+    ("unit", "factor"), [("seconds", 1), ("milliseconds", 1000), ("nanoseconds", 10**9)]
+)
+def test_unix_times_in_their_unit(jobs, unit, factor):
+    at = [int(EPOCH + after) * factor for after in (0, 1800)]
+    load = read_jobs_table(
+        jobs(f"1,{at[0]},60,2,", f"2,{at[1]},60,2,{at[1]}"), time_format=unit
+    ).workload
+    assert (load.epoch_s, load.submit_time_s.tolist()) == (EPOCH, [0, 1800])
+    assert load.deadline_s.tolist() == [math.inf, 1800]
+
+
+def test_seconds_from_a_zero_keep_their_numbers(jobs):
+    load = read_jobs_table(
+        jobs("1,100,60,2,900"), zero="2024-03-01 08:00", zone="Europe/Berlin"
+    ).workload
+    assert (load.epoch_s, load.submit_time_s.tolist()) == (EPOCH, [100])
+    assert load.deadline_s.tolist() == [900]
+
+
+def test_numbers_stay_seconds_of_an_unknown_date(jobs):
+    load = read_jobs_table(jobs("1,1700000000,60,2,")).workload
+    assert math.isnan(load.epoch_s)
+    assert load.submit_time_s.tolist() == [1700000000]
+
+
+@pytest.mark.parametrize(
+    ("rows", "keys", "problem"),
+    [
+        (ROWS, {}, "FILE: submit_time_s: times without a time zone; declare zone"),
+        (("1,2024-13-01 08:00,60,2,", ROWS[1]), {"zone": "UTC"},
+         "FILE:2: submit_time_s is '2024-13-01 08:00', a date that cannot be; correct it"),
+        (("1,2024-03-31 02:30,60,2,", ROWS[1]), {"zone": "Europe/Berlin"},
+         "a time that the clock of Europe/Berlin skips as it is put forward"),
+        (("1,soon,60,2,", ROWS[1]), {"zone": "UTC"}, "submit_time_s is 'soon', not a number"),
+        ((ROWS[1], "1,soon,60,2,"), {"zone": "UTC"}, "is 'soon', not of the form of dates"),
+        (("1,2024-03-01 08:00,60,2,99",), {"zone": "UTC"}, "deadline_s: no time can be read"),
+        (ROWS, {"zone": "UTC", "factors": {"submit_time_s": 0.001}},
+         "submit_time_s holds dates, which a factor cannot convert"),
+        (("1,01.03.2024 08:00,60,2,",), {"zone": "UTC"},
+         'time_format: "%d.%m.%Y %H:%M" reads them'),
+    ],
+)  # fmt: skip
+def test_dates_that_cannot_be_read(jobs, rows, keys, problem):
+    assert problem in refused(read_jobs_table, jobs(*rows), **keys)
+
+
+def test_rows_with_bad_dates_can_be_left_out(jobs):
+    trace = read_jobs_table(
+        jobs(*ROWS, "4,2024-02-30 08:00,60,2,"), zone="Europe/Berlin", on_error="skip"
+    )
+    assert trace.workload.job_id.tolist() == [1, 3, 2]
+    assert trace.report.dropped == {"malformed line": 1}
+    assert "2024-02-30 08:00" in trace.report.examples["malformed line"]
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+def test_dates_of_parquet(tmp_path, zone):
+    at = pl.Series([datetime(2024, 3, 1, 8), datetime(2024, 3, 1, 8, 30)])
+    path = tmp_path / "jobs.parquet"
+    pl.DataFrame({
+        "job_id": [1, 2], "run_time_s": [60, 60], "processors": [1, 1],
+        "submit_time_s": at.dt.replace_time_zone(zone),
+    }).write_parquet(path)  # fmt: skip
+    load = read_jobs_table(path, **({} if zone else {"zone": "Europe/Berlin"})).workload
+    assert (load.epoch_s, load.submit_time_s.tolist()) == (EPOCH, [0, 1800])
+
+
+TASKS = {"job_id": "job", "submit_time_s": "at", "run_time_s": "took", "cpu": "cpu"}
+
+
+def test_dates_of_a_task_table(jobs):
+    path = jobs("a|2024-03-01 08:00|60|1,5", "b|2024-03-01 08:30|60|2", head="job|at|took|cpu")
+    load = read_task_table(path, columns=TASKS, zone="Europe/Berlin").workload
+    assert (load.epoch_s, load.time_zone) == (EPOCH, "Europe/Berlin")
+    assert load.submit_time_s.tolist() == [0, 1800]
+    assert load.request[:, 0].tolist() == [1.5, 2]
+
+
+def test_an_unknown_amount_is_not_none_of_it(jobs):
+    head = "job_id,submit_time_s,run_time_s,cpu,mem"
+    assert read_jobs_table(jobs("1,0,5,2,", head=head)).workload.request.tolist() == [[2, 0]]
+    found = refused(read_jobs_table, jobs("1,0,5,2,N/A", head=head))
+    assert "FILE:2: mem is nan, it must be at least 0" in found
+    tasks = jobs("a,0,5,n/e", "b,0,5,1", head="job,at,took,cpu")
+    assert read_task_table(tasks, columns=TASKS).report.dropped == {"no usable request": 1}
+
+
+@pytest.mark.parametrize("kind", ["jobs", "tasks"])
+def test_a_run_of_dates_is_audited(tmp_path, jobs, kind):
+    if kind == "jobs":
+        path = jobs(*(row.replace(",", ";").replace("60", "60,5") for row in ROWS),
+                    head="a note\n" + HEAD.replace(",", ";"))  # fmt: skip
+        keys = {"zone": "Europe/Berlin"}
+    else:
+        path = jobs("a\t2024-03-01 08:00\t60\t1,5", "b\t2024-03-01 08:30\t60\t2",
+                    head="job\tat\ttook\tcpu")  # fmt: skip
+        keys = {"zone": "Europe/Berlin", "columns": TASKS}
+    cluster = {"machines": [{"count": 2, "cpu": 4}]} if kind == "tasks" else {"processors": 4}
+    scenario = {
+        "workload": {"type": kind, "path": str(path)} | keys,
+        "cluster": cluster,
+        "policy": {"fitness": "first-fit"} if kind == "tasks" else {"order": "fcfs"},
+    }
+    simkit.simulate(scenario, output=tmp_path / "run")
+    audit = verify_run(tmp_path / "run", inputs=[tmp_path])
+    assert audit.ok, [f"{v.check}: {v.message}" for v in audit.violations]
+    assert {"tasks", "input"} & {check.name for check in audit.done}, [c.name for c in audit.done]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from simkit.engine.processes import ProcessLike
-from simkit.errors import ScenarioError
+from simkit.errors import ScenarioError, warn_of
 from simkit.experiment import carry_out, given_objects, prepare
 from simkit.experiment.policy import checked_policy
 from simkit.experiment.policy_classes import recorded_as
@@ -75,6 +75,9 @@ def simulate(
         The run: ``run.jobs``, ``run.allocations``, … are polars frames (``.to_pandas()``),
         ``run.metrics`` a dictionary, ``run.info`` the content of `run.json`.
 
+    What the command line warns of, such as rejected jobs, is a `SimkitWarning` each, and stands in
+    ``run.info["warnings"]``.
+
     Raises ScenarioError, PluginError, TraceError, PolicyError or RunError, all of them
     `SimkitError`, with what is wrong and what to do.
     """
@@ -103,8 +106,12 @@ def simulate(
         loaded, policy=chosen, workload=workload, cluster=cluster, processes=processes
     )
     experiment = replace(experiment, given=objects)
+    early = experiment.warnings()
+    warn_of(early)
     with watch_progress(len(experiment.trace.workload), enabled=progress) as watch:
-        return carry_out(experiment, output, watch=watch, force=force)
+        run = carry_out(experiment, output, watch=watch, force=force, quiet=True)
+    warn_of(run.info["warnings"][len(early) :])
+    return run
 
 
 def _has_state(policy: Policy | type[Policy] | None) -> bool:

@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, overload
 from urllib.parse import quote
 
-from simkit.errors import RunError, ScenarioError, SimkitError
+from simkit.errors import RunError, ScenarioError, SimkitError, warn_of
 from simkit.experiment import carry_out, prepare
 from simkit.experiment.executors import (
     Executor,
@@ -147,6 +147,8 @@ def run_sweep(
             scenarios in the same folders.
         allow_code: False refuses a scenario that names code; see `load_scenario`.
 
+    What the command line warns of is a `SimkitWarning` each, after the runs.
+
     A policy may be a class here, in a mapping `source` and among the values of ``"policy"`` in
     `sweep`. Its runs are always repeated, because the class may have changed.
 
@@ -165,7 +167,32 @@ def run_sweep(
         allow_code=allow_code,
     )
     outcomes = run_plan(plan, workers=workers, executor=executor, force=force, classes=classes)
+    warn_of(sweep_warnings(outcomes))
     return SweepResult(plan, outcomes)
+
+
+def sweep_warnings(outcomes: Sequence[SweepOutcome]) -> list[str]:
+    """Return what a reader of the runs must know; what concerns all of them is said once.
+
+    Of the rest a line each: the run's folder, and what `warnings` of its `run.json` begins with.
+    """
+    ended = [outcome for outcome in outcomes if outcome.state != "failed"]
+    counts = Counter(text for outcome in ended for text in dict.fromkeys(outcome.warnings))
+    common = [text for text, count in counts.items() if count == len(ended)]
+    single = [
+        f"warning: {outcome.folder}: {text.splitlines()[0].removeprefix('warning: ')}"
+        for outcome in ended
+        for text in dict.fromkeys(outcome.warnings)
+        if text not in common
+    ]
+    if (more := len(single) - _MOST_WARNINGS) > 0:
+        rest = f"warning: {counted(more, 'other warning')}; see warnings in the runs' run.json"
+        single[_MOST_WARNINGS:] = [rest]
+    return common + single
+
+
+_MOST_WARNINGS = 10
+"""Warnings of single runs of a sweep that are told."""
 
 
 def plan_sweep(
@@ -272,7 +299,7 @@ def run_planned(
             run, state = open_run(path), "skipped"
         else:
             experiment = replace(prepare(scenario, policy=policy, memory=_traces), given=())
-            run, state = carry_out(experiment, path, force=force), "done"
+            run, state = carry_out(experiment, path, force=force, quiet=True), "done"
         seconds = perf_counter() - begin
         return SweepOutcome(
             assignment, path, state, "", seconds, run.digest, run.metrics,

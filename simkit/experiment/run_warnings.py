@@ -15,6 +15,11 @@ from simkit.text import counted
 from simkit.units import format_duration
 
 
+def late_warnings(run: Run) -> list[str]:
+    """Return what a reader of the results must know after a run; it needs its metrics."""
+    return [text for text in (rejections_warning(run), waiting_warning(run)) if text]
+
+
 def waiting_at_end(metrics: Mapping[str, Any]) -> int:
     """Return how many jobs wait at the end of a run, from its metrics."""
     return int(metrics.get("jobs", {}).get("waiting") or 0)
@@ -46,6 +51,8 @@ def _unreleased(run: Run) -> int:
 
 def rejections_warning(run: Run) -> str:
     """Return why jobs were rejected, the most frequent reasons first; empty if none was."""
+    if not run.metrics["jobs"]["rejected"]:
+        return ""
     rejected = run.scan("jobs").filter(pl.col("status") == "rejected")
     reasons = (
         rejected.group_by("reason", maintain_order=True)
@@ -54,8 +61,6 @@ def rejections_warning(run: Run) -> str:
         .collect()
     )
     total = int(reasons["len"].sum())
-    if not total:
-        return ""
     lines = [f"warning: {counted(total, 'job')} rejected"]
     for reason, count, job in reasons.head(3).rows():
         more = f" and {counted(count - 1, 'other')}" if count > 1 else ""

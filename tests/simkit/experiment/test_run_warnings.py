@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import simkit
-from simkit.analysis.run_warnings import waiting_warning
+from simkit.experiment.run_warnings import waiting_warning
 from simkit.results.run_folder import MemoryRun
 from simkit.workload import Workload
 

@@ -217,8 +217,9 @@ def validate(
 ) -> None:
     """Check a scenario and everything it names, and report all problems at once.
 
-    With power, all files are read as `simkit run` reads them, and a table of tasks with parents, too.
-    Otherwise the header and the first lines of a log are read; `simkit trace check` reads all of it.
+    With power, all files are read as `simkit run` reads them, and so is a table of tasks with
+    parents. Otherwise the header and the first lines of a log are read; `simkit trace check` reads
+    all of it.
     """
     from simkit.errors import ScenarioError
     from simkit.scenario.sweep import expand_sweep

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.units import LONGEST_S
-from simkit.workload.parents import find_cycle, slices
+from simkit.workload.parents import find_cycles, slices
 
 
 def link_problems(
@@ -41,7 +41,7 @@ def link_problems(
         return ["think times must be at least 0 and at most 2**32 s"]
     if not ((predecessor >= 0) & (predecessor < jobs)).all():
         return ["predecessors must be rows of jobs"]
-    if cycle := find_cycle(first, predecessor):
+    for cycle in find_cycles(first, predecessor, np.zeros(jobs, np.int64)):
         names = " -> ".join(str(job_id[row]) for row in (*cycle, cycle[0]))
         return [f"jobs wait for each other: {names}; take one of these dependencies out"]
     return []

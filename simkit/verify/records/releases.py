@@ -16,7 +16,8 @@ from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.inputs import MissingInputError, inputs_below, log_of, read_swf_links
 from simkit.verify.numbers import times_on_grid
-from simkit.verify.task_inputs.columns import columns_of, read_table, with_numbered_ids
+from simkit.verify.task_inputs.columns import columns_of, with_numbered_ids
+from simkit.verify.task_inputs.text_table import read_table
 
 _TIME = "release_time_s"
 _NONE = {"job_id": pl.Int64, "before": pl.Int64, "think_s": pl.Float64}
@@ -104,11 +105,10 @@ def _of_table(run: AuditedRun) -> _Wanted:
     path = next(inputs_below(run, str(workload["path"])), None)
     if path is None:
         raise MissingInputError("the table is not among the recorded inputs")
-    skip = workload.get("on_error") == "skip"
-    table = read_table(path, skip=skip)
+    table = read_table(path, workload, ["job_id", "submit_time_s"])
     names = ("submit_time_s", _TIME, "preceding_job", "think_time_s")
     columns = {"job_id": "job_id"} | {name: name for name in names if name in table.columns}
-    rows = columns_of(table, columns, workload.get("factors") or {}, skip=skip)
+    rows = columns_of(table, columns, workload)
     missing = {_TIME: pl.Float64, "preceding_job": pl.String, "think_time_s": pl.Float64}
     rows = with_numbered_ids(rows).with_columns(
         pl.lit(None, dtype).alias(name) for name, dtype in missing.items() if name not in columns

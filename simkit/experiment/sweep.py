@@ -29,6 +29,7 @@ from simkit.experiment.executors import (
 )
 from simkit.experiment.policy import policy_label
 from simkit.experiment.policy_classes import PolicyClasses
+from simkit.experiment.scenario_file import scenario_source
 from simkit.experiment.workload import TraceMemory
 from simkit.policy import Policy
 from simkit.results.metric import metric_columns
@@ -36,6 +37,7 @@ from simkit.results.output_folder import check_content
 from simkit.results.run_folder import open_run
 from simkit.results.run_info import file_sha256, identity
 from simkit.scenario import Scenario, scenario_hash
+from simkit.scenario.overrides import anchor_paths, anchor_swept
 from simkit.scenario.sweep import GridPoint, expand_sweep
 from simkit.scenario.yaml_document import Source
 from simkit.text import counted
@@ -124,7 +126,7 @@ def run_sweep(
     source: Source,
     output: str | os.PathLike[str] | None = None,
     *,
-    policy: type[Policy] | Mapping[str, Any] | None = None,
+    policy: type[Policy] | Mapping[str, Any] | str | os.PathLike[str] | None = None,
     sweep: Mapping[str, Sequence[Any]] | None = None,
     overrides: Mapping[str, object] | None = None,
     workers: int | None = None,
@@ -135,12 +137,13 @@ def run_sweep(
     """Run a scenario for every combination of its sweep; return the outcomes in the grid's order.
 
     Args:
-        source: the scenario.
+        source: the scenario: a YAML file, the name of a bundled one, a mapping, or a `Scenario`.
         output: the folder; None: ``runs/NAME-sweep``.
-        policy: a policy's class, or a mapping as the scenario writes it, in place of the
-            scenario's.
+        policy: a policy's class, or what the scenario writes, such as ``{"order": "sjf"}`` or
+            ``"sjf"``, in place of the scenario's.
         sweep: dotted key → values, added to the scenario's `sweep`; see `plan_sweep`.
-        overrides: dotted key → value; they win over the sweep.
+        overrides: dotted key → value; they win over the sweep. As in the commands, relative paths
+            in `overrides`, `sweep` and `policy` start from the working folder.
         workers: processes; None: one per core.
         executor: runs them elsewhere than in processes of this machine.
         force: run again what is already finished and unchanged, and replace runs of other
@@ -158,12 +161,15 @@ def run_sweep(
     classes = PolicyClasses()
     if isinstance(source, Mapping):
         source = classes.named(source)
+    if isinstance(policy, os.PathLike):
+        policy = os.fspath(policy)
     laid_over = dict(overrides or {}) | ({} if policy is None else {"policy": policy})
+    here = Path.cwd()
     plan = plan_sweep(
         source,
         output,
-        sweep=classes.named(sweep or {}),
-        overrides=classes.named(laid_over),
+        sweep=anchor_swept(classes.named(sweep or {}), here),
+        overrides=anchor_paths(classes.named(laid_over), here),
         allow_code=allow_code,
     )
     outcomes = run_plan(plan, workers=workers, executor=executor, force=force, classes=classes)
@@ -207,7 +213,8 @@ def plan_sweep(
 
     The keys of `sweep` take the place of the scenario's swept keys at or below them.
     """
-    points = tuple(expand_sweep(source, sweep=sweep, overrides=overrides, allow_code=allow_code))
+    known = scenario_source(source)
+    points = tuple(expand_sweep(known, sweep=sweep, overrides=overrides, allow_code=allow_code))
     folder = (
         Path(output) if output is not None else Path("runs") / f"{points[0].scenario.name}-sweep"
     )

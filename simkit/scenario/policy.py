@@ -225,7 +225,10 @@ def _written_out(value: object) -> object:
     return section_of(value) if isinstance(value, str) else value
 
 
-PlainPolicy = Annotated[_Plain, Discriminator(_form), BeforeValidator(_written_out)]
+_Written = Annotated[_Plain, Discriminator(_form)]
+PlainPolicy = Annotated[
+    _Written, BeforeValidator(_written_out, json_schema_input_type=str | _Written)
+]
 """Every form of a policy but a lookahead, told apart by its keys, or a text; see `section_of`."""
 
 
@@ -267,11 +270,8 @@ class LookaheadPolicy(Section):
         return policies
 
 
-PolicySection = Annotated[
-    _Plain | Annotated[LookaheadPolicy, Tag(LOOKAHEAD)],
-    Discriminator(_form),
-    BeforeValidator(_written_out),
-]
+_Any = Annotated[_Plain | Annotated[LookaheadPolicy, Tag(LOOKAHEAD)], Discriminator(_form)]
+PolicySection = Annotated[_Any, BeforeValidator(_written_out, json_schema_input_type=str | _Any)]
 """Every form of a policy, told apart by its keys, or a text; see `section_of`."""
 
 COMPAT_PERIODS = {"cloudsimpy": 1.0}

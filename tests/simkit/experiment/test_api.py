@@ -207,7 +207,8 @@ def test_check_policy_finds(policy: type[simkit.Policy], text: str) -> None:
 def test_a_resource_of_the_cluster_that_no_job_asks_for(tmp_path):
     """It is recorded as 0 of every job, and the metrics and the audit know it."""
     machines = {"cluster.machines": [{"count": 4, "processors": 64, "gpu": 2}]}
-    run = simkit.simulate("quickstart", overrides=machines, output=tmp_path / "run")
+    with pytest.warns(simkit.SimkitWarning, match="the machines have gpu, but no job .* asks for"):
+        run = simkit.simulate("quickstart", overrides=machines, output=tmp_path / "run")
     assert run.jobs["gpu"].to_list() == [0.0] * len(run.jobs)
     assert run.metrics["utilisation_gpu"]["value"] == 0
     assert not [check.name for check in verify_run(tmp_path / "run").checks if check.found]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from simkit.engine.simulation import Rules as Rules
     from simkit.engine.simulation import Simulation as Simulation
     from simkit.errors import SimkitError as SimkitError
+    from simkit.errors import SimkitWarning as SimkitWarning
     from simkit.experiment import carry_out as carry_out
     from simkit.experiment import prepare as prepare
     from simkit.experiment.api import simulate as simulate
@@ -52,7 +53,7 @@ _NAMES = {
     "analysis.plot": "plot_compare plot_run",
     "analysis.value_bound": "bound_of_run",
     "engine.simulation": "Rules Simulation",
-    "errors": "SimkitError",
+    "errors": "SimkitError SimkitWarning",
     "experiment": "carry_out prepare",
     "experiment.api": "simulate",
     "experiment.check_policy": "check_policy",

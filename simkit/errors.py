@@ -9,12 +9,14 @@
     ├── LimitError       a run met one of its limits, so it may never have ended
     └── RunError         a run folder: missing, incomplete, from another program
 
-The command line prints only the text of a `SimkitError`. Any other exception is a defect of simkit
+A `SimkitWarning` is no error: it tells what a reader of the results must know. The command line
+prints only the text of a `SimkitError`. Any other exception is a defect of simkit
 and keeps its traceback.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -27,6 +29,25 @@ class SimkitError(Exception):
     def __str__(self) -> str:
         """Return the message, of one or more lines, safe to print."""
         return "\n".join(map(printable, super().__str__().split("\n")))
+
+
+class SimkitWarning(UserWarning):
+    """What the command line warns of, in Python: results may mean something else than they seem.
+
+    It is given by `warnings.warn`, so that the filters of `warnings` show it once, silence it
+    or make it an error; ``run.info["warnings"]`` has the same texts.
+    """
+
+
+def warn_of(texts: Iterable[str], *, stacklevel: int = 1) -> None:
+    """Give each text as a `SimkitWarning`, at the line of the caller's caller.
+
+    Args:
+        texts: as the command line prints them; "warning: " before them is left out.
+        stacklevel: callers in between.
+    """
+    for text in texts:
+        warnings.warn(text.removeprefix("warning: "), SimkitWarning, stacklevel=stacklevel + 2)
 
 
 class ScenarioError(SimkitError):

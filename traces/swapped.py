@@ -25,6 +25,8 @@ def note_swapped_times(tally: Tally, line: Ints, submit: Floats, run: Floats) ->
         submit: (n,) submit times in s, in the order of the file.
         run: (n,) run times in s.
     """
+    if _are_dates(submit) and not _are_dates(run):
+        return  # they are where they belong
     earlier = np.flatnonzero(submit[1:] < submit[:-1]) + 1
     ascends = bool((run[1:] >= run[:-1]).all()) and len(np.unique(run)) > 2
     if len(line) >= FEWEST_ROWS and ascends and len(earlier) * 4 >= len(line):
@@ -45,6 +47,15 @@ def note_swapped_limits(tally: Tally, run: Floats, requested: Floats) -> None:
         tally.report.notes[rules.SWAPPED_LIMITS] = longer
 
 
+def _are_dates(values: Floats) -> bool:
+    """Return whether times are seconds since 1970, which nothing but a date reaches."""
+    return bool(len(values)) and bool(np.nanmedian(values) >= _DATES_FROM_S)
+
+
+_DATES_FROM_S: Final = 1e9
+"""Larger times are dates, not before 2001: as a run time it would be 31 years."""
+
+
 def hint_swapped(
     columns: Mapping[str, Floats], keeps: Callable[[str, Floats], Bools], bad: BadLines
 ) -> None:
@@ -59,6 +70,8 @@ def hint_swapped(
         if np.count_nonzero(keeps(name, values)) * 2 >= len(values):
             continue
         for other, theirs in columns.items():
+            if _are_dates(values) != _are_dates(theirs):
+                continue  # a date and another number are not each other's
             both = other != name and keeps(name, theirs).all() and keeps(other, values).all()
             if both:
                 bad.hint_swapped(name, other)

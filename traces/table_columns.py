@@ -294,7 +294,7 @@ class _Parser:
             wrong = (found[name].is_null() & cells.is_not_null()).arg_true().to_list()
             for row in wrong:
                 self._bad.add(int(line[row]), _no_number(name, cells[row]))
-            if 2 * len(wrong) > len(line):
+            if 2 * len(wrong) > len(line) and not is_date(str(cells[wrong[0]])):
                 for other in text:
                     if other.cast(pl.Float64, strict=False).null_count() == 0:
                         self._bad.hint_swapped(name, other.name)

@@ -218,6 +218,9 @@ def evaluate(
         int | None, typer.Option("--workers", "-j", min=1, help="Processes; default: all cores.")
     ] = None,
     output: Output = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace another evaluation in --output.")
+    ] = False,
     as_json: AsJson = False,
     no_progress: NoProgress = False,
 ) -> None:
@@ -229,11 +232,10 @@ def evaluate(
     from simkit.cli.text import print_json
     from simkit.experiment.interrupt import terminated_like_interrupted
     from simkit.progress import runs_progress
-    from simkit.results.output_folder import check_place
     from simkit.scenario.yaml_document import load_scenario
     from simkit.training.candidates import agent_candidate, policy_candidate
+    from simkit.training.evaluate import check_evaluation, evaluation_hash, write_evaluation
     from simkit.training.evaluate import evaluate as judge_all
-    from simkit.training.evaluate import write_evaluation
     from simkit.training.held_out import held_out, parse_seeds
     from simkit.training.windows import parse_windows
 
@@ -244,9 +246,11 @@ def evaluate(
     candidates = [*map(agent_candidate, agent or ()), *map(policy_candidate, policy or ())]
     chosen = parse_seeds(seeds) if seeds is not None else None
     numbers = parse_windows(windows) if windows is not None else None
+    where = held_out(loaded, sets=sets, seeds=chosen, windows=numbers)
     if output is not None:
-        check_place(output)
-    runs = len(candidates) * len(held_out(loaded, sets=sets, seeds=chosen, windows=numbers))
+        identity = evaluation_hash(loaded, candidates, where, metric, level)
+        check_evaluation(output, identity, force=force)
+    runs = len(candidates) * len(where)
     try:
         with (
             terminated_like_interrupted(),

@@ -95,14 +95,10 @@ def swept(settings: list[str] | None) -> tuple[list[str], dict[str, list[Any]]]:
 
     Raises ScenarioError for a setting that cannot be read.
     """
-    from simkit.scenario.overrides import anchor_paths, parse_sweep
+    from simkit.scenario.overrides import anchor_swept, parse_sweep
 
     single, found = parse_sweep(settings or ())
-    here = Path.cwd()
-    return single, {
-        key: [anchor_paths({key: value}, here)[key] for value in values]
-        for key, values in found.items()
-    }
+    return single, anchor_swept(found, Path.cwd())
 
 
 def scenario_source(text: str) -> Path | ScenarioText:

@@ -25,7 +25,7 @@ from simkit.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from simkit.experiment.executors import Executor, SweepOutcome
+    from simkit.experiment.executors import Executor
     from simkit.scenario import Scenario as Loaded
 
 RUNS = Path("runs")
@@ -48,35 +48,34 @@ def run(
 ) -> None:
     """Run a scenario; write a run folder and print its metrics.
 
-    The folder is runs/NAME-HASH unless --output names one. A run of the same scenario in it is
-    replaced when the new one is complete; anything else is only replaced with --force.
+    The folder is runs/NAME-HASH unless --output names one. A run of the same scenario after
+    defaults and --set is replaced when the new one is complete; anything else, such as a run of
+    another policy, is only replaced with --force.
     """
-    from simkit.analysis.run_warnings import (
-        rejections_warning,
-        waiting_warning,
-    )
     from simkit.cli.run_text import print_run, print_trace
     from simkit.cli.text import print_json, warn
     from simkit.errors import LimitError
     from simkit.experiment import carry_out, prepare
     from simkit.progress import watch_progress
     from simkit.results.output_folder import check_run_folder
+    from simkit.results.run_info import identity
     from simkit.scenario import scenario_hash
     from simkit.scenario.yaml_document import load_scenario, problems_located
 
     source, laid_over = scenario_source(scenario), overrides(settings, seed)
     loaded = load_scenario(source, overrides=laid_over, single=True, allow_code=not no_code)
     folder = output or RUNS / f"{loaded.name}-{scenario_hash(loaded)[:8]}"
-    check_run_folder(folder, loaded.name, force=force)
+    check_run_folder(folder, identity(loaded), force=force)
     with problems_located(source, laid_over):
         experiment = prepare(loaded)
     if not as_json:
         print_trace(experiment)
-    for warning in experiment.warnings():
+    early = experiment.warnings()
+    for warning in early:
         warn(warning)
     try:
         with watch_progress(len(experiment.trace.workload), enabled=not no_progress) as watch:
-            result = carry_out(experiment, folder, watch=watch, force=force)
+            result = carry_out(experiment, folder, watch=watch, force=force, quiet=True)
     except KeyboardInterrupt:
         echo(_kept("interrupted", folder), err=True)
         raise typer.Exit(130) from None
@@ -94,9 +93,8 @@ def run(
         print_json(content)
     else:
         print_run(result, None if by is None else by.value)
-    for found in (rejections_warning, waiting_warning):
-        if warning := found(result):
-            warn(warning)
+    for warning in result.info["warnings"][len(early) :]:
+        warn(warning)
 
 
 def _kept(how: str, folder: Path) -> str:
@@ -139,7 +137,9 @@ def sweep(
             show_default=False,
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Repeat finished runs.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Repeat finished runs, and replace others.")
+    ] = False,
     metrics: Annotated[
         str | None,
         typer.Option(
@@ -153,13 +153,14 @@ def sweep(
 ) -> None:
     """Run a scenario for every combination of the values under its `sweep` key.
 
-    A finished run with the same scenario and inputs is not repeated. The folders are
-    scenario=…/policy=…/seed=… below --output (default: runs/NAME-sweep).
+    A finished run with the same scenario and inputs is not repeated; runs of another scenario in
+    the same folders are only replaced with --force. The folders are scenario=…/policy=…/seed=…
+    below --output (default: runs/NAME-sweep).
     """
     from simkit.cli.sweep_text import print_sweep
     from simkit.cli.text import print_json, warn
     from simkit.experiment.interrupt import terminated_like_interrupted
-    from simkit.experiment.sweep import plan_sweep, run_plan
+    from simkit.experiment.sweep import plan_sweep, run_plan, sweep_warnings
     from simkit.progress import runs_progress
     from simkit.results.output_folder import check_place
 
@@ -189,9 +190,8 @@ def sweep(
     else:
         names = [name.strip() for name in (metrics or "").split(",")]
         print_sweep(plan.folder, outcomes, [name for name in names if name])
-    for warning in dict.fromkeys(text for outcome in outcomes for text in outcome.warnings):
+    for warning in sweep_warnings(outcomes):
         warn(warning)
-    _warn_of_waiting_jobs(outcomes)
     if failed := [outcome for outcome in outcomes if outcome.state == "failed"]:
         for outcome in failed:
             echo(f"failed: {outcome.folder}: {outcome.error}", err=True)
@@ -210,21 +210,6 @@ def _dask_cluster(on: str, workers: int | None) -> Executor:
             f"--workers: the cluster at {on} has its own workers; leave --workers out"
         )
     return DaskCluster(on)
-
-
-def _warn_of_waiting_jobs(outcomes: Sequence[SweepOutcome]) -> None:
-    """Warn of runs with jobs that still wait at the end."""
-    from simkit.analysis.run_warnings import waiting_at_end
-    from simkit.cli.text import warn
-    from simkit.text import counted
-
-    for outcome in outcomes:
-        if waiting := waiting_at_end(outcome.metrics):
-            verb = "wait" if waiting > 1 else "waits"
-            warn(
-                f"warning: {outcome.folder}: {counted(waiting, 'job')} still {verb} at the end "
-                "of the run"
-            )
 
 
 def validate(

@@ -117,7 +117,8 @@ class Outages:
                 self._execution.stop(allocation, keep_work=keep_work)
 
 
-_FAILURE = "failure"
+FAILURE = "failure"
+"""The cause of random failures, in the records."""
 _FAULT = -1  # the number of a random fault; a machine has one at a time
 
 
@@ -166,10 +167,10 @@ class MachineFailures:
             yield events.timeout(rng.exponential(failures.mtbf_s))
             self._down.add(machine)
             down = CapacityChange(
-                events.now, machine, "down", _FAILURE, (), failures.running, _FAULT
+                events.now, machine, "down", FAILURE, (), failures.running, _FAULT
             )
             outages.take_place([down])
             yield events.timeout(rng.exponential(failures.mttr_s))
             self._down.discard(machine)
             self._awaited.discard(machine)
-            outages.take_place([CapacityChange(events.now, machine, "up", _FAILURE, fault=_FAULT)])
+            outages.take_place([CapacityChange(events.now, machine, "up", FAILURE, fault=_FAULT)])

@@ -19,7 +19,7 @@ from simkit.engine.processes import ProcessLike
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
 from simkit.engine.submission import Submission
-from simkit.errors import LimitError, PolicyError, ScenarioError, SimkitError
+from simkit.errors import LimitError, PolicyError, ScenarioError, SimkitError, warn_of
 from simkit.experiment.cluster import build_cluster, declared_resources, limited_by_partitions
 from simkit.experiment.estimates import estimates_info, estimates_warnings
 from simkit.experiment.interrupt import DeferredInterrupt
@@ -31,6 +31,7 @@ from simkit.experiment.policy import (
     scenario_problems,
 )
 from simkit.experiment.processes import process_builder
+from simkit.experiment.run_warnings import late_warnings
 from simkit.experiment.site import build_site
 from simkit.experiment.unit_warnings import unasked_warnings, unit_warnings
 from simkit.experiment.wall_time import WallClock, WallTimeOver
@@ -72,6 +73,9 @@ class Experiment:
     """Its site; None if power is not modelled."""
     wall_time_s: dict[str, float] = field(default_factory=dict)
     """Phase → seconds it took."""
+    given: tuple[str, ...] = ()
+    """Parts of the scenario that Python objects took the place of, so that its hash says nothing
+    about them; see `run_info.identity`."""
 
     def warnings(self) -> list[str]:
         """Return what a reader of the results must know before the run."""
@@ -106,6 +110,7 @@ def prepare(
     that leave nothing to measure); nothing has been written then.
     """
     refuse_sweep(scenario)
+    given = given_objects(policy=policy, workload=workload, cluster=cluster, processes=processes)
     chosen = build_policy(scenario) if policy is None else policy
     build = process_builder(scenario) if processes is None else partial(tuple, processes)
     predictor = build_predictor(scenario)
@@ -134,7 +139,12 @@ def prepare(
     if problems:
         raise ScenarioError(problems)
     times = {"read": perf_counter() - begin}
-    return Experiment(scenario, trace, cluster, chosen, predictor, rules, build, site, times)
+    return Experiment(scenario, trace, cluster, chosen, predictor, rules, build, site, times, given)
+
+
+def given_objects(**parts: object) -> tuple[str, ...]:
+    """Return the names of the parts that were given, which are not None."""
+    return tuple(name for name, one in parts.items() if one is not None)
 
 
 def carry_out(
@@ -143,6 +153,7 @@ def carry_out(
     *,
     watch: Watch | None = None,
     force: bool = False,
+    quiet: bool = False,
 ) -> Run:
     """Run an experiment and return its results.
 
@@ -150,14 +161,20 @@ def carry_out(
         experiment: from `prepare`; its policy, predictor and the scenario's processes start afresh.
         output: the run folder to write; None keeps the records in memory and writes nothing.
         watch: see `Watch`.
-        force: also replace another scenario's run, or write to a folder that holds other files.
+        force: also replace another run than one of the same scenario after defaults, or write to a
+            folder that holds other files.
+        quiet: leave it to the caller to tell ``run.info["warnings"]``; else each of them is given
+            as a `SimkitWarning` after the run.
 
     Raises RunError if the folder cannot be used or written, PolicyError if the policy breaks a
     rule or fails, LimitError if a limit stops the run. After an error or an interruption the
     folder keeps the rows so far and says so; a finished run that was there stays, and the rows so
     far are in the folder ``unfinished`` of it.
     """
-    info = first_info(experiment.scenario, experiment.trace, experiment.cluster, experiment.site)
+    info = first_info(
+        experiment.scenario, experiment.trace, experiment.cluster, experiment.site,
+        given=experiment.given,
+    )  # fmt: skip
     info["estimates"] = estimates_info(experiment.scenario, experiment.trace.workload)
     info["warnings"] = experiment.warnings()
     store = MemoryWriter(info) if output is None else RunWriter(Path(output), info, force=force)
@@ -174,18 +191,24 @@ def carry_out(
                 store.close_tables()
         times["write"] = store.wall_time_s
         with _timed(times, "metrics"):
-            given = experiment.scenario.metrics
-            metrics = compute_metrics(
-                store.results(), tau=given.tau, warmup=given.warmup, cooldown=given.cooldown
+            given, results = experiment.scenario.metrics, store.results()
+            results.metrics = compute_metrics(
+                results, tau=given.tau, warmup=given.warmup, cooldown=given.cooldown
             )
+            results.info["decisions"] = simulation.decisions_made
+            late = late_warnings(results)
         last: dict[str, Any] = {
             "decisions": simulation.decisions_made,
+            "warnings": [*info["warnings"], *late],
             "wall_time_s": {name: round(seconds, 6) for name, seconds in times.items()},
             "peak_memory_bytes": peak_memory_bytes(),
         }
         if experiment.site is not None:
             last["power"] = _facts_of_power(experiment.site, simulation)
-        return store.complete(last, metrics)
+        run = store.complete(last, results.metrics)
+    if not quiet:
+        warn_of(run.info["warnings"])
+    return run
 
 
 def replay(experiment: Experiment, tables: Collection[str]) -> Run:

@@ -10,34 +10,35 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from simkit.engine.processes import ProcessLike
-from simkit.errors import ScenarioError
-from simkit.experiment import carry_out, prepare
+from simkit.errors import ScenarioError, warn_of
+from simkit.experiment import carry_out, given_objects, prepare
 from simkit.experiment.policy import checked_policy
 from simkit.experiment.policy_classes import recorded_as
 from simkit.experiment.processes import checked_process, recorded_processes
-from simkit.experiment.scenario_file import refuse_mistaken, scenario_file
+from simkit.experiment.scenario_file import scenario_source
 from simkit.policy import Policy
 from simkit.progress import watch_progress
 from simkit.results.output_folder import check_run_folder
 from simkit.results.run_folder import Run
+from simkit.results.run_info import identity
 from simkit.scenario import Scenario
 from simkit.scenario.cluster import ClusterSection
+from simkit.scenario.overrides import anchor_paths
 from simkit.scenario.workload import PluginWorkload
-from simkit.scenario.yaml_document import load_scenario
+from simkit.scenario.yaml_document import Source, load_scenario
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 
-ScenarioSource = str | os.PathLike[str] | Mapping[str, Any] | Scenario
-
 
 def simulate(
-    scenario: ScenarioSource,
+    scenario: Source,
     *,
-    policy: Policy | type[Policy] | Mapping[str, Any] | None = None,
+    policy: Policy | type[Policy] | Mapping[str, Any] | str | os.PathLike[str] | None = None,
     seed: int | None = None,
     overrides: Mapping[str, object] | None = None,
     workload: Workload | None = None,
@@ -54,16 +55,20 @@ def simulate(
         scenario: a YAML file, the name of a bundled scenario, a mapping of the same form, or a
             `Scenario`.
         policy: an object with `reset` and `schedule` (or its class) in place of the scenario's;
-            or a mapping as the scenario writes it, ``{"order": "sjf", "backfill": "easy"}``.
+            or what the scenario writes: ``{"order": "sjf", "backfill": "easy"}``, ``"sjf+easy"``,
+            ``"sjf"`` or ``"my_policy.py:Mine"``.
         seed: in place of the scenario's.
-        overrides: dotted key → value, laid over the scenario: ``{"workload.load": 1.2}``.
+        overrides: dotted key → value, laid over the scenario: ``{"workload.load": 1.2}``. As in
+            the commands, relative paths in it and in `policy` start from the working folder, those
+            of a scenario file from the file's.
         workload: in place of the scenario's, and not transformed.
         cluster: in place of the scenario's.
         processes: in place of the scenario's: objects with a method ``run(view)`` that yields
             events of SimPy, or generator functions of a view; see `SimulationView`.
-        output: folder to write; None keeps the results in memory. A run of the same scenario that
-            is there is replaced when the new one is complete.
-        force: replace also another scenario's run there, or write next to other files.
+        output: folder to write; None keeps the results in memory. A run of the same scenario after
+            defaults that is there is replaced when the new one is complete.
+        force: replace also any other run there, or write next to other files. A policy object with
+            attributes, a `workload`, a `cluster` and `processes` never count as the same.
         progress: show a progress bar if stderr is a terminal.
         allow_code: False refuses a scenario that names code, ``my_policy.py:Mine`` or
             ``package.module:attribute``: for scenarios from others.
@@ -71,6 +76,9 @@ def simulate(
     Returns:
         The run: ``run.jobs``, ``run.allocations``, … are polars frames (``.to_pandas()``),
         ``run.metrics`` a dictionary, ``run.info`` the content of `run.json`.
+
+    What the command line warns of, such as rejected jobs, is a `SimkitWarning` each, and stands in
+    ``run.info["warnings"]``.
 
     Raises ScenarioError, PluginError, TraceError, PolicyError or RunError, all of them
     `SimkitError`, with what is wrong and what to do.
@@ -84,31 +92,41 @@ def simulate(
     laid_over = dict(overrides or {})
     if seed is not None:
         laid_over["seed"] = seed
-    if isinstance(policy, Mapping):
-        laid_over["policy"] = dict(policy)
+    if isinstance(policy, Mapping | str | os.PathLike):
+        laid_over["policy"] = dict(policy) if isinstance(policy, Mapping) else os.fspath(policy)
         policy = None
-    loaded = _load(scenario, laid_over, allow_code=allow_code)
+    loaded = load_scenario(
+        scenario_source(scenario),
+        overrides=anchor_paths(laid_over, Path.cwd()),
+        single=True,
+        allow_code=allow_code,
+    )
     chosen = None if policy is None else checked_policy(policy)
     if processes is not None:
         processes = [checked_process(process) for process in processes]
     loaded = _as_run(loaded, chosen, workload, cluster, processes)
+    objects = given_objects(workload=workload, cluster=cluster, processes=processes)
+    objects += ("policy",) if _has_state(policy) else ()
     if output is not None:
-        check_run_folder(Path(output), loaded.name, force=force)
+        check_run_folder(Path(output), identity(loaded, objects), force=force)
     experiment = prepare(
         loaded, policy=chosen, workload=workload, cluster=cluster, processes=processes
     )
+    experiment = replace(experiment, given=objects)
+    early = experiment.warnings()
+    warn_of(early)
     with watch_progress(len(experiment.trace.workload), enabled=progress) as watch:
-        return carry_out(experiment, output, watch=watch, force=force)
+        run = carry_out(experiment, output, watch=watch, force=force, quiet=True)
+    warn_of(run.info["warnings"][len(early) :])
+    return run
 
 
-def _load(source: ScenarioSource, overrides: Mapping[str, object], *, allow_code: bool) -> Scenario:
-    if isinstance(source, Scenario):
-        source = source.model_dump(mode="json")
-    elif isinstance(source, str):
-        source = scenario_file(source)
-    elif isinstance(source, os.PathLike):
-        refuse_mistaken(Path(source), os.fspath(source))
-    return load_scenario(source, overrides=overrides, single=True, allow_code=allow_code)
+def _has_state(policy: Policy | type[Policy] | None) -> bool:
+    """Return whether a policy may differ from others of its class, whose name a run records."""
+    if policy is None or isinstance(policy, type):
+        return False
+    slots = any(getattr(kind, "__slots__", ()) for kind in type(policy).__mro__)
+    return slots or bool(getattr(policy, "__dict__", None))
 
 
 def _as_run(

@@ -34,7 +34,7 @@ class SweepOutcome:
     estimates: str = ""
     """What the policy's estimates were, if it used any; see `Run.estimates`."""
     warnings: tuple[str, ...] = ()
-    """What was known before the run of its estimates and the wall-time limit."""
+    """What a reader of the results must know; `warnings` in `run.json`."""
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values."""

@@ -71,19 +71,25 @@ class PolicyClasses:
             raise ScenarioError(f"policy: two classes are called {name}; rename one of them")
         return {"name": name}
 
+    def recorded(self, scenario: Scenario) -> Scenario:
+        """Return the scenario as `run.json` records it."""
+        given = self._given(scenario)
+        return scenario if given is None else scenario.model_copy(update={"policy": given.section})
+
     def policy_of(self, scenario: Scenario) -> tuple[Scenario, Policy | None]:
         """Return the scenario as recorded and a new policy, if its policy is one of the classes.
 
         Raises ScenarioError or PolicyError if that cannot be made, or is no policy.
         """
+        given = self._given(scenario)
+        policy = None if given is None else checked_policy(given.kind)
+        return self.recorded(scenario), policy
+
+    def _given(self, scenario: Scenario) -> _Given | None:
         if self._packed:
             self._classes, self._packed = pickle.loads(self._packed), b""
         section = scenario.policy
-        given = self._classes.get(section.name) if isinstance(section, NamedPolicy) else None
-        if given is None:
-            return scenario, None
-        changes = {"policy": given.section}
-        return scenario.model_copy(update=changes), checked_policy(given.kind)
+        return self._classes.get(section.name) if isinstance(section, NamedPolicy) else None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what another process makes them of."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import Final
@@ -10,8 +11,17 @@ from simkit.errors import ScenarioError
 from simkit.results.output_folder import scenario_of
 from simkit.scenario.bundled import find_scenario
 from simkit.scenario.workload import recognise
+from simkit.scenario.yaml_document import Source
 
 _SCENARIO_ENDINGS: Final = (".yaml", ".yml", ".json")
+
+
+def scenario_source(source: Source) -> Source:
+    """Return what `load_scenario` reads of what a user names: alike for every command and call.
+
+    Raises ScenarioError as `scenario_file` does.
+    """
+    return scenario_file(os.fspath(source)) if isinstance(source, str | os.PathLike) else source
 
 
 def scenario_file(text: str) -> Path:

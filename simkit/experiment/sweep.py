@@ -11,14 +11,14 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, overload
 from urllib.parse import quote
 
-from simkit.errors import RunError, ScenarioError, SimkitError
+from simkit.errors import RunError, ScenarioError, SimkitError, warn_of
 from simkit.experiment import carry_out, prepare
 from simkit.experiment.executors import (
     Executor,
@@ -29,14 +29,18 @@ from simkit.experiment.executors import (
 )
 from simkit.experiment.policy import policy_label
 from simkit.experiment.policy_classes import PolicyClasses
+from simkit.experiment.scenario_file import scenario_source
 from simkit.experiment.workload import TraceMemory
 from simkit.policy import Policy
 from simkit.results.metric import metric_columns
+from simkit.results.output_folder import check_content
 from simkit.results.run_folder import open_run
-from simkit.results.run_info import file_sha256
+from simkit.results.run_info import file_sha256, identity
 from simkit.scenario import Scenario, scenario_hash
+from simkit.scenario.overrides import anchor_paths, anchor_swept
 from simkit.scenario.sweep import GridPoint, expand_sweep
 from simkit.scenario.yaml_document import Source
+from simkit.text import counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -122,7 +126,7 @@ def run_sweep(
     source: Source,
     output: str | os.PathLike[str] | None = None,
     *,
-    policy: type[Policy] | Mapping[str, Any] | None = None,
+    policy: type[Policy] | Mapping[str, Any] | str | os.PathLike[str] | None = None,
     sweep: Mapping[str, Sequence[Any]] | None = None,
     overrides: Mapping[str, object] | None = None,
     workers: int | None = None,
@@ -133,36 +137,68 @@ def run_sweep(
     """Run a scenario for every combination of its sweep; return the outcomes in the grid's order.
 
     Args:
-        source: the scenario.
+        source: the scenario: a YAML file, the name of a bundled one, a mapping, or a `Scenario`.
         output: the folder; None: ``runs/NAME-sweep``.
-        policy: a policy's class, or a mapping as the scenario writes it, in place of the
-            scenario's.
+        policy: a policy's class, or what the scenario writes, such as ``{"order": "sjf"}`` or
+            ``"sjf"``, in place of the scenario's.
         sweep: dotted key → values, added to the scenario's `sweep`; see `plan_sweep`.
-        overrides: dotted key → value; they win over the sweep.
+        overrides: dotted key → value; they win over the sweep. As in the commands, relative paths
+            in `overrides`, `sweep` and `policy` start from the working folder.
         workers: processes; None: one per core.
         executor: runs them elsewhere than in processes of this machine.
-        force: run again what is already finished and unchanged.
+        force: run again what is already finished and unchanged, and replace runs of other
+            scenarios in the same folders.
         allow_code: False refuses a scenario that names code; see `load_scenario`.
+
+    What the command line warns of is a `SimkitWarning` each, after the runs.
 
     A policy may be a class here, in a mapping `source` and among the values of ``"policy"`` in
     `sweep`. Its runs are always repeated, because the class may have changed.
 
-    Raises ScenarioError if a combination is wrong, RunError if the workers cannot be started or
-    reached; a later failure is an outcome.
+    Raises ScenarioError if a combination is wrong, RunError if a folder holds the run of another
+    scenario, or if the workers cannot be started or reached; a later failure is an outcome.
     """
     classes = PolicyClasses()
     if isinstance(source, Mapping):
         source = classes.named(source)
+    if isinstance(policy, os.PathLike):
+        policy = os.fspath(policy)
     laid_over = dict(overrides or {}) | ({} if policy is None else {"policy": policy})
+    here = Path.cwd()
     plan = plan_sweep(
         source,
         output,
-        sweep=classes.named(sweep or {}),
-        overrides=classes.named(laid_over),
+        sweep=anchor_swept(classes.named(sweep or {}), here),
+        overrides=anchor_paths(classes.named(laid_over), here),
         allow_code=allow_code,
     )
     outcomes = run_plan(plan, workers=workers, executor=executor, force=force, classes=classes)
+    warn_of(sweep_warnings(outcomes))
     return SweepResult(plan, outcomes)
+
+
+def sweep_warnings(outcomes: Sequence[SweepOutcome]) -> list[str]:
+    """Return what a reader of the runs must know; what concerns all of them is said once.
+
+    Of the rest a line each: the run's folder, and what `warnings` of its `run.json` begins with.
+    """
+    ended = [outcome for outcome in outcomes if outcome.state != "failed"]
+    counts = Counter(text for outcome in ended for text in dict.fromkeys(outcome.warnings))
+    common = [text for text, count in counts.items() if count == len(ended)]
+    single = [
+        f"warning: {outcome.folder}: {text.splitlines()[0].removeprefix('warning: ')}"
+        for outcome in ended
+        for text in dict.fromkeys(outcome.warnings)
+        if text not in common
+    ]
+    if (more := len(single) - _MOST_WARNINGS) > 0:
+        rest = f"warning: {counted(more, 'other warning')}; see warnings in the runs' run.json"
+        single[_MOST_WARNINGS:] = [rest]
+    return common + single
+
+
+_MOST_WARNINGS = 10
+"""Warnings of single runs of a sweep that are told."""
 
 
 def plan_sweep(
@@ -177,7 +213,8 @@ def plan_sweep(
 
     The keys of `sweep` take the place of the scenario's swept keys at or below them.
     """
-    points = tuple(expand_sweep(source, sweep=sweep, overrides=overrides, allow_code=allow_code))
+    known = scenario_source(source)
+    points = tuple(expand_sweep(known, sweep=sweep, overrides=overrides, allow_code=allow_code))
     folder = (
         Path(output) if output is not None else Path("runs") / f"{points[0].scenario.name}-sweep"
     )
@@ -213,7 +250,11 @@ def run_plan(
     """Carry out a plan and call `on_end` with every outcome; the rest is as in `run_sweep`.
 
     `classes` are those of the policies that the scenarios name.
+
+    Raises RunError, before anything runs, if a folder holds something that a run must not replace.
     """
+    if not force:
+        _check_folders(plan, classes or PolicyClasses())
     if executor is None:
         executor = InProcess() if workers == 1 else LocalProcesses(workers)
     runs = [
@@ -231,6 +272,23 @@ def run_plan(
     return [outcomes[row] for row in sorted(outcomes)]
 
 
+def _check_folders(plan: SweepPlan, classes: PolicyClasses) -> None:
+    """Raise RunError for folders that hold other runs, or other files."""
+    problems = []
+    for point, folder in zip(plan.points, plan.folders, strict=True):
+        try:
+            check_content(folder, identity(classes.recorded(point.scenario)))
+        except RunError as error:
+            problems.append(str(error))
+    if more := len(problems) - _MOST_PROBLEMS:
+        problems[_MOST_PROBLEMS:] = [f"and {counted(more, 'other folder')}"] if more > 0 else []
+    if problems:
+        raise RunError("\n".join(problems))
+
+
+_MOST_PROBLEMS = 3
+"""Folders in the way that are told at once."""
+
 _traces = TraceMemory()
 """The logs of this process's runs: each is read once in a worker."""
 
@@ -247,7 +305,8 @@ def run_planned(
         if not force and policy is None and is_finished(path, scenario):
             run, state = open_run(path), "skipped"
         else:
-            run, state = carry_out(prepare(scenario, policy=policy, memory=_traces), path), "done"
+            experiment = replace(prepare(scenario, policy=policy, memory=_traces), given=())
+            run, state = carry_out(experiment, path, force=force, quiet=True), "done"
         seconds = perf_counter() - begin
         return SweepOutcome(
             assignment, path, state, "", seconds, run.digest, run.metrics,

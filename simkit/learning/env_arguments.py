@@ -9,29 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from operator import index
-from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from simkit.errors import PolicyError, ScenarioError
+from simkit.experiment.scenario_file import scenario_source
 from simkit.learning.schema import ObservationSchema
 from simkit.scenario import Scenario
-from simkit.scenario.bundled import find_scenario
+from simkit.scenario.yaml_document import Source as ScenarioSource
 from simkit.scenario.yaml_document import load_scenario
 from simkit.workload import Workload
-
-ScenarioSource = str | PathLike[str] | Mapping[str, Any] | Scenario
-"""A file, the name of a bundled scenario, a mapping as in a file, or a `Scenario`."""
 
 
 def loaded_scenario(source: ScenarioSource) -> Scenario:
     """Return the scenario of a source; raises ScenarioError as `load_scenario` does."""
     if isinstance(source, Scenario):
         return source
-    if isinstance(source, str):
-        source = find_scenario(source)
-    return load_scenario(source, single=True)
+    return load_scenario(scenario_source(source), single=True)
 
 
 def check_settings(

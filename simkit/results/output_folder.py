@@ -6,12 +6,14 @@ import errno
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from simkit.errors import RunError
+from simkit.errors import RunError, SimkitError
+from simkit.scenario import Scenario
+from simkit.text import counted
 
 PART: Final = ".part"
 """Ending of files that are being written."""
@@ -33,13 +35,13 @@ _REASONS: Final = {
 }
 
 
-def check_run_folder(folder: Path, name: str, *, force: bool = False) -> None:
+def check_run_folder(folder: Path, wanted: Mapping[str, Any], *, force: bool = False) -> None:
     """Check that a run can be written to a folder; change nothing.
 
     Arguments are those of `check_content`; raises what that and `check_place` raise.
     """
     check_place(folder)
-    check_content(folder, name, force=force)
+    check_content(folder, wanted, force=force)
 
 
 def check_place(folder: Path) -> None:
@@ -60,13 +62,13 @@ def check_place(folder: Path) -> None:
                 path.rmdir()
 
 
-def check_content(folder: Path, name: str, *, force: bool = False) -> None:
-    """Refuse a folder whose content a run of the scenario `name` must not replace.
+def check_content(folder: Path, wanted: Mapping[str, Any], *, force: bool = False) -> None:
+    """Refuse a folder whose content a run must not replace.
 
     Args:
-        folder: absent, empty, or that of a run of the same scenario.
-        name: the scenario's.
-        force: also allow a folder that holds another scenario's run, or other files.
+        folder: absent, empty, or that of a run of the same scenario after defaults.
+        wanted: what `run_info.identity` returns for the run.
+        force: also allow a folder that holds another run, or other files.
 
     Raises RunError, with what is in the way and what to do.
     """
@@ -80,14 +82,68 @@ def check_content(folder: Path, name: str, *, force: bool = False) -> None:
     if "run.json" not in others:
         raise RunError(
             f"{folder}: holds other files ({', '.join(others[:3])}{', …' * (len(others) > 3)}) "
-            "and no run; choose another folder with --output, or write there with --force"
+            "and no run; choose another folder with --output, or write there with --force "
+            "(in Python: force=True)"
         )
-    if (found := scenario_of(folder)) != name:
-        whose = f"the run of another scenario, {found!r}" if found else "a run.json that is damaged"
+    if whose := _another_run(_run_json(folder), wanted):
         raise RunError(
-            f"{folder}: holds {whose}; a run of {name!r} does not replace it: choose another "
-            "folder with --output, or replace it with --force"
+            f"{folder}: holds {whose}; choose another folder with --output, or replace it with "
+            "--force (in Python: force=True)"
         )
+
+
+def _another_run(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """Return what a folder holds if that is not the run that is wanted; empty if it is."""
+    if not found:
+        return "a run.json that is damaged"
+    name, here = found.get("name"), wanted.get("name")
+    if name != here:
+        return f"the run of another scenario, {name!r}, and this one is called {here!r}"
+    known = _after_defaults(found), wanted.get("scenario")
+    same = found.get("scenario_sha256") == wanted.get("scenario_sha256") or known[0] == known[1]
+    if not same:
+        return f"another run of {name!r}, which differs in {differences_text(*known)}"
+    if given := sorted({*(found.get("given") or ()), *(wanted.get("given") or ())}):
+        return (
+            f"a run of {name!r}, and whether it is the same cannot be told: run.json does not "
+            f"record what Python gave as {' and '.join(given)}"
+        )
+    return ""
+
+
+def _after_defaults(found: Mapping[str, Any]) -> Any:
+    """Return a run's scenario with the keys that it has today, where it still can be read."""
+    with suppress(ValueError, SimkitError):
+        return Scenario.model_validate(found.get("scenario")).model_dump(mode="json")
+    return found.get("scenario")
+
+
+_MOST_DIFFERENCES: Final = 3
+_LONGEST_VALUE: Final = 60
+"""Characters of a value in a message."""
+
+
+def differences_text(found: object, wanted: object, path: str = "") -> str:
+    """Return the dotted keys in which two scenarios differ, with both values; empty if in none."""
+    texts = list(_differences(found, wanted, path))
+    more = len(texts) - _MOST_DIFFERENCES
+    return ", ".join(texts[:_MOST_DIFFERENCES]) + (
+        f" and {counted(more, 'other key')}" if more > 0 else ""
+    )
+
+
+def _differences(found: object, wanted: object, path: str) -> Iterator[str]:
+    if isinstance(found, dict) and isinstance(wanted, dict) and (found or wanted):
+        for key in sorted(found.keys() | wanted.keys()):
+            where = f"{path}.{key}" if path else str(key)
+            yield from _differences(found.get(key), wanted.get(key), where)
+    elif found != wanted:
+        yield f"{path or 'its scenario'} ({_short(found)} there, {_short(wanted)} here)"
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
 
 
 def scenario_of(folder: Path) -> str:

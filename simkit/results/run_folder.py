@@ -29,6 +29,8 @@ from simkit.units import KWH_J
 
 FORMAT: Final = 1
 """The version of run folders that this module reads."""
+_STATES: Final = ("finished", "killed", "rejected", "running", "waiting")
+"""States of jobs at the end of a run, in the order in which they are told."""
 STATUSES: Final = ("complete", "incomplete", "interrupted", "failed", "stopped")
 PORTABLE: Final = "portable_scenario"
 """Key of `run.json`: the scenario as it enters the digest (`scenario.portable_form`)."""
@@ -101,9 +103,23 @@ class Run:
         """The content of run.json."""
 
     def __repr__(self) -> str:
+        return f"Run({str(self.folder)!r}, {self._counts()})"
+
+    def _counts(self) -> str:
+        """Return ``1,000 jobs: 876 finished, 124 rejected``, or why the run is not complete."""
         jobs = self.info.get("jobs")
         size = counted(jobs, "job") if isinstance(jobs, int) else "? jobs"
-        return f"Run({str(self.folder)!r}, {size})"
+        if self.info.get("status") != "complete":
+            return f"{size}: {self.info.get('status', 'incomplete')}"
+        try:
+            found = self.metrics.get("jobs")
+        except RunError:
+            return size
+        counts = found if isinstance(found, dict) else {}
+        states = [
+            f"{n:,} {state}" for state in _STATES if isinstance(n := counts.get(state), int) and n
+        ]
+        return f"{size}: {', '.join(states)}" if states else size
 
     @property
     def name(self) -> str:
@@ -430,7 +446,7 @@ class MemoryRun(Run):
             self.metrics = dict(metrics)
 
     def __repr__(self) -> str:
-        return f"MemoryRun({self.name!r}, {self.info.get('jobs', '?')} jobs)"
+        return f"MemoryRun({self.name!r}, {self._counts()})"
 
     def scan(self, table: str) -> pl.LazyFrame:
         """Return a table as a lazy frame; raises RunError if there is no such table."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import file_digest
 from importlib import metadata
@@ -26,15 +26,30 @@ _PACKAGES = ("numpy", "polars", "pyarrow", "pydantic", "scipy", "simpy")
 """Distributions whose versions are recorded besides simkit's."""
 
 
+def identity(scenario: Scenario, given: Sequence[str] = ()) -> dict[str, Any]:
+    """Return by what a run is known as the same: its scenario after defaults, and its SHA-256.
+
+    `given` are the parts that Python objects took the place of, which nothing in a scenario tells
+    apart: policy, workload, cluster, processes.
+    """
+    return {
+        "name": scenario.name,
+        "scenario": scenario.model_dump(mode="json"),
+        "scenario_sha256": scenario_hash(scenario),
+        **({"given": list(given)} if given else {}),
+    }
+
+
 def first_info(
     scenario: Scenario,
     trace: Trace,
     cluster: Cluster,
     site: Site | None = None,
     *,
+    given: Sequence[str] = (),
     hashed: bool = True,
 ) -> dict[str, Any]:
-    """Return what is known before the simulation.
+    """Return what is known before the simulation; `given` is as in `identity`.
 
     Unless `hashed`, no input file is read for its SHA-256: `inputs` and the portable form of the
     scenario are left out.
@@ -44,9 +59,7 @@ def first_info(
         "format": FORMAT,
         "status": "incomplete",
         "error": "",
-        "name": scenario.name,
-        "scenario": scenario.model_dump(mode="json"),
-        "scenario_sha256": scenario_hash(scenario),
+        **identity(scenario, given),
         **(_hashed_inputs(scenario, trace, cluster, site) if hashed else {}),
         "trace": _rows(trace.report),
         "tables": {

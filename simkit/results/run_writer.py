@@ -65,8 +65,8 @@ class RunWriter:
         Args:
             folder: new or empty, or it holds a run of the same scenario, which is replaced when
                 this one is whole.
-            info: the content of `run.json` so far; its `name` is the scenario's.
-            force: also take a folder that holds another scenario's run or other files; only files
+            info: the content of `run.json` so far.
+            force: also take a folder that holds another run or other files; only files
                 with the names of simkit's files are replaced.
 
         Raises RunError if the folder holds something else, cannot be written, or another process
@@ -78,7 +78,7 @@ class RunWriter:
         self._info = dict(info)
         self._open: dict[str, Any] = {}
         self._waiting: dict[str, list[pl.DataFrame]] = {table: [] for table in TABLES}
-        check_content(self.folder, str(info.get("name", "")), force=force)
+        check_content(self.folder, info, force=force)
         self._lock = claim(self.folder)
         self.work = self.folder / UNFINISHED if holds_finished_run(self.folder) else self.folder
         try:

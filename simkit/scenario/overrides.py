@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +15,7 @@ from simkit.errors import ScenarioError
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import SAMPLE, agent_names
 from simkit.scenario.error_messages import Location
+from simkit.scenario.policy import section_of
 from simkit.scenario.references import (
     AGENT_FORMAT,
     PluginChoice,
@@ -89,10 +92,26 @@ def anchor_paths(overrides: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     return {key: _anchored(split_key(key), value, folder) for key, value in overrides.items()}
 
 
+def anchor_swept(sweep: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return dotted key → values with relative paths among the values starting from `folder`."""
+    return {
+        key: [anchor_paths({key: value}, folder)[key] for value in values]
+        if isinstance(values, list | tuple)
+        else values
+        for key, values in sweep.items()
+    }
+
+
 def _anchored(path: KeyPath, value: Any, folder: Path) -> Any:
     if isinstance(value, Mapping):
         return {key: _anchored((*path, str(key)), v, folder) for key, v in value.items()}
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
     if not isinstance(value, str):
+        return value
+    if path == ("policy",):
+        with suppress(ValueError):  # the validation says what is wrong with it
+            return _anchored(path, section_of(value), folder)
         return value
     location = Location(Scenario, path)
     field = location.field
@@ -161,6 +180,8 @@ def set_value(data: dict[str, Any], path: KeyPath, value: Any) -> None:
         below = inside.get(step) if isinstance(inside, dict) else inside[step]
         if below is None:
             below = {}
+        elif isinstance(below, str) and path[: depth + 1] == ("policy",):
+            below = section_of(below)
         elif isinstance(below, str) and _has_short_form(Location(Scenario, path[: depth + 1])):
             below = {"type": below}
         inside[step] = below

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     Discriminator,
     Field,
     Tag,
@@ -16,6 +17,9 @@ from pydantic import (
     model_serializer,
 )
 
+from simkit import plugins
+from simkit.errors import did_you_mean
+from simkit.scenario.bundled import agent_names
 from simkit.scenario.references import AgentFolder, Arguments, File, PluginChoice, PluginName
 from simkit.scenario.types import BrokenRulesError, Many, Section
 
@@ -181,8 +185,51 @@ _Plain = (
     | Annotated[AgentPolicy, Tag(_FORMS[AgentPolicy])]
     | Annotated[ModelPolicy, Tag(_FORMS[ModelPolicy])]
 )
-PlainPolicy = Annotated[_Plain, Discriminator(_form)]
-"""Every form of a policy but a lookahead, told apart by its keys."""
+_PARTS = ("order", "backfill", "placement")
+_KINDS = {"name": "policy", "order": "order", "fitness": "fitness"}
+"""Key of a policy's section → the kind of the plug-ins that stand there."""
+
+
+def section_of(text: str) -> dict[str, Any]:
+    """Return the section ``policy`` that a text stands for.
+
+    Args:
+        text: ``sjf`` (an order, a fitness or a policy), ``sjf+easy`` (order, backfilling and
+            placement), ``my_policy.py:Mine`` or ``package.module:Mine``.
+
+    Raises ValueError, with what to write instead, for a name that is unknown or stands for two.
+    """
+    if ":" in text:
+        return {"path" if plugins.split_reference(text)[0].endswith(".py") else "name": text}
+    if "+" in text:
+        words = [word.strip() for word in text.split("+")]
+        if len(words) > len(_PARTS):
+            raise ValueError(f"{text!r} has {len(words)} parts; write order+backfill+placement")
+        return dict(zip(_PARTS, words, strict=False))
+    known = {key: plugins.names(_GROUP, kind) for key, kind in _KINDS.items()}
+    found = [key for key, names in known.items() if text in names]
+    if len(found) == 1:
+        return {found[0]: text}
+    if found:
+        forms = " or ".join(f"{{{key}: {text}}}" for key in found)
+        raise ValueError(f"{text!r} is a name of several, write {forms}")
+    if text in (rules := plugins.names(_GROUP, "backfill")):
+        raise ValueError(f"{text!r} is a backfilling rule; write {{backfill: {text}}}")
+    if text in agent_names():
+        raise ValueError(f"{text!r} is an agent; write {{agent: {text}}}")
+    every = {*rules, *(name for names in known.values() for name in names)}
+    raise ValueError(f"{text!r} is not a policy, order or fitness{did_you_mean(text, every)}")
+
+
+def _written_out(value: object) -> object:
+    return section_of(value) if isinstance(value, str) else value
+
+
+_Written = Annotated[_Plain, Discriminator(_form)]
+PlainPolicy = Annotated[
+    _Written, BeforeValidator(_written_out, json_schema_input_type=str | _Written)
+]
+"""Every form of a policy but a lookahead, told apart by its keys, or a text; see `section_of`."""
 
 
 class LookaheadPolicy(Section):
@@ -223,8 +270,9 @@ class LookaheadPolicy(Section):
         return policies
 
 
-PolicySection = Annotated[_Plain | Annotated[LookaheadPolicy, Tag(LOOKAHEAD)], Discriminator(_form)]
-"""Every form of a policy, told apart by its keys."""
+_Any = Annotated[_Plain | Annotated[LookaheadPolicy, Tag(LOOKAHEAD)], Discriminator(_form)]
+PolicySection = Annotated[_Any, BeforeValidator(_written_out, json_schema_input_type=str | _Any)]
+"""Every form of a policy, told apart by its keys, or a text; see `section_of`."""
 
 COMPAT_PERIODS = {"cloudsimpy": 1.0}
 """Other simulators, and the period of their decisions in seconds."""

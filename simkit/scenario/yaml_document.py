@@ -23,10 +23,11 @@ from pydantic import BaseModel, ValidationError
 from simkit import plugins
 from simkit.errors import PluginError, ScenarioError
 from simkit.scenario import SWEEP_REFUSAL, Scenario
+from simkit.scenario.bundled import find_scenario
 from simkit.scenario.error_messages import MOST, problems_of
 from simkit.scenario.overrides import cut_at_scalar, dotted, set_value, split_key, starts_with
 from simkit.scenario.references import PATHS_ALONE, Context, PluginName, check_file
-from simkit.scenario.types import mark_of
+from simkit.scenario.types import mark_of, shown
 from simkit.scenario.yaml_lines import (
     LARGEST_FILE,
     KeyPath,
@@ -51,7 +52,8 @@ class ScenarioText:
         return self.label
 
 
-Source = str | os.PathLike[str] | ScenarioText | Mapping[str, Any]
+Source = str | os.PathLike[str] | ScenarioText | Mapping[str, Any] | Scenario
+"""A file, the name of a bundled scenario, its text, a mapping as in a file, or a `Scenario`."""
 
 
 def load_scenario(
@@ -64,9 +66,11 @@ def load_scenario(
     """Read and check a scenario.
 
     Args:
-        source: path of a YAML file, a text that was read already, or a mapping of the same form
-            (the relative paths of both start from the working directory).
-        overrides: dotted path → value, laid over the source: ``{"policy.order": "sjf"}``.
+        source: path of a YAML file, the name of a bundled scenario, a text that was read already,
+            a mapping of the same form (the relative paths of both start from the working
+            directory), or a `Scenario`.
+        overrides: dotted path → value, laid over the source: ``{"policy.order": "sjf"}``; its
+            relative paths start from where those of the source do.
         single: refuse a scenario with a `sweep`, which stands for several runs.
         allow_code: False refuses a scenario that names code, ``my_policy.py:Mine`` or
             ``package.module:attribute``. No code is run here, but everything that goes on with the
@@ -156,13 +160,21 @@ class Document:
     ) -> Document:
         """Read a file or a mapping; raises ScenarioError for a file that is not YAML."""
         laid_over = from_python(dict(overrides or {}))
+        if isinstance(source, Scenario):
+            source = source.model_dump(mode="json")
         if isinstance(source, Mapping):
             document = cls("", Path.cwd(), from_python(source))
         elif isinstance(source, ScenarioText):
             document = cls(source.label, Path.cwd(), parse_yaml(source.text, source.label))
+        elif not isinstance(source, str | os.PathLike):
+            raise ScenarioError(
+                "a scenario is a YAML file, the name of a bundled one, a mapping or a Scenario, "
+                f"not {shown(source)}"
+            )
         else:
-            path = Path(source).expanduser()
-            document = cls(str(source), path.parent.absolute(), _read_file(path, str(source)))
+            path = find_scenario(os.fspath(source))
+            label = str(source) if path == Path(source).expanduser() else str(path)
+            document = cls(label, path.parent.absolute(), _read_file(path, label))
         document.allow_code = allow_code
         document.overrides = {split_key(path): value for path, value in laid_over.data.items()}
         for problem in laid_over.problems:

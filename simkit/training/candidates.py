@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from simkit import plugins
-from simkit.errors import PluginError, ScenarioError, did_you_mean
-from simkit.experiment.policy import POLICIES
+from simkit.errors import PluginError, ScenarioError
 from simkit.scenario.bundled import agent_folder
 from simkit.scenario.overrides import anchor_paths
+from simkit.scenario.policy import section_of
 from simkit.scenario.yaml_lines import parse_scalar
-
-_PARTS = ("order", "backfill", "placement")
 
 
 @dataclass(frozen=True)
@@ -54,29 +51,14 @@ def policy_candidate(text: str) -> Candidate:
         section = parse_scalar(text)
         if not isinstance(section, dict):
             raise ScenarioError(f"--policy {text}: is not a mapping; write {{order: sjf}}")
-    elif ":" in text:
-        key = "path" if plugins.split_reference(text)[0].endswith(".py") else "name"
-        section = {key: text}
-    elif "+" in text:
-        section = dict(zip(_PARTS, text.split("+"), strict=False))
     else:
-        section = {_kind_of(text): text}
+        try:
+            section = section_of(text)
+        except ValueError as error:
+            raise PluginError(f"--policy {text}: {error}") from error
     laid_over: dict[str, Any] = anchor_paths({"policy": section}, Path.cwd())["policy"]
     learned = "agent" in laid_over or "model" in laid_over
     return Candidate("agent" if learned else "policy", laid_over)
-
-
-def _kind_of(word: str) -> str:
-    """Return the key of a policy's section under which a word is known."""
-    known: list[str] = []
-    for key, kind in {"name": "policy", "order": "order", "fitness": "fitness"}.items():
-        names = plugins.names(POLICIES, kind)
-        if word in names:
-            return key
-        known += names
-    raise PluginError(
-        f"--policy {word}: {word!r} is not a policy, order or fitness{did_you_mean(word, known)}"
-    )
 
 
 def labelled(candidates: Sequence[Candidate], labels: Sequence[str]) -> list[str]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from simkit.experiment.executors import (
 )
 from simkit.experiment.policy import policy_label
 from simkit.results.job_metrics import JobMetric
-from simkit.results.output_folder import reason
+from simkit.results.output_folder import check_place, reason
 from simkit.scenario import Scenario, refuse_sweep
 from simkit.scenario.yaml_document import load_scenario
 from simkit.training.candidates import Candidate, labelled
@@ -93,6 +94,8 @@ class Evaluation:
     """The best heuristic on these sets, or the best candidate if there is no heuristic. Choosing it
     on the same sets favours it."""
     candidates: tuple[Judged, ...]
+    identity: str
+    """SHA-256 of what was asked: scenario, candidates, job sets, metric and level."""
     rows: tuple[Mapping[str, Any], ...]
     """One for each candidate and job set: label, set (of windows: the number of the window), seed,
     sum, jobs, submitted, …."""
@@ -170,7 +173,34 @@ def evaluate(
         TRACES.forget()
     _refuse_equal_sets(rows, len(where))
     kinds = [candidate.kind for candidate in candidates]
-    return _evaluation(scenario.name, chosen, labels, kinds, rows, (level, resamples))
+    found = _evaluation(scenario.name, chosen, labels, kinds, rows, (level, resamples))
+    return replace(found, identity=evaluation_hash(scenario, candidates, where, metric, level))
+
+
+def evaluation_hash(
+    scenario: Scenario,
+    candidates: Sequence[Candidate],
+    where: Sequence[Mapping[str, object]],
+    metric: str,
+    level: float,
+) -> str:
+    """Return the SHA-256, in hexadecimal, by which an evaluation is known as the same.
+
+    Args:
+        scenario: the scenario, whose policy does not count.
+        candidates: in their order.
+        where: the job sets, as `simkit.training.held_out` returns them.
+        metric: the metric's name.
+        level: of confidence.
+    """
+    asked = {
+        "scenario": scenario.model_dump(mode="json", exclude={"policy"}),
+        "candidates": [[one.label, one.kind, dict(one.policy)] for one in candidates],
+        "sets": [dict(one) for one in where],
+        "metric": metric,
+        "level": level,
+    }
+    return sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _with_policy(scenario: Scenario, candidate: Candidate, allow_code: bool) -> Scenario:
@@ -252,6 +282,7 @@ def _evaluation(
         empty_sets=int((~full).sum()),
         reference=labels[reference],
         candidates=tuple(judged),
+        identity="",
         rows=tuple(rows),
     )
 
@@ -325,6 +356,28 @@ def _mean(sums: Floats, counts: Floats) -> float | None:
     return float(sums.sum() / counts.sum()) if len(counts) else None
 
 
+def check_evaluation(folder: Path, identity: str, *, force: bool = False) -> None:
+    """Refuse a folder with another evaluation than that of this `evaluation_hash`, unless `force`.
+
+    Raises RunError, also if the folder cannot be written.
+    """
+    check_place(folder)
+    path = folder / _RESULT
+    if force or not path.exists():
+        return
+    found: Any = None
+    with suppress(OSError, ValueError):
+        found = json.loads(path.read_text(encoding="utf-8"))
+    if not (isinstance(found, dict) and found.get("identity") == identity):
+        raise RunError(
+            f"{folder}: holds another evaluation, of another scenario, or of other candidates, job "
+            "sets, metric or level; choose another folder with --output, or replace it with --force"
+        )
+
+
+_RESULT = "evaluation.json"
+
+
 def write_evaluation(found: Evaluation, folder: Path) -> None:
     """Write ``evaluation.json`` and ``sets.parquet``, a row for each candidate and job set.
 
@@ -333,7 +386,7 @@ def write_evaluation(found: Evaluation, folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(found.as_json(), indent=1, ensure_ascii=False, allow_nan=False)
-        (folder / "evaluation.json").write_text(text + "\n", encoding="utf-8")
+        (folder / _RESULT).write_text(text + "\n", encoding="utf-8")
         found.frame().write_parquet(folder / "sets.parquet")
     except OSError as error:
         raise RunError(

@@ -21,7 +21,7 @@ from typing import Any, Final
 import polars as pl
 
 from simkit.errors import RunError
-from simkit.results.output_folder import PART, check_place, reason
+from simkit.results.output_folder import PART, check_place, differences_text, reason
 from simkit.results.run_writer import claim
 from simkit.scenario.bundled import AGENT, DESCRIPTION
 
@@ -120,7 +120,7 @@ class TrainingFolder:
                 )
             raise RunError(
                 f"{self.folder}: holds another training, which differs in "
-                f"{', '.join(differing)}; choose another folder with --output, or --force to "
+                f"{differing}; choose another folder with --output, or --force to "
                 "delete that one"
             )
         return found
@@ -218,22 +218,11 @@ def _unwritten(place: Path, error: OSError) -> RunError:
     )
 
 
-def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     """Return the dotted keys in which two trainings differ, and both values."""
-    differing = []
-    for name in IDENTITY:
-        a, b = found.get(name), wanted.get(name)
-        differing += list(_apart(a, b, "" if name == "scenario" else name))
-    return differing
-
-
-def _apart(found: Any, wanted: Any, path: str) -> list[str]:
-    if isinstance(found, dict) and isinstance(wanted, dict):
-        keys = sorted(found.keys() | wanted.keys())
-        inside = (_apart(found.get(k), wanted.get(k), f"{path}.{k}".strip(".")) for k in keys)
-        return [text for part in inside for text in part]
-    same = found == wanted
-    return [] if same else [f"{path} ({json.dumps(found)} there, {json.dumps(wanted)} here)"]
+    return differences_text(
+        *({**info.get("scenario", {}), "device": info.get("device")} for info in (found, wanted))
+    )
 
 
 def _resized(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:

@@ -77,6 +77,31 @@ def test_an_error_names_columns_that_look_swapped(table, head, rows, columns):
     assert f": the columns {columns} look swapped: " in str(caught.value)
 
 
+T = 1_700_000_000  # a Unix time
+DATES = [
+    # header, rows: one column is wrong, and the dates of another would do for it
+    (HEAD, [f"1,{T},-1,1", f"2,{T + 60},-1,1", f"3,{T + 90},-1,1"]),
+    (HEAD, [f"1,{T},9.5,0", f"2,{T + 60},9.5,0", f"3,{T + 90},9.5,0"]),
+    ("job_id,submit_time_s,processors,run_time_s", ["7,0,1,2024-01-05", "8,9,1,2024-01-06"]),
+    ("job_id,submit_time_s,processors,run_time_s", ["7,0,1,10:30:00", "8,9,1,11:00:00"]),
+]
+
+
+@pytest.mark.parametrize(("head", "rows"), DATES)
+def test_a_date_is_not_swapped_with_a_number(table, head, rows):
+    with pytest.raises(TraceError) as caught:
+        read_jobs_table(table(*rows, head=head))
+    assert "look swapped" not in str(caught.value)
+
+
+@pytest.mark.parametrize("first", [0, T])
+def test_run_times_that_ascend_are_no_swap_of_dates(table, first):
+    order = [5, 1, 4, 0, 3, 2]
+    rows = [f"{n},{first + 100 * at},{n + 1},1" for n, at in enumerate(order)]
+    notes = read_jobs_table(table(*rows)).report.notes
+    assert (rules.SWAPPED_TIMES in notes) == (first == 0)
+
+
 def test_one_bad_value_is_no_swap(table):
     with pytest.raises(TraceError) as caught:
         read_jobs_table(table("1,1,8,2", "2,3,4,0.5", "3,9,2,1"))

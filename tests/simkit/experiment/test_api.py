@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,6 +40,63 @@ def test_nothing_is_written_unless_asked(tmp_path: Path, monkeypatch: pytest.Mon
     assert list(tmp_path.iterdir()) == []
     run = simkit.simulate("quickstart", output="mine")
     assert simkit.open_run("mine").digest == run.digest
+
+
+SMALL = {"name": "small", "workload": {"type": "lublin", "jobs": 9, "processors": 8}}
+
+
+class Delayed(Shortest):
+    """A policy with an argument."""
+
+    def __init__(self, delay_s: float = 0.0) -> None:
+        self.delay_s = delay_s
+
+
+def small_workload() -> simkit.Workload:
+    return simkit.prepare(simkit.load_scenario(SMALL)).trace.workload
+
+
+REPLACED = [{}, {"policy": Shortest}, {"policy": Shortest()}, {"policy": {"order": "fcfs"}}]
+
+
+@pytest.mark.parametrize("arguments", REPLACED)
+def test_the_same_run_is_replaced(tmp_path: Path, arguments: dict[str, Any]) -> None:
+    for _ in range(2):
+        simkit.simulate(SMALL, output=tmp_path / "run", **arguments)
+    assert "given" not in simkit.open_run(tmp_path / "run").info
+
+
+KEPT = [
+    # the first run, the second one, why it does not replace the first
+    ({}, {"policy": {"order": "sjf"}}, r'differs in policy.order \("fcfs" there, "sjf" here\)'),
+    ({}, {"policy": Shortest}, "differs in policy"),
+    ({}, {"seed": 1}, r"differs in seed \(0 there, 1 here\)"),
+    ({"policy": Delayed(1)}, {"policy": Delayed(2)}, "cannot be told: .* Python gave as policy"),
+    ({}, {"workload": small_workload}, "differs in workload"),
+    ({"workload": small_workload}, {"workload": small_workload}, "Python gave as workload"),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "text"), KEPT)
+def test_another_run_is_replaced_by_force_alone(
+    tmp_path: Path, first: dict[str, Any], second: dict[str, Any], text: str
+) -> None:
+    first, second = (
+        {key: one() if one is small_workload else one for key, one in given.items()}
+        for given in (first, second)
+    )
+    kept = simkit.simulate(SMALL, output=tmp_path / "run", **first)
+    with pytest.raises(simkit.SimkitError, match=text + ".*force=True"):
+        simkit.simulate(SMALL, output=tmp_path / "run", **second)
+    assert simkit.open_run(tmp_path / "run").digest == kept.digest
+    simkit.simulate(SMALL, output=tmp_path / "run", force=True, **second)
+
+
+def test_an_experiment_of_objects_is_not_taken_for_that_of_its_scenario(tmp_path: Path) -> None:
+    loaded = simkit.load_scenario(SMALL)
+    simkit.carry_out(simkit.prepare(loaded), tmp_path / "run")
+    with pytest.raises(simkit.SimkitError, match="what Python gave as policy"):
+        simkit.carry_out(simkit.prepare(loaded, policy=Shortest()), tmp_path / "run")
 
 
 @pytest.mark.parametrize("policy", [Shortest, Shortest()])
@@ -149,7 +207,8 @@ def test_check_policy_finds(policy: type[simkit.Policy], text: str) -> None:
 def test_a_resource_of_the_cluster_that_no_job_asks_for(tmp_path):
     """It is recorded as 0 of every job, and the metrics and the audit know it."""
     machines = {"cluster.machines": [{"count": 4, "processors": 64, "gpu": 2}]}
-    run = simkit.simulate("quickstart", overrides=machines, output=tmp_path / "run")
+    with pytest.warns(simkit.SimkitWarning, match="the machines have gpu, but no job .* asks for"):
+        run = simkit.simulate("quickstart", overrides=machines, output=tmp_path / "run")
     assert run.jobs["gpu"].to_list() == [0.0] * len(run.jobs)
     assert run.metrics["utilisation_gpu"]["value"] == 0
     assert not [check.name for check in verify_run(tmp_path / "run").checks if check.found]

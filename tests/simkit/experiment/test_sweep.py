@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from command_line import Result, Simkit
 
-from simkit.errors import ScenarioError
+from simkit.errors import RunError, ScenarioError
 from simkit.experiment.api import simulate
 from simkit.experiment.executors import InProcess, PlannedRun, SweepOutcome
 from simkit.experiment.sweep import plan_sweep, run_sweep
@@ -320,3 +320,27 @@ def test_a_script_without_a_main_guard_gets_one_sentence(tmp_path: Path) -> None
     assert last.startswith("simkit.errors.RunError: ")
     assert 'below `if __name__ == "__main__":`, or use one worker' in last
     assert "freeze_support" not in err
+
+
+def test_runs_of_another_scenario_are_replaced_by_force_alone(tmp_path: Path) -> None:
+    scenario = {**SWEEP, "sweep": {"seed": [0, 1]}}
+    other = {"workload.load": 0.5}
+    first = run_sweep(scenario, tmp_path, executor=InProcess())
+    with pytest.raises(
+        RunError, match=r"differs in workload.load \(.* there, 0.5 here\)"
+    ) as caught:
+        run_sweep(scenario, tmp_path, executor=InProcess(), overrides=other)
+    assert len(str(caught.value).splitlines()) == 2
+    assert [open_run(o.folder).digest for o in first] == [o.digest for o in first]
+    forced = run_sweep(scenario, tmp_path, executor=InProcess(), overrides=other, force=True)
+    assert states(forced) == ["done"] * 2
+
+
+def test_many_folders_in_the_way_are_told_in_few_lines(tmp_path: Path) -> None:
+    scenario = {**SWEEP, "sweep": {"seed": [0, 1, 2, 3, 4]}}
+    for folder in plan_sweep(scenario, tmp_path).folders:
+        folder.mkdir(parents=True)
+        (folder / "thesis.tex").write_text("years of work")
+    with pytest.raises(RunError, match="no run; choose another") as caught:
+        run_sweep(scenario, tmp_path, executor=InProcess())
+    assert str(caught.value).splitlines()[-1] == "and 2 other folders"

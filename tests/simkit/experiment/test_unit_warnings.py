@@ -71,7 +71,10 @@ def test_the_run_keeps_the_warning_and_other_readers_get_another_remedy(tmp_path
     rows = "".join(f"{n} {n} -1 {n * 1000} 1 -1 -1 1 {'-1 ' * 10}\n" for n in range(1, 9))
     (tmp_path / "log.swf").write_text(f"; MaxProcs: 8\n{rows}")
     workload = {"type": "swf", "path": str(tmp_path / "log.swf")}
-    told = simkit.simulate({"workload": workload}).info["warnings"]
+    with pytest.warns(simkit.SimkitWarning) as caught:
+        told = simkit.simulate({"workload": workload}).info["warnings"]
+    assert told == [f"warning: {one.message}" for one in caught]
+    assert told[0].startswith("warning: estimates: requested stands for true run times")
     assert "set workload.run_time_scale: 0.001" in " ".join(told)
 
 

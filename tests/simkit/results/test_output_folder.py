@@ -5,67 +5,126 @@ from __future__ import annotations
 import errno
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from simkit.errors import RunError
 from simkit.results.output_folder import check_file, check_run_folder, reason
+from simkit.results.run_info import identity
+from simkit.scenario import Scenario
 
 
-def run_of(folder: Path, name: str, status: str = "complete") -> Path:
+def wanted(name: str, *given: str, **scenario: Any) -> dict[str, Any]:
+    workload = {"type": "lublin", "jobs": 5, "processors": 4}
+    made = Scenario.model_validate({"name": name, "workload": workload, **scenario})
+    return identity(made, given)
+
+
+MINE = wanted("mine")
+
+
+def run_of(folder: Path, name: str, status: str = "complete", **scenario: Any) -> Path:
     folder.mkdir(parents=True)
-    (folder / "run.json").write_text(json.dumps({"name": name, "status": status}))
+    info = {**wanted(name, **scenario), "status": status}
+    (folder / "run.json").write_text(json.dumps(info))
     return folder
 
 
 def test_a_good_place_is_left_as_it_was(tmp_path: Path) -> None:
-    check_run_folder(tmp_path / "new" / "deep" / "run", "mine")
+    check_run_folder(tmp_path / "new" / "deep" / "run", MINE)
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "empty").mkdir()
-    check_run_folder(tmp_path / "empty", "mine")
+    check_run_folder(tmp_path / "empty", MINE)
     assert list((tmp_path / "empty").iterdir()) == []
 
 
 @pytest.mark.parametrize("status", ["complete", "interrupted"])
 def test_a_run_of_the_same_scenario_may_be_replaced(tmp_path: Path, status: str) -> None:
-    check_run_folder(run_of(tmp_path / "run", "mine", status), "mine")
+    check_run_folder(run_of(tmp_path / "run", "mine", status), MINE)
 
 
 @pytest.mark.parametrize("status", ["complete", "interrupted"])
 def test_another_scenarios_run_may_not(tmp_path: Path, status: str) -> None:
     folder = run_of(tmp_path / "run", "other", status)
     with pytest.raises(RunError, match=r"run of another scenario, 'other'.*'mine'.*--force"):
-        check_run_folder(folder, "mine")
-    check_run_folder(folder, "mine", force=True)
+        check_run_folder(folder, MINE)
+    check_run_folder(folder, MINE, force=True)
+
+
+DIFFERENT = [
+    # the scenario of the run that is there, the difference that is told
+    ({"policy": {"order": "sjf"}}, r'policy.order \("sjf" there, "fcfs" here\)'),
+    ({"seed": 3}, r"seed \(3 there, 0 here\)"),
+    (
+        {"workload": {"type": "lublin", "jobs": 6, "processors": 4}},
+        r"workload.jobs \(6 there, 5 here\)",
+    ),
+    ({"policy": {"fitness": "tetris"}}, r"policy.backfill \(null there"),
+    ({"seed": 1, "walltime": "kill", "metrics": {"tau": "5s", "warmup": "1h"}}, "1 other key"),
+]
+
+
+@pytest.mark.parametrize(("scenario", "text"), DIFFERENT)
+def test_a_run_of_the_same_name_that_differs_is_not_replaced(
+    tmp_path: Path, scenario: dict[str, Any], text: str
+) -> None:
+    folder = run_of(tmp_path / "run", "mine", **scenario)
+    with pytest.raises(RunError, match=rf"another run of 'mine', which differs in .*{text}.*--fo"):
+        check_run_folder(folder, MINE)
+    check_run_folder(folder, MINE, force=True)
+
+
+def test_defaults_that_are_written_out_make_no_difference(tmp_path: Path) -> None:
+    folder = run_of(tmp_path / "run", "mine", policy={"order": "fcfs"}, walltime="ignore")
+    check_run_folder(folder, MINE)
+
+
+def test_a_run_of_an_earlier_simkit_with_fewer_keys_is_the_same(tmp_path: Path) -> None:
+    folder = run_of(tmp_path / "run", "mine")
+    info = json.loads((folder / "run.json").read_text())
+    del info["scenario"]["metrics"]["warmup"]
+    (folder / "run.json").write_text(json.dumps(info | {"scenario_sha256": "of fewer keys"}))
+    check_run_folder(folder, MINE)
+
+
+@pytest.mark.parametrize(("there", "here"), [(("policy",), ()), ((), ("policy",))])
+def test_objects_of_python_are_never_known_to_be_the_same(
+    tmp_path: Path, there: tuple[str, ...], here: tuple[str, ...]
+) -> None:
+    folder = run_of(tmp_path / "run", "mine")
+    (folder / "run.json").write_text(json.dumps(wanted("mine", *there)))
+    with pytest.raises(RunError, match="does not record what Python gave as policy; .*force=True"):
+        check_run_folder(folder, wanted("mine", *here))
 
 
 def test_a_damaged_run_json_names_no_scenario(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("{")
     with pytest.raises(RunError, match="a run.json that is damaged"):
-        check_run_folder(tmp_path, "mine")
+        check_run_folder(tmp_path, MINE)
 
 
 def test_files_left_by_a_full_disk_do_not_block_the_next_run(tmp_path: Path) -> None:
     (tmp_path / "run.json.part").write_text("")
-    check_run_folder(tmp_path, "mine")
+    check_run_folder(tmp_path, MINE)
 
 
 def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for folder in (tmp_path / "file", tmp_path / "file" / "deep" / "run"):
         with pytest.raises(RunError, match="file is a file, and a run is a folder; choose another"):
-            check_run_folder(folder, "mine")
+            check_run_folder(folder, MINE)
 
 
 def test_a_name_that_is_too_long(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="cannot be written: the name is too long"):
-        check_run_folder(tmp_path / ("x" * 300), "mine")
+        check_run_folder(tmp_path / ("x" * 300), MINE)
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no /proc here")
 def test_a_place_where_nothing_can_be_made() -> None:
     with pytest.raises(RunError, match="/proc/x: cannot be written: nothing can be made at that"):
-        check_run_folder(Path("/proc/x"), "mine")
+        check_run_folder(Path("/proc/x"), MINE)
 
 
 FILES = [

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from command_line import Simkit
 
 from simkit.analysis.intervals import set_interval
 from simkit.cli import main
@@ -247,6 +248,28 @@ def test_the_command(
             told = json.loads(out)
             assert told == json.loads((tmp_path / "out" / "evaluation.json").read_text())
             assert len(pl.read_parquet(tmp_path / "out" / "sets.parquet")) == 12
+
+
+OTHERS = [["-p", "sjf"], ["-p", "sjf", "-p", "fcfs", "--level", "0.9"], ["-p", "fcfs", "-p", "sjf"]]
+
+
+def test_another_evaluation_is_replaced_by_force_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "s.yaml").write_text(
+        "workload: {type: lublin, jobs: 9, processors: 16}\ncluster: {processors: 16}\n"
+    )
+    simkit = Simkit(capsys, monkeypatch, "evaluate", "s.yaml", "--seeds", "0..2", "-j", "1")
+    monkeypatch.chdir(tmp_path)
+    mine = ["-p", "sjf", "-p", "fcfs", "-o", "out"]
+    assert [simkit(*mine).code for _ in range(2)] == [0, 0]
+    before = (tmp_path / "out" / "evaluation.json").read_bytes()
+    for other in (*OTHERS, [*mine, "--set", "walltime=kill"], [*mine, "-m", "wait_time_s"]):
+        refused = simkit(*other, "-o", "out")
+        assert refused.code == 2
+        assert "out: holds another evaluation" in refused.err
+        assert (tmp_path / "out" / "evaluation.json").read_bytes() == before
+    assert simkit(*OTHERS[0], "-o", "out", "--force").code == 0
 
 
 def test_sets_without_a_job_are_counted_and_left_out():

@@ -1,0 +1,241 @@
+"""Warnings about a run: jobs that wait at its end, and jobs that were rejected."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from math import inf
+from typing import Any, Final
+
+import polars as pl
+
+from simkit.engine.outages import FAILURE
+from simkit.engine.pool_units import POWER
+from simkit.results.job_metrics import SINCE_RELEASE
+from simkit.results.run_folder import Run
+from simkit.scenario.cluster import MaintenanceSection
+from simkit.text import counted
+from simkit.units import format_duration
+from simkit.workload.cluster import MAINTENANCE
+
+
+def late_warnings(run: Run) -> list[str]:
+    """Return what a reader of the results must know after a run; it needs its metrics."""
+    return [text for text in (rejections_warning(run), waiting_warning(run)) if text]
+
+
+def waiting_at_end(metrics: Mapping[str, Any]) -> int:
+    """Return how many jobs wait at the end of a run, from its metrics."""
+    return int(metrics.get("jobs", {}).get("waiting") or 0)
+
+
+def waiting_warning(run: Run) -> str:
+    """Return a warning about jobs that wait at the end of a run, with a likely cause, or empty."""
+    waiting = waiting_at_end(run.metrics)
+    if not waiting:
+        return ""
+    counts = run.metrics["jobs"]
+    submitted = int(counts["submitted"])
+    share = f"{waiting:,} of {counted(submitted, 'job')}" if waiting < submitted else (
+        f"all {submitted:,} jobs" if submitted > 1 else "the only job"
+    )  # fmt: skip
+    verb = "wait" if waiting > 1 else "waits"
+    held = _unreleased(run)
+    more = f"; of these, {held:,} for a preceding job that has not ended" if held else ""
+    return f"warning: {share} still {verb} at the end of the run: {_reason(run, waiting)}{more}"
+
+
+def _unreleased(run: Run) -> int:
+    """Return how many jobs wait for others that have not ended."""
+    if SINCE_RELEASE.name not in run.metrics:
+        return 0
+    jobs = run.scan("jobs").filter(pl.col("status") == "waiting")
+    return int(jobs.select(pl.col("release_time_s").null_count()).collect().item())
+
+
+def rejections_warning(run: Run) -> str:
+    """Return why jobs were rejected, the most frequent reasons first; empty if none was."""
+    if not run.metrics["jobs"]["rejected"]:
+        return ""
+    rejected = run.scan("jobs").filter(pl.col("status") == "rejected")
+    reasons = (
+        rejected.group_by("reason", maintain_order=True)
+        .agg(pl.len(), pl.col("job_id").first().cast(pl.String))
+        .sort("len", descending=True, maintain_order=True)
+        .collect()
+    )
+    total = int(reasons["len"].sum())
+    lines = [f"warning: {counted(total, 'job')} rejected"]
+    for reason, count, job in reasons.head(3).rows():
+        more = f" and {counted(count - 1, 'other')}" if count > 1 else ""
+        lines.append(f"  job {job}{more}: {reason}")
+    if reasons.height > 3:
+        lines.append(
+            f"  and {counted(reasons.height - 3, 'other reason')}; see reason in jobs.parquet"
+        )
+    return "\n".join(lines)
+
+
+def _reason(run: Run, waiting: int) -> str:
+    if reason := _no_gap_is_long_enough(run):
+        return reason
+    takes = _what_takes_capacity(run)
+    if takes and not _some_would_fit(run):
+        return takes
+    counts = run.metrics["jobs"]
+    started = int(counts["submitted"]) - waiting - int(counts.get("rejected") or 0)
+    did = "left them in the queue" if started else "placed nothing"
+    policy = run.policy.rsplit("/", 1)[-1]
+    decisions = counted(int(run.info.get("decisions", 0)), "decision")
+    why = _rules_that_hold_back(run) or (
+        "check that its `schedule` yields a Place for every task that fits, and test it with "
+        "simkit.check_policy"
+    )
+    return f"the policy {policy} {did} in {decisions}; {why}" + (
+        f"; besides, {takes}" if takes else ""
+    )
+
+
+_RECURRING: Final = "recurring maintenance"
+_UNKNOWN: Final = "check what takes the machines away"
+_CAUSES: Final = {
+    _RECURRING: (
+        "maintenance that recurs",
+        "make the windows rarer or shorter, or let them take less capacity",
+    ),
+    MAINTENANCE: ("maintenance", "check when the window ends"),
+    POWER: (
+        "the limited supply of power",
+        "raise what sources, battery or the grid's import_limit_w give",
+    ),
+    FAILURE: ("failures of machines", "check the times of the repairs"),
+    "add": ("machines that have not joined yet", "check when they are added"),
+    "remove": ("the removal of machines", "check when they are removed"),
+}
+"""Cause in the table of events → what it is called, and the remedy."""
+
+
+def _what_takes_capacity(run: Run) -> str:
+    """Return what leaves the machines less than they have at the end of a run; empty if nothing."""
+    left = _left_at_end(run)
+    missing = ", ".join(
+        f"{name} {left[name]:,.10g} of {total:,.10g}"
+        for name, total in run.capacity.items()
+        if left and left[name] < total
+    )
+    if not missing:
+        return ""
+    told = [_CAUSES.get(c, (f"{c!r} in the table of events", _UNKNOWN)) for c in _causes(run)]
+    names, remedies = zip(*(told or [("something", _UNKNOWN)]), strict=True)
+    remedy = ", and ".join(dict.fromkeys(remedies))
+    return f"{' and '.join(names)} left only {missing} by then; {remedy}"
+
+
+def _left_at_end(run: Run) -> dict[str, float]:
+    """Return the capacity at the last decision, by resource; empty if there was none."""
+    last = run.scan("timeline").tail(1).collect()
+    names = run.capacity if last.height else ()
+    return {name: float(last[f"capacity_{name}"][0]) for name in names}
+
+
+def _steps(run: Run) -> Iterator[tuple[float, int, str, int]]:
+    """Yield time in s, machine, cause and sign of each change of capacity; less is -1."""
+    installed = {machine["id"]: machine["capacity"] for machine in run.machines}
+    changes = run.scan("events").filter(pl.col("kind") == "capacity")
+    for time_s, machine, detail in (
+        changes.select("time_s", "machine_id", "detail").collect().rows()
+    ):
+        facts = json.loads(detail)
+        step = sum(facts["capacity"].values()) - sum(installed[machine].values())
+        installed[machine] = facts["capacity"]
+        yield time_s, machine, facts["cause"], (step > 0) - (step < 0)
+
+
+def _causes(run: Run) -> list[str]:
+    """Return which causes have taken capacity of machines and not given it back, by name."""
+    taken: Counter[tuple[int, str]] = Counter()
+    for _, machine, cause, sign in _steps(run):
+        taken[machine, cause] = max(0, taken[machine, cause] - sign)
+    recurs = any(window.every is not None for window in _windows(run))
+    found = sorted({cause for (_, cause), count in taken.items() if count})
+    return [_RECURRING if cause == MAINTENANCE and recurs else cause for cause in found]
+
+
+def _some_would_fit(run: Run) -> bool:
+    """Return whether what is left at the end has room for a task that waits, all in all."""
+    left = _left_at_end(run)
+    gang = pl.when("gang").then("instances").otherwise(1)
+    waiting = run.scan("tasks").filter(pl.col("status") == "waiting")
+    fits = pl.all_horizontal(pl.col(name) * gang <= amount for name, amount in left.items())
+    return bool(left) and bool(waiting.select(fits.any()).collect().item())
+
+
+def _rules_that_hold_back(run: Run) -> str:
+    """Return what holds a job back under rules that have names; empty for custom code."""
+    policy = run.info.get("scenario", {}).get("policy")
+    if not isinstance(policy, dict) or "backfill" not in policy:
+        return ""  # not composed of rules
+    rules = [rule if isinstance(rule, dict) else {"type": rule} for rule in policy.values()]
+    if any(":" in str(rule.get("type")) for rule in rules):
+        return ""
+    for rule in rules:
+        if rule.get("type") == "power-cap":
+            return _power_is_short(rule.get("cap_w"))
+    return (
+        "what waits may never have had room until its expected end; compare its request and its "
+        "estimate_s in jobs.parquet with the maintenance and the power of the site"
+    )
+
+
+def _power_is_short(cap_w: float | None) -> str:
+    if cap_w is None:
+        cap, remedy = "what sources, grid and battery give", "raise the grid's import_limit_w"
+    else:
+        cap, remedy = f"its cap_w of {cap_w:,.10g} W", "raise cap_w"
+    return (
+        f"backfill power-cap starts a job only if the site's load stays within {cap}, and what "
+        f"waits needs more power than that leaves; {remedy}, or make the jobs smaller"
+    )
+
+
+def _windows(run: Run) -> list[MaintenanceSection]:
+    section = run.info.get("scenario", {}).get("cluster") or {}
+    return [MaintenanceSection.model_validate(each) for each in section.get("maintenance") or ()]
+
+
+def _no_gap_is_long_enough(run: Run) -> str:
+    """Return that what waits runs longer than the time between recurring windows, or empty."""
+    windows = [each for each in _windows(run) if each.every is not None]
+    gaps = [w.every - w.length_s for w in windows if w.every is not None and w.length_s is not None]
+    if not gaps:
+        return ""
+    jobs = run.scan("jobs").filter(pl.col("status") == "waiting")
+    shortest = jobs.select(pl.col("estimate_s").min()).collect().item()
+    gap = min(gaps) if len(windows) == 1 else min(*gaps, _longest_without(run))
+    if shortest is None or shortest <= gap:
+        return ""
+    waits = f"is expected to run for at least {format_duration(shortest)}"
+    if shortest == inf:
+        waits = "has no time limit, so that no policy can know that it ends before the next window"
+    return (
+        f"maintenance recurs and leaves {format_duration(gap)} in between, and what waits {waits}; "
+        "make the windows rarer or shorter, or let them take less capacity"
+    )
+
+
+def _longest_without(run: Run) -> float:
+    """Return the longest time of a run in which maintenance took nothing, in s.
+
+    A run with tasks left goes on for at least one cycle of its windows.
+    """
+    longest, taken, since = (
+        0.0,
+        0,
+        run.scan("timeline").select(pl.col("time_s").min()).collect().item(),
+    )
+    for time_s, _, cause, sign in _steps(run):
+        if cause == MAINTENANCE:
+            longest = longest if taken else max(longest, time_s - since)
+            taken, since = max(0, taken - sign), time_s
+    return longest

@@ -37,6 +37,7 @@ from simkit.traces.table_columns import (
 from simkit.traces.unread import PLAIN_COLUMNS
 from simkit.units import LONGEST_S
 from simkit.workload import JOB_COLUMNS, Trace, Workload
+from simkit.workload.recorded import Recorded
 
 NEEDED: Final = ("job_id", "submit_time_s", "run_time_s", "processors")
 """With `resources`, a table needs these in place of processors."""
@@ -46,6 +47,8 @@ UNKNOWN: Final = {
     "deadline_s": np.inf,
 }  # fmt: skip
 """What stands for an empty cell; -1 in other columns. A QoS or value must not be empty."""
+STARTS: Final = ("start_time_s", "wait_time_s")
+"""When a job started as recorded; the first that is there. Only `JobsTable.recorded` reads it."""
 RESOURCES: Final = ("cpu", "mem", "gpu")
 """What jobs ask for where a table has neither `processors` nor `resources` are named."""
 
@@ -82,10 +85,28 @@ class JobsTable(LineFormat):
 
     def read(self) -> Trace:
         """Read the table; see `read_jobs_table`."""
+        return self._scan()[0]
+
+    def recorded(self) -> tuple[Trace, Recorded]:
+        """Read the table with its recorded starts or waits, if it has such a column."""
+        names = column_names(Path(self.path), first_line(Path(self.path))[1])
+        column = next((name for name in STARTS if name in names), None)
+        trace, columns = self._scan(() if column is None else (column,))
+        load = trace.workload
+        if column is None:
+            return trace, Recorded.without_starts(load)
+        factor = self.factors.get(column, self.factors.get("submit_time_s", 1.0))
+        start = columns[column] * factor
+        if column == "wait_time_s":
+            start = np.where(start >= 0, load.submit_time_s + start, np.nan)
+        return trace, Recorded.started(load, start)
+
+    def _scan(self, also: Sequence[str] = ()) -> tuple[Trace, dict[str, Floats]]:
+        """Read the table; return it, and columns of `STARTS` in the workload's order."""
         path, tally = Path(self.path), Tally()
         bad = BadLines(path, self.on_error, rows=is_parquet(path))
         resources = self._resources(path)
-        table = read_columns(path, _wanted(resources), bad).scaled(self.factors)
+        table = read_columns(path, _wanted(resources, also), bad).scaled(self._own_factors())
         if resources:
             table = table.with_empty_requests_as_none(resources)
         table = _valid(table, resources, bad)
@@ -101,7 +122,13 @@ class JobsTable(LineFormat):
         _note_misspelt(names, resources, tally)
         tally.unread([name for name in names if name not in table.frame.columns], PLAIN_COLUMNS)
         workload = Workload.from_jobs(columns, request=resources, labels=labels)
-        return Trace(workload, tally.report, (path,))
+        order = np.lexsort((columns["job_id"], columns["submit_time_s"]))
+        return Trace(workload, tally.report, (path,)), {
+            name: _numbers_or_nan(table, name)[order] for name in also
+        }
+
+    def _own_factors(self) -> dict[str, float]:
+        return {name: factor for name, factor in self.factors.items() if name not in STARTS}
 
     def _resources(self, path: Path) -> tuple[str, ...]:
         """Return the columns of what an instance asks for; empty: processors, an instance each."""
@@ -123,7 +150,7 @@ class JobsTable(LineFormat):
                 if name in taken
             ]
         asked = RESOURCES if self.resources is None else self.resources
-        numbers = (*NEEDED[1:], "instances", *NUMBERS, *asked)
+        numbers = (*NEEDED[1:], "instances", *NUMBERS, *STARTS, *asked)
         problems += [
             (("factors", name), f"is no column of numbers{did_you_mean(name, numbers)}")
             for name in self.factors
@@ -192,12 +219,15 @@ def _note_misspelt(names: Sequence[str], resources: tuple[str, ...], tally: Tall
         tally.note(f"column {name!r} is not read; did you mean {meant!r}?", np.ones(1, int))
 
 
-def _wanted(resources: tuple[str, ...]) -> WantedColumns:
-    """Return the columns to read of jobs that ask for these; of none: for processors."""
+def _wanted(resources: tuple[str, ...], also: Sequence[str] = ()) -> WantedColumns:
+    """Return the columns to read of jobs that ask for these; of none: for processors.
+
+    Columns wanted `also` are read as text: what they hold must not refuse a table.
+    """
     needed = (*NEEDED[:3], *resources) if resources else NEEDED
     counted = ("instances",) if resources else ()
     return WantedColumns(
-        text=("job_id", *JOB_COLUMNS),
+        text=("job_id", *JOB_COLUMNS, *also),
         numbers=(*needed[1:], *counted, *NUMBERS),
         optional=(*counted, *NUMBERS, *JOB_COLUMNS),
         remedy=f"a table of jobs needs {', '.join(needed)}"
@@ -210,6 +240,8 @@ def _columns(table: TableColumns) -> tuple[dict[str, Column], dict[str, tuple[st
     columns: dict[str, Column] = {"job_id": table.ids("job_id")}
     labels: dict[str, tuple[str, ...]] = {}
     for name in table.frame.columns[1:]:
+        if name in STARTS:
+            continue
         if _holds_names(table, name):
             known: dict[str, int] = {}
             names = table.frame[name].replace("-1", None)  # unknown in a column of numbers, too
@@ -238,6 +270,11 @@ def _whole_numbers(table: TableColumns, name: str) -> Ints | None:
     return numbers.fill_null(-1).to_numpy()
 
 
+def _numbers_or_nan(table: TableColumns, name: str) -> Floats:
+    """Return the numbers of a column of text; NaN where a cell holds none."""
+    return table.frame[name].cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
+
+
 def _filled(table: TableColumns, name: str) -> Floats:
     """Return a column of numbers with its own value for an empty cell."""
     return table.frame[name].cast(pl.Float64).fill_null(UNKNOWN.get(name, -1)).to_numpy()
@@ -254,7 +291,7 @@ def _valid(table: TableColumns, resources: tuple[str, ...], bad: BadLines) -> Ta
     numbers = {
         name: _filled(table, name)
         for name in table.frame.columns
-        if name != "job_id" and not _holds_names(table, name)
+        if name not in ("job_id", *STARTS) and not _holds_names(table, name)
     }
     telling = {name: column for name, column in numbers.items() if name != "submit_time_s"}
     hint_swapped(telling, lambda name, values: judge(name, values)[1], bad)  # any time is a submit

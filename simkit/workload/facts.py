@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from math import isfinite
 from typing import Any, Final
 
 import numpy as np
@@ -84,6 +86,13 @@ def offered_load(workload: Workload, capacity: dict[str, float]) -> dict[str, fl
         return {}
     pairs = zip(workload.resources, _work(workload).tolist(), strict=True)
     return {name: area / (capacity[name] * span) for name, area in pairs if capacity.get(name)}
+
+
+def instant_text(workload: Workload, time_s: float) -> str:
+    """Return an instant on the trace's clock as a date, or in seconds if its zero is unknown."""
+    if not isfinite(workload.epoch_s) or workload.epoch_s <= 0:
+        return f"{time_s:g} s"
+    return datetime.fromtimestamp(workload.epoch_s + time_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def rows_facts(report: RowReport) -> dict[str, Any]:

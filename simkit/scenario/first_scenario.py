@@ -1,0 +1,332 @@
+"""A first scenario for a log: YAML with a comment on where each number comes from.
+
+It runs as it is, and drops no job: its machines are those that the log shows to have been there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, isfinite
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from simkit.errors import TraceError
+from simkit.scenario.bundled import SAMPLE
+from simkit.scenario.workload import TraceFormat
+from simkit.text import counted, printable
+from simkit.units import format_duration
+from simkit.workload import RowReport, Trace, Workload
+from simkit.workload.facts import instant_text
+from simkit.workload.machine_sizes import MachineSize, machine_size
+from simkit.workload.recorded import GPU, Peak, Recorded
+
+MEMORY: Final = "mem"
+KNOWN_SHARE: Final = 0.5
+"""Memory counts if it is known of at least this share of jobs: others take whole machines."""
+_PLAIN: Final = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
+_WORDS: Final = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
+"""Words that YAML reads as something else."""
+
+
+@dataclass(frozen=True)
+class FirstScenario:
+    """A scenario as text, and what a person should know of it."""
+
+    text: str
+    report: RowReport
+    """How the rows of the log were read."""
+    machines: tuple[str, ...]
+    """The machines, a line for each partition."""
+    unknown: tuple[str, ...]
+    """What the log does not tell, and what stands in the scenario instead."""
+
+
+def first_scenario(log: TraceFormat, target: Path) -> FirstScenario:
+    """Return a scenario that replays a log under EASY backfilling.
+
+    Args:
+        log: any trace of rigid jobs; keys that are set in it stand in the scenario.
+        target: the scenario's file; paths in it are relative to its folder.
+
+    Raises TraceError if the log cannot be read, or holds tasks on machines.
+    """
+    trace, past = log.recorded()
+    if not trace.workload.gang.all():
+        raise TraceError(
+            f"{log.path}: this is a trace of tasks on machines, and its machines do not follow "
+            "from it; begin with a bundled scenario (`simkit scenarios` lists them)"
+        )
+    trace = _asking_for_all(log, trace, past)
+    draft = _Draft(log, trace.workload, past, _sizes(trace.workload, past))
+    lines = [
+        f"# A first scenario for {printable(Path(log.path).name)}, written by `simkit init`.",
+        "# The machines are the least that the log shows: what was in use at once, and its largest",
+        "# jobs. Correct what you know better.",
+        *draft.workload_lines(target), "", *draft.cluster_lines(), "",
+        *draft.estimates_lines(), "", *draft.policy_lines(),
+    ]  # fmt: skip
+    text = "\n".join([*lines, ""])
+    return FirstScenario(text, trace.report, tuple(draft.machines()), tuple(draft.unknown()))
+
+
+def _asking_for_all(log: TraceFormat, trace: Trace, past: Recorded) -> Trace:
+    """Return the jobs with all that their machines are to have: gpus and memory, too, if told."""
+    told = past.held.keys() - set(trace.workload.resources)
+    if MEMORY in told:
+        known = float(np.isfinite(past.held[MEMORY]).mean())
+        if known < KNOWN_SHARE or not (past.machines >= 1).all():
+            told.remove(MEMORY)
+    if not told:
+        return trace
+    resources = (*trace.workload.resources, *sorted(told))
+    return log.trace_for(resources, np.random.default_rng(0))
+
+
+def _sizes(workload: Workload, past: Recorded) -> list[MachineSize]:
+    """Return the machines of each partition; of all jobs if there is one, or no start is known."""
+    header = workload.capacity.get(workload.resources[0])
+    numbers, of_job = np.unique(workload.partition, return_inverse=True)
+    if len(numbers) == 1 or not past.started_jobs:
+        return [machine_size(workload, past, np.arange(len(workload)), header=header)]
+    order = np.argsort(of_job, kind="stable")
+    ends = np.cumsum(np.bincount(of_job))[:-1]
+    sizes = [
+        machine_size(workload, past, rows, number)
+        for number, rows in zip(numbers.tolist(), np.split(order, ends), strict=True)
+    ]
+    most = max(size.each.get(MEMORY, 0.0) for size in sizes)
+    return [
+        replace(size, each={**size.each, MEMORY: most}) if size.each.get(MEMORY) == 0 else size
+        for size in sizes
+    ]
+
+
+class _Draft:
+    """The parts of a scenario, as lines of YAML."""
+
+    def __init__(
+        self, log: TraceFormat, workload: Workload, past: Recorded, sizes: Sequence[MachineSize]
+    ) -> None:
+        self._log, self._load, self._past, self._sizes = log, workload, past, sizes
+        self._names = _names(workload, [size.number for size in sizes])
+        self._pools = len(workload.resources) == 1
+        self._header = workload.capacity.get(workload.resources[0])
+        self._keys = log.model_dump(mode="json", exclude_unset=True, exclude={"type", "path"})
+
+    def workload_lines(self, target: Path) -> Iterator[str]:
+        """Yield the section `workload`."""
+        yield "workload:"
+        yield f"  type: {self._log.type}"
+        yield f"  path: {quoted(path_from(Path(self._log.path), target))}"
+        for key, value in self._keys.items():
+            yield f"  {key}: {json.dumps(value, ensure_ascii=False)}"
+        if zone := self._load.time_zone:
+            yield f"  # the log's time zone: {zone}"
+        elif "time_zone" in type(self._log).model_fields:
+            yield "  # Set the zone in which the times were printed; until then they count as UTC:"
+            yield "  # time_zone: Europe/Berlin"
+
+    def cluster_lines(self) -> Iterator[str]:
+        """Yield the section `cluster`."""
+        yield "cluster:"
+        if len(self._sizes) > 1:
+            yield from (f"  # {line}" for line in self._whole_peaks())
+        if not self._pools:
+            yield "  machines:"
+            for size, name in zip(self._sizes, self._names, strict=True):
+                yield from self._group(size, name)
+        elif len(self._sizes) == 1:
+            yield from self._origin(self._sizes[0], "  ")
+            yield f"  processors: {number(self._sizes[0].each[self._load.resources[0]])}"
+        if len(self._sizes) > 1:
+            yield "  partitions:"
+            for size, name in zip(self._sizes, self._names, strict=True):
+                yield from self._partition(size, name)
+
+    def _group(self, size: MachineSize, name: str) -> Iterator[str]:
+        yield from self._origin(size, "    ")
+        named = len(self._sizes) > 1
+        yield f"    - {f'name: {quoted(name)}' if named else f'count: {size.count}'}"
+        if named:
+            yield f"      count: {size.count}"
+        for resource, amount in size.each.items():
+            if amount > 0:
+                yield f"      {resource}: {number(amount)}"
+
+    def _partition(self, size: MachineSize, name: str) -> Iterator[str]:
+        if self._pools:
+            yield from self._origin(size, "    ")
+        labels = self._load.labels.get("partition")
+        entry = quoted(labels[size.number]) if labels and size.number >= 0 else str(size.number)
+        yield f"    - name: {quoted(name)}"
+        yield f"      partitions: [{entry}]" + "  # jobs without one" * (size.number < 0)
+        if self._pools:
+            yield f"      processors: {number(size.each[self._load.resources[0]])}"
+        else:
+            yield f"      machines: [{quoted(name)}]"
+        if isfinite(size.longest_limit_s):
+            longest = format_duration(size.longest_limit_s)
+            yield f"      # the longest time limit in the log: {longest}; to enforce a limit:"
+            yield f"      # max_time: {size.longest_limit_s:g}  # s"
+
+    def _origin(self, size: MachineSize, indent: str) -> Iterator[str]:
+        """Yield where the numbers of some machines come from, as comments."""
+        yield f"{indent}# {counted(size.jobs, 'job')}; the largest asks for {amounts(size.largest)}"
+        if not size.peak:
+            yield f"{indent}# the log does not tell when they started, nor what was in use at once"
+        yield from (f"{indent}# {line}" for line in _peaks(self._load, size.peak))
+        if self._header is not None and len(self._sizes) == 1:
+            yield f"{indent}# the log's header: {self._header:,.6g} {self._load.resources[0]}"
+        if size.has_machines:
+            yield f"{indent}# Each machine has the most that a job had of one; there are as many as"
+            yield f"{indent}# hold what was in use at once, and the job on the most machines."
+        elif not self._pools:
+            yield f"{indent}# The log does not tell of single machines: this is one for all jobs."
+
+    def _whole_peaks(self) -> Iterator[str]:
+        peaks = {name: self._past.peak(name) for name in self._load.resources}
+        found = {name: peak for name, peak in peaks.items() if peak is not None}
+        yield from (f"of all jobs, {line}" for line in _peaks(self._load, found))
+        if self._header is not None:
+            name = self._load.resources[0]
+            total = sum(size.each[name] * size.count for size in self._sizes)
+            yield f"the log's header: {self._header:,.6g} {name}; those below: {total:,.6g}"
+        yield "If partitions share machines, they are counted in each of them."
+
+    def estimates_lines(self) -> Iterator[str]:
+        """Yield the key `estimates`."""
+        limits = self._with_limits()
+        if not limits:
+            yield "# the log has no time limits, so the policy knows the true run times"
+            yield "estimates: actual"
+            return
+        rest = "; of the others the policy knows the run time" * (limits < len(self._load))
+        yield f"# {limits:,} of {counted(len(self._load), 'job')} have a time limit{rest}"
+        yield "estimates: requested"
+
+    def policy_lines(self) -> Iterator[str]:
+        """Yield the section `policy`."""
+        yield "# in order of submission; shorter jobs fill the gaps without delaying the first"
+        yield from ("policy:", "  order: fcfs", "  backfill: easy")
+
+    def _with_limits(self) -> int:
+        return int((self._past.limit_s > 0).sum())
+
+    def machines(self) -> Iterator[str]:
+        """Yield the machines, a line for each partition."""
+        for size, name in zip(self._sizes, self._names, strict=True):
+            whose = f"{name}: " if len(self._sizes) > 1 else ""
+            many = f"{counted(size.count, 'machine')} with " if not self._pools else ""
+            yield f"{whose}{many}{amounts(size.each)} for {counted(size.jobs, 'job')}"
+
+    def unknown(self) -> Iterator[str]:
+        """Yield what the log does not tell, and what stands in the scenario instead."""
+        resources, started = self._load.resources, self._past.started_jobs
+        if not started and self._header is None:
+            yield "when jobs started, and the size of the machine: it is that of the largest job"
+        elif not started:
+            yield "when jobs started: the size of the machine is that in the header"
+        elif started < len(self._load):
+            yield f"when {counted(len(self._load) - started, 'job')} started: they do not count"
+        yield from self._above_the_header()
+        if not started and len(np.unique(self._load.partition)) > 1:
+            yield "the size of each partition: all jobs share the machine"
+        if not self._pools and not all(size.has_machines for size in self._sizes):
+            yield "on how many machines each job ran: they are one without boundaries"
+        if MEMORY in self._past.held:
+            yield from self._memory_unknown()
+        if not self._load.time_zone:
+            yield "the time zone" + self._zone_remedy()
+        if not self._with_limits():
+            yield "time limits: the policy knows the true run times (estimates: actual)"
+        if len(self._sizes) > 1:
+            yield "which machines partitions share: each has its own"
+        if GPU not in resources and "gpus" in type(self._log).model_fields:
+            yield "gpus: no column that is read has any"
+
+    def _above_the_header(self) -> Iterator[str]:
+        """Yield that more was in use than the header has, or asked for."""
+        name = self._load.resources[0]
+        if self._header is None or len(self._sizes) > 1:
+            return
+        size = self._sizes[0]
+        if size.largest[name] > self._header:
+            yield f"the size of the machine: the largest job asks for more {name} than the header has"
+        elif name in size.peak and size.peak[name].amount > self._header:
+            yield (
+                f"why {size.peak[name].amount:,.6g} {name} are recorded as in use at once, and "
+                f"{self._header:,.6g} in the header: these count"
+            )
+
+    def _zone_remedy(self) -> str:
+        if "time_zone" in type(self._log).model_fields:
+            return ": times count as UTC; set workload.time_zone, or write it again with --set"
+        return ": it matters only for power and prices by the hour"
+
+    def _memory_unknown(self) -> Iterator[str]:
+        untold = int(np.isnan(self._past.held[MEMORY]).sum())
+        jobs = counted(untold, "job")
+        if MEMORY not in self._load.resources:
+            why = f"that of {jobs} is unknown" if untold else "the machines of jobs are unknown"
+            yield f"memory: it is left out, as {why}"
+        elif untold:
+            yield f"the memory of {jobs}: they take all memory of their machines"
+
+
+def _peaks(workload: Workload, peaks: Mapping[str, Peak]) -> Iterator[str]:
+    dated = isfinite(workload.epoch_s) and workload.epoch_s > 0
+    for name, peak in peaks.items():
+        if peak.amount > 0:
+            when = instant_text(workload, peak.time_s)
+            when = f"on {when}" if dated else f"{when} after the log's zero"
+            yield f"peak in use in the log: {peak.amount:,.6g} {name} {when}"
+
+
+def _names(workload: Workload, numbers: Sequence[int]) -> list[str]:
+    """Return a name of its own for each partition, by its number in the log."""
+    labels, called = workload.labels.get("partition"), workload.header_names.get("partition", {})
+    names: list[str] = []
+    for partition in numbers:
+        if partition < 0:
+            name = "no partition"
+        elif labels:
+            name = labels[partition]
+        else:
+            name = called.get(partition, str(partition))
+        names.append(name if name not in names else f"{name} ({partition})")
+    return names
+
+
+def number(amount: float) -> str:
+    """Return an amount for YAML: whole, or rounded up to a thousandth."""
+    return str(int(amount)) if amount == int(amount) else f"{ceil(amount * 1000) / 1000:.15g}"
+
+
+def amounts(of: Mapping[str, float]) -> str:
+    """Return ``16 processors, 4 gpu``."""
+    return ", ".join(f"{amount:,.6g} {name}" for name, amount in of.items() if amount > 0)
+
+
+def quoted(text: str) -> str:
+    """Return a text for YAML, in quotes unless it is a plain word."""
+    if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
+        return text
+    letters = json.dumps(text, ensure_ascii=False)
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in letters)
+
+
+def path_from(log: Path, target: Path) -> str:
+    """Return the path of a log for a scenario file: relative if the log is below its folder."""
+    whole, folder = log.absolute(), target.absolute().parent
+    path = str(whole.relative_to(folder)) if whole.is_relative_to(folder) else str(whole)
+    if "${" in path:
+        raise TraceError(
+            f"{log}: a scenario takes ${{…}} in a path for an environment variable; rename the "
+            "file or its folder"
+        )
+    return f"./{path}" if path.startswith(("~", SAMPLE)) else path

@@ -256,7 +256,7 @@ class _Draft:
             return
         size = self._sizes[0]
         if size.largest[name] > self._header:
-            yield f"the size of the machine: the largest job asks for more {name} than the header has"
+            yield f"the size of the machine: a job asks for more {name} than the header has"
         elif name in size.peak and size.peak[name].amount > self._header:
             yield (
                 f"why {size.peak[name].amount:,.6g} {name} are recorded as in use at once, and "
@@ -329,4 +329,4 @@ def path_from(log: Path, target: Path) -> str:
             f"{log}: a scenario takes ${{…}} in a path for an environment variable; rename the "
             "file or its folder"
         )
-    return f"./{path}" if path.startswith(("~", SAMPLE)) else path
+    return str(whole) if path.startswith(("~", SAMPLE)) else path

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, isfinite
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -22,12 +22,15 @@ from simkit.text import counted, printable
 from simkit.units import format_duration
 from simkit.workload import RowReport, Trace, Workload
 from simkit.workload.facts import instant_text
+from simkit.workload.machine_groups import machine_groups
 from simkit.workload.machine_sizes import MachineSize, machine_size
 from simkit.workload.recorded import GPU, Peak, Recorded
 
 MEMORY: Final = "mem"
 KNOWN_SHARE: Final = 0.5
 """Memory counts if it is known of at least this share of jobs: others take whole machines."""
+MOST_NAMED: Final = 3
+"""Groups of machines that more partitions share are called shared-1, shared-2, …."""
 _PLAIN: Final = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
 _WORDS: Final = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 """Words that YAML reads as something else."""
@@ -106,6 +109,18 @@ def _sizes(workload: Workload, past: Recorded) -> list[MachineSize]:
     ]
 
 
+class _Group(NamedTuple):
+    """Equal machines of the scenario."""
+
+    name: str
+    partitions: tuple[int, ...]
+    """Rows of the partitions that use them."""
+    count: int
+    each: Mapping[str, float]
+    origin: tuple[str, ...]
+    """Where the numbers come from."""
+
+
 class _Draft:
     """The parts of a scenario, as lines of YAML."""
 
@@ -114,8 +129,9 @@ class _Draft:
     ) -> None:
         self._log, self._load, self._past, self._sizes = log, workload, past, sizes
         self._names = _names(workload, [size.number for size in sizes])
-        self._pools = len(workload.resources) == 1
         self._header = workload.capacity.get(workload.resources[0])
+        self._pools = len(workload.resources) == 1 and past.nodes is None
+        self._groups = [] if self._pools else list(self._machine_groups())
         self._keys = log.model_dump(mode="json", exclude_unset=True, exclude={"type", "path"})
 
     def workload_lines(self, target: Path) -> Iterator[str]:
@@ -131,36 +147,52 @@ class _Draft:
             yield "  # Set the zone in which the times were printed; until then they count as UTC:"
             yield "  # time_zone: Europe/Berlin"
 
+    def _machine_groups(self) -> Iterator[_Group]:
+        """Yield the machines that the log names, or else those of each partition."""
+        if (nodes := self._past.nodes) is None:
+            for row, (size, name) in enumerate(zip(self._sizes, self._names, strict=True)):
+                yield _Group(name, (row,), size.count, size.each, tuple(self._origin(size)))
+            return
+        of_job = np.zeros(len(self._load), np.int64)
+        if len(self._sizes) > 1:
+            of_job = np.searchsorted([size.number for size in self._sizes], self._load.partition)
+        groups = machine_groups(self._load, self._past, nodes, of_job)
+        most = max(group.each.get(MEMORY, 0.0) for group in groups)
+        for number, group in enumerate(groups, 1):
+            names = [self._names[row] for row in group.partitions]
+            name = "+".join(names) if len(names) <= MOST_NAMED else f"shared-{number}"
+            each = {**group.each, MEMORY: most} if group.each.get(MEMORY) == 0 else group.each
+            shared = f", shared by the partitions {', '.join(names)}" if len(names) > 1 else ""
+            origin = (
+                f"{counted(group.count, 'machine')} named in the log{printable(shared)}. Each has",
+                "the most that was in use at once on one of them, or that a job had of one.",
+            )
+            yield _Group(name, group.partitions, group.count, each, origin)
+
     def cluster_lines(self) -> Iterator[str]:
         """Yield the section `cluster`."""
+        several = len(self._sizes) > 1
         yield "cluster:"
-        if len(self._sizes) > 1:
+        if several:
             yield from (f"  # {line}" for line in self._whole_peaks())
-        if not self._pools:
+        elif self._pools or self._past.nodes is not None:
+            yield from (f"  # {line}" for line in self._origin(self._sizes[0]))
+        if self._groups:
             yield "  machines:"
-            for size, name in zip(self._sizes, self._names, strict=True):
-                yield from self._group(size, name)
-        elif len(self._sizes) == 1:
-            yield from self._origin(self._sizes[0], "  ")
+        for group in self._groups:
+            yield from (f"    # {line}" for line in group.origin)
+            yield from _group_lines(group, named=several)
+        if self._pools and not several:
             yield f"  processors: {number(self._sizes[0].each[self._load.resources[0]])}"
-        if len(self._sizes) > 1:
+        if several:
             yield "  partitions:"
-            for size, name in zip(self._sizes, self._names, strict=True):
-                yield from self._partition(size, name)
+            for row in range(len(self._sizes)):
+                yield from self._partition(row)
 
-    def _group(self, size: MachineSize, name: str) -> Iterator[str]:
-        yield from self._origin(size, "    ")
-        named = len(self._sizes) > 1
-        yield f"    - {f'name: {quoted(name)}' if named else f'count: {size.count}'}"
-        if named:
-            yield f"      count: {size.count}"
-        for resource, amount in size.each.items():
-            if amount > 0:
-                yield f"      {resource}: {number(amount)}"
-
-    def _partition(self, size: MachineSize, name: str) -> Iterator[str]:
-        if self._pools:
-            yield from self._origin(size, "    ")
+    def _partition(self, row: int) -> Iterator[str]:
+        size, name = self._sizes[row], self._names[row]
+        if self._pools or self._past.nodes is not None:
+            yield from (f"    # {line}" for line in self._origin(size))
         labels = self._load.labels.get("partition")
         entry = quoted(labels[size.number]) if labels and size.number >= 0 else str(size.number)
         yield f"    - name: {quoted(name)}"
@@ -168,25 +200,28 @@ class _Draft:
         if self._pools:
             yield f"      processors: {number(size.each[self._load.resources[0]])}"
         else:
-            yield f"      machines: [{quoted(name)}]"
+            own = [quoted(group.name) for group in self._groups if row in group.partitions]
+            yield f"      machines: [{', '.join(own)}]"
         if isfinite(size.longest_limit_s):
             longest = format_duration(size.longest_limit_s)
             yield f"      # the longest time limit in the log: {longest}; to enforce a limit:"
             yield f"      # max_time: {size.longest_limit_s:g}  # s"
 
-    def _origin(self, size: MachineSize, indent: str) -> Iterator[str]:
-        """Yield where the numbers of some machines come from, as comments."""
-        yield f"{indent}# {counted(size.jobs, 'job')}; the largest asks for {amounts(size.largest)}"
+    def _origin(self, size: MachineSize) -> Iterator[str]:
+        """Yield where the numbers of some machines come from."""
+        yield f"{counted(size.jobs, 'job')}; the largest asks for {amounts(size.largest)}"
         if not size.peak:
-            yield f"{indent}# the log does not tell when they started, nor what was in use at once"
-        yield from (f"{indent}# {line}" for line in _peaks(self._load, size.peak))
+            yield "the log does not tell when they started, nor what was in use at once"
+        yield from _peaks(self._load, size.peak)
         if self._header is not None and len(self._sizes) == 1:
-            yield f"{indent}# the log's header: {self._header:,.6g} {self._load.resources[0]}"
+            yield f"the log's header: {self._header:,.6g} {self._load.resources[0]}"
+        if self._past.nodes is not None or len(self._load.resources) == 1:
+            return
         if size.has_machines:
-            yield f"{indent}# Each machine has the most that a job had of one; there are as many as"
-            yield f"{indent}# hold what was in use at once, and the job on the most machines."
-        elif not self._pools:
-            yield f"{indent}# The log does not tell of single machines: this is one for all jobs."
+            yield "Each machine has the most that a job had of one; there are as many as"
+            yield "hold what was in use at once, and the job on the most machines."
+        else:
+            yield "The log does not tell of single machines: this is one for all jobs."
 
     def _whole_peaks(self) -> Iterator[str]:
         peaks = {name: self._past.peak(name) for name in self._load.resources}
@@ -196,7 +231,8 @@ class _Draft:
             name = self._load.resources[0]
             total = sum(size.each[name] * size.count for size in self._sizes)
             yield f"the log's header: {self._header:,.6g} {name}; those below: {total:,.6g}"
-        yield "If partitions share machines, they are counted in each of them."
+        if self._past.nodes is None:
+            yield "If partitions share machines, they are counted in each of them."
 
     def estimates_lines(self) -> Iterator[str]:
         """Yield the key `estimates`."""
@@ -218,11 +254,15 @@ class _Draft:
         return int((self._past.limit_s > 0).sum())
 
     def machines(self) -> Iterator[str]:
-        """Yield the machines, a line for each partition."""
-        for size, name in zip(self._sizes, self._names, strict=True):
-            whose = f"{name}: " if len(self._sizes) > 1 else ""
-            many = f"{counted(size.count, 'machine')} with " if not self._pools else ""
-            yield f"{whose}{many}{amounts(size.each)} for {counted(size.jobs, 'job')}"
+        """Yield the machines, a line for each group or pool."""
+        several = len(self._sizes) > 1
+        for group in self._groups:
+            text = f"{counted(group.count, 'machine')} with {amounts(group.each)}"
+            yield f"{group.name}: {text}" if several else text
+        if self._pools:
+            for size, name in zip(self._sizes, self._names, strict=True):
+                text = f"{amounts(size.each)} for {counted(size.jobs, 'job')}"
+                yield f"{name}: {text}" if several else text
 
     def unknown(self) -> Iterator[str]:
         """Yield what the log does not tell, and what stands in the scenario instead."""
@@ -236,7 +276,7 @@ class _Draft:
         yield from self._above_the_header()
         if not started and len(np.unique(self._load.partition)) > 1:
             yield "the size of each partition: all jobs share the machine"
-        if not self._pools and not all(size.has_machines for size in self._sizes):
+        if self._groups and not all(size.has_machines for size in self._sizes):
             yield "on how many machines each job ran: they are one without boundaries"
         if MEMORY in self._past.held:
             yield from self._memory_unknown()
@@ -244,7 +284,7 @@ class _Draft:
             yield "the time zone" + self._zone_remedy()
         if not self._with_limits():
             yield "time limits: the policy knows the true run times (estimates: actual)"
-        if len(self._sizes) > 1:
+        if len(self._sizes) > 1 and self._past.nodes is None:
             yield "which machines partitions share: each has its own"
         if GPU not in resources and "gpus" in type(self._log).model_fields:
             yield "gpus: no column that is read has any"
@@ -276,6 +316,16 @@ class _Draft:
             yield f"memory: it is left out, as {why}"
         elif untold:
             yield f"the memory of {jobs}: they take all memory of their machines"
+
+
+def _group_lines(group: _Group, *, named: bool) -> Iterator[str]:
+    count = f"count: {group.count}"
+    yield f"    - {f'name: {quoted(group.name)}' if named else count}"
+    if named:
+        yield f"      {count}"
+    for resource, amount in group.each.items():
+        if amount > 0:
+            yield f"      {resource}: {number(amount)}"
 
 
 def _peaks(workload: Workload, peaks: Mapping[str, Peak]) -> Iterator[str]:

@@ -60,9 +60,10 @@ def machine_size(
     if header is not None:
         needed[names[0]] = max(largest[names[0]], header)
     machines = past.machines[rows] if len(past.machines) else np.full(len(rows), np.nan)
-    has_machines = len(names) > 1 and bool((machines >= 1).all())
-    if has_machines:
-        each = _each(workload, past, rows, machines)
+    has_machines = bool((machines >= 1).all())
+    if has_machines and len(names) > 1:
+        most = shares(workload, rows, machines).max(axis=0)
+        each = dict(zip(names, most.tolist(), strict=True))
         count = _count(workload, rows, each, needed, float(machines.max()))
     else:
         each, count = needed, 1
@@ -72,15 +73,18 @@ def machine_size(
     return MachineSize(number, len(rows), count, each, peak, largest, longest, has_machines)
 
 
-def _each(workload: Workload, past: Recorded, rows: Ints, machines: Floats) -> dict[str, float]:
-    """Return what a machine has at least: the largest share that one machine had of a job."""
-    request = workload.request[workload.first_task[rows]]
-    each: dict[str, float] = {}
-    for r, name in enumerate(workload.resources):
-        share = np.nan_to_num(past.held[name][rows] / machines) if name in past.held else [0.0]
-        share = share if name == "mem" else np.ceil(share)
-        each[name] = float(max(np.max(share), request[:, r].max()))
-    return each
+def shares(workload: Workload, rows: Ints, machines: Floats) -> Floats:
+    """Return (n, R) the most that one machine had of each job, if its units were spread evenly.
+
+    Args:
+        workload: rigid jobs.
+        rows: (n,) jobs.
+        machines: (n,) on how many machines each ran.
+    """
+    tasks = workload.first_task[rows]
+    units = np.ceil(workload.instances[tasks] / machines)
+    most: Floats = units[:, None] * workload.request[tasks]
+    return most
 
 
 def _count(

@@ -27,6 +27,17 @@ class Peak(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Nodes:
+    """The machines on which each job ran; J jobs, n pairs of a job and a machine."""
+
+    names: tuple[str, ...]
+    first: Ints
+    """(J + 1,) job j ran on ``machine[first[j]:first[j + 1]]``."""
+    machine: Ints
+    """(n,) rows of `names`."""
+
+
+@dataclass(frozen=True)
 class Recorded:
     """Columns of what a log records of its jobs, (J,) each, in the order of the workload."""
 
@@ -40,6 +51,8 @@ class Recorded:
     """The time limit of each job as the log has it; NaN where it has none."""
     machines: Floats = field(default_factory=lambda: np.empty(0))
     """On how many machines each job ran; NaN where the log does not tell, or empty."""
+    nodes: Nodes | None = None
+    """Which machines these were, if the log tells of every job."""
 
     @classmethod
     def without_starts(cls, workload: Workload) -> Recorded:

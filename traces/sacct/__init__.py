@@ -40,7 +40,7 @@ from simkit.traces.rigid_jobs import (
 from simkit.traces.rules import Tally
 from simkit.traces.sacct.asked import Asked
 from simkit.traces.sacct.attempts import Which, note_repeated_ids, rows_left_out
-from simkit.traces.sacct.recorded import RecordedRows
+from simkit.traces.sacct.recorded import RecordedJobs, RecordedRows
 from simkit.traces.sacct.resources import OF_GPUS, OF_MEMORY, ResourceRows
 from simkit.traces.sacct.table import LINE, sacct_tables
 from simkit.traces.sacct.unread import HOLDS, left_aside
@@ -128,9 +128,9 @@ class SacctLog(RigidLog):
 
     def recorded(self) -> tuple[Trace, Recorded]:
         """Return the trace of processors, and when and on what its jobs ran."""
-        gathered = RecordedRows(self.processors)
+        gathered = RecordedJobs(self.processors)
         plain = self.model_copy(update={"memory": False, "gpus": False})
-        trace, order = plain.scan(gathered=gathered)
+        trace, order = plain.scan(parser=RecordedRows, gathered=gathered)
         return trace, gathered.recorded(trace.workload, order)
 
     def scan(

@@ -7,6 +7,9 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 import polars as pl
 
+from simkit.traces.rules import Tally
+from simkit.traces.sacct.node_list import NodeLists
+from simkit.traces.sacct.resources import ResourceRows
 from simkit.workload import Workload
 from simkit.workload.recorded import GPU, Recorded
 
@@ -16,7 +19,16 @@ _KEPT: Final = (
 )  # fmt: skip
 
 
-class RecordedRows:
+class RecordedRows(ResourceRows):
+    """Rows with ``node_list``, the text that names the machines of a job; null if none does."""
+
+    def _add_columns(self, time_zone: str | None, tally: Tally) -> None:
+        super()._add_columns(time_zone, tally)
+        column = self._name("NodeList")
+        self._add("node_list", pl.col(column) if column else pl.lit(None, pl.String))
+
+
+class RecordedJobs:
     """Collects times, machines, gpus and memory of the rows that became jobs, block by block."""
 
     def __init__(self, first: Literal["allocated", "requested"]) -> None:
@@ -24,15 +36,18 @@ class RecordedRows:
         self._gpus = [f"{side}_gpus" for side in sorted({"allocated", "requested"} - {first})]
         self._gpus.insert(0, f"{first}_gpus")
         self._jobs: list[pl.DataFrame] = []
+        self._lists = NodeLists()
 
     def restart(self) -> Self:
         """Forget all blocks, as the table is read again."""
         self._jobs.clear()
+        self._lists = NodeLists()
         return self
 
     def add(self, rows: pl.DataFrame, kept: pl.DataFrame) -> None:
         """Add a block: all its rows, and those that became jobs."""
         self._jobs.append(kept.select(_KEPT))
+        self._lists.add(kept["node_list"])
 
     def recorded(self, workload: Workload, order: Any) -> Recorded:
         """Return the columns for the jobs of a workload; `order` puts them into its order.
@@ -52,10 +67,13 @@ class RecordedRows:
         column = {name: jobs[name].fill_null(np.nan).to_numpy()[order] for name in jobs.columns}
         held = {"processors": workload.job_request()[:, 0]}
         held |= {name: column[name] for name in ("mem", GPU) if (column[name] > 0).any()}
+        nodes = self._lists.nodes(order)
+        machines = column["machines"] if nodes is None else np.diff(nodes.first).astype(np.float64)
         return Recorded(
             column["start"] - workload.epoch_s,
             column["end"] - workload.epoch_s,
             held,
             column["limit"],
-            column["machines"],
+            machines,
+            nodes,
         )

@@ -94,8 +94,8 @@ def test_jobs_without_a_partition_keep_a_place(simkit: Simkit) -> None:
 def test_gpus_memory_and_machines_come_from_what_slurm_allocated(simkit: Simkit) -> None:
     Path("sacct.txt").write_text(SACCT)
     done = simkit("init", "sacct.txt", "--set", "time_zone=Europe/Berlin")
-    assert "Machines    gpu: 3 machines with 16 processors, 64 mem, 4 gpu for 2 jobs\n" in done.out
-    assert "cpu: 2 machines with 10 processors, 30.5 mem for 2 jobs\n" in done.out
+    assert "Machines    gpu: 3 machines with 16 processors, 64 mem, 4 gpu\n" in done.out
+    assert "cpu: 2 machines with 10 processors, 30.5 mem\n" in done.out
     assert "time zone" not in done.out
     assert "gpus not asked for" not in done.out  # the scenario asks for them
     text = Path("sacct.yaml").read_text()
@@ -103,6 +103,60 @@ def test_gpus_memory_and_machines_come_from_what_slurm_allocated(simkit: Simkit)
     assert "# peak in use in the log: 38 processors on 2024-03-02 13:00 UTC\n" in text
     assert "# the longest time limit in the log: 1d 00:00:00; to enforce a limit:\n" in text
     assert '  time_zone: "Europe/Berlin"\n' in text
+    assert finished_all(simkit, "sacct.yaml")
+
+
+NODES = """\
+JobID|Partition|Submit|Start|End|Elapsed|AllocCPUS|NNodes|NodeList|AllocTRES
+1|gpu|2024-03-02T13:00:00|2024-03-02T13:00:00|2024-03-02T14:00:00|01:00:00|6|1|g1|cpu=6,gres/gpu=1
+2|gpu|2024-03-02T13:00:00|2024-03-02T13:30:00|2024-03-02T14:30:00|01:00:00|8|1|g1|cpu=8,gres/gpu=3
+3|gpu|2024-03-02T13:00:00|2024-03-02T14:00:00|2024-03-02T15:00:00|01:00:00|4|1|g2|cpu=4,gres/gpu=1
+4|cpu|2024-03-02T13:00:00|2024-03-02T13:00:00|2024-03-02T14:00:00|01:00:00|24|3|c[08-10]|cpu=24
+5|cpu|2024-03-02T13:00:00|2024-03-02T14:00:00|2024-03-02T14:30:00|00:30:00|16|2|c08,g2|cpu=16
+6|short|2024-03-02T13:00:00|2024-03-02T14:10:00|2024-03-02T14:20:00|00:10:00|7|1|c08|cpu=7
+"""
+
+
+def test_machines_that_a_log_names_are_grouped_by_the_partitions_that_use_them(
+    simkit: Simkit,
+) -> None:
+    Path("sacct.txt").write_text(NODES)
+    done = simkit("init", "sacct.txt")
+    assert done.code == 0
+    assert "partitions share" not in done.out
+    assert "NodeList" not in Path("sacct.yaml").read_text()
+    cluster = load_scenario(Path("sacct.yaml")).cluster
+    assert cluster.machines is not None
+    groups = {group.name: (group.count, group.capacity) for group in cluster.machines}
+    assert groups == {
+        "gpu": (1, {"processors": 14, "gpu": 4}),  # g1: 6 + 8 processors from 13:30 to 14:00
+        "cpu": (2, {"processors": 8}),  # c09, c10
+        "gpu+cpu": (1, {"processors": 12, "gpu": 1}),  # g2
+        "cpu+short": (1, {"processors": 15}),  # c08: the ends of job 4 come before job 5
+    }
+    partitions = {part.name: set(part.machines) for part in cluster.partitions}
+    assert partitions == {
+        "gpu": {"gpu", "gpu+cpu"},
+        "cpu": {"cpu", "gpu+cpu", "cpu+short"},
+        "short": {"cpu+short"},
+    }
+    assert finished_all(simkit, "sacct.yaml")
+
+
+def test_one_partition_with_named_machines_has_one_group(simkit: Simkit) -> None:
+    Path("sacct.txt").write_text(NODES.replace("|cpu|", "|gpu|").replace("|short|", "|gpu|"))
+    simkit("init", "sacct.txt")
+    cluster = load_scenario(Path("sacct.yaml")).cluster
+    assert cluster.machines is not None
+    assert [(g.count, g.capacity) for g in cluster.machines] == [(5, {"processors": 15, "gpu": 4})]
+    assert not cluster.partitions
+    assert finished_all(simkit, "sacct.yaml")
+
+
+def test_a_job_whose_machines_are_not_named_leaves_counts_alone(simkit: Simkit) -> None:
+    Path("sacct.txt").write_text(NODES.replace("|c08|", "|None assigned|"))
+    done = simkit("init", "sacct.txt")
+    assert "which machines partitions share: each has its own" in done.out
     assert finished_all(simkit, "sacct.yaml")
 
 

@@ -78,7 +78,10 @@ def first_scenario(log: TraceFormat, target: Path) -> FirstScenario:
 
 
 def _asking_for_all(log: TraceFormat, trace: Trace, past: Recorded) -> Trace:
-    """Return the jobs with all that their machines are to have: gpus and memory, too, if told."""
+    """Return the jobs with all that their machines are to have: gpus and memory, too, if told.
+
+    The report names the columns that are read neither for them nor for what the log records.
+    """
     told = past.held.keys() - set(trace.workload.resources)
     if MEMORY in told:
         known = float(np.isfinite(past.held[MEMORY]).mean())
@@ -87,7 +90,10 @@ def _asking_for_all(log: TraceFormat, trace: Trace, past: Recorded) -> Trace:
     if not told:
         return trace
     resources = (*trace.workload.resources, *sorted(told))
-    return log.trace_for(resources, np.random.default_rng(0))
+    asking = log.trace_for(resources, np.random.default_rng(0))
+    unread = {name: holds for name, holds in asking.report.unread.items()
+              if name in trace.report.unread}  # fmt: skip
+    return replace(asking, report=replace(asking.report, unread=unread))
 
 
 def _sizes(workload: Workload, past: Recorded) -> list[MachineSize]:
@@ -227,12 +233,24 @@ class _Draft:
         peaks = {name: self._past.peak(name) for name in self._load.resources}
         found = {name: peak for name, peak in peaks.items() if peak is not None}
         yield from (f"of all jobs, {line}" for line in _peaks(self._load, found))
+        name, total = self._load.resources[0], self._total()
         if self._header is not None:
-            name = self._load.resources[0]
-            total = sum(size.each[name] * size.count for size in self._sizes)
             yield f"the log's header: {self._header:,.6g} {name}; those below: {total:,.6g}"
-        if self._past.nodes is None:
-            yield "If partitions share machines, they are counted in each of them."
+        if self._past.nodes is not None:
+            return
+        if self._pools:
+            largest = max(size.largest[name] for size in self._sizes)
+            most = max(self._header or found[name].amount, largest)
+            yield "If partitions share their processors, take these out of them, and put here:"
+            yield f"processors: {number(most)}"
+        else:
+            yield "If partitions share machines, keep one group, and name it in each of them."
+
+    def _total(self) -> float:
+        """Return the processors, or what comes first, of all pools or groups."""
+        name = self._load.resources[0]
+        parts = self._sizes if self._pools else self._groups
+        return sum(part.each[name] * part.count for part in parts)
 
     def estimates_lines(self) -> Iterator[str]:
         """Yield the key `estimates`."""
@@ -285,7 +303,7 @@ class _Draft:
         if not self._with_limits():
             yield "time limits: the policy knows the true run times (estimates: actual)"
         if len(self._sizes) > 1 and self._past.nodes is None:
-            yield "which machines partitions share: each has its own"
+            yield from self._shared_or_not()
         if GPU not in resources and "gpus" in type(self._log).model_fields:
             yield "gpus: no column that is read has any"
 
@@ -302,6 +320,16 @@ class _Draft:
                 f"why {size.peak[name].amount:,.6g} {name} are recorded as in use at once, and "
                 f"{self._header:,.6g} in the header: these count"
             )
+
+    def _shared_or_not(self) -> Iterator[str]:
+        """Yield that partitions may share machines, and what speaks for it."""
+        name = self._load.resources[0]
+        total, peak = self._total(), self._past.peak(name)
+        most = 0.0 if peak is None else peak.amount
+        yield (
+            f"whether partitions share machines: each has its own, {total:,.6g} {name} in all, "
+            f"of which {most:,.6g} were in use at once"
+        )
 
     def _zone_remedy(self) -> str:
         if "time_zone" in type(self._log).model_fields:

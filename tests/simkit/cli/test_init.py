@@ -84,6 +84,17 @@ def test_partitions_of_swf_are_pools_of_what_was_in_use_at_once(simkit: Simkit) 
     assert finished_all(simkit, "log.yaml")
 
 
+def test_partitions_that_may_share_machines_say_how_many_there_would_be(simkit: Simkit) -> None:
+    Path("log.swf").write_text(SWF.replace("; MaxProcs: 16\n", ""))
+    done = simkit("init", "log.swf")
+    assert "own, 17 processors in all, of which 12 were in use at once\n" in done.out
+    shared = Path("log.yaml").read_text().replace("  # processors: 12", "  processors: 12")
+    shared = "".join(s for s in shared.splitlines(True) if not s.startswith("      processors"))
+    Path("shared.yaml").write_text(shared)
+    assert load_scenario(Path("shared.yaml")).cluster.processors == 12
+    assert finished_all(simkit, "shared.yaml")
+
+
 def test_jobs_without_a_partition_keep_a_place(simkit: Simkit) -> None:
     Path("log.swf").write_text(SWF.replace("1 2 -1 -1", "1 -1 -1 -1"))
     simkit("init", "log.swf")
@@ -156,7 +167,7 @@ def test_one_partition_with_named_machines_has_one_group(simkit: Simkit) -> None
 def test_a_job_whose_machines_are_not_named_leaves_counts_alone(simkit: Simkit) -> None:
     Path("sacct.txt").write_text(NODES.replace("|c08|", "|None assigned|"))
     done = simkit("init", "sacct.txt")
-    assert "which machines partitions share: each has its own" in done.out
+    assert "whether partitions share machines: each has its own, 47 processors in all" in done.out
     assert finished_all(simkit, "sacct.yaml")
 
 

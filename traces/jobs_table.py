@@ -172,7 +172,9 @@ def read_jobs_table(path: str | PathLike[str], **arguments: Any) -> Trace:
     after its work was lost before it is killed, whole; empty: as often as the scenario lets it)
     and ``user``, ``group``, ``executable``, ``queue``, ``partition``: whole numbers (-1 or empty
     where unknown), or, as soon as one of a column is text, names, which become the workload's
-    `labels` and are numbered in order of appearance. Other columns are ignored, and noted if their
+    `labels` and are numbered in order of appearance. `JobsTable.recorded` also reads
+    ``start_time_s`` (seconds from the trace's zero) or ``wait_time_s`` (after submission), when a
+    job started as recorded; no simulation uses it. Other columns are ignored, and noted if their
     name looks like a misspelt one. Rows may be in any order.
 
     With `resources`, or without a column ``processors``, a job is a gang of ``instances`` (a

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, isfinite
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
 from simkit.errors import TraceError
 from simkit.scenario.bundled import SAMPLE
-from simkit.scenario.workload import TraceFormat
+from simkit.scenario.workload import TraceFormat, trace_formats
 from simkit.text import counted, printable
 from simkit.units import format_duration
 from simkit.workload import RowReport, Trace, Workload
@@ -115,7 +115,8 @@ def _sizes(workload: Workload, past: Recorded) -> list[MachineSize]:
     ]
 
 
-class _Group(NamedTuple):
+@dataclass(frozen=True)
+class _Group:
     """Equal machines of the scenario."""
 
     name: str
@@ -143,7 +144,8 @@ class _Draft:
     def workload_lines(self, target: Path) -> Iterator[str]:
         """Yield the section `workload`."""
         yield "workload:"
-        yield f"  type: {self._log.type}"
+        kinds = (name for name, kind in trace_formats().items() if isinstance(self._log, kind))
+        yield f"  type: {self._log.type or next(kinds)}"
         yield f"  path: {quoted(path_from(Path(self._log.path), target))}"
         for key, value in self._keys.items():
             yield f"  {key}: {json.dumps(value, ensure_ascii=False)}"

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from simkit.arrays import Floats
+from simkit.units import format_duration
 from simkit.workload import RowReport, Workload
 
 QUANTILES: Final = {"min": 0.0, "p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
@@ -89,9 +90,9 @@ def offered_load(workload: Workload, capacity: dict[str, float]) -> dict[str, fl
 
 
 def instant_text(workload: Workload, time_s: float) -> str:
-    """Return an instant on the trace's clock as a date, or in seconds if its zero is unknown."""
+    """Return an instant as a date; as time after the trace's zero if that has no date."""
     if not isfinite(workload.epoch_s) or workload.epoch_s <= 0:
-        return f"{time_s:g} s"
+        return format_duration(time_s)
     return datetime.fromtimestamp(workload.epoch_s + time_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 

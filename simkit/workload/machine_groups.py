@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simkit.arrays import Bools, Floats, Ints
+from simkit.arrays import Floats, Ints
 from simkit.workload import Workload
 from simkit.workload.machine_sizes import shares
 from simkit.workload.recorded import Nodes, Recorded
@@ -57,19 +57,15 @@ def machine_groups(
             size[:, r] = np.maximum(size[:, r], peak if name == "mem" else np.ceil(peak))
     largest = np.zeros((len(sets), len(workload.resources)))
     np.maximum.at(largest, group, size)
-    groups = [_group(row, members, largest[row], group) for row, members in enumerate(sets)]
     groups = [
-        MachineGroup(parts, count, dict(zip(workload.resources, each, strict=True)))
-        for parts, count, each in groups
+        MachineGroup(
+            tuple(np.flatnonzero(members).tolist()),
+            int(np.count_nonzero(group == row)),
+            dict(zip(workload.resources, largest[row].tolist(), strict=True)),
+        )
+        for row, members in enumerate(sets)
     ]
     return sorted(groups, key=lambda one: (len(one.partitions), one.partitions))
-
-
-def _group(
-    row: int, members: Bools, largest: Floats, group: Ints
-) -> tuple[tuple[int, ...], int, list[float]]:
-    count = int(np.count_nonzero(group == row))
-    return tuple(np.flatnonzero(members).tolist()), count, largest.tolist()
 
 
 def most_by_machine(past: Recorded, nodes: Nodes, job: Ints, amount: Floats) -> Floats:
@@ -94,4 +90,5 @@ def most_by_machine(past: Recorded, nodes: Nodes, job: Ints, amount: Floats) -> 
     in_use, machine = np.cumsum(change[order]), machine[order]
     begins = np.flatnonzero(np.concatenate(([True], machine[1:] != machine[:-1])))
     most[machine[begins]] = np.maximum.reduceat(in_use, begins)
-    return np.round(np.maximum(most, 0.0), 6)
+    rounded: Floats = np.maximum(most, 0.0).round(6)
+    return rounded

@@ -239,6 +239,16 @@ def test_a_log_is_found_from_where_the_scenario_is(simkit: Simkit) -> None:
     assert 'path: "log.txt"\n' in Path("data/first.yaml").read_text()
 
 
+def test_the_jobs_of_a_run_are_a_log_with_starts(simkit: Simkit) -> None:
+    assert simkit("run", "quickstart", "-o", "run").code == 0
+    facts = json.loads(simkit("trace", "info", "run/jobs.parquet", "--json").out)
+    busiest = open_run("run").timeline["allocated_processors"].max()
+    assert facts["peak processors in use"].startswith(f"{busiest:g}, first at ")
+    assert simkit("init", "run/jobs.parquet", "-o", "again.yaml").code == 0
+    assert load_scenario(Path("again.yaml")).cluster.processors == max(busiest, 128)
+    assert finished_all(simkit, "again.yaml")
+
+
 def test_keys_that_are_set_stand_in_the_scenario(simkit: Simkit) -> None:
     Path("log.txt").write_text(SACCT + "5|damaged\n")
     assert simkit("init", "log.txt").code == 3
@@ -272,6 +282,7 @@ WRONG = [
     ("log.swf", ["-o", "nowhere/log.yaml"], 2, "there is no folder nowhere; make it"),
     ("log.swf", ["-o", "."], 2, "is a folder; name a file in it"),
     ("log.swf", ["--set", "proccesors=requested"], 3, "proccesors"),
+    ("log.swf", ["--set", "processors_scale=2"], 3, "is applied by a scenario"),
     ("tasks.csv", ["--format", "alibaba2017"], 3, "tasks"),
 ]
 

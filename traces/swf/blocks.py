@@ -143,7 +143,8 @@ class SwfBlock:
     text: bytes
     """The rows: exactly 18 fields each, one blank between, a newline after each."""
     values: dict[str, Column]
-    """(n,) per name in `NEEDED`: int64 for `IDS` (unknown: -1, of jobs `NO_ID`), else float64."""
+    """(n,) per name in `NEEDED`, and field wanted also: int64 for `IDS` (unknown: -1, of jobs
+    `NO_ID`), else float64."""
     longer: Ints
     """Numbers of the lines that had more than 18 fields."""
     filled: tuple[str, ...]

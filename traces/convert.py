@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-import numpy as np
-
 from simkit.arrays import Floats
 from simkit.errors import TraceError
 from simkit.scenario.workload import TraceFormat
@@ -17,6 +15,7 @@ from simkit.traces.swf import SwfLog
 from simkit.traces.swf.clean import clean_log, notes_of
 from simkit.traces.swf.writer import write_swf
 from simkit.workload import RowReport, Trace, Workload
+from simkit.workload.recorded import Recorded
 
 
 @dataclass(frozen=True)
@@ -71,8 +70,7 @@ def _write(
 ) -> Converted:
     remarks: tuple[str, ...] = ()
     if machine is None:
-        wait = results.get("wait_time_s")
-        machine = None if wait is None else most_at_once(trace.workload, wait)
+        machine = _most_at_once(trace.workload, results.get("wait_time_s"))
         remarks = (
             "MaxProcs is unknown, as the log does not tell when its jobs started"
             if machine is None
@@ -93,23 +91,10 @@ def _write(
     return Converted(trace.report, remarks)
 
 
-def most_at_once(workload: Workload, wait_time_s: Floats) -> int | None:
-    """Return the largest number of processors that were in use at one instant.
-
-    Args:
-        workload: J rigid jobs.
-        wait_time_s: (J,) seconds from submission to start, NaN where unknown: such jobs do not
-            count. What ends at an instant has left before others start.
-
-    Returns:
-        The number; None if no job's start is known.
-    """
-    known = np.flatnonzero(np.isfinite(wait_time_s))
-    if not len(known):
+def _most_at_once(workload: Workload, wait_time_s: Floats | None) -> int | None:
+    """Return the most processors in use at once; None if no job's wait is known."""
+    if wait_time_s is None:
         return None
-    start = workload.submit_time_s[known] + wait_time_s[known]
-    size = workload.job_request()[known, 0]
-    time = np.concatenate((start + workload.run_time_s[known], start))
-    change = np.concatenate((-size, size))
-    order = np.lexsort((change, time))  # at one instant, ends first
-    return int(np.cumsum(change[order]).max())
+    past = Recorded.started(workload, workload.submit_time_s + wait_time_s)
+    peak = past.peak("processors")
+    return None if peak is None else int(peak.amount)

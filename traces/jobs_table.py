@@ -42,6 +42,7 @@ from simkit.traces.tables.layout import SEPARATORS, split
 from simkit.traces.unread import PLAIN_COLUMNS
 from simkit.units import LONGEST_S
 from simkit.workload import JOB_COLUMNS, Trace, Workload
+from simkit.workload.recorded import Recorded
 
 NEEDED: Final = ("job_id", "submit_time_s", "run_time_s", "processors")
 """With `resources`, a table needs these in place of processors."""
@@ -53,6 +54,8 @@ UNKNOWN: Final = {
     "deadline_s": np.inf, "release_time_s": np.nan, "think_time_s": np.nan,
 }  # fmt: skip
 """What stands for an empty cell; -1 in other columns. A QoS or value must not be empty."""
+STARTS: Final = ("start_time_s", "wait_time_s")
+"""When a job started as recorded; the first that is there. Only `JobsTable.recorded` reads it."""
 RESOURCES: Final = ("cpu", "mem", "gpu")
 """What jobs ask for where a table has neither `processors` nor `resources` are named."""
 
@@ -93,12 +96,30 @@ class JobsTable(TableKeys, LineFormat):
 
     def read(self) -> Trace:
         """Read the table; see `read_jobs_table`."""
+        return self._scan()[0]
+
+    def recorded(self) -> tuple[Trace, Recorded]:
+        """Read the table with its recorded starts or waits, if it has such a column."""
+        names = self._header()
+        column = next((name for name in STARTS if name in names), None)
+        trace, columns = self._scan(() if column is None else (column,))
+        load = trace.workload
+        if column is None:
+            return trace, Recorded.without_starts(load)
+        factor = self.factors.get(column, self.factors.get("submit_time_s", 1.0))
+        start = columns[column] * factor
+        if column == "wait_time_s":
+            start = np.where(start >= 0, load.submit_time_s + start, np.nan)
+        return trace, Recorded.started(load, start)
+
+    def _scan(self, also: Sequence[str] = ()) -> tuple[Trace, dict[str, Floats]]:
+        """Read the table; return it, and columns of `STARTS` in the workload's order."""
         path, tally = Path(self.path), Tally()
         bad = BadLines(path, self.on_error, rows=is_parquet(path))
         header = self._header()
         resources = self._resources(header)
-        table = read_columns(path, _wanted(resources), bad, self, tally)
-        table = table.scaled(factors_of(self.factors, table, INSTANTS, path))
+        table = read_columns(path, _wanted(resources, also), bad, self, tally)
+        table = table.scaled(factors_of(self._own_factors(), table, INSTANTS, path))
         if resources:
             table = table.with_empty_requests_as_none(resources)
         read = table
@@ -120,7 +141,13 @@ class JobsTable(TableKeys, LineFormat):
             columns, request=resources, labels=labels, epoch_s=table.epoch_s,
             time_zone=self.zone, **links,
         )  # fmt: skip
-        return Trace(workload, tally.report, (path,))
+        order = np.lexsort((columns["job_id"], columns["submit_time_s"]))
+        return Trace(workload, tally.report, (path,)), {
+            name: _numbers_or_nan(table, name)[order] for name in also
+        }
+
+    def _own_factors(self) -> dict[str, float]:
+        return {name: factor for name, factor in self.factors.items() if name not in STARTS}
 
     def _header(self) -> list[str]:
         """Return the table's columns."""
@@ -145,7 +172,7 @@ class JobsTable(TableKeys, LineFormat):
                 if name in taken
             ]
         asked = RESOURCES if self.resources is None else self.resources
-        numbers = (*NEEDED[1:], "instances", *NUMBERS, *asked)
+        numbers = (*NEEDED[1:], "instances", *NUMBERS, *STARTS, *asked)
         problems += [
             (("factors", name), f"is no column of numbers{did_you_mean(name, numbers)}")
             for name in self.factors
@@ -171,8 +198,10 @@ def read_jobs_table(path: str | PathLike[str], **arguments: Any) -> Trace:
     ``think_time_s`` (seconds since that end; empty: 0) and ``user``, ``group``, ``executable``,
     ``queue``, ``partition``: whole numbers (-1 or empty where unknown), or, as soon as one of a
     column is text, names, which become the workload's `labels` and are numbered in order of
-    appearance. Other columns are ignored, and noted if their name looks like a misspelt one. Rows
-    may be in any order.
+    appearance. `JobsTable.recorded` also reads ``start_time_s`` (seconds from the trace's zero) or
+    ``wait_time_s`` (after submission), when a job started as recorded; no simulation uses it. Other
+    columns are ignored, and noted if their name looks like a misspelt one. Rows may be in any
+    order.
 
     With `resources`, or without a column ``processors``, a job is a gang of ``instances`` (a
     column, or 1), each of which asks for several resources, say ``cpu``, ``mem`` and ``gpu``. An
@@ -231,12 +260,15 @@ def _note_misspelt(names: Sequence[str], resources: tuple[str, ...], tally: Tall
         tally.note(f"column {name!r} is not read; did you mean {meant!r}?", np.ones(1, int))
 
 
-def _wanted(resources: tuple[str, ...]) -> WantedColumns:
-    """Return the columns to read of jobs that ask for these; of none: for processors."""
+def _wanted(resources: tuple[str, ...], also: Sequence[str] = ()) -> WantedColumns:
+    """Return the columns to read of jobs that ask for these; of none: for processors.
+
+    Columns wanted `also` are read as text: what they hold must not refuse a table.
+    """
     needed = (*NEEDED[:3], *resources) if resources else NEEDED
     counted = ("instances",) if resources else ()
     return WantedColumns(
-        text=("job_id", *JOB_COLUMNS, PRECEDING),
+        text=("job_id", *JOB_COLUMNS, PRECEDING, *also),
         numbers=(*needed[1:], *counted, *NUMBERS),
         optional=(*counted, *NUMBERS, *JOB_COLUMNS, PRECEDING),
         instants=INSTANTS,
@@ -251,7 +283,7 @@ def _columns(table: TableColumns) -> tuple[dict[str, Column], dict[str, tuple[st
     columns: dict[str, Column] = {"job_id": table.ids("job_id")}
     labels: dict[str, tuple[str, ...]] = {}
     for name in table.frame.columns[1:]:
-        if name in (PRECEDING, "think_time_s"):
+        if name in (PRECEDING, "think_time_s", *STARTS):
             continue
         if _holds_names(table, name):
             known: dict[str, int] = {}
@@ -281,6 +313,11 @@ def _whole_numbers(table: TableColumns, name: str) -> Ints | None:
     return numbers.fill_null(-1).to_numpy()
 
 
+def _numbers_or_nan(table: TableColumns, name: str) -> Floats:
+    """Return the numbers of a column of text; NaN where a cell holds none."""
+    return table.frame[name].cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
+
+
 def _filled(table: TableColumns, name: str) -> Floats:
     """Return a column of numbers with its own value for an empty cell."""
     return table.frame[name].cast(pl.Float64).fill_null(UNKNOWN.get(name, -1)).to_numpy()
@@ -297,7 +334,7 @@ def _valid(table: TableColumns, resources: tuple[str, ...], bad: BadLines) -> Ta
     numbers = {
         name: _filled(table, name)
         for name in table.frame.columns
-        if name not in ("job_id", PRECEDING) and not _holds_names(table, name)
+        if name not in ("job_id", PRECEDING, *STARTS) and not _holds_names(table, name)
     }
     telling = {name: column for name, column in numbers.items() if name != "submit_time_s"}
     hint_swapped(telling, lambda name, values: judge(name, values)[1], bad)  # any time is a submit

@@ -54,6 +54,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+app.command("init")(trace.init)
 app.command("run")(run.run)
 app.command("sweep")(run.sweep)
 app.command("validate")(run.validate)

@@ -90,9 +90,9 @@ def info(
     source = trace_at(log, kind, settings)
     facts = source.facts()
     if facts is None:
-        trace = source.read()
+        trace, past = source.recorded()
         if trace.workload.gang.all():
-            facts = job_facts(trace)
+            facts = job_facts(trace, past)
             if not as_json:
                 print_job_facts(log, facts)
                 return
@@ -165,6 +165,48 @@ def convert(
     say("Log", str(log))
     print_rows(done.report)
     print_written(target, done.report.jobs, done.remarks)
+
+
+def init(
+    log: Log,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            show_default=False,
+            help="The scenario to write; default: the log's name with .yaml, in this folder.",
+        ),
+    ] = None,
+    kind: Format = None,
+    settings: Settings = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+) -> None:
+    """Write a first scenario for a log: its machines, estimates and a policy, with comments.
+
+    The machines are those that the log shows: what was in use at once, by partition, and its
+    largest jobs. The scenario runs as it is.
+    """
+    from simkit.cli.trace_text import print_first_scenario
+    from simkit.errors import RunError
+    from simkit.results.output_folder import check_file, whole_file
+    from simkit.scenario.first_scenario import first_scenario
+
+    source = trace_at(log, kind, settings)
+    target = output or Path(f"{log.name.removesuffix('.gz').rpartition('.')[0] or log.name}.yaml")
+    check_file(target)
+    if target.exists() and target.samefile(log):
+        raise RunError(f"{target}: is the log itself; name another file with --output")
+    if target.exists() and not force:
+        raise RunError(
+            f"{target}: is there already; replace it with --force, or name another file with "
+            "--output"
+        )
+    made = first_scenario(source, target)
+    with whole_file(target) as part:
+        part.write_text(made.text, encoding="utf-8")
+    print_first_scenario(log, target, made)
 
 
 app.command("generate")(generate)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from math import isfinite
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final
 
 from simkit.cli.echo import echo
 from simkit.cli.tables import console, print_table
 from simkit.cli.text import first_lines, print_json, print_pairs, print_rows, say
-from simkit.dates import date_text
 from simkit.text import counted
 from simkit.units import format_duration
 from simkit.workload import RowReport
@@ -18,7 +17,9 @@ from simkit.workload import RowReport
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from simkit.scenario.first_scenario import FirstScenario
     from simkit.workload import RowReport, Trace, Workload
+    from simkit.workload.recorded import Recorded
 
 
 def task_facts(kind: str, log: Path, trace: Trace) -> dict[str, Any]:
@@ -30,41 +31,84 @@ def task_facts(kind: str, log: Path, trace: Trace) -> dict[str, Any]:
     return {"format": kind, "tables": tables, **workload_facts(trace.workload)}
 
 
-def job_facts(trace: Trace) -> dict[str, Any]:
-    """Return what a log holds: counts, span, sizes and times, and its offered load."""
+def job_facts(trace: Trace, past: Recorded) -> dict[str, Any]:
+    """Return what a log holds: counts, span, sizes and times, load, and what it records."""
     import numpy as np
 
-    from simkit.workload.facts import release_facts, rows_facts
+    from simkit.workload.facts import instant_text, release_facts, rows_facts
 
     load, report = trace.workload, trace.report
-    submit, run = load.submit_time_s, load.run_time_s
+    submit = load.submit_time_s
     span = float(submit[-1] - submit[0])
     size = load.job_request()[:, 0]
     facts: dict[str, Any] = {
         "rows read": report.read,
         "jobs": len(load),
         "tasks": load.tasks,
-        "first submit": _date(load.epoch_s, float(submit[0])),
-        "last submit": _date(load.epoch_s, float(submit[-1])),
+        "first submit": instant_text(load, float(submit[0])),
+        "last submit": instant_text(load, float(submit[-1])),
         "span": format_duration(span),
         "time zone": load.time_zone or "unknown",
     }
     for name in ("user", "group", "queue", "partition"):
         known = np.unique(getattr(load, name))
         facts[f"{name}s"] = int((known >= 0).sum())
-    for name, values in ((f"{load.resources[0]} a job", size), ("run time s", run)):
-        low, middle, high = np.quantile(values, (0, 0.5, 1)).tolist()
-        facts[name] = f"{low:,.6g} to {high:,.6g}, median {middle:,.6g}"
+    low, middle, high = np.quantile(size, (0, 0.5, 1)).tolist()
+    facts[f"{load.resources[0]} a job"] = f"{low:,.6g} to {high:,.6g}, median {middle:,.6g}"
+    low, middle, high = map(format_duration, np.quantile(load.run_time_s, (0, 0.5, 1)).tolist())
+    facts["run time"] = f"{low} to {high}, median {middle}"
     facts |= dict(_releases(release_facts(load)))
     facts["machine"] = ", ".join(f"{n:,.6g} {r}" for r, n in load.capacity.items()) or "unknown"
     total = load.capacity.get(load.resources[0])
     if total and span:
         area = float((load.request[:, 0] * load.instances * load.held_time_s()).sum())
         facts["offered load"] = f"{area / (total * span):.3f}"
+    facts |= _recorded_facts(load, past)
     for name in GROUPS:
         if counts := _jobs_by(load, name):
             facts[f"jobs by {name}"] = counts
+    _add_peaks(facts.get("jobs by partition", []), load, past)
     return {**facts, "report": rows_facts(report)}
+
+
+def _recorded_facts(load: Workload, past: Recorded) -> dict[str, str]:
+    """Return the share with gpus, the waits, and the most in use at once; some may be unknown."""
+    import numpy as np
+
+    from simkit.workload.facts import instant_text
+
+    facts: dict[str, str] = {}
+    if (gpu_jobs := past.gpu_jobs()) is not None:
+        facts["jobs with gpus"] = f"{gpu_jobs:,} ({gpu_jobs / len(load):.1%})"
+    if not past.started_jobs:
+        return facts | {"recorded wait": UNKNOWN_STARTS, "peak in use": UNKNOWN_STARTS}
+    of_some = f" of {past.started_jobs:,} jobs" * (past.started_jobs < len(load))
+    if len(waits := past.waits_s(load)):
+        spread = (float(waits.mean()), *np.quantile(waits, (0.5, 0.9)).tolist())
+        mean, middle, late = map(format_duration, spread)
+        facts["recorded wait"] = f"mean {mean}, median {middle}, p90 {late}{of_some}"
+    for name, held in past.held.items():
+        if (peak := past.peak(name)) is not None:
+            text = f"{peak.amount:,.6g}, first at {instant_text(load, peak.time_s)}{of_some}"
+            untold = int(np.isnan(held).sum())
+            text += f"; that of {counted(untold, 'job')} is unknown" * (untold > 0)
+            facts[f"peak {name} in use"] = text
+    return facts
+
+
+UNKNOWN_STARTS: Final = "unknown: the log does not tell when jobs started"
+
+
+def _add_peaks(rows: Sequence[dict[str, Any]], load: Workload, past: Recorded) -> None:
+    """Add to each partition, if there are several, the most in use at once by resource."""
+    import numpy as np
+
+    if len(rows) < 2 or not past.started_jobs:
+        return
+    for row, number in zip(rows, np.unique(load.partition).tolist(), strict=True):
+        jobs = np.flatnonzero(load.partition == number)
+        peaks = {name: past.peak(name, jobs) for name in past.held}
+        row["peak"] = {name: peak.amount for name, peak in peaks.items() if peak is not None}
 
 
 GROUPS: Final = ("queue", "partition")
@@ -105,12 +149,16 @@ def print_job_facts(log: Path, facts: Mapping[str, Any]) -> None:
     print_rows(_report(facts["report"]))
     for name, rows in lists.items():
         if rows:
+            peaks = list(dict.fromkeys(key for row in rows for key in row.get("peak", ())))
+            heads = [name.capitalize(), "jobs", "share", *(f"peak {key}" for key in peaks)]
             echo()
-            print_table([name.capitalize(), "jobs", "share"], _job_counts(rows, facts["jobs"]))
+            print_table(heads, _job_counts(rows, facts["jobs"], peaks))
 
 
-def _job_counts(rows: Sequence[Mapping[str, Any]], jobs: int) -> list[list[str]]:
-    """Return what each is called, its jobs, and their share of all."""
+def _job_counts(
+    rows: Sequence[Mapping[str, Any]], jobs: int, peaks: Sequence[str]
+) -> list[list[str]]:
+    """Return what each is called, its jobs, their share of all, and its peaks in use."""
     return [
         [
             " ".join([str(row[key]) for key in ("number", "name") if key in row])
@@ -118,15 +166,10 @@ def _job_counts(rows: Sequence[Mapping[str, Any]], jobs: int) -> list[list[str]]
             else "unknown",
             f"{row['jobs']:,}",
             f"{row['jobs'] / jobs:.1%}",
+            *(f"{row['peak'][key]:,.6g}" if key in row["peak"] else "unknown" for key in peaks),
         ]
         for row in rows
     ]
-
-
-def _date(epoch_s: float, time_s: float) -> str:
-    if not isfinite(epoch_s) or epoch_s <= 0:
-        return f"{time_s:g} s"
-    return date_text(epoch_s + time_s, "%Y-%m-%d %H:%M UTC")
 
 
 def checked_as_json(reports: Mapping[str, RowReport], meanings: Mapping[str, str]) -> None:
@@ -175,6 +218,18 @@ def print_written(target: Path, rows: int, remarks: Sequence[str]) -> None:
     echo(f"{target} written: {counted(rows, 'row')}")
     for remark in remarks:
         echo(f"  {remark}; `simkit trace convert --processors N` sets it")
+
+
+def print_first_scenario(log: Path, target: Path, made: FirstScenario) -> None:
+    """Say what `simkit init` wrote, and what the log did not tell."""
+    say("Log", str(log))
+    print_rows(made.report)
+    say("Machines", made.machines[0])
+    for line in made.machines[1:]:
+        say("", line)
+    for number, line in enumerate(made.unknown):
+        say("" if number else "Not known", line)
+    echo(f"\n{target} written; run it: simkit run {shlex.quote(str(target))}")
 
 
 def print_catalogue(entries: Sequence[Any]) -> None:

@@ -34,6 +34,7 @@ from simkit.scenario.types import (
     check_order,
 )
 from simkit.workload import RowReport, Trace
+from simkit.workload.recorded import Recorded
 
 BINARY: Final = "\0"
 """Stands for the first line of what is not text."""
@@ -139,6 +140,11 @@ class TraceFormat(WorkloadSource):
     @abstractmethod
     def read(self) -> Trace:
         """Read the jobs; raises TraceError, with file and line, for what cannot be read."""
+
+    def recorded(self) -> tuple[Trace, Recorded]:
+        """Read the jobs as `read` does, and what the log records of when and on what they ran."""
+        trace = self.read()
+        return trace, Recorded.without_starts(trace.workload)
 
     def check_head(self) -> None:
         """Raise TraceError if the file cannot be opened, or its first lines cannot be read.

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from math import isfinite
 from typing import Any, Final
 
 import numpy as np
 
 from simkit.arrays import Floats
+from simkit.units import format_duration
 from simkit.workload import RowReport, Workload
 
 QUANTILES: Final = {"min": 0.0, "p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
@@ -95,6 +98,13 @@ def offered_load(workload: Workload, capacity: dict[str, float]) -> dict[str, fl
         return {}
     pairs = zip(workload.resources, _work(workload).tolist(), strict=True)
     return {name: area / (capacity[name] * span) for name, area in pairs if capacity.get(name)}
+
+
+def instant_text(workload: Workload, time_s: float) -> str:
+    """Return an instant as a date; as time after the trace's zero if that has no date."""
+    if not isfinite(workload.epoch_s) or workload.epoch_s <= 0:
+        return format_duration(time_s)
+    return datetime.fromtimestamp(workload.epoch_s + time_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def rows_facts(report: RowReport) -> dict[str, Any]:

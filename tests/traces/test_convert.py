@@ -7,10 +7,9 @@ import pytest
 
 from simkit.errors import TraceError
 from simkit.scenario.workload import WORKLOADS
-from simkit.traces.convert import convert_log, most_at_once
+from simkit.traces.convert import convert_log
 from simkit.traces.sacct import SacctLog
 from simkit.traces.swf import SwfLog, read_swf
-from simkit.workload import Workload
 
 SACCT = """\
 JobID|User|Account|JobName|Partition|QOS|State|Submit|Start|End|Elapsed|Timelimit|AllocCPUS|\
@@ -173,30 +172,6 @@ def test_what_cannot_be_read_is_named_by_its_line(sacct, good, bad):
     sacct.write_text(SACCT.replace(good, bad))
     with pytest.raises(TraceError, match=r":[24]: (TotalCPU|MaxRSS) is '(2 h|lots)'; it should"):
         SacctLog.of(path=sacct).swf_fields()
-
-
-AT_ONCE = [
-    # waits of three jobs (submit 0, 5, 10; run 10; sizes 1, 2, 4), most processors at once
-    ((0, 0, 0), 6),  # the first has ended when the third starts
-    ((0, 0, 10), 4),
-    ((10, 5, 0), 7),
-    ((np.nan, 0, 0), 6),
-    ((0, np.nan, np.nan), 1),
-    ((np.nan, np.nan, np.nan), None),
-]
-
-
-@pytest.mark.parametrize(("waits", "most"), AT_ONCE)
-def test_the_most_at_once(waits, most):
-    jobs = Workload.from_jobs(
-        {
-            "job_id": [1, 2, 3],
-            "submit_time_s": [0, 5, 10],
-            "run_time_s": [10, 10, 10],
-            "processors": [1, 2, 4],
-        }
-    )
-    assert most_at_once(jobs, np.array(waits, dtype=float)) == most
 
 
 def test_what_cannot_be_done_is_said(sacct, tmp_path):

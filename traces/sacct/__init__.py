@@ -41,12 +41,14 @@ from simkit.traces.rigid_jobs import (
 from simkit.traces.rules import Tally
 from simkit.traces.sacct.asked import Asked
 from simkit.traces.sacct.attempts import Which, note_repeated_ids, rows_left_out
+from simkit.traces.sacct.recorded import RecordedJobs, RecordedRows
 from simkit.traces.sacct.resources import OF_GPUS, OF_MEMORY, ResourceRows
 from simkit.traces.sacct.table import LINE, sacct_tables
 from simkit.traces.sacct.unread import HOLDS, left_aside
-from simkit.traces.sacct.usage import Gathered, UsageRows
+from simkit.traces.sacct.usage import Gathered, Gatherer, UsageRows
 from simkit.traces.swf import refuse_empty
 from simkit.workload import JOB_COLUMNS, Trace, Workload
+from simkit.workload.recorded import Recorded
 
 _TELLING: Final = {"submit", "elapsed", "elapsedraw", "alloccpus", "ncpus", "state", "timelimit"}
 """Fields of sacct, in lower case, that beside a job's id tell its tables from others."""
@@ -125,12 +127,19 @@ class SacctLog(RigidLog):
         trace, order = plain.scan(parser=UsageRows, gathered=gathered)
         return trace, gathered.columns(order)
 
+    def recorded(self) -> tuple[Trace, Recorded]:
+        """Return the trace of processors, and when and on what its jobs ran."""
+        gathered = RecordedJobs(self.processors)
+        plain = self.model_copy(update={"memory": False, "gpus": False})
+        trace, order = plain.scan(parser=RecordedRows, gathered=gathered)
+        return trace, gathered.recorded(trace.workload, order)
+
     def scan(
         self,
         resources: Collection[str] = (),
         *,
         parser: type[ResourceRows] = ResourceRows,
-        gathered: Gathered | None = None,
+        gathered: Gatherer | None = None,
         left_out: Mapping[str, Ints] | None = None,
     ) -> tuple[Trace, Any]:
         """Read the table block by block.

@@ -6,7 +6,7 @@ in the rows of a job's steps (``12.batch``, ``12.0``); the largest counts.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Protocol, Self
 
 import numpy as np
 import polars as pl
@@ -87,6 +87,16 @@ _JOB: Final = ("cluster_name", "owner")
 """What a job's row and those of its steps have in common; attempts are told apart by time."""
 
 
+class Gatherer(Protocol):
+    """Collects what rows tell besides the workload, block by block."""
+
+    def restart(self) -> Self:
+        """Forget all blocks, as the table is read again."""
+
+    def add(self, rows: pl.DataFrame, kept: pl.DataFrame) -> None:
+        """Add a block: all its rows, and those that became jobs."""
+
+
 class Gathered:
     """Collects the usage of kept jobs, and what all rows tell of memory, block by block."""
 
@@ -95,7 +105,7 @@ class Gathered:
         self._spans: list[pl.DataFrame] = []
         self._used: list[pl.DataFrame] = []
 
-    def restart(self) -> Gathered:
+    def restart(self) -> Self:
         """Forget all blocks, as the table is read again."""
         for blocks in (self._jobs, self._spans, self._used):
             blocks.clear()

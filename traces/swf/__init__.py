@@ -7,6 +7,8 @@ Talby, "Benchmarks and standards for the evaluation of parallel job schedulers" 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +24,7 @@ from simkit.traces.rules import Tally, summary
 from simkit.traces.swf.blocks import HOLDS, SwfBlock, SwfHeader, swf_blocks
 from simkit.traces.swf.writer import write_swf
 from simkit.workload import JOB_COLUMNS, Trace, Workload
+from simkit.workload.recorded import Recorded
 
 __all__ = ["read_swf", "write_swf"]
 
@@ -59,19 +62,33 @@ class SwfLog(RigidLog):
 
     def read(self) -> Trace:
         """Read the log; see `read_swf`."""
+        return self._scan()[0]
+
+    def recorded(self) -> tuple[Trace, Recorded]:
+        """Read the log with its waits (field 3)."""
+        trace, fields = self._scan(("wait", "requested_time"))
+        load, wait, limit = trace.workload, fields["wait"], fields["requested_time"]
+        past = Recorded.started(load, np.where(wait >= 0, load.submit_time_s + wait, np.nan))
+        return trace, replace(past, limit_s=np.where(limit > 0, limit, np.nan))
+
+    def _scan(self, also: Sequence[str] = ()) -> tuple[Trace, dict[str, Column]]:
+        """Read the log; return it, and fields as they stand there, in the workload's order."""
         path, tally, header, jobs = Path(self.path), Tally(), SwfHeader(), RigidJobs()
         bad, left_out = BadLines(path, self.on_error), set[int]()
-        for block in swf_blocks(path, header, bad):
+        for block in swf_blocks(path, header, bad, also):
             kept = self.judge_block(block, tally)
             if len(kept.row) < len(block.line):
                 left_out.update(np.delete(block.values["job"], kept.row).tolist())
             if len(kept.row):
-                jobs.add(_columns(block, kept))
+                raw = {f"raw {name}": block.values[name][kept.row] for name in also}
+                jobs.add(_columns(block, kept) | raw)
         bad.settle(tally)
         refuse_empty(path, tally, len(jobs))
         jobs.note_oddities(tally, header.capacity)
         links = links_of(jobs, left_out, tally)
-        return Trace(_workload(jobs, header, tally, links), tally.report, (path,))
+        order = jobs.order()
+        fields = {name: jobs.column(f"raw {name}")[order] for name in also}
+        return Trace(_workload(jobs, header, tally, links), tally.report, (path,)), fields
 
     def judge_block(self, block: SwfBlock, tally: Tally) -> KeptJobs:
         """Apply the rules to a block of rows."""

@@ -158,16 +158,20 @@ class SwfBlock:
     text: bytes
     """The rows: exactly 18 fields each, one blank between, a newline after each."""
     values: dict[str, Column]
-    """(n,) per name in `NEEDED`: int64 for `IDS` (unknown: -1, of jobs `NO_ID`), else float64."""
+    """(n,) per name in `NEEDED`, and field wanted also: int64 for `IDS` (unknown: -1, of jobs
+    `NO_ID`), else float64."""
     longer: Ints
     """Numbers of the lines that had more than 18 fields."""
     filled: tuple[str, ...]
     """Fields that are not read and hold a value, here or in an earlier block."""
 
 
-def swf_blocks(path: Path, header: SwfHeader, bad: BadLines) -> Iterator[SwfBlock]:
+def swf_blocks(
+    path: Path, header: SwfHeader, bad: BadLines, also: Sequence[str] = ()
+) -> Iterator[SwfBlock]:
     """Yield the rows of a log; comment lines, wherever they stand, go to `header`.
 
+    Fields that are wanted `also` stand among the values as float64, NaN where they hold no number.
     Lines that are not a job's row go to `bad` and are left out. Raises TraceError for a file that
     cannot be read.
     """
@@ -177,6 +181,7 @@ def swf_blocks(path: Path, header: SwfHeader, bad: BadLines) -> Iterator[SwfBloc
         longer = np.empty(0, np.int64)
         right_width = _count(text, b" ") == (_WIDTH - 1) * len(line)
         unseen = [name for name in FIELDS if name not in (*NEEDED, *filled)]
+        unasked = [name for name in unseen if name not in also]
         values = _parse(text, len(line), unseen) if right_width else None
         if values is None:
             text, line, longer = _cut_to_width(text, line, bad)
@@ -185,7 +190,7 @@ def swf_blocks(path: Path, header: SwfHeader, bad: BadLines) -> Iterator[SwfBloc
         if not good.all():
             text, line, values = _some(text, good), line[good], _of(values, good)
         if len(line):
-            filled += tuple(name for name in unseen if (values.pop(name) >= 0).any())
+            filled += tuple(name for name in unasked if (values.pop(name) >= 0).any())
             yield SwfBlock(line, text, values, longer[bad.good(longer)], filled)
 
 

@@ -139,26 +139,30 @@ def test_info_counts_jobs_by_the_queues_and_partitions_of_the_header(simkit: Sim
         {"number": 2, "name": "normal", "jobs": 2},
     ]
     assert facts["jobs by partition"] == [
-        {"number": 3, "name": "gpu", "jobs": 3}, {"number": 4, "jobs": 1},
-    ]  # fmt: skip
+        {"number": 3, "name": "gpu", "jobs": 3, "peak": {"processors": 8}},
+        {"number": 4, "jobs": 1, "peak": {"processors": 2}},
+    ]
     lines = [line.split() for line in simkit("info", "log.swf").out.splitlines()]
-    shown = [line for line in lines if line and line[-1].endswith("%")]
+    shown = [line for line in lines if any(word.endswith("%") for word in line)]
     assert shown == [
         ["unknown", "1", "25.0%"],
         ["1", "express", "(limit:", "2", "hours)", "1", "25.0%"],
         ["2", "normal", "2", "50.0%"],
-        ["3", "gpu", "3", "75.0%"],
-        ["4", "1", "25.0%"],
+        ["3", "gpu", "3", "75.0%", "8"],
+        ["4", "1", "25.0%", "2"],
     ]
 
 
 def test_info_counts_jobs_of_tables_by_name(simkit: Simkit) -> None:
     facts = json.loads(simkit("info", "log.txt", "--json").out)
     assert facts["jobs by partition"] == [
-        {"name": "short", "jobs": 1}, {"name": "long", "jobs": 1},
-    ]  # fmt: skip
+        {"name": "short", "jobs": 1, "peak": {"processors": 4}},
+        {"name": "long", "jobs": 1, "peak": {"processors": 8}},
+    ]
     assert "jobs by queue" not in facts
     lines = [line.split() for line in simkit("info", "log.txt").out.splitlines()]
     assert lines[-3:] == [
-        ["Partition", "jobs", "share"], ["short", "1", "50.0%"], ["long", "1", "50.0%"],
-    ]  # fmt: skip
+        ["Partition", "jobs", "share", "peak", "processors"],
+        ["short", "1", "50.0%", "4"],
+        ["long", "1", "50.0%", "8"],
+    ]

@@ -17,9 +17,11 @@ from simkit.errors import PolicyError, ScenarioError
 from simkit.experiment.scenario_file import scenario_source
 from simkit.learning.schema import ObservationSchema
 from simkit.scenario import Scenario
-from simkit.scenario.yaml_document import Source as ScenarioSource
-from simkit.scenario.yaml_document import load_scenario
+from simkit.scenario.yaml_document import Source, load_scenario
 from simkit.workload import Workload
+
+ScenarioSource = Source
+"""A file, the name of a bundled scenario, a mapping as in a file, or a `Scenario`."""
 
 
 def loaded_scenario(source: ScenarioSource) -> Scenario:

@@ -220,9 +220,10 @@ def _unwritten(place: Path, error: OSError) -> RunError:
 
 def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     """Return the dotted keys in which two trainings differ, and both values."""
-    return differences_text(
-        *({**info.get("scenario", {}), "device": info.get("device")} for info in (found, wanted))
+    there, here = (
+        {**info.get("scenario", {}), "device": info.get("device")} for info in (found, wanted)
     )
+    return differences_text(there, here)
 
 
 def _resized(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:

@@ -240,6 +240,7 @@ VARIANTS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:walltime. kill kills no job:simkit.errors.SimkitWarning")
 @pytest.mark.parametrize("sections", VARIANTS)
 def test_a_run_is_the_same_in_memory_and_on_disk_and_the_auditor_agrees(
     sections: dict[str, Any], tmp_path: Path

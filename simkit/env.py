@@ -41,7 +41,6 @@ from simkit.errors import PluginError, ScenarioError, TraceError
 from simkit.experiment import Experiment
 from simkit.learning.agent_view import AgentView
 from simkit.learning.env_arguments import (
-    ScenarioSource,
     action_number,
     autoreset_mode,
     check_replicas,
@@ -61,6 +60,7 @@ from simkit.learning.windows import EpisodeWindows
 from simkit.plugins import find
 from simkit.policy import State
 from simkit.results.run_folder import Run
+from simkit.scenario.yaml_document import Source as ScenarioSource
 
 Numbers = npt.NDArray[np.float32]
 

@@ -31,14 +31,13 @@ from simkit.learners.lockstep.job_sources import DeepRMJobs
 from simkit.learners.lockstep.seeded_jobs import SeededJobs
 from simkit.learning.agent_view import AgentView
 from simkit.learning.encoder import Numbers, SlotEncoder
+from simkit.learning.env_arguments import autoreset_mode as checked_mode
 from simkit.learning.env_arguments import (
-    ScenarioSource,
     check_replicas,
     check_settings,
     loaded_scenario,
     observation_space,
 )
-from simkit.learning.env_arguments import autoreset_mode as checked_mode
 from simkit.learning.episodes import Episode, Episodes, Loss
 from simkit.learning.observe_deeprm import deeprm_compact, deeprm_image
 from simkit.learning.observe_slots import slot_set
@@ -46,6 +45,7 @@ from simkit.learning.reward import make_reward
 from simkit.learning.slotted import Slotted, SlottedView
 from simkit.learning.unseeded import ReplicaNumbers
 from simkit.scenario import Scenario
+from simkit.scenario.yaml_document import Source as ScenarioSource
 from simkit.traces.models.deeprm import DeepRMModel
 from simkit.traces.models.synthetic import DrawnSets
 

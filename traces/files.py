@@ -130,11 +130,16 @@ def whole_line_blocks(pieces: Iterable[bytes], place: str) -> Iterator[Block]:
         yield Block(line, rest + b"\n")
 
 
+_TELLING = 8
+"""From so many bytes on, zeros in every other place tell of UTF-16."""
+
+
 def _refuse_utf_16(piece: bytes, place: str) -> None:
     """Raise TraceError for text with two bytes a character, as some spreadsheets export it."""
     some = piece[:1000]
     marked = some.startswith((b"\xff\xfe", b"\xfe\xff"))
-    if marked or 0.8 * len(some) < 2 * max(some[::2].count(0), some[1::2].count(0)):
+    zeros = 2 * max(some[::2].count(0), some[1::2].count(0))
+    if marked or (len(some) >= _TELLING and zeros > 0.8 * len(some)):
         raise TraceError(
             f"{place}: the text is in UTF-16, with two bytes a character; save it in UTF-8, or "
             "convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW"

@@ -180,21 +180,29 @@ def run_sweep(
 def sweep_warnings(outcomes: Sequence[SweepOutcome]) -> list[str]:
     """Return what a reader of the runs must know; what concerns all of them is said once.
 
-    Of the rest a line each: the run's folder, and what `warnings` of its `run.json` begins with.
+    Of the rest a line each: the folder of the first run that it concerns, how many others it
+    concerns, and what `warnings` of its `run.json` begins with.
     """
     ended = [outcome for outcome in outcomes if outcome.state != "failed"]
-    counts = Counter(text for outcome in ended for text in dict.fromkeys(outcome.warnings))
-    common = [text for text, count in counts.items() if count == len(ended)]
+    folders: dict[str, list[Path]] = {}
+    for outcome in ended:
+        for text in dict.fromkeys(outcome.warnings):
+            folders.setdefault(text, []).append(outcome.folder)
+    common = [text for text, places in folders.items() if len(places) == len(ended)]
     single = [
-        f"warning: {outcome.folder}: {text.splitlines()[0].removeprefix('warning: ')}"
-        for outcome in ended
-        for text in dict.fromkeys(outcome.warnings)
-        if text not in common
+        f"warning: {_places(places)}: {text.splitlines()[0].removeprefix('warning: ')}"
+        for text, places in folders.items()
+        if len(places) < len(ended)
     ]
     if (more := len(single) - _MOST_WARNINGS) > 0:
         rest = f"warning: {counted(more, 'other warning')}; see warnings in the runs' run.json"
         single[_MOST_WARNINGS:] = [rest]
     return common + single
+
+
+def _places(folders: Sequence[Path]) -> str:
+    others = len(folders) - 1
+    return str(folders[0]) + (f" and {counted(others, 'other run')}" if others else "")
 
 
 _MOST_WARNINGS = 10

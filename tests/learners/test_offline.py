@@ -81,12 +81,12 @@ def test_phases_follow_one_another(data: str) -> None:
     assert [row["value_per_hour"] > 0 for row in rows] == [False, False, True, True]
 
 
-def test_a_clone_decides_as_its_model(data: str) -> None:
+def test_a_clone_decides_as_its_model(tmp_path: Path) -> None:
     made = training(
-        dataset=data, iterations=12, clone=12, offline=0, updates=120, hidden=32, batch=128,
+        dataset=recorded(tmp_path, episodes=8), iterations=12, clone=12, offline=0, updates=120, hidden=32, batch=128,
         learning_rate=0.003,
     )  # fmt: skip
-    assert agreement(made) < 0.8
+    assert agreement(made) < 0.85
     for _ in range(12):
         made.step()
     assert agreement(made) > 0.9
@@ -97,7 +97,7 @@ def agreement(made: OfflineTraining) -> float:
     from simkit.learners.ready_pool.judge import rule_of
 
     own = rule_of(made.source, made.network.actor, None)
-    games, same, count = made.source.games([901, 902]), 0, 0
+    games, same, count = made.source.games(list(range(901, 921))), 0, 0
     while len(games.active):
         wanted = ORDERS["qos"](games)
         choice = games.mask()[:, :-1].sum(axis=1) > 1

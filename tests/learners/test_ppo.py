@@ -41,6 +41,10 @@ SOFIA = {
 }  # fmt: skip
 
 
+CROWDED = {"workload": {"type": "deeprm", "offered_load": 1.3, "steps": 15}}
+"""So many jobs that it matters which one begins."""
+
+
 def training(seed: int = 0, where: Scenario | None = None, **arguments: Any) -> PPOTraining:
     made = begin(where or deeprm_scenario(), {**SMALL, **arguments}, seed=seed)
     assert isinstance(made, PPOTraining)
@@ -175,13 +179,13 @@ def test_an_iteration_without_a_job_learns_nothing(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("changes", [{}, SOFIA])
+@pytest.mark.parametrize("changes", [CROWDED, SOFIA])
 def test_it_learns_to_do_better_than_chance(changes) -> None:
     made = training(
-        where=deeprm_scenario(**changes), iterations=6, job_sets=16, rollouts=6, hidden=32,
-        held_out_sets=40, learning_rate=0.003, batch=512,
+        where=deeprm_scenario(**changes), iterations=8, job_sets=16, rollouts=6, hidden=32,
+        held_out_sets=40, learning_rate=0.01, batch=512,
     )  # fmt: skip
     before = made.held_out()["slowdown"]
-    for _ in range(6):
+    for _ in range(8):
         made.step()
-    assert made.held_out()["slowdown"] < 0.8 * before
+    assert made.held_out()["slowdown"] < 0.75 * before

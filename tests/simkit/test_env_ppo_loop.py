@@ -22,7 +22,7 @@ from simkit.env import SchedulingEnv  # noqa: E402
 pytestmark = pytest.mark.long
 
 ENVS, STEPS, UPDATES, SLOTS = 4, 128, 12, 16  # 6,144 steps in all
-CLIP, DISCOUNT, LAMBDA, EPOCHS, MINIBATCH = 0.2, 1.0, 0.97, 3, 256
+CLIP, DISCOUNT, LAMBDA, EPOCHS, MINIBATCH = 0.2, 0.97, 0.97, 8, 256
 
 
 BUSY = {
@@ -144,7 +144,7 @@ def test_it_learns_and_a_seed_gives_the_same_weights():
     assert bool(torch.isfinite(weights).all())
     assert len(slowdowns) > 20
     assert min(slowdowns) >= 1
-    assert slowdown(agent) < 0.75 * slowdown(untrained)
+    assert slowdown(agent) < 0.5 * slowdown(untrained)
     _, again, others = trained(seed=2)
     assert torch.equal(weights, nn.utils.parameters_to_vector(again.parameters()))
     assert slowdowns == others

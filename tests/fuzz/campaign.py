@@ -31,7 +31,7 @@ from random_scenarios import random_scenario
 from ruamel.yaml import YAML
 
 import simkit
-from simkit.errors import SimkitError
+from simkit.errors import SimkitError, SimkitWarning
 from simkit.scenario.bundled import scenario_path
 
 LIMIT_S = 60
@@ -81,6 +81,7 @@ def _judged(seed: int, make: Callable[[np.random.Generator, Path], Any]) -> Outc
     before = signal.signal(signal.SIGALRM, _hang)
     with tempfile.TemporaryDirectory() as name, warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", SimkitWarning)
         folder = Path(name)
         signal.alarm(LIMIT_S)
         try:

@@ -69,7 +69,10 @@ def test_no_gaps_are_said_to_be_none():
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (("solar",), "ScenarioError: type: solar is not read from a file; did you mean 'epw-solar'?"),
+        (
+            ("solar",),
+            "ScenarioError: type: solar is not read from a file; did you mean 'epw-solar'?",
+        ),
         (("constant", "--set", "value=3"), "type: constant is not read from a file"),
         (("gleamm-sample", "--set", "part=sun"), "part: unknown value 'sun'"),
         (("csv", "no.csv"), "column: is missing"),  # with what else is wrong

@@ -227,7 +227,7 @@ def main() -> int:
         limit = MARGIN * values.get(name, float("inf"))
         tries: list[float] = []
         while not tries or (tries[-1] > limit and len(tries) < ATTEMPTS and not chosen.record):
-            tries.append(ratio(measured, unit, slower, ROUNDS * (3 if chosen.record else 1)))
+            tries.append(ratio(measured, unit, slower, ROUNDS))
         found[name] = round(min(tries), 3)
         if found[name] > limit:
             red.append(name)

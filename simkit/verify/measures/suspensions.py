@@ -52,7 +52,8 @@ def _priorities(run: AuditedRun) -> dict[Any, float]:
     """Return task → priority of its partition."""
     levels = [float(part.get("priority") or 0.0) for part in partitions_of(run)] or [0.0]
     rows = tasks_by_partition(run).select(*TASK, "position").rows()
-    return {(job, task): levels[max(position, 0)] for job, task, position in rows}
+    known = {(job, task): levels[max(position, 0)] for job, task, position in rows}
+    return defaultdict(float, known)  # rows of tasks may be missing: another rule says so
 
 
 def _histories(run: AuditedRun) -> dict[tuple[Any, ...], dict[float, list[_Piece]]]:

@@ -37,7 +37,7 @@ def test_every_section_has_its_default():
         "name": "scenario",
         "seed": 0,
         "workload": {
-            "type": "lublin", "window": None, "load": 1.0, "processors_scale": 1.0,
+            "type": "lublin", "dependencies": "simulated", "window": None, "load": 1.0, "processors_scale": 1.0,
             "processors_max": None, "run_time_scale": 1.0, "run_time_max": None,
             "resample": None, "target_load": None, "jobs": 100, "processors": 64, "offered_load": None, "users": 0,
             "estimates": "exact", "kind": "all",

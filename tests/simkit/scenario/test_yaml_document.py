@@ -647,6 +647,7 @@ def test_show_prints_the_scenario_after_defaults_with_units(folder):
 seed: 0
 workload:
   type: swf
+  dependencies: simulated
   window:
     start: 864000.0  # s = 10d 00:00:00
     end: null

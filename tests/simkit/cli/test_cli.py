@@ -613,7 +613,7 @@ def test_ctrl_c_keeps_the_results_so_far(tmp_path: Path, before: bool, how: sign
     (tmp_path / "slow.py").write_text(SLOW_POLICY)
     scenario(tmp_path / "s.yaml", "'sample:lublin_1000'", "policy: {path: slow.py:Slow}")
     with child(
-        [*SIMKIT, "run", "s.yaml", "-o", "run"], tmp_path,
+        [*SIMKIT, "run", "s.yaml", "-o", "run", *["--force"] * before], tmp_path,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
         end = time.monotonic() + 30

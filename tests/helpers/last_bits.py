@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 
 def disturb_last_bits(number: int) -> None:
@@ -26,7 +27,7 @@ def disturb_last_bits(number: int) -> None:
                 weights.data += _noise(weights.data, number)
 
     torch.nn.functional.linear = other_linear
-    torch.optim.optimizer.register_optimizer_step_post_hook(after_step)
+    register_optimizer_step_post_hook(after_step)
 
 
 def _noise(numbers: torch.Tensor, number: int) -> torch.Tensor:

@@ -16,7 +16,7 @@ from simkit.learners.common.shapes import ImageShape, SetScorerShape
 from simkit.learners.common.trajectories import Transitions
 
 SET = SetScorerShape(
-    type="set-scorer", context=1, items=2, features=2, hidden=16, others=1, activation="relu"
+    type="set-scorer", context=1, items=2, features=2, hidden=32, others=1, activation="relu"
 )
 IMAGE = ImageShape(
     type="image", rows=5, columns=5, facts=2, convolutions=1, filters=2, kernel=2, image_units=4,
@@ -72,7 +72,7 @@ def test_goals_by_hand() -> None:
 def test_it_learns_where_to_go_from_random_decisions(soft: bool) -> None:
     """The values of both states are known: 1 / (1 - 0.9) in state 1, and 0.9² of it in state 0."""
     made, rng, temperature = networks(), np.random.default_rng(1), 0.1 * soft
-    optimiser = torch.optim.Adam(made.learned(), 0.01)
+    optimiser = torch.optim.Adam(made.learned(), 0.003)
     for _ in range(1000):
         batch = walk(rng, 64)
         chances = made.chances(batch.seen, batch.allowed)

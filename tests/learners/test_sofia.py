@@ -60,7 +60,7 @@ def test_the_ready_scenario_is_the_studys_model() -> None:
 def test_it_learns(update: str) -> None:
     training = small(update=update, job_sets=8, rollouts=8, held_out_sets=40, learning_rate=0.01)
     before = training.held_out()["slowdown"]
-    for _ in range(25):
+    for _ in range(35):
         logged = training.step()
         assert all(np.isfinite(value) for value in logged.values()), logged
     after = training.held_out()

@@ -21,9 +21,9 @@ from typing import Any, Literal
 from simkit.engine.admission import LATE, AdmissionRule, check_lateness
 from simkit.engine.events import Event, Rank
 from simkit.engine.execution import Execution
+from simkit.engine.held_back import Parents
 from simkit.engine.observer import Observer
 from simkit.engine.outages import MachineFailures, Outages
-from simkit.engine.parents import Parents
 from simkit.engine.power_supply import PowerSupply, least_valuable_first
 from simkit.engine.processes import Processes, ProcessLike
 from simkit.engine.recorder import FLUSH_EVERY, Outcome, Recorder
@@ -173,7 +173,7 @@ class Simulation:
             names = [partition.name for partition in cluster.partitions]
             recorder.routed = names, submission.routing.partition
         self._plain = not (
-            system.observer or self._routing or self._predictor.learns or self._parents.any
+            system.observer or self._routing or self._predictor.learns or self._holds_back
             or self._users or self._admission.limited
         )  # fmt: skip
         system.events.submit_each(submission.jobs(), self._submit)

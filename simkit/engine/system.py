@@ -7,8 +7,8 @@ from collections.abc import Callable
 from simkit.engine.admission import Admission, AdmissionRule
 from simkit.engine.bookkeeping import Attempt, Bookkeeping
 from simkit.engine.events import EventLoop
+from simkit.engine.held_back import Releases
 from simkit.engine.observer import Observer, Observers
-from simkit.engine.parents import Releases
 from simkit.engine.recorder import Recorder
 from simkit.engine.referee import Referee
 from simkit.policy import State, SystemInfo

@@ -231,7 +231,7 @@ class KeptJobs:
 class Request:
     """What jobs ask for, where that is more than an instance for each processor.
 
-    Of n jobs, in the order in which they were added.
+    n jobs, in the order in which they were added.
     """
 
     resources: tuple[str, ...]

@@ -92,7 +92,7 @@ class WantedColumns:
     instants: Sequence[str] = ()
     """Those of the numbers that may be dates, the submit times first."""
     amounts: Sequence[str] = ()
-    """Those of the numbers of which an empty cell asks for none; a mark of no value does not."""
+    """Numbers where an empty cell asks for none; a mark of no value does not."""
     limits: Sequence[str] = ("requested_time_s",)
     """Those of the numbers that may be words for no limit: unlimited, infinite."""
     remedy: str = "name the table's columns in `columns`"

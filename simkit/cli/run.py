@@ -269,7 +269,7 @@ def _head_problems(scenario: Loaded) -> Sequence[str]:
 def _file_problems(scenarios: Sequence[Loaded]) -> Iterator[str]:
     """Yield why files cannot be read, in the words of `simkit run`: each is prepared like a run.
 
-    Of runs of a sweep that differ in their seed the first is prepared; those without power are not.
+    If runs of a sweep differ only in their seed, the first is prepared. Runs without power are not.
     """
     from simkit.experiment import prepare
     from simkit.experiment.workload import TraceMemory

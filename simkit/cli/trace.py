@@ -38,7 +38,7 @@ Format = Annotated[
     str | None,
     typer.Option(
         "--format", "-f", metavar="TYPE",
-        help="Its type in a scenario, such as swf, sacct or jobs; default: told by its content.",
+        help="Its type in a scenario, such as swf, sacct or jobs; default: detected.",
         show_default=False,
     ),
 ]  # fmt: skip

@@ -89,7 +89,7 @@ class UserLimits:
         account.waiting += 1
 
     def holds(self, tasks: Sequence[Task], ready: Sequence[Task]) -> bool:
-        """Take in a job's tasks, of which some are ready; return whether they are held back."""
+        """Take in a job's tasks, some of them ready; return whether they are held back."""
         first = tasks[0]
         if first.user < 0:
             return False

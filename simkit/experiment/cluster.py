@@ -318,15 +318,13 @@ def limited_by_partitions(workload: Workload, cluster: Cluster) -> Workload:
     """
     if not len(workload.limit_of_partition):
         return workload
-    limit = np.full(len(workload), inf)
-    left = np.ones(len(workload), np.bool_)
-    for partition in cluster.partitions:
-        named = bool(partition.queues or partition.partitions)
-        is_open = np.isin(workload.queue, list(partition.queues))
-        is_open |= np.isin(workload.partition, list(partition.partitions))
-        takes = left & (is_open | (not named))
-        limit[takes] = partition.max_time_s
-        left &= ~takes
+    origin = np.column_stack((workload.queue, workload.partition))
+    kinds, kind = np.unique(origin, axis=0, return_inverse=True)
+    limits = [
+        next((part.max_time_s for part in cluster.partitions if part.takes(*numbers)), inf)
+        for numbers in kinds.tolist()
+    ]
+    limit = np.array(limits)[kind.reshape(-1)]
     of_task = np.repeat(limit, np.diff(workload.first_task))
     taken = workload.limit_of_partition & np.isfinite(of_task)
     requested = workload.requested_time_s

@@ -180,8 +180,8 @@ def run_sweep(
 def sweep_warnings(outcomes: Sequence[SweepOutcome]) -> list[str]:
     """Return what a reader of the runs must know; what concerns all of them is said once.
 
-    Of the rest a line each: the folder of the first run that it concerns, how many others it
-    concerns, and what `warnings` of its `run.json` begins with.
+    Every other warning is a line: the folder of the first run that it concerns, how many others it
+    concerns, and its first line.
     """
     ended = [outcome for outcome in outcomes if outcome.state != "failed"]
     folders: dict[str, list[Path]] = {}

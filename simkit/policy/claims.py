@@ -85,8 +85,8 @@ def goes_on_at(
 ) -> tuple[float, Placement] | None:
     """Return the first instant at which a suspended allocation fits, and where; None: never.
 
-    Of machines that are free at the same instant it takes those on which it ran. Its work is kept,
-    so that it goes on even if it will have to pause again.
+    It prefers the machines on which it ran if others are free at that instant. Its work is kept,
+    so it goes on even if it will have to pause again.
     """
     there = _again_where_it_ran(profile, allocation)
     if stays_where_it_ran(state, allocation.task):

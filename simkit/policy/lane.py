@@ -88,8 +88,8 @@ class Lane(ABC):
         self.head = _NOBODY
         """The first task; it means nothing while there is none."""
         self.claims: Claims | None = None
-        """Of what is suspended of its partitions; a backfilling rule, which tasks may start only
-        beside them, holds them in its profile. None: nothing is."""
+        """Claims of suspended allocations in its partitions; None if there are none. A backfilling
+        rule holds them in its profile, so that tasks start only where they leave room."""
         self._partitions = frozenset(partitions)
 
     @property

@@ -146,7 +146,7 @@ class Allocation:
     """Resources that instances of a task hold together from one start to one end."""
 
     left_s: float
-    """Of a suspended one: for how long it would still run by its estimate, in s; else not set."""
+    """While it is suspended: how long it would still run by its estimate, in s; not set before."""
 
     __slots__ = (
         "count",

@@ -329,8 +329,8 @@ class _Draft:
         total, peak = self._total(), self._past.peak(name)
         most = 0.0 if peak is None else peak.amount
         yield (
-            f"whether partitions share machines: each has its own, {total:,.6g} {name} in all, "
-            f"of which {most:,.6g} were in use at once"
+            f"whether partitions share machines: each has its own, {total:,.6g} {name} in all; "
+            f"at most {most:,.6g} were in use at once"
         )
 
     def _zone_remedy(self) -> str:

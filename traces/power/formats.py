@@ -39,7 +39,7 @@ class _Format:
     zones: tuple[tuple[str, str], ...] = ()
     """(pattern of the name of the times' column, zone of the clock)."""
     time_formats: tuple[str, ...] = ()
-    """Forms of the times, of which the first that fits counts; none: ISO 8601."""
+    """Forms of the times; the first that fits counts. Empty: ISO 8601."""
     values: tuple[tuple[str, str], ...] = ()
     """(unit of simkit, pattern of the column of such values that is meant if none is named)."""
     means: str = ""

@@ -51,7 +51,7 @@ from simkit.workload import JOB_COLUMNS, Trace, Workload
 from simkit.workload.recorded import Recorded
 
 _TELLING: Final = {"submit", "elapsed", "elapsedraw", "alloccpus", "ncpus", "state", "timelimit"}
-"""Fields of sacct, in lower case, that beside a job's id tell its tables from others."""
+"""Fields of sacct, in lower case, that identify its tables, in addition to a job's id."""
 LABELLED: Final = {
     "user": ("User", "UID"),
     "group": ("Account", "Group", "GID"),
@@ -70,9 +70,9 @@ class SacctLog(RigidLog):
     time_zone: str | None = None
     """IANA name of the zone in which sacct printed its times; null: read them as UTC."""
     attempts: Which = "all"
-    """Jobs that Slurm started again (requeued, preempted, machine failed), of which
-    ``sacct --duplicates`` prints each attempt: all of them are jobs, as the machine ran them all;
-    or the last that ran alone, as sacct prints it without --duplicates."""
+    """Jobs that Slurm started again (requeued, preempted, machine failed). ``sacct --duplicates``
+    prints every attempt. all: each is a job, because the machine ran them all; last: only the last
+    that ran, as sacct prints it without --duplicates."""
     memory: bool | None = None
     """Jobs ask for memory (mem, in GiB): what AllocTRES says they had, else ReqMem or ReqTRES;
     null: if the machines of the scenario have mem, and the log says how much for any job."""

@@ -1,4 +1,4 @@
-"""Attempts of one job: rows of a job that Slurm started again, told from ids that recur by chance.
+"""Attempts of one job: rows of a job that Slurm started again, as opposed to recycled ids.
 
 A job that is requeued or preempted, or whose machine fails, keeps its id; ``sacct --duplicates``
 prints a row for each attempt. An id also recurs when Slurm's numbers begin again, in another

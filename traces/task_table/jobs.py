@@ -166,7 +166,7 @@ class TableJobs:
         return number_names(names, known), {"user": tuple(known)}
 
     def _parents(self, separator: str) -> tuple[Ints, Ints]:
-        """Return the offsets and rows of the tasks' parents, all of which exist."""
+        """Return the offsets and rows of the tasks' parents, which all exist."""
         job = pl.Series(self._job_begins())
         tasks = pl.Series([str(task) for task in self.task_id.tolist()], dtype=pl.String)
         found = look_up(job, tasks, self._table.frame["parents"], separator)

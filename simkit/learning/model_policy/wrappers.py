@@ -160,7 +160,7 @@ class Shown:
         """Return the shift and scale of Gymnasium's wrapper; its statistics stay as they are."""
         if wrapper_count(self._model) > 1 and not hasattr(wrapper, "num_envs"):
             raise self._error(
-                "in replicas each of which has its own statistics in NormalizeObservation",
+                "in several replicas, each with statistics of its own in NormalizeObservation",
                 "take VecNormalize around all of them, which has one for all",
             )
         seen_so_far, least = wrapper.obs_rms, wrapper.epsilon
@@ -199,7 +199,7 @@ def wrapper_count(model: Any) -> int:
 def _layers(model: Any) -> Iterator[Any]:
     """Yield the wrappers of a model's environment, the outermost first, and then what is inside.
 
-    Of several replicas the first stands for all.
+    The first of several replicas stands for all.
     """
     layer: Any = getattr(model, "env", None)
     while True:

@@ -161,7 +161,7 @@ def _ended(run: AuditedRun) -> pl.Expr:
 def _without_loops(links: pl.DataFrame, order: list[object]) -> list[tuple[object, object, float]]:
     """Return the links between jobs of the run that do not close a loop.
 
-    Of a loop, those are left out that lead from a job to itself or to one that comes later.
+    In a loop, links from a job to itself or to a later one are left out.
     """
     rank = {job: number for number, job in enumerate(order)}
     known = [row for row in links.iter_rows() if row[0] in rank and row[1] in rank]

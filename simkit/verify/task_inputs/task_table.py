@@ -118,7 +118,7 @@ def _kept(table: pl.DataFrame, rules: Mapping[str, Any]) -> pl.DataFrame:
 def _without_broken_jobs(rows: pl.DataFrame, rules: Mapping[str, Any]) -> pl.DataFrame:
     """Leave out the jobs with a parent that is not among the rows, or with a circle of parents.
 
-    Of rows with the same ids the first is what others wait for; a later one has no name here.
+    If rows have the same ids, others wait for the first; a later one has no name here.
     """
     is_head, name = pl.struct(_KEY).is_first_distinct(), pl.col("task_id").cast(pl.String)
     heads = rows.filter(is_head)

@@ -141,7 +141,7 @@ def _never(rows: int) -> tuple[Bools, Bools]:
 
 
 def _check_offsets(clock: _Clock, words: pl.Series, form: Form, place: str) -> None:
-    """Raise TraceError for offsets although a zone is declared, and for ends that look like them."""
+    """Raise TraceError for offsets in spite of a zone, and for ends that look like them."""
     known = clock.offset[np.isfinite(clock.offset)]
     if np.abs(known).max() > _FURTHEST_S or len(np.unique(known)) > 6:
         example = _first(words)

@@ -87,7 +87,7 @@ def test_partitions_of_swf_are_pools_of_what_was_in_use_at_once(simkit: Simkit) 
 def test_partitions_that_may_share_machines_say_how_many_there_would_be(simkit: Simkit) -> None:
     Path("log.swf").write_text(SWF.replace("; MaxProcs: 16\n", ""))
     done = simkit("init", "log.swf")
-    assert "own, 17 processors in all, of which 12 were in use at once\n" in done.out
+    assert "own, 17 processors in all; at most 12 were in use at once\n" in done.out
     shared = Path("log.yaml").read_text().replace("  # processors: 12", "  processors: 12")
     shared = "".join(s for s in shared.splitlines(True) if not s.startswith("      processors"))
     Path("shared.yaml").write_text(shared)

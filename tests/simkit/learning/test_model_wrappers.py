@@ -308,7 +308,7 @@ def test_replicas_with_statistics_of_their_own_are_refused() -> None:
 
     venv = sb3().common.vec_env.DummyVecEnv([make, make])
     model = sb3().PPO("MlpPolicy", venv, device="cpu", n_steps=32, batch_size=32)
-    with pytest.raises(PolicyError, match="its own statistics.*take VecNormalize"):
+    with pytest.raises(PolicyError, match="statistics of its own.*take VecNormalize"):
         run_of(model)
 
 

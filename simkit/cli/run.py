@@ -70,8 +70,7 @@ def run(
         experiment = prepare(loaded)
     if not as_json:
         print_trace(experiment)
-    early = experiment.warnings()
-    for warning in early:
+    for warning in experiment.warnings:
         warn(warning)
     try:
         with watch_progress(len(experiment.trace.workload), enabled=not no_progress) as watch:
@@ -93,7 +92,7 @@ def run(
         print_json(content)
     else:
         print_run(result, None if by is None else by.value)
-    for warning in result.info["warnings"][len(early) :]:
+    for warning in result.info["warnings"][len(experiment.warnings) :]:
         warn(warning)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from time import perf_counter
@@ -77,14 +77,15 @@ class Experiment:
     """Parts of the scenario that Python objects took the place of, so that its hash says nothing
     about them; see `run_info.identity`."""
 
-    def warnings(self) -> list[str]:
-        """Return what a reader of the results must know before the run."""
-        return [
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader of the results must know before the run."""
+        return (
             *estimates_warnings(self.scenario, self.trace),
             *unit_warnings(self.scenario, self.trace, self.cluster),
             *unasked_warnings(self.scenario, self.trace, self.cluster),
             *(() if self.site is None else self.site.warnings),
-        ]
+        )
 
 
 def prepare(
@@ -176,7 +177,7 @@ def carry_out(
         given=experiment.given,
     )  # fmt: skip
     info["estimates"] = estimates_info(experiment.scenario, experiment.trace.workload)
-    info["warnings"] = experiment.warnings()
+    info["warnings"] = list(experiment.warnings)
     store = MemoryWriter(info) if output is None else RunWriter(Path(output), info, force=force)
     times = dict(experiment.wall_time_s)
     with _accounted_for(store):

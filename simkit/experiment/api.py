@@ -113,11 +113,10 @@ def simulate(
         loaded, policy=chosen, workload=workload, cluster=cluster, processes=processes
     )
     experiment = replace(experiment, given=objects)
-    early = experiment.warnings()
-    warn_of(early)
+    warn_of(experiment.warnings)
     with watch_progress(len(experiment.trace.workload), enabled=progress) as watch:
         run = carry_out(experiment, output, watch=watch, force=force, quiet=True)
-    warn_of(run.info["warnings"][len(early) :])
+    warn_of(run.info["warnings"][len(experiment.warnings) :])
     return run
 
 

@@ -23,7 +23,7 @@ def warnings(
         "workload": {"type": "jobs", "path": str(path)} | keys,
         "cluster": {"machines": [{"count": 2} | machine]},
     }
-    told = prepare(load_scenario(scenario, single=True)).warnings()
+    told = prepare(load_scenario(scenario, single=True)).warnings
     return [text for text in told if "look like" in text]
 
 
@@ -86,7 +86,7 @@ def test_models_are_not_suspected() -> None:
 def unasked(workload: dict[str, Any], machine: dict[str, float]) -> list[str]:
     """Return what is said of resources of such a machine that no job asks for."""
     scenario = {"workload": workload, "cluster": {"machines": [machine]}}
-    told = prepare(load_scenario(scenario, single=True)).warnings()
+    told = prepare(load_scenario(scenario, single=True)).warnings
     return [text for text in told if "no job of the workload asks for any" in text]
 
 

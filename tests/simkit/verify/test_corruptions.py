@@ -7,20 +7,16 @@ rule can find is in `UNSEEN`, each with the reason.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
-from copy import deepcopy
-from dataclasses import dataclass, replace
-from hashlib import sha256
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import polars as pl
 import pytest
+from run_records import Records, simulated
 
-import simkit
-from simkit.results.digest import TABLES, RunDigest
-from simkit.verify import verify_run
+from simkit.results.digest import TABLES
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.metrics import check_metrics
 
@@ -157,54 +153,18 @@ def scenarios(folder: Path) -> dict[str, dict[str, Any]]:
 KINDS: Final = ("pool", "slots", "cloud", "site", "busy", "held")
 
 
-@dataclass
-class Records:
-    """A run in memory: change it, and write it with its digest brought up to date."""
-
-    info: dict[str, Any]
-    metrics: dict[str, Any]
-    tables: dict[str, pl.DataFrame]
-
-    @classmethod
-    def read(cls, folder: Path) -> Records:
-        info, metrics = (json.loads((folder / f"{n}.json").read_text()) for n in ("run", "metrics"))
-        there = (name for name in TABLES if (folder / f"{name}.parquet").exists())
-        return cls(info, metrics, {n: pl.read_parquet(folder / f"{n}.parquet") for n in there})
-
-    def copy(self) -> Records:
-        return Records(deepcopy(self.info), deepcopy(self.metrics), dict(self.tables))
-
-    def save(self, folder: Path) -> Path:
-        folder.mkdir()
-        scenario = self.info["scenario"]
-        text = json.dumps(scenario, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        self.info["scenario_sha256"] = sha256(text.encode()).hexdigest()
-        digest = RunDigest()
-        for name, table in self.tables.items():
-            table.write_parquet(folder / f"{name}.parquet")
-            digest.update(name, table)
-        self.info["digest"] = digest.finish(self.metrics, self.info["portable_scenario"])
-        (folder / "run.json").write_text(json.dumps(self.info))
-        (folder / "metrics.json").write_text(json.dumps(self.metrics))
-        return folder
-
-
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Records]:
     folder = tmp_path_factory.mktemp("honest")
-    found = {}
-    for kind, scenario in scenarios(folder).items():
-        simkit.simulate({"name": kind} | scenario, output=folder / kind)
-        found[kind] = Records.read(folder / kind)
-    return found
+    return {
+        kind: simulated({"name": kind} | scenario, folder / kind)
+        for kind, scenario in scenarios(folder).items()
+    }
 
 
 def violated(records: Records, folder: Path) -> set[str]:
-    """Return the rules that a run violates; a check that breaks down has found nothing."""
-    logs = {str(Path(entry["path"]).parent) for entry in records.info["inputs"]}
-    audit = verify_run(records.save(folder), inputs=logs)
-    assert [v for v in audit.violations if "the auditor itself failed" in v.message] == []
-    return set(audit.found)
+    """Return the rules that a run violates."""
+    return set(records.audit(folder).found)
 
 
 # ---- what is done to them -----------------------------------------------------------------------

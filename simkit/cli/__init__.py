@@ -98,7 +98,7 @@ def main() -> None:
     outlive_readers()
     _keep_ignoring_ctrl_c()
     try:
-        app()
+        app(prog_name="simkit")
     except SystemExit as end:
         sys.exit(end.code or int(output_is_lost()))
     except SimkitError as error:

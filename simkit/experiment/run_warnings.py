@@ -218,8 +218,8 @@ def _no_gap_is_long_enough(run: Run) -> str:
         return ""
     return (
         f"maintenance recurs and leaves {format_duration(gap)} in between, and "
-        f"{_too_long(long, len(waiting))}; make the windows rarer or shorter, or let them take less "
-        "capacity"
+        f"{_too_long(long, len(waiting))}; make the windows rarer or shorter, or let them take "
+        "less capacity"
     )
 
 

@@ -11,7 +11,15 @@ import numpy as np
 import polars as pl
 
 from simkit.analysis.plot import colours, facts_of, write_legend
-from simkit.analysis.plot_style import BODY, INK, new_figure, save_picture, write_title
+from simkit.analysis.plot_style import (
+    BODY,
+    HEIGHT,
+    INK,
+    new_figure,
+    plain_numbers,
+    save_picture,
+    write_title,
+)
 from simkit.errors import SimkitError
 from simkit.results.group_metrics import By, in_order
 from simkit.results.run_folder import Run, RunOrFolder, open_run
@@ -21,8 +29,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MOST: Final = 20
+MOST: Final = 40
 """Groups that are drawn: of names, those with the most jobs in any run."""
+_MOST_UPRIGHT: Final = 8
+_MOST_LETTERS: Final = 70
+"""With more groups, or longer names, the bars lie, so that every name has a line of its own."""
+_ROW_INCHES: Final = 0.24
+_LONGEST_NAME: Final = 22
+_WAIT_UNITS: Final = ((86400.0, "days"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
 def plot_groups(runs: Sequence[RunOrFolder], by: By, target: str | PathLike[str]) -> Path:
@@ -31,7 +45,7 @@ def plot_groups(runs: Sequence[RunOrFolder], by: By, target: str | PathLike[str]
     Args:
         runs: at least one run, or its folder; a colour each.
         by: what jobs are grouped by.
-        target: the picture, ``.png`` or ``.svg``; an SVG has the same bytes each time.
+        target: the picture, ``.png``, ``.svg`` or ``.pdf``; it has the same bytes each time.
 
     Raises SimkitError without matplotlib, for another file type, no run, or a file that cannot be
     written; RunError for an unknown `by`.
@@ -44,32 +58,72 @@ def plot_groups(runs: Sequence[RunOrFolder], by: By, target: str | PathLike[str]
 
 
 def _draw(runs: Sequence[Run], groups: Sequence[pl.DataFrame], by: By) -> Figure:
-    figure = new_figure(BODY - 0.028 * (len(runs) if len(runs) > 1 else 0))
     names, left_out = _names(groups, by)
+    lie = len(names) > _MOST_UPRIGHT or sum(len(_short(name)) for name in names) > _MOST_LETTERS
+    legend = 0.028 * len(runs) if len(runs) > 1 else 0.0
+    height = max(HEIGHT, _ROW_INCHES * len(names) * max(1.0, len(runs) / 2)) if lie else HEIGHT
+    figure = new_figure(BODY - legend, height=height)
+    panels = figure.subplots(1, 2, sharey=True) if lie else figure.subplots(2, 1)
+    wait_s, unit = _wait_unit(groups)
     for axes, metric, title, per in zip(
-        figure.subplots(2, 1),
+        panels,
         ("wait_time_s", "bounded_slowdown"),
-        ("Wait time (h)", "Bounded slowdown"),
-        (3600.0, 1.0),
+        (f"Wait time ({unit})", "Bounded slowdown"),
+        (wait_s, 1.0),
         strict=True,
     ):
         for row, frame in enumerate(groups):
             found = {line[by]: line for line in frame.iter_rows(named=True)}
-            _bars(axes, [found.get(name, {}) for name in names], metric, per, row, len(runs))
-        axes.set_title(f"{title}: mean, and 90th percentile as a line", loc="left", fontsize=10)
-        tilted = {"rotation": 45, "ha": "right"} if sum(map(len, names)) > 90 else {}
-        axes.set_xticks(range(len(names)), labels=[printable(n) for n in names], **tilted)
-        axes.grid(visible=False, axis="x")
-        axes.set_xlabel(by)
+            rows = [found.get(name, {}) for name in names]
+            _bars(axes, rows, metric, per, row, len(runs), lie=lie)
+        axes.set_title(title, loc="left", fontsize=10)
+        _finish(axes, names, by, lie=lie, first=metric == "wait_time_s")
         if metric == "bounded_slowdown":  # from 1 to thousands
-            axes.set_yscale("log")
-            axes.set_ylim(bottom=1)
-    facts = [f"by {by}", *([f"{left_out:,} more groups not drawn"] if left_out else [])]
+            _logarithmic(axes, lie=lie)
+    facts = [
+        f"by {by}",
+        "bars: means, lines: 90th percentiles",
+        *([f"{left_out:,} more groups not drawn"] if left_out else []),
+    ]
     if len(runs) == 1:
         write_title(figure, runs[0].name, [*facts_of(runs[0]), *facts])
         return figure
     write_legend(figure, runs, facts)
     return figure
+
+
+def _wait_unit(groups: Sequence[pl.DataFrame]) -> tuple[float, str]:
+    """Return the length in s and the name of the unit in which waits are readable."""
+    most = max((float(frame["wait_time_s"].max() or 0.0) for frame in groups), default=0.0)  # type: ignore[arg-type]
+    return next(((s, name) for s, name in _WAIT_UNITS if most >= 2 * s), _WAIT_UNITS[-1])
+
+
+def _finish(axes: Axes, names: Sequence[str], by: By, *, lie: bool, first: bool) -> None:
+    """Write the groups' names, and the name of what they are."""
+    shown, places = [_short(name) for name in names], range(len(names))
+    axes.grid(visible=False, axis="y" if lie else "x")
+    if lie:
+        axes.set_ylim(len(names) - 0.4, -0.6)  # the first group above
+        axes.set_yticks(places, labels=shown)
+        axes.set_ylabel(by if first else "")
+    else:
+        axes.set_xticks(places, labels=shown)
+        axes.set_xlabel(by)
+    if first:
+        plain_numbers(axes.xaxis if lie else axes.yaxis)
+
+
+def _short(name: str) -> str:
+    """Return a name that leaves room for the bars, its middle cut if need be."""
+    text = printable(name)
+    return text if len(text) <= _LONGEST_NAME else f"{text[:12]}…{text[-9:]}"
+
+
+def _logarithmic(axes: Axes, *, lie: bool) -> None:
+    (axes.set_xscale if lie else axes.set_yscale)("log")
+    high = (axes.get_xlim() if lie else axes.get_ylim())[1]
+    (axes.set_xlim if lie else axes.set_ylim)(1.0, max(high, 10.0))
+    plain_numbers(axes.xaxis if lie else axes.yaxis)
 
 
 def _names(groups: Sequence[pl.DataFrame], by: By) -> tuple[list[str], int]:
@@ -80,8 +134,9 @@ def _names(groups: Sequence[pl.DataFrame], by: By) -> tuple[list[str], int]:
 
 
 def _bars(
-    axes: Axes, rows: Sequence[dict[str, float]], metric: str, per: float, run: int, runs: int
-) -> None:
+    axes: Axes, rows: Sequence[dict[str, float]], metric: str, per: float, run: int, runs: int,
+    *, lie: bool,
+) -> None:  # fmt: skip
     """Draw one run's bars, beside those of the other runs."""
     width = 0.8 / runs
     places = np.arange(len(rows)) - 0.4 + (run + 0.5) * width
@@ -89,5 +144,8 @@ def _bars(
         np.array([row.get(name) for row in rows], dtype=np.float64) / per  # None becomes NaN
         for name in (metric, f"{metric}.p90")
     )
-    axes.bar(places, means, 0.92 * width, color=colours(runs)[run], alpha=0.85)
-    axes.hlines(high, places - 0.46 * width, places + 0.46 * width, color=INK, linewidth=1.2)
+    ends = places - 0.46 * width, places + 0.46 * width
+    (axes.barh if lie else axes.bar)(
+        places, means, 0.92 * width, color=colours(runs)[run], alpha=0.85
+    )
+    (axes.vlines if lie else axes.hlines)(high, *ends, color=INK, linewidth=1.2)

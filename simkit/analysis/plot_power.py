@@ -15,13 +15,13 @@ from simkit.analysis.plot_style import (
     COLOURS,
     INK,
     SOFT,
-    TimeAxis,
     bin_name,
     drawn_window,
     new_figure,
     save_picture,
     write_title,
 )
+from simkit.analysis.time_axis import TimeAxis
 from simkit.arrays import Floats
 from simkit.power.battery import BatteryFacts
 from simkit.power.ledger_rows import COLUMNS
@@ -93,7 +93,7 @@ def plot_power(run: RunOrFolder, target: str | PathLike[str]) -> Path:
 
     Args:
         run: a run, or its folder.
-        target: the picture, ``.png`` or ``.svg``; an SVG has the same bytes each time.
+        target: the picture, ``.png``, ``.svg`` or ``.pdf``; it has the same bytes each time.
 
     Raises SimkitError for a run without power or without jobs, without matplotlib, for another file
     type, or a file that cannot be written.
@@ -116,9 +116,7 @@ def draw_power(run: Run) -> Figure:
         _draw_levels(panels[1], run)
     _draw_capacity(panels[-1], run, bins)
     for axes in panels:
-        bins.axis.finish(axes)
-    if bins.axis.dated:
-        panels[-1].set_xlabel(f"time in {bins.axis.zone}")
+        bins.axis.finish(axes, label=axes is panels[-1])
     write_title(figure, run.name, facts_of(run) + bins.axis.period())
     return figure
 

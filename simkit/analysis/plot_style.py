@@ -1,18 +1,13 @@
-"""The style of simkit's pictures, their time axis, and how they are saved."""
+"""The style of simkit's pictures, and how they are saved."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, tzinfo
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-import numpy as np
-
-from simkit.arrays import Floats
-from simkit.dates import date_text, is_dated
 from simkit.errors import SimkitError
 from simkit.results.metric import RunWindow, run_window
 from simkit.results.output_folder import reason
@@ -20,7 +15,7 @@ from simkit.results.run_folder import Run
 from simkit.text import printable
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 
@@ -33,8 +28,10 @@ SOFT: Final = "#57606a"
 """Colour of secondary text."""
 _FAINT: Final = "#8b949e"
 
+HEIGHT: Final = 8.4
+"""Of a figure, in inches."""
 BODY: Final = 0.925
-"""Share of a figure's height of 8.4 inches that is below the title."""
+"""Share of that height that is below the title."""
 
 _STYLE: Final[dict[str, Any]] = {
     "font.family": "sans-serif",
@@ -60,6 +57,12 @@ _STYLE: Final[dict[str, Any]] = {
     "svg.hashsalt": "simkit",  # ids that do not change from one drawing to the next
     "svg.fonttype": "none",
 }
+_METADATA: Final[dict[str, dict[str, None]]] = {
+    ".png": {"Software": None},
+    ".svg": {"Date": None},
+    ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+"""Ending of a picture → what is left out of it, so that its bytes are always the same."""
 _BIN_NAMES: Final = {
     1.0: "1 s", 10.0: "10 s", 60.0: "1 min", 600.0: "10 min", 3600.0: "hourly", 21600.0: "6 h",
     86400.0: "daily", 604800.0: "weekly", 2419200.0: "4-week",
@@ -75,19 +78,18 @@ def save_picture(target: str | PathLike[str], draw: Callable[[], Figure]) -> Pat
     """Draw a figure in simkit's style, save it and return the file.
 
     Args:
-        target: the picture, ``.png`` or ``.svg``; an SVG has the same bytes each time.
+        target: the picture, ``.png``, ``.svg`` or ``.pdf``; it has the same bytes each time.
         draw: makes the figure; may import matplotlib.
 
     Raises SimkitError without matplotlib, for another file type, or a file that cannot be written.
     """
     path = Path(target)
-    if path.suffix.lower() not in (".png", ".svg"):
-        raise SimkitError(f"{path}: a picture is .png or .svg; name it so")
-    with _matplotlib():
+    if (ending := path.suffix.lower()) not in _METADATA:
+        raise SimkitError(f"{path}: a picture is .png, .svg or .pdf; name it so")
+    with styled():
         figure = draw()
-        metadata = {"Date": None} if path.suffix.lower() == ".svg" else {"Software": None}
         try:
-            figure.savefig(path, metadata=metadata)
+            figure.savefig(path, metadata=_METADATA[ending])
         except OSError as error:
             raise SimkitError(
                 f"{path}: cannot be written: {reason(error)}; choose another place"
@@ -96,7 +98,7 @@ def save_picture(target: str | PathLike[str], draw: Callable[[], Figure]) -> Pat
 
 
 @contextmanager
-def _matplotlib() -> Iterator[None]:
+def styled() -> Iterator[None]:
     """Use simkit's style without a display, and leave the user's settings unchanged."""
     try:
         import matplotlib as mpl
@@ -108,22 +110,32 @@ def _matplotlib() -> Iterator[None]:
         yield
 
 
-def new_figure(top: float = BODY) -> Figure:
-    """Return an empty figure; `top` is the share of its height below the title."""
+def new_figure(top: float = BODY, *, height: float = HEIGHT) -> Figure:
+    """Return an empty figure; `top` is the share of `HEIGHT` below the title.
+
+    A figure of another `height` (inches) has a title of the same size.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    layout = ConstrainedLayoutEngine(h_pad=0.09, w_pad=0.08, rect=(0, 0, 1, top))
-    figure = Figure(figsize=(9.6, 8.4), layout=layout)
+    layout = ConstrainedLayoutEngine(h_pad=0.09, w_pad=0.08, rect=(0, 0, 1, top_share(top, height)))
+    figure = Figure(figsize=(9.6, height), layout=layout)
     FigureCanvasAgg(figure)
     return figure
 
 
+def top_share(share: float, height: float) -> float:
+    """Return the height that is a share of `HEIGHT` as far from the top of another height."""
+    return 1 - (1 - share) * HEIGHT / height
+
+
 def write_title(figure: Figure, title: str, facts: Iterable[str]) -> None:
     """Write a title, and short facts below it."""
-    figure.text(0.014, 0.985, printable(title), fontsize=14, fontweight="bold", va="top")
-    figure.text(0.014, 0.952, printable(" · ".join(facts)), fontsize=9.5, color=SOFT, va="top")
+    height = figure.get_figheight()
+    first, second = (top_share(share, height) for share in (0.985, 0.952))
+    figure.text(0.014, first, printable(title), fontsize=14, fontweight="bold", va="top")
+    figure.text(0.014, second, printable(" · ".join(facts)), fontsize=9.5, color=SOFT, va="top")
 
 
 def drawn_window(run: Run) -> RunWindow:
@@ -134,49 +146,9 @@ def drawn_window(run: Run) -> RunWindow:
     return window
 
 
-class TimeAxis:
-    """The time axis: dates at the site, or days if the trace's epoch is not known."""
+def plain_numbers(axis: Axis) -> None:
+    """Write the numbers of an axis as people do: 0.5, 20, 1,000; never as powers of ten."""
+    from matplotlib.ticker import FuncFormatter, NullFormatter
 
-    def __init__(self, runs: Sequence[Run], span: tuple[float, float]) -> None:
-        epochs = {float(run.info.get("epoch_s") or 0.0) for run in runs}
-        epoch = epochs.pop() if len(epochs) == 1 else 0.0
-        self.dated = epoch > 0 and is_dated(epoch + span[1])
-        self.epoch_s = epoch if self.dated else 0.0
-        self.zone = _zone(runs[0].info.get("time_zone"))
-        self.start_s, self.end_s = span
-
-    def values(self, time_s: Floats) -> Any:
-        """Return days since 1970 (UTC), or since the start, for times in s."""
-        return (self.epoch_s + time_s) / 86400 if self.dated else (time_s - self.start_s) / 86400
-
-    def finish(self, axes: Axes) -> None:
-        """Set limits, ticks and label."""
-        import matplotlib.dates as mdates
-
-        axes.set_xlim(*self.values(np.array([self.start_s, self.end_s])))
-        if not self.dated:
-            axes.set_xlabel("days since the first submit")
-            return
-        dates: Any = mdates  # its classes carry no types
-        locator = dates.AutoDateLocator(tz=self.zone, minticks=4, maxticks=9)
-        axes.xaxis.set_major_locator(locator)
-        axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator, tz=self.zone))
-
-    def period(self) -> list[str]:
-        """Return first and last day, or the length in days, as text."""
-        if not self.dated:
-            return [f"{(self.end_s - self.start_s) / 86400:,.1f} days"]
-        days = (
-            date_text(self.epoch_s + at, "%Y-%m-%d", self.zone) for at in (self.start_s, self.end_s)
-        )
-        return [" to ".join(days)]
-
-
-def _zone(name: str | None) -> tzinfo:
-    """Return the site's time zone; UTC if it is unknown."""
-    from zoneinfo import ZoneInfo
-
-    try:
-        return ZoneInfo(name) if name else UTC
-    except (KeyError, ValueError, OSError):
-        return UTC
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
+    axis.set_minor_formatter(NullFormatter())

@@ -283,7 +283,7 @@ def plot(
         typer.Option(
             "--output",
             "-o",
-            help="A .png or .svg file; default: plot.png, power.png or by-user.png in the run "
+            help="A .png, .svg or .pdf file; default: plot.png, power.png or by-user.png in the run "
             "folder.",
         ),
     ] = None,

@@ -23,7 +23,9 @@ def folder(write_run, random_jobs):
     return write_run("tiny", random_jobs(200), capacity=60, epoch_s=893466664.0, time_zone="UTC")
 
 
-@pytest.mark.parametrize(("name", "starts"), [("p.png", b"\x89PNG"), ("p.svg", b"<?xml")])
+@pytest.mark.parametrize(
+    ("name", "starts"), [("p.png", b"\x89PNG"), ("p.svg", b"<?xml"), ("p.pdf", b"%PDF")]
+)
 def test_a_picture_is_the_same_each_time(folder, tmp_path, name, starts):
     first = plot_run(folder, tmp_path / name).read_bytes()
     second = plot_run(folder, tmp_path / f"again-{name}").read_bytes()
@@ -34,7 +36,7 @@ def test_a_picture_is_the_same_each_time(folder, tmp_path, name, starts):
 def test_the_picture_says_what_it_shows(folder, tmp_path):
     text = plot_run(folder, tmp_path / "p.svg").read_text()
     for words in ("tiny", "policy fcfs + easy", "60 processors", "200 jobs", "1998-04-25",
-                  "processors in use (%)", "tasks waiting", "share of jobs (%)"):  # fmt: skip
+                  "processors in use (%)", "tasks waiting", "jobs that started (%)"):  # fmt: skip
         assert words in text, words
     assert "days since" not in text
 
@@ -61,8 +63,8 @@ def test_runs_in_which_nothing_started_or_one_job_only_can_be_drawn(write_run, t
 
 
 def test_problems_are_said(folder, write_run, tmp_path, monkeypatch):
-    with pytest.raises(SimkitError, match=r"\.png or \.svg"):
-        plot_run(folder, tmp_path / "p.pdf")
+    with pytest.raises(SimkitError, match=r"\.png, \.svg or \.pdf"):
+        plot_run(folder, tmp_path / "p.gif")
     with pytest.raises(SimkitError, match="cannot be written"):
         plot_run(folder, tmp_path / "nowhere" / "p.png")
     with pytest.raises(SimkitError, match="at least one"):
@@ -183,9 +185,9 @@ def test_groups_are_drawn_with_their_names(write_run, random_jobs, tmp_path):
     folder = write_run("grouped", table, capacity=60)
     first = plot_groups([folder, folder], "user", tmp_path / "a.svg").read_text()
     assert first == plot_groups([folder, folder], "user", tmp_path / "b.svg").read_text()
-    for words in ("ann", "bob", "eve", "Wait time (h)", "Bounded slowdown", "by user"):
+    for words in ("ann", "bob", "eve", "Wait time (", "Bounded slowdown", "by user"):
         assert words in first, words
     many = write_run("many", random_jobs(60) | {"user": list(range(60))}, capacity=60)
-    assert "40 more groups not drawn" in plot_groups([many], "user", tmp_path / "c.svg").read_text()
+    assert "20 more groups not drawn" in plot_groups([many], "user", tmp_path / "c.svg").read_text()
     with pytest.raises(SimkitError, match="no run is given"):
         plot_groups([], "user", tmp_path / "d.svg")

@@ -80,17 +80,18 @@ def draw_runs(runs: Sequence[Run]) -> Figure:
     panels, waits = _panels(figure, len(runs) if apart else 1)
     length, span = _common_bins(runs)
     axis, resource = TimeAxis(runs, span), counted_resource(runs[0].resources)
+    longest = 0.0  # of all waits, in s
     for row, (colour, run) in enumerate(zip(colours(len(runs)), runs, strict=True)):
         usage, queue = panels[row if apart else 0]
         alone = apart or len(runs) == 1
         _draw_over_time(usage, queue, run, axis, length, colour, alone=alone)
-        _draw_waits(waits, run, colour)
+        longest = max(longest, _draw_waits(waits, run, colour))
     for row, pair in enumerate(panels):
         _finish_over_time(*pair, axis, length, resource, apart=apart, first=row == 0)
         for axes in pair if apart and row < len(panels) - 1 else ():
             axes.set_xlabel("")
             axes.tick_params(labelbottom=False)
-    _finish_waits(waits)
+    _finish_waits(waits, longest)
     _title(figure, runs, axis)
     return figure
 
@@ -166,13 +167,16 @@ def _finish_over_time(
     axis.finish(queue)
 
 
-def _draw_waits(axes: Axes, run: Run, colour: str) -> None:
-    """Draw the cumulative distribution of waits; waits below 1 s are at the left edge."""
+def _draw_waits(axes: Axes, run: Run, colour: str) -> float:
+    """Draw the cumulative distribution of waits; return the longest, in s.
+
+    Waits below 1 s are at the left edge.
+    """
     waits = run.scan("jobs").select("wait_time_s").collect()["wait_time_s"]
     values = np.sort(waits.drop_nulls().to_numpy())
     if not len(values):
         axes.plot([], [], color=colour, label="no job started")
-        return
+        return 0.0
     shares = np.arange(1, len(values) + 1) / len(values)
     keep = np.unique(
         np.searchsorted(values, np.geomspace(1.0, max(values[-1], 1.0), 1200), "right")
@@ -188,16 +192,14 @@ def _draw_waits(axes: Axes, run: Run, colour: str) -> None:
     axes.step([*x, 1e12], [*y, 100.0], where="post", color=colour, linewidth=1.6, label=label)
     if mean >= 1:
         axes.axvline(mean, color=colour, linewidth=1.0, linestyle=":")
+    return float(values[-1])
 
 
-def _finish_waits(axes: Axes) -> None:
+def _finish_waits(axes: Axes, longest: float) -> None:
     from matplotlib.ticker import NullFormatter, NullLocator
 
     axes.set_xscale("log")
-    longest = max(
-        (line.get_xdata()[-2] for line in axes.lines if len(line.get_xdata()) > 2), default=1.0
-    )
-    right = 1.3 * max(float(longest), 60.0)
+    right = 1.3 * max(longest, 60.0)
     axes.set_xlim(1.0, right)
     ticks = {at: name for at, name in _WAIT_TICKS.items() if at <= right}
     axes.set_xticks(list(ticks), labels=list(ticks.values()))

@@ -22,7 +22,7 @@ from simkit.verify.battery import check_battery, check_reserve
 from simkit.verify.capacity import check_capacity
 from simkit.verify.estimates import check_estimates
 from simkit.verify.folder import check_digest
-from simkit.verify.inputs import check_clocks, check_inputs, check_trace
+from simkit.verify.inputs import check_clocks, check_inputs
 from simkit.verify.jobs import check_causality, check_identity, check_statuses, check_times
 from simkit.verify.ledger import check_ledger, check_sources
 from simkit.verify.limits import (
@@ -46,6 +46,7 @@ from simkit.verify.replay.first_come import check_fcfs_order
 from simkit.verify.replay.schedule import check_schedule
 from simkit.verify.stops import check_stops
 from simkit.verify.supply import check_supply
+from simkit.verify.task_inputs.trace import check_trace
 from simkit.verify.tasks import (
     check_critical_paths,
     check_gangs,
@@ -70,8 +71,8 @@ _OF_JOBS: Final = (
     check_critical_paths, check_value, check_walltime,
     check_estimates, check_machines, check_partitions, check_user_limits, check_rejections,
     check_admission, check_late_jobs, check_capacity, check_machine_capacity, check_supply,
-    check_stops, check_preemption, check_failures, check_maintenance, check_row_order,
-    check_timeline, check_events, check_schedule, check_fcfs_order, check_limits, check_clocks,
+    check_stops, check_preemption, check_failures, check_maintenance, check_row_order, check_timeline, check_events, check_schedule,
+    check_fcfs_order, check_limits, check_clocks,
     check_ledger, check_sources, check_battery, check_reserve, check_machine_power, check_bills,
     check_metrics,
 )  # fmt: skip

@@ -21,7 +21,7 @@ import polars as pl
 from simkit.verify.folder import RunFolder
 from simkit.verify.numbers import Floats, on_grid, seconds
 from simkit.verify.task_inputs.input_tasks import InputTasks
-from simkit.verify.task_inputs.read import read_input_tasks
+from simkit.verify.task_inputs.read import TASK_TABLES, read_input_tasks
 
 TASK = ["job_id", "task_id"]
 """The key of a task."""
@@ -29,6 +29,8 @@ UNIT = [*TASK, "instance"]
 """The key of a unit."""
 POWER = "power"
 """The recorded cause of capacity that changes with the power."""
+_MUCH_DENSER = 1e4
+"""Factor of the load from which on different submit times may become equal."""
 _FACTS = (
     "gang", "task_status", "job_status", "requested_time_s", "trace_run_time_s", "tasks_of_job",
 )  # fmt: skip
@@ -329,6 +331,33 @@ class AuditedRun(RunFolder):
     def input_tasks(self) -> InputTasks:
         """The tasks of the input, read again."""
         return read_input_tasks(self)
+
+    @cached_property
+    def in_order(self) -> pl.DataFrame | None:
+        """The ids of the jobs in the order of the workload: ``job_id``; None if it is not known.
+
+        Jobs are in order of submission. Those of one instant are in the order of their ids, but for
+        tables of tasks, where they are in the order of their first rows, and custom readers.
+        """
+        if not self.complete:
+            return None
+        kind = self.setting("workload", "type")
+        if kind in TASK_TABLES and self.input_tasks.known:
+            ids = self.input_tasks.tasks.select("job_id").unique(maintain_order=True)
+            same = (
+                ids.schema == self.jobs.select("job_id").schema and ids.height == self.jobs.height
+            )
+            return ids if same else None
+        jobs = self.jobs.sort("submit_time_s", "job_id").select("job_id", "submit_time_s")
+        numbered = jobs.schema["job_id"] == pl.Int64 or kind == "jobs"
+        by_id = numbered and kind not in ("tasks", "alibaba2017", "plugin")
+        # Very many times the load may put several instants together.
+        denser = self.setting("workload", "target_load") or (
+            (self.setting("workload", "load") or 1.0) > _MUCH_DENSER
+        )
+        if not (by_id and not denser) and jobs["submit_time_s"].is_duplicated().any():
+            return None
+        return jobs.select("job_id")
 
     @property
     def run_times_may_differ(self) -> bool:

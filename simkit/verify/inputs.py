@@ -1,4 +1,4 @@
-"""Checks of the inputs: the files have not changed, and the jobs of a run are those of its log.
+"""Checks of the inputs: the files have not changed; and how logs and traces are read again.
 
 Logs and tables are read again by parsers that share no code with the engine's readers.
 """
@@ -12,8 +12,7 @@ import math
 import os
 import re
 import tarfile
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -150,72 +149,6 @@ def _sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def check_trace(run: RunFolder) -> Check:
-    """Check that the run has the jobs of its input: none missing, none added, none changed."""
-    check = Check("trace", "the run's jobs are the input's jobs", run.jobs.height)
-    _check_report(run, check)
-    if run.setting("workload", "type") in ("jobs", "tasks", "alibaba2017"):
-        return check  # the rule "tasks" reads them again
-    reason = _why_not_reread(run)
-    try:
-        path = None if reason else log_of(run)
-    except MissingInputError as error:
-        path, reason = None, str(error)
-    if path is None:
-        return check if check.found else check.leave_out(reason)
-    try:
-        wanted = read_jobs(path, run.setting("workload") or {})
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        check.add("the log cannot be read", {"path": str(path), "problem": str(error)})
-        return check
-    _compare_jobs(run, wanted, check)
-    return check
-
-
-def _check_report(run: RunFolder, check: Check) -> None:
-    """Check the number of jobs against the counts of the trace's rows in run.json."""
-    trace = run.manifest["trace"]
-    if not trace or not (trace.get("read") or run.manifest["inputs"]):
-        return  # a workload model reads no rows
-    kept = trace.get("accepted", 0) + sum(trace.get("repaired", {}).values())
-    balance = kept + sum(trace.get("dropped", {}).values())
-    if trace.get("read") != balance:
-        check.add("the rows read are not accepted + repaired + dropped", dict(trace))
-    if run.setting("workload", "resample"):
-        return
-    fewer = bool(run.setting("workload", "window")) or not run.complete
-    # A row of a table is a task; that of a custom reader may be one.
-    kind, what, found = run.setting("workload", "type"), "jobs", run.jobs.height
-    if kind in ("tasks", "alibaba2017") or (kind == "plugin" and run.tasks.height > found):
-        what, found = "tasks", run.tasks.height
-        if run.setting("workload", "rows") == "instance":
-            what, found = "instances", int(run.tasks["instances"].sum())
-    if found > kept or (found < kept and not fewer):
-        message = f"the number of {what} does not match the accepted rows of the trace"
-        check.add(message, {what: found, "accepted_or_repaired": kept})
-
-
-def _why_not_reread(run: RunFolder) -> str:
-    workload = run.setting("workload") or {}
-    if workload.get("type") != "swf":
-        return f"the workload's type is {workload.get('type')!r}"
-    if workload.get("window"):
-        return f"the workload has window: {workload['window']}"
-    return transformation(workload)
-
-
-def transformation(workload: Mapping[str, Any]) -> str:
-    """Return the first setting that changes the jobs of a workload's input; empty if none does."""
-    neutral = {
-        "resample": None, "load": 1.0, "processors_scale": 1.0, "processors_max": None,
-        "run_time_scale": 1.0, "run_time_max": None, "target_load": None,
-    }  # fmt: skip
-    for name, value in neutral.items():
-        if workload.get(name) and workload[name] != value:
-            return f"the workload has {name}: {workload[name]}"
-    return ""
-
-
 def log_of(run: RunFolder) -> Path:
     """Return the log of the scenario; raises MissingInputError unless it is there, unchanged."""
     name = Path(str(run.setting("workload", "path"))).name
@@ -338,23 +271,6 @@ def _whole(field: bytes, unknown: int) -> int:
         value = float(field)
         number = math.floor(value) if math.isfinite(value) else unknown
     return number if abs(number) < _IDS_FROM else unknown
-
-
-def _compare_jobs(run: RunFolder, wanted: pl.DataFrame, check: Check) -> None:
-    jobs = run.jobs
-    if "processors" not in jobs.columns or jobs.schema["job_id"] != pl.Int64:
-        row = {"job_id": str(jobs.schema["job_id"]), "resources": list(run.resources)}
-        check.add("the jobs of a log must have integer ids and request processors", row)
-        return
-    # Columns of names instead of numbers are not compared.
-    numbers = [name for name in SWF_NUMBERS if jobs.schema[name] == pl.Int64]
-    found = jobs.select(
-        "job_id", pl.col("submit_time_s").alias("submit"),
-        pl.col("trace_run_time_s").alias("run"),
-        pl.col("processors").cast(pl.Float64), pl.col("requested_time_s").alias("requested"),
-        *numbers,
-    )  # fmt: skip
-    compare_with_input(check, run, found, wanted.drop(set(SWF_NUMBERS) - set(numbers)), "job")
 
 
 def compare_with_input(

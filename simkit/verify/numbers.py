@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Any, Final, Literal
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +44,12 @@ def seconds(value: Any) -> float:
     if not parts or _PART.sub("", text).strip():
         raise ValueError(f"{value!r} is not a duration")
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def stream(seed: Any, component: str) -> np.random.Generator:
+    """Return the random numbers of a component of a run with a seed; None counts as 0."""
+    key = (crc32(component.encode()),)
+    return np.random.default_rng(np.random.SeedSequence(int(seed or 0), spawn_key=key))
 
 
 def on_grid(time_s: float) -> float:

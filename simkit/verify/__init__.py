@@ -35,8 +35,10 @@ from simkit.verify.machines import check_failures, check_machine_capacity, check
 from simkit.verify.manifest.run_info import check_run_info
 from simkit.verify.manifest.scenario import check_scenario
 from simkit.verify.metrics import check_metrics
+from simkit.verify.outages.stops import check_outages
 from simkit.verify.preemption import check_preemption
 from simkit.verify.records.columns import check_columns
+from simkit.verify.records.decision_times import check_decision_times
 from simkit.verify.records.events import check_events
 from simkit.verify.records.order import check_row_order
 from simkit.verify.records.releases import check_releases
@@ -71,7 +73,8 @@ _OF_JOBS: Final = (
     check_critical_paths, check_value, check_walltime,
     check_estimates, check_machines, check_partitions, check_user_limits, check_rejections,
     check_admission, check_late_jobs, check_capacity, check_machine_capacity, check_supply,
-    check_stops, check_preemption, check_failures, check_maintenance, check_row_order, check_timeline, check_events, check_schedule,
+    check_stops, check_preemption, check_failures, check_maintenance, check_outages,
+    check_row_order, check_timeline, check_events, check_decision_times, check_schedule,
     check_fcfs_order, check_limits, check_clocks,
     check_ledger, check_sources, check_battery, check_reserve, check_machine_power, check_bills,
     check_metrics,

@@ -186,6 +186,8 @@ def _check_cluster(run: AuditedRun, check: Check) -> None:
             expected += [whole] * int(group.get("count", 1))
     elif section.get("processors"):
         expected = [{"processors": _amount(section["processors"])}]
+    elif pools := [p for p in section.get("partitions") or () if p.get("processors")]:
+        expected = [{"processors": _amount(pool["processors"])} for pool in pools]
     if expected:
         _compare(check, "cluster.machines", found, expected)
 

@@ -42,6 +42,13 @@ def columns_of(
     Instants that are dates become seconds from the earliest submit time. With ``on_error: skip``,
     rows with a number or date that is none are left out.
     """
+    return columns_and_epoch(table, columns, rules)[0]
+
+
+def columns_and_epoch(
+    table: pl.DataFrame, columns: Mapping[str, str], rules: Mapping[str, Any]
+) -> tuple[pl.DataFrame, float | None]:
+    """Return the columns as `columns_of` does, and the Unix time of second 0; None: no dates."""
     if missing := [name for name in columns.values() if name not in table.columns]:
         raise ValueError(f"no column {', '.join(missing)}")
     found_cells = {ours: cells(table[theirs]) for ours, theirs in columns.items()}
@@ -59,7 +66,8 @@ def columns_of(
     for name, value in values.items():
         readable &= words[name].is_null() | value.is_not_null()
     # The earliest date is that of a row that is one.
-    values |= _dates({name: words[name] for name in dates}, rules, readable)
+    times, epoch_s = _dates({name: words[name] for name in dates}, rules, readable)
+    values |= times
     for name, value in values.items():
         readable &= words[name].is_null() | value.is_not_null()
         if name not in _OURS:  # an amount that is not known is not 0
@@ -70,7 +78,7 @@ def columns_of(
         (words[n] if n in _TEXT else values[n] * factors.get(n, 1.0)).alias(n) for n in columns
     ]
     rows = pl.DataFrame(found)
-    return rows.filter(readable) if rules.get("on_error") == "skip" else rows
+    return (rows.filter(readable) if rules.get("on_error") == "skip" else rows), epoch_s
 
 
 def cells(column: pl.Series) -> pl.Series:
@@ -127,17 +135,22 @@ def _number(words: pl.Series, sign: str) -> pl.Series:
 
 def _dates(
     words: Mapping[str, pl.Series], rules: Mapping[str, Any], rows: pl.Series
-) -> dict[str, pl.Series]:
-    """Return dates as seconds from the declared zero, or the earliest submit time of some rows."""
+) -> tuple[dict[str, pl.Series], float | None]:
+    """Return dates as seconds from the declared zero, or the earliest submit time of some rows.
+
+    And the Unix time of second 0; None without dates.
+    """
     times = {
         name: pl.Series(unix_times(word, rules), dtype=pl.Float64) for name, word in words.items()
     }
     if not times:
-        return {}
+        return {}, None
     first = times["submit_time_s"]
     zero = start_of(rules)
     begin = zero if zero is not None else first.filter(first.is_finite() & rows).min()
-    return {name: time - begin for name, time in times.items()}
+    if begin is None:
+        return times, None
+    return {name: time - begin for name, time in times.items()}, float(str(begin))
 
 
 def with_requests(

@@ -32,6 +32,8 @@ class InputTasks:
     instance_times: tuple[Floats, Floats] | None = None
     """Run times of single instances in s, and their tolerances (for means of the others), each
     (sum of instances,) in the order of `tasks`; None: each instance has the time of its task."""
+    epoch_s: float | None = None
+    """Unix time of second 0 if the submit times of a table are dates."""
     reason: str = ""
     """Why the input was not read again."""
     problem: str = ""

@@ -11,7 +11,7 @@ import polars as pl
 from simkit.verify.numbers import LARGEST, LARGEST_ID, requests_on_grid, times_on_grid
 from simkit.verify.task_inputs.columns import (
     OF_JOBS,
-    columns_of,
+    columns_and_epoch,
     job_names,
     retries_of,
     with_numbered_ids,
@@ -44,7 +44,7 @@ def read_job_table(path: Path, rules: Mapping[str, Any]) -> InputTasks:
     optional = [name for name in (size, *_OPTIONAL) if name in table.columns]
     needed = ["job_id", "submit_time_s", "run_time_s", *(resources or [size])]
     columns = {name: name for name in (*needed, *optional)}
-    rows = columns_of(table, columns, rules)
+    rows, epoch_s = columns_and_epoch(table, columns, rules)
     rows = with_requests(rows, resources) if resources else rows
     if skip:
         rows = rows.filter(_is_sound(rows, resources))
@@ -64,7 +64,7 @@ def read_job_table(path: Path, rules: Mapping[str, Any]) -> InputTasks:
         *(requests_on_grid(pl.col(name) if resources else pl.lit(1.0)).alias(name)
           for name in asked),
     )  # fmt: skip
-    return InputTasks(tasks, _of_jobs(rows, tasks))
+    return InputTasks(tasks, _of_jobs(rows, tasks), epoch_s=epoch_s)
 
 
 def _of_jobs(rows: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:

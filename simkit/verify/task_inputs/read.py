@@ -65,8 +65,6 @@ def table_epoch(run: RunFolder) -> float | None:
         return None
     if workload.get("zero"):
         return start_of(workload)
-    if workload.get("on_error") == "skip":
-        raise MissingInputError("which row that is not left out is the earliest is not known")
     return min((at for at in unix_times(submit, workload) if at is not None), default=None)
 
 

@@ -11,7 +11,7 @@ import polars as pl
 
 from simkit.verify.numbers import LARGEST, TICK, Floats, requests_on_grid, times_on_grid
 from simkit.verify.task_inputs.columns import (
-    columns_of,
+    columns_and_epoch,
     retries_of,
     with_numbered_ids,
     with_requests,
@@ -38,7 +38,8 @@ def read_task_table(path: Path, rules: Mapping[str, Any]) -> InputTasks:
     """
     skip = rules.get("on_error") == "skip"
     columns = rules["columns"]
-    table = columns_of(read_table(path, rules, columns.values()), columns, rules)
+    read = read_table(path, rules, columns.values())
+    table, epoch_s = columns_and_epoch(read, columns, rules)
     if "parents" in table.columns and "task_id" not in table.columns:
         number = pl.int_range(1, pl.len() + 1).over("job_id").cast(pl.String)
         table = table.with_columns(number.alias("task_id"))
@@ -67,7 +68,8 @@ def read_task_table(path: Path, rules: Mapping[str, Any]) -> InputTasks:
         pl.lit(bool(rules.get("gang"))).alias("gang"), retries_of(rows),
         *(requests_on_grid(pl.col(name)) for name in _resources(rules)),
     )  # fmt: skip
-    return InputTasks(tasks, _of_jobs(rows, tasks), _dependencies(rows, rules), own_times)
+    parents = _dependencies(rows, rules)
+    return InputTasks(tasks, _of_jobs(rows, tasks), parents, own_times, epoch_s)
 
 
 def _of_jobs(rows: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:

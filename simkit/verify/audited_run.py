@@ -27,6 +27,7 @@ TASK = ["job_id", "task_id"]
 """The key of a task."""
 UNIT = [*TASK, "instance"]
 """The key of a unit."""
+_AT_ONCE = "at_once"
 POWER = "power"
 """The recorded cause of capacity that changes with the power."""
 _FACTS = (
@@ -69,7 +70,8 @@ class AuditedRun(RunFolder):
 
         Added columns: ``instances``, ``gang``, ``task_status``, ``submit_time_s``, ``job_status``,
         ``requested_time_s``, ``trace_run_time_s``, ``tasks_of_job`` and for each resource
-        ``one_<resource>`` (the request of one instance).
+        ``one_<resource>`` (the request of one instance). Where tasks are suspended at the instant
+        of their start, ``at_once`` numbers those pieces of each; it is -1 of others.
         """
         requests = [pl.col(r).cast(pl.Float64).alias(f"one_{r}") for r in self.requested]
         tasks = self.tasks.select(
@@ -80,9 +82,16 @@ class AuditedRun(RunFolder):
             "job_id", "submit_time_s", "requested_time_s", "trace_run_time_s",
             pl.col("status").alias("job_status"),
         ).unique("job_id", keep="first")  # fmt: skip
-        return self.allocations.join(tasks, on=TASK, maintain_order="left").join(
+        rows = self.allocations.join(tasks, on=TASK, maintain_order="left").join(
             jobs, on="job_id", maintain_order="left"
         )
+        return _with_pauses_at_once(rows)
+
+    @cached_property
+    def together(self) -> list[str]:
+        """The columns of `known` that rows share which belong to one start of a gang."""
+        at_once = [_AT_ONCE] if _AT_ONCE in self.known.columns else []
+        return [*TASK, "attempt", "start_time_s", *at_once]
 
     @cached_property
     def left_unstarted(self) -> pl.DataFrame:
@@ -125,7 +134,7 @@ class AuditedRun(RunFolder):
         end = pl.col("end_time_s")
         return (
             self.known.filter("gang", pl.col("start_time_s").is_not_null())
-            .group_by(*TASK, "attempt", "start_time_s", maintain_order=True)
+            .group_by(self.together, maintain_order=True)
             .agg(
                 pl.col("count").sum(),
                 pl.when(end.is_null().any()).then(None).otherwise(end.min()).alias("end_time_s"),
@@ -139,6 +148,7 @@ class AuditedRun(RunFolder):
                     "trace_run_time_s", "tasks_of_job",
                 ).first(),
             )
+            .drop(_AT_ONCE, strict=False)
         )  # fmt: skip
 
     @cached_property
@@ -379,6 +389,16 @@ class AuditedRun(RunFolder):
             pl.col("outcome") == "killed", pl.col("attempt") == pl.col("allowed") + 1
         )
         return killed.join(last, on=TASK, how="semi", maintain_order="left")
+
+
+def _with_pauses_at_once(rows: pl.DataFrame) -> pl.DataFrame:
+    """Number what is suspended at the instant of its start, and may go on at that instant."""
+    brief = (pl.col("start_time_s") == pl.col("end_time_s")) & (pl.col("outcome") == "suspended")
+    if not rows.select(brief.any()).item():
+        return rows
+    key = [*TASK, "attempt", "start_time_s", "machine_id", "first_instance"]
+    nth = pl.int_range(pl.len()).over(*key, brief.fill_null(value=False))
+    return rows.with_columns(pl.when(brief).then(nth).otherwise(-1).alias(_AT_ONCE))
 
 
 def redone_s(pieces: Iterable[tuple[float, bool]], every: float, restart: float) -> float:

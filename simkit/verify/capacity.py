@@ -40,7 +40,7 @@ def check_capacity(run: AuditedRun) -> Check:
         amounts = rows.with_columns(
             (pl.col("count") * pl.col(f"one_{resource}")).alias("amount")
         ).filter(pl.col("amount") > 0)
-        sweep = _Sweep(amounts, steps, index)
+        sweep = _Sweep(amounts, steps, index, run.together)
         for instants in (sweep.overfull(), sweep.overfull_at_zero_length()):
             check.add_rows(
                 "more is allocated than the capacity", _with_starters(instants, amounts, resource)
@@ -62,13 +62,20 @@ class _Sweep:
     I instants, sorted by (machine, time); several changes at one instant are one.
     """
 
-    def __init__(self, rows: pl.DataFrame, steps: list[RecordedCapacity], resource: int) -> None:
+    def __init__(
+        self,
+        rows: pl.DataFrame,
+        steps: list[RecordedCapacity],
+        resource: int,
+        together: list[str],
+    ) -> None:
         start = rows["start_time_s"].to_numpy()
         end = rows["end_time_s"].fill_null(np.inf).to_numpy()
         amount, machine = rows["amount"].to_numpy(), rows["machine_id"].to_numpy()
         self.brief = rows.with_row_index("row").filter(
             pl.col("start_time_s") == pl.col("end_time_s")
         )
+        self._together = together
         lasting = end > start
         held = np.where(lasting, amount, 0.0)
         zeros = np.zeros(len(steps))
@@ -100,9 +107,8 @@ class _Sweep:
         # The instances of a gang run together; those of a bag may have started in different rounds.
         alone = pl.when("gang").then(0).otherwise(pl.col("row"))
         brief = self.brief.group_by(
-            "machine_id", "job_id", "task_id", "attempt", "start_time_s", alone.alias("alone"),
-            maintain_order=True,
-        ).agg(pl.col("amount").sum())  # fmt: skip
+            "machine_id", *self._together, alone.alias("alone"), maintain_order=True
+        ).agg(pl.col("amount").sum())
         machine, time = brief["machine_id"].to_numpy(), brief["start_time_s"].to_numpy()
         amount = brief["amount"].to_numpy()
         at = _last_at(machine, time, self.machine, self.time)

@@ -123,8 +123,10 @@ def _gangs(run: AuditedRun, rows: pl.DataFrame) -> list[_Gang]:
     requests = [f"one_{name}" for name in run.requested]
     facts = ["position", "stopped", "instances", "machine_id", "count"]
     found: dict[tuple[Any, ...], _Gang] = {}
-    for row in rows.select(*shown, *requests, *facts).sort("start_time_s").iter_rows(named=True):
-        key = row["job_id"], row["task_id"], row["attempt"], row["start_time_s"]
+    numbered = [name for name in run.together if name not in shown]
+    wanted = rows.select(*shown, *requests, *facts, *numbered).sort("start_time_s")
+    for row in wanted.iter_rows(named=True):
+        key = tuple([row[name] for name in run.together])
         if key not in found:
             end = inf if row["end_time_s"] is None else row["end_time_s"]
             found[key] = _Gang(

@@ -280,7 +280,7 @@ def check_instances(run: AuditedRun) -> Check:
     outside = (first < 0) | (count < 1) | (first + count > pl.col("instances"))
     check.add_rows("the task does not have these instances", known.filter(outside))
     _check_coverage(run, check)
-    _check_ranges(known, check)
+    _check_ranges(run, check)
     _check_sequence(run.pieces.filter(~pl.col("quiet")), check)
     return check
 
@@ -305,10 +305,10 @@ def _check_coverage(run: AuditedRun, check: Check) -> None:
     check.add_rows("every instance finished, but the task did not", tasks.filter(~claimed & whole))
 
 
-def _check_ranges(known: pl.DataFrame, check: Check) -> None:
+def _check_ranges(run: AuditedRun, check: Check) -> None:
     """Check that no instance of a gang starts on two machines at once."""
-    key = [*TASK, "attempt", "start_time_s"]
-    rows = known.filter("gang").sort(*key, "first_instance", maintain_order=True)
+    key = run.together
+    rows = run.known.filter("gang").sort(*key, "first_instance", maintain_order=True)
     taken = (pl.col("first_instance") + pl.col("count")).shift(1).over(key)
     wrong = rows.filter(pl.col("first_instance") < taken)
     check.add_rows("an instance runs on two machines", wrong)

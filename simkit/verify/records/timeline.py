@@ -13,7 +13,7 @@ import polars as pl
 
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import TASK, UNIT, AuditedRun
-from simkit.verify.estimates import correction_instants
+from simkit.verify.estimates import correction_instants, stale_corrections
 from simkit.verify.limits import limits_users
 from simkit.verify.numbers import Bools, Floats, on_grid, seconds, sum_until
 
@@ -82,27 +82,57 @@ def _check_instants(run: AuditedRun, check: Check) -> None:
     if corrected is None:
         check.notes["rows without a change are not judged"] = "estimates may have been corrected"
         return
-    if period and run.preempts:
-        why = "between decisions, the ends that preempted jobs would have had bring rows"
+    passed = ends_of_stopped(run) if period else np.empty(0)
+    if passed is None:
+        why = "between decisions, the ends that stopped tasks would have had bring rows"
         check.notes["rows without a change are not judged"] = why
         return
     switched = run.tables["events"].filter(pl.col("kind") == "switched")["time_s"].to_numpy()
-    idle = ~np.isin(time, instants) & ~np.isin(time, switched)
+    idle = ~np.isin(time, instants) & ~np.isin(time, switched) & ~np.isin(time, passed)
     if period:
         step = on_grid(seconds(period))
         idle &= time % step != 0
     else:
-        _check_rounds(run, time, check)
+        _check_rounds(run, time, corrected, check)
     check.add_where("the timeline has a row, but nothing changes", idle, {"time_s": time})
 
 
-def _check_rounds(run: AuditedRun, time: Floats, check: Check) -> None:
-    """Check that an instant has several rows only if something may start and end in it."""
+def ends_of_stopped(run: AuditedRun) -> Floats | None:
+    """Return when stopped tasks would have ended, or have been corrected; None: it is not known.
+
+    Nothing happens then. But while a change waits for the next decision, such an instant has a row.
+    """
+    pieces = run.pieces.filter(pl.col("outcome").is_in(["suspended", "lost", "killed"]))
+    if pieces.is_empty():
+        return np.empty(0)
+    kills = run.setting("walltime") == "kill"
+    if run.redone is not None or (run.run_times_may_differ and not pieces["gang"].all()):
+        return None  # how much of its work was done, or is to be done, is not recorded
+    if kills and (pieces["tasks_of_job"] > 1).any():
+        return None  # the limit of the first task alone is recorded
+    run_times = run.tasks.select(*TASK, work="trace_run_time_s").unique(TASK, keep="first")
+    rows = run.pieces.join(run_times, on=TASK, how="left", maintain_order="left")
+    span = pl.col("end_time_s") - pl.col("start_time_s")
+    done = (span.cum_sum() - span).over(*UNIT, "attempt").fill_null(0.0)
+    work = pl.min_horizontal("work", "requested_time_s") if kills else pl.col("work")
+    rows = rows.with_columns(begun=pl.col("start_time_s") - done, work=work)
+    rows = rows.join(pieces.select(UNIT).unique(), on=UNIT, how="semi")
+    return np.concatenate([
+        rows.select(pl.col("begun") + pl.col("work")).to_series().drop_nulls().to_numpy(),
+        stale_corrections(run, rows),
+    ])  # fmt: skip
+
+
+def _check_rounds(run: AuditedRun, time: Floats, corrected: Floats, check: Check) -> None:
+    """Check that an instant has several rows only if something may start and end in it.
+
+    What starts with nothing left of its estimate is corrected in a further round, at `corrected`.
+    """
     zero = run.allocations.filter(pl.col("start_time_s") == pl.col("end_time_s"))["start_time_s"]
     if run.setting("admission", "slots") is not None:
         return  # a slot that gets free makes a further round
     again = np.append(False, time[1:] == time[:-1])
-    again &= ~np.isin(time, zero.to_numpy())
+    again &= ~np.isin(time, zero.to_numpy()) & ~np.isin(time, corrected)
     check.add_where("the instant has a second row, but nothing ends in it", again, {"time_s": time})
 
 

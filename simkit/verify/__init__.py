@@ -15,6 +15,7 @@ from typing import Final
 
 import polars as pl
 
+from simkit.errors import RunError
 from simkit.text import printable
 from simkit.verify.audit import Audit, Check, Violation
 from simkit.verify.audited_run import TASK, AuditedRun
@@ -39,6 +40,7 @@ from simkit.verify.preemption import check_preemption
 from simkit.verify.records.columns import check_columns
 from simkit.verify.records.events import check_events
 from simkit.verify.records.order import check_row_order
+from simkit.verify.records.plain_jobs import check_job_by_job
 from simkit.verify.records.releases import check_releases
 from simkit.verify.records.timeline import check_timeline
 from simkit.verify.rejections import check_admission, check_late_jobs, check_rejections
@@ -108,13 +110,17 @@ def verify_run(
         skipped = [Check(_name(check), "").leave_out(reason) for check in _OF_JOBS]
         of_files = [_made(check, run) for check in _OF_FILES]
         return Audit(run.path, (*of_files, *skipped), alike=repeated)
-    return Audit(run.path, tuple(_made(check, run) for check in CHECKS))
+    by_job = check_job_by_job(run) if run.is_large else {}
+    checks = (by_job.get(_name(check)) or _made(check, run) for check in CHECKS)
+    return Audit(run.path, tuple(checks))
 
 
 def _made(check: Callable[[AuditedRun], Check], run: AuditedRun) -> Check:
     """Return the result of a check; one that fails itself is a violation, never a silent pass."""
     try:
         return check(run)
+    except RunError:  # a large table that is damaged
+        raise
     except Exception as error:  # whatever it is, the rule is not judged
         frame = traceback.extract_tb(error.__traceback__)[-1]
         failed = Check(_name(check), "the auditor can judge the rule")

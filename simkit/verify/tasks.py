@@ -172,7 +172,7 @@ def check_critical_paths(run: AuditedRun) -> Check:
     tasks = tasks.join(submit, on="job_id", how="left", maintain_order="left")
     tasks = tasks.with_columns(pl.col("longest_s").fill_null(0.0)).with_row_index("row")
     check.examined = tasks.height + run.jobs.height
-    parents = _known_parents(run)
+    parents = known_parents(run)
     _check_ready(run, tasks, parents, check)
     expected = _critical_paths(tasks, parents)
     rows = run.jobs.join(expected, on="job_id", how="left", maintain_order="left")
@@ -193,7 +193,7 @@ def check_critical_paths(run: AuditedRun) -> Check:
     return check
 
 
-def _known_parents(run: AuditedRun) -> pl.DataFrame | None:
+def known_parents(run: AuditedRun) -> pl.DataFrame | None:
     """Return (job_id, task_id, parent), one row a dependency; None if they are not known."""
     kind = run.setting("workload", "type")
     if kind in TASK_TABLES:

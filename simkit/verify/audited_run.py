@@ -28,6 +28,9 @@ TASK = ["job_id", "task_id"]
 UNIT = [*TASK, "instance"]
 """The key of a unit."""
 _AT_ONCE = "at_once"
+_SUSPENDED_AT_ONCE = (pl.col("start_time_s") == pl.col("end_time_s")) & (
+    pl.col("outcome") == "suspended"
+)
 POWER = "power"
 """The recorded cause of capacity that changes with the power."""
 _FACTS = (
@@ -85,12 +88,42 @@ class AuditedRun(RunFolder):
         rows = self.allocations.join(tasks, on=TASK, maintain_order="left").join(
             jobs, on="job_id", maintain_order="left"
         )
-        return _with_pauses_at_once(rows)
+        return _with_pauses_at_once(rows) if self._pauses_at_once else rows
+
+    def known_only(self, *columns: str) -> pl.DataFrame:
+        """Return some columns of `known`, those of allocations and tasks alone."""
+        if not self.is_large or self._pauses_at_once:
+            return self.known.select(columns)
+        rows = self.only("allocations", *dict.fromkeys((*TASK, *columns)))
+        requests = {f"one_{r}": r for r in self.requested}
+        facts = ("start_time_s", "instances", "gang", *requests.values())
+        tasks = self.only("tasks", *TASK, *facts)
+        of_tasks = [name for name in columns if name not in rows.columns]
+        wanted = [pl.col(requests.get(name, name)).alias(name) for name in of_tasks]
+        if self.alike:
+            started = tasks.filter(pl.col("start_time_s").is_not_null())
+            return rows.hstack(started.select(wanted)).select(columns)
+        once = tasks.select(*TASK, *wanted).unique(TASK, keep="first")
+        return rows.join(once, on=TASK, maintain_order="left").select(columns)
+
+    @cached_property
+    def alike(self) -> bool:
+        """Whether jobs, tasks and those that started have one row each, in the same order."""
+        jobs, tasks = self.only("jobs", "job_id"), self.only("tasks", *TASK, "start_time_s")
+        if not jobs["job_id"].equals(tasks["job_id"]) or jobs["job_id"].is_duplicated().any():
+            return False
+        started = tasks.filter(pl.col("start_time_s").is_not_null()).select(TASK)
+        return started.equals(self.only("allocations", *TASK))
+
+    @cached_property
+    def _pauses_at_once(self) -> bool:
+        rows = self.only("allocations", "start_time_s", "end_time_s", "outcome")
+        return bool(rows.select(_SUSPENDED_AT_ONCE.any()).item())
 
     @cached_property
     def together(self) -> list[str]:
         """The columns of `known` that rows share which belong to one start of a gang."""
-        at_once = [_AT_ONCE] if _AT_ONCE in self.known.columns else []
+        at_once = [_AT_ONCE] if self._pauses_at_once else []
         return [*TASK, "attempt", "start_time_s", *at_once]
 
     @cached_property
@@ -100,7 +133,7 @@ class AuditedRun(RunFolder):
         When each left is said by its event; how many events there are is for the rule on events.
         """
         said = self.tables["events"].filter(kind="rejected").unique("job_id", keep="first")
-        rejected = self.jobs.filter(
+        rejected = self.only("jobs", "job_id", "status", "reason").filter(
             pl.col("status") == "rejected", pl.col("reason").str.contains("^(late|policy): ")
         )
         return rejected.unique("job_id", keep="first").join(
@@ -114,7 +147,7 @@ class AuditedRun(RunFolder):
 
         A job that is rejected at its submission has no release, and the submission stands for it.
         """
-        if "release_time_s" not in self.jobs.columns:
+        if not self.has_releases:
             return pl.col("submit_time_s")
         refused = pl.when(pl.col("status") == "rejected").then("submit_time_s")
         return pl.coalesce("release_time_s", refused)
@@ -122,7 +155,7 @@ class AuditedRun(RunFolder):
     @property
     def has_releases(self) -> bool:
         """Whether jobs may have to wait for their release."""
-        return "release_time_s" in self.jobs.columns
+        return "release_time_s" in self.columns_of("jobs")
 
     @cached_property
     def segments(self) -> pl.DataFrame:
@@ -393,12 +426,19 @@ class AuditedRun(RunFolder):
 
 def _with_pauses_at_once(rows: pl.DataFrame) -> pl.DataFrame:
     """Number what is suspended at the instant of its start, and may go on at that instant."""
-    brief = (pl.col("start_time_s") == pl.col("end_time_s")) & (pl.col("outcome") == "suspended")
-    if not rows.select(brief.any()).item():
-        return rows
+    brief = _SUSPENDED_AT_ONCE.fill_null(value=False)
     key = [*TASK, "attempt", "start_time_s", "machine_id", "first_instance"]
-    nth = pl.int_range(pl.len()).over(*key, brief.fill_null(value=False))
+    nth = pl.int_range(pl.len()).over(*key, brief)
     return rows.with_columns(pl.when(brief).then(nth).otherwise(-1).alias(_AT_ONCE))
+
+
+def beside(rows: pl.DataFrame, facts: pl.DataFrame, on: list[str]) -> pl.DataFrame:
+    """Join facts, one row a key, to rows; at once if both have the same keys in the same order."""
+    if rows.height == facts.height and rows.select(on).equals(facts.select(on)):
+        others = facts.drop(on)
+        names = {name: f"{name}_right" for name in others.columns if name in rows.columns}
+        return rows.hstack(others.rename(names))
+    return rows.join(facts, on=on, how="left", maintain_order="left")
 
 
 def redone_s(pieces: Iterable[tuple[float, bool]], every: float, restart: float) -> float:

@@ -6,6 +6,7 @@ an instant has several rows, the last one counts.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,53 +24,92 @@ _GONE = -1e15
 
 def check_timeline(run: AuditedRun) -> Check:
     """Check rows, use, capacity, and the numbers of waiting and running tasks."""
-    timeline = run.tables["timeline"]
     check = Check("timeline", "its rows and columns follow from jobs, allocations and events")
-    check.add_rows("time goes back", timeline.filter(pl.col("time_s").diff() < 0))
-    rows = timeline.unique("time_s", keep="last", maintain_order=True)
-    check.examined = timeline.height
+    time = run.only("timeline", "time_s")["time_s"]
+    if (time.diff() < 0).any():
+        back = run.tables["timeline"].filter(pl.col("time_s").diff() < 0)
+        check.add_rows("time goes back", back)
+    check.examined = len(time)
     if run.complete:
-        _check_instants(run, check)
-    brief = run.known.filter(pl.col("start_time_s") == pl.col("end_time_s"))["start_time_s"]
-    if not run.complete:  # the rows of the last instant may be missing
-        rows = rows.filter(~pl.col("time_s").is_in(brief.unique().implode()))
-    time = rows["time_s"].to_numpy()
-    known = run.known.filter(pl.col("start_time_s").is_not_null())
+        _check_instants(run, time.to_numpy(), check)
+    rows = _LastRows(run, time)
     for index, resource in enumerate(run.resources):
-        one = known[f"one_{resource}"] if resource in run.requested else known["count"] * 0.0
-        amount = (known["count"] * one).to_numpy()
-        _compare(check, rows, f"allocated_{resource}", _held(known, amount, time))
-        _compare(check, rows, f"capacity_{resource}", _capacity(run, index, time))
-    _check_running(run, known, rows, check)
+        held = _held(*_amounts(run, resource), rows.time)
+        _compare(check, rows, f"allocated_{resource}", held)
+        _compare(check, rows, f"capacity_{resource}", _capacity(run, index, rows.time))
+    _check_running(run, rows, check)
     if run.complete:
         _check_waiting(run, rows, check)
     return check
 
 
+class _LastRows:
+    """The last row of each instant of the timeline, column by column.
+
+    Of an incomplete run those are left out at whose instants something starts and ends: the last
+    row of such an instant may be missing.
+    """
+
+    def __init__(self, run: AuditedRun, time: pl.Series) -> None:
+        self._run = run
+        rows = pl.DataFrame({"time_s": time}).with_row_index("row")
+        if time.null_count() or (time.diff() < 0).any():
+            rows = rows.unique("time_s", keep="last", maintain_order=True)
+        else:
+            rows = rows.filter((time != time.shift(-1)).fill_null(value=True))
+        if not run.complete:
+            spans = run.only("allocations", "start_time_s", "end_time_s")
+            brief = spans.filter(pl.col("start_time_s") == pl.col("end_time_s"))["start_time_s"]
+            rows = rows.filter(~pl.col("time_s").is_in(brief.unique().implode()))
+        self._row = rows["row"]
+        self.time: Floats = rows["time_s"].to_numpy()
+
+    def __contains__(self, column: str) -> bool:
+        return column in self._run.columns_of("timeline")
+
+    def __getitem__(self, column: str) -> pl.Series:
+        return self._run.only("timeline", column)[column].gather(self._row)
+
+    def where(self, wrong: Bools) -> pl.DataFrame:
+        """Return some of the rows, with all columns."""
+        return self._run.tables["timeline"][self._row.filter(pl.Series(wrong))]
+
+
 # ---- which rows there are -----------------------------------------------------------------------
 
 
-def _check_instants(run: AuditedRun, check: Check) -> None:
-    """Check that there is a row whenever something changed, and none without a change."""
-    time = run.tables["timeline"]["time_s"].to_numpy()
+def _changes(run: AuditedRun) -> Iterator[Floats]:
+    """Yield when something changed, in any order."""
+    for name, column in (("jobs", "submit_time_s"), ("allocations", "start_time_s"),
+                         ("allocations", "end_time_s"), ("tasks", "end_time_s")):  # fmt: skip
+        yield run.only(name, column)[column].drop_nulls().to_numpy()
     events = run.tables["events"].filter(pl.col("kind") != "switched")  # it draws other power
-    changes = [
-        run.jobs["submit_time_s"], run.allocations["start_time_s"], run.allocations["end_time_s"],
-        run.tasks["end_time_s"], events["time_s"], run.jobs.select(run.released).to_series(),
-    ]  # fmt: skip
+    yield events["time_s"].drop_nulls().to_numpy()
+    if run.has_releases:
+        jobs = run.only("jobs", "status", "submit_time_s", "release_time_s")
+        yield jobs.select(run.released).to_series().drop_nulls().to_numpy()
+
+
+def _check_instants(run: AuditedRun, time: Floats, check: Check) -> None:
+    """Check that there is a row whenever something changed, and none without a change."""
     corrected = correction_instants(run)
-    instants = np.unique(np.concatenate([c.drop_nulls().to_numpy() for c in changes]))
-    if corrected is not None:
-        instants = np.union1d(instants, corrected)
-    missing = instants[~np.isin(instants, time)]
+    known = time if (np.diff(time) >= 0).all() else np.sort(time)
+    idle, lacking = np.ones(len(time), dtype=np.bool_), []
+    for changes in (*_changes(run), *(() if corrected is None else (corrected,))):
+        first = np.searchsorted(known, changes)
+        there = first < len(known)
+        there[there] = known[first[there]] == changes[there]
+        idle[first[there]] = False
+        lacking.append(changes[~there])
+    missing = np.unique(np.concatenate(lacking))
     check.add_where(
         "something changes, but the timeline has no row",
         np.ones(len(missing), dtype=np.bool_), {"time_s": missing},
     )  # fmt: skip
     period = run.setting("scheduling", "every") or run.setting("scheduling", "step")
     made = run.manifest.get("decisions")
-    known = isinstance(made, int) and (made == len(time) if not period else 0 <= made <= len(time))
-    if "decisions" in run.manifest and not known:
+    fits = isinstance(made, int) and (made == len(time) if not period else 0 <= made <= len(time))
+    if "decisions" in run.manifest and not fits:
         row = {"decisions": made, "rows": len(time)}
         check.add("the number of decisions is not that of the timeline's rows", row)
     if _may_wake(run):
@@ -88,7 +128,9 @@ def _check_instants(run: AuditedRun, check: Check) -> None:
         check.notes["rows without a change are not judged"] = why
         return
     switched = run.tables["events"].filter(pl.col("kind") == "switched")["time_s"].to_numpy()
-    idle = ~np.isin(time, instants) & ~np.isin(time, switched) & ~np.isin(time, passed)
+    idle = idle[np.searchsorted(known, time)]  # that of the first row of the instant
+    for instants in (switched, passed):
+        idle &= ~np.isin(time, instants)
     if period:
         step = on_grid(seconds(period))
         idle &= time % step != 0
@@ -158,6 +200,15 @@ def _may_wake(run: AuditedRun) -> bool:
 # ---- what is held -------------------------------------------------------------------------------
 
 
+def _amounts(run: AuditedRun, resource: str) -> tuple[pl.DataFrame, Floats]:
+    """Return start and end of what has started, and what it holds of a resource."""
+    request = [f"one_{resource}"] if resource in run.requested else []
+    known = run.known_only("start_time_s", "end_time_s", "count", *request)
+    known = known.filter(pl.col("start_time_s").is_not_null())
+    one = known[request[0]] if request else known["count"] * 0.0
+    return known.select("start_time_s", "end_time_s"), (known["count"] * one).to_numpy()
+
+
 def _held(spans: pl.DataFrame, amount: Floats, time: Floats) -> Floats:
     """Return the sum of the amounts with start <= time < end, for each time."""
     start = spans["start_time_s"].to_numpy()
@@ -177,25 +228,28 @@ def _capacity(run: AuditedRun, index: int, time: Floats) -> Floats:
     return sum_until(instants, amounts, time)
 
 
-def _compare(check: Check, rows: pl.DataFrame, column: str, expected: Floats) -> None:
-    if column not in rows.columns:
+def _compare(check: Check, rows: _LastRows, column: str, expected: Floats) -> None:
+    if column not in rows:
         check.add(f"the timeline has no column {column}", {"column": column})
         return
-    found = rows.with_columns(pl.Series("expected", expected))
-    wrong = found.filter(pl.col(column).cast(pl.Float64).ne_missing(pl.col("expected")))
-    check.add_rows(f"{column} does not follow from the other tables", wrong)
+    due = pl.Series("expected", expected)
+    wrong = rows[column].cast(pl.Float64).ne_missing(due)
+    if wrong.any():
+        found = rows.where(wrong.to_numpy()).with_columns(due.filter(wrong))
+        check.add_rows(f"{column} does not follow from the other tables", found)
 
 
-def _check_running(run: AuditedRun, known: pl.DataFrame, rows: pl.DataFrame, check: Check) -> None:
+def _check_running(run: AuditedRun, rows: _LastRows, check: Check) -> None:
     """Check the number of allocations that hold resources.
 
     A gang is one. Instances of a bag that start and end together on a machine are one for each
     decision on them: at least one, and at most as many as rows.
     """
-    time, gangs = rows["time_s"].to_numpy(), run.segments
+    time, gangs = rows.time, _spans_of_gangs(run)
     least = most = _held(gangs, np.ones(gangs.height), time)
-    bags = known.filter(~pl.col("gang"))
-    if bags.height:
+    if not run.only("tasks", "gang")["gang"].all():
+        known = run.known.filter(pl.col("start_time_s").is_not_null())
+        bags = known.filter(~pl.col("gang"))
         alike = bags.unique([*TASK, "machine_id", "start_time_s", "end_time_s"])
         least = least + _held(alike, np.ones(alike.height), time)
         most = most + _held(bags, np.ones(bags.height), time)
@@ -205,12 +259,20 @@ def _check_running(run: AuditedRun, known: pl.DataFrame, rows: pl.DataFrame, che
     check.add_where(message, (found < least) | (found > most), columns)
 
 
+def _spans_of_gangs(run: AuditedRun) -> pl.DataFrame:
+    """Return start and end of each start of a gang."""
+    if not (run.is_large and run.alike):
+        return run.segments
+    known = run.known_only("start_time_s", "end_time_s", "gang")
+    return known.filter("gang", pl.col("start_time_s").is_not_null())
+
+
 # ---- what waits ---------------------------------------------------------------------------------
 
 
-def _check_waiting(run: AuditedRun, rows: pl.DataFrame, check: Check) -> None:
+def _check_waiting(run: AuditedRun, rows: _LastRows, check: Check) -> None:
     """Check the number of tasks that wait, in the queue or held back by admission."""
-    time = rows["time_s"].to_numpy()
+    time = rows.time
     waiting, backlog = (
         rows[name].cast(pl.Float64).fill_null(-1).to_numpy() for name in ("waiting", "backlog")
     )
@@ -244,6 +306,12 @@ def _waiting(run: AuditedRun, time: Floats) -> Floats:
     An instance is placed by a start, but not by one that resumes it, and has to be placed again
     when its work is lost.
     """
+    if (since := _only_waits(run)) is not None:
+        start = since["start_time_s"].to_numpy()
+        ready_s = since["ready_time_s"].to_numpy()
+        return sum_until(ready_s, np.ones(len(ready_s)), time) - sum_until(
+            start, np.ones(len(start)), time
+        )
     ready = run.tasks.filter(pl.col("ready_time_s").is_not_null())
     turned_away = ready.join(run.left_unstarted, on="job_id", maintain_order="left")
     pieces = run.pieces
@@ -274,3 +342,18 @@ def _waiting(run: AuditedRun, time: Floats) -> Floats:
         (pl.col("waits") - pl.col("waits").shift(1, fill_value=0.0).over(TASK)).alias("change")
     ).filter(pl.col("change") != 0)
     return sum_until(moves["time_s"].to_numpy(), moves["change"].to_numpy(), time)
+
+
+def _only_waits(run: AuditedRun) -> pl.DataFrame | None:
+    """Return when each task was ready and started, if in a large run each did so just once."""
+    if not (run.is_large and run.alike):
+        return None
+    columns = ("ready_time_s", "start_time_s", "status", "gang", "instances")
+    tasks = run.only("tasks", *columns)
+    once = pl.col("gang") & (pl.col("status") == "finished")
+    once &= pl.col("ready_time_s") <= pl.col("start_time_s")
+    if not tasks.select(once.fill_null(value=False).all()).item():
+        return None
+    counts = run.only("allocations", "count", "attempt")
+    whole = (counts["count"] == tasks["instances"]) & (counts["attempt"] == 1)
+    return tasks.select("ready_time_s", "start_time_s") if whole.all() else None

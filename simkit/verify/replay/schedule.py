@@ -55,7 +55,7 @@ def check_schedule(run: AuditedRun) -> Check:
     jobs = PoolJobs.of(run)
     if reason := _unknown_facts(run, jobs):
         return check.leave_out(reason)
-    check.examined = run.jobs.height
+    check.examined = run.rows_of("jobs")
     expected = expected_schedule(run, jobs)
     if run.preempts:
         _compare_attempts(check, run, expected.attempts)
@@ -67,7 +67,7 @@ def check_schedule(run: AuditedRun) -> Check:
 def _compare(check: Check, run: AuditedRun, expected: Floats) -> None:
     """Record the jobs that start at another instant; the first difference comes first."""
     due = pl.Series("expected_start_s", expected).fill_nan(None)
-    jobs = run.jobs.select("job_id", "submit_time_s", "start_time_s").with_columns(due)
+    jobs = run.only("jobs", "job_id", "submit_time_s", "start_time_s").with_columns(due)
     found, due_then = pl.col("start_time_s"), pl.col("expected_start_s")
     wrong = jobs.filter(found.ne_missing(due_then))
     wrong = wrong.sort(pl.min_horizontal(found, due_then), "submit_time_s", "job_id")
@@ -107,13 +107,15 @@ class Schedule:
     """(J,): the first start of each job by its row; NaN if it never starts."""
     attempts: pl.DataFrame
     """``row`` of the job, ``attempt``, ``expected_start_s`` and ``expected_preempted_s``, null if
-    it is not preempted."""
+    it is not preempted. Without columns if no job may be preempted."""
 
     @classmethod
     def of(cls, pool: Pool, row: Ints) -> Self:
         """Return that of a pool at its end; `row` is the one of each job."""
         starts = np.empty(len(row))
         starts[row] = pool.first_start
+        if not pool.preempts:
+            return cls(starts, pl.DataFrame())
         names = ("row", "attempt", "expected_start_s", "expected_preempted_s")
         schema = dict(zip(names, (pl.Int64, pl.Int64, pl.Float64, pl.Float64), strict=True))
         stopped = [(int(row[job]), *facts) for job, *facts in pool.stopped]
@@ -246,7 +248,7 @@ def _backfill(choice: Any) -> str:
 
 def _other_system(run: AuditedRun) -> str:
     """Return why the run is not that of a pool that stays as it is; empty if it is."""
-    kinds = set(run.tables["events"]["kind"].to_list())
+    kinds = set(run.tables["events"]["kind"].unique().to_list())
     others = (r for r in run.requested if r != run.resources[0])
     windows = run.setting("cluster", "maintenance") or ()
     if windows:
@@ -255,7 +257,7 @@ def _other_system(run: AuditedRun) -> str:
     if run.preempts:
         kinds.discard("lost")
     happened = [reason for kind, reason in _DISTURBING.items() if kind in kinds]
-    attempts = run.jobs["attempts"].is_in([0, 1]).all()
+    attempts = run.only("jobs", "attempts")["attempts"].is_in([0, 1]).all()
     reasons = {
         "the run is not complete": not run.complete,
         "jobs wait for their release": run.has_releases,
@@ -284,10 +286,11 @@ def _machines_change(run: AuditedRun) -> bool:
 
 def one_gang_each(run: AuditedRun) -> bool:
     """Return whether every job is one task whose instances start together."""
-    tasks, jobs = run.tasks, run.jobs["job_id"]
-    gangs = (tasks["gang"] | (tasks["instances"] == 1)).all()
-    each = tasks["job_id"].is_unique().all() and jobs.is_unique().all()
-    return bool(gangs and each and set(jobs.to_list()) == set(tasks["job_id"].to_list()))
+    tasks, jobs = run.only("tasks", "job_id", "gang", "instances"), run.only("jobs", "job_id")
+    if not (tasks["gang"] | (tasks["instances"] == 1)).all():
+        return False
+    ids, others = jobs["job_id"].sort(), tasks["job_id"].sort()
+    return ids.equals(others) and ids.n_unique() == len(ids)
 
 
 def _unknown_facts(run: AuditedRun, jobs: PoolJobs) -> str:

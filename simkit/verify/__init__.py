@@ -139,8 +139,10 @@ def _repeated_ids(run: AuditedRun) -> str:
     rule `identity`.
     """
     notes = (run.manifest["trace"].get("notes") if run.manifest["trace"] else None) or {}
-    jobs = run.jobs["job_id"]
-    tasks = run.tasks.select(*TASK)
+    if not any(notes.get(note) for note in (*_JOB_TWICE, *_TASK_TWICE)):
+        return ""
+    jobs = run.only("jobs", "job_id")["job_id"]
+    tasks = run.only("tasks", *TASK)
     if any(notes.get(note) for note in _JOB_TWICE) and jobs.is_duplicated().any():
         return f"the input repeats the id of {_first_of(jobs.filter(jobs.is_duplicated()), 'job')}"
     if any(notes.get(note) for note in _TASK_TWICE) and tasks.is_duplicated().any():

@@ -221,7 +221,7 @@ class RunFolder:
         return {}
 
     def _whole(self, name: str) -> pl.DataFrame:
-        """Return a table, NaN read as null; a large one is read again each time, so prefer `only`."""
+        """Return a table, NaN read as null; a large one is read each time, so prefer `only`."""
         if name not in self._without_nan:
             table = self.tables[name].fill_nan(None)
             if self.tables.is_large(name):

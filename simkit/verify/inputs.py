@@ -152,7 +152,7 @@ def _sha256_of(path: Path) -> str:
 
 def check_trace(run: RunFolder) -> Check:
     """Check that the run has the jobs of its input: none missing, none added, none changed."""
-    check = Check("trace", "the run's jobs are the input's jobs", run.jobs.height)
+    check = Check("trace", "the run's jobs are the input's jobs", run.rows_of("jobs"))
     _check_report(run, check)
     if run.setting("workload", "type") in ("jobs", "tasks", "alibaba2017"):
         return check  # the rule "tasks" reads them again
@@ -185,9 +185,9 @@ def _check_report(run: RunFolder, check: Check) -> None:
         return
     fewer = bool(run.setting("workload", "window")) or not run.complete
     # A row of a table is a task; that of a custom reader may be one.
-    kind, what, found = run.setting("workload", "type"), "jobs", run.jobs.height
-    if kind in ("tasks", "alibaba2017") or (kind == "plugin" and run.tasks.height > found):
-        what, found = "tasks", run.tasks.height
+    kind, what, found = run.setting("workload", "type"), "jobs", run.rows_of("jobs")
+    if kind in ("tasks", "alibaba2017") or (kind == "plugin" and run.rows_of("tasks") > found):
+        what, found = "tasks", run.rows_of("tasks")
         if run.setting("workload", "rows") == "instance":
             what, found = "instances", int(run.tasks["instances"].sum())
     if found > kept or (found < kept and not fewer):

@@ -34,7 +34,9 @@ def check_preemption(run: AuditedRun) -> Check:
         run.policy_is_custom or run.machines_change or run.power_limits_capacity
         or run.setting("cluster", "maintenance")
     )  # fmt: skip
-    if not run.preempts and (for_other_reasons or not (run.allocations["outcome"] == "lost").any()):
+    if not run.preempts and (
+        for_other_reasons or not (run.only("allocations", "outcome")["outcome"] == "lost").any()
+    ):
         return check.skip("no partition preempts")
     if for_other_reasons:
         return check.leave_out("tasks may stop for other reasons")

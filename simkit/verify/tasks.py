@@ -32,7 +32,7 @@ def _input_of(run: AuditedRun, check: Check) -> InputTasks | None:
 
 def check_tasks(run: AuditedRun) -> Check:
     """Check that tasks, instances, requests, submit and run times are those of the input."""
-    check = Check("tasks", "the run's tasks are the input's tasks", run.tasks.height)
+    check = Check("tasks", "the run's tasks are the input's tasks", run.rows_of("tasks"))
     if problem := run.input_tasks.problem:
         check.add("the input cannot be read", {"problem": problem})
         return check

@@ -14,7 +14,7 @@ import numpy as np
 
 Section = dict[str, Any]
 
-PROCESS = '''
+PROCESS = """
 def strike(view, machines, first, away, pause, running, times):
     yield view.timeout(first)
     for _ in range(times):
@@ -22,7 +22,7 @@ def strike(view, machines, first, away, pause, running, times):
         yield view.timeout(away)
         view.give_back(cause="strike")
         yield view.timeout(pause)
-'''
+"""
 PREDICTOR = '''
 class Last:
     """The last run time of the same size, or a share of the request."""

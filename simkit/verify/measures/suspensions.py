@@ -23,7 +23,7 @@ class _Piece(NamedTuple):
 
 def of_suspensions(run: AuditedRun) -> Numbers:
     """Return the numbers of ``starts_past_suspended``; none where nothing was suspended."""
-    if not (run.allocations["outcome"] == "suspended").any():
+    if not (run.only("allocations", "outcome")["outcome"] == "suspended").any():
         return {}
     priority, histories = _priorities(run), _histories(run)
     starts: dict[int, list[tuple[Any, float]]] = defaultdict(list)

@@ -219,9 +219,7 @@ def _beside(rows: pl.DataFrame, others: pl.DataFrame, suffix: str) -> pl.DataFra
 
 def _conditions(run: AuditedRun) -> Iterator[pl.Expr]:
     """Yield what is true of a plain job; where one is not known, the job is not plain."""
-    job, task, held = (
-        lambda name, end=end: pl.col(name + end) for end in ("", "_task", "_held")
-    )
+    job, task, held = (lambda name, end=end: pl.col(name + end) for end in ("", "_task", "_held"))
     start, end, submit = job("start_time_s"), job("end_time_s"), job("submit_time_s")
     spent = end - start
     for status in (job("status"), task("status"), pl.col("outcome")):

@@ -1,7 +1,7 @@
-"""The tables of a run: small ones in memory, large ones on disk, of which a rule reads what it needs.
+"""The tables of a run: small ones in memory; large ones stay on disk, and rules read parts of them.
 
-A run of millions of jobs has gigabytes of rows. No rule needs more than some columns of all rows, or
-all columns of some rows.
+A run of millions of jobs has gigabytes of rows. No rule needs more than some columns of all rows,
+or all columns of some rows.
 """
 
 from __future__ import annotations

@@ -156,6 +156,8 @@ def _clock_of(path: Path) -> tuple[float | None, str | None]:
         packed = file.read(2) == b"\x1f\x8b"
     with gzip.open(path) if packed else path.open("rb") as lines:
         for line in lines:
+            if first is not None and b";" not in line:
+                continue
             text = line.decode("latin-1").strip()
             if match := re.match(r";\s*([A-Za-z][A-Za-z0-9_ ]*?)\s*:\s*(.*)$", text):
                 values.setdefault(match[1].lower(), match[2])

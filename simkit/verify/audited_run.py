@@ -104,7 +104,9 @@ class AuditedRun(RunFolder):
             started = tasks.filter(pl.col("start_time_s").is_not_null())
             return rows.hstack(started.select(wanted)).select(columns)
         once = tasks.select(*TASK, *wanted).unique(TASK, keep="first")
-        return rows.join(once, on=TASK, maintain_order="left").select(columns)
+        rows = rows.join(once, on=TASK, maintain_order="left")
+        jobs = self.only("jobs", "job_id")
+        return rows.join(jobs, on="job_id", how="semi", maintain_order="left").select(columns)
 
     @cached_property
     def alike(self) -> bool:

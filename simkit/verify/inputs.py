@@ -5,7 +5,6 @@ Logs and tables are read again by parsers that share no code with the engine's r
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import io
 import math

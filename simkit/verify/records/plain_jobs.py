@@ -236,7 +236,7 @@ def _conditions(run: AuditedRun) -> Iterator[pl.Expr]:
     yield pl.col("ready_time_s") == run.released
     yield pl.col("gang") & (pl.col("instances") >= 1)
     yield (pl.col("first_instance") == 0) & (pl.col("count") == pl.col("instances"))
-    yield held("task_id") == pl.col("task_id")
+    yield pl.col("task_id_held") == pl.col("task_id")
     yield pl.col("machine_id").is_in(list(run.capacity))
     yield from _of_limits(run)
     yield from _of_requests(run)

@@ -65,7 +65,7 @@ class Rules:
 
 def _column(values: npt.NDArray[Any]) -> Any:
     """Return the numbers of jobs as a sequence of plain numbers."""
-    return values.tolist() if len(values) <= _LISTED else memoryview(values)
+    return values.tolist() if len(values) <= _LISTED else values.data
 
 
 class Pool:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Final, Self
+from functools import cached_property, partial
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -103,19 +103,25 @@ _OF_ATTEMPTS: Final = {"start_time_s": "expected_start_s", "preempted_s": "expec
 class Schedule:
     """What a policy does with the jobs of a pool."""
 
-    starts: Floats
-    """(J,): the first start of each job by its row; NaN if it never starts."""
-    attempts: pl.DataFrame
-    """``row`` of the job, ``attempt``, ``expected_start_s`` and ``expected_preempted_s``, null if
-    it is not preempted. Without columns if no job may be preempted."""
+    pool: Pool
+    """At its end."""
+    row: Ints
+    """(J,) row of each job in the table of jobs."""
 
-    @classmethod
-    def of(cls, pool: Pool, row: Ints) -> Self:
-        """Return that of a pool at its end; `row` is the one of each job."""
-        starts = np.empty(len(row))
-        starts[row] = pool.first_start
-        if not pool.preempts:
-            return cls(starts, pl.DataFrame())
+    @cached_property
+    def starts(self) -> Floats:
+        """(J,): the first start of each job by its row; NaN if it never starts."""
+        starts = np.empty(len(self.row))
+        starts[self.row] = self.pool.first_start
+        return starts
+
+    @cached_property
+    def attempts(self) -> pl.DataFrame:
+        """``row`` of the job, ``attempt``, ``expected_start_s`` and ``expected_preempted_s``.
+
+        The last is null if it is not preempted.
+        """
+        pool, row = self.pool, self.row
         names = ("row", "attempt", "expected_start_s", "expected_preempted_s")
         schema = dict(zip(names, (pl.Int64, pl.Int64, pl.Float64, pl.Float64), strict=True))
         stopped = [(int(row[job]), *facts) for job, *facts in pool.stopped]
@@ -125,7 +131,7 @@ class Schedule:
             for job, (attempt, start) in enumerate(zip(pool.attempts, pool.start, strict=True))
             if attempt and (job, attempt) not in last
         ]
-        return cls(starts, pl.DataFrame(stopped + ran, schema=schema, orient="row"))
+        return pl.DataFrame(stopped + ran, schema=schema, orient="row")
 
 
 def expected_schedule(run: AuditedRun, jobs: PoolJobs) -> Schedule:
@@ -155,7 +161,7 @@ def replayed(jobs: PoolJobs, rules: Rules, setting: Setting, order: str, backfil
     rule = BACKFILLS[backfill]()
     for _ in pool.decisions():
         rule.decide(pool)
-    return Schedule.of(pool, jobs.row)
+    return Schedule(pool, jobs.row)
 
 
 def _numbered(jobs: PoolJobs, rules: Rules, keys: Floats) -> tuple[PoolJobs, Rules]:

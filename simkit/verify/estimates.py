@@ -85,7 +85,7 @@ def correction_instants(run: AuditedRun) -> Floats | None:
 
 
 def stale_corrections(run: AuditedRun, pieces: pl.DataFrame) -> Floats:
-    """Return when the estimates of pieces of work would be corrected if none was stopped.
+    """Return when the estimates of pieces of work are over, whether or not they still run then.
 
     Args:
         run: the run.

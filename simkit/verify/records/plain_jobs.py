@@ -219,20 +219,20 @@ def _beside(rows: pl.DataFrame, others: pl.DataFrame, suffix: str) -> pl.DataFra
 
 def _conditions(run: AuditedRun) -> Iterator[pl.Expr]:
     """Yield what is true of a plain job; where one is not known, the job is not plain."""
-    job, task, held = (lambda name, end=end: pl.col(name + end) for end in ("", "_task", "_held"))
-    start, end, submit = job("start_time_s"), job("end_time_s"), job("submit_time_s")
+    start, end, submit = (pl.col(f"{name}_time_s") for name in ("start", "end", "submit"))
     spent = end - start
-    for status in (job("status"), task("status"), pl.col("outcome")):
-        yield status == "finished"
-    yield (job("reason") == "") & job("ideal_time_s").is_null()
-    yield (job("attempts") == 1) & (pl.col("attempt") == 1)
-    yield (job("suspended_time_s") == 0) & (job("lost_time_s") == 0)
+    for status in ("status", "status_task", "outcome"):
+        yield pl.col(status) == "finished"
+    yield (pl.col("reason") == "") & pl.col("ideal_time_s").is_null()
+    yield (pl.col("attempts") == 1) & (pl.col("attempt") == 1)
+    yield (pl.col("suspended_time_s") == 0) & (pl.col("lost_time_s") == 0)
     yield (submit <= start) & (start <= end)
-    for other in (task, held):
-        yield (start == other("start_time_s")) & (end == other("end_time_s"))
-    yield job("wait_time_s") == start - submit
-    yield job("turnaround_time_s") == end - submit
-    yield (job("run_time_s") == spent) & (job("trace_run_time_s") == spent)
+    for other in ("_task", "_held"):
+        yield start == pl.col(f"start_time_s{other}")
+        yield end == pl.col(f"end_time_s{other}")
+    yield pl.col("wait_time_s") == start - submit
+    yield pl.col("turnaround_time_s") == end - submit
+    yield (pl.col("run_time_s") == spent) & (pl.col("trace_run_time_s") == spent)
     yield pl.col("ready_time_s") == run.released
     yield pl.col("gang") & (pl.col("instances") >= 1)
     yield (pl.col("first_instance") == 0) & (pl.col("count") == pl.col("instances"))

@@ -14,7 +14,7 @@ import polars as pl
 
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import TASK, UNIT, AuditedRun
-from simkit.verify.estimates import correction_instants, stale_corrections
+from simkit.verify.estimates import correction_instants, correction_of, stale_corrections
 from simkit.verify.limits import limits_users
 from simkit.verify.numbers import Bools, Floats, on_grid, seconds, sum_until
 
@@ -140,12 +140,15 @@ def _check_instants(run: AuditedRun, time: Floats, check: Check) -> None:
 
 
 def ends_of_stopped(run: AuditedRun) -> Floats | None:
-    """Return when stopped tasks would have ended, or have been corrected; None: it is not known.
+    """Return when stopped tasks would have ended, or estimates are over; None: it is not known.
 
-    Nothing happens then. But while a change waits for the next decision, such an instant has a row.
+    Nothing happens then: the task has stopped, or there is no longer estimate. But while a change
+    waits for the next decision, such an instant has a row.
     """
-    pieces = run.pieces.filter(pl.col("outcome").is_in(["suspended", "lost", "killed"]))
-    if pieces.is_empty():
+    stopped = pl.col("outcome").is_in(["suspended", "lost", "killed"])
+    pieces = run.pieces.filter(stopped)
+    corrects = correction_of(run) != "none"
+    if pieces.is_empty() and not corrects:
         return np.empty(0)
     kills = run.setting("walltime") == "kill"
     if run.redone is not None or (run.run_times_may_differ and not pieces["gang"].all()):
@@ -158,7 +161,8 @@ def ends_of_stopped(run: AuditedRun) -> Floats | None:
     done = (span.cum_sum() - span).over(*UNIT, "attempt").fill_null(0.0)
     work = pl.min_horizontal("work", "requested_time_s") if kills else pl.col("work")
     rows = rows.with_columns(begun=pl.col("start_time_s") - done, work=work)
-    rows = rows.join(pieces.select(UNIT).unique(), on=UNIT, how="semi")
+    if not corrects:
+        rows = rows.join(pieces.select(UNIT).unique(), on=UNIT, how="semi")
     return np.concatenate([
         rows.select(pl.col("begun") + pl.col("work")).to_series().drop_nulls().to_numpy(),
         stale_corrections(run, rows),
@@ -169,12 +173,17 @@ def _check_rounds(run: AuditedRun, time: Floats, corrected: Floats, check: Check
     """Check that an instant has several rows only if something may start and end in it.
 
     What starts with nothing left of its estimate is corrected in a further round, at `corrected`.
+    Who leaves or is killed in a decision may release others, or let in the next of its user.
     """
     zero = run.allocations.filter(pl.col("start_time_s") == pl.col("end_time_s"))["start_time_s"]
     if run.setting("admission", "slots") is not None:
         return  # a slot that gets free makes a further round
     again = np.append(False, time[1:] == time[:-1])
     again &= ~np.isin(time, zero.to_numpy()) & ~np.isin(time, corrected)
+    if run.has_releases or limits_users(run):
+        killed = run.tables["events"].filter(kind="killed")["time_s"]
+        for ends in (killed, run.left_unstarted["left_s"]):
+            again &= ~np.isin(time, ends.drop_nulls().to_numpy())
     check.add_where("the instant has a second row, but nothing ends in it", again, {"time_s": time})
 
 

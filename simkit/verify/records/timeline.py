@@ -363,6 +363,8 @@ def _only_waits(run: AuditedRun) -> pl.DataFrame | None:
     once &= pl.col("ready_time_s") <= pl.col("start_time_s")
     if not tasks.select(once.fill_null(value=False).all()).item():
         return None
-    counts = run.only("allocations", "count", "attempt")
-    whole = (counts["count"] == tasks["instances"]) & (counts["attempt"] == 1)
+    held = run.only("allocations", "count", "attempt", "start_time_s", "outcome")
+    whole = (held["count"] == tasks["instances"]) & (held["attempt"] == 1)
+    whole &= (held["start_time_s"] == tasks["start_time_s"]) & (held["outcome"] == "finished")
+    whole = whole.fill_null(value=False)
     return tasks.select("ready_time_s", "start_time_s") if whole.all() else None

@@ -124,6 +124,23 @@ def correction_instants(run: AuditedRun) -> Floats | None:
     return np.unique(pl.concat(found).to_numpy())
 
 
+def stale_corrections(run: AuditedRun, pieces: pl.DataFrame) -> Floats:
+    """Return when the estimates of pieces of work are over, whether or not they still run then.
+
+    Args:
+        run: the run.
+        pieces: ``job_id`` and ``begun``, the start less what was done before.
+    """
+    added = ADDED_S.get(correction_of(run))
+    if not added:
+        return np.empty(0)
+    told = run.jobs.select("job_id", "estimate_s", "requested_time_s").unique("job_id")
+    rows = pieces.select("job_id", "begun").join(told, on="job_id")
+    due = [rows.select(due=pl.col("begun") + estimate)["due"] for estimate in _estimates(added)]
+    times = pl.concat(due).drop_nulls().to_numpy()
+    return np.asarray(times[np.isfinite(times)])
+
+
 def _estimates(added: Sequence[float]) -> list[pl.Expr]:
     """Return the first estimate and what corrections may make of it, none less than the last."""
     first = pl.col("estimate_s")

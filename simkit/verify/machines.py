@@ -95,6 +95,7 @@ def machine_lives(run: AuditedRun, horizon: float) -> dict[int, MachineLife]:
     for window, machine, spans in _maintenance(run, horizon):
         lives[machine].taken += spans
         lives[machine].edges += _edges_of(spans, "maintenance", window.running)
+    _add_processes(run, lives)
     if run.complete:
         _add_failures(run, lives, horizon)
     return lives
@@ -329,12 +330,14 @@ def check_maintenance(run: AuditedRun) -> Check:
     if not len(starts):
         return check
     ((machine, capacity),) = run.capacity.items()
+    life = MachineLife(installed=[(-float("inf"), capacity)])
     try:
         spans = [s for _, _, spans in _maintenance(run, float(starts[-1])) for s in spans]
     except ValueError as error:
         check.add("a maintenance window has no place in time", {"problem": str(error)})
         return check
-    life = MachineLife(installed=[(-float("inf"), capacity)], taken=spans)
+    life.taken += spans
+    _add_processes(run, {machine: life})
     found, expected = run.capacity_at(machine, starts)[:, 0], life.offered(starts)[:, 0]
     # Power may take capacity as well.
     wrong = found > expected if run.power_limits_capacity else found != expected
@@ -364,7 +367,7 @@ def check_machine_capacity(run: AuditedRun) -> Check:
         check.add("the files of the machines cannot be read, or a window has no place in time",
                   {"problem": str(error)})  # fmt: skip
         return check
-    _add_processes(run, lives, check)
+    _check_processes(run, check)
     may_fail, pool = set() if run.complete else failing_machines(run), len(run.capacity) == 1
     changes: dict[int, set[float]] = defaultdict(set)
     for step in run.capacity_steps:
@@ -395,37 +398,47 @@ def check_machine_capacity(run: AuditedRun) -> Check:
 
 def last_instant(run: AuditedRun) -> float:
     """Return the time until which all that happens is recorded, in s."""
-    times = run.tables["timeline"]["time_s"].drop_nulls()
-    starts = run.allocations["start_time_s"].drop_nulls()
+    times = run.only("timeline", "time_s")["time_s"].drop_nulls()
+    starts = run.only("allocations", "start_time_s")["start_time_s"].drop_nulls()
     if run.complete and len(times):
         return float(times.max())  # type: ignore[arg-type]
     return float(starts.max()) if len(starts) else 0.0  # type: ignore[arg-type]
 
 
-def _add_processes(run: AuditedRun, lives: Mapping[int, MachineLife], check: Check) -> None:
+def _add_processes(run: AuditedRun, lives: Mapping[int, MachineLife]) -> None:
     """Add what the user's processes took away, as recorded: whole machines, taken then given back.
 
     Nothing else says what a process does, so its own rows are the source; between them a machine
     must offer nothing, and outside of them what the scenario's files say.
     """
     since: dict[tuple[str, int], float] = {}
-    for event, detail in run.capacity_events:
-        name, machine = detail.get("process"), event["machine_id"]
-        if name is None or machine not in lives:
-            continue
-        held = (str(name), int(machine))
-        taken = detail.get("taken") is True
-        if not run.setting("processes"):
-            check.add("a process changes capacity, but the scenario has none", event)
-        if taken == (held in since):
-            what = "takes a machine twice" if taken else "gives back what it has not taken"
-            check.add(f"the process {what}", event)
-        elif taken:
-            since[held] = float(event["time_s"])
-        else:
-            _hold(lives[machine], since.pop(held), float(event["time_s"]))
+    for held, taken, row in _by_processes(run):
+        if taken:
+            since.setdefault(held, float(row["time_s"]))
+        elif held in since:
+            _hold(lives[held[1]], since.pop(held), float(row["time_s"]))
     for (_, machine), begin in since.items():
         _hold(lives[machine], begin, float("inf"))
+
+
+def _by_processes(run: AuditedRun) -> Iterator[tuple[tuple[str, int], bool, dict[str, Any]]]:
+    """Yield ((process, machine), whether it was taken away, row) of events of processes."""
+    for row, detail in run.capacity_events:
+        name, machine = detail.get("process"), row["machine_id"]
+        if name is not None and machine in run.capacity:
+            yield (str(name), int(machine)), detail.get("taken") is True, row
+
+
+def _check_processes(run: AuditedRun, check: Check) -> None:
+    """Check that processes take a machine away and give it back in turns."""
+    away: set[tuple[str, int]] = set()
+    for held, taken, row in _by_processes(run):
+        if not run.setting("processes"):
+            check.add("a process changes capacity, but the scenario has none", row)
+        if taken == (held in away):
+            what = "takes a machine twice" if taken else "gives back what it has not taken"
+            check.add(f"the process {what}", row)
+        (away.add if taken else away.discard)(held)
 
 
 def _hold(life: MachineLife, begin: float, end: float) -> None:

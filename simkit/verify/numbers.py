@@ -72,8 +72,10 @@ def sum_until(
 ) -> Floats:
     """Return the sum of the amounts at instants up to each time; before it if side is left."""
     order = np.argsort(instants, kind="stable")
-    total = np.append(0.0, np.cumsum(amounts[order].astype(np.longdouble)))
-    return np.asarray(total[np.searchsorted(instants[order], times, side=side)], dtype=np.float64)
+    total = np.zeros(len(order) + 1, dtype=np.longdouble)
+    np.cumsum(amounts[order], dtype=np.longdouble, out=total[1:])
+    at = np.searchsorted(instants[order], times, side=side)
+    return total.astype(np.float64)[at]
 
 
 def ratio(part: Floats, whole: Floats) -> Floats:

@@ -33,7 +33,7 @@ def _input_of(run: AuditedRun, check: Check) -> InputTasks | None:
 
 def check_tasks(run: AuditedRun) -> Check:
     """Check that tasks, instances, requests, submit and run times are those of the input."""
-    check = Check("tasks", "the run's tasks are the input's tasks", run.tasks.height)
+    check = Check("tasks", "the run's tasks are the input's tasks", run.rows_of("tasks"))
     if problem := run.input_tasks.problem:
         check.add("the input cannot be read", {"problem": problem})
         return check
@@ -174,7 +174,7 @@ def check_critical_paths(run: AuditedRun) -> Check:
     tasks = tasks.join(submit, on="job_id", how="left", maintain_order="left")
     tasks = tasks.with_columns(pl.col("longest_s").fill_null(0.0)).with_row_index("row")
     check.examined = tasks.height + run.jobs.height
-    parents = _known_parents(run)
+    parents = known_parents(run)
     _check_ready(run, tasks, parents, check)
     expected = _critical_paths(tasks, parents)
     rows = run.jobs.join(expected, on="job_id", how="left", maintain_order="left")
@@ -195,7 +195,7 @@ def check_critical_paths(run: AuditedRun) -> Check:
     return check
 
 
-def _known_parents(run: AuditedRun) -> pl.DataFrame | None:
+def known_parents(run: AuditedRun) -> pl.DataFrame | None:
     """Return (job_id, task_id, parent), one row a dependency; None if they are not known."""
     kind = run.setting("workload", "type")
     if kind in TASK_TABLES:
@@ -282,7 +282,7 @@ def check_instances(run: AuditedRun) -> Check:
     outside = (first < 0) | (count < 1) | (first + count > pl.col("instances"))
     check.add_rows("the task does not have these instances", known.filter(outside))
     _check_coverage(run, check)
-    _check_ranges(known, check)
+    _check_ranges(run, check)
     _check_sequence(run.pieces.filter(~pl.col("quiet")), check)
     return check
 
@@ -307,10 +307,10 @@ def _check_coverage(run: AuditedRun, check: Check) -> None:
     check.add_rows("every instance finished, but the task did not", tasks.filter(~claimed & whole))
 
 
-def _check_ranges(known: pl.DataFrame, check: Check) -> None:
+def _check_ranges(run: AuditedRun, check: Check) -> None:
     """Check that no instance of a gang starts on two machines at once."""
-    key = [*TASK, "attempt", "start_time_s"]
-    rows = known.filter("gang").sort(*key, "first_instance", maintain_order=True)
+    key = run.together
+    rows = run.known.filter("gang").sort(*key, "first_instance", maintain_order=True)
     taken = (pl.col("first_instance") + pl.col("count")).shift(1).over(key)
     wrong = rows.filter(pl.col("first_instance") < taken)
     check.add_rows("an instance runs on two machines", wrong)

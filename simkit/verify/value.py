@@ -25,11 +25,11 @@ _DEFAULT_PRICE = 0.5
 def check_value(run: AuditedRun) -> Check:
     """Check that QoS, values, deadlines and drawn GPUs follow from scenario and seed."""
     check = Check("value", "QoS, values, deadlines and drawn GPUs are those of the scenario")
-    there = [name for name in ("qos", "value", "deadline_s") if name in run.jobs.columns]
+    there = [name for name in ("qos", "value", "deadline_s") if name in run.columns_of("jobs")]
     section = run.setting("value")
     if not section and not there:
         return check.skip("jobs have no value")
-    check.examined = run.jobs.height
+    check.examined = run.rows_of("jobs")
     for name in ("qos", "value"):
         if section and name not in there:
             check.add(f"the scenario gives jobs a value, but the jobs have no column {name}", {})

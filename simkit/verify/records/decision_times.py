@@ -19,7 +19,7 @@ def check_decision_times(run: AuditedRun) -> Check:
     period = run.setting("scheduling", "every") or run.setting("scheduling", "step")
     if not period:
         return check.skip("the scheduler decides whenever something changes")
-    check.examined = run.allocations.height
+    check.examined = run.rows_of("allocations")
     step = on_grid(seconds(period))
     late = (pl.col("start_time_s") % step != 0).fill_null(value=False)
     rows = run.allocations.filter(late)

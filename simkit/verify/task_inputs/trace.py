@@ -34,7 +34,7 @@ _NEAR_S: Final = 4 * TICK
 
 def check_trace(run: AuditedRun) -> Check:
     """Check that the run has the jobs of its input: none missing, none added, none changed."""
-    check = Check("trace", "the run's jobs are the input's jobs", run.jobs.height)
+    check = Check("trace", "the run's jobs are the input's jobs", run.rows_of("jobs"))
     _check_report(run, check)
     kind = run.setting("workload", "type")
     if kind in TASK_TABLES:
@@ -79,9 +79,9 @@ def _check_report(run: AuditedRun, check: Check) -> None:
         return
     fewer = bool(run.setting("workload", "window")) or not run.complete
     # A row of a table is a task; that of a custom reader may be one.
-    kind, what, found = run.setting("workload", "type"), "jobs", run.jobs.height
-    if kind in ("tasks", "alibaba2017") or (kind == "plugin" and run.tasks.height > found):
-        what, found = "tasks", run.tasks.height
+    kind, what, found = run.setting("workload", "type"), "jobs", run.rows_of("jobs")
+    if kind in ("tasks", "alibaba2017") or (kind == "plugin" and run.rows_of("tasks") > found):
+        what, found = "tasks", run.rows_of("tasks")
         if run.setting("workload", "rows") == "instance":
             what, found = "instances", int(run.tasks["instances"].sum())
     if found > kept or (found < kept and not fewer):
@@ -127,7 +127,8 @@ def near_recorded(run: AuditedRun, rows: pl.DataFrame, column: str, recorded: st
 
 
 def _compare_jobs_of_log(run: AuditedRun, wanted: pl.DataFrame, check: Check) -> None:
-    jobs = run.jobs
+    columns = ("job_id", "submit_time_s", "trace_run_time_s", "processors", "requested_time_s")
+    jobs = run.only("jobs", *columns, *SWF_NUMBERS)
     if "processors" not in jobs.columns or jobs.schema["job_id"] != pl.Int64:
         row = {"job_id": str(jobs.schema["job_id"]), "resources": list(run.resources)}
         check.add("the jobs of a log must have integer ids and request processors", row)
@@ -150,12 +151,13 @@ def _compare_jobs_of_table(run: AuditedRun, found: InputTasks, check: Check) -> 
     wanted = found.jobs.join(first, on="order", how="left", maintain_order="left")
     unknown = [name for name in SWF_NUMBERS if name not in wanted.columns]
     wanted = wanted.with_columns(pl.lit(-1, pl.Int64).alias(name) for name in unknown)
-    for name in ("job_id", *SWF_NUMBERS):
-        kinds = {"input": str(wanted.schema[name]), "run": str(run.jobs.schema[name])}
+    of_run = run.only("jobs", "job_id", *SWF_NUMBERS).schema
+    for name in of_run:
+        kinds = {"input": str(wanted.schema[name]), "run": str(of_run[name])}
         if len(set(kinds.values())) > 1:
             check.add(f"{name} has another type in the input", kinds)
     worths = [name for name in _WORTH if name in wanted.columns and _is_of_input(run, name)]
-    worths = [name for name in worths if name in run.jobs.columns]
+    worths = [name for name in worths if name in run.columns_of("jobs")]
     _check_worth(run, wanted, check)
     if check.found:
         return
@@ -165,7 +167,7 @@ def _compare_jobs_of_table(run: AuditedRun, found: InputTasks, check: Check) -> 
         wanted = near_recorded(run, wanted, "deadline_s", "deadline_s")
     columns = ["job_id", *SWF_NUMBERS, "requested_time_s", *worths]
     wanted = wanted.rename({"requested": "requested_time_s"}).select(columns)
-    compare_with_input(check, run, run.jobs.select(columns), wanted, "job")
+    compare_with_input(check, run, run.only("jobs", *columns), wanted, "job")
 
 
 def _is_of_input(run: AuditedRun, column: str) -> bool:
@@ -183,7 +185,7 @@ def _check_worth(run: AuditedRun, wanted: pl.DataFrame, check: Check) -> None:
     """Check that jobs have the worths that the input gives them, and no others."""
     section = run.setting("value")
     for name in _WORTH:
-        there, of_input = name in run.jobs.columns, name in wanted.columns
+        there, of_input = name in run.columns_of("jobs"), name in wanted.columns
         if of_input and not there and _is_of_input(run, name):
             check.add(f"the input has {name}, but the jobs do not", {"column": name})
         elif there and not of_input and (not section or _is_missing(run, name)):

@@ -47,7 +47,7 @@ guard: $(STAMP)test
 	$(BIN)/python tests/benchmarks/guard.py
 
 fuzz: $(STAMP)test
-	$(BIN)/python tests/fuzz/campaign.py --simulations 1000 --scenarios 2000
+	$(BIN)/python tests/fuzz/campaign.py --simulations 1000 --combinations 1000 --scenarios 2000
 
 $(STAMP)%: $(INPUTS) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$*]" -c constraints.txt

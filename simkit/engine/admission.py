@@ -174,6 +174,9 @@ class Admission:
         self._compares = rule.order != "fifo"
         self.turns_away: Callable[[Task], bool] | None = None
         """Turns a task's job away instead of showing it, if it is late; None: never."""
+        self.deciding = False
+        """Whether late jobs have left for the decision that is being made."""
+        self._newcomers: deque[Task] = deque()
         self.limited = rule.slots is not None
         """Whether there is anything to do when a task leaves the queue."""
 
@@ -188,12 +191,28 @@ class Admission:
     def admit(self, task: Task) -> None:
         """Show a task of a job that has been let in, or hold it back, whatever the backlog.
 
-        Where tasks are compared all are held back, until the decision fills the free slots.
+        Where tasks are compared all are held back, until the decision fills the free slots. What is
+        let in during a decision, as the job before it leaves, is not shown if it is late.
         """
-        if not self._compares and self._slot_for_newcomers():
-            self.show(task)
-        else:
+        if self._compares or not self._slot_for_newcomers():
             self._backlog.append(task)
+        elif self.deciding and self.turns_away is not None:
+            self._newcomers.append(task)
+            if len(self._newcomers) == 1:
+                self._show_newcomers(self.turns_away)
+        else:
+            self.show(task)
+
+    def _show_newcomers(self, turns_away: Callable[[Task], bool]) -> None:
+        """Show tasks, or turn them away, one by one: each that leaves may let in the next."""
+        while self._newcomers:
+            task = self._newcomers[0]
+            if task.remaining and not turns_away(task):  # none remains of a job that has left
+                if self._slot_for_newcomers():
+                    self.show(task)
+                else:
+                    self._backlog.append(task)
+            self._newcomers.popleft()
 
     def _slot_for_newcomers(self) -> bool:
         slots = self.rule.slots

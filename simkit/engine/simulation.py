@@ -299,10 +299,13 @@ class Simulation:
                 if limited and held:
                     admission.refill()
                 if late_leave:
+                    admission.deciding = True
                     self._let_late_jobs_leave()
             self.decisions_made = made = made + 1
             known, over = len(arrived), len(ended)
             yield state
+            if late_leave:
+                admission.deciding = False
             if known or over:
                 del arrived[:known], ended[:over]
             if arrived:  # what came back during the decision, and waits, is news at the next

@@ -158,6 +158,7 @@ class UserLimits:
             return
         following = account.held.popleft()
         following.let_in = True
-        for task in following.ready:
-            del self.held[task]
-            self._admit(task)
+        for task in tuple(following.ready):
+            if task in self.held:  # else its job has left with another of its tasks
+                del self.held[task]
+                self._admit(task)

@@ -310,6 +310,14 @@ class Run:
             )
         return frame
 
+    def columns(self, table: str, *names: str) -> pl.DataFrame:
+        """Return some columns of a table, its rows in the order in which they were written.
+
+        Raises RunError if the table is missing, damaged or lacks a column.
+        """
+        frame = self.scan(table).select(names)
+        return _readable(self.folder / f"{table}.parquet", frame.collect)
+
     def _load(self, table: str) -> pl.DataFrame:
         return _readable(self.folder / f"{table}.parquet", self.scan(table).collect)
 

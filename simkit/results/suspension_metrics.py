@@ -14,6 +14,8 @@ from simkit.results.metric import Metric
 _TASK: Final = ("job_id", "task_id")
 _PIECE: Final = (*_TASK, "attempt", "part")
 """What goes on together: all of a gang, what stands in a row of a bag."""
+_MOMENT: Final = ("start_time_s", "nth")
+"""When it starts; ``nth`` counts earlier starts at that instant."""
 
 
 def suspension_metrics(
@@ -49,7 +51,7 @@ def suspension_metrics(
             formula="starts of tasks on a machine of a suspended one, of a partition with no "
             "higher priority, from its suspension until it goes on; count: suspensions",
             window="all allocations",
-            count=waits.select(*_PIECE, "start_time_s").n_unique(),
+            count=waits.select(*_PIECE, *_MOMENT).n_unique(),
             values={"value": found},
         )
     ]
@@ -80,14 +82,16 @@ def _begun(rows: pl.DataFrame) -> pl.DataFrame:
     """Add ``goes_on``, whether a row continues a suspended one, and ``resumed_s``, when it does."""
     place = pl.struct("machine_id", "first_instance")
     part = pl.when("gang").then(None).otherwise(place)
-    rows = rows.with_columns(part=part)
-    once = rows.unique([*_PIECE, "start_time_s"], keep="first").sort("start_time_s")
+    # What is suspended at the instant of its start, in an earlier row, may go on at that instant.
+    nth = pl.int_range(pl.len()).over(*_TASK, "attempt", "start_time_s", place)
+    rows = rows.with_columns(part=part, nth=nth)
+    once = rows.unique([*_PIECE, *_MOMENT], keep="first").sort(_MOMENT)
     once = once.with_columns(
         goes_on=(pl.col("outcome") == "suspended").shift(1).over(_PIECE),
         resumed_s=pl.col("start_time_s").shift(-1).over(_PIECE),
     )
-    facts = once.select(*_PIECE, "start_time_s", "goes_on", "resumed_s")
-    return rows.join(facts, on=[*_PIECE, "start_time_s"], nulls_equal=True, how="left")
+    facts = once.select(*_PIECE, *_MOMENT, "goes_on", "resumed_s")
+    return rows.join(facts, on=[*_PIECE, *_MOMENT], nulls_equal=True, how="left")
 
 
 def _passes(starts: pl.DataFrame, waits: pl.DataFrame) -> Bools:

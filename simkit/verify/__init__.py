@@ -15,6 +15,7 @@ from typing import Final
 
 import polars as pl
 
+from simkit.errors import RunError
 from simkit.text import printable
 from simkit.verify.audit import Audit, Check, Violation
 from simkit.verify.audited_run import TASK, AuditedRun
@@ -22,7 +23,7 @@ from simkit.verify.battery import check_battery, check_reserve
 from simkit.verify.capacity import check_capacity
 from simkit.verify.estimates import check_estimates
 from simkit.verify.folder import check_digest
-from simkit.verify.inputs import check_clocks, check_inputs, check_trace
+from simkit.verify.inputs import check_clocks, check_inputs
 from simkit.verify.jobs import check_causality, check_identity, check_statuses, check_times
 from simkit.verify.ledger import check_ledger, check_sources
 from simkit.verify.limits import (
@@ -35,10 +36,13 @@ from simkit.verify.machines import check_failures, check_machine_capacity, check
 from simkit.verify.manifest.run_info import check_run_info
 from simkit.verify.manifest.scenario import check_scenario
 from simkit.verify.metrics import check_metrics
+from simkit.verify.outages.stops import check_outages
 from simkit.verify.preemption import check_preemption
 from simkit.verify.records.columns import check_columns
+from simkit.verify.records.decision_times import check_decision_times
 from simkit.verify.records.events import check_events
 from simkit.verify.records.order import check_row_order
+from simkit.verify.records.plain_jobs import check_job_by_job
 from simkit.verify.records.releases import check_releases
 from simkit.verify.records.timeline import check_timeline
 from simkit.verify.rejections import check_admission, check_late_jobs, check_rejections
@@ -46,6 +50,7 @@ from simkit.verify.replay.first_come import check_fcfs_order
 from simkit.verify.replay.schedule import check_schedule
 from simkit.verify.stops import check_stops
 from simkit.verify.supply import check_supply
+from simkit.verify.task_inputs.trace import check_trace
 from simkit.verify.tasks import (
     check_critical_paths,
     check_gangs,
@@ -70,8 +75,9 @@ _OF_JOBS: Final = (
     check_critical_paths, check_value, check_walltime,
     check_estimates, check_machines, check_partitions, check_user_limits, check_rejections,
     check_admission, check_late_jobs, check_capacity, check_machine_capacity, check_supply,
-    check_stops, check_preemption, check_failures, check_maintenance, check_row_order,
-    check_timeline, check_events, check_schedule, check_fcfs_order, check_limits, check_clocks,
+    check_stops, check_preemption, check_failures, check_maintenance, check_outages,
+    check_row_order, check_timeline, check_events, check_decision_times, check_schedule,
+    check_fcfs_order, check_limits, check_clocks,
     check_ledger, check_sources, check_battery, check_reserve, check_machine_power, check_bills,
     check_metrics,
 )  # fmt: skip
@@ -108,13 +114,27 @@ def verify_run(
         skipped = [Check(_name(check), "").leave_out(reason) for check in _OF_JOBS]
         of_files = [_made(check, run) for check in _OF_FILES]
         return Audit(run.path, (*of_files, *skipped), alike=repeated)
-    return Audit(run.path, tuple(_made(check, run) for check in CHECKS))
+    by_job = _by_job(run) if run.is_large else {}
+    checks = (by_job.get(_name(check)) or _made(check, run) for check in CHECKS)
+    return Audit(run.path, tuple(checks))
+
+
+def _by_job(run: AuditedRun) -> dict[str, Check]:
+    """Return what the rules about single jobs find in a large run, as far as it can be had so."""
+    try:
+        return check_job_by_job(run)
+    except RunError:
+        raise
+    except Exception:  # the rules themselves say which of them fails
+        return {}
 
 
 def _made(check: Callable[[AuditedRun], Check], run: AuditedRun) -> Check:
     """Return the result of a check; one that fails itself is a violation, never a silent pass."""
     try:
         return check(run)
+    except RunError:  # a large table that is damaged
+        raise
     except Exception as error:  # whatever it is, the rule is not judged
         frame = traceback.extract_tb(error.__traceback__)[-1]
         failed = Check(_name(check), "the auditor can judge the rule")
@@ -133,8 +153,10 @@ def _repeated_ids(run: AuditedRun) -> str:
     rule `identity`.
     """
     notes = (run.manifest["trace"].get("notes") if run.manifest["trace"] else None) or {}
-    jobs = run.jobs["job_id"]
-    tasks = run.tasks.select(*TASK)
+    if not any(notes.get(note) for note in (*_JOB_TWICE, *_TASK_TWICE)):
+        return ""
+    jobs = run.only("jobs", "job_id")["job_id"]
+    tasks = run.only("tasks", *TASK)
     if any(notes.get(note) for note in _JOB_TWICE) and jobs.is_duplicated().any():
         return f"the input repeats the id of {_first_of(jobs.filter(jobs.is_duplicated()), 'job')}"
     if any(notes.get(note) for note in _TASK_TWICE) and tasks.is_duplicated().any():

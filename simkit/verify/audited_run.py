@@ -21,14 +21,20 @@ import polars as pl
 from simkit.verify.folder import RunFolder
 from simkit.verify.numbers import Floats, on_grid, seconds
 from simkit.verify.task_inputs.input_tasks import InputTasks
-from simkit.verify.task_inputs.read import read_input_tasks
+from simkit.verify.task_inputs.read import TASK_TABLES, read_input_tasks
 
 TASK = ["job_id", "task_id"]
 """The key of a task."""
 UNIT = [*TASK, "instance"]
 """The key of a unit."""
+_AT_ONCE = "at_once"
+_SUSPENDED_AT_ONCE = (pl.col("start_time_s") == pl.col("end_time_s")) & (
+    pl.col("outcome") == "suspended"
+)
 POWER = "power"
 """The recorded cause of capacity that changes with the power."""
+_MUCH_DENSER = 1e4
+"""Factor of the load from which on different submit times may become equal."""
 _FACTS = (
     "gang", "task_status", "job_status", "requested_time_s", "trace_run_time_s", "tasks_of_job",
 )  # fmt: skip
@@ -69,7 +75,8 @@ class AuditedRun(RunFolder):
 
         Added columns: ``instances``, ``gang``, ``task_status``, ``submit_time_s``, ``job_status``,
         ``requested_time_s``, ``trace_run_time_s``, ``tasks_of_job`` and for each resource
-        ``one_<resource>`` (the request of one instance).
+        ``one_<resource>`` (the request of one instance). Where tasks are suspended at the instant
+        of their start, ``at_once`` numbers those pieces of each; it is -1 of others.
         """
         requests = [pl.col(r).cast(pl.Float64).alias(f"one_{r}") for r in self.requested]
         tasks = self.tasks.select(
@@ -80,9 +87,48 @@ class AuditedRun(RunFolder):
             "job_id", "submit_time_s", "requested_time_s", "trace_run_time_s",
             pl.col("status").alias("job_status"),
         ).unique("job_id", keep="first")  # fmt: skip
-        return self.allocations.join(tasks, on=TASK, maintain_order="left").join(
+        rows = self.allocations.join(tasks, on=TASK, maintain_order="left").join(
             jobs, on="job_id", maintain_order="left"
         )
+        return _with_pauses_at_once(rows) if self._pauses_at_once else rows
+
+    def known_only(self, *columns: str) -> pl.DataFrame:
+        """Return some columns of `known`, those of allocations and tasks alone."""
+        if not self.is_large or self._pauses_at_once:
+            return self.known.select(columns)
+        rows = self.only("allocations", *dict.fromkeys((*TASK, *columns)))
+        requests = {f"one_{r}": r for r in self.requested}
+        facts = ("start_time_s", "instances", "gang", *requests.values())
+        tasks = self.only("tasks", *TASK, *facts)
+        of_tasks = [name for name in columns if name not in rows.columns]
+        wanted = [pl.col(requests.get(name, name)).alias(name) for name in of_tasks]
+        if self.alike:
+            started = tasks.filter(pl.col("start_time_s").is_not_null())
+            return rows.hstack(started.select(wanted)).select(columns)
+        once = tasks.select(*TASK, *wanted).unique(TASK, keep="first")
+        rows = rows.join(once, on=TASK, maintain_order="left")
+        jobs = self.only("jobs", "job_id")
+        return rows.join(jobs, on="job_id", how="semi", maintain_order="left").select(columns)
+
+    @cached_property
+    def alike(self) -> bool:
+        """Whether jobs, tasks and those that started have one row each, in the same order."""
+        jobs, tasks = self.only("jobs", "job_id"), self.only("tasks", *TASK, "start_time_s")
+        if not jobs["job_id"].equals(tasks["job_id"]) or jobs["job_id"].is_duplicated().any():
+            return False
+        started = tasks.filter(pl.col("start_time_s").is_not_null()).select(TASK)
+        return started.equals(self.only("allocations", *TASK))
+
+    @cached_property
+    def _pauses_at_once(self) -> bool:
+        rows = self.only("allocations", "start_time_s", "end_time_s", "outcome")
+        return bool(rows.select(_SUSPENDED_AT_ONCE.any()).item())
+
+    @cached_property
+    def together(self) -> list[str]:
+        """The columns of `known` that rows share which belong to one start of a gang."""
+        at_once = [_AT_ONCE] if self._pauses_at_once else []
+        return [*TASK, "attempt", "start_time_s", *at_once]
 
     @cached_property
     def left_unstarted(self) -> pl.DataFrame:
@@ -91,7 +137,7 @@ class AuditedRun(RunFolder):
         When each left is said by its event; how many events there are is for the rule on events.
         """
         said = self.tables["events"].filter(kind="rejected").unique("job_id", keep="first")
-        rejected = self.jobs.filter(
+        rejected = self.only("jobs", "job_id", "status", "reason").filter(
             pl.col("status") == "rejected", pl.col("reason").str.contains("^(late|policy): ")
         )
         return rejected.unique("job_id", keep="first").join(
@@ -105,7 +151,7 @@ class AuditedRun(RunFolder):
 
         A job that is rejected at its submission has no release, and the submission stands for it.
         """
-        if "release_time_s" not in self.jobs.columns:
+        if not self.has_releases:
             return pl.col("submit_time_s")
         refused = pl.when(pl.col("status") == "rejected").then("submit_time_s")
         return pl.coalesce("release_time_s", refused)
@@ -113,7 +159,7 @@ class AuditedRun(RunFolder):
     @property
     def has_releases(self) -> bool:
         """Whether jobs may have to wait for their release."""
-        return "release_time_s" in self.jobs.columns
+        return "release_time_s" in self.columns_of("jobs")
 
     @cached_property
     def segments(self) -> pl.DataFrame:
@@ -125,7 +171,7 @@ class AuditedRun(RunFolder):
         end = pl.col("end_time_s")
         return (
             self.known.filter("gang", pl.col("start_time_s").is_not_null())
-            .group_by(*TASK, "attempt", "start_time_s", maintain_order=True)
+            .group_by(self.together, maintain_order=True)
             .agg(
                 pl.col("count").sum(),
                 pl.when(end.is_null().any()).then(None).otherwise(end.min()).alias("end_time_s"),
@@ -139,6 +185,7 @@ class AuditedRun(RunFolder):
                     "trace_run_time_s", "tasks_of_job",
                 ).first(),
             )
+            .drop(_AT_ONCE, strict=False)
         )  # fmt: skip
 
     @cached_property
@@ -330,6 +377,33 @@ class AuditedRun(RunFolder):
         """The tasks of the input, read again."""
         return read_input_tasks(self)
 
+    @cached_property
+    def in_order(self) -> pl.DataFrame | None:
+        """The ids of the jobs in the order of the workload: ``job_id``; None if it is not known.
+
+        Jobs are in order of submission. Those of one instant are in the order of their ids, but for
+        tables of tasks, where they are in the order of their first rows, and custom readers.
+        """
+        if not self.complete:
+            return None
+        kind = self.setting("workload", "type")
+        if kind in TASK_TABLES and self.input_tasks.known:
+            ids = self.input_tasks.tasks.select("job_id").unique(maintain_order=True)
+            same = (
+                ids.schema == self.jobs.select("job_id").schema and ids.height == self.jobs.height
+            )
+            return ids if same else None
+        jobs = self.jobs.sort("submit_time_s", "job_id").select("job_id", "submit_time_s")
+        numbered = jobs.schema["job_id"] == pl.Int64 or kind == "jobs"
+        by_id = numbered and kind not in ("tasks", "alibaba2017", "plugin")
+        # Very many times the load may put several instants together.
+        denser = self.setting("workload", "target_load") or (
+            (self.setting("workload", "load") or 1.0) > _MUCH_DENSER
+        )
+        if not (by_id and not denser) and jobs["submit_time_s"].is_duplicated().any():
+            return None
+        return jobs.select("job_id")
+
     @property
     def run_times_may_differ(self) -> bool:
         """Whether instances of one task may have different run times."""
@@ -379,6 +453,23 @@ class AuditedRun(RunFolder):
             pl.col("outcome") == "killed", pl.col("attempt") == pl.col("allowed") + 1
         )
         return killed.join(last, on=TASK, how="semi", maintain_order="left")
+
+
+def _with_pauses_at_once(rows: pl.DataFrame) -> pl.DataFrame:
+    """Number what is suspended at the instant of its start, and may go on at that instant."""
+    brief = _SUSPENDED_AT_ONCE.fill_null(value=False)
+    key = [*TASK, "attempt", "start_time_s", "machine_id", "first_instance"]
+    nth = pl.int_range(pl.len()).over(*key, brief)
+    return rows.with_columns(pl.when(brief).then(nth).otherwise(-1).alias(_AT_ONCE))
+
+
+def beside(rows: pl.DataFrame, facts: pl.DataFrame, on: list[str]) -> pl.DataFrame:
+    """Join facts, one row a key, to rows; at once if both have the same keys in the same order."""
+    if rows.height == facts.height and rows.select(on).equals(facts.select(on)):
+        others = facts.drop(on)
+        names = {name: f"{name}_right" for name in others.columns if name in rows.columns}
+        return rows.hstack(others.rename(names))
+    return rows.join(facts, on=on, how="left", maintain_order="left")
 
 
 def redone_s(pieces: Iterable[tuple[float, bool]], every: float, restart: float) -> float:

@@ -9,6 +9,10 @@ not recorded: it must fit next to the allocations that run from before until aft
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
+from math import inf
+
 import numpy as np
 import polars as pl
 
@@ -18,6 +22,8 @@ from simkit.verify.numbers import Floats, Ints
 
 _INSTANT = ("machine_id", "time_s", "allocated", "capacity", "started")
 """Columns of instants at which a machine holds too much."""
+_AT_ONCE = 500_000
+"""Starts of a stretch of time that is swept at once."""
 
 
 def check_capacity(run: AuditedRun) -> Check:
@@ -26,11 +32,11 @@ def check_capacity(run: AuditedRun) -> Check:
     Only draining work may hold more than the machine still has.
     """
     check = Check("capacity", "allocated <= capacity on each machine, except for draining work")
-    check.examined = run.allocations.height
+    check.examined = run.rows_of("allocations")
     steps = run.capacity_steps
     for event in run.malformed_capacity_events:
         check.add("the capacity event is malformed", event)
-    rows = run.known.filter(
+    rows = _facts(run).filter(
         pl.col("machine_id").is_in(list(run.capacity)),
         pl.col("start_time_s").is_not_null(),
         pl.col("end_time_s").is_null() | (pl.col("end_time_s") >= pl.col("start_time_s")),
@@ -40,11 +46,13 @@ def check_capacity(run: AuditedRun) -> Check:
         amounts = rows.with_columns(
             (pl.col("count") * pl.col(f"one_{resource}")).alias("amount")
         ).filter(pl.col("amount") > 0)
-        sweep = _Sweep(amounts, steps, index)
-        for instants in (sweep.overfull(), sweep.overfull_at_zero_length()):
-            check.add_rows(
-                "more is allocated than the capacity", _with_starters(instants, amounts, resource)
-            )
+        for begin, end, some in _stretches(amounts):
+            sweep = _Sweep(some, steps, index, run.together)
+            for instants in (sweep.overfull(), sweep.overfull_at_zero_length()):
+                inside = instants.filter(pl.col("time_s").is_between(begin, end, closed="left"))
+                check.add_rows(
+                    "more is allocated than the capacity", _with_starters(inside, some, resource)
+                )
     # Nothing starts on a machine that is absent or down, unless it requests nothing.
     asking = rows.filter(pl.any_horizontal(pl.col(f"one_{r}") > 0 for r in run.requested))
     empty = np.array([not any(step.capacity) for step in steps], dtype=bool)
@@ -56,19 +64,47 @@ def check_capacity(run: AuditedRun) -> Check:
     return check
 
 
+def _facts(run: AuditedRun) -> pl.DataFrame:
+    """Return the allocations with what their tasks request; of a large run no other column."""
+    if not run.is_large:
+        return run.known
+    requests = [f"one_{name}" for name in run.requested]
+    times = ("start_time_s", "end_time_s")
+    own = [name for name in run.together if name not in times]
+    return run.known_only(*own, *times, "machine_id", "count", "gang", *requests)
+
+
+def _stretches(rows: pl.DataFrame) -> Iterator[tuple[float, float, pl.DataFrame]]:
+    """Yield stretches of time, from and until, with the rows that hold something in them."""
+    if rows.height <= _AT_ONCE:
+        yield -inf, inf, rows
+        return
+    start, end = rows["start_time_s"].to_numpy(), rows["end_time_s"].fill_null(inf).to_numpy()
+    cuts = np.unique(np.sort(start)[_AT_ONCE::_AT_ONCE]).tolist()
+    for begin, until in pairwise([-inf, *cuts, inf]):
+        yield begin, until, rows.filter(pl.Series((start < until) & (end >= begin)))
+
+
 class _Sweep:
     """The use of one resource on all machines, instant by instant.
 
     I instants, sorted by (machine, time); several changes at one instant are one.
     """
 
-    def __init__(self, rows: pl.DataFrame, steps: list[RecordedCapacity], resource: int) -> None:
+    def __init__(
+        self,
+        rows: pl.DataFrame,
+        steps: list[RecordedCapacity],
+        resource: int,
+        together: list[str],
+    ) -> None:
         start = rows["start_time_s"].to_numpy()
         end = rows["end_time_s"].fill_null(np.inf).to_numpy()
         amount, machine = rows["amount"].to_numpy(), rows["machine_id"].to_numpy()
         self.brief = rows.with_row_index("row").filter(
             pl.col("start_time_s") == pl.col("end_time_s")
         )
+        self._together = together
         lasting = end > start
         held = np.where(lasting, amount, 0.0)
         zeros = np.zeros(len(steps))
@@ -100,9 +136,8 @@ class _Sweep:
         # The instances of a gang run together; those of a bag may have started in different rounds.
         alone = pl.when("gang").then(0).otherwise(pl.col("row"))
         brief = self.brief.group_by(
-            "machine_id", "job_id", "task_id", "attempt", "start_time_s", alone.alias("alone"),
-            maintain_order=True,
-        ).agg(pl.col("amount").sum())  # fmt: skip
+            "machine_id", *self._together, alone.alias("alone"), maintain_order=True
+        ).agg(pl.col("amount").sum())
         machine, time = brief["machine_id"].to_numpy(), brief["start_time_s"].to_numpy()
         amount = brief["amount"].to_numpy()
         at = _last_at(machine, time, self.machine, self.time)

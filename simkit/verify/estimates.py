@@ -17,7 +17,7 @@ import polars as pl
 
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import UNIT, AuditedRun
-from simkit.verify.numbers import TICK, Floats, on_grid, times_on_grid
+from simkit.verify.numbers import TICK, Floats, on_grid, stream, times_on_grid
 
 ADDED_S: Final = {
     "none": (),
@@ -28,7 +28,10 @@ ADDED_S: Final = {
 
 
 def check_estimates(run: AuditedRun) -> Check:
-    """Check that the estimate of each job is that of the scenario's estimator."""
+    """Check that the estimate of each job is that of the scenario's estimator.
+
+    Of a job of several tasks the longest estimate is recorded.
+    """
     check = Check("estimates", "the policy saw the estimates of the scenario's estimator")
     setting = run.setting("estimates")
     arguments = setting if isinstance(setting, dict) else {"type": setting}
@@ -44,12 +47,49 @@ def check_estimates(run: AuditedRun) -> Check:
         jobs = _with_means(run, jobs)
         if jobs["trace_run_time_s"].null_count():
             return check.leave_out("the mean run time of the instances is not known")
-    jobs = _with_bounds(jobs, arguments).filter(pl.col("status") != "rejected")
+    drawn = _stretches(run, arguments) if kind == "perturbed" else None
+    jobs = _with_bounds(jobs, arguments, drawn).filter(pl.col("status") != "rejected")
     check.examined = jobs.height
     inside = pl.col("estimate_s").is_between("least_s", "most_s").fill_null(value=False)
-    what = "within its bounds" if kind == "perturbed" else f"the {kind} time"
+    what = "within its bounds" if kind == "perturbed" and drawn is None else f"the {kind} time"
     check.add_rows(f"estimate_s is not {what}", jobs.filter(~inside))
     check_corrections(check, jobs, correction_of(run))
+    if not check.found and kind == "perturbed" and drawn is None:
+        return check.leave_out("the order in which the estimates were drawn is not known")
+    return _check_several(run, check, arguments, drawn)
+
+
+def _check_several(
+    run: AuditedRun, check: Check, arguments: dict[str, Any], drawn: pl.DataFrame | None
+) -> Check:
+    """Check the longest estimates of jobs of several tasks, by the tasks of the input."""
+    several = run.tasks.filter(pl.len().over("job_id") > 1).select("job_id").unique()
+    if several.is_empty():
+        return check
+    found = run.input_tasks
+    if not found.known or found.tasks["run"].null_count():
+        reason = "the run times and requests of jobs of several tasks are not known"
+        return check if check.found else check.leave_out(reason)
+    tasks = found.tasks.select("job_id", "run", "requested").with_columns(
+        nth=pl.int_range(pl.len()).over("job_id")
+    )
+    if drawn is not None:
+        tasks = tasks.join(drawn, on=["job_id", "nth"], how="left", maintain_order="left")
+    # The mean of different run times may differ by a step of the grid.
+    loose = 0.0 if found.instance_times is None else TICK * (2 + arguments.get("factor", 5.0))
+    tasks = tasks.with_columns(expected_s=_estimate_of(arguments, pl.col("run"), "requested"))
+    expected = (
+        tasks.join(several, on="job_id", how="semi")
+        .group_by("job_id")
+        .agg(pl.col("expected_s").max())
+    )
+    jobs = run.jobs.filter(pl.col("status") != "rejected")
+    rows = jobs.join(expected, on="job_id", maintain_order="left")
+    check.examined += rows.height
+    estimate, due = pl.col("estimate_s"), pl.col("expected_s")
+    same = (estimate == due) | ((estimate - due).abs() <= loose)
+    what = f"the longest {arguments['type']} time of its tasks"
+    check.add_rows(f"estimate_s is not {what}", rows.filter(~same.fill_null(value=False)))
     return check
 
 
@@ -82,6 +122,23 @@ def correction_instants(run: AuditedRun) -> Floats | None:
         when = pl.col("start_time_s") + estimate - pl.col("done")
         found.append(pieces.filter(due).select(when=when)["when"])
     return np.unique(pl.concat(found).to_numpy())
+
+
+def stale_corrections(run: AuditedRun, pieces: pl.DataFrame) -> Floats:
+    """Return when the estimates of pieces of work are over, whether or not they still run then.
+
+    Args:
+        run: the run.
+        pieces: ``job_id`` and ``begun``, the start less what was done before.
+    """
+    added = ADDED_S.get(correction_of(run))
+    if not added:
+        return np.empty(0)
+    told = run.jobs.select("job_id", "estimate_s", "requested_time_s").unique("job_id")
+    rows = pieces.select("job_id", "begun").join(told, on="job_id")
+    due = [rows.select(due=pl.col("begun") + estimate)["due"] for estimate in _estimates(added)]
+    times = pl.concat(due).drop_nulls().to_numpy()
+    return np.asarray(times[np.isfinite(times)])
 
 
 def _estimates(added: Sequence[float]) -> list[pl.Expr]:
@@ -127,17 +184,50 @@ def _with_means(run: AuditedRun, jobs: pl.DataFrame) -> pl.DataFrame:
     return jobs.with_columns(pl.when(near).then(told).otherwise(truth).alias("trace_run_time_s"))
 
 
-def _with_bounds(jobs: pl.DataFrame, arguments: dict[str, Any]) -> pl.DataFrame:
-    """Add ``least_s`` and ``most_s``, the bounds of the estimate; they are often equal."""
+def _with_bounds(
+    jobs: pl.DataFrame, arguments: dict[str, Any], drawn: pl.DataFrame | None
+) -> pl.DataFrame:
+    """Add ``least_s`` and ``most_s``, the bounds of the estimate; they are mostly equal."""
     truth, kind = pl.col("trace_run_time_s"), arguments["type"]
-    if kind == "perturbed":
-        most = times_on_grid(truth * (1 + arguments.get("factor", 5.0)))
-        return jobs.with_columns(least_s=truth, most_s=pl.max_horizontal(most, truth))
     if kind == "user-mean":
         means = pl.Series(user_means(jobs, arguments.get("last", 2)), dtype=pl.Float64)
         return jobs.with_columns(least_s=means, most_s=means)
-    told = truth if kind == "actual" else pl.coalesce("requested_time_s", truth)
+    if kind == "perturbed" and drawn is None:
+        most = times_on_grid(truth * (1 + arguments.get("factor", 5.0)))
+        return jobs.with_columns(least_s=truth, most_s=pl.max_horizontal(most, truth))
+    if drawn is not None:
+        first = drawn.filter(pl.col("nth") == 0)
+        jobs = jobs.join(first, on="job_id", how="left", maintain_order="left")
+    told = _estimate_of(arguments, truth, "requested_time_s")
     return jobs.with_columns(least_s=told, most_s=told)
+
+
+def _estimate_of(arguments: dict[str, Any], truth: pl.Expr, requested: str) -> pl.Expr:
+    """Return the estimates from true run times and requests, or ``stretch``."""
+    kind = arguments["type"]
+    if kind == "perturbed":
+        return pl.max_horizontal(times_on_grid(truth * pl.col("stretch")), truth)
+    return truth if kind == "actual" else pl.coalesce(requested, truth)
+
+
+def _stretches(run: AuditedRun, arguments: dict[str, Any]) -> pl.DataFrame | None:
+    """Draw the factors of perturbed estimates again; None if their order is not known.
+
+    Each task takes a number from the stream "predictor", in the order of the workload; its estimate
+    is uniform between the run time and (1 + factor) times that.
+
+    Returns columns ``job_id``, ``nth`` (of the task in its job, from 0) and ``stretch``.
+    """
+    if run.in_order is None:
+        return None
+    counts = run.tasks.group_by("job_id").agg(pl.len().alias("tasks"))
+    jobs = run.in_order.join(counts, on="job_id", how="left", maintain_order="left")
+    if jobs["tasks"].null_count():
+        return None  # the rule "identity" says so
+    drawn = stream(run.setting("seed"), "predictor").random(run.tasks.height)
+    stretch = 1.0 + float(arguments.get("factor", 5.0)) * drawn
+    rows = jobs.with_columns(nth=pl.int_ranges("tasks")).explode("nth")
+    return rows.select("job_id", "nth", stretch=pl.Series(stretch))
 
 
 def user_means(jobs: pl.DataFrame, last: int) -> list[float]:

@@ -24,6 +24,7 @@ from simkit.errors import RunError
 from simkit.text import printable
 from simkit.verify.audit import Check
 from simkit.verify.manifest.shape import check_shape
+from simkit.verify.records.table_files import TableFiles
 
 _TIMES = ("start_time_s", "end_time_s")
 _COLUMNS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
@@ -91,7 +92,7 @@ class RunFolder:
     """run.json."""
     metrics: dict[str, Any]
     """metrics.json; empty if an incomplete run has none."""
-    tables: dict[str, pl.DataFrame]
+    tables: TableFiles
     """Table name → rows exactly as written, for the digest."""
     places: tuple[Path, ...]
     """Folders whose files may be read; a path in run.json that leads elsewhere is not opened."""
@@ -123,7 +124,9 @@ class RunFolder:
                 "run it again, or verify what is there with --partial (in Python: "
                 "allow_partial=True)"
             )
-        tables = {name: _read_table(path, name) for name in _tables_of(path, manifest)}
+        tables = TableFiles(path)
+        for name in _tables_of(path, manifest):
+            _read_table(path, name, tables)
         _check_ids(path, tables)
         _check_resources(path, tables, manifest["cluster"]["resources"])
         return cls(path, manifest, _read_metrics(path, manifest["status"]), tables, places)
@@ -148,7 +151,7 @@ class RunFolder:
     @cached_property
     def requested(self) -> tuple[str, ...]:
         """Names of the resources that jobs request; the tables have no column for the others."""
-        return tuple(name for name in self.resources if name in self.tables["tasks"].columns)
+        return tuple(name for name in self.resources if name in self.columns_of("tasks"))
 
     @property
     def counted(self) -> str:
@@ -198,20 +201,53 @@ class RunFolder:
         of_cluster = any(self.setting("cluster", kind) for kind in _CHANGES)
         return of_cluster or bool(self.setting("processes"))
 
-    @cached_property
+    @property
     def jobs(self) -> pl.DataFrame:
         """The table of jobs, NaN read as null."""
-        return self.tables["jobs"].fill_nan(None)
+        return self._whole("jobs")
 
-    @cached_property
+    @property
     def tasks(self) -> pl.DataFrame:
         """The table of tasks, NaN read as null."""
-        return self.tables["tasks"].fill_nan(None)
+        return self._whole("tasks")
 
-    @cached_property
+    @property
     def allocations(self) -> pl.DataFrame:
         """The table of allocations, NaN read as null."""
-        return self.tables["allocations"].fill_nan(None)
+        return self._whole("allocations")
+
+    @cached_property
+    def _without_nan(self) -> dict[str, pl.DataFrame]:
+        return {}
+
+    def _whole(self, name: str) -> pl.DataFrame:
+        """Return a table, NaN read as null; a large one is read each time, so prefer `only`."""
+        if name not in self._without_nan:
+            table = self.tables[name].fill_nan(None)
+            if self.tables.is_large(name):
+                return table
+            self._without_nan[name] = table
+        return self._without_nan[name]
+
+    def only(self, name: str, *columns: str) -> pl.DataFrame:
+        """Return some columns of a table, NaN read as null; those that it lacks are left out."""
+        there = [column for column in columns if column in self.columns_of(name)]
+        if self.tables.is_large(name):
+            return self.tables.only(name, there).fill_nan(None)
+        return self._whole(name).select(there)
+
+    def columns_of(self, name: str) -> list[str]:
+        """Return the columns of a table."""
+        return self.tables.head(name).columns
+
+    def rows_of(self, name: str) -> int:
+        """Return the number of rows of a table."""
+        return self.tables.rows(name)
+
+    @cached_property
+    def is_large(self) -> bool:
+        """Whether jobs, tasks or allocations stay on disk."""
+        return any(map(self.tables.is_large, ("jobs", "tasks", "allocations")))
 
 
 def readable_places(run: Path, inputs: Iterable[str | os.PathLike[str]]) -> tuple[Path, ...]:
@@ -283,11 +319,11 @@ def _read_metrics(folder: Path, status: str) -> dict[str, Any]:
     return _read_json(path)
 
 
-def _read_table(folder: Path, name: str) -> pl.DataFrame:
+def _read_table(folder: Path, name: str, tables: TableFiles) -> None:
     path = folder / f"{name}.parquet"
     _refuse_special(path)
     try:
-        table = pl.read_parquet(path, hive_partitioning=False)
+        table = tables.add(name)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise RunError(f"{path}: cannot be read ({error}); run it again") from None
     for kind, columns in (_COLUMNS | _POWER_COLUMNS)[name].items():
@@ -297,30 +333,29 @@ def _read_table(folder: Path, name: str) -> pl.DataFrame:
             if found not in allowed:
                 wanted = " or ".join(allowed)
                 raise RunError(f"{path}: column {column} is {found}, expected {wanted}")
-    return table
 
 
-def _check_ids(folder: Path, tables: dict[str, pl.DataFrame]) -> None:
+def _check_ids(folder: Path, tables: TableFiles) -> None:
     tables_with = {
         "job_id": ("jobs", "tasks", "allocations", "energy"),
         "task_id": ("tasks", "allocations"),
     }
     for column, names in tables_with.items():
-        kinds = {name: str(tables[name].schema[column]) for name in names if name in tables}
+        kinds = {name: str(tables.head(name).schema[column]) for name in names if name in tables}
         if len(set(kinds.values())) > 1:
             found = ", ".join(f"{kind} in {name}" for name, kind in kinds.items())
             raise RunError(f"{folder}: {column} has different types in different tables: {found}")
 
 
-def _check_resources(folder: Path, tables: dict[str, pl.DataFrame], resources: list[str]) -> None:
+def _check_resources(folder: Path, tables: TableFiles, resources: list[str]) -> None:
     for resource in resources:
-        kinds = [str(tables[table].schema.get(resource)) for table in ("jobs", "tasks")]
+        kinds = [str(tables.head(table).schema.get(resource)) for table in ("jobs", "tasks")]
         if kinds not in (["Float64"] * 2, ["None"] * 2):
             raise RunError(
                 f"{folder}: the resource {resource!r} is {kinds[0]} in jobs and {kinds[1]} in "
                 "tasks, expected Float64 in both or a column in neither"
             )
-    if not any(resource in tables["tasks"].columns for resource in resources):
+    if not any(resource in tables.head("tasks").columns for resource in resources):
         names = printable(", ".join(resources)) or "none in run.json"
         raise RunError(f"{folder}: the tasks ask for none of the cluster's resources ({names})")
 
@@ -370,14 +405,17 @@ def digest_of(tables: Mapping[str, pl.DataFrame], metrics: Any, scenario: Any) -
     Raises ValueError for a column of another type.
     """
     total = hashlib.sha256()
-    for table in _DIGESTED:
-        for column in tables[table].iter_columns() if table in tables else ():
-            try:
-                values = _canonical_bytes(column)
-            except ValueError as error:
-                raise ValueError(f"{table}.{error}") from None
-            line = f"{table}.{column.name}:{hashlib.sha256(values).hexdigest()}\n"
-            total.update(line.encode())
+    for table in (name for name in _DIGESTED if name in tables):
+        hashes: dict[str, Any] = {}
+        for rows in tables.slices(table) if isinstance(tables, TableFiles) else [tables[table]]:
+            for column in rows.iter_columns():
+                try:
+                    values = _canonical_bytes(column)
+                except ValueError as error:
+                    raise ValueError(f"{table}.{error}") from None
+                hashes.setdefault(column.name, hashlib.sha256()).update(values)
+        for name, of_column in hashes.items():
+            total.update(f"{table}.{name}:{of_column.hexdigest()}\n".encode())
     for name, content in (("metrics", metrics), ("scenario", scenario)):
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         total.update(f"{name}:{hashlib.sha256(text.encode()).hexdigest()}\n".encode())
@@ -393,6 +431,8 @@ def _canonical_bytes(column: pl.Series) -> bytes:
     if column.dtype == pl.Boolean:
         return column.cast(pl.UInt8).fill_null(2).to_numpy().tobytes()
     if column.dtype == pl.String:
+        if len(column) and not column.null_count():
+            return str(column.str.join("\0").item()).encode() + b"\0"
         return b"".join(
             b"\xff\0" if text is None else text.encode() + b"\0" for text in column.to_list()
         )

@@ -1,32 +1,33 @@
-"""Checks of the inputs: the files have not changed, and the jobs of a run are those of its log.
+"""Checks of the inputs: the files have not changed; and how logs and traces are read again.
 
 Logs and tables are read again by parsers that share no code with the engine's readers.
 """
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import io
 import math
 import os
 import re
 import tarfile
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from simkit.text import counted
 from simkit.verify.audit import Check
 from simkit.verify.folder import RunFolder
 from simkit.verify.numbers import LARGEST, times_on_grid
+from simkit.verify.records.table_files import LARGE
+from simkit.verify.task_inputs.swf_numbers import FIELDS as _SWF_FIELDS
+from simkit.verify.task_inputs.swf_numbers import accepted, blocks, jobs_of
 
 SWF_NUMBERS = ("user", "group", "executable", "queue", "partition")
 """What fields 12 to 16 of SWF number."""
-_SWF_FIELDS = 18
 _EPOCH_FROM = 1e9
 _IDS_FROM = 2**63
 _PARTS = (2.0, 3.0, 4.0)  # statuses of bursts of a job, whose sum has its own line
@@ -150,72 +151,6 @@ def _sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def check_trace(run: RunFolder) -> Check:
-    """Check that the run has the jobs of its input: none missing, none added, none changed."""
-    check = Check("trace", "the run's jobs are the input's jobs", run.jobs.height)
-    _check_report(run, check)
-    if run.setting("workload", "type") in ("jobs", "tasks", "alibaba2017"):
-        return check  # the rule "tasks" reads them again
-    reason = _why_not_reread(run)
-    try:
-        path = None if reason else log_of(run)
-    except MissingInputError as error:
-        path, reason = None, str(error)
-    if path is None:
-        return check if check.found else check.leave_out(reason)
-    try:
-        wanted = read_jobs(path, run.setting("workload") or {})
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        check.add("the log cannot be read", {"path": str(path), "problem": str(error)})
-        return check
-    _compare_jobs(run, wanted, check)
-    return check
-
-
-def _check_report(run: RunFolder, check: Check) -> None:
-    """Check the number of jobs against the counts of the trace's rows in run.json."""
-    trace = run.manifest["trace"]
-    if not trace or not (trace.get("read") or run.manifest["inputs"]):
-        return  # a workload model reads no rows
-    kept = trace.get("accepted", 0) + sum(trace.get("repaired", {}).values())
-    balance = kept + sum(trace.get("dropped", {}).values())
-    if trace.get("read") != balance:
-        check.add("the rows read are not accepted + repaired + dropped", dict(trace))
-    if run.setting("workload", "resample"):
-        return
-    fewer = bool(run.setting("workload", "window")) or not run.complete
-    # A row of a table is a task; that of a custom reader may be one.
-    kind, what, found = run.setting("workload", "type"), "jobs", run.jobs.height
-    if kind in ("tasks", "alibaba2017") or (kind == "plugin" and run.tasks.height > found):
-        what, found = "tasks", run.tasks.height
-        if run.setting("workload", "rows") == "instance":
-            what, found = "instances", int(run.tasks["instances"].sum())
-    if found > kept or (found < kept and not fewer):
-        message = f"the number of {what} does not match the accepted rows of the trace"
-        check.add(message, {what: found, "accepted_or_repaired": kept})
-
-
-def _why_not_reread(run: RunFolder) -> str:
-    workload = run.setting("workload") or {}
-    if workload.get("type") != "swf":
-        return f"the workload's type is {workload.get('type')!r}"
-    if workload.get("window"):
-        return f"the workload has window: {workload['window']}"
-    return transformation(workload)
-
-
-def transformation(workload: Mapping[str, Any]) -> str:
-    """Return the first setting that changes the jobs of a workload's input; empty if none does."""
-    neutral = {
-        "resample": None, "load": 1.0, "processors_scale": 1.0, "processors_max": None,
-        "run_time_scale": 1.0, "run_time_max": None, "target_load": None,
-    }  # fmt: skip
-    for name, value in neutral.items():
-        if workload.get(name) and workload[name] != value:
-            return f"the workload has {name}: {workload[name]}"
-    return ""
-
-
 def log_of(run: RunFolder) -> Path:
     """Return the log of the scenario; raises MissingInputError unless it is there, unchanged."""
     name = Path(str(run.setting("workload", "path"))).name
@@ -241,14 +176,18 @@ def read_jobs(path: Path, rules: dict[str, Any]) -> pl.DataFrame:
 
     Raises ValueError for a line that is not a job, unless such lines are skipped.
     """
-    lines = _lines(path)
-    if rules.get("on_error") == "skip":
-        lines = (fields for fields in lines if _is_row(fields))
-    rows = [row for fields in lines if (row := _job(fields, rules)) is not None]
     names = ("job_id", "submit", "run", "processors", "requested")
     schema: dict[str, Any] = dict.fromkeys(names, pl.Float64)
     schema |= dict.fromkeys(("job_id", *SWF_NUMBERS), pl.Int64)
-    jobs = pl.DataFrame(rows, orient="row", schema=schema)
+    parts = [pl.DataFrame(schema=schema)]
+    for block in blocks(path):
+        if isinstance(block, list):
+            rows = [row for _, row in _rows_of(block, rules)]
+            parts.append(pl.DataFrame(rows, orient="row", schema=schema))
+        else:
+            kept = block[accepted(block, rules, _PARTS)]
+            parts.append(jobs_of(kept, rules, SWF_NUMBERS))
+    jobs = pl.concat(parts)
     if jobs.height and float(str(jobs["submit"].min())) >= _EPOCH_FROM:
         jobs = jobs.with_columns(pl.col("submit") - pl.col("submit").min())
     jobs = jobs.with_columns(times_on_grid(pl.col("submit", "run", "requested")))
@@ -260,30 +199,35 @@ def read_swf_links(path: Path, rules: dict[str, Any]) -> list[tuple[int, int, fl
 
     They are in fields 17 and 18; a think time that is unknown, which is negative, counts as 0.
     """
-    lines = _lines(path)
-    if rules.get("on_error") == "skip":
-        lines = (fields for fields in lines if _is_row(fields))
-    rows, numbers = [], set()
-    for fields in lines:
-        if _job(fields, rules) is None or len(fields) < _SWF_FIELDS:
-            continue
-        job, before, think = (float(fields[i]) for i in (0, 16, 17))
-        numbers.add(job)
-        known = 0 <= think <= LARGEST / 2
-        if before >= 0 and before % 1 == 0:
+    rows: list[tuple[int, int, float]] = []
+    has_zero = False
+    for block in blocks(path):
+        if isinstance(block, list):
+            found = [fields for fields, _ in _rows_of(block, rules) if len(fields) >= _SWF_FIELDS]
+            table = np.array([[float(f[n]) for n in (0, 16, 17)] for f in found]).reshape(-1, 3)
+        else:
+            table = block[accepted(block, rules, _PARTS)][:, [0, 16, 17]]
+        has_zero = has_zero or bool((table[:, 0] == 0).any())
+        named = table[(table[:, 1] >= 0) & (table[:, 1] % 1 == 0)]
+        for job, before, think in named.tolist():
+            known = 0 <= think <= LARGEST / 2
             rows.append((int(job), int(before), round(think * 2**20) / 2**20 if known else 0.0))
-    return [row for row in rows if row[1] > 0 or 0 in numbers]
+    return [row for row in rows if row[1] > 0 or has_zero]
 
 
-def _lines(path: Path) -> Iterator[list[bytes]]:
-    """Yield the fields of each line that is not a comment; the log may be gzipped."""
-    with path.open("rb") as file:
-        zipped = file.read(2) == b"\x1f\x8b"
-    with gzip.open(path) if zipped else path.open("rb") as lines:
-        for line in lines:
-            text = line.strip()
-            if text and not text.startswith(b";"):
-                yield text.split()
+def _rows_of(
+    lines: Iterable[bytes], rules: dict[str, Any]
+) -> Iterator[tuple[list[bytes], tuple[float | int | None, ...]]]:
+    """Yield fields and job of each line that is a job."""
+    for line in lines:
+        text = line.strip()
+        if not text or text.startswith(b";"):
+            continue
+        fields = text.split()
+        if rules.get("on_error") == "skip" and not _is_row(fields):
+            continue
+        if (job := _job(fields, rules)) is not None:
+            yield fields, job
 
 
 def _is_row(fields: list[bytes]) -> bool:
@@ -340,23 +284,6 @@ def _whole(field: bytes, unknown: int) -> int:
     return number if abs(number) < _IDS_FROM else unknown
 
 
-def _compare_jobs(run: RunFolder, wanted: pl.DataFrame, check: Check) -> None:
-    jobs = run.jobs
-    if "processors" not in jobs.columns or jobs.schema["job_id"] != pl.Int64:
-        row = {"job_id": str(jobs.schema["job_id"]), "resources": list(run.resources)}
-        check.add("the jobs of a log must have integer ids and request processors", row)
-        return
-    # Columns of names instead of numbers are not compared.
-    numbers = [name for name in SWF_NUMBERS if jobs.schema[name] == pl.Int64]
-    found = jobs.select(
-        "job_id", pl.col("submit_time_s").alias("submit"),
-        pl.col("trace_run_time_s").alias("run"),
-        pl.col("processors").cast(pl.Float64), pl.col("requested_time_s").alias("requested"),
-        *numbers,
-    )  # fmt: skip
-    compare_with_input(check, run, found, wanted.drop(set(SWF_NUMBERS) - set(numbers)), "job")
-
-
 def compare_with_input(
     check: Check, run: RunFolder, found: pl.DataFrame, wanted: pl.DataFrame, what: str
 ) -> None:
@@ -369,6 +296,8 @@ def compare_with_input(
         wanted: rows of the input, with the same columns.
         what: the name of a row in messages.
     """
+    if found.height >= LARGE:
+        found, wanted = _different(found, wanted.select(found.columns))
     # Numbering equal rows makes this a comparison of multisets: a row twice is not a row once.
     nth = pl.int_range(pl.len()).over(found.columns).alias("nth")
     found, wanted = found.with_columns(nth), wanted.select(found.columns).with_columns(nth)
@@ -378,6 +307,18 @@ def compare_with_input(
         rows = these.join(others, on=key, how="anti", nulls_equal=True, maintain_order="left")
         message = f"the {there} does not have this {what} of the {here}, or with other values"
         check.add_rows(message, rows.drop("nth"))
+
+
+def _different(found: pl.DataFrame, wanted: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the rows that differ, if both sides have the same jobs, each once; else all rows."""
+    found, wanted = found.sort("job_id"), wanted.sort("job_id")
+    ids = found["job_id"]
+    if not ids.equals(wanted["job_id"]) or ids.n_unique() < len(ids):
+        return found, wanted
+    differs = pl.Series([False]).new_from_index(0, len(ids))
+    for name in found.columns:
+        differs |= found[name].ne_missing(wanted[name])
+    return found.filter(differs), wanted.filter(differs)
 
 
 def inputs_below(run: RunFolder, place: str) -> Iterator[Path]:

@@ -162,7 +162,8 @@ def _check_accounts(run: AuditedRun, check: Check) -> None:
     )
     start, end = pl.col("start_time_s"), pl.col("end_time_s")
     final = pl.col("attempt") == pl.col("attempt").max().over("job_id")
-    gap = (start - end.shift(1)).over(["job_id", "attempt"], order_by="start_time_s")
+    order = ["start_time_s", "end_time_s"]
+    gap = (start - end.shift(1)).over(["job_id", "attempt"], order_by=order)
     sums = (
         segments.with_columns((end - start).alias("span"), final.alias("final"), gap.alias("gap"))
         .group_by("job_id")

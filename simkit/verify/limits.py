@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from simkit.verify.audit import Check
-from simkit.verify.audited_run import TASK, AuditedRun
+from simkit.verify.audited_run import TASK, AuditedRun, beside
 
 
 def check_machines(run: AuditedRun) -> Check:
@@ -80,24 +80,32 @@ def tasks_by_partition(run: AuditedRun) -> pl.DataFrame:
     """
     first = run.resources[0]
     demand = pl.col(first) * pl.col("instances") if first in run.requested else pl.lit(0.0)
-    jobs = run.jobs.unique("job_id", keep="first").select(
-        "job_id", "queue", "partition", pl.col("requested_time_s").alias("limit_s"),
-        *([_ROUTED] if _ROUTED in run.jobs.columns else []),
-    )  # fmt: skip
-    tasks = run.tasks.select(*TASK, "instances", "gang", *run.requested, demand.alias("demand"))
-    tasks = tasks.unique(TASK, keep="first", maintain_order=True)
-    tasks = tasks.join(jobs, on="job_id", how="left", maintain_order="left")
+    jobs = run.only("jobs", "job_id", "queue", "partition", "requested_time_s", _ROUTED)
+    jobs = jobs.rename({"requested_time_s": "limit_s"})
+    tasks = run.only("tasks", *TASK, "instances", "gang", *run.requested)
+    tasks = tasks.with_columns(demand.alias("demand"))
+    one_each = run.is_large and run.alike
+    if not one_each:
+        jobs = jobs.unique("job_id", keep="first")
+        tasks = tasks.unique(TASK, keep="first", maintain_order=True)
+    tasks = beside(tasks, jobs, ["job_id"])
+
+    def of_job(task: pl.Expr) -> pl.Expr:
+        """Return whether it is true of all tasks of the job."""
+        return task if one_each else task.all().over("job_id")
+
     room_anywhere = pl.lit(value=False)
     partitions = partitions_of(run) or [{"machines": None}]
     admitted = []
     for number, partition in enumerate(partitions):
         holds = f"room {number}"
         tasks = tasks.with_columns(_room_for(run, partition, tasks).alias(holds))
-        room = pl.col(holds).all().over("job_id") & _is_open(partition)
-        admitted.append(room & (~_over_limits(partition)).all().over("job_id"))
+        room = of_job(pl.col(holds)) & _is_open(partition)
+        admitted.append(room & of_job(~_over_limits(partition)))
         room_anywhere = room_anywhere | room
     timed = any(partition.get("max_time_s") is not None for partition in partitions)
-    known = (pl.len().over("job_id") == 1) | (not timed) | ~room_anywhere
+    alone = pl.lit(value=True) if one_each else pl.len().over("job_id") == 1
+    known = alone | (not timed) | ~room_anywhere
     first_of = [pl.when(fits).then(pl.lit(number)) for number, fits in enumerate(admitted)]
     position = pl.coalesce(*first_of, pl.lit(-1))
     if any(partition.get("max_waiting_per_user") is not None for partition in partitions):
@@ -198,18 +206,26 @@ def check_limits(run: AuditedRun) -> Check:
     seconds, retries = (run.setting("limits", key) for key in ("simulated_time", "retries"))
     if seconds is None and retries is None and run.own_retries is None:
         return check.skip("neither the simulated time nor retries are limited")
-    check.examined = run.allocations.height
+    check.examined = run.rows_of("allocations")
     _check_own_retries(run, check)
     if retries is not None:
-        often = run.allocations.filter(pl.col("attempt") > retries + 1)
+        often = _where(run, pl.col("attempt") > retries + 1, "attempt")
         if not run.complete:  # what runs may have started in the last decision before the stop
             often = often.filter(pl.col("outcome") != "running")
         check.add_rows(f"attempt after more than {retries} retries", often)
-    if seconds is not None and run.jobs.height:
-        last = float(run.jobs["submit_time_s"].min()) + seconds + 2.0**-20  # type: ignore[arg-type]
+    if seconds is not None and run.rows_of("jobs"):
+        first = run.only("jobs", "submit_time_s")["submit_time_s"].min()
+        last = float(first) + seconds + 2.0**-20  # type: ignore[arg-type]
         times = pl.max_horizontal("start_time_s", "end_time_s")
-        check.add_rows("after the end of the simulated time", run.allocations.filter(times > last))
+        late = _where(run, times > last, "start_time_s", "end_time_s")
+        check.add_rows("after the end of the simulated time", late)
     return check
+
+
+def _where(run: AuditedRun, wrong: pl.Expr, *columns: str) -> pl.DataFrame:
+    """Return the allocations that are wrong by these columns, with all columns."""
+    rows = run.only("allocations", *columns).select(wrong.alias("wrong"))["wrong"]
+    return run.allocations.filter(rows) if rows.any() else run.tables.head("allocations")
 
 
 def _check_own_retries(run: AuditedRun, check: Check) -> None:

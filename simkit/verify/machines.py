@@ -2,9 +2,8 @@
 
 A machine offers its capacity while it is present and up, less what containers and maintenance take,
 and never less than nothing. The files are server_event and container_event of Alibaba's
-cluster-trace-v2017. Random failures cannot be foreseen: they may take a whole machine away, and the
-rule "failures" is about them. Power may take machines, or part of a pool. The user's processes may
-take whole machines, as their own rows of events say.
+cluster-trace-v2017. Random failures are drawn again from the seed. Power may take machines, or part
+of a pool. The user's processes may take whole machines, as their own rows of events say.
 """
 
 from __future__ import annotations
@@ -25,11 +24,22 @@ from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.inputs import MissingInputError, trace_table
 from simkit.verify.numbers import LARGEST, LARGEST_ID, Floats, on_grid, seconds
+from simkit.verify.outages.failures import drawn_failures
 
 Amounts = tuple[float, ...]
 """One number per resource of the cluster, in its order."""
 _Spans = list[tuple[float, float, Amounts]]
 """(from, until, amounts)."""
+
+
+class Edge(NamedTuple):
+    """An instant at which something of a machine is taken away or given back."""
+
+    time_s: float
+    cause: str
+    """As the events name it."""
+    running: str | None
+    """What happens to tasks on what is taken: drain, requeue, suspend; None: it is given back."""
 
 
 @dataclass
@@ -43,6 +53,8 @@ class MachineLife:
     """(begin, repair)."""
     taken: _Spans = field(default_factory=list)
     """By containers and maintenance."""
+    edges: list[Edge] = field(default_factory=list)
+    """When something is taken or given back, and why; none before the simulation."""
 
     def instants(self) -> set[float]:
         """Return the instants at which what it offers may change."""
@@ -80,9 +92,35 @@ def machine_lives(run: AuditedRun, horizon: float) -> dict[int, MachineLife]:
             lives[machine].installed.append((-float("inf"), capacity))
     if section.get("containers"):
         _add_containers(run, section["containers"], lives)
-    for machine, spans in _maintenance(run, horizon).items():
+    for window, machine, spans in _maintenance(run, horizon):
         lives[machine].taken += spans
+        lives[machine].edges += _edges_of(spans, "maintenance", window.running)
+    _add_processes(run, lives)
+    if run.complete:
+        _add_failures(run, lives, horizon)
     return lives
+
+
+def _edges_of(spans: _Spans, cause: str, running: str) -> Iterator[Edge]:
+    for begin, end, _ in spans:
+        yield Edge(begin, cause, running)
+        yield Edge(end, cause, None)
+
+
+def _add_failures(run: AuditedRun, lives: dict[int, MachineLife], horizon: float) -> None:
+    """Draw the random failures again; the simulation begins with what happens first, or at 0."""
+    if not (failing := failing_machines(run)):
+        return
+    known = [edge.time_s for life in lives.values() for edge in life.edges]
+    first = [*known, *run.jobs["submit_time_s"].drop_nulls().to_list(), 0.0]
+    begin = min(time for time in first if np.isfinite(time))
+    running = str(run.setting("cluster", "failures", "running") or "requeue")
+    for machine, faults in drawn_failures(run, sorted(failing), begin, horizon).items():
+        lives[machine].faults += faults
+        for fails, repaired in faults:
+            lives[machine].edges += [
+                Edge(fails, "failure", running), Edge(repaired, "failure", None),
+            ]  # fmt: skip
 
 
 def _ids(run: AuditedRun) -> dict[str, int]:
@@ -106,13 +144,18 @@ def _add_trace(run: AuditedRun, section: Mapping[str, Any], lives: dict[int, Mac
             begin = time if time > 0 or life.installed else -float("inf")
             life.installed.append((begin, amounts))
             life.joins.append(begin)
+            # A machine may come back smaller; then what runs on it may end first.
+            life.edges += [Edge(begin, "add", None), Edge(begin, "add", "drain")]
             present.add(ids[name])
         elif event == "remove":
             life.installed.append((time, (0.0,) * len(amounts)))
+            life.edges.append(Edge(time, "remove", str(trace.get("remove") or "drain")))
         else:
             repair = trace[event].get("repair")
             until = float("inf") if repair is None else on_grid(time + seconds(repair))
             life.faults.append((time, until))
+            life.edges += [Edge(time, event, str(trace[event]["running"])),
+                           Edge(until, event, None)]  # fmt: skip
     for machine in lives.keys() - present:
         lives[machine].installed.append((-float("inf"), run.capacity[machine]))
 
@@ -163,8 +206,12 @@ def _add_containers(
             open_[container] = begin, str(int(row["machine"])), amounts
     for begin, machine, amounts in open_.values():
         held[machine].append((begin, float("inf"), amounts))
+    first = float(run.jobs["submit_time_s"].min() or 0.0)  # type: ignore[arg-type]
+    running = str(section.get("running") or "drain")
     for name, machine_id in _ids(run).items():
         lives[machine_id].taken += held[name]
+        spans = [(max(begin, min(0.0, first)), end, taken) for begin, end, taken in held[name]]
+        lives[machine_id].edges += _edges_of(spans, "container", running)
 
 
 def _container_events(table: pl.DataFrame) -> Iterator[dict[str, Any]]:
@@ -184,20 +231,20 @@ def _request_on_grid(amount: float) -> float:
     return float((amount * 2**30 + 1e-6) // 1 / 2**30)
 
 
-def _maintenance(run: AuditedRun, horizon: float) -> dict[int, _Spans]:
-    """Return machine id → what maintenance takes of it until the horizon.
+def _maintenance(run: AuditedRun, horizon: float) -> Iterator[tuple[Window, int, _Spans]]:
+    """Yield each window, a machine from which it takes, and what it takes until the horizon.
 
     Raises ValueError for a window without a place in time.
     """
-    taken: dict[int, _Spans] = defaultdict(list)
     for window in maintenance_windows(run):
         start, starts = window.start, [window.start]
         if window.every is not None:
             count = max(int((horizon - start) // window.every) + 1, 0)
             starts = [start + i * window.every for i in range(count)]
         for machine, amounts in window.taken.items():
-            taken[machine] += [(begin, begin + (window.end - start), amounts) for begin in starts]
-    return taken
+            yield window, machine, [
+                (begin, begin + (window.end - start), amounts) for begin in starts
+            ]  # fmt: skip
 
 
 class Window(NamedTuple):
@@ -208,6 +255,8 @@ class Window(NamedTuple):
     every: float | None
     taken: dict[int, Amounts]
     """Machine id → what it takes."""
+    running: str = "drain"
+    """What happens to running tasks: drain, requeue or suspend."""
 
 
 def maintenance_windows(run: AuditedRun) -> list[Window]:
@@ -227,7 +276,8 @@ def maintenance_windows(run: AuditedRun) -> list[Window]:
             every = on_grid(seconds(window["every"]))
             if not every > 0:
                 raise ValueError(f"every: {window['every']!r} is not a positive duration")
-        windows.append(Window(start, end, every, _taken_by(run, window)))
+        running = str(window.get("running") or "drain")
+        windows.append(Window(start, end, every, _taken_by(run, window), running))
     return windows
 
 
@@ -242,10 +292,12 @@ def _taken_by(run: AuditedRun, window: Mapping[str, Any]) -> dict[int, Amounts]:
 
 
 def _of_groups(run: AuditedRun, names: list[str]) -> list[int]:
-    """Return the ids of the machines in these groups of the scenario's cluster."""
+    """Return the ids of the machines in these groups, or pools, of the scenario's cluster."""
     machines: list[int] = []
     row = 0
-    for group in run.setting("cluster", "machines") or ():
+    # Partitions with processors are pools of their own, a machine each.
+    pools = [p for p in run.setting("cluster", "partitions") or () if p.get("processors")]
+    for group in run.setting("cluster", "machines") or pools:
         count = int(group.get("count", 1))
         if (group.get("name") or "") in names:
             machines += range(row, row + count)
@@ -278,12 +330,14 @@ def check_maintenance(run: AuditedRun) -> Check:
     if not len(starts):
         return check
     ((machine, capacity),) = run.capacity.items()
+    life = MachineLife(installed=[(-float("inf"), capacity)])
     try:
-        taken = _maintenance(run, float(starts[-1]))[machine]
+        spans = [s for _, _, spans in _maintenance(run, float(starts[-1])) for s in spans]
     except ValueError as error:
         check.add("a maintenance window has no place in time", {"problem": str(error)})
         return check
-    life = MachineLife(installed=[(-float("inf"), capacity)], taken=taken)
+    life.taken += spans
+    _add_processes(run, {machine: life})
     found, expected = run.capacity_at(machine, starts)[:, 0], life.offered(starts)[:, 0]
     # Power may take capacity as well.
     wrong = found > expected if run.power_limits_capacity else found != expected
@@ -302,10 +356,9 @@ def check_machine_capacity(run: AuditedRun) -> Check:
             return check.skip("only power changes the capacity: see the rule supply")
         return check.leave_out("the scenario does not say how machines change")
     submits = run.jobs["submit_time_s"].drop_nulls().to_numpy()
-    starts = run.allocations["start_time_s"].drop_nulls().to_numpy()
-    if not len(submits) or not len(starts):
+    if not len(submits) or not run.allocations["start_time_s"].count():
         return check.skip("nothing starts")
-    first, last = float(submits.min()), float(starts.max())
+    first, last = float(submits.min()), last_instant(run)
     try:
         lives = machine_lives(run, last)
     except MissingInputError as error:
@@ -314,8 +367,8 @@ def check_machine_capacity(run: AuditedRun) -> Check:
         check.add("the files of the machines cannot be read, or a window has no place in time",
                   {"problem": str(error)})  # fmt: skip
         return check
-    _add_processes(run, lives, check)
-    may_fail, pool = failing_machines(run), len(run.capacity) == 1
+    _check_processes(run, check)
+    may_fail, pool = set() if run.complete else failing_machines(run), len(run.capacity) == 1
     changes: dict[int, set[float]] = defaultdict(set)
     for step in run.capacity_steps:
         changes[step.machine_id].add(step.time_s)
@@ -334,33 +387,58 @@ def check_machine_capacity(run: AuditedRun) -> Check:
         columns |= dict(zip(run.resources, found.T, strict=True))
         columns |= {f"expected_{r}": e for r, e in zip(run.resources, expected.T, strict=True)}
         check.add_where("the machine's capacity is not that of the scenario", wrong, columns)
-    return check
+    if check.found:
+        return check
+    if run.setting("processes"):
+        return check.leave_out("what the user's processes do is known from their own rows alone")
+    return (
+        check.leave_out("the run is not complete, so failures are not drawn") if may_fail else check
+    )
 
 
-def _add_processes(run: AuditedRun, lives: Mapping[int, MachineLife], check: Check) -> None:
+def last_instant(run: AuditedRun) -> float:
+    """Return the time until which all that happens is recorded, in s."""
+    times = run.only("timeline", "time_s")["time_s"].drop_nulls()
+    starts = run.only("allocations", "start_time_s")["start_time_s"].drop_nulls()
+    if run.complete and len(times):
+        return float(times.max())  # type: ignore[arg-type]
+    return float(starts.max()) if len(starts) else 0.0  # type: ignore[arg-type]
+
+
+def _add_processes(run: AuditedRun, lives: Mapping[int, MachineLife]) -> None:
     """Add what the user's processes took away, as recorded: whole machines, taken then given back.
 
     Nothing else says what a process does, so its own rows are the source; between them a machine
     must offer nothing, and outside of them what the scenario's files say.
     """
     since: dict[tuple[str, int], float] = {}
-    for event, detail in run.capacity_events:
-        name, machine = detail.get("process"), event["machine_id"]
-        if name is None or machine not in lives:
-            continue
-        held = (str(name), int(machine))
-        taken = detail.get("taken") is True
-        if not run.setting("processes"):
-            check.add("a process changes capacity, but the scenario has none", event)
-        if taken == (held in since):
-            what = "takes a machine twice" if taken else "gives back what it has not taken"
-            check.add(f"the process {what}", event)
-        elif taken:
-            since[held] = float(event["time_s"])
-        else:
-            _hold(lives[machine], since.pop(held), float(event["time_s"]))
+    for held, taken, row in _by_processes(run):
+        if taken:
+            since.setdefault(held, float(row["time_s"]))
+        elif held in since:
+            _hold(lives[held[1]], since.pop(held), float(row["time_s"]))
     for (_, machine), begin in since.items():
         _hold(lives[machine], begin, float("inf"))
+
+
+def _by_processes(run: AuditedRun) -> Iterator[tuple[tuple[str, int], bool, dict[str, Any]]]:
+    """Yield ((process, machine), whether it was taken away, row) of events of processes."""
+    for row, detail in run.capacity_events:
+        name, machine = detail.get("process"), row["machine_id"]
+        if name is not None and machine in run.capacity:
+            yield (str(name), int(machine)), detail.get("taken") is True, row
+
+
+def _check_processes(run: AuditedRun, check: Check) -> None:
+    """Check that processes take a machine away and give it back in turns."""
+    away: set[tuple[str, int]] = set()
+    for held, taken, row in _by_processes(run):
+        if not run.setting("processes"):
+            check.add("a process changes capacity, but the scenario has none", row)
+        if taken == (held in away):
+            what = "takes a machine twice" if taken else "gives back what it has not taken"
+            check.add(f"the process {what}", row)
+        (away.add if taken else away.discard)(held)
 
 
 def _hold(life: MachineLife, begin: float, end: float) -> None:

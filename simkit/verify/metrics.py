@@ -84,15 +84,16 @@ def _equal(found: Any, expected: float | None) -> bool:
 
 def _expected(run: AuditedRun) -> Numbers:
     """Return the numbers that follow from the tables."""
-    numbers = statuses("jobs", run.jobs)
-    submits = run.jobs["submit_time_s"].drop_nulls().to_numpy()
+    jobs = _jobs_of(run)
+    numbers = statuses("jobs", jobs)
+    submits = jobs["submit_time_s"].drop_nulls().to_numpy()
     if not len(submits):
         return numbers
-    ends = run.jobs["end_time_s"].drop_nulls().to_numpy()
+    ends = jobs["end_time_s"].drop_nulls().to_numpy()
     first, last_submit = float(submits.min()), float(submits.max())
     last_end = float(ends.max()) if len(ends) else None
     makespan = None if last_end is None else last_end - first
-    unended = run.jobs.height - len(ends)
+    unended = jobs.height - len(ends)
     numbers |= counted("makespan_s", {"value": makespan}, len(ends), unended)
     if run.setting("policy", "compat") == "cloudsimpy":
         ticks = {"value": _ticks_of_cloudsimpy(run, first)}
@@ -101,7 +102,6 @@ def _expected(run: AuditedRun) -> Numbers:
     warmup, cooldown = (
         seconds(run.setting("metrics", name) or 0.0) for name in ("warmup", "cooldown")
     )
-    jobs = run.jobs
     if warmup or cooldown:
         submit = pl.col("submit_time_s")
         jobs = jobs.filter(submit >= first + warmup, submit <= last_submit - cooldown)
@@ -109,13 +109,24 @@ def _expected(run: AuditedRun) -> Numbers:
     elif last_end is not None:
         until = max(last_end, first)
     else:
-        times = run.tables["timeline"]["time_s"].drop_nulls().to_list()
-        until = max([first, *times]) if times else last_submit
+        times = run.only("timeline", "time_s")["time_s"].drop_nulls().to_numpy()
+        until = max(first, float(times.max())) if len(times) else last_submit
     numbers |= _offered_loads(run, jobs, first + warmup, last_submit - cooldown)
     window = Window(jobs, first + warmup, until)
     numbers |= over_time(run, window) | of_tasks(run, window) | of_machines(run, window)
     numbers |= _waits(run, jobs) | _instance_waits(run, jobs) | of_suspensions(run)
     return numbers | _value(run, jobs) | _energy(run, first + warmup, until)
+
+
+def _jobs_of(run: AuditedRun) -> pl.DataFrame:
+    """Return the table of jobs; of a large run the columns of which metrics are made."""
+    if not run.is_large:
+        return run.jobs
+    times = ("submit", "start", "end", "run", "ideal", "turnaround", "release", "trace_run")
+    return run.only(
+        "jobs", "job_id", "status", "user", *(f"{name}_time_s" for name in times),
+        "qos", "value", "deadline_s", run.counted,
+    )  # fmt: skip
 
 
 def _ticks_of_cloudsimpy(run: AuditedRun, first: float) -> float | None:
@@ -173,30 +184,34 @@ def _waits(run: AuditedRun, jobs: pl.DataFrame) -> Numbers:
     weighted = float((weight[both] * turnaround[both]).sum())
     mean = share(weighted, float(weight[both].sum()))
     numbers |= counted("awrt_s", {"value": mean}, both.sum(), (~both).sum())
-    users = jobs["user"].cast(pl.String).to_list()
-    named = sum(
-        user not in (None, "", "-1") and not math.isnan(value)
-        for user, value in zip(users, bounded.tolist(), strict=True)
+    known_users = _users_known(jobs["user"])
+    named = pl.DataFrame({"user": jobs["user"], "value": bounded}).filter(
+        known_users, pl.col("value").is_not_nan()
     )
-    index = {"value": _jain(users, bounded)}
-    return numbers | counted("fairness_jain", index, named, jobs.height - named)
+    index = {"value": _jain(named)}
+    return numbers | counted("fairness_jain", index, named.height, jobs.height - named.height)
+
+
+def _users_known(users: pl.Series) -> pl.Series:
+    """Return which jobs have a user."""
+    if users.dtype == pl.Int64:
+        return (users != -1).fill_null(value=False)
+    return ~users.cast(pl.String).is_in(["", "-1"]).fill_null(value=True)
 
 
 def _areas(run: AuditedRun, jobs: pl.DataFrame) -> Floats:
     """Return what each job's tasks ask for, in resource-seconds of the counted resource."""
+    if jobs["ideal_time_s"].null_count() == jobs.height:  # none is asked for
+        return np.full(jobs.height, np.nan)
     area = pl.col(run.counted) * pl.col("instances") * pl.col("trace_run_time_s")
     sums = run.tasks.group_by("job_id").agg(area.sum().alias("area"))
     found = jobs.select("job_id").join(sums, on="job_id", how="left", maintain_order="left")
     return found["area"].fill_null(np.nan).to_numpy()
 
 
-def _jain(users: list[str | None], values: Floats) -> float | None:
+def _jain(values: pl.DataFrame) -> float | None:
     """Return Jain's index over the means of users: (sum of means)^2 / (users * sum of squares)."""
-    of_user: dict[str, list[float]] = {}
-    for user, value in zip(users, values.tolist(), strict=True):
-        if user not in (None, "", "-1") and not math.isnan(value):
-            of_user.setdefault(str(user), []).append(value)
-    means = [math.fsum(found) / len(found) for found in of_user.values()]
+    means = values.group_by("user").agg(pl.col("value").mean())["value"].to_list()
     if not means:
         return None
     return math.fsum(means) ** 2 / (len(means) * math.fsum(mean**2 for mean in means))
@@ -204,7 +219,7 @@ def _jain(users: list[str | None], values: Floats) -> float | None:
 
 def _instance_waits(run: AuditedRun, jobs: pl.DataFrame) -> Numbers:
     """Return the waits of instances from when their task was ready until their first start."""
-    if len(run.capacity) < 2 and run.tasks["gang"].all():
+    if len(run.capacity) < 2 and run.only("tasks", "gang")["gang"].all():
         return {}
     tasks = run.tasks.join(jobs, on="job_id", how="semi")
     first = run.pieces.filter(pl.col("attempt") == 1)
@@ -222,14 +237,17 @@ def _instance_waits(run: AuditedRun, jobs: pl.DataFrame) -> Numbers:
 
 def _offered_loads(run: AuditedRun, jobs: pl.DataFrame, first: float, last: float) -> Numbers:
     """Return what the jobs ask for / what there is of each resource from `first` to `last`."""
-    tasks = run.tasks.join(jobs, on="job_id", how="semi")
+    tasks = run.only("tasks", "job_id", "instances", "trace_run_time_s", *run.requested)
+    if not (run.is_large and run.alike and tasks.height == jobs.height):
+        tasks = tasks.join(jobs, on="job_id", how="semi")
     seconds_asked = tasks["instances"] * tasks["trace_run_time_s"]
-    timeline = run.tables["timeline"]
-    time = np.clip(np.array([first, *timeline["time_s"].to_list(), last]), first, last)
+    times = run.only("timeline", "time_s")["time_s"].to_numpy()
+    time = np.clip(np.concatenate([[first], times, [last]]), first, last)
     numbers: Numbers = {}
     for index, resource in enumerate(run.resources):
         at_first = sum(capacity[index] for capacity in run.capacity.values())
-        held = np.array([at_first, *timeline[f"capacity_{resource}"].to_list()])
+        capacity = run.only("timeline", f"capacity_{resource}").to_series().to_numpy()
+        held = np.concatenate([[at_first], capacity])
         there = float((held * np.diff(time)).sum())
         asked = tasks[resource] * seconds_asked if resource in run.requested else pl.Series([0.0])
         load = {"value": share(float(asked.sum()), there)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Any, Final, Literal
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +46,12 @@ def seconds(value: Any) -> float:
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
+def stream(seed: Any, component: str) -> np.random.Generator:
+    """Return the random numbers of a component of a run with a seed; None counts as 0."""
+    key = (crc32(component.encode()),)
+    return np.random.default_rng(np.random.SeedSequence(int(seed or 0), spawn_key=key))
+
+
 def on_grid(time_s: float) -> float:
     """Return a time rounded to a multiple of `TICK`."""
     return round(time_s / TICK) * TICK
@@ -65,8 +72,10 @@ def sum_until(
 ) -> Floats:
     """Return the sum of the amounts at instants up to each time; before it if side is left."""
     order = np.argsort(instants, kind="stable")
-    total = np.append(0.0, np.cumsum(amounts[order].astype(np.longdouble)))
-    return np.asarray(total[np.searchsorted(instants[order], times, side=side)], dtype=np.float64)
+    total = np.zeros(len(order) + 1, dtype=np.longdouble)
+    np.cumsum(amounts[order], dtype=np.longdouble, out=total[1:])
+    at = np.searchsorted(instants[order], times, side=side)
+    return total.astype(np.float64)[at]
 
 
 def ratio(part: Floats, whole: Floats) -> Floats:

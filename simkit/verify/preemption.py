@@ -34,7 +34,9 @@ def check_preemption(run: AuditedRun) -> Check:
         run.policy_is_custom or run.machines_change or run.power_limits_capacity
         or run.setting("cluster", "maintenance")
     )  # fmt: skip
-    if not run.preempts and (for_other_reasons or not (run.allocations["outcome"] == "lost").any()):
+    if not run.preempts and (
+        for_other_reasons or not (run.only("allocations", "outcome")["outcome"] == "lost").any()
+    ):
         return check.skip("no partition preempts")
     if for_other_reasons:
         return check.leave_out("tasks may stop for other reasons")
@@ -123,8 +125,10 @@ def _gangs(run: AuditedRun, rows: pl.DataFrame) -> list[_Gang]:
     requests = [f"one_{name}" for name in run.requested]
     facts = ["position", "stopped", "instances", "machine_id", "count"]
     found: dict[tuple[Any, ...], _Gang] = {}
-    for row in rows.select(*shown, *requests, *facts).sort("start_time_s").iter_rows(named=True):
-        key = row["job_id"], row["task_id"], row["attempt"], row["start_time_s"]
+    numbered = [name for name in run.together if name not in shown]
+    wanted = rows.select(*shown, *requests, *facts, *numbered).sort("start_time_s")
+    for row in wanted.iter_rows(named=True):
+        key = tuple([row[name] for name in run.together])
         if key not in found:
             end = inf if row["end_time_s"] is None else row["end_time_s"]
             found[key] = _Gang(

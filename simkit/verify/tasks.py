@@ -12,6 +12,7 @@ from simkit.verify.inputs import compare_with_input
 from simkit.verify.numbers import TICK, Floats
 from simkit.verify.task_inputs.input_tasks import InputTasks
 from simkit.verify.task_inputs.read import TASK_TABLES
+from simkit.verify.task_inputs.trace import near_recorded
 
 
 def _input_of(run: AuditedRun, check: Check) -> InputTasks | None:
@@ -32,7 +33,7 @@ def _input_of(run: AuditedRun, check: Check) -> InputTasks | None:
 
 def check_tasks(run: AuditedRun) -> Check:
     """Check that tasks, instances, requests, submit and run times are those of the input."""
-    check = Check("tasks", "the run's tasks are the input's tasks", run.tasks.height)
+    check = Check("tasks", "the run's tasks are the input's tasks", run.rows_of("tasks"))
     if problem := run.input_tasks.problem:
         check.add("the input cannot be read", {"problem": problem})
         return check
@@ -42,6 +43,7 @@ def check_tasks(run: AuditedRun) -> Check:
     known = found.tasks.columns
     asked = [pl.col(r) if r in known else pl.lit(0.0).alias(r) for r in run.requested]
     wanted = found.tasks.select(*TASK, "submit", "instances", "gang", *asked)
+    wanted = near_recorded(run, wanted, "submit", "submit_time_s")
     jobs = run.jobs.select("job_id", pl.col("submit_time_s").alias("submit"))
     tasks = run.tasks.join(jobs.unique("job_id", keep="first"), on="job_id", how="left",
                            maintain_order="left").select(wanted.columns)  # fmt: skip
@@ -172,7 +174,7 @@ def check_critical_paths(run: AuditedRun) -> Check:
     tasks = tasks.join(submit, on="job_id", how="left", maintain_order="left")
     tasks = tasks.with_columns(pl.col("longest_s").fill_null(0.0)).with_row_index("row")
     check.examined = tasks.height + run.jobs.height
-    parents = _known_parents(run)
+    parents = known_parents(run)
     _check_ready(run, tasks, parents, check)
     expected = _critical_paths(tasks, parents)
     rows = run.jobs.join(expected, on="job_id", how="left", maintain_order="left")
@@ -193,7 +195,7 @@ def check_critical_paths(run: AuditedRun) -> Check:
     return check
 
 
-def _known_parents(run: AuditedRun) -> pl.DataFrame | None:
+def known_parents(run: AuditedRun) -> pl.DataFrame | None:
     """Return (job_id, task_id, parent), one row a dependency; None if they are not known."""
     kind = run.setting("workload", "type")
     if kind in TASK_TABLES:
@@ -280,7 +282,7 @@ def check_instances(run: AuditedRun) -> Check:
     outside = (first < 0) | (count < 1) | (first + count > pl.col("instances"))
     check.add_rows("the task does not have these instances", known.filter(outside))
     _check_coverage(run, check)
-    _check_ranges(known, check)
+    _check_ranges(run, check)
     _check_sequence(run.pieces.filter(~pl.col("quiet")), check)
     return check
 
@@ -305,10 +307,10 @@ def _check_coverage(run: AuditedRun, check: Check) -> None:
     check.add_rows("every instance finished, but the task did not", tasks.filter(~claimed & whole))
 
 
-def _check_ranges(known: pl.DataFrame, check: Check) -> None:
+def _check_ranges(run: AuditedRun, check: Check) -> None:
     """Check that no instance of a gang starts on two machines at once."""
-    key = [*TASK, "attempt", "start_time_s"]
-    rows = known.filter("gang").sort(*key, "first_instance", maintain_order=True)
+    key = run.together
+    rows = run.known.filter("gang").sort(*key, "first_instance", maintain_order=True)
     taken = (pl.col("first_instance") + pl.col("count")).shift(1).over(key)
     wrong = rows.filter(pl.col("first_instance") < taken)
     check.add_rows("an instance runs on two machines", wrong)
@@ -391,10 +393,15 @@ def check_walltime(run: AuditedRun) -> Check:
         return check
     if setting != "kill":
         return check.leave_out(f"walltime is {setting!r}, neither kill nor ignore")
-    limit = pl.col("requested_time_s")
-    single = pl.col("tasks_of_job") == 1  # the table of jobs has the limit of the first task only
-    over = work.filter(single, pl.col("executed_s") > limit)
-    check.add_rows("runs longer than its requested time", over)
+    limit, single = pl.col("requested_time_s"), pl.col("tasks_of_job") == 1
+    # The table of jobs has the limit of the first task only; the input has those of all.
+    several = work.filter(~single)
+    limits = _limits_of_tasks(run) if several.height else None
+    over = [work.filter(single, pl.col("executed_s") > limit)]
+    if limits is not None:
+        several = several.drop("requested_time_s").join(limits, on=TASK, maintain_order="left")
+        over.append(several.filter(pl.col("executed_s") > limit).select(over[0].columns))
+    check.add_rows("runs longer than its requested time", pl.concat(over))
     suspects = killed.filter(by_limit) if run.policy_may_kill else killed
     stopped = work.filter(pl.col("outcome") == "killed", single)
     at_limit = stopped.group_by("job_id").agg((pl.col("executed_s") == limit).any().alias("exact"))
@@ -402,4 +409,15 @@ def check_walltime(run: AuditedRun) -> Check:
     one_task = rows.join(run.tasks.filter(pl.len().over("job_id") == 1), on="job_id", how="semi")
     wrong = one_task.filter(~pl.col("exact").fill_null(False))
     check.add_rows("killed at its walltime, but not at its requested time", wrong)
+    if several.height and limits is None and not check.found:
+        return check.leave_out("the requested times of jobs of several tasks are not known")
     return check
+
+
+def _limits_of_tasks(run: AuditedRun) -> pl.DataFrame | None:
+    """Return `TASK` and ``requested_time_s`` of all tasks by the input; None if it is not known."""
+    found = run.input_tasks
+    if not found.known or any(found.tasks.schema[name] != run.tasks.schema[name] for name in TASK):
+        return None
+    limits = found.tasks.unique(TASK, keep="first")
+    return limits.select(*TASK, pl.col("requested").alias("requested_time_s"))

@@ -30,8 +30,13 @@ def check_user_limits(run: AuditedRun) -> Check:
     if not limits_users(run):
         return check.skip("no partition limits how many jobs of a user run")
     places = tasks_by_partition(run).group_by("job_id").agg(pl.col("position").first())
-    jobs = run.jobs.with_columns(USER, pl.col("end_time_s").fill_null(inf).alias("until"))
-    jobs = jobs.filter(pl.col("user").is_not_null(), pl.col("status") != "rejected")
+    left = run.left_unstarted.select("job_id", "left_s")
+    jobs = run.jobs.join(left, on="job_id", how="left", maintain_order="left")
+    until = pl.coalesce("end_time_s", "left_s").fill_null(inf)
+    jobs = jobs.with_columns(USER, until.alias("until"))
+    # A job that leaves after it has waited counts towards the limit until then.
+    admitted = (pl.col("status") != "rejected") | pl.col("left_s").is_not_null()
+    jobs = jobs.filter(pl.col("user").is_not_null(), admitted)
     jobs = jobs.join(places, on="job_id", maintain_order="left")
     started = jobs.filter(pl.col("start_time_s").is_not_null()).sort("start_time_s", "until")
     check.examined = started.height
@@ -41,7 +46,8 @@ def check_user_limits(run: AuditedRun) -> Check:
             continue
         for _, mine in started.filter(pl.col("position") == number).group_by("user"):
             message = f"starts while {most} of its user's jobs run in partition {number}"
-            check.add_rows(message, mine.filter(_beyond(mine, most)).drop("position", "until"))
+            beyond = mine.filter(_beyond(mine, most)).drop("position", "until", "left_s")
+            check.add_rows(message, beyond)
     if reason := _why_not_counted(run):
         check.notes["jobs that are held back are not counted"] = reason
     else:

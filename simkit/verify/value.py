@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import polars as pl
 
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
-from simkit.verify.numbers import TICK, Floats, seconds
+from simkit.verify.numbers import TICK, Floats, seconds, stream
 
 _RELATIVE_ERROR = 1e-9
 _DEFAULT_PRICE = 0.5
@@ -26,18 +25,19 @@ _DEFAULT_PRICE = 0.5
 def check_value(run: AuditedRun) -> Check:
     """Check that QoS, values, deadlines and drawn GPUs follow from scenario and seed."""
     check = Check("value", "QoS, values, deadlines and drawn GPUs are those of the scenario")
-    there = [name for name in ("qos", "value", "deadline_s") if name in run.jobs.columns]
+    there = [name for name in ("qos", "value", "deadline_s") if name in run.columns_of("jobs")]
     section = run.setting("value")
     if not section and not there:
         return check.skip("jobs have no value")
-    check.examined = run.jobs.height
+    check.examined = run.rows_of("jobs")
     for name in ("qos", "value"):
         if section and name not in there:
             check.add(f"the scenario gives jobs a value, but the jobs have no column {name}", {})
     _check_ranges(run, there, check)
     if section and not check.found:
-        _check_draws(run, section, check)
-        _check_values(run, section, check)
+        reasons = [*_check_draws(run, section, check), *_check_values(run, section, check)]
+        if reasons and not check.found:
+            return check.leave_out("; ".join(reasons))
     return check
 
 
@@ -52,20 +52,30 @@ def _check_ranges(run: AuditedRun, there: Sequence[str], check: Check) -> None:
             check.add_rows(message, run.jobs.filter(~good.fill_null(value=False)))
 
 
-def _check_draws(run: AuditedRun, section: dict[str, Any], check: Check) -> None:
-    """Draw QoS, deadlines and GPUs again, if every job of the workload is recorded."""
-    if not run.complete or run.jobs.schema["job_id"] != pl.Int64:
-        check.notes["not drawn again"] = "jobs are missing, or ids are not numbers"
-        return
-    jobs = run.jobs.sort("submit_time_s", "job_id")
-    qos = _qualities(run, section.get("qos") or {}, jobs.height)
-    if qos is not None:
-        _compare(jobs, "qos", qos, "the QoS is not the one drawn from the seed", check)
-    if (due := _deadlines(run, section.get("deadlines") or {}, jobs)) is not None:
-        _compare(jobs, "deadline_s", due, "the deadline is not that of the scenario", check)
+def _check_draws(run: AuditedRun, section: dict[str, Any], check: Check) -> list[str]:
+    """Draw QoS, deadlines and GPUs again; return what could not be compared."""
+    qos, deadlines = (section.get(key) or {} for key in ("qos", "deadlines"))
+    drawn = {"QoS": qos.get("type") == "two-classes", "GPUs": bool(section.get("gpu")),
+             "deadlines": deadlines.get("type") == "slack"}  # fmt: skip
+    names = [name for name, applies in drawn.items() if applies]
+    if names and run.in_order is None:
+        order = "the order in which jobs were drawn is not known"
+        return [f"{', '.join(names)}: {order}"]
+    jobs = run.jobs
+    if run.in_order is not None:
+        jobs = run.in_order.join(jobs, on="job_id", how="left", maintain_order="left")
+    qualities = _qualities(run, qos, jobs.height)
+    if qualities is not None:
+        _compare(jobs, "qos", qualities, "the QoS is not the one drawn from the seed", check)
     if section.get("gpu"):
         gpus = _gpus(run, section["gpu"], jobs)
         _compare(jobs, "gpu", gpus, "the GPUs are not those drawn from the seed", check)
+    if deadlines.get("type") not in ("qos", "slack"):
+        return []  # none, or those of the trace
+    if (due := _deadlines(run, deadlines, jobs)) is None:
+        return ["the requested times of jobs of several tasks, for deadlines, are not known"]
+    _compare(jobs, "deadline_s", due, "the deadline is not that of the scenario", check)
+    return []
 
 
 def _compare(jobs: pl.DataFrame, column: str, expected: Floats, message: str, check: Check) -> None:
@@ -80,9 +90,7 @@ def _compare(jobs: pl.DataFrame, column: str, expected: Floats, message: str, ch
 
 def _uniform(run: AuditedRun, component: str, jobs: int) -> Floats:
     """Return (jobs, 2) numbers from the stream of a component."""
-    seed = int(run.setting("seed") or 0)
-    key = (crc32(component.encode()),)
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key)).random((jobs, 2))
+    return stream(run.setting("seed"), component).random((jobs, 2))
 
 
 def _qualities(run: AuditedRun, rule: dict[str, Any], jobs: int) -> Floats | None:
@@ -100,24 +108,35 @@ def _qualities(run: AuditedRun, rule: dict[str, Any], jobs: int) -> Floats | Non
 
 
 def _deadlines(run: AuditedRun, rule: dict[str, Any], jobs: pl.DataFrame) -> Floats | None:
-    """Return each job's deadline; None if there is none, or if it does not follow from the tables.
-
-    For jobs of several tasks the table has only the first requested time, so that only deadlines
-    from true run times can be recomputed.
-    """
-    kind, requested = rule.get("type"), rule.get("of") == "requested"
-    several = run.tasks.height != run.jobs.height
-    if kind not in ("qos", "slack") or (requested and several) or "qos" not in jobs.columns:
-        return None
+    """Return each job's deadline; None if it does not follow from the tables."""
     length = jobs["trace_run_time_s"]
-    if requested:
-        length = jobs["requested_time_s"].fill_null(jobs["trace_run_time_s"])
-    if kind == "qos":
+    if rule.get("of") == "requested":
+        if run.tasks.height != run.jobs.height:
+            longest = _longest_requests(run)
+            if longest is None:
+                return None
+            jobs = jobs.join(longest, on="job_id", how="left", maintain_order="left")
+            length = jobs["longest_s"]
+        else:
+            length = jobs["requested_time_s"].fill_null(jobs["trace_run_time_s"])
+    if rule.get("type") == "qos":
         factor = 1 / jobs["qos"].to_numpy()
     else:
         least, most = rule["factor"]
         factor = least + (most - least) * _uniform(run, "value.deadlines", jobs.height)[:, 0]
     return np.asarray(jobs["submit_time_s"].to_numpy() + factor * length.to_numpy())
+
+
+def _longest_requests(run: AuditedRun) -> pl.DataFrame | None:
+    """Return ``job_id`` and ``longest_s``, the longest request of its tasks, or their run time.
+
+    Null if the input is not known, for the table of jobs has only the first request.
+    """
+    found = run.input_tasks
+    if not found.known or found.instance_times is not None or found.tasks["run"].null_count():
+        return None
+    told = pl.coalesce("requested", "run")
+    return found.tasks.group_by("job_id").agg(told.max().alias("longest_s"))
 
 
 def _gpus(run: AuditedRun, rule: dict[str, Any], jobs: pl.DataFrame) -> Floats:
@@ -132,25 +151,30 @@ def _gpus(run: AuditedRun, rule: dict[str, Any], jobs: pl.DataFrame) -> Floats:
     return np.asarray(amount, dtype=np.float64)
 
 
-def _check_values(run: AuditedRun, section: dict[str, Any], check: Check) -> None:
-    """Check that values are amounts * prices * run time * QoS, for jobs of one gang."""
+def _check_values(run: AuditedRun, section: dict[str, Any], check: Check) -> list[str]:
+    """Check that values are amounts * prices * run time * QoS, summed over a job's tasks.
+
+    Returns what could not be compared. Values of the input are for the rule "trace".
+    """
     prices = section.get("prices")
-    if prices is None and run.setting("workload", "type") in ("jobs", "plugin"):
-        check.notes["values not recomputed"] = "they may come from the trace"
-        return
+    if prices is None:
+        kind, found = run.setting("workload", "type"), run.input_tasks
+        if kind == "plugin" or (kind == "jobs" and not found.known):
+            return ["values may come from the input, which is not read again"]
+        if kind == "jobs" and "value" in found.jobs.columns:
+            return []
     prices = dict.fromkeys(run.requested, _DEFAULT_PRICE) if prices is None else prices
-    per_hour = sum(
-        (pl.col(name).cast(pl.Float64) * price for name, price in prices.items()), pl.lit(0.0)
-    )
+    priced = (pl.col(name) * pl.col("instances") * price for name, price in prices.items())
+    per_unit = sum(priced, pl.lit(0.0))
     factor = float(section.get("knob") or 1.0) / seconds(section.get("time_unit") or 3600.0)
-    single = run.tasks.group_by("job_id").agg(
-        ((pl.len() == 1) & pl.col("gang").all()).alias("single")
+    # Of a bag the table has the mean run time, of a gang the longest, which holds all of it.
+    amounts = run.tasks.group_by("job_id").agg(
+        (per_unit * pl.col("trace_run_time_s")).sum().alias("amount")
     )
-    rows = run.jobs.join(single, on="job_id", how="left", maintain_order="left").with_columns(
-        (per_hour * pl.col("trace_run_time_s") * pl.col("qos") * factor).alias("expected")
+    rows = run.jobs.join(amounts, on="job_id", how="left", maintain_order="left").with_columns(
+        (pl.col("amount") * pl.col("qos") * factor).alias("expected")
     )
     off = (pl.col("value") - pl.col("expected")).abs() > _RELATIVE_ERROR * pl.col("expected")
-    wrong = rows.filter("single", off.fill_null(value=True)).drop("single")
+    wrong = rows.filter(off.fill_null(value=True)).drop("amount")
     check.add_rows("the value is not amounts * prices * run time * QoS", wrong)
-    if others := rows.height - int(rows["single"].sum()):
-        check.notes["values not recomputed"] = f"{others} jobs with several tasks or with bags"
+    return []

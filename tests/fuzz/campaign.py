@@ -1,9 +1,9 @@
 """Feed simkit random scenarios: honest ones must run and be verified, damaged ones be refused.
 
-    python tests/fuzz/campaign.py --scenarios 2000 --simulations 1000
+    python tests/fuzz/campaign.py --scenarios 2000 --simulations 1000 --combinations 1000
 
-A *simulation* is a random small scenario that is run and then audited by `simkit verify`. A
-*scenario* is a damaged file that is validated and, if simkit accepts it, run and audited too. A
+A *simulation* is a random small scenario that is run and then audited by `simkit verify`; a
+*combination* is one in which features meet that random scenarios seldom combine. A *scenario* is a damaged file that is validated and, if simkit accepts it, run and audited too. A
 case fails if it ends in anything but a result or a `SimkitError`, takes longer than its limit, or
 is an honest run in which the auditor finds a violation. Failed cases are printed with the seed
 that repeats them: `--first SEED --simulations 1`.
@@ -26,6 +26,7 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
+from combined_scenarios import combined_scenario
 from mutations import damaged
 from random_scenarios import random_scenario
 from ruamel.yaml import YAML
@@ -60,6 +61,11 @@ def simulation(seed: int) -> Outcome:
     return _judged(seed, random_scenario)
 
 
+def combination(seed: int) -> Outcome:
+    """Run and audit a random scenario that combines features."""
+    return _judged(seed, combined_scenario)
+
+
 def scenario(seed: int) -> Outcome:
     """Try a damaged scenario file."""
     return _judged(seed, _damaged_file)
@@ -86,7 +92,7 @@ def _judged(seed: int, make: Callable[[np.random.Generator, Path], Any]) -> Outc
         signal.alarm(LIMIT_S)
         try:
             simkit.simulate(make(rng, folder), output=folder / "run")
-            audit = simkit.verify_run(folder / "run")
+            audit = simkit.verify_run(folder / "run", inputs=[folder])
         except SimkitError as error:
             return Outcome(seed, "refused", str(error))
         except Hang:
@@ -140,11 +146,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--scenarios", type=int, default=0, help="damaged scenario files")
     parser.add_argument("--simulations", type=int, default=0, help="random simulations")
+    parser.add_argument("--combinations", type=int, default=0, help="random combinations")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--workers", type=int, default=2, help="processes")
     given = parser.parse_args()
     good = True
-    for case, count in ((simulation, given.simulations), (scenario, given.scenarios)):
+    for case, count in (
+        (simulation, given.simulations),
+        (combination, given.combinations),
+        (scenario, given.scenarios),
+    ):
         seeds = range(given.first, given.first + count)
         if count:
             good &= report(case.__name__, outcomes(case, seeds, given.workers))

@@ -45,7 +45,26 @@ def random_scenario(rng: np.random.Generator, folder: Path) -> Section:
     later = rng.spawn(3)[2]
     if later.random() < 0.3:
         _add_corrections_and_limits(later, scenario)
+    (last,) = rng.spawn(1)
+    if last.random() < 0.3 and "path" in scenario["workload"]:
+        _add_transforms(last, scenario["workload"])
     return scenario
+
+
+def _add_transforms(rng: np.random.Generator, workload: Section) -> None:
+    """Change the jobs of a table or log: a part of them, denser, larger, longer."""
+    changes: Section = {
+        "window": _pick(rng, ({"jobs": 20}, {"jobs": "2..30"}, {"start": "1m"},
+                              {"start": 5, "end": "2h"})),
+        "load": float(round(rng.uniform(0.5, 3), 2)),
+        "processors_scale": _pick(rng, (0.5, 0.7, 1.5)),
+        "processors_max": int(rng.integers(1, 6)),
+        "run_time_scale": float(round(rng.uniform(0.3, 2), 3)),
+        "run_time_max": _pick(rng, (50, "10m")),
+        "target_load": {"offered_load": 0.9, "processors": 8},
+    }  # fmt: skip
+    for name in rng.choice([*changes], size=int(rng.integers(1, 4)), replace=False).tolist():
+        workload[name] = changes[name]
 
 
 def _coin(rng: np.random.Generator, probability: float) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from campaign import FAILED, READY, scenario, simulation
+from campaign import FAILED, READY, combination, scenario, simulation
 
 from simkit.scenario.bundled import scenario_path
 
@@ -16,6 +16,18 @@ def test_random_simulations_run_and_are_verified():
     found = [simulation(seed) for seed in SEEDS]
     assert [one for one in found if one.kind in FAILED] == []
     assert sum(one.kind == "verified" for one in found) > len(SEEDS) / 2
+
+
+def test_random_combinations_run_and_are_verified():
+    found = [combination(seed) for seed in range(20)]
+    assert [one for one in found if one.kind in FAILED] == []
+    assert sum(one.kind == "verified" for one in found) > 15
+
+
+@pytest.mark.parametrize("seed", [22, 78, 5006, 5011, 5172, 5513])
+def test_combinations_that_once_failed(seed):
+    """Rows of the timeline at corrections, at ends of stopped work, and as released jobs leave."""
+    assert combination(seed).kind == "verified"
 
 
 def test_damaged_scenarios_are_refused_in_words():

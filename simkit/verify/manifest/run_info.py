@@ -41,10 +41,10 @@ def check_run_info(run: AuditedRun) -> Check:
     for key in ("name", "seed"):
         _compare(check, key, info[key], scenario.get(key))
     if run.complete:
-        _compare(check, "jobs", info["jobs"], run.jobs.height)
+        _compare(check, "jobs", info["jobs"], run.rows_of("jobs"))
         _compare(check, "error", info.get("error", ""), "")
-    elif info["jobs"] < run.jobs.height:
-        _compare(check, "jobs", info["jobs"], run.jobs.height)
+    elif info["jobs"] < run.rows_of("jobs"):
+        _compare(check, "jobs", info["jobs"], run.rows_of("jobs"))
     if run.complete:
         _check_estimates(run, check)
     if strange := sorted(info.keys() - _KEYS):
@@ -64,17 +64,18 @@ def _compare(check: Check, key: str, found: Any, expected: Any) -> None:
 
 def _check_estimates(run: AuditedRun, check: Check) -> None:
     """Check what the estimates are called, where each job is one task: the rest has no requests."""
-    found, jobs = run.manifest.get("estimates"), run.jobs
+    found, tasks = run.manifest.get("estimates"), run.rows_of("tasks")
     if found is None:
         check.notes["name of estimates not checked"] = "run.json does not have it"
         return
     if not isinstance(found, dict):
         check.add("the entry estimates of run.json is not an object", {"found": str(found)})
         return
-    _compare(check, "estimates.tasks", found.get("tasks"), run.tasks.height)
-    if run.tasks.height != jobs.height or not run.tasks["gang"].all():
+    _compare(check, "estimates.tasks", found.get("tasks"), tasks)
+    if tasks != run.rows_of("jobs") or not run.only("tasks", "gang")["gang"].all():
         check.notes["name of estimates not checked"] = "jobs have several tasks, or bags"
         return
+    jobs = run.only("jobs", "requested_time_s", "trace_run_time_s")
     requested = pl.col("requested_time_s")
     told = jobs.filter(requested.is_null() | (requested == pl.col("trace_run_time_s"))).height
     _compare(check, "estimates.told_run_time", found.get("told_run_time"), told)
@@ -98,7 +99,7 @@ def _estimates_name(run: AuditedRun, told: int) -> str:
     kind, correction, args = _kind_of_estimates(run)
     name = kind + (f"({','.join(f'{k}={v}' for k, v in args.items())})" if args else "")
     name += f" + {correction}" if correction != "none" else ""
-    tasks = run.tasks.height
+    tasks = run.rows_of("tasks")
     if not tasks or told < tasks / 5 or kind not in ("requested", "user-mean"):
         return name
     if kind == "requested":
@@ -131,7 +132,10 @@ def _check_clock(run: AuditedRun, check: Check) -> None:
     elif kind in ("jobs", "tasks"):
         _compare(check, "time_zone", run.manifest["time_zone"], run.setting("workload", "zone"))
         try:
-            _compare(check, "epoch_s", run.manifest["epoch_s"], table_epoch(run))
+            # Which rows are left out, and so which is the earliest, the whole table shows.
+            skips = run.setting("workload", "on_error") == "skip" and run.input_tasks.known
+            epoch = run.input_tasks.epoch_s if skips else table_epoch(run)
+            _compare(check, "epoch_s", run.manifest["epoch_s"], epoch)
         except MissingInputError as error:
             _leave_out(check, str(error))
         except (OSError, EOFError, ValueError, zlib.error):
@@ -155,6 +159,8 @@ def _clock_of(path: Path) -> tuple[float | None, str | None]:
         packed = file.read(2) == b"\x1f\x8b"
     with gzip.open(path) if packed else path.open("rb") as lines:
         for line in lines:
+            if first is not None and b";" not in line:
+                continue
             text = line.decode("latin-1").strip()
             if match := re.match(r";\s*([A-Za-z][A-Za-z0-9_ ]*?)\s*:\s*(.*)$", text):
                 values.setdefault(match[1].lower(), match[2])
@@ -186,6 +192,8 @@ def _check_cluster(run: AuditedRun, check: Check) -> None:
             expected += [whole] * int(group.get("count", 1))
     elif section.get("processors"):
         expected = [{"processors": _amount(section["processors"])}]
+    elif pools := [p for p in section.get("partitions") or () if p.get("processors")]:
+        expected = [{"processors": _amount(pool["processors"])} for pool in pools]
     if expected:
         _compare(check, "cluster.machines", found, expected)
 

@@ -61,7 +61,8 @@ def statuses(metric: str, rows: pl.DataFrame) -> Numbers:
 
 def over_time(run: AuditedRun, window: Window) -> Numbers:
     """Return utilisation, backlog, throughput of jobs and the share of what was in vain."""
-    held, ended = run.allocations, run.allocations.drop_nulls("end_time_s")
+    held = run.only("allocations", "count", "start_time_s", "end_time_s", "outcome")
+    ended = held.drop_nulls("end_time_s")
     length = window.end_s - window.start_s
     numbers: Numbers = {}
     for index, name in enumerate(run.resources):
@@ -78,12 +79,13 @@ def over_time(run: AuditedRun, window: Window) -> Numbers:
     value = share(float(spent[vain].sum()), float(spent.sum()))
     open_ = held.height - ended.height
     numbers |= counted("unsuccessful_share", {"value": value}, ended.height, open_)
-    done = _finished_inside(run.jobs, window).height
+    done = _finished_inside(run.only("jobs", "status", "end_time_s"), window).height
     return numbers | _throughput("jobs", done, window)
 
 
 def _column(run: AuditedRun, name: str) -> Floats:
-    return run.tables["timeline"][name].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    column = run.only("timeline", name).to_series()
+    return column.cast(pl.Float64).fill_null(np.nan).to_numpy()
 
 
 def _integral(
@@ -93,7 +95,7 @@ def _integral(
 
     Returns the area, the largest value that held for some time, and the number of rows.
     """
-    time = run.tables["timeline"]["time_s"].to_numpy()
+    time = run.only("timeline", "time_s")["time_s"].to_numpy()
     until = max(window.start_s, window.end_s)
     seconds = np.diff(np.clip(np.concatenate([[-np.inf], time, [np.inf]]), window.start_s, until))
     levels = np.concatenate([[before], values])
@@ -113,7 +115,7 @@ def _throughput(what: str, done: int, window: Window) -> Numbers:
 
 def of_tasks(run: AuditedRun, window: Window) -> Numbers:
     """Return the metrics of tasks and instances; none if each job is one gang on one machine."""
-    if len(run.capacity) < 2 and run.tasks["gang"].all():
+    if len(run.capacity) < 2 and run.only("tasks", "gang")["gang"].all():
         return {}
     allocations, tasks = run.allocations, run.tasks
     finished = allocations.filter(pl.col("outcome") == "finished")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from math import inf
 from typing import Any, NamedTuple
 
@@ -23,22 +23,23 @@ class _Piece(NamedTuple):
 
 def of_suspensions(run: AuditedRun) -> Numbers:
     """Return the numbers of ``starts_past_suspended``; none where nothing was suspended."""
-    if not (run.allocations["outcome"] == "suspended").any():
+    if not (run.only("allocations", "outcome")["outcome"] == "suspended").any():
         return {}
     priority, histories = _priorities(run), _histories(run)
     starts: dict[int, list[tuple[Any, float]]] = defaultdict(list)
     waits: list[tuple[int, Any, float, float]] = []
     suspensions = 0
     for (task, *_), at in histories.items():
-        times, paused = sorted(at), False
-        for time, following in zip(times, [*times[1:], inf], strict=True):
+        moments, paused = sorted(at), False
+        following = [*(time for time, _ in moments[1:]), inf]
+        for moment, until in zip(moments, following, strict=True):
             if not paused:
-                for piece in at[time]:
-                    starts[piece.machine].append((task, time))
-            paused = at[time][0].outcome == "suspended"
+                for piece in at[moment]:
+                    starts[piece.machine].append((task, piece.start))
+            paused = at[moment][0].outcome == "suspended"
             suspensions += paused
             if paused:
-                waits += [(piece.machine, task, piece.end, following) for piece in at[time]]
+                waits += [(piece.machine, task, piece.end, until) for piece in at[moment]]
     passed = {
         (other, time)
         for machine, task, since, until in waits
@@ -56,14 +57,22 @@ def _priorities(run: AuditedRun) -> dict[Any, float]:
     return defaultdict(float, known)  # rows of tasks may be missing: another rule says so
 
 
-def _histories(run: AuditedRun) -> dict[tuple[Any, ...], dict[float, list[_Piece]]]:
-    """Return what goes on together (all of a gang, a row of a bag) → start → its rows."""
+def _histories(run: AuditedRun) -> dict[tuple[Any, ...], dict[tuple[float, int], list[_Piece]]]:
+    """Return what goes on together (all of a gang, a row of a bag) → moment of a start → its rows.
+
+    A moment is the start and how many starts before it, at that instant, were suspended at once.
+    """
     gangs = {(job, task) for job, task, gang in run.tasks.select(*TASK, "gang").rows() if gang}
-    found: dict[tuple[Any, ...], dict[float, list[_Piece]]] = defaultdict(lambda: defaultdict(list))
+    found: dict[tuple[Any, ...], dict[tuple[float, int], list[_Piece]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    begun = Counter[tuple[Any, ...]]()
     columns = (*TASK, "attempt", "machine_id", "first_instance", "start_time_s", "end_time_s",
                "outcome")  # fmt: skip
     for job, task, attempt, *facts in run.allocations.select(columns).rows():
         piece = _Piece(*facts)
         part = () if (job, task) in gangs else (piece.machine, piece.first)
-        found[(job, task), attempt, *part][piece.start].append(piece)
+        place = (job, task, attempt, piece.machine, piece.first, piece.start)
+        found[(job, task), attempt, *part][piece.start, begun[place]].append(piece)
+        begun[place] += 1
     return found

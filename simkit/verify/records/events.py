@@ -101,6 +101,7 @@ def _check_stops(run: AuditedRun, of: dict[str, pl.DataFrame], check: Check) -> 
         again.select(*UNIT, "attempt", "start_time_s"),
         on=[*UNIT, "attempt", "start_time_s"], how="semi", maintain_order="left",
     )  # fmt: skip
+    moment = [name for name in run.together if name not in TASK]
     for kind, rows, time in (
         ("suspended", known.filter(pl.col("outcome") == "suspended"), "end_time_s"),
         ("lost", known.filter(pl.col("outcome") == "lost"), "end_time_s"),
@@ -110,7 +111,7 @@ def _check_stops(run: AuditedRun, of: dict[str, pl.DataFrame], check: Check) -> 
             continue
         wanted = rows.group_by(pl.col(time).alias("time_s"), *TASK).agg(
             pl.when(pl.col("gang").first())
-            .then(pl.col("attempt").n_unique())
+            .then(pl.struct(moment).n_unique())
             .otherwise(pl.len())
             .alias("most"),
             count.sum().alias("instances"),

@@ -10,17 +10,21 @@ from __future__ import annotations
 import polars as pl
 
 from simkit.verify.audit import Check
-from simkit.verify.audited_run import TASK, AuditedRun
+from simkit.verify.audited_run import TASK, AuditedRun, beside
 
 
 def check_row_order(run: AuditedRun) -> Check:
     """Check the order of the rows of every table; those of power follow each other in time."""
     check = Check("row-order", "rows are in order of end or of time, alike in all tables")
     when = pl.coalesce("left_s", run.released).alias("rejected_s")
-    rows = run.jobs.join(run.left_unstarted, on="job_id", how="left", maintain_order="left")
+    rows = _rows(run, "jobs").join(
+        run.left_unstarted, on="job_id", how="left", maintain_order="left"
+    )
     rows = rows.with_columns(when)
-    of_jobs = rows.select("job_id", "rejected_s").unique("job_id", keep="first")
-    tasks = run.tasks.join(of_jobs, on="job_id", how="left", maintain_order="left")
+    of_jobs = rows.select("job_id", "rejected_s")
+    if not run.alike:
+        of_jobs = of_jobs.unique("job_id", keep="first")
+    tasks = beside(_rows(run, "tasks"), of_jobs, ["job_id"])
     end = pl.col("end_time_s")
     rejected = pl.when(pl.col("status") == "rejected").then(pl.col("rejected_s"))
     never = pl.lit(float("inf"))
@@ -28,7 +32,7 @@ def check_row_order(run: AuditedRun) -> Check:
     for name, table, time in (
         ("jobs", rows, listed),
         ("tasks", tasks, listed),
-        ("allocations", run.allocations, pl.coalesce(end, never)),
+        ("allocations", _rows(run, "allocations"), pl.coalesce(end, never)),
         ("events", run.tables["events"], pl.col("time_s")),
     ):
         check.examined += table.height
@@ -36,15 +40,31 @@ def check_row_order(run: AuditedRun) -> Check:
         check.add_rows(f"a row of {name} comes after one of later time", wrong)
     if not run.complete:
         return check
+    del rows, of_jobs, tasks, table
+    _check_parts(run, check)
+    return check
+
+
+def _rows(run: AuditedRun, name: str) -> pl.DataFrame:
+    """Return a table; of a large run the columns that tell the order."""
+    if not run.is_large:
+        return {"jobs": run.jobs, "tasks": run.tasks, "allocations": run.allocations}[name]
+    columns = (*TASK, "status", "submit_time_s", "release_time_s", "end_time_s")
+    return run.only(name, *columns)
+
+
+def _check_parts(run: AuditedRun, check: Check) -> None:
+    """Check that jobs are in the order of their last tasks, and these of their allocations."""
     over = pl.col("status").is_in(["finished", "killed", "rejected"])
-    _check_alike(check, "jobs", run.jobs.filter(over), "tasks", run.tasks, ["job_id"])
-    done = run.tasks.filter(pl.col("status") == "finished")
-    _check_alike(check, "tasks", done, "allocations", run.allocations, TASK)
+    if not run.alike:
+        tasks = _rows(run, "tasks")
+        _check_alike(check, "jobs", _rows(run, "jobs").filter(over), "tasks", tasks, ["job_id"])
+        done = tasks.filter(pl.col("status") == "finished")
+        _check_alike(check, "tasks", done, "allocations", _rows(run, "allocations"), TASK)
     if "energy" in run.tables:
-        bills, jobs = run.tables["energy"]["job_id"], run.jobs["job_id"]
+        bills, jobs = run.only("energy", "job_id")["job_id"], run.only("jobs", "job_id")["job_id"]
         if not bills.equals(jobs.unique(maintain_order=True)):
             check.add("the rows of energy are not the jobs, in the order of jobs", {})
-    return check
 
 
 def _check_alike(

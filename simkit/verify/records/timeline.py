@@ -6,6 +6,7 @@ an instant has several rows, the last one counts.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import polars as pl
 
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import TASK, UNIT, AuditedRun
-from simkit.verify.estimates import correction_instants
+from simkit.verify.estimates import correction_instants, correction_of, stale_corrections
 from simkit.verify.limits import limits_users
 from simkit.verify.numbers import Bools, Floats, on_grid, seconds, sum_until
 
@@ -23,53 +24,92 @@ _GONE = -1e15
 
 def check_timeline(run: AuditedRun) -> Check:
     """Check rows, use, capacity, and the numbers of waiting and running tasks."""
-    timeline = run.tables["timeline"]
     check = Check("timeline", "its rows and columns follow from jobs, allocations and events")
-    check.add_rows("time goes back", timeline.filter(pl.col("time_s").diff() < 0))
-    rows = timeline.unique("time_s", keep="last", maintain_order=True)
-    check.examined = timeline.height
+    time = run.only("timeline", "time_s")["time_s"]
+    if (time.diff() < 0).any():
+        back = run.tables["timeline"].filter(pl.col("time_s").diff() < 0)
+        check.add_rows("time goes back", back)
+    check.examined = len(time)
     if run.complete:
-        _check_instants(run, check)
-    brief = run.known.filter(pl.col("start_time_s") == pl.col("end_time_s"))["start_time_s"]
-    if not run.complete:  # the rows of the last instant may be missing
-        rows = rows.filter(~pl.col("time_s").is_in(brief.unique().implode()))
-    time = rows["time_s"].to_numpy()
-    known = run.known.filter(pl.col("start_time_s").is_not_null())
+        _check_instants(run, time.to_numpy(), check)
+    rows = _LastRows(run, time)
     for index, resource in enumerate(run.resources):
-        one = known[f"one_{resource}"] if resource in run.requested else known["count"] * 0.0
-        amount = (known["count"] * one).to_numpy()
-        _compare(check, rows, f"allocated_{resource}", _held(known, amount, time))
-        _compare(check, rows, f"capacity_{resource}", _capacity(run, index, time))
-    _check_running(run, known, rows, check)
+        held = _held(*_amounts(run, resource), rows.time)
+        _compare(check, rows, f"allocated_{resource}", held)
+        _compare(check, rows, f"capacity_{resource}", _capacity(run, index, rows.time))
+    _check_running(run, rows, check)
     if run.complete:
         _check_waiting(run, rows, check)
     return check
 
 
+class _LastRows:
+    """The last row of each instant of the timeline, column by column.
+
+    Of an incomplete run those are left out at whose instants something starts and ends: the last
+    row of such an instant may be missing.
+    """
+
+    def __init__(self, run: AuditedRun, time: pl.Series) -> None:
+        self._run = run
+        rows = pl.DataFrame({"time_s": time}).with_row_index("row")
+        if time.null_count() or (time.diff() < 0).any():
+            rows = rows.unique("time_s", keep="last", maintain_order=True)
+        else:
+            rows = rows.filter((time != time.shift(-1)).fill_null(value=True))
+        if not run.complete:
+            spans = run.only("allocations", "start_time_s", "end_time_s")
+            brief = spans.filter(pl.col("start_time_s") == pl.col("end_time_s"))["start_time_s"]
+            rows = rows.filter(~pl.col("time_s").is_in(brief.unique().implode()))
+        self._row = rows["row"]
+        self.time: Floats = rows["time_s"].to_numpy()
+
+    def __contains__(self, column: str) -> bool:
+        return column in self._run.columns_of("timeline")
+
+    def __getitem__(self, column: str) -> pl.Series:
+        return self._run.only("timeline", column)[column].gather(self._row)
+
+    def where(self, wrong: Bools) -> pl.DataFrame:
+        """Return some of the rows, with all columns."""
+        return self._run.tables["timeline"][self._row.filter(pl.Series(wrong))]
+
+
 # ---- which rows there are -----------------------------------------------------------------------
 
 
-def _check_instants(run: AuditedRun, check: Check) -> None:
-    """Check that there is a row whenever something changed, and none without a change."""
-    time = run.tables["timeline"]["time_s"].to_numpy()
+def _changes(run: AuditedRun) -> Iterator[Floats]:
+    """Yield when something changed, in any order."""
+    for name, column in (("jobs", "submit_time_s"), ("allocations", "start_time_s"),
+                         ("allocations", "end_time_s"), ("tasks", "end_time_s")):  # fmt: skip
+        yield run.only(name, column)[column].drop_nulls().to_numpy()
     events = run.tables["events"].filter(pl.col("kind") != "switched")  # it draws other power
-    changes = [
-        run.jobs["submit_time_s"], run.allocations["start_time_s"], run.allocations["end_time_s"],
-        run.tasks["end_time_s"], events["time_s"], run.jobs.select(run.released).to_series(),
-    ]  # fmt: skip
+    yield events["time_s"].drop_nulls().to_numpy()
+    if run.has_releases:
+        jobs = run.only("jobs", "status", "submit_time_s", "release_time_s")
+        yield jobs.select(run.released).to_series().drop_nulls().to_numpy()
+
+
+def _check_instants(run: AuditedRun, time: Floats, check: Check) -> None:
+    """Check that there is a row whenever something changed, and none without a change."""
     corrected = correction_instants(run)
-    instants = np.unique(np.concatenate([c.drop_nulls().to_numpy() for c in changes]))
-    if corrected is not None:
-        instants = np.union1d(instants, corrected)
-    missing = instants[~np.isin(instants, time)]
+    known = time if (np.diff(time) >= 0).all() else np.sort(time)
+    idle, lacking = np.ones(len(time), dtype=np.bool_), []
+    for changes in (*_changes(run), *(() if corrected is None else (corrected,))):
+        first = np.searchsorted(known, changes)
+        there = first < len(known)
+        there[there] = known[first[there]] == changes[there]
+        idle[first[there]] = False
+        lacking.append(changes[~there])
+    missing = np.unique(np.concatenate(lacking))
     check.add_where(
         "something changes, but the timeline has no row",
         np.ones(len(missing), dtype=np.bool_), {"time_s": missing},
     )  # fmt: skip
     period = run.setting("scheduling", "every") or run.setting("scheduling", "step")
     made = run.manifest.get("decisions")
-    known = isinstance(made, int) and (made == len(time) if not period else 0 <= made <= len(time))
-    if "decisions" in run.manifest and not known:
+    fits = isinstance(made, int) and (made == len(time) if not period else 0 <= made <= len(time))
+    if "decisions" in run.manifest and not fits:
         row = {"decisions": made, "rows": len(time)}
         check.add("the number of decisions is not that of the timeline's rows", row)
     if _may_wake(run):
@@ -82,27 +122,68 @@ def _check_instants(run: AuditedRun, check: Check) -> None:
     if corrected is None:
         check.notes["rows without a change are not judged"] = "estimates may have been corrected"
         return
-    if period and run.preempts:
-        why = "between decisions, the ends that preempted jobs would have had bring rows"
+    passed = ends_of_stopped(run) if period else np.empty(0)
+    if passed is None:
+        why = "between decisions, the ends that stopped tasks would have had bring rows"
         check.notes["rows without a change are not judged"] = why
         return
     switched = run.tables["events"].filter(pl.col("kind") == "switched")["time_s"].to_numpy()
-    idle = ~np.isin(time, instants) & ~np.isin(time, switched)
+    idle = idle[np.searchsorted(known, time)]  # that of the first row of the instant
+    for instants in (switched, passed):
+        idle &= ~np.isin(time, instants)
     if period:
         step = on_grid(seconds(period))
         idle &= time % step != 0
     else:
-        _check_rounds(run, time, check)
+        _check_rounds(run, time, corrected, check)
     check.add_where("the timeline has a row, but nothing changes", idle, {"time_s": time})
 
 
-def _check_rounds(run: AuditedRun, time: Floats, check: Check) -> None:
-    """Check that an instant has several rows only if something may start and end in it."""
+def ends_of_stopped(run: AuditedRun) -> Floats | None:
+    """Return when stopped tasks would have ended, or estimates are over; None: it is not known.
+
+    Nothing happens then: the task has stopped, or there is no longer estimate. But while a change
+    waits for the next decision, such an instant has a row.
+    """
+    stopped = pl.col("outcome").is_in(["suspended", "lost", "killed"])
+    pieces = run.pieces.filter(stopped)
+    corrects = correction_of(run) != "none"
+    if pieces.is_empty() and not corrects:
+        return np.empty(0)
+    kills = run.setting("walltime") == "kill"
+    if run.redone is not None or (run.run_times_may_differ and not pieces["gang"].all()):
+        return None  # how much of its work was done, or is to be done, is not recorded
+    if kills and (pieces["tasks_of_job"] > 1).any():
+        return None  # the limit of the first task alone is recorded
+    run_times = run.tasks.select(*TASK, work="trace_run_time_s").unique(TASK, keep="first")
+    rows = run.pieces.join(run_times, on=TASK, how="left", maintain_order="left")
+    span = pl.col("end_time_s") - pl.col("start_time_s")
+    done = (span.cum_sum() - span).over(*UNIT, "attempt").fill_null(0.0)
+    work = pl.min_horizontal("work", "requested_time_s") if kills else pl.col("work")
+    rows = rows.with_columns(begun=pl.col("start_time_s") - done, work=work)
+    if not corrects:
+        rows = rows.join(pieces.select(UNIT).unique(), on=UNIT, how="semi")
+    return np.concatenate([
+        rows.select(pl.col("begun") + pl.col("work")).to_series().drop_nulls().to_numpy(),
+        stale_corrections(run, rows),
+    ])  # fmt: skip
+
+
+def _check_rounds(run: AuditedRun, time: Floats, corrected: Floats, check: Check) -> None:
+    """Check that an instant has several rows only if something may start and end in it.
+
+    What starts with nothing left of its estimate is corrected in a further round, at `corrected`.
+    Who leaves or is killed in a decision may release others, or let in the next of its user.
+    """
     zero = run.allocations.filter(pl.col("start_time_s") == pl.col("end_time_s"))["start_time_s"]
     if run.setting("admission", "slots") is not None:
         return  # a slot that gets free makes a further round
     again = np.append(False, time[1:] == time[:-1])
-    again &= ~np.isin(time, zero.to_numpy())
+    again &= ~np.isin(time, zero.to_numpy()) & ~np.isin(time, corrected)
+    if run.has_releases or limits_users(run):
+        killed = run.tables["events"].filter(kind="killed")["time_s"]
+        for ends in (killed, run.left_unstarted["left_s"]):
+            again &= ~np.isin(time, ends.drop_nulls().to_numpy())
     check.add_where("the instant has a second row, but nothing ends in it", again, {"time_s": time})
 
 
@@ -128,6 +209,15 @@ def _may_wake(run: AuditedRun) -> bool:
 # ---- what is held -------------------------------------------------------------------------------
 
 
+def _amounts(run: AuditedRun, resource: str) -> tuple[pl.DataFrame, Floats]:
+    """Return start and end of what has started, and what it holds of a resource."""
+    request = [f"one_{resource}"] if resource in run.requested else []
+    known = run.known_only("start_time_s", "end_time_s", "count", *request)
+    known = known.filter(pl.col("start_time_s").is_not_null())
+    one = known[request[0]] if request else known["count"] * 0.0
+    return known.select("start_time_s", "end_time_s"), (known["count"] * one).to_numpy()
+
+
 def _held(spans: pl.DataFrame, amount: Floats, time: Floats) -> Floats:
     """Return the sum of the amounts with start <= time < end, for each time."""
     start = spans["start_time_s"].to_numpy()
@@ -147,25 +237,28 @@ def _capacity(run: AuditedRun, index: int, time: Floats) -> Floats:
     return sum_until(instants, amounts, time)
 
 
-def _compare(check: Check, rows: pl.DataFrame, column: str, expected: Floats) -> None:
-    if column not in rows.columns:
+def _compare(check: Check, rows: _LastRows, column: str, expected: Floats) -> None:
+    if column not in rows:
         check.add(f"the timeline has no column {column}", {"column": column})
         return
-    found = rows.with_columns(pl.Series("expected", expected))
-    wrong = found.filter(pl.col(column).cast(pl.Float64).ne_missing(pl.col("expected")))
-    check.add_rows(f"{column} does not follow from the other tables", wrong)
+    due = pl.Series("expected", expected)
+    wrong = rows[column].cast(pl.Float64).ne_missing(due)
+    if wrong.any():
+        found = rows.where(wrong.to_numpy()).with_columns(due.filter(wrong))
+        check.add_rows(f"{column} does not follow from the other tables", found)
 
 
-def _check_running(run: AuditedRun, known: pl.DataFrame, rows: pl.DataFrame, check: Check) -> None:
+def _check_running(run: AuditedRun, rows: _LastRows, check: Check) -> None:
     """Check the number of allocations that hold resources.
 
     A gang is one. Instances of a bag that start and end together on a machine are one for each
     decision on them: at least one, and at most as many as rows.
     """
-    time, gangs = rows["time_s"].to_numpy(), run.segments
+    time, gangs = rows.time, _spans_of_gangs(run)
     least = most = _held(gangs, np.ones(gangs.height), time)
-    bags = known.filter(~pl.col("gang"))
-    if bags.height:
+    if not run.only("tasks", "gang")["gang"].all():
+        known = run.known.filter(pl.col("start_time_s").is_not_null())
+        bags = known.filter(~pl.col("gang"))
         alike = bags.unique([*TASK, "machine_id", "start_time_s", "end_time_s"])
         least = least + _held(alike, np.ones(alike.height), time)
         most = most + _held(bags, np.ones(bags.height), time)
@@ -175,12 +268,20 @@ def _check_running(run: AuditedRun, known: pl.DataFrame, rows: pl.DataFrame, che
     check.add_where(message, (found < least) | (found > most), columns)
 
 
+def _spans_of_gangs(run: AuditedRun) -> pl.DataFrame:
+    """Return start and end of each start of a gang."""
+    if not (run.is_large and run.alike):
+        return run.segments
+    known = run.known_only("start_time_s", "end_time_s", "gang")
+    return known.filter("gang", pl.col("start_time_s").is_not_null())
+
+
 # ---- what waits ---------------------------------------------------------------------------------
 
 
-def _check_waiting(run: AuditedRun, rows: pl.DataFrame, check: Check) -> None:
+def _check_waiting(run: AuditedRun, rows: _LastRows, check: Check) -> None:
     """Check the number of tasks that wait, in the queue or held back by admission."""
-    time = rows["time_s"].to_numpy()
+    time = rows.time
     waiting, backlog = (
         rows[name].cast(pl.Float64).fill_null(-1).to_numpy() for name in ("waiting", "backlog")
     )
@@ -214,6 +315,12 @@ def _waiting(run: AuditedRun, time: Floats) -> Floats:
     An instance is placed by a start, but not by one that resumes it, and has to be placed again
     when its work is lost.
     """
+    if (since := _only_waits(run)) is not None:
+        start = since["start_time_s"].to_numpy()
+        ready_s = since["ready_time_s"].to_numpy()
+        return sum_until(ready_s, np.ones(len(ready_s)), time) - sum_until(
+            start, np.ones(len(start)), time
+        )
     ready = run.tasks.filter(pl.col("ready_time_s").is_not_null())
     turned_away = ready.join(run.left_unstarted, on="job_id", maintain_order="left")
     pieces = run.pieces
@@ -244,3 +351,20 @@ def _waiting(run: AuditedRun, time: Floats) -> Floats:
         (pl.col("waits") - pl.col("waits").shift(1, fill_value=0.0).over(TASK)).alias("change")
     ).filter(pl.col("change") != 0)
     return sum_until(moves["time_s"].to_numpy(), moves["change"].to_numpy(), time)
+
+
+def _only_waits(run: AuditedRun) -> pl.DataFrame | None:
+    """Return when each task was ready and started, if in a large run each did so just once."""
+    if not (run.is_large and run.alike):
+        return None
+    columns = ("ready_time_s", "start_time_s", "status", "gang", "instances")
+    tasks = run.only("tasks", *columns)
+    once = pl.col("gang") & (pl.col("status") == "finished")
+    once &= pl.col("ready_time_s") <= pl.col("start_time_s")
+    if not tasks.select(once.fill_null(value=False).all()).item():
+        return None
+    held = run.only("allocations", "count", "attempt", "start_time_s", "outcome")
+    whole = (held["count"] == tasks["instances"]) & (held["attempt"] == 1)
+    whole &= (held["start_time_s"] == tasks["start_time_s"]) & (held["outcome"] == "finished")
+    whole = whole.fill_null(value=False)
+    return tasks.select("ready_time_s", "start_time_s") if whole.all() else None

@@ -10,11 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import log10, sqrt
 from typing import Any, Final
-from zlib import crc32
 
 import numpy as np
 
-from simkit.verify.numbers import ENDLESS, TICK, Floats, Ints
+from simkit.verify.numbers import ENDLESS, TICK, Floats, Ints, stream
 from simkit.verify.replay.pool_jobs import PoolJobs
 
 
@@ -75,8 +74,7 @@ def _drawn(jobs: PoolJobs, setting: Setting) -> Floats:
 
     G. L. Steele, D. Lea and C. H. Flood, "Fast splittable pseudorandom number generators" (2014).
     """
-    spawned = np.random.SeedSequence(setting.seed, spawn_key=(crc32(b"policy"),))
-    first = int(np.random.default_rng(spawned).integers(2**63))
+    first = int(stream(setting.seed, "policy").integers(2**63))
     with np.errstate(over="ignore"):
         mixed = jobs.rank.astype(np.uint64) + np.uint64(first + 1)
         mixed *= np.uint64(0x9E3779B97F4A7C15)

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from simkit.verify.numbers import Floats, Ints
 from simkit.verify.replay.pool_jobs import PoolJobs
@@ -24,6 +25,8 @@ from simkit.verify.replay.windows import Windows
 
 _IDLE_INSTANTS = 2000
 """Steps and changes of the capacity without a start after which a run is over."""
+_LISTED = 600_000
+"""Up to this many jobs, columns are lists: they are faster than arrays, and larger."""
 Sort = Callable[[Ints, float], Ints]
 """Puts waiting jobs in the order that they have at an instant."""
 
@@ -60,6 +63,11 @@ class Rules:
     """(J,) what admission compares, largest first; None: the oldest enters first."""
 
 
+def _column(values: npt.NDArray[Any]) -> Any:
+    """Return the numbers of jobs as a sequence of plain numbers."""
+    return values.tolist() if len(values) <= _LISTED else values.data
+
+
 class Pool:
     """The state of a pool; numbers of jobs are rows of `jobs`.
 
@@ -79,21 +87,22 @@ class Pool:
         """Jobs that have ended since the last decision."""
         self.expected: list[tuple[float, int]] = []
         """(expected end, job) of what runs, sorted."""
-        self.expected_end: list[float] = [np.nan] * len(jobs.row)
+        count = len(jobs.row)
+        self.expected_end = _column(np.full(count, np.nan))
         self.was_corrected = False
         """Whether an estimate has been corrected since the last decision."""
         self.wakes: list[float] = []
         """A heap of instants at which the policy asked for a decision."""
         self.sizes, self.estimates = jobs.size, jobs.estimate
-        self.size: list[float] = jobs.size.tolist()
-        self.estimate: list[float] = jobs.estimate.tolist()
-        self.priority: list[float] = jobs.priority.tolist()
-        self.start: list[float] = [np.nan] * len(jobs.row)
+        self.size = _column(jobs.size)
+        self.estimate = _column(jobs.estimate)
+        self.priority = _column(jobs.priority)
+        self.start = _column(np.full(count, np.nan))
         """Of the last attempt."""
-        self.first_start: list[float] = [np.nan] * len(jobs.row)
-        self.attempts: list[int] = [0] * len(jobs.row)
+        self.first_start = _column(np.full(count, np.nan))
+        self.attempts = _column(np.zeros(count, np.int64))
         """How often each job has started."""
-        self.turn: list[int] = [0] * len(jobs.row)
+        self.turn = _column(np.zeros(count, np.int64))
         """How many starts of the run there had been with the last of each job."""
         self.treatment = jobs.treatment
         """How a running job is preempted: ``requeue``, ``cancel`` or None, not at all."""
@@ -103,22 +112,24 @@ class Pool:
         """Attempts that were preempted, in order."""
         self.least = float(jobs.size.min(initial=inf))
         """No job asks for less."""
-        self._run: list[float] = jobs.run.tolist()
-        self._submit: list[float] = jobs.submit.tolist()
-        self._rejected: list[bool] = jobs.rejected.tolist()
-        self._coming: list[int] = np.argsort(jobs.rank)[::-1].tolist()  # the next is the last
-        self._requested: list[float] = jobs.requested.tolist()
-        self._retries: list[float] = jobs.retries.tolist()
+        self._run = _column(jobs.run)
+        self._submit = _column(jobs.submit)
+        self._rejected = _column(jobs.rejected)
+        self._coming = _column(np.argsort(jobs.rank))
+        self._came = 0  # jobs that have come; the next is `_coming[_came]`
+        self._next_submit = self._submit_of_next()
+        self._requested = _column(jobs.requested)
+        self._retries = _column(jobs.retries)
         self._starts = 0
         self._again = False  # whether a stop put jobs in the queue: they make another round
         self._ends: list[tuple[float, int]] = []
         self._corrections: list[tuple[float, int, float]] = []  # heap of (when, job, new estimate)
         self._held: list[tuple[float, int, int]] = []  # the heap of those without a slot
-        self._rank: list[int] = jobs.rank.tolist()
+        self._rank = _column(jobs.rank)
         self._entered = 0
         self._fresh: list[int] = []
-        self._account: list[int] = jobs.account.tolist()
-        self._most_running: list[float] = jobs.most_running.tolist()
+        self._account = _column(jobs.account)
+        self._most_running = _column(jobs.most_running)
         self._let_in: dict[int, int] = defaultdict(int)  # account → jobs that have not ended
         self._held_for: dict[int, deque[int]] = defaultdict(deque)  # account → jobs held back
         self._sort = sort
@@ -148,7 +159,7 @@ class Pool:
             yield
 
     def _next_decision(self) -> float:
-        event = self._submit[self._coming[-1]] if self._coming else inf
+        event = self._next_submit
         if self._ends and self._ends[0][0] < event:
             event = self._ends[0][0]
         if self.wakes and self.wakes[0] < event:
@@ -203,19 +214,23 @@ class Pool:
 
     def _advance(self) -> None:
         """Let everything happen that happens up to now."""
-        now, ends, coming = self.now, self._ends, self._coming
+        now, ends = self.now, self._ends
         while self._corrections and self._corrections[0][0] <= now:
             _, job, estimate = heappop(self._corrections)
             self.was_corrected = True
             self._expect(job, estimate)
         while True:  # one after the other: who comes first is first in line to be admitted
             ending = ends[0][0] if ends else inf
-            arriving = self._submit[coming[-1]] if coming else inf
-            if min(ending, arriving) > now:
+            arriving = self._next_submit
+            if ending > now and arriving > now:
                 break
             if ending <= arriving:
                 self._end(heappop(ends)[1])
-            elif not self._rejected[job := coming.pop()]:
+                continue
+            job = self._coming[self._came]
+            self._came += 1
+            self._next_submit = self._submit_of_next()
+            if not self._rejected[job]:
                 self._submit_job(job)
         if self.rules.windows is not None:
             for _, change in self.rules.windows.changes(self._changed_until, now):
@@ -223,6 +238,11 @@ class Pool:
             self._changed_until = now
         while self.wakes and self.wakes[0] <= now:
             heappop(self.wakes)
+
+    def _submit_of_next(self) -> float:
+        """Return when the next job comes; infinity: none is to come."""
+        came = self._came
+        return self._submit[self._coming[came]] if came < len(self._coming) else inf
 
     def _end(self, job: int) -> None:
         self.free += self.size[job]

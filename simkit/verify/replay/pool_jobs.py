@@ -42,7 +42,8 @@ class PoolJobs:
     priority: Floats
     """Of its partition; larger goes first."""
     treatment: list[str | None]
-    """How it is preempted, as its partition says: ``requeue``, ``cancel``, or None, not at all."""
+    """How it is preempted, as its partition says: ``requeue``, ``cancel``, or None, not at all.
+    Empty if no job is."""
     retries: Floats
     """How often it may start over; infinity without a limit of its own."""
     account: Ints
@@ -58,18 +59,14 @@ class PoolJobs:
     @classmethod
     def of(cls, run: AuditedRun) -> Self:
         """Return the jobs by rank."""
-        tasks = tasks_by_partition(run).select(
-            "job_id", "position", pl.col("instances").cast(pl.Float64),
-            pl.col(run.requested[0]).cast(pl.Float64).alias("request"),
-        )  # fmt: skip
-        jobs = run.jobs.with_row_index("row").join(tasks, on="job_id", maintain_order="left")
-        jobs = jobs.sort("submit_time_s", "job_id")
+        jobs = _jobs(run)
         estimate, size = _floats(jobs, "estimate_s"), _floats(jobs, run.requested[0])
         qos = _floats(jobs, "qos", 1.0)
         account, most_running = _accounts(run, jobs)
         priorities = [float(p.get("priority") or 0.0) for p in partitions_of(run)] or [0.0]
         treatments = [p.get("preempt") for p in partitions_of(run)] or [None]
         positions = np.maximum(jobs["position"].to_numpy(), 0)
+        some = [treatments[n] for n in positions.tolist()] if any(treatments) else []
         return cls(
             row=jobs["row"].cast(pl.Int64).to_numpy(),
             rank=np.arange(jobs.height),
@@ -83,23 +80,26 @@ class PoolJobs:
             size=size,
             instances=_floats(jobs, "instances"),
             request=_floats(jobs, "request"),
-            priority=np.array(priorities)[positions],
-            treatment=[treatments[position] for position in positions.tolist()],
+            priority=np.array(priorities)[positions]
+            if len(set(priorities)) > 1
+            else _always(priorities[0], jobs.height),
+            treatment=some,
             retries=_retries(run, jobs),
             account=account,
             most_running=most_running,
             qos=qos,
-            value=_value_per_s(run, size, qos) * np.minimum(estimate, ENDLESS),
+            value=_values(run, size, qos, estimate),
             deadline=_floats(jobs, "deadline_s", np.inf),
         )
 
     def take(self, order: Ints) -> Self:
         """Return the jobs renumbered: the first is the one that `order` names first."""
-        arrays = [f.name for f in fields(self) if f.name != "treatment"]
-        treatment = [self.treatment[job] for job in order.tolist()]
-        return replace(
-            self, treatment=treatment, **{name: getattr(self, name)[order] for name in arrays}
-        )
+        if np.array_equal(order, np.arange(len(order))):
+            return self
+        arrays = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "treatment"}
+        treatment = [self.treatment[job] for job in order.tolist()] if self.treatment else []
+        taken = {n: column[order] for n, column in arrays.items() if column.strides != (0,)}
+        return replace(self, treatment=treatment, **taken)
 
     @property
     def overrun(self) -> bool:
@@ -107,10 +107,32 @@ class PoolJobs:
         return bool((self.run > self.estimate)[~self.rejected].any())
 
 
+def _jobs(run: AuditedRun) -> pl.DataFrame:
+    """Return the jobs with what a replay needs, by submission; ``row`` is that of the table."""
+    tasks = tasks_by_partition(run).select(
+        "job_id", "position", pl.col("instances").cast(pl.Float64),
+        pl.col(run.requested[0]).cast(pl.Float64).alias("request"),
+    )  # fmt: skip
+    jobs = run.only(
+        "jobs", "job_id", "user", "submit_time_s", "requested_time_s", "estimate_s",
+        "trace_run_time_s", "status", "qos", "value", "deadline_s", *run.resources,
+    ).with_row_index("row")  # fmt: skip
+    if run.is_large and run.alike:
+        jobs = jobs.hstack(tasks.drop("job_id"))
+    else:
+        jobs = jobs.join(tasks, on="job_id", maintain_order="left")
+    return jobs.sort("submit_time_s", "job_id")
+
+
+def _always(value: float, jobs: int) -> Floats:
+    """Return a column of one value, which takes no memory."""
+    return np.broadcast_to(np.float64(value), (jobs,))
+
+
 def _retries(run: AuditedRun, jobs: pl.DataFrame) -> Floats:
     """Return (J,) how often each job may start over by a limit of its own; each has one task."""
     if run.own_retries is None:
-        return np.full(jobs.height, np.inf)
+        return _always(inf, jobs.height)
     own = run.own_retries.select("job_id", "allowed").unique("job_id", keep="first")
     return _floats(jobs.join(own, on="job_id", how="left", maintain_order="left"), "allowed", inf)
 
@@ -118,6 +140,8 @@ def _retries(run: AuditedRun, jobs: pl.DataFrame) -> Floats:
 def _accounts(run: AuditedRun, jobs: pl.DataFrame) -> tuple[Ints, Floats]:
     """Return (J,) the account of each job, -1 if nothing limits it, and (J,) what it may run."""
     limits = [partition.get("max_running_per_user") for partition in partitions_of(run)] or [None]
+    if not any(limits):
+        return np.broadcast_to(np.int64(-1), (jobs.height,)), _always(inf, jobs.height)
     most = np.array([np.inf if limit is None else float(limit) for limit in limits])
     most_running = most[np.maximum(jobs["position"].to_numpy(), 0)]
     known = ~jobs["user"].cast(pl.String).fill_null("").is_in(["-1", ""]).to_numpy()
@@ -128,23 +152,24 @@ def _accounts(run: AuditedRun, jobs: pl.DataFrame) -> tuple[Ints, Floats]:
 
 def _floats(jobs: pl.DataFrame, column: str, default: float = np.nan) -> Floats:
     if column not in jobs.columns:
-        return np.full(jobs.height, default)
+        return _always(default, jobs.height)
     return jobs[column].cast(pl.Float64).fill_null(default).to_numpy()
 
 
-def _value_per_s(run: AuditedRun, size: Floats, qos: Floats) -> Floats:
-    """Return amount * price / time unit * knob * QoS; 0 without values, NaN if it is not known.
+def _values(run: AuditedRun, size: Floats, qos: Floats, estimate: Floats) -> Floats:
+    """Return what a job is worth by its estimate; 0 without values, NaN if it is not known.
 
-    A table of jobs may bring values of its own, which the run's table does not tell apart from
-    values that were computed.
+    That is amount * price / time unit * knob * QoS * estimate. A table of jobs may bring values of
+    its own, which the run's table does not tell apart from values that were computed.
     """
     section: dict[str, Any] | None = run.setting("value")
     if not section:
-        return np.full(len(size), np.nan if "value" in run.jobs.columns else 0.0)
+        return _always(np.nan if "value" in run.columns_of("jobs") else 0.0, len(size))
     prices = section.get("prices")
     if prices is None and run.setting("workload", "type") in ("jobs", "plugin"):
-        return np.full(len(size), np.nan)
+        return _always(np.nan, len(size))
     price = _DEFAULT_PRICE if prices is None else float(prices.get(run.requested[0], 0.0))
     knob = section.get("knob")
     unit = seconds(section.get("time_unit") or 3600.0)
-    return size * price / unit * (1.0 if knob is None else float(knob)) * qos
+    worth = size * price / unit * (1.0 if knob is None else float(knob)) * qos
+    return np.asarray(worth * np.minimum(estimate, ENDLESS))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Final, Self
+from functools import cached_property, partial
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -55,7 +55,7 @@ def check_schedule(run: AuditedRun) -> Check:
     jobs = PoolJobs.of(run)
     if reason := _unknown_facts(run, jobs):
         return check.leave_out(reason)
-    check.examined = run.jobs.height
+    check.examined = run.rows_of("jobs")
     expected = expected_schedule(run, jobs)
     if run.preempts:
         _compare_attempts(check, run, expected.attempts)
@@ -67,7 +67,7 @@ def check_schedule(run: AuditedRun) -> Check:
 def _compare(check: Check, run: AuditedRun, expected: Floats) -> None:
     """Record the jobs that start at another instant; the first difference comes first."""
     due = pl.Series("expected_start_s", expected).fill_nan(None)
-    jobs = run.jobs.select("job_id", "submit_time_s", "start_time_s").with_columns(due)
+    jobs = run.only("jobs", "job_id", "submit_time_s", "start_time_s").with_columns(due)
     found, due_then = pl.col("start_time_s"), pl.col("expected_start_s")
     wrong = jobs.filter(found.ne_missing(due_then))
     wrong = wrong.sort(pl.min_horizontal(found, due_then), "submit_time_s", "job_id")
@@ -103,17 +103,25 @@ _OF_ATTEMPTS: Final = {"start_time_s": "expected_start_s", "preempted_s": "expec
 class Schedule:
     """What a policy does with the jobs of a pool."""
 
-    starts: Floats
-    """(J,): the first start of each job by its row; NaN if it never starts."""
-    attempts: pl.DataFrame
-    """``row`` of the job, ``attempt``, ``expected_start_s`` and ``expected_preempted_s``, null if
-    it is not preempted."""
+    pool: Pool
+    """At its end."""
+    row: Ints
+    """(J,) row of each job in the table of jobs."""
 
-    @classmethod
-    def of(cls, pool: Pool, row: Ints) -> Self:
-        """Return that of a pool at its end; `row` is the one of each job."""
-        starts = np.empty(len(row))
-        starts[row] = pool.first_start
+    @cached_property
+    def starts(self) -> Floats:
+        """(J,): the first start of each job by its row; NaN if it never starts."""
+        starts = np.empty(len(self.row))
+        starts[self.row] = self.pool.first_start
+        return starts
+
+    @cached_property
+    def attempts(self) -> pl.DataFrame:
+        """``row`` of the job, ``attempt``, ``expected_start_s`` and ``expected_preempted_s``.
+
+        The last is null if it is not preempted.
+        """
+        pool, row = self.pool, self.row
         names = ("row", "attempt", "expected_start_s", "expected_preempted_s")
         schema = dict(zip(names, (pl.Int64, pl.Int64, pl.Float64, pl.Float64), strict=True))
         stopped = [(int(row[job]), *facts) for job, *facts in pool.stopped]
@@ -123,7 +131,7 @@ class Schedule:
             for job, (attempt, start) in enumerate(zip(pool.attempts, pool.start, strict=True))
             if attempt and (job, attempt) not in last
         ]
-        return cls(starts, pl.DataFrame(stopped + ran, schema=schema, orient="row"))
+        return pl.DataFrame(stopped + ran, schema=schema, orient="row")
 
 
 def expected_schedule(run: AuditedRun, jobs: PoolJobs) -> Schedule:
@@ -153,7 +161,7 @@ def replayed(jobs: PoolJobs, rules: Rules, setting: Setting, order: str, backfil
     rule = BACKFILLS[backfill]()
     for _ in pool.decisions():
         rule.decide(pool)
-    return Schedule.of(pool, jobs.row)
+    return Schedule(pool, jobs.row)
 
 
 def _numbered(jobs: PoolJobs, rules: Rules, keys: Floats) -> tuple[PoolJobs, Rules]:
@@ -246,7 +254,7 @@ def _backfill(choice: Any) -> str:
 
 def _other_system(run: AuditedRun) -> str:
     """Return why the run is not that of a pool that stays as it is; empty if it is."""
-    kinds = set(run.tables["events"]["kind"].to_list())
+    kinds = set(run.tables["events"]["kind"].unique().to_list())
     others = (r for r in run.requested if r != run.resources[0])
     windows = run.setting("cluster", "maintenance") or ()
     if windows:
@@ -255,7 +263,7 @@ def _other_system(run: AuditedRun) -> str:
     if run.preempts:
         kinds.discard("lost")
     happened = [reason for kind, reason in _DISTURBING.items() if kind in kinds]
-    attempts = run.jobs["attempts"].is_in([0, 1]).all()
+    attempts = run.only("jobs", "attempts")["attempts"].is_in([0, 1]).all()
     reasons = {
         "the run is not complete": not run.complete,
         "jobs wait for their release": run.has_releases,
@@ -284,10 +292,11 @@ def _machines_change(run: AuditedRun) -> bool:
 
 def one_gang_each(run: AuditedRun) -> bool:
     """Return whether every job is one task whose instances start together."""
-    tasks, jobs = run.tasks, run.jobs["job_id"]
-    gangs = (tasks["gang"] | (tasks["instances"] == 1)).all()
-    each = tasks["job_id"].is_unique().all() and jobs.is_unique().all()
-    return bool(gangs and each and set(jobs.to_list()) == set(tasks["job_id"].to_list()))
+    tasks, jobs = run.only("tasks", "job_id", "gang", "instances"), run.only("jobs", "job_id")
+    if not (tasks["gang"] | (tasks["instances"] == 1)).all():
+        return False
+    ids, others = jobs["job_id"].sort(), tasks["job_id"].sort()
+    return ids.equals(others) and ids.n_unique() == len(ids)
 
 
 def _unknown_facts(run: AuditedRun, jobs: PoolJobs) -> str:

@@ -38,8 +38,14 @@ def read_batch(run: RunFolder, rules: Mapping[str, Any]) -> InputTasks:
     if rules.get("instances", True):
         attempts = trace_table(run, place, "batch_instance")
     if attempts is None:
-        return InputTasks(tasks)
+        return InputTasks(tasks, _jobs(tasks))
     return _with_instances(tasks, _instances(attempts, tasks))
+
+
+def _jobs(tasks: pl.DataFrame) -> pl.DataFrame:
+    """Return the jobs, of which the trace says nothing else; see `InputTasks.jobs`."""
+    jobs = tasks.select("order", "job_id", "submit")
+    return jobs.unique("order", keep="first", maintain_order=True)
 
 
 def _tasks(table: pl.DataFrame, *, known_run: bool) -> pl.DataFrame:
@@ -60,6 +66,7 @@ def _tasks(table: pl.DataFrame, *, known_run: bool) -> pl.DataFrame:
         *(pl.col(name).cast(pl.Int64) for name in _KEY), times_on_grid(pl.col("submit")),
         count.cast(pl.Int64),
         (wall if known_run else pl.lit(None, pl.Float64)).alias("run"),
+        pl.lit(None, pl.Float64).alias("requested"),
         (pl.struct("submit", "job_id").rank("dense").cast(pl.Int64) - 1).alias("order"),
         pl.lit(value=False).alias("gang"), pl.lit(None, pl.Int64).alias("retries"),
         requests_on_grid(pl.col("cpu") / _HUNDREDTHS), requests_on_grid(pl.col("mem")),
@@ -88,7 +95,7 @@ def _instances(table: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
 def _with_instances(tasks: pl.DataFrame, instances: pl.DataFrame) -> InputTasks:
     """Add run times of single instances: the known ones first, then the mean of these."""
     if not instances.height:
-        return InputTasks(tasks)
+        return InputTasks(tasks, _jobs(tasks))
     task, own = instances["task"].to_numpy().astype(np.int64), instances["run"].to_numpy()
     counts = tasks["instances"].to_numpy()
     known = np.bincount(task, minlength=len(counts))
@@ -102,4 +109,4 @@ def _with_instances(tasks: pl.DataFrame, instances: pl.DataFrame) -> InputTasks:
     places = np.arange(len(own)) + np.repeat(begun - first, known)
     run_s[places], slack_s[places] = np.round(own / TICK) * TICK, 0.0
     tasks = tasks.with_columns(pl.Series("run", mean).fill_nan(None))
-    return InputTasks(tasks, instance_times=(run_s, slack_s))
+    return InputTasks(tasks, _jobs(tasks), instance_times=(run_s, slack_s))

@@ -24,6 +24,8 @@ _MARKS = (
     "<na>", "(null)", "?", ".", "..", "...", "missing", "not available",
 )  # fmt: skip
 """What stands for no value."""
+_GROUPS = r" '’_\x{a0}\x{202f}\x{2009}"
+"""What may group thousands besides the other sign."""
 
 
 def columns_of(
@@ -40,18 +42,32 @@ def columns_of(
     Instants that are dates become seconds from the earliest submit time. With ``on_error: skip``,
     rows with a number or date that is none are left out.
     """
+    return columns_and_epoch(table, columns, rules)[0]
+
+
+def columns_and_epoch(
+    table: pl.DataFrame, columns: Mapping[str, str], rules: Mapping[str, Any]
+) -> tuple[pl.DataFrame, float | None]:
+    """Return the columns as `columns_of` does, and the Unix time of second 0; None: no dates."""
     if missing := [name for name in columns.values() if name not in table.columns]:
         raise ValueError(f"no column {', '.join(missing)}")
     found_cells = {ours: cells(table[theirs]) for ours, theirs in columns.items()}
     words = {ours: known(cell, rules) for ours, cell in found_cells.items()}
+    if any(dtype != pl.String for dtype in table.dtypes):  # Parquet: marks are of tables of text
+        words |= {n: table[columns[n]].cast(pl.String) for n in columns if n in _TEXT}
     if "requested_time_s" in words:
         words["requested_time_s"] = _endless(words["requested_time_s"])
     dates = [name for name in _INSTANTS if name in words]
     if not are_dates(words["submit_time_s"], rules):
         dates = []
     numbers = {n: w for n, w in words.items() if n not in _TEXT and n not in dates}
-    values = _numbers(numbers, rules) | _dates({name: words[name] for name in dates}, rules)
+    values = _numbers(numbers, rules)
     readable = pl.Series([True]).new_from_index(0, table.height)
+    for name, value in values.items():
+        readable &= words[name].is_null() | value.is_not_null()
+    # The earliest date is that of a row that is one.
+    times, epoch_s = _dates({name: words[name] for name in dates}, rules, readable)
+    values |= times
     for name, value in values.items():
         readable &= words[name].is_null() | value.is_not_null()
         if name not in _OURS:  # an amount that is not known is not 0
@@ -62,14 +78,14 @@ def columns_of(
         (words[n] if n in _TEXT else values[n] * factors.get(n, 1.0)).alias(n) for n in columns
     ]
     rows = pl.DataFrame(found)
-    return rows.filter(readable) if rules.get("on_error") == "skip" else rows
+    return (rows.filter(readable) if rules.get("on_error") == "skip" else rows), epoch_s
 
 
 def cells(column: pl.Series) -> pl.Series:
     """Return cells as text without spaces around them, null where empty; dates stay dates."""
     if column.dtype.is_temporal():
         return column
-    return column.cast(pl.String).str.strip_chars(" \t\r").replace("", None)
+    return column.cast(pl.String).str.strip_chars().replace("", None)
 
 
 def known(cells: pl.Series, rules: Mapping[str, Any]) -> pl.Series:
@@ -77,10 +93,11 @@ def known(cells: pl.Series, rules: Mapping[str, Any]) -> pl.Series:
     if cells.dtype != pl.String:
         return cells
     more = [str(mark) for mark in rules.get("missing") or ()]
-    none = cells.str.to_lowercase().is_in([*_MARKS, *(mark.lower() for mark in more)])
+    none = cells.str.to_lowercase().is_in(_MARKS) | cells.is_in([mark.strip() for mark in more])
     figures = pl.Series(more, dtype=pl.String).cast(pl.Float64, strict=False).drop_nulls()
     if len(figures):
-        none |= cells.cast(pl.Float64, strict=False).is_in(figures.to_list())
+        numbers = cells.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False)
+        none |= numbers.is_in(figures.to_list())
     return cells.set(none.fill_null(value=False), None)
 
 
@@ -105,9 +122,9 @@ def _number(words: pl.Series, sign: str) -> pl.Series:
     group = "," if sign == "." else "."
     plain = words.str.replace("\u2212", "-", literal=True)
     grouped = plain.str.contains(
-        rf"^[+-]?\d{{1,3}}([\{group} '\x{{a0}}\x{{202f}}]\d{{3}})+(\{sign}\d*)?$"
+        rf"^[+-]?\d{{1,3}}([\{group}{_GROUPS}]\d{{3}})+(\{sign}\d*)?([eE][+-]?\d+)?$"
     )
-    bare = plain.str.replace_all(rf"[\{group} '\x{{a0}}\x{{202f}}]", "")
+    bare = plain.str.replace_all(rf"[\{group}{_GROUPS}]", "")
     text = plain.set(grouped.fill_null(value=False), None).fill_null(
         bare.set(~grouped.fill_null(value=True), None)
     )
@@ -116,17 +133,24 @@ def _number(words: pl.Series, sign: str) -> pl.Series:
     return text.cast(pl.Float64, strict=False)
 
 
-def _dates(words: Mapping[str, pl.Series], rules: Mapping[str, Any]) -> dict[str, pl.Series]:
-    """Return dates as seconds from the declared zero, or the earliest submit time."""
+def _dates(
+    words: Mapping[str, pl.Series], rules: Mapping[str, Any], rows: pl.Series
+) -> tuple[dict[str, pl.Series], float | None]:
+    """Return dates as seconds from the declared zero, or the earliest submit time of some rows.
+
+    And the Unix time of second 0; None without dates.
+    """
     times = {
         name: pl.Series(unix_times(word, rules), dtype=pl.Float64) for name, word in words.items()
     }
     if not times:
-        return {}
+        return {}, None
     first = times["submit_time_s"]
     zero = start_of(rules)
-    begin = zero if zero is not None else first.filter(first.is_finite()).min()
-    return {name: time - begin for name, time in times.items()}
+    begin = zero if zero is not None else first.filter(first.is_finite() & rows).min()
+    if begin is None:
+        return times, None
+    return {name: time - begin for name, time in times.items()}, float(str(begin))
 
 
 def with_requests(
@@ -156,3 +180,14 @@ def retries_of(rows: pl.DataFrame) -> pl.Expr:
     if "retries" not in rows.columns:
         return pl.lit(None, pl.Int64).alias("retries")
     return pl.when(pl.col("retries") >= 0).then("retries").cast(pl.Int64).alias("retries")
+
+
+def job_names(words: pl.Series) -> pl.Series:
+    """Return the users, groups, … of jobs: whole numbers, -1 if unknown; names if one is a name."""
+    number = words.cast(pl.Float64, strict=False)
+    if number.null_count() > words.null_count():
+        return words.replace("-1", None).fill_null("")
+    exact = words.cast(pl.Int64, strict=False)
+    if exact.null_count() == words.null_count():
+        return exact.fill_null(-1)
+    return number.fill_null(-1.0).cast(pl.Int64)

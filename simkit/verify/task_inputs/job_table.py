@@ -11,7 +11,8 @@ import polars as pl
 from simkit.verify.numbers import LARGEST, LARGEST_ID, requests_on_grid, times_on_grid
 from simkit.verify.task_inputs.columns import (
     OF_JOBS,
-    columns_of,
+    columns_and_epoch,
+    job_names,
     retries_of,
     with_numbered_ids,
     with_requests,
@@ -43,7 +44,7 @@ def read_job_table(path: Path, rules: Mapping[str, Any]) -> InputTasks:
     optional = [name for name in (size, *_OPTIONAL) if name in table.columns]
     needed = ["job_id", "submit_time_s", "run_time_s", *(resources or [size])]
     columns = {name: name for name in (*needed, *optional)}
-    rows = columns_of(table, columns, rules)
+    rows, epoch_s = columns_and_epoch(table, columns, rules)
     rows = with_requests(rows, resources) if resources else rows
     if skip:
         rows = rows.filter(_is_sound(rows, resources))
@@ -51,16 +52,30 @@ def read_job_table(path: Path, rules: Mapping[str, Any]) -> InputTasks:
         rows = rows.with_columns(pl.lit(1.0).alias(size))
     asked = resources or [size]
     rows = with_numbered_ids(rows).sort("submit_time_s", "job_id", maintain_order=True)
+    requested = pl.lit(None, pl.Float64)
+    if "requested_time_s" in rows.columns:
+        requested = times_on_grid(pl.col("requested_time_s"))
     tasks = rows.select(
         "job_id", pl.lit(0, pl.Int64).alias("task_id"),
         times_on_grid(pl.col("submit_time_s")).alias("submit"),
         pl.col(size).cast(pl.Int64).alias("instances"),
-        times_on_grid(pl.col("run_time_s")).alias("run"),
+        times_on_grid(pl.col("run_time_s")).alias("run"), requested.alias("requested"),
         pl.int_range(pl.len()).alias("order"), pl.lit(value=True).alias("gang"), retries_of(rows),
         *(requests_on_grid(pl.col(name) if resources else pl.lit(1.0)).alias(name)
           for name in asked),
     )  # fmt: skip
-    return InputTasks(tasks)
+    return InputTasks(tasks, _of_jobs(rows, tasks), epoch_s=epoch_s)
+
+
+def _of_jobs(rows: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
+    """Return what the table says of each job besides its task; see `InputTasks.jobs`."""
+    own = [job_names(rows[name]) for name in OF_JOBS if name in rows.columns]
+    own += [rows[name] for name in ("qos", "value") if name in rows.columns]
+    jobs = tasks.select("order", "job_id", "submit").with_columns(own)
+    if "deadline_s" in rows.columns:
+        jobs = jobs.with_columns(rows["deadline_s"].fill_null(float("inf")))
+        jobs = jobs.with_columns(times_on_grid(pl.col("deadline_s")))
+    return jobs
 
 
 def _is_sound(rows: pl.DataFrame, resources: Sequence[str]) -> pl.Expr:

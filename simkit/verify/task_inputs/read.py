@@ -5,14 +5,12 @@ from __future__ import annotations
 import tarfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from simkit.verify.folder import RunFolder
-from simkit.verify.inputs import MissingInputError, inputs_below, transformation
+from simkit.verify.inputs import MissingInputError, inputs_below
 from simkit.verify.task_inputs.batch import read_batch
 from simkit.verify.task_inputs.columns import cells, known
 from simkit.verify.task_inputs.dates import are_dates, start_of, unix_times
@@ -20,6 +18,7 @@ from simkit.verify.task_inputs.input_tasks import InputTasks
 from simkit.verify.task_inputs.job_table import read_job_table
 from simkit.verify.task_inputs.task_table import read_task_table
 from simkit.verify.task_inputs.text_table import read_table
+from simkit.verify.task_inputs.transforms import transformed
 
 TASK_TABLES = ("jobs", "tasks", "alibaba2017")
 """Types of workload whose rows are tasks, or jobs of one task."""
@@ -41,11 +40,11 @@ def read_input_tasks(run: RunFolder) -> InputTasks:
             found = read(path, workload)
         else:
             found = read_batch(run, workload)
+        return transformed(found, workload, run.manifest["epoch_s"])
     except MissingInputError as error:
         return InputTasks(pl.DataFrame(), reason=str(error))
     except (OSError, EOFError, ValueError, zlib.error, tarfile.TarError) as error:
         return InputTasks(pl.DataFrame(), problem=str(error) or type(error).__name__)
-    return _in_window(found, (workload.get("window") or {}).get("jobs"))
 
 
 def table_epoch(run: RunFolder) -> float | None:
@@ -75,25 +74,6 @@ def _why_not_reread(workload: Mapping[str, Any]) -> str:
         return f"the workload's type is {kind!r}"
     if not workload.get("path"):
         return "the scenario names no table"
-    if changed := transformation(workload):
-        return changed
-    window = workload.get("window") or {}
-    for name in ("start", "end"):
-        if window.get(name) is not None:
-            return f"the window has {name}: {window[name]}"
     if workload.get("rules"):
         return f"the workload has rules: {workload['rules']}"
     return ""
-
-
-def _in_window(found: InputTasks, jobs: Any) -> InputTasks:
-    """Return the tasks of the jobs ``first..last`` in order of submission."""
-    if jobs is None:
-        return found
-    first, _, last = str(jobs).partition("..")
-    inside = found.tasks.select(pl.col("order").is_between(int(first), int(last))).to_series()
-    times = found.instance_times
-    if times is not None:
-        chosen = np.repeat(inside.to_numpy(), found.tasks["instances"].to_numpy())
-        times = times[0][chosen], times[1][chosen]
-    return replace(found, tasks=found.tasks.filter(inside), instance_times=times)

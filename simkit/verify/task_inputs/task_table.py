@@ -11,7 +11,7 @@ import polars as pl
 
 from simkit.verify.numbers import LARGEST, TICK, Floats, requests_on_grid, times_on_grid
 from simkit.verify.task_inputs.columns import (
-    columns_of,
+    columns_and_epoch,
     retries_of,
     with_numbered_ids,
     with_requests,
@@ -38,7 +38,8 @@ def read_task_table(path: Path, rules: Mapping[str, Any]) -> InputTasks:
     """
     skip = rules.get("on_error") == "skip"
     columns = rules["columns"]
-    table = columns_of(read_table(path, rules, columns.values()), columns, rules)
+    read = read_table(path, rules, columns.values())
+    table, epoch_s = columns_and_epoch(read, columns, rules)
     if "parents" in table.columns and "task_id" not in table.columns:
         number = pl.int_range(1, pl.len() + 1).over("job_id").cast(pl.String)
         table = table.with_columns(number.alias("task_id"))
@@ -55,15 +56,38 @@ def read_task_table(path: Path, rules: Mapping[str, Any]) -> InputTasks:
         rows, own_times = _joined(rows, gang=bool(rules.get("gang")))
     if "task_id" not in rows.columns:
         rows = rows.with_columns(pl.int_range(1, pl.len() + 1).over("job_id").alias("task_id"))
+    requested = pl.lit(None, pl.Float64)
+    if "requested_time_s" in rows.columns:
+        known = pl.col("requested_time_s") >= 0
+        requested = pl.when(known).then(times_on_grid(pl.col("requested_time_s")))
     tasks = rows.select(
         "job_id", "task_id", times_on_grid(pl.col("submit")),
         pl.col("instances").cast(pl.Int64),
-        times_on_grid(pl.col("run_time_s").clip(0)).alias("run"),
+        times_on_grid(pl.col("run_time_s").clip(0)).alias("run"), requested.alias("requested"),
         (pl.struct("submit", "first").rank("dense").cast(pl.Int64) - 1).alias("order"),
         pl.lit(bool(rules.get("gang"))).alias("gang"), retries_of(rows),
         *(requests_on_grid(pl.col(name)) for name in _resources(rules)),
     )  # fmt: skip
-    return InputTasks(tasks, _dependencies(rows, rules), own_times)
+    parents = _dependencies(rows, rules)
+    return InputTasks(tasks, _of_jobs(rows, tasks), parents, own_times, epoch_s)
+
+
+def _of_jobs(rows: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
+    """Return the user of each job, by its first row; see `InputTasks.jobs`."""
+    jobs = tasks.select("order", "job_id", "submit")
+    if "user" in rows.columns:
+        jobs = jobs.with_columns(rows["user"])
+    jobs = jobs.unique("order", keep="first", maintain_order=True)
+    if "user" not in rows.columns:
+        return jobs
+    users = jobs["user"]
+    known = users.drop_nulls()
+    if (
+        known.str.contains(r"^[0-9]+$").all()
+        and known.cast(pl.Int64, strict=False).is_not_null().all()
+    ):
+        return jobs.with_columns(users.cast(pl.Int64).fill_null(-1))
+    return jobs.with_columns(users.fill_null(""))
 
 
 def _joined(rows: pl.DataFrame, *, gang: bool) -> tuple[pl.DataFrame, tuple[Floats, Floats] | None]:

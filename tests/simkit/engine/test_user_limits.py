@@ -184,3 +184,46 @@ def test_no_user_ever_has_more_jobs_running_and_all_end(
     for at in start:
         running = (start <= at) & (end > at)
         assert max(np.bincount(users[running], minlength=1)) <= most
+
+
+def late_leave(**rule) -> Rules:
+    return Rules(admission=AdmissionRule(late="leave", **rule))
+
+
+def test_late_jobs_that_the_limit_lets_in_one_after_the_other_leave_in_one_decision(
+    simulate, make_jobs, a_gang, greedy
+):
+    """However many they are: the job that may still end in time starts in that decision."""
+    jobs = 3000
+    load = make_jobs(
+        (0, a_gang(1, 100)), *((1, a_gang(1, 10)) for _ in range(jobs)), (2, a_gang(1, 5)),
+        user=[7] * (jobs + 2), deadline_s=[1e6] + [50.0] * jobs + [1e6],
+    )  # fmt: skip
+    run = simulate(greedy, load, pool(8, ONE_EACH), rules=late_leave())
+    starts = run.starts()
+    assert (starts[0], starts[jobs + 1]) == (0, 100)
+    assert {start for job, start in starts.items() if 0 < job <= jobs} == {None}
+    assert {time for (time,) in run.rows("events", "time_s")} == {100}
+
+
+def test_a_late_job_that_a_kill_lets_in_is_not_shown(simulate, make_jobs, a_gang):
+    seen = []
+
+    def schedule(state):
+        for allocation in list(state.running):
+            if state.now == 20:
+                yield Kill(allocation.task, "makes room")
+        for task in state.queue:
+            seen.append((state.now, task.index))
+            if on := state.fit(task):
+                yield Place(task, on)
+
+    load = make_jobs(
+        (0, a_gang(1, 99)), (1, a_gang(1, 9)), (2, a_gang(1, 9), a_gang(1, 9)), (20, a_gang(1, 1)),
+        user=[7, 7, 7, 8], deadline_s=[1e6, 15.0, 16.0, 1e6],
+    )  # fmt: skip
+    for slots in (None, 3):
+        seen.clear()
+        run = simulate(schedule, load, pool(8, ONE_EACH), rules=late_leave(slots=slots))
+        assert seen == [(0, 0), (20, 4)]
+        assert run.starts() == {0: 0, 1: None, 2: None, 3: 20}

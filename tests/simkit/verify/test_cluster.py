@@ -162,7 +162,8 @@ def test_a_job_that_runs_on_after_its_end_is_caught(broken_off: Any, tmp_path: P
 
 
 def step(time: float, processors: float, running: str) -> tuple[float, str, int, str]:
-    detail = json.dumps({"capacity": {"processors": processors}, "running": running})
+    what = {"capacity": {"processors": processors}, "running": running, "cause": "maintenance"}
+    detail = json.dumps(what)
     return (time, "capacity", 0, detail)
 
 

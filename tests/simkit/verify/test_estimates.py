@@ -1,10 +1,12 @@
-"""Requested, actual and user-mean estimates are recomputed; perturbed ones have bounds."""
+"""Estimates are recomputed, perturbed ones drawn again from the seed."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -28,6 +30,14 @@ def with_estimates(kit: Any, estimators: Any, estimates: list[float]) -> Any:
     return kit.with_utilisation(world)
 
 
+def perturbed(factor: float, seed: int = 0) -> list[float]:
+    """Return the estimates drawn from a seed for run times of 10, 20, 30 and 40 s."""
+    own = np.random.SeedSequence(seed, spawn_key=(crc32(b"predictor"),))
+    run = np.array([10.0, 20, 30, 40])
+    drawn = run * (1.0 + factor * np.random.default_rng(own).random(4))
+    return [round(time * 2**20) / 2**20 for time in drawn.tolist()]
+
+
 ESTIMATES = [
     # estimator, the estimates for run times of 10, 20, 30 and 40 s, whether that is right
     ("requested", [100, 100, 100, 100], True),
@@ -38,10 +48,12 @@ ESTIMATES = [
     ({"type": "user-mean", "last": 3}, [100, 100, 100, 20], True),
     ("user-mean", [100, 100, 15, 15], False),  # the mean of the first two, not of the last
     ("user-mean", [100, 10, 15, 25], False),  # one job is too few
-    ({"type": "perturbed", "factor": 2.0}, [10, 60, 45, 120], True),
-    ({"type": "perturbed", "factor": 2.0}, [9, 60, 45, 120], False),
-    ({"type": "perturbed", "factor": 2.0}, [10, 61, 45, 120], False),
-    ("perturbed", [60, 20, 30, 240], True),  # a factor of 5 unless said otherwise
+    ({"type": "perturbed", "factor": 2.0}, perturbed(2.0), True),
+    ({"type": "perturbed", "factor": 2.0}, perturbed(2.0)[::-1], False),
+    ({"type": "perturbed", "factor": 2.0}, perturbed(2.0, seed=1), False),
+    ({"type": "perturbed", "factor": 2.0}, [10, 20, 30, 40], False),  # the truth is within bounds
+    ({"type": "perturbed", "factor": 2.0}, perturbed(1.0), False),
+    ("perturbed", perturbed(5.0), True),  # a factor of 5 unless said otherwise
     ("perturbed", [61, 20, 30, 240], False),
 ]
 

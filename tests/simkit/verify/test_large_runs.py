@@ -1,0 +1,165 @@
+"""Runs whose tables stay on disk: the same verdict as of a run in memory, in little memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import simkit
+from simkit.errors import RunError
+from simkit.verify import capacity, inputs, verify_run
+from simkit.verify.records import plain_jobs, table_files
+from simkit.verify.replay import pool
+
+SWF = "".join(
+    f"{n} {17 * n} -1 {60 + n * n % 997} {1 + n % 4} -1 -1 {1 + n % 4} {100 + n % 900} -1 "
+    f"{1 - n % 2} {n % 5} -1 -1 {n % 3} -1 -1 -1\n"
+    for n in range(1, 60)
+)
+FAILING = {"machines": [{"count": 3, "processors": 4}], "failures": {"mtbf": "20m", "mttr": "1m"}}
+USERS = {"processors": 6, "partitions": [{"name": "all", "max_running_per_user": 2}]}
+RUNS: dict[str, dict[str, Any]] = {
+    "pool": {"cluster": {"processors": 6}, "policy": {"order": "fcfs", "backfill": "easy"}},
+    "kill": {"cluster": {"processors": 6}, "walltime": "kill", "estimates": "actual"},
+    "failures": {"cluster": FAILING, "policy": {"order": "sjf"}},
+    "users": {"cluster": USERS, "scheduling": {"every": "1m"}},
+}
+DAMAGES: tuple[tuple[str, str, Any], ...] = (
+    # table, column, the value of its 41st row
+    ("jobs", "user", 7), ("jobs", "submit_time_s", 3.0), ("jobs", "end_time_s", 9e6),
+    ("jobs", "wait_time_s", 1.0), ("jobs", "run_time_s", 1.0), ("jobs", "ideal_time_s", 1.0),
+    ("jobs", "estimate_s", 1.0), ("jobs", "lost_time_s", 1.0), ("jobs", "suspended_time_s", 1.0),
+    ("jobs", "attempts", 2), ("jobs", "status", "killed"), ("jobs", "reason", "no reason"),
+    ("jobs", "processors", 5.0), ("jobs", "job_id", 3), ("jobs", "requested_time_s", 9.0),
+    ("tasks", "job_id", 3), ("tasks", "job_id", 3000), ("tasks", "instances", 9),
+    ("tasks", "gang", False), ("tasks", "ready_time_s", 1.0), ("tasks", "start_time_s", None),
+    ("tasks", "status", "running"), ("tasks", "trace_run_time_s", 1.0), ("tasks", "task_id", 1),
+    ("allocations", "job_id", 3000), ("allocations", "machine_id", 9),
+    ("allocations", "first_instance", 1), ("allocations", "count", 9),
+    ("allocations", "attempt", 2), ("allocations", "start_time_s", 0.0),
+    ("allocations", "end_time_s", None), ("allocations", "outcome", "lost"),
+    ("timeline", "time_s", 4.0), ("timeline", "waiting", 99), ("timeline", "running", 99),
+    ("timeline", "allocated_processors", 99.0), ("timeline", "capacity_processors", 99.0),
+)  # fmt: skip
+
+
+@pytest.fixture
+def few_rows_are_many(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """Lets every table count as large, and cuts it into very small parts."""
+    with monkeypatch.context() as patch:
+        for module in (table_files, inputs):
+            patch.setattr(module, "LARGE", 1)
+        for module in (table_files, plain_jobs):
+            patch.setattr(module, "ROWS_AT_ONCE", 25)
+        patch.setattr(capacity, "_AT_ONCE", 5)
+        patch.setattr(pool, "_LISTED", 0)
+        yield patch
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The folder of each run; the log is beside them."""
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "log.swf").write_text(SWF)
+    workload = {"type": "swf", "path": str(folder / "log.swf"), "requested_time": "raw"}
+    for name, keys in RUNS.items():
+        simkit.simulate({"workload": workload} | keys, output=folder / name)
+    return {name: folder / name for name in RUNS}
+
+
+def verdict(run: Path) -> dict[str, tuple[int, int, str]]:
+    """Return rule → rows examined, violations, and why it was left out."""
+    audit = verify_run(run, inputs=[run.parent])
+    return {check.name: (check.examined, check.found, check.skipped) for check in audit.checks}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_an_honest_run_has_the_verdict_of_a_small_one(
+    runs: dict[str, Path], name: str, request: pytest.FixtureRequest
+) -> None:
+    small = verdict(runs[name])
+    request.getfixturevalue("few_rows_are_many")
+    assert verdict(runs[name]) == small
+    assert not any(found for _, found, _ in small.values())
+
+
+@pytest.mark.parametrize(("table", "column", "value"), DAMAGES)
+def test_a_changed_row_has_the_verdict_of_a_small_run(
+    runs: dict[str, Path], table: str, column: str, value: Any, request: pytest.FixtureRequest
+) -> None:
+    path = runs["pool"] / f"{table}.parquet"
+    whole = path.read_bytes()
+    rows = pl.read_parquet(path)
+    values = rows[column].to_list()
+    values[40] = value
+    rows.with_columns(pl.Series(column, values, dtype=rows.schema[column])).write_parquet(path)
+    try:
+        small = verdict(runs["pool"])
+        request.getfixturevalue("few_rows_are_many")
+        assert verdict(runs["pool"]) == small
+        assert {name for name, (_, found, _) in small.items() if found} - {"digest"}
+    finally:
+        path.write_bytes(whole)
+
+
+def test_a_missing_row_has_the_verdict_of_a_small_run(
+    runs: dict[str, Path], request: pytest.FixtureRequest
+) -> None:
+    for name in ("jobs", "tasks", "allocations", "timeline"):
+        path = runs["pool"] / f"{name}.parquet"
+        whole = path.read_bytes()
+        pl.read_parquet(path).with_row_index("row").filter(pl.col("row") != 40).drop(
+            "row"
+        ).write_parquet(path)
+        with pytest.MonkeyPatch.context() as patch:
+            small = verdict(runs["pool"])
+            patch.setattr(table_files, "LARGE", 1)
+            patch.setattr(plain_jobs, "ROWS_AT_ONCE", 25)
+            assert verdict(runs["pool"]) == small, name
+        path.write_bytes(whole)
+
+
+def test_damage_that_is_met_late_is_told_in_words(
+    runs: dict[str, Path], few_rows_are_many: pytest.MonkeyPatch
+) -> None:
+    path = runs["pool"] / "jobs.parquet"
+    whole = path.read_bytes()
+    middle = len(whole) // 4
+    path.write_bytes(whole[:middle] + b"\xff" * 200 + whole[middle + 200 :])
+    try:
+        with pytest.raises(RunError, match=r"jobs\.parquet: cannot be read .*; run it again"):
+            verify_run(runs["pool"])
+    finally:
+        path.write_bytes(whole)
+
+
+MEASURE = """
+import resource, sys
+from simkit.verify import verify_run
+
+assert verify_run(sys.argv[1]).ok
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.slow
+def test_memory_of_an_audit_grows_little_with_the_jobs(tmp_path: Path) -> None:
+    """At most 330 bytes a job, as 2 GB for five million leave beside the interpreter."""
+    peak = {}
+    for jobs in (700_000, 1_400_000):
+        workload = {"type": "poisson", "jobs": jobs, "processors": 64, "offered_load": 0.7,
+                    "mean_run_time_s": 600, "sizes": [1, 8], "users": 50}  # fmt: skip
+        folder = tmp_path / f"{jobs}"
+        policy = {"order": "fcfs", "backfill": "easy"}
+        scenario = {"workload": workload, "cluster": {"processors": 64}, "policy": policy}
+        simkit.simulate(scenario, output=folder)
+        command = [sys.executable, "-c", MEASURE, str(folder)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        peak[jobs] = 1024 * int(done.stdout)
+    assert peak[1_400_000] - peak[700_000] < 330 * 700_000

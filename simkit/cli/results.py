@@ -283,8 +283,8 @@ def plot(
         typer.Option(
             "--output",
             "-o",
-            help="A .png, .svg or .pdf file; default: plot.png, power.png or by-user.png in the run "
-            "folder.",
+            help="A .png, .svg or .pdf file; default: plot.png, power.png or by-user.png in the "
+            "run folder.",
         ),
     ] = None,
     by: By = None,

@@ -118,7 +118,8 @@ class JobsTable(TableKeys, LineFormat):
         header = self._header()
         resources = self._resources(header)
         table = read_columns(path, _wanted(resources, also), bad, self, tally)
-        table = table.scaled(factors_of(self._own_factors(), table, INSTANTS, path))
+        there = [name for name in INSTANTS if name in table.frame and name not in STARTS]
+        table = table.scaled(factors_of(self._own_factors(), table, there, path, tally))
         if resources:
             table = table.with_empty_requests_as_none(resources)
         table = table.with_one_form_of_ids(["job_id"])
@@ -135,8 +136,7 @@ class JobsTable(TableKeys, LineFormat):
             tally.note(rules.NO_LIMIT, table.line[np.isinf(columns["requested_time_s"])])
         _note_oddities(columns, table.line, tally)
         _note_misspelt(header, resources, tally)
-        known = {*table.frame.columns, _start_column(header)}
-        tally.unread(not_read(header, known), HOLDS)
+        tally.unread(not_read(header, table.frame.columns), HOLDS)
         links = _preceding(table, columns, read, tally)
         workload = Workload.from_jobs(
             columns, request=resources, labels=labels, epoch_s=table.epoch_s,

@@ -34,3 +34,8 @@ def whole_numbers(words: pl.Series) -> pl.Series:
     number = words.cast(pl.Float64, strict=False)
     whole = (number.floor() == number) & (number.abs() < EXACT)
     return exact.fill_null(number.set(~whole.fill_null(value=False), None).cast(pl.Int64))
+
+
+def plain_ids(words: pl.Series) -> pl.Series:
+    """Return (n,) text with whole numbers in their shortest form: 7.0 and 07 as 7."""
+    return whole_numbers(words).cast(pl.String).fill_null(words)

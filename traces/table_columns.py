@@ -175,14 +175,24 @@ def header_of(path: Path, wanted: Collection[str], dialect: Dialect) -> list[str
 
 
 def factors_of(
-    factors: Mapping[str, float], table: TableColumns, instants: Sequence[str], path: Path
+    factors: Mapping[str, float],
+    table: TableColumns,
+    instants: Sequence[str],
+    path: Path,
+    tally: Tally,
 ) -> Mapping[str, float]:
-    """Return the factors; raise TraceError for one of a column of dates."""
+    """Return the factors; raise TraceError for one of a column of dates.
+
+    Note the `instants` of the table without one, where submit times, the first of them, have one.
+    """
     if not np.isnan(table.epoch_s) and (names := [n for n in instants if n in factors]):
         raise TraceError(
             f"{path}: {names[0]} holds dates, which a factor cannot convert; leave factors."
             f"{names[0]} out"
         )
+    for name in instants[1:] if instants[0] in factors else ():
+        if name not in factors:
+            tally.note(f"factors multiplies {instants[0]}, and {name} not", np.ones(1, int))
     return factors
 
 

@@ -174,7 +174,8 @@ class TaskTable(TableKeys, LineFormat):
     def _table(self, path: Path, bad: BadLines, tally: Tally) -> TableColumns:
         """Return the table's columns under our names, numbers in our units."""
         table = read_columns(path, _wanted(self.columns), bad, self, tally)
-        factors = factors_of(self.factors, table, INSTANTS, path)
+        there = [name for name in INSTANTS if name in self.columns]
+        factors = factors_of(self.factors, table, there, path, tally)
         frame = table.frame.select(
             (pl.col(column) * factors[name] if name in factors else pl.col(column)).alias(name)
             for name, column in self.columns.items()

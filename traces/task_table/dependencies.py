@@ -18,7 +18,7 @@ from simkit.arrays import Bools, Ints
 from simkit.errors import TraceError
 from simkit.text import counted
 from simkit.traces.bad_lines import SHOWN, BadLines
-from simkit.traces.names import whole_numbers
+from simkit.traces.names import plain_ids, whole_numbers
 from simkit.traces.rules import Tally
 from simkit.traces.table_columns import TableColumns
 from simkit.traces.task_table import rules as names
@@ -56,12 +56,7 @@ def look_up(job: pl.Series, task: pl.Series, parents: pl.Series, separator: str)
         .unique(["row", "word"], keep="first", maintain_order=True)
     )
     if whole_numbers(task).null_count() == 0:  # 01 and 1.0 are 1 then
-        rows, pairs = (
-            table.with_columns(
-                whole_numbers(table["word"]).cast(pl.String).fill_null(table["word"])
-            )
-            for table in (rows, pairs)
-        )
+        rows, pairs = (one.with_columns(plain_ids(one["word"])) for one in (rows, pairs))
     firsts = rows.unique(["job", "word"], keep="first", maintain_order=True)
     found = pairs.join(firsts, on=["job", "word"], how="left", maintain_order="left")
     there = found.filter(pl.col("parent").is_not_null())

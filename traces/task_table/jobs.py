@@ -14,7 +14,7 @@ import polars as pl
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import TraceError
 from simkit.traces import rules
-from simkit.traces.names import number_names, whole_numbers
+from simkit.traces.names import number_names, plain_ids, whole_numbers
 from simkit.traces.preceding import note_releases, preceding_of_table
 from simkit.traces.rules import Tally
 from simkit.traces.table_columns import TableColumns
@@ -89,9 +89,11 @@ def note_others(
     first = first.unique(key, keep="first", maintain_order=True)
     counts = table.frame.select(key).join(first, on=key, how="left", maintain_order="left")
     for name in there:
-        said = table.frame[name]
+        said, one = table.frame[name], counts[name]
+        if said.dtype == pl.String:
+            said, one = plain_ids(said), plain_ids(one)
         differs = counts["_of_kept"].is_not_null() & said.is_not_null()
-        differs &= said.ne_missing(counts[name])
+        differs &= said.ne_missing(one)
         tally.note(noted[name], table.line[differs.to_numpy()])
 
 

@@ -154,9 +154,10 @@ def with_numbered_ids(rows: pl.DataFrame) -> pl.DataFrame:
 
 def whole(ids: pl.Series) -> pl.Series:
     """Return ids as Int64, those of data frames (7.0) included; null where one is no number."""
-    exact, number = ids.cast(pl.Int64, strict=False), ids.cast(pl.Float64, strict=False)
+    exact = ids.cast(pl.Int64, strict=False)
     if exact.null_count() == ids.null_count():
         return exact
+    number = ids.cast(pl.Float64, strict=False)
     other = [None if n is None or n % 1 or abs(n) >= LARGEST_ID else int(n) for n in number]
     return exact.fill_null(pl.Series(other, dtype=pl.Int64))
 

@@ -154,12 +154,14 @@ def test_every_scenario_that_comes_along_is_valid(
     assert all(names.values()), "each file begins with a line that says what it is"
     from simkit.scenario.bundled import scenario_path
 
-    table = ",".join(CLOUDSIMPY.values()) + "\n1,1,0,60,1,1,0.1\n"
+    table = ",".join(CLOUDSIMPY.values()) + "\n"
+    table += "".join(f"{job},1,{job},60,1,1,0.1\n" for job in range(2100))
     names = [name for name in names if "/power/" not in scenario_path(name).read_text()]
     for name in names:
         for path in re.findall(r"\$\{SIMKIT_DATA\}/([\w./-]+)", scenario_path(name).read_text()):
             (tmp_path / path).parent.mkdir(exist_ok=True)
-            (tmp_path / path).write_text("1" + 17 * " 1" if ".swf" in path else table)
+            text = "1" + 17 * " 1" if ".swf" in path else table
+            (tmp_path / path).write_text("0,1,add,,64,0.7,1\n" if "server_event" in path else text)
     monkeypatch.setenv("SIMKIT_DATA", str(tmp_path))
     for name in names:
         assert simkit("validate", name) == (0, f"{scenario_path(name)} is a valid scenario" + (

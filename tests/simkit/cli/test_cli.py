@@ -160,7 +160,7 @@ def test_every_scenario_that_comes_along_is_valid(
     for name in names:
         for path in re.findall(r"\$\{SIMKIT_DATA\}/([\w./-]+)", scenario_path(name).read_text()):
             (tmp_path / path).parent.mkdir(exist_ok=True)
-            text = "1" + 17 * " 1" if ".swf" in path else table
+            text = "; MaxProcs: 8\n1" + 17 * " 1" if ".swf" in path else table
             (tmp_path / path).write_text("0,1,add,,64,0.7,1\n" if "server_event" in path else text)
     monkeypatch.setenv("SIMKIT_DATA", str(tmp_path))
     for name in names:

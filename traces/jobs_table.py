@@ -20,7 +20,7 @@ from simkit.scenario.types import BrokenRulesError, Many, Positive
 from simkit.traces import rules
 from simkit.traces.bad_lines import BadLines, LineFormat
 from simkit.traces.files import is_parquet
-from simkit.traces.names import number_names
+from simkit.traces.names import number_names, whole_numbers
 from simkit.traces.odd_units import odd_units
 from simkit.traces.preceding import PRECEDING, note_releases, preceding_of_table
 from simkit.traces.rigid_jobs import LARGEST, LARGEST_ID, repeats
@@ -30,10 +30,10 @@ from simkit.traces.swf import refuse_empty
 from simkit.traces.table_columns import (
     TableColumns,
     WantedColumns,
-    check_columns,
     factors_of,
     header_of,
     misspelt,
+    not_read,
     read_columns,
 )
 from simkit.traces.tables import rules as of_tables
@@ -62,8 +62,12 @@ RESOURCES: Final = ("cpu", "mem", "gpu")
 Column = npt.NDArray[Any]
 
 
-INSTANTS: Final = ("submit_time_s", "deadline_s")
+INSTANTS: Final = ("submit_time_s", "deadline_s", "release_time_s", "start_time_s")
 """Columns that may be dates."""
+HOLDS: Final = PLAIN_COLUMNS | {
+    "start_time_s": "recorded start", "wait_time_s": "recorded wait", "end_time_s": "recorded end",
+}  # fmt: skip
+"""What columns hold that may be left aside."""
 
 
 class JobsTable(TableKeys, LineFormat):
@@ -89,25 +93,20 @@ class JobsTable(TableKeys, LineFormat):
         """Return how a column of the table becomes a resource."""
         return f"name its column in workload.resources: [cpu, {resource}]"
 
-    def check_head(self) -> None:
-        """Look whether all needed columns are there."""
-        path = Path(self.path)
-        check_columns(path, _wanted(self._resources(self._header())), self.dialect)
-
     def read(self) -> Trace:
         """Read the table; see `read_jobs_table`."""
         return self._scan()[0]
 
     def recorded(self) -> tuple[Trace, Recorded]:
         """Read the table with its recorded starts or waits, if it has such a column."""
-        names = self._header()
-        column = next((name for name in STARTS if name in names), None)
+        column = _start_column(self._header())
         trace, columns = self._scan(() if column is None else (column,))
         load = trace.workload
         if column is None:
             return trace, Recorded.without_starts(load)
         factor = self.factors.get(column, self.factors.get("submit_time_s", 1.0))
         start = columns[column] * factor
+        start[~np.isfinite(start)] = np.nan
         if column == "wait_time_s":
             start = np.where(start >= 0, load.submit_time_s + start, np.nan)
         return trace, Recorded.started(load, start)
@@ -119,11 +118,13 @@ class JobsTable(TableKeys, LineFormat):
         header = self._header()
         resources = self._resources(header)
         table = read_columns(path, _wanted(resources, also), bad, self, tally)
-        table = table.scaled(factors_of(self._own_factors(), table, INSTANTS, path))
+        there = [name for name in INSTANTS if name in table.frame and name not in STARTS]
+        table = table.scaled(factors_of(self._own_factors(), table, there, path, tally))
         if resources:
             table = table.with_empty_requests_as_none(resources)
-        read = table
-        table = _valid(read, resources, bad)
+        table = table.with_one_form_of_ids(["job_id"])
+        read = {*table.frame["job_id"], *table.malformed["job_id"]}
+        table = _valid(table, resources, bad)
         bad.settle(tally)
         if not tally.report.read and not len(table):
             raise TraceError(f"{path}: no jobs: the table has no rows; check it")
@@ -135,15 +136,15 @@ class JobsTable(TableKeys, LineFormat):
             tally.note(rules.NO_LIMIT, table.line[np.isinf(columns["requested_time_s"])])
         _note_oddities(columns, table.line, tally)
         _note_misspelt(header, resources, tally)
-        tally.unread([name for name in header if name not in table.frame.columns], PLAIN_COLUMNS)
-        links = _preceding(table, columns, {*read.frame["job_id"]}, tally)
+        tally.unread(not_read(header, table.frame.columns), HOLDS)
+        links = _preceding(table, columns, read, tally)
         workload = Workload.from_jobs(
             columns, request=resources, labels=labels, epoch_s=table.epoch_s,
             time_zone=self.zone, **links,
         )  # fmt: skip
         order = np.lexsort((columns["job_id"], columns["submit_time_s"]))
         return Trace(workload, tally.report, (path,)), {
-            name: _numbers_or_nan(table, name)[order] for name in also
+            name: table.numbers(name)[order] for name in also
         }
 
     def _own_factors(self) -> dict[str, float]:
@@ -201,7 +202,9 @@ def read_jobs_table(path: str | PathLike[str], **arguments: Any) -> Trace:
     appearance. `JobsTable.recorded` also reads ``start_time_s`` (seconds from the trace's zero) or
     ``wait_time_s`` (after submission), when a job started as recorded; no simulation uses it. Other
     columns are ignored, and noted if their name looks like a misspelt one. Rows may be in any
-    order.
+    order. Instants (submission, release, deadline, recorded start) may be dates, or numbers in
+    another unit: all of them are written alike, as `time_format`, `zone` and `zero` say. Ids may
+    be written as whole floats (1.0), as data frames do beside empty cells.
 
     With `resources`, or without a column ``processors``, a job is a gang of ``instances`` (a
     column, or 1), each of which asks for several resources, say ``cpu``, ``mem`` and ``gpu``. An
@@ -219,6 +222,11 @@ def read_jobs_table(path: str | PathLike[str], **arguments: Any) -> Trace:
     rule: all of them, unless `on_error` is ``skip``.
     """
     return JobsTable.of(path=path, **arguments).read()
+
+
+def _start_column(names: Sequence[str]) -> str | None:
+    """Return the column that says when jobs started; None if there is none."""
+    return next((name for name in STARTS if name in names), None)
 
 
 def column_names(path: Path, head: str) -> list[str]:
@@ -263,14 +271,15 @@ def _note_misspelt(names: Sequence[str], resources: tuple[str, ...], tally: Tall
 def _wanted(resources: tuple[str, ...], also: Sequence[str] = ()) -> WantedColumns:
     """Return the columns to read of jobs that ask for these; of none: for processors.
 
-    Columns wanted `also` are read as text: what they hold must not refuse a table.
+    What columns wanted `also` hold does not refuse a table.
     """
     needed = (*NEEDED[:3], *resources) if resources else NEEDED
     counted = ("instances",) if resources else ()
     return WantedColumns(
-        text=("job_id", *JOB_COLUMNS, PRECEDING, *also),
-        numbers=(*needed[1:], *counted, *NUMBERS),
+        text=("job_id", *JOB_COLUMNS, PRECEDING),
+        numbers=(*needed[1:], *counted, *NUMBERS, *also),
         optional=(*counted, *NUMBERS, *JOB_COLUMNS, PRECEDING),
+        records=also,
         instants=INSTANTS,
         amounts=resources,
         remedy=f"a table of jobs needs {', '.join(needed)}"
@@ -287,7 +296,9 @@ def _columns(table: TableColumns) -> tuple[dict[str, Column], dict[str, tuple[st
             continue
         if _holds_names(table, name):
             known: dict[str, int] = {}
-            names = table.frame[name].replace("-1", None)  # unknown in a column of numbers, too
+            names = table.frame[name].replace(
+                ["-1", "-1.0"], None
+            )  # unknown in a column of numbers, too
             columns[name] = number_names(names, known)
             labels[name] = tuple(known)
         else:
@@ -306,16 +317,11 @@ def _holds_names(table: TableColumns, name: str) -> bool:
 
 
 def _whole_numbers(table: TableColumns, name: str) -> Ints | None:
-    """Return a column of ids exactly, -1 for an empty cell; None if one is written otherwise."""
-    numbers = table.frame[name].cast(pl.Int64, strict=False)
+    """Return a column of ids exactly, -1 for an empty cell; None if one is no whole number."""
+    numbers = whole_numbers(table.frame[name])
     if numbers.null_count() > table.frame[name].null_count():
         return None
     return numbers.fill_null(-1).to_numpy()
-
-
-def _numbers_or_nan(table: TableColumns, name: str) -> Floats:
-    """Return the numbers of a column of text; NaN where a cell holds none."""
-    return table.frame[name].cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
 
 
 def _filled(table: TableColumns, name: str) -> Floats:

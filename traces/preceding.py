@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -11,6 +11,7 @@ import polars as pl
 
 from simkit.arrays import Floats, Ints
 from simkit.traces import rules
+from simkit.traces.names import whole_numbers
 from simkit.traces.rules import Tally
 from simkit.traces.table_columns import TableColumns
 from simkit.units import LONGEST_S
@@ -18,6 +19,7 @@ from simkit.workload.predecessors import Links
 
 PRECEDING: Final = "preceding_job"
 """A table's column of text: ids of the jobs that precede a job, with ``;`` between them."""
+_NOBODY: Final = ("", "-1", "-1.0")
 
 
 def note_releases(tally: Tally, line: Ints, held_s: Floats) -> None:
@@ -86,14 +88,26 @@ def preceding_of_table(
         think = frame["think_time_s"].fill_null(0.0).to_numpy()
     if PRECEDING in frame:
         word = pl.element().str.strip_chars()
-        lists = frame[PRECEDING].str.split(";").list.eval(word.filter(~word.is_in(["", "-1"])))
+        lists = frame[PRECEDING].str.split(";").list.eval(word.filter(~word.is_in(_NOBODY)))
         rows = np.repeat(np.arange(size), lists.list.len().fill_null(0).to_numpy())
         wanted = lists.explode().drop_nulls()
     named = np.zeros(size, dtype=bool)
     named[rows] = True
     tally.note(rules.ONLY_THINK_TIME, np.sort(table.line[~named & (think > 0)]))
-    known, gone = wanted.to_numpy().astype(object), list[Any](left_out)
+    others = pl.Series(sorted(word for word in left_out if word is not None), dtype=pl.String)
     if job_id.dtype.kind == "i":  # what is no whole number is the id of none
-        known = wanted.cast(pl.Int64, strict=False).fill_null(np.iinfo(np.int64).min).to_numpy()
-        gone = [int(word) for word in left_out if word is not None and word.isdecimal()]
+        known = whole_numbers(wanted).fill_null(np.iinfo(np.int64).min).to_numpy()
+        gone = whole_numbers(others).drop_nulls().to_list()
+    else:
+        known, gone = _as_named(wanted, [*job_id, *others]), others.to_list()
     return preceding_jobs(job_id, table.line, rows, known, think[rows], tally, gone)
+
+
+def _as_named(wanted: pl.Series, names: Sequence[str]) -> npt.NDArray[Any]:
+    """Return ids as jobs have them that are text: 1.0 stands for 1 if no job is called 1.0."""
+    plain = whole_numbers(wanted).cast(pl.String)
+    other = (plain != wanted).fill_null(value=False)
+    if other.any():
+        other &= ~wanted.is_in(names)
+        wanted = wanted.set(other, None).fill_null(plain)
+    return wanted.to_numpy().astype(object)

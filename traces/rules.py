@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simkit.traces import unread
+from simkit.traces.tables import rules as of_tables
 from simkit.workload import RowReport
 
 LINES_KEPT = 5
@@ -59,12 +60,13 @@ EARLIER_ATTEMPT: Final = "earlier attempt"
 FURTHER_ATTEMPT: Final = "further attempt"
 REPEATED_ROW: Final = "repeated row"
 SKIPPED_TIME: Final = "time skipped by the clock"
-TWICE_SHOWN: Final = "hour repeated by the clock"
+TWICE_SHOWN: Final = of_tables.FIRST_HOUR
 REPEATED_HEADER: Final = "repeated header"
 NODES_COUNTED: Final = "machines counted as processors"
 UNEVEN: Final = "processors in equal units"
 MEMORY_UNKNOWN: Final = "memory unknown"
 GPUS_UNUSED: Final = "gpus not asked for"
+UNREADABLE_START: Final = "recorded start cannot be read"
 
 RULES: Final[dict[str, str]] = {
     MALFORMED: "The line lacks fields or has a value that cannot be read; left out (on_error: "
@@ -135,8 +137,7 @@ RULES: Final[dict[str, str]] = {
     SKIPPED_TIME: "The clock of time_zone was put forward over this time, so that it does not "
     "exist; the row is left out if its submit or run time hangs on it. If this occurs every spring,"
     " sacct printed standard time: set a zone without summer time, such as Etc/GMT+6 for UTC-6.",
-    TWICE_SHOWN: "The clock of time_zone was put back and showed this time twice; the first is "
-    "taken, so that the time may be an hour early.",
+    TWICE_SHOWN: of_tables.MEANINGS[TWICE_SHOWN],
     REPEATED_HEADER: "The header line occurs again, as in files put together; it is no row.",
     NODES_COUNTED: "The table has no column of processors; the number of machines is taken.",
     UNEVEN: "The job's processors do not split evenly over its machines or gpus, so each unit is "
@@ -145,6 +146,8 @@ RULES: Final[dict[str, str]] = {
     "say how much it had; it takes all memory of each of its machines (NNodes; without it, one).",
     GPUS_UNUSED: "The job had gpus, which nothing asks for, as the machines have no gpu or gpus is "
     "false. In a simulation gpus: true, or machines with gpu, make jobs ask for theirs.",
+    UNREADABLE_START: "The recorded start or wait is no number or date of the form that submit "
+    "times have, so when the job started is unknown; no simulation uses it.",
 }
 """What each rule or note means, in a sentence."""
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,8 @@ from simkit.arrays import Floats, Ints
 from simkit.errors import TraceError, did_you_mean
 from simkit.traces.bad_lines import BadLines
 from simkit.traces.files import is_parquet
-from simkit.traces.rules import Tally
+from simkit.traces.names import whole_numbers
+from simkit.traces.rules import UNREADABLE_START, Tally
 from simkit.traces.tables.dated import seconds_of
 from simkit.traces.tables.keys import TableKeys
 from simkit.traces.tables.layout import Dialect, Layout, find_layout
@@ -38,6 +40,8 @@ class TableColumns:
     """(n,) line numbers in a text file, from 1, the header's included; row numbers in Parquet."""
     epoch_s: float = np.nan
     """Unix time of second 0 if instants are dates; else NaN."""
+    malformed: pl.DataFrame = field(default_factory=pl.DataFrame)
+    """The columns of text of the rows that were left out as malformed."""
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -73,10 +77,19 @@ class TableColumns:
     def ids(self, name: str) -> npt.NDArray[Any]:
         """Return a column of ids: int64, or str objects as soon as one is no whole number."""
         words = self.frame[name]
-        numbers = words.cast(pl.Int64, strict=False)
+        numbers = whole_numbers(words)
         if numbers.null_count() == 0:
             return numbers.to_numpy()
         return words.to_numpy().astype(object)
+
+    def with_one_form_of_ids(self, names: Sequence[str]) -> TableColumns:
+        """Return columns of ids in one form: 1.0 and 01 as 1, if all ids are whole numbers."""
+        changed = []
+        for name in names:
+            numbers = whole_numbers(self.frame[name])
+            if numbers.null_count() == self.frame[name].null_count():
+                changed.append(numbers.cast(pl.String))
+        return replace(self, frame=self.frame.with_columns(changed))
 
 
 @dataclass(frozen=True)
@@ -95,6 +108,8 @@ class WantedColumns:
     """Numbers where an empty cell asks for none; a mark of no value does not."""
     limits: Sequence[str] = ("requested_time_s",)
     """Those of the numbers that may be words for no limit: unlimited, infinite."""
+    records: Sequence[str] = ()
+    """Those of the numbers that no simulation uses: what is none is unknown, and noted."""
     remedy: str = "name the table's columns in `columns`"
     """What to do about a missing column."""
 
@@ -145,6 +160,13 @@ def misspelt(
             yield near[0], missing
 
 
+def not_read(names: Sequence[str], read: Collection[str]) -> Iterator[str]:
+    """Yield the columns of a table that are not read; one without a name by its number, from 1."""
+    for number, name in enumerate(names, 1):
+        if name not in read:
+            yield name or f"column {number} without a name"
+
+
 def header_of(path: Path, wanted: Collection[str], dialect: Dialect) -> list[str]:
     """Return the columns of a table: those of a Parquet file, or of the line that names them."""
     if is_parquet(path):
@@ -153,24 +175,25 @@ def header_of(path: Path, wanted: Collection[str], dialect: Dialect) -> list[str
 
 
 def factors_of(
-    factors: Mapping[str, float], table: TableColumns, instants: Sequence[str], path: Path
+    factors: Mapping[str, float],
+    table: TableColumns,
+    instants: Sequence[str],
+    path: Path,
+    tally: Tally,
 ) -> Mapping[str, float]:
-    """Return the factors; raise TraceError for one of a column of dates."""
+    """Return the factors; raise TraceError for one of a column of dates.
+
+    Note the `instants` of the table without one, where submit times, the first of them, have one.
+    """
     if not np.isnan(table.epoch_s) and (names := [n for n in instants if n in factors]):
         raise TraceError(
             f"{path}: {names[0]} holds dates, which a factor cannot convert; leave factors."
             f"{names[0]} out"
         )
+    for name in instants[1:] if instants[0] in factors else ():
+        if name not in factors:
+            tally.note(f"factors multiplies {instants[0]}, and {name} not", np.ones(1, int))
     return factors
-
-
-def check_columns(path: Path, wanted: WantedColumns, dialect: Dialect) -> None:
-    """Raise TraceError for missing columns and a file that cannot be read, by its header alone."""
-    if is_parquet(path):
-        wanted.among(_parquet_names(path), f"{path}:1")
-        return
-    layout = find_layout(path, [wanted.needed], dialect)
-    wanted.among(layout.names, f"{path}:{layout.header_line}")
 
 
 def read_columns(
@@ -185,15 +208,20 @@ def read_columns(
 
     Raises TraceError for missing columns, damaged files, and what the keys must say first.
     """
-    table = _parquet(path, wanted) if is_parquet(path) else _text(path, wanted, bad, keys, tally)
-    table = table.take(bad.good(table.line))
+    if is_parquet(path):
+        read = _parquet(path, wanted, keys, tally)
+    else:
+        read = _text(path, wanted, bad, keys, tally)
+    table = read.take(bad.good(read.line))
     names = [n for n in wanted.instants if table.frame.schema.get(n) == pl.String]
     if names and len(table):
         columns = {name: table.frame[name] for name in names}
-        found = seconds_of(columns, table.line, bad, keys, tally)
+        found = seconds_of(columns, table.line, bad, keys, tally, wanted.records)
         new = [pl.Series(n, values).fill_nan(None) for n, values in found.columns.items()]
         table = replace(table, frame=table.frame.with_columns(new), epoch_s=found.epoch_s)
-    return table.take(bad.good(table.line))
+    text = [name for name in wanted.text if name in read.frame.columns]
+    malformed = read.frame.select(text).filter(~bad.good(read.line))
+    return replace(table.take(bad.good(table.line)), malformed=malformed)
 
 
 def _text(
@@ -201,26 +229,38 @@ def _text(
 ) -> TableColumns:
     """Return the columns of a table of text; those of dates stay text."""
     layout = find_layout(path, [wanted.needed], keys.dialect)
-    text, numbers = wanted.among(layout.names, f"{path}:{layout.header_line}")
-    parser = _Parser(layout, wanted, (text, numbers), bad, keys)
+    found = wanted.among(layout.names, f"{path}:{layout.header_line}")
+    parser = _Parser(layout, wanted, found, bad, keys)
     frames: list[pl.DataFrame] = []
     lines: list[Ints] = []
+    whole = False  # one decimal sign holds for the whole file, so all of it must be seen first
     for rows in table_rows(layout, tally):
         for misfit in rows.misfits:
             bad.add(misfit.line, misfit_text(misfit, layout))
-        if len(rows.line):
-            frames.append(parser.parsed(rows))
-            lines.append(rows.line)
+        if not len(rows.line):
+            continue
+        block = parser.words(rows)
+        numbers = None if whole else parser.of_block(block, rows.line)
+        if numbers is None and not whole:
+            whole = True
+            again = (parser.words(one) for one in table_rows(layout, Tally()) if len(one.line))
+            frames = list(islice(again, len(frames)))
+        frames.append(block if numbers is None else numbers)
+        lines.append(rows.line)
+    if not frames:
+        schema = dict.fromkeys(found[0], pl.String) | dict.fromkeys(found[1], pl.Float64)
+        return TableColumns(pl.DataFrame(schema=schema), np.empty(0, np.int64))
+    frame, line = pl.concat(frames), np.concatenate(lines)
+    if whole:
+        frame = parser.of_file(frame, line)
     if parser.decimals.said:
         tally.note(parser.decimals.said, np.array([layout.header_line]))
-    if not frames:
-        schema = dict.fromkeys(text, pl.String) | dict.fromkeys(numbers, pl.Float64)
-        return TableColumns(pl.DataFrame(schema=schema), np.empty(0, np.int64))
-    return TableColumns(pl.concat(frames), np.concatenate(lines))
+    parser.note_unreadable(tally)
+    return TableColumns(frame, line)
 
 
 class _Parser:
-    """Makes columns of rows of text, block by block.
+    """Makes columns of rows of text: block by block, if each says by itself what its numbers are.
 
     Attributes:
         decimals: reads the numbers.
@@ -239,25 +279,20 @@ class _Parser:
         self._position = {name: str(layout.names.index(name)) for names in found for name in names}
         self._bad, self._keys = bad, keys
         self._dates: list[str] | None = None
-        self._amounts = wanted.amounts
+        self._wanted = wanted
         self._limits = [name for name in wanted.limits if name in self._numbers]
         self._instants = [name for name in wanted.instants if name in self._numbers]
+        self._unreadable = np.empty(0, np.int64)
 
-    def parsed(self, rows: Rows) -> pl.DataFrame:
-        """Return the columns of a block: numbers as Float64, others and dates as String."""
+    def words(self, rows: Rows) -> pl.DataFrame:
+        """Return the columns of a block as text: numbers as they stand there, others bare."""
         marks = self._keys.missing
-        raw = {name: rows.frame[place] for name, place in self._position.items()}
+        raw = {name: rows.frame[place].alias(name) for name, place in self._position.items()}
         raw |= {name: without_limit(raw[name]) for name in self._limits}
         if self._dates is None:
             self._dates = self._dated(raw)
-        words = {
-            name: without_marks(raw[name], marks).alias(name)
-            for name in (*self._text, *self._dates)
-        }
-        numbers = {name: raw[name] for name in self._numbers if name not in self._dates}
-        values = self._floats(numbers, rows.line, [words[name] for name in self._text])
-        order = (*self._text, *self._numbers)
-        return pl.DataFrame([words[n] if n in words else values[n] for n in order])
+        raw |= {name: without_marks(raw[name], marks) for name in (*self._text, *self._dates)}
+        return pl.DataFrame([raw[name] for name in (*self._text, *self._numbers)])
 
     def _dated(self, raw: dict[str, pl.Series]) -> list[str]:
         """Return which of the instants are dates: as declared, or by the first submit time."""
@@ -267,42 +302,72 @@ class _Parser:
             declared = bool(len(first)) and is_date(str(first[0]))
         return self._instants if declared else []
 
-    def _floats(
-        self, raw: dict[str, pl.Series], line: Ints, text: Sequence[pl.Series]
-    ) -> dict[str, pl.Series]:
-        """Return columns of numbers; what is none goes to the bad lines."""
-        quick = {n: words.cast(pl.Float64, strict=False).alias(n) for n, words in raw.items()}
+    def of_block(self, block: pl.DataFrame, line: Ints) -> pl.DataFrame | None:
+        """Return a block with numbers as Float64; None if only the whole file tells their sign."""
+        raw = self._of_numbers(block)
+        quick = {n: words.cast(pl.Float64, strict=False) for n, words in raw.items()}
         if self._keys.missing or not self.decimals.usual or any(
             values.null_count() > raw[name].null_count() or values.is_nan().any()
             for name, values in quick.items()
         ):  # fmt: skip
-            return self._closely(raw, line, text)
-        return quick
+            if self._keys.decimal is None and not self._plain(raw):
+                return None
+            return self.of_file(block, line)
+        return block.with_columns(quick.values())
 
-    def _closely(
-        self, raw: dict[str, pl.Series], line: Ints, text: Sequence[pl.Series]
-    ) -> dict[str, pl.Series]:
-        """Return columns of numbers, with marks of no value and decimal signs looked for."""
+    def _of_numbers(self, block: pl.DataFrame) -> dict[str, pl.Series]:
+        return {name: block[name] for name in self._numbers if name not in (self._dates or ())}
+
+    def _plain(self, raw: Mapping[str, pl.Series]) -> bool:
+        """Return whether all cells are numbers that mean what they say, or stand for no value."""
+        if not self.decimals.usual:
+            return False
+        words = [without_marks(cells, self._keys.missing) for cells in raw.values()]
+        return all(w.cast(pl.Float64, strict=False).null_count() == w.null_count() for w in words)
+
+    def of_file(self, frame: pl.DataFrame, line: Ints) -> pl.DataFrame:
+        """Return columns with numbers as Float64, with marks and decimal signs looked for.
+
+        What is no number goes to the bad lines.
+        """
+        raw = self._of_numbers(frame)
         words = {name: without_marks(cells, self._keys.missing) for name, cells in raw.items()}
         read = self.decimals.read(list(words.values()))
-        found: dict[str, pl.Series] = {}
-        for (name, cells), values in zip(words.items(), read, strict=True):
-            found[name] = pl.Series(name, values).fill_nan(None)
-            if name in self._amounts:
+        found: list[pl.Series] = []
+        for (name, cells), numbers in zip(words.items(), read, strict=True):
+            values = pl.Series(name, numbers).fill_nan(None)
+            if name in self._wanted.amounts:
                 unknown = cells.is_null() & (raw[name].str.strip_chars() != "")
-                found[name] = found[name].set(unknown.fill_null(value=False), np.nan)
-            wrong = (found[name].is_null() & cells.is_not_null()).arg_true().to_list()
-            for row in wrong:
-                self._bad.add(int(line[row]), _no_number(name, cells[row]))
-            if 2 * len(wrong) > len(line) and not is_date(str(cells[wrong[0]])):
-                for other in text:
-                    if other.cast(pl.Float64, strict=False).null_count() == 0:
-                        self._bad.hint_swapped(name, other.name)
-        return found
+                values = values.set(unknown.fill_null(value=False), np.nan)
+            found.append(values)
+            wrong = (values.is_null() & cells.is_not_null()).arg_true().to_numpy()
+            if name in self._wanted.records:
+                self._unreadable = np.append(self._unreadable, line[wrong])
+            else:
+                self._refuse(name, cells, line, wrong.tolist(), frame)
+        return frame.with_columns(found)
+
+    def _refuse(
+        self, name: str, cells: pl.Series, line: Ints, wrong: list[int], frame: pl.DataFrame
+    ) -> None:
+        """Add the rows with what is no number to the bad lines."""
+        instant = name in self._instants[1:]
+        for row in wrong:
+            self._bad.add(int(line[row]), _no_number(name, cells[row], instant=instant))
+        if 2 * len(wrong) > len(line) and not is_date(str(cells[wrong[0]])):
+            for other in (frame[other] for other in self._text):
+                if other.cast(pl.Float64, strict=False).null_count() == 0:
+                    self._bad.hint_swapped(name, other.name)
+
+    def note_unreadable(self, tally: Tally) -> None:
+        """Note the cells of records that are no number."""
+        tally.note(UNREADABLE_START, np.sort(self._unreadable))
 
 
-def _no_number(name: str, cell: str) -> str:
+def _no_number(name: str, cell: str, *, instant: bool = False) -> str:
     remedy = "write numbers, and nothing where there is none"
+    if instant and is_date(cell):
+        remedy = "submit times are numbers, so write seconds from the same zero, or all as dates"
     if "," in cell:
         remedy = 'if the comma is the decimal sign, declare decimal: ","; otherwise ' + remedy
     return f"{name} is {cell!r}, not a number; {remedy}"
@@ -315,21 +380,79 @@ def without_limit(text: pl.Series) -> pl.Series:
     return text.set(none, "inf") if none.any() else text
 
 
-def _parquet(path: Path, wanted: WantedColumns) -> TableColumns:
+def _parquet(path: Path, wanted: WantedColumns, keys: TableKeys, tally: Tally) -> TableColumns:
+    """Return the columns of a Parquet file; those of dates as text.
+
+    Raises TraceError for all columns of a type that is neither text nor number nor date.
+    """
     text, numbers = wanted.among(_parquet_names(path), f"{path}:1")
     with _undamaged(path):
         frame = pl.read_parquet(path, columns=[*text, *numbers])
-    chosen = [pl.col(name).cast(pl.String) for name in text]
+    dates = _dated_columns(frame, [n for n in wanted.instants if n in numbers], keys)
+    line = np.arange(1, frame.height + 1)
+    problems = {
+        n: why for n, dtype in frame.schema.items() if (why := _unfit(n, dtype, text, dates))
+    }
+    for name in problems.keys() & {*wanted.records}:
+        tally.note(UNREADABLE_START, line[frame[name].is_not_null().to_numpy()])
+        frame = frame.with_columns(pl.lit(None, pl.Float64).alias(name))
+        del problems[name]
+    if problems:
+        raise TraceError("\n".join(f"{path}: {problem}" for problem in problems.values()))
+    chosen = [_words(frame[name], keys) for name in text]
     for name in numbers:
-        dtype = frame[name].dtype
-        if name in wanted.instants and (dtype.is_temporal() or dtype == pl.String):
-            chosen.append(_as_text(name, dtype))
-        elif dtype.is_numeric() or dtype == pl.Null:
-            chosen.append(pl.col(name).cast(pl.Float64))
+        if name in dates:
+            chosen.append(
+                _words(frame.select(_as_text(name, frame.schema[name])).to_series(), keys)
+            )
         else:
-            raise TraceError(f"{path}: {name} is of type {dtype}; it must be a number")
-    frame = frame.select(chosen)
-    return TableColumns(frame, np.arange(1, frame.height + 1))
+            chosen.append(_numbers(frame[name], keys, amount=name in wanted.amounts))
+    return TableColumns(pl.DataFrame(chosen), line)
+
+
+def _dated_columns(frame: pl.DataFrame, instants: Sequence[str], keys: TableKeys) -> Sequence[str]:
+    """Return which instants are dates: all, as declared or as submit times are; or none."""
+    if keys.time_format is not None or keys.zero is not None:
+        return instants
+    submit = frame.schema[instants[0]] if instants else pl.Float64()
+    return instants if isinstance(submit, (*_WORDS, pl.Date, pl.Datetime)) else []
+
+
+_WORDS: Final = (pl.String, pl.Categorical, pl.Enum)
+
+
+def _unfit(name: str, dtype: pl.DataType, text: Sequence[str], dates: Sequence[str]) -> str:
+    """Return what is wrong with a column of a type that cannot be read; empty if it can be."""
+    if dtype.is_numeric() or dtype == pl.Null or (name in text and isinstance(dtype, _WORDS)):
+        return ""
+    if name in dates and isinstance(dtype, (*_WORDS, pl.Date, pl.Datetime)):
+        return ""
+    must = "it must be a number"
+    if name in text:
+        must = "it must be text, or whole numbers"
+        if isinstance(dtype, (pl.List, pl.Array)):
+            must += '; write several ids as text: "3;5"'
+    elif name in dates:
+        must = "it must hold dates or numbers, as submit times do"
+    elif isinstance(dtype, (pl.Date, pl.Datetime)):
+        must += ", as submit times are"
+    elif dtype == pl.Duration:
+        must += "; write it in seconds"
+    return f"{name} is of type {dtype}; {must}"
+
+
+def _words(column: pl.Series, keys: TableKeys) -> pl.Series:
+    """Return a column as text, null where it stands for no value, as in a table of text."""
+    return without_marks(column.cast(pl.String), keys.missing)
+
+
+def _numbers(column: pl.Series, keys: TableKeys, *, amount: bool) -> pl.Series:
+    """Return a column as Float64, null where it stands for no value; NaN if that is an amount."""
+    values = column.cast(pl.Float64)
+    if keys.missing:
+        none = _words(column, keys).is_null() & column.is_not_null()
+        values = values.set(none, np.nan)
+    return values if amount else values.fill_nan(None)
 
 
 def _as_text(name: str, dtype: pl.DataType) -> pl.Expr:

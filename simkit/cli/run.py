@@ -26,6 +26,7 @@ from simkit.cli.options import (
 
 if TYPE_CHECKING:
     from simkit.experiment.executors import Executor
+    from simkit.experiment.workload import TraceMemory
     from simkit.scenario import Scenario as Loaded
 
 RUNS = Path("runs")
@@ -216,11 +217,11 @@ def validate(
 ) -> None:
     """Check a scenario and everything it names, and report all problems at once.
 
-    With power, all files are read as `simkit run` reads them, and so is a table of tasks with
-    parents. Otherwise the header and the first lines of a log are read; `simkit trace check` reads
-    all of it.
+    All files are read as `simkit run` reads them, so what is valid can be run; a long log takes
+    its time.
     """
     from simkit.errors import ScenarioError
+    from simkit.experiment.workload import TraceMemory
     from simkit.scenario.sweep import expand_sweep
     from simkit.scenario.yaml_document import check_names, locate_problems
 
@@ -231,10 +232,12 @@ def validate(
         for point in points
         for text in check_names(point.scenario) or _policy_problems(point.scenario)
     )
-    workloads = {repr(point.scenario.workload): point.scenario for point in points}
-    problems |= dict.fromkeys(text for one in workloads.values() for text in _head_problems(one))
+    memory = TraceMemory()
+    logs = {repr((s.workload, s.cluster)): s for s in (point.scenario for point in points)}
+    problems |= dict.fromkeys(text for one in logs.values() for text in _log_problems(one, memory))
     if not problems:
-        problems = dict.fromkeys(_file_problems([point.scenario for point in points]))
+        scenarios = [point.scenario for point in points]
+        problems = dict.fromkeys(_run_problems(scenarios, memory))
     if problems:
         raise ScenarioError(locate_problems(problems, source, laid_over))
     runs = f", a sweep of {len(points):,} runs" if len(points) > 1 else ""
@@ -251,33 +254,33 @@ def _policy_problems(scenario: Loaded) -> Sequence[str]:
     return next(filter(None, found), ())
 
 
-def _head_problems(scenario: Loaded) -> Sequence[str]:
-    """Return why the first lines of the log cannot be read."""
+def _log_problems(scenario: Loaded, memory: TraceMemory) -> Sequence[str]:
+    """Return why the log cannot be read, as `simkit run` reads it."""
     from simkit.errors import TraceError
+    from simkit.experiment.cluster import declared_resources
     from simkit.scenario.workload import TraceFormat
+    from simkit.seeds import stream
 
     log = scenario.workload
     try:
         if isinstance(log, TraceFormat):
-            log.check_head()
+            rng = stream(scenario.seed, "workload")
+            memory.trace(log, declared_resources(scenario.cluster), rng)
     except TraceError as error:
         return [f"workload.path: {line}" for line in str(error).splitlines()]
     return []
 
 
-def _file_problems(scenarios: Sequence[Loaded]) -> Iterator[str]:
-    """Yield why files cannot be read, in the words of `simkit run`: each is prepared like a run.
+def _run_problems(scenarios: Sequence[Loaded], memory: TraceMemory) -> Iterator[str]:
+    """Yield why runs cannot begin, in the words of `simkit run`: each is prepared like a run.
 
-    If runs of a sweep differ only in their seed, the first is prepared. Runs without power are not.
+    If runs of a sweep differ only in their seed, the first is prepared.
     """
     from simkit.experiment import prepare
-    from simkit.experiment.workload import TraceMemory
 
-    memory = TraceMemory()
     seen: dict[str, Loaded] = {}
     for scenario in scenarios:
-        if scenario.power is not None:
-            seen.setdefault(repr(scenario.model_dump(exclude={"name", "seed"})), scenario)
+        seen.setdefault(repr(scenario.model_dump(exclude={"name", "seed"})), scenario)
     for scenario in seen.values():
         yield from _problems_of(partial(prepare, memory=memory), scenario)
 

@@ -146,13 +146,6 @@ class TraceFormat(WorkloadSource):
         trace = self.read()
         return trace, Recorded.without_starts(trace.workload)
 
-    def check_head(self) -> None:
-        """Raise TraceError if the file cannot be opened, or its first lines cannot be read.
-
-        `simkit validate` calls it. It is quick, however long the file is, unless only all rows
-        together show whether a run can begin.
-        """
-
     @classmethod
     def recognise(cls, path: Path, head: str) -> bool:
         """Return whether the file or folder is of this format.

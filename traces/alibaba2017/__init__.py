@@ -70,11 +70,6 @@ class Alibaba2017Trace(TraceFormat):
             return any(names_a_table(entry) for entry in path.iterdir())
         return path.name.partition(".")[0] in TABLES or is_archive(path)
 
-    def check_head(self) -> None:
-        """Look for the table in the folder; archives are not searched."""
-        if Path(self.path).is_dir():
-            find_tables(Path(self.path), "batch_task")
-
     def read(self) -> Trace:
         """Read the batch jobs; see `read_alibaba2017`."""
         found = find_tables(Path(self.path), "batch_task")

@@ -15,6 +15,7 @@ REPEATED_TIME: Final = "repeated time"
 UNSORTED: Final = "out of time order"
 NEWEST_FIRST: Final = "newest first"
 SECOND_HOUR: Final = of_tables.SECOND_HOUR
+FIRST_HOUR: Final = of_tables.FIRST_HOUR
 NEGATIVE: Final = "negative power"
 OTHER_LENGTH: Final = "interval of another length"
 

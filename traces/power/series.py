@@ -95,6 +95,7 @@ def keep_rows(
         tally.show(rule, table.cells_of(values if of_value else times, row))
     _note_order(when, kept, line, tally)
     tally.note(rules.SECOND_HOUR, line[kept & when.second])
+    tally.note(rules.FIRST_HOUR, line[when.doubtful[kept[when.doubtful]]])
     if power:
         tally.note(rules.NEGATIVE, line[kept & (usable < 0)])
     tally.accept(int(np.count_nonzero(kept)))

@@ -104,14 +104,6 @@ class SacctLog(RigidLog):
             return f"they do if the log says it in {' or '.join(OF_GPUS)}, unless gpus is false"
         return "jobs of sacct's output ask for processors, mem and gpu; use these names"
 
-    def check_head(self) -> None:
-        """Read the header and the first rows."""
-        bad, tally = BadLines(Path(self.path), self.on_error), Tally()
-        rows = next(sacct_tables(bad.path, tally, bad, self.delimiter), None)
-        bad.settle(tally)
-        if rows is None:
-            refuse_empty(bad.path, tally, 0)
-
     def read(self) -> Trace:
         """Read the table; see `read_sacct`."""
         return self.scan()[0]

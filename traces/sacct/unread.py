@@ -74,4 +74,5 @@ def left_aside(columns: Collection[str], read: Collection[str]) -> Iterator[str]
     """
     lower = {name.lower() for name in read}
     covered = {name for group in _SAME if lower & set(group) for name in group}
-    yield from (name for name in columns if name.lower() not in lower | covered)
+    # ``--parsable`` ends lines in a delimiter: the last column has no name, and nothing in it
+    yield from (name for name in columns if name and name.lower() not in lower | covered)

@@ -52,14 +52,6 @@ class SwfLog(RigidLog):
         draw = "; value.gpu draws some" if resource == "gpu" else ""
         return f"an SWF log has processors alone{draw}"
 
-    def check_head(self) -> None:
-        """Read the first rows."""
-        bad, tally = BadLines(Path(self.path), self.on_error), Tally()
-        rows = next(swf_blocks(bad.path, SwfHeader(), bad), None)
-        bad.settle(tally)
-        if rows is None:
-            refuse_empty(bad.path, tally, 0)
-
     def read(self) -> Trace:
         """Read the log; see `read_swf`."""
         return self._scan()[0]

@@ -182,15 +182,13 @@ class _Reader:
         return self._checked(cells, line, {block.first_line + i for i in empty})
 
     def _utf8(self, block: Block) -> bytes:
-        """Return the text in UTF-8; note lines that are not."""
-        if block.text.isascii():
+        """Return the text in UTF-8; note lines that are not, which change no other line."""
+        if block.text.isascii() or not decoded(block.text)[1]:
             return block.text
-        text, foreign = decoded(block.text)
-        if not foreign:
-            return block.text
-        odd = [i for i, line in enumerate(block.text.split(b"\n")) if decoded(line)[1]]
+        lines = [decoded(line) for line in block.text.split(b"\n")]
+        odd = [i for i, (_, foreign) in enumerate(lines) if foreign]
         self.tally.note(rules.ENCODING, np.array(odd, np.int64) + block.first_line)
-        return text.encode()
+        return "\n".join(text for text, _ in lines).encode()
 
     def _without_comments(self, lines: list[bytes], kept: list[int], first: int) -> list[int]:
         comments = {i for i in kept if lines[i].startswith(b"#")}

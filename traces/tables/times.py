@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 import polars as pl
 
-from simkit.arrays import Bools, Floats
+from simkit.arrays import Bools, Floats, Ints
 from simkit.dates import EARLIEST_S, FIRST_YEAR, LAST_YEAR, LATEST_S
 from simkit.errors import TraceError
 from simkit.power.signal_zone import parse_zone, utc_offset_s
@@ -69,7 +69,7 @@ class Instants(NamedTuple):
     skipped: Bools
     """The clock never showed this time."""
     second: Bools
-    """The clock showed it twice, and this is the second time."""
+    """The clock showed it twice, and by the order of the rows this is the second time."""
     impossible: Bools
     """The parts of a time are there, but no calendar has it: 30 February, 25:00, the year 9999."""
     said: tuple[str, ...] = ()
@@ -78,6 +78,8 @@ class Instants(NamedTuple):
     """Whether cells hold intervals, whose begins these are."""
     newest_first: bool = False
     """Whether the rows are in descending order."""
+    doubtful: Ints = np.empty(0, np.int64)
+    """Rows whose time the clock showed twice, where no order tells which: the first is taken."""
 
 
 class _Clock(NamedTuple):
@@ -134,6 +136,11 @@ def is_date(cell: str) -> bool:
     except ValueError:
         return bool(re.search(r"\d.*[-/.:].*\d", cell))
     return False
+
+
+def unknown_instants(rows: int) -> Instants:
+    """Return instants of rows whose times cannot be read."""
+    return Instants(np.full(rows, np.nan), *_never(rows), np.zeros(rows, dtype=bool))
 
 
 def _never(rows: int) -> tuple[Bools, Bools]:
@@ -399,23 +406,25 @@ def on_clock(naive_s: Floats, time_zone: str, *, in_order: bool = False) -> Inst
     late = naive_s - after[row]
     first, last = _shows(early, naive_s, zone), _shows(late, naive_s, zone)
     twice = first & last & (early != late)
-    second = _second_time(naive_s, twice, in_order=in_order)
+    second, doubtful = _second_time(naive_s, twice, in_order=in_order)
     time = np.where(first & ~second, early, late)
     skipped = np.isfinite(naive_s) & ~first & ~last
     never = np.zeros(len(naive_s), dtype=bool)
-    return Instants(np.where(first | last, time, np.nan), skipped, second, never)
+    time = np.where(first | last, time, np.nan)
+    return Instants(time, skipped, second, never, doubtful=np.flatnonzero(doubtful))
 
 
-def _second_time(naive_s: Floats, twice: Bools, *, in_order: bool) -> Bools:
-    """Return which rows of an hour that the clock showed twice are from the second time.
+def _second_time(naive_s: Floats, twice: Bools, *, in_order: bool) -> tuple[Bools, Bools]:
+    """Return which rows of an hour shown twice are from the second time, and which from either.
 
     In each such night the readings ascend, fall back and ascend again (in a file whose newest row
-    comes first, seen from below): rows from the fall on are from the second time.
+    comes first, seen from below): rows from the fall on are from the second time. Rows of a night
+    without a fall may be from either.
     """
-    second = np.zeros(len(naive_s), dtype=bool)
+    second, doubtful = np.zeros(len(naive_s), dtype=bool), np.zeros(len(naive_s), dtype=bool)
     rows = np.flatnonzero(twice)
     if not len(rows) or (in_order and not _nearly_ascends(naive_s, twice)):
-        return second
+        return second, twice
     nights = np.floor((naive_s[rows] + 43_200.0) / 86_400.0)
     for night in np.unique(nights).tolist():
         of_night = rows[nights == night]
@@ -425,7 +434,8 @@ def _second_time(naive_s: Floats, twice: Bools, *, in_order: bool) -> Bools:
         highest = np.concatenate(([-np.inf], np.maximum.accumulate(shown)[:-1]))
         back = shown < highest if in_order else shown <= highest
         second[of_night] = np.logical_or.accumulate(back)
-    return second
+        doubtful[of_night] = not back.any()
+    return second, doubtful
 
 
 def _falls(naive_s: Floats, first: int, last: int) -> bool:

@@ -23,7 +23,7 @@ from simkit.scenario.references import File
 from simkit.scenario.types import BrokenRulesError, Positive
 from simkit.traces.bad_lines import BadLines, LineFormat, OnError
 from simkit.traces.files import is_parquet
-from simkit.traces.jobs_table import column_names
+from simkit.traces.jobs_table import HOLDS, column_names
 from simkit.traces.odd_units import odd_units
 from simkit.traces.preceding import PRECEDING
 from simkit.traces.rigid_jobs import LARGEST, first_that_applies
@@ -31,18 +31,17 @@ from simkit.traces.rules import RULES, Tally, summary
 from simkit.traces.table_columns import (
     TableColumns,
     WantedColumns,
-    check_columns,
     factors_of,
     header_of,
     misspelt,
+    not_read,
     read_columns,
 )
 from simkit.traces.tables import rules as of_tables
 from simkit.traces.tables.keys import TableKeys
 from simkit.traces.task_table import rules as names
 from simkit.traces.task_table.dependencies import BrokenJobs
-from simkit.traces.task_table.jobs import TableJobs, by_task
-from simkit.traces.unread import PLAIN_COLUMNS
+from simkit.traces.task_table.jobs import TableJobs, by_task, note_others
 from simkit.units import LONGEST_S
 from simkit.workload import Trace
 
@@ -62,6 +61,8 @@ OPTIONAL: Final = (
     "task_id", "instances", "requested_time_s", "retries", "parents", "user", "release_time_s",
     PRECEDING, "think_time_s",
 )  # fmt: skip
+INSTANTS: Final = ("submit_time_s", "release_time_s")
+"""Columns that may be dates."""
 _TEXT: Final = ("job_id", "task_id", "parents", "user", PRECEDING)
 
 
@@ -131,15 +132,6 @@ class TaskTable(TableKeys, LineFormat):
         """Return whether a table has all columns of CloudSimPy's."""
         return set(CLOUDSIMPY.values()) <= set(column_names(path, head))
 
-    def check_head(self) -> None:
-        """Look whether all columns of the map are there; of a table with `parents`, read it all.
-
-        Only the whole table shows which parents exist and which tasks wait for each other.
-        """
-        check_columns(Path(self.path), _wanted(self.columns), self.dialect)
-        if "parents" in self.columns:
-            self.read()
-
     def read(self) -> Trace:
         """Read the table; see `read_task_table`."""
         path, tally = Path(self.path), Tally()
@@ -164,14 +156,16 @@ class TaskTable(TableKeys, LineFormat):
                 f"({summary(tally.report)}); `simkit trace check` explains these rules"
                 + "".join(f"\n{path}: {column.hint}" for column in odd)
             )
-        table = table.take(kept)
+        read, table = table, table.take(kept)
+        note_others(names.OF_JOB, read, table, ["job_id"], tally)
+        left_out = {*read.frame["job_id"], *read.malformed["job_id"]} - {*table.frame["job_id"]}
         if self.rows == "instance":
             table = by_task(table, self.resources, self.submit, tally, gang=self.gang)
-        jobs = TableJobs(table, self.submit, tally)
+        jobs = TableJobs(table, self.submit, tally, left_out)
         header = header_of(path, _wanted(self.columns).needed, self.dialect)
         self._note_misspelt(header, tally)
         mapped = self.columns.values()
-        tally.unread([name for name in header if name not in mapped], PLAIN_COLUMNS)
+        tally.unread(not_read(header, mapped), HOLDS)
         workload = jobs.workload(self.resources, self.parent_separator, path, gang=self.gang)
         if not np.isnan(table.epoch_s) or self.zone is not None:
             workload = replace(workload, epoch_s=table.epoch_s, time_zone=self.zone)
@@ -180,12 +174,15 @@ class TaskTable(TableKeys, LineFormat):
     def _table(self, path: Path, bad: BadLines, tally: Tally) -> TableColumns:
         """Return the table's columns under our names, numbers in our units."""
         table = read_columns(path, _wanted(self.columns), bad, self, tally)
-        factors = factors_of(self.factors, table, ("submit_time_s",), path)
+        there = [name for name in INSTANTS if name in self.columns]
+        factors = factors_of(self.factors, table, there, path, tally)
         frame = table.frame.select(
             (pl.col(column) * factors[name] if name in factors else pl.col(column)).alias(name)
             for name, column in self.columns.items()
         )
-        return replace(table, frame=frame)
+        malformed = table.malformed.select(pl.col(self.columns["job_id"]).alias("job_id"))
+        table = replace(table, frame=frame, malformed=malformed)
+        return table.with_one_form_of_ids([n for n in ("job_id", "task_id") if n in frame])
 
     def _note_misspelt(self, header: Sequence[str], tally: Tally) -> None:
         """Note what may be an optional column: a resource, or a column that is not read."""
@@ -252,7 +249,7 @@ class TaskTable(TableKeys, LineFormat):
                 "lines, or name a column task_id in `columns`"
             )
         number = pl.int_range(1, pl.len() + 1).over("job_id").cast(pl.String).alias("task_id")
-        return TableColumns(table.frame.with_columns(number), table.line)
+        return replace(table, frame=table.frame.with_columns(number))
 
 
 def _bad_instances(table: TableColumns) -> Bools:
@@ -295,7 +292,8 @@ def read_task_table(path: str | PathLike[str], **arguments: Any) -> Trace:
             limit), ``retries`` (how often the task may start over after its work was lost before
             it is killed, whole; empty: as often as the scenario lets it), ``parents`` (ids of
             tasks of the same job that must have ended before) and ``user``; and of a job's first
-            row ``release_time_s``, ``preceding_job`` and ``think_time_s``, as in a table of jobs.
+            row that is not left out ``release_time_s``, ``preceding_job`` and ``think_time_s``, as
+            in a table of jobs; rows that differ are noted.
             Every other name is a resource: what an instance asks of it, 0 or empty for none; at
             least one. A row that asks for nothing is left out; with ``parents``, one that says 0
             throughout is kept, as a barrier.
@@ -317,6 +315,5 @@ def _wanted(columns: Mapping[str, str]) -> WantedColumns:
     numbers = list(dict.fromkeys(columns[name] for name in columns if name not in _TEXT))
     amounts = [columns[name] for name in columns if name not in (*NEEDED, *OPTIONAL)]
     limits = [columns[name] for name in ("requested_time_s",) if name in columns]
-    return WantedColumns(
-        text, numbers, instants=(columns["submit_time_s"],), amounts=amounts, limits=limits
-    )
+    instants = [columns[name] for name in INSTANTS if name in columns]
+    return WantedColumns(text, numbers, instants=instants, amounts=amounts, limits=limits)

@@ -18,6 +18,7 @@ from simkit.arrays import Bools, Ints
 from simkit.errors import TraceError
 from simkit.text import counted
 from simkit.traces.bad_lines import SHOWN, BadLines
+from simkit.traces.names import plain_ids, whole_numbers
 from simkit.traces.rules import Tally
 from simkit.traces.table_columns import TableColumns
 from simkit.traces.task_table import rules as names
@@ -54,8 +55,8 @@ def look_up(job: pl.Series, task: pl.Series, parents: pl.Series, separator: str)
         .filter(pl.col("word") != "")
         .unique(["row", "word"], keep="first", maintain_order=True)
     )
-    if task.cast(pl.Int64, strict=False).null_count() == 0:  # 01 is 1 then
-        rows, pairs = (table.with_columns(_plain_numbers()) for table in (rows, pairs))
+    if whole_numbers(task).null_count() == 0:  # 01 and 1.0 are 1 then
+        rows, pairs = (one.with_columns(plain_ids(one["word"])) for one in (rows, pairs))
     firsts = rows.unique(["job", "word"], keep="first", maintain_order=True)
     found = pairs.join(firsts, on=["job", "word"], how="left", maintain_order="left")
     there = found.filter(pl.col("parent").is_not_null())
@@ -65,11 +66,6 @@ def look_up(job: pl.Series, task: pl.Series, parents: pl.Series, separator: str)
         there["parent"].to_numpy().astype(np.int64),
         found.filter(pl.col("parent").is_null()).drop("parent"),
     )
-
-
-def _plain_numbers() -> pl.Expr:
-    number = pl.col("word").cast(pl.Int64, strict=False).cast(pl.String)
-    return pl.coalesce(number, pl.col("word")).alias("word")
 
 
 class BrokenJobs:

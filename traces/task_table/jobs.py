@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ import polars as pl
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import TraceError
 from simkit.traces import rules
-from simkit.traces.names import number_names
+from simkit.traces.names import number_names, plain_ids, whole_numbers
 from simkit.traces.preceding import note_releases, preceding_of_table
 from simkit.traces.rules import Tally
 from simkit.traces.table_columns import TableColumns
@@ -45,6 +46,7 @@ def by_task(
     asked = pl.struct(resources)
     other = table.frame.select(asked.ne_missing(asked.first().over(key))).to_series()
     tally.note(names.OTHER_REQUEST, table.line[other.to_numpy()])
+    note_others(names.OF_TASK, table, table, key, tally)
     at = pl.col("submit_time_s")
     at = (at.last() if submit == "last" else at.first()).over("job_id")
     late = table.frame.select(pl.col("submit_time_s") != at).to_series()
@@ -59,14 +61,50 @@ def by_task(
             pl.len().cast(pl.Float64).alias("instances"),
         )
     )
-    return TableColumns(frame.drop("line"), frame["line"].to_numpy())
+    return replace(table, frame=frame.drop("line"), line=frame["line"].to_numpy())
+
+
+def note_others(
+    noted: Mapping[str, str],
+    table: TableColumns,
+    kept: TableColumns,
+    key: Sequence[str],
+    tally: Tally,
+) -> None:
+    """Note rows that say something else than what counts: what the first row kept of a key says.
+
+    A row that says nothing differs from none.
+
+    Args:
+        noted: column → the rule under which its rows are noted.
+        table: n rows.
+        kept: those of them that are not left out.
+        key: columns of the ids of what a row is part of.
+        tally: counts the rows.
+    """
+    there = [name for name in noted if name in table.frame]
+    if not there:
+        return
+    first = kept.frame.select(*key, *there, pl.lit(value=True).alias("_of_kept"))
+    first = first.unique(key, keep="first", maintain_order=True)
+    counts = table.frame.select(key).join(first, on=key, how="left", maintain_order="left")
+    for name in there:
+        said, one = table.frame[name], counts[name]
+        if said.dtype == pl.String:
+            said, one = plain_ids(said), plain_ids(one)
+        differs = counts["_of_kept"].is_not_null() & said.is_not_null()
+        differs &= said.ne_missing(one)
+        tally.note(noted[name], table.line[differs.to_numpy()])
 
 
 class TableJobs:
     """The rows of a table, put together by job: sorted by (submit time, first row)."""
 
-    def __init__(self, table: TableColumns, submit: str, tally: Tally) -> None:
-        self._tally = tally
+    def __init__(
+        self, table: TableColumns, submit: str, tally: Tally, left_out: Collection[str | None] = ()
+    ) -> None:
+        """Put them together; `left_out`: ids of jobs none of whose rows is among them."""
+        self._tally, self._left_out = tally, left_out
         ids = table.ids("job_id")
         _, first, which = np.unique(ids, return_index=True, return_inverse=True)
         time = table.numbers("submit_time_s")
@@ -100,7 +138,7 @@ class TableJobs:
             facts["first_parent"], facts["parent"] = self._parents(separator)
         if user is not None:
             facts["user"] = user
-        facts |= preceding_of_table(self._users, self.job_id, self._tally, ())
+        facts |= preceding_of_table(self._users, self.job_id, self._tally, self._left_out)
         if "release_time_s" in self._users.frame:
             release = self._users.numbers("release_time_s")
             release = np.where(np.isnan(release), self.submit_time_s, release)
@@ -156,12 +194,10 @@ class TableJobs:
         """Return each job's user, by its first row: the trace's own numbers, or names by number."""
         if "user" not in self._users.frame:
             return None, {}
-        names = self._users.frame["user"]
-        words: list[str | None] = names.to_list()
-        if all(word is None or word.isdecimal() for word in words):
-            numbers = names.cast(pl.Int64, strict=False)
-            if numbers.null_count() == names.null_count():
-                return numbers.fill_null(-1).to_numpy(), {}
+        names = self._users.frame["user"].replace(["-1", "-1.0"], None)
+        numbers = whole_numbers(names)
+        if numbers.null_count() == names.null_count() and not (numbers < 0).any():
+            return numbers.fill_null(-1).to_numpy(), {}
         known: dict[str, int] = {}
         return number_names(names, known), {"user": tuple(known)}
 

@@ -16,6 +16,19 @@ BAD_RELEASE: Final = "no usable release time"
 OTHER_UNIT: Final = "looks like another unit"
 OTHER_REQUEST: Final = "request differs within the task"
 OTHER_SUBMIT: Final = "submit time differs within the job"
+OF_JOB: Final = {
+    "release_time_s": "release time differs within the job",
+    "preceding_job": "preceding job differs within the job",
+    "think_time_s": "think time differs within the job",
+    "user": "user differs within the job",
+}
+"""Column of which a job's first row counts for all → what is noted of a row that differs."""
+OF_TASK: Final = {
+    "requested_time_s": "requested time differs within the task",
+    "retries": "retries differ within the task",
+    "parents": "parents differ within the task",
+}
+"""The same of an instance's row, with `rows: instance`, and the first of its task."""
 NO_PARENT: Final = "parent does not exist"
 PARENT_LEFT_OUT: Final = "parent left out"
 LOOP: Final = "tasks wait for each other"
@@ -40,6 +53,16 @@ MEANINGS: Final[dict[str, str]] = {
     "its task, whose request counts for all.",
     OTHER_SUBMIT: "The row's submit time is not the one of its job, which the rule `submit` takes "
     "from the job's first or last row.",
+    **{
+        rule: f"The row has another {column} than the first of its job that is not left out, which "
+        "counts for the job; a row that is left out is noted, too."
+        for column, rule in OF_JOB.items()
+    },
+    **{
+        rule: f"With `rows: instance`: the row has another {column} than the first one of its "
+        "task, which counts for all."
+        for column, rule in OF_TASK.items()
+    },
     NO_PARENT: "A task of the job waits for one that the job does not have, or whose line is "
     "malformed; all rows of the job are left out (on_error: skip). With on_error: refuse an error "
     "names each, as it does with the next two.",

@@ -16,7 +16,7 @@ from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.inputs import MissingInputError, inputs_below, log_of, read_swf_links
 from simkit.verify.numbers import times_on_grid
-from simkit.verify.task_inputs.columns import columns_of, with_numbered_ids
+from simkit.verify.task_inputs.columns import columns_of, whole, with_numbered_ids
 from simkit.verify.task_inputs.text_table import read_table
 
 _TIME = "release_time_s"
@@ -124,9 +124,17 @@ def _of_table(run: AuditedRun) -> _Wanted:
     before = pl.col("preceding_job").str.split(";").alias("before")
     links = rows.select("job_id", before, pl.col("think_time_s").fill_null(0.0).alias("think_s"))
     links = links.explode("before").with_columns(pl.col("before").str.strip_chars())
-    links = links.filter(pl.col("before").is_not_null() & ~pl.col("before").is_in(["", "-1"]))
+    links = links.filter(
+        pl.col("before").is_not_null() & ~pl.col("before").is_in(["", "-1", "-1.0"])
+    )
     kind = rows.schema["job_id"]
-    links = links.with_columns(pl.col("before").cast(kind, strict=False)).drop_nulls("before")
+    numbers = whole(links["before"])
+    if kind == pl.Int64:
+        links = links.with_columns(numbers).drop_nulls("before")
+    else:
+        named = pl.col("before").is_in(rows["job_id"].implode())
+        plain = pl.coalesce(numbers.cast(pl.String), "before")
+        links = links.with_columns(pl.when(named).then("before").otherwise(plain).alias("before"))
     links = links.with_columns(times_on_grid(pl.col("think_s")))
     return _Wanted(rows.select("job_id", held.alias("held_s")), links)
 

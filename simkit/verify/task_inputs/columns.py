@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from simkit.verify.numbers import LARGEST_ID
 from simkit.verify.task_inputs.dates import are_dates, start_of, unix_times
 
 _IDS = ("job_id", "task_id")
@@ -170,9 +171,19 @@ def with_requests(
 def with_numbered_ids(rows: pl.DataFrame) -> pl.DataFrame:
     """Return ids as whole numbers, unless one is none."""
     for name in _IDS:
-        if name in rows.columns and rows[name].cast(pl.Int64, strict=False).null_count() == 0:
-            rows = rows.with_columns(pl.col(name).cast(pl.Int64))
+        if name in rows.columns and (numbers := whole(rows[name])).null_count() == 0:
+            rows = rows.with_columns(numbers)
     return rows
+
+
+def whole(ids: pl.Series) -> pl.Series:
+    """Return ids as Int64, those of data frames (7.0) included; null where one is no number."""
+    exact = ids.cast(pl.Int64, strict=False)
+    if exact.null_count() == ids.null_count():
+        return exact
+    number = ids.cast(pl.Float64, strict=False)
+    other = [None if n is None or n % 1 or abs(n) >= LARGEST_ID else int(n) for n in number]
+    return exact.fill_null(pl.Series(other, dtype=pl.Int64))
 
 
 def retries_of(rows: pl.DataFrame) -> pl.Expr:

@@ -13,6 +13,7 @@ from simkit.verify.numbers import LARGEST, TICK, Floats, requests_on_grid, times
 from simkit.verify.task_inputs.columns import (
     columns_and_epoch,
     retries_of,
+    whole,
     with_numbered_ids,
     with_requests,
 )
@@ -149,7 +150,7 @@ def _without_broken_jobs(rows: pl.DataFrame, rules: Mapping[str, Any]) -> pl.Dat
     asking = heads if rules.get("rows") == "instance" else rows
     pairs = _pairs(asking.with_columns(pl.when(is_head).then(name).alias("task_id")), rules)
     if rows.schema["task_id"].is_integer():
-        number = pl.col("parent").cast(pl.Int64, strict=False).cast(pl.String)
+        number = whole(pairs["parent"]).cast(pl.String)
         pairs = pairs.with_columns(pl.coalesce(number, "parent").alias("parent"))
     tasks = heads.select("job_id", name.alias("parent"))
     lacking = pairs.join(tasks, on=["job_id", "parent"], how="anti")["job_id"].unique()
@@ -167,7 +168,9 @@ def _without_broken_jobs(rows: pl.DataFrame, rules: Mapping[str, Any]) -> pl.Dat
 def _dependencies(rows: pl.DataFrame, rules: Mapping[str, Any]) -> pl.DataFrame | None:
     if "parents" not in rows.columns:
         return None
-    return _pairs(rows, rules).with_columns(pl.col("parent").cast(rows.schema["task_id"]))
+    pairs = _pairs(rows, rules)
+    numbered = rows.schema["task_id"].is_integer()
+    return pairs.with_columns(whole(pairs["parent"])) if numbered else pairs
 
 
 def _pairs(rows: pl.DataFrame, rules: Mapping[str, Any]) -> pl.DataFrame:

@@ -108,6 +108,11 @@ def test_validate_and_show(simkit: Callable[..., Result]) -> None:
     assert json.loads(simkit("show", "quickstart", "--json").out)["name"] == "quickstart"
 
 
+GOOD_ROW = "1 0 0 100 4 -1 -1 4 200 -1 1 1 1 -1 1 1 -1 -1"
+SACCT_ROWS = "JobID|Submit|Elapsed|AllocCPUS\n1|2024-01-01T00:00:00|00:10:00|4\n"
+JOBS = "job_id,submit_time_s,run_time_s,processors\n"
+
+
 @pytest.mark.parametrize(
     ("workload", "text", "problem"),
     [
@@ -119,9 +124,18 @@ def test_validate_and_show(simkit: Callable[..., Result]) -> None:
         ("type: jobs", "", "log: the file is empty; check it"),
         ("type: tasks", "job_id,cpu\n", "log:1: no column 'task_id'"),
         ("type: jobs", "PAR1", "log: damaged Parquet file"),
+        ("type: swf", "\n".join([GOOD_ROW] * 9 + [GOOD_ROW.replace("100", "x")]), "log:10: field"),
+        ("type: sacct", f"{SACCT_ROWS}2|2024-01-01T00:00:00|soon|4\n", "log:3: Elapsed is 'soon'"),
+        ("type: jobs", f"{JOBS}1,0,1,4\n2,x,1,4\n", "log:3: submit_time_s is 'x', not a numb"),
+        ("type: jobs", f"{JOBS}1,2024-01-01 08:00,1,4\n", "log: submit_time_s: times without a"),
+        (
+            'type: jobs, zone: UTC, time_format: "%d.%m.%Y"',
+            f"{JOBS}1,2024-01-01,1,4\n",
+            "log: submit_time_s: no time can be read, the first is '2024-01-01'",
+        ),
     ],
 )
-def test_validate_reads_the_first_lines_of_a_log(
+def test_validate_reads_the_log(
     simkit: Callable[..., Result], workload: str, text: str, problem: str
 ) -> None:
     Path("log").write_text(text)
@@ -140,12 +154,14 @@ def test_every_scenario_that_comes_along_is_valid(
     assert all(names.values()), "each file begins with a line that says what it is"
     from simkit.scenario.bundled import scenario_path
 
-    table = ",".join(CLOUDSIMPY.values())
+    table = ",".join(CLOUDSIMPY.values()) + "\n"
+    table += "".join(f"{job},1,{job},60,1,1,0.1\n" for job in range(2100))
     names = [name for name in names if "/power/" not in scenario_path(name).read_text()]
     for name in names:
         for path in re.findall(r"\$\{SIMKIT_DATA\}/([\w./-]+)", scenario_path(name).read_text()):
             (tmp_path / path).parent.mkdir(exist_ok=True)
-            (tmp_path / path).write_text("1" + 17 * " 1" if ".swf" in path else table)
+            text = "; MaxProcs: 8\n1" + 17 * " 1" if ".swf" in path else table
+            (tmp_path / path).write_text("0,1,add,,64,0.7,1\n" if "server_event" in path else text)
     monkeypatch.setenv("SIMKIT_DATA", str(tmp_path))
     for name in names:
         assert simkit("validate", name) == (0, f"{scenario_path(name)} is a valid scenario" + (

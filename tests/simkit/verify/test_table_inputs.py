@@ -178,3 +178,55 @@ def _forget_the_hash(folder: Path) -> None:
         content = Path(entry["path"]).read_bytes()
         entry |= {"sha256": sha256(content).hexdigest(), "bytes": len(content)}
     (folder / "run.json").write_text(json.dumps(info))
+
+
+def _audited(folder: Path, lines: list[str], **workload: Any) -> Any:
+    (folder / "table.csv").write_text("\n".join((*lines, "")))
+    section = {"path": str(folder / "table.csv")} | workload
+    simulate({"workload": section, "cluster": {"machines": [{"count": 4, "cpu": 8}]}},
+             output=folder / "run")  # fmt: skip
+    return verify_run(folder / "run", inputs=[folder])
+
+
+@pytest.mark.parametrize("ids", [("1.0", "2.0", "03"), ("a", "2.0", "3")])
+def test_ids_and_preceding_jobs_written_as_floats_are_read_again(
+    ids: tuple[str, str, str], tmp_path: Path
+) -> None:
+    lines = ["job_id,submit_time_s,run_time_s,cpu,preceding_job,think_time_s,user"]
+    lines += [f"{ids[0]},0,50,1,,,1.0", f"{ids[1]},5,50,1,{ids[0]},3.0,",
+              f"{ids[2]},6,50,1,{float(ids[2])};2.0,-1.0,"]  # fmt: skip
+    lines[3] = lines[3].replace(",-1.0,", ",,").replace(f"{float(ids[2])};", "-1.0;")
+    audit = _audited(tmp_path, lines, type="jobs")
+    assert audit.found == {}
+    assert {"tasks", "releases"} <= {check.name for check in audit.done}
+    jobs = pl.read_parquet(tmp_path / "run" / "jobs.parquet")
+    assert jobs["release_time_s"].to_list() == [0, 53, 103]
+
+
+def test_tasks_and_parents_written_as_floats_are_read_again(tmp_path: Path) -> None:
+    lines = ["job,task,at,secs,cpu,after", "1.0,1.0,0,50,1,", "1,2.0,0,50,1,1.0", "2,1,5,50,1,"]
+    columns = {"job_id": "job", "task_id": "task", "submit_time_s": "at", "run_time_s": "secs",
+               "cpu": "cpu", "parents": "after"}  # fmt: skip
+    audit = _audited(tmp_path, lines, type="tasks", columns=columns)
+    assert audit.found == {}
+    assert "tasks" in {check.name for check in audit.done}
+
+
+@pytest.mark.parametrize("rows", ["task", "instance"])
+def test_dates_of_tasks_and_their_releases_are_read_again(rows: str, tmp_path: Path) -> None:
+    lines = ["job,at,secs,cpu,rel", "1,2024-03-01 08:00,50,1,2024-03-01 08:10",
+             "1,2024-03-01 08:00,40,1,", "2,2024-03-01 08:01,50,1,"]  # fmt: skip
+    columns = {"job_id": "job", "submit_time_s": "at", "run_time_s": "secs", "cpu": "cpu",
+               "release_time_s": "rel"}  # fmt: skip
+    audit = _audited(tmp_path, lines, type="tasks", columns=columns, rows=rows, zone="UTC")
+    assert audit.found == {}
+    manifest = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert manifest["epoch_s"] == 1709280000
+
+
+def test_one_decimal_sign_of_a_whole_table_is_read_again(tmp_path: Path) -> None:
+    lines = ["job_id,submit_time_s,run_time_s,cpu", "1,0,1.234,1", '2,5,"1.234,5",1']
+    audit = _audited(tmp_path, lines, type="jobs")
+    assert audit.found == {}
+    jobs = pl.read_parquet(tmp_path / "run" / "jobs.parquet")
+    assert jobs["run_time_s"].to_list() == [1234, 1234.5]

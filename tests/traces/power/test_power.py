@@ -120,7 +120,7 @@ def test_the_second_time_of_an_hour_is_told_by_the_order_of_rows(table):
     assert np.diff(trace.time_s).tolist() == [1800] * 5
     assert trace.value.tolist() == [0, 1000, 2000, 3000, 4000, 5000]
     assert clock(trace, DALLAS)[1:4] == ["06 01:00 -0500", "06 01:30 -0500", "06 01:00 -0600"]
-    assert trace.report.notes == {"hour repeated by the clock": 2}
+    assert trace.report.notes == {"hour shown twice, the second taken": 2}
 
 
 def test_a_file_that_has_the_repeated_hour_once_has_a_gap(table):

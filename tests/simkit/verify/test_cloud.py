@@ -310,8 +310,10 @@ def test_wrong_failures_are_caught(
 NOT_AUDITED = [
     # change of the workload, why its tasks are not audited
     ({"resample": {"weeks": 1}}, "the workload has resample: {'weeks': 1}"),
-    ({"window": {"start": "2024-05-01T00:00+02:00"}},
-     "the window has 2024-05-01T00:00+02:00, and the trace's epoch is not known"),
+    (
+        {"window": {"start": "2024-05-01T00:00+02:00"}},
+        "the window has 2024-05-01T00:00+02:00, and the trace's epoch is not known",
+    ),
     ({"rules": {"running": "keep"}}, "the workload has rules: {'running': 'keep'}"),
     ({"path": "other.csv"}, "the table is not among the recorded inputs"),
 ]
@@ -383,8 +385,12 @@ def test_a_group_is_away_in_its_windows(
     late = kit.Job(2, 16.0, (kit.Task(1, 1, 5.0, False, {"cpu": 1.0}),), 5.0)
     segments = [kit.Segment(1, 1, 0, 0, 1, 0.0, 20.0), kit.Segment(2, 1, 1, 0, 1, 16.0, 21.0)]
     events = [
-        (time, "capacity", 1,
-         json.dumps({"capacity": {"cpu": cpu}, "running": "drain", "cause": "maintenance"}))
+        (
+            time,
+            "capacity",
+            1,
+            json.dumps({"capacity": {"cpu": cpu}, "running": "drain", "cause": "maintenance"}),
+        )
         for time, cpu in zip((5.0, 15.0), left, strict=True)
     ]
     window = {"start": 5.0, "duration": 10.0, "machines": ["b"], "running": "drain"}

@@ -19,18 +19,17 @@ import numpy as np
 
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
-from simkit.verify.battery import BatterySpec
-from simkit.verify.ledger import SLACK, import_limit, no_power
-from simkit.verify.machine_power import MachineDraw, machine_draws, machine_sections
+from simkit.verify.battery import CLC_HOLD_S, BatterySpec
+from simkit.verify.ledger import SLACK, no_power
 from simkit.verify.machines import failing_machines, machine_lives
 from simkit.verify.numbers import TICK, Bools, Floats, Ints, seconds, sum_until
+from simkit.verify.site.course import Course, NotRecomputedError
+from simkit.verify.site.draws import MachineDraw, machine_draws, machine_sections
 
 _ROUNDING = 1e-9
 """Relative error within which power carries a whole unit."""
 _GRID = 2.0**-30
 """Amounts that are not whole are multiples of this."""
-_CLC_HOLD_S = 60.0
-"""A battery whose limits fall with its content holds a power for at least this time."""
 _STAYING_OFF = "machines that stay off are not checked"
 
 
@@ -70,9 +69,10 @@ def check_supply(run: AuditedRun) -> Check:
         if detail.get("running") != running:
             message = "the event does not treat running tasks as the scenario says"
             check.add(message, row | {"expected": running})
-    imported = import_limit(run)
-    if imported is None:
-        return check.leave_out("the grid's import limit changes, and the ledger does not record it")
+    try:
+        imported = run.site.of_grid("import_limit_w")
+    except NotRecomputedError as error:
+        return check.leave_out(str(error))
     draws = machine_draws(run)
     rule = _rule(run, draws)
     available = _available(run, rule, imported)
@@ -112,8 +112,8 @@ def _rule(run: AuditedRun, draws: dict[int, MachineDraw]) -> _Rule:
     )
 
 
-def _available(run: AuditedRun, rule: _Rule, imported: float) -> _Available:
-    """Return what machines may draw, at the start of each row and where power changes capacity.
+def _available(run: AuditedRun, rule: _Rule, imported: Course) -> _Available:
+    """Return what machines may draw at the start of each row, and where power or limit change.
 
     If machines take time to follow, the bounds are given for that time after each row as well; if
     they follow at once, the available power is known at the instants at which capacity changes.
@@ -124,15 +124,17 @@ def _available(run: AuditedRun, rule: _Rule, imported: float) -> _Available:
     begin, end = row["start_s"], row["end_s"][-1]
     changes = run.power_instants
     changes = changes[(changes >= begin[0]) & (changes < end)]
-    times = np.union1d(begin, changes)
+    limits = imported.times[(imported.times > begin[0]) & (imported.times < end)]
+    times = np.union1d(np.union1d(begin, changes), limits)
     if rule.transit_s:
         followed = begin + (rule.transit_s + 8.0 * TICK)
         times = np.union1d(times, followed[followed < end])
     at = np.searchsorted(begin, times, side="right") - 1
     critical = row["load_w"] - row["pue"] * row["machines_w"]
-    base = (row["generation_w"] + imported - critical)[at]
+    limit = imported.at(times)
+    base = (row["generation_w"] - critical)[at] + limit
     size = row["generation_w"] + np.abs(critical) + row["load_w"]
-    slack = SLACK * (size[at] + (imported if math.isfinite(imported) else 0.0))
+    slack = SLACK * (size[at] + np.where(np.isfinite(limit), limit, 0.0)) + imported.slack
     least, most = base - slack, base + slack
     if run.setting("power", "battery") is not None:
         decided = np.isin(times, changes) & (not rule.transit_s)
@@ -167,7 +169,7 @@ def _held_power(battery: BatterySpec, content: Floats, hold: float) -> tuple[Flo
     not be below the floor; just above the floor the battery counts as empty.
     """
     sloped = battery.discharge_slope or battery.charge_slope
-    span = max(hold, _CLC_HOLD_S if sloped else 0.0) + 2.0 * TICK
+    span = max(hold, CLC_HOLD_S if sloped else 0.0) + 2.0 * TICK
     reach = -math.expm1(-battery.leak * span) / battery.leak if battery.leak else span
     left = content * math.exp(-battery.leak * span) - battery.floor
     power = left / (reach / battery.discharge_efficiency + battery.discharge_slope)

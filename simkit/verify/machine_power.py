@@ -7,8 +7,6 @@ boots and when it is off. Where capacity alone does not tell who is on, the even
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import polars as pl
 
@@ -202,7 +200,8 @@ def _pool_switches(
     What is called begins to boot and is on after its time; what is sent off goes youngest first:
     those that boot, then those that are on.
     """
-    on, boots, found = run.capacity[machine][0], [], []  # type: float, list[list[float]], list[Any]
+    on, found = run.capacity[machine][0], list[tuple[float, float, float]]()
+    boots: list[list[float]] = []
     for row, detail in run.switches.get(machine, ()):
         time, total = float(row["time_s"]), float(detail["on"]) + float(detail["booting"])
         if total > run.capacity[machine][0]:

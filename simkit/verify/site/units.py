@@ -44,10 +44,14 @@ _QUOTIENTS = (
     (PRICE, re.compile(rf"(?P<cents>{_CENTS.replace(' ', '|')}) ?(?:per )?{_ENERGY}")),
     (CARBON, re.compile(rf"(?P<mass>{'|'.join(_GRAMS)}) ?(?:co2(?:e|eq)? )?(?:per )?{_ENERGY}")),
 )
+_OF_QUOTIENTS = re.compile(
+    r"pri[cx]|pris|preis|preci|tarif|cost|spot|lmp|ahead|co2|carbon|emiss|intens"
+)
+"""Names of prices and carbon: an energy in them is what is paid for."""
 _TALKS_OF_UNITS = frozenset(
-    (*_WATTS, *_JOULES, *_GRAMS, *_MONEY.split(), *_CENTS.split(), "$", "€", "£", "per", "kwp", "p",
+    (*_WATTS, *_JOULES, *_GRAMS, *_MONEY.split(), *_CENTS.split(), "$", "€", "£", "per", "kwp",
      "watt", "watts", "kilowatt", "kilowatts", "megawatt", "megawatts", "ton", "tons", "tonne",
-     "tonnes", "gram", "grams", "pound", "pounds", "mt", "c", "k", "f", "m", "s", "percent", "%")
+     "tonnes", "gram", "grams", "pound", "pounds", "mt", "c", "k", "f", "percent", "%")
 )  # fmt: skip
 """Words of a column's name after which its unit is not simply the usual one."""
 
@@ -99,18 +103,25 @@ def _quotient(words: str) -> Unit | None:
 
 
 def _named(column: str) -> Unit | None:
-    """Return the unit that a column's name ends in, or has in brackets; None if it has none."""
+    """Return the unit that a column's name ends in, or has in brackets; None if it has none.
+
+    Raises NotRecomputedError if it may have one that is not known here.
+    """
     inside = re.search(r"[\[(]([^\[\]()]*)[\])]\s*$", column)
-    words = _words(inside[1] if inside else column)
-    last = words.rpartition(" ")[2]
-    others = set(words.split()[:-1]) & _TALKS_OF_UNITS
-    if not others and last in _WATTS and (inside or re.search(rf"_{last}$", column.lower())):
-        return Unit(WATT, _WATTS[last])
-    for start in range(words.count(" ") + 1):
-        rest = words.split()[start:]
-        before = set(words.split()[:start]) & _TALKS_OF_UNITS
-        if not before and (unit := _quotient(" ".join(rest))) is not None:
+    outside = column[: inside.start()] if inside else ""
+    if inside and not set(_words(inside[1]).split()) & _TALKS_OF_UNITS:
+        return _named(outside)  # brackets about something else
+    words = _words(inside[1] if inside else column).split()
+    for start in range(len(words)):
+        others = {*words[:start], *_words(outside).split()} & _TALKS_OF_UNITS - {"price"}
+        if not others and (unit := _quotient(" ".join(words[start:]))) is not None:
             return unit
-    if {*words.split(), *_words(column).split()} & _TALKS_OF_UNITS:
+    said = {*words, *_words(outside).split()}
+    last, alone = words[-1] if words else "", len(said & _TALKS_OF_UNITS) == 1
+    if alone and last in _WATTS and (inside or column.lower().endswith(f"_{last}")):
+        return Unit(WATT, _WATTS[last])
+    if alone and last in _JOULES and last[-1] == "h" and not _OF_QUOTIENTS.search(column.lower()):
+        return Unit(WATT, _JOULES[last], 0.0, True)
+    if said & _TALKS_OF_UNITS - {"price"}:
         raise NotRecomputedError(f"the unit in the name of column {column!r} is not certain")
     return None

@@ -183,11 +183,9 @@ def test_without_a_limit_every_row_has_its_reason(tmp_path: Path) -> None:
     assert "rows without a change are not judged" not in notes
 
 
-def test_an_import_limit_that_changes_is_not_audited(tmp_path: Path) -> None:
+def test_an_import_limit_that_changes_is_audited(tmp_path: Path) -> None:
     limit = {"type": "schedule", "day": {"0:00": 400, "12:00": 3000}}
-    audit = audited(green(grid={"import_limit_w": limit}), tmp_path / "run")
-    assert audit.ok
-    assert "import limit changes" in audit.not_audited["supply"]
+    holds(green(grid={"import_limit_w": limit}), tmp_path / "run")
 
 
 def test_a_head_that_waits_for_forecast_power_is_not_audited(tmp_path: Path) -> None:

@@ -330,7 +330,8 @@ class AuditedRun(RunFolder):
     @cached_property
     def site(self) -> SiteSignals:
         """The signals of the site, each made again from the scenario when it is asked for."""
-        return SiteSignals(self, lambda: sum(d.full for d in machine_draws(self).values()))
+        span = float(self.power["start_s"][0]), float(self.power["end_s"][-1])
+        return SiteSignals(self, span, lambda: sum(d.full for d in machine_draws(self).values()))
 
     @cached_property
     def input_tasks(self) -> InputTasks:

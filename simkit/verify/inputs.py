@@ -265,6 +265,9 @@ def read_swf_links(path: Path, rules: dict[str, Any]) -> list[tuple[int, int, fl
         lines = (fields for fields in lines if _is_row(fields))
     rows, numbers = [], set()
     for fields in lines:
+        # most jobs name none, and whether one is job 0 matters alone
+        if len(fields) >= _SWF_FIELDS and fields[16].startswith(b"-") and float(fields[0]):
+            continue
         if _job(fields, rules) is None or len(fields) < _SWF_FIELDS:
             continue
         job, before, think = (float(fields[i]) for i in (0, 16, 17))

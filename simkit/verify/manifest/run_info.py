@@ -155,10 +155,12 @@ def _clock_of(path: Path) -> tuple[float | None, str | None]:
         packed = file.read(2) == b"\x1f\x8b"
     with gzip.open(path) if packed else path.open("rb") as lines:
         for line in lines:
+            if not (comment := line.strip().startswith(b";")) and first is not None:
+                continue
             text = line.decode("latin-1").strip()
             if match := re.match(r";\s*([A-Za-z][A-Za-z0-9_ ]*?)\s*:\s*(.*)$", text):
                 values.setdefault(match[1].lower(), match[2])
-            elif text and not text.startswith(";") and first is None:
+            elif text and not comment:
                 first = float(text.split()[1])
     zone = values.get("timezonestring", "")
     start = re.search(r"[-+]?[0-9]+(?:\.[0-9]*)?", values.get("unixstarttime", ""))

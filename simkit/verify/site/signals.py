@@ -46,16 +46,17 @@ class SiteSignals:
     is not recomputed.
     """
 
-    def __init__(self, run: RunFolder, full_w: Callable[[], float]) -> None:
+    def __init__(
+        self, run: RunFolder, span: tuple[float, float], full_w: Callable[[], float]
+    ) -> None:
         """Begin.
 
         Args:
-            run: with the table "power", which has rows.
+            run: with power.
+            span: begin and end of its ledger, in s.
             full_w: returns what all machines draw when busy, in W.
         """
-        self._run, self._full_w = run, full_w
-        table = run.tables["power"]
-        self._span = float(table["start_s"][0]), float(table["end_s"][-1])
+        self._run, self._span, self._full_w = run, span, full_w
         self._made: dict[str, Course | NotRecomputedError] = {}
 
     @cached_property

@@ -7,13 +7,15 @@ boots and when it is off. Where capacity alone does not tell who is on, the even
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import polars as pl
 
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.ledger import SLACK, add_power_rows, no_power
-from simkit.verify.numbers import TICK, Bools, Floats, sum_until
+from simkit.verify.numbers import TICK, Bools, Floats, Ints, ratio, sum_until
 from simkit.verify.site.draws import MachineDraw, machine_draws
 
 Steps = tuple[Floats, Floats]
@@ -322,45 +324,102 @@ def _size(name: str, drawn: dict[str, Floats]) -> Floats:
 def _check_each(
     check: Check, run: AuditedRun, bills: pl.DataFrame, drawn: dict[str, Floats]
 ) -> None:
-    """Check that each job pays for the W that it added, if the power is linear in the use."""
+    """Check that each job pays for the W that it added, or for its part on a curve of power."""
     draws = machine_draws(run)
-    if not all(draw.linear for draw in draws.values()):
-        check.notes["bills on power curves, of which only the sum is checked"] = bills.height
-        return
     row, on_machines = run.power, pl.col("machine_id").is_in(list(draws))
     held = run.known.filter(pl.col("start_time_s").is_not_null(), on_machines)
-    watts = _watts(run, held, draws)
+    watts, curves = _watts(run, held, draws), _curves(run, held, draws)
+    most = max(watts.max(initial=0.0), *(part.most_w for part in curves), 0.0)
     start = held["start_time_s"].to_numpy()
     end = held["end_time_s"].fill_null(np.inf).to_numpy()
     for name, rate in drawn.items():
         rates = {"expected": rate, "size": _size(name, drawn)}
-        parts = [
-            pl.Series(part, watts * _between(row, each, start, end)) for part, each in rates.items()
-        ]
+        parts = []
+        for part, each in rates.items():
+            amounts = watts * _between(row, each, start, end)
+            for curve in curves:
+                amounts[curve.rows] += curve.amounts(row, each)
+            parts.append(pl.Series(part, amounts))
         paid = held.select("job_id").with_columns(parts)
         paid = paid.group_by("job_id").agg(pl.col(rates).sum())
         both = bills.select("job_id", name).join(paid, on="job_id", how="left")
         both = both.with_columns(pl.col(rates).fill_null(0.0))
         # The rounding error of a sum over the whole run.
         noise = 1e-12 * float(rates["size"].max(initial=0.0)) * float(row["seconds"].sum())
-        slack = SLACK * pl.col("size") + noise * float(watts.max(initial=0.0))
+        slack = SLACK * pl.col("size") + noise * float(most)
         wrong = both.filter(~((pl.col(name) - pl.col("expected")).abs() <= slack))
         check.add_rows(f"{name} is not the job's part", wrong.drop("size"))
 
 
 def _watts(run: AuditedRun, held: pl.DataFrame, draws: dict[int, MachineDraw]) -> Floats:
-    """Return what each allocation adds to the power of its machine, in W."""
+    """Return what each allocation adds to the power of its machine by lines of power, in W."""
     rows_of = {machine: n for n, machine in enumerate(sorted(run.capacity))}
     per_unit = np.zeros((len(rows_of), len(run.requested)))
     for machine, draw in draws.items():
         for column, resource in enumerate(run.requested):
             capacity = run.capacity[machine][run.resources.index(resource)]
-            if resource in draw.added:
+            if resource in draw.added and len(draw.added[resource]) == 2:
                 per_unit[rows_of[machine], column] = draw.added[resource][-1] / capacity
     on = np.searchsorted(sorted(rows_of), held["machine_id"].to_numpy())
     amounts = held.select(f"one_{resource}" for resource in run.requested).to_numpy()
     watts: Floats = (per_unit[on] * amounts).sum(axis=1) * held["count"].to_numpy()
     return watts
+
+
+class _Curve(NamedTuple):
+    """The allocations of a machine that hold a resource with a curve of power.
+
+    Those who hold it at a time share its power by the units that they hold.
+    """
+
+    rows: Ints
+    """(k,) of the allocations."""
+    held: Floats
+    """(k,) units that each holds."""
+    times: Floats
+    """(T,) instants at which anything changes."""
+    unit_w: Floats
+    """(T,) power of a unit from each on, in W."""
+    first: Ints
+    """(k,) the instant at which each starts."""
+    last: Ints
+    """(k,) the instant at which it ends."""
+
+    @property
+    def most_w(self) -> float:
+        return float(self.held.max(initial=0.0) * self.unit_w.max(initial=0.0))
+
+    def amounts(self, row: dict[str, Floats], rate: Floats) -> Floats:
+        """Return (k,) the integrals of a rate for each W over the power of each allocation."""
+        each = self.unit_w[:-1] * _between(row, rate, self.times[:-1], self.times[1:])
+        sums = np.append(0.0, np.cumsum(each.astype(np.longdouble)))
+        return np.asarray(self.held * (sums[self.last] - sums[self.first]), dtype=np.float64)
+
+
+def _curves(run: AuditedRun, held: pl.DataFrame, draws: dict[int, MachineDraw]) -> list[_Curve]:
+    """Return the curves of power of all machines."""
+    found = []
+    curved = [machine for machine, draw in draws.items() if not draw.linear]
+    table = held.with_row_index("row").filter(pl.col("machine_id").is_in(curved))
+    for (machine,), rows in table.group_by("machine_id", maintain_order=True):
+        for resource, watts in draws[int(machine)].added.items():
+            if resource in run.requested and len(watts) > 2:
+                capacity = run.capacity[int(machine)][run.resources.index(resource)]
+                found.append(_curve(rows, resource, watts, capacity))
+    return found
+
+
+def _curve(rows: pl.DataFrame, resource: str, watts: Floats, capacity: float) -> _Curve:
+    amount = (rows["count"] * rows[f"one_{resource}"]).to_numpy()
+    start = rows["start_time_s"].to_numpy()
+    end = rows["end_time_s"].fill_null(np.inf).to_numpy()
+    times, at = np.unique(np.concatenate((start, end)), return_inverse=True)
+    used = np.zeros(len(times))
+    np.add.at(used, at, np.concatenate((amount, -amount)))
+    used = np.cumsum(used)
+    unit_w = ratio(_power_at(watts, used / capacity), used)
+    half = len(amount)
+    return _Curve(rows["row"].to_numpy(), amount, times, unit_w, at[:half], at[half:])
 
 
 def _between(row: dict[str, Floats], rate: Floats, start: Floats, end: Floats) -> Floats:

@@ -30,7 +30,7 @@ _ROUNDING = 1e-9
 """Relative error within which power carries a whole unit."""
 _GRID = 2.0**-30
 """Amounts that are not whole are multiples of this."""
-_STAYING_OFF = "machines that stay off are not checked"
+_STAYING_OFF = "whether machines that are off should be on is not judged"
 
 
 class _Rule(NamedTuple):
@@ -234,11 +234,11 @@ def _check_machines(
     columns = {"time_s": times, "on": used, "least": least, "most": most}
     slack = SLACK * sum(weights.values())
     check.add_where("more machines are on than the power carries", used > most + slack, columns)
-    if len(set(weights.values())) > 1 or run.policy_may_kill or run.machines_change:
-        check.notes[_STAYING_OFF] = "they differ, or may be away for other reasons"
-        return
-    if rule.transit_s and run.setting("power", "battery") is not None:
-        check.notes[_STAYING_OFF] = "they boot, and the battery's part meanwhile is not recorded"
+    if all(any(step.capacity) for step in run.capacity_steps):
+        return  # none is ever off
+    if reason := _why_staying_off_is_unknown(run, weights, rule):
+        if not check.found:
+            check.leave_out(f"{_STAYING_OFF}: {reason}")
         return
     one = next(iter(weights.values()))
     lowest, highest = (_machines_within(weight, one, len(weights)) for weight in (least, most))
@@ -246,6 +246,17 @@ def _check_machines(
         lowest = _settled(times, lowest, highest, rule.transit_s + 4.0 * TICK)
     idle = used < lowest * one - slack
     check.add_where("fewer machines are on than the power carries", idle, columns)
+
+
+def _why_staying_off_is_unknown(run: AuditedRun, weights: dict[int, float], rule: _Rule) -> str:
+    """Return why machines that stay off are not checked; empty if they are."""
+    if len(set(weights.values())) > 1:
+        return "they differ"
+    if run.policy_may_kill or run.machines_change:
+        return "they may be away for other reasons"
+    if rule.transit_s and run.setting("power", "battery") is not None:
+        return "they boot, and the battery's part meanwhile is not recorded"
+    return ""
 
 
 def _allowed_weight(watts: Floats, rule: _Rule) -> Floats:

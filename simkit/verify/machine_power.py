@@ -7,7 +7,8 @@ boots and when it is off. Where capacity alone does not tell who is on, the even
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -22,6 +23,8 @@ Steps = tuple[Floats, Floats]
 """(T,) ascending instants, and (T,) values, each from its instant on."""
 _LATE_S = 2.0 * TICK
 """A boot ends at the first multiple of a tick after its time."""
+_UNIT = 1e-6
+"""Amounts of a resource that differ by less are the same."""
 _NEXT = {
     "on": ("shutting down", "off", "booting"),
     "shutting down": ("off", "booting", "on"),
@@ -152,7 +155,23 @@ def _by_switch(run: AuditedRun, machine: int, draw: MachineDraw, check: Check) -
     found = [(float(row["time_s"]), watts.get(str(detail.get("state")), np.nan))
              for row, detail in run.switches.get(machine, ())]  # fmt: skip
     times, levels = np.array(found).reshape(-1, 2).T
+    full = run.capacity[machine][0]
+    _check_capacity(check, run, machine, lambda detail: full * (detail.get("state") == "on"))
     return times, levels
+
+
+def _check_capacity(
+    check: Check, run: AuditedRun, machine: int, on: Callable[[dict[str, Any]], float]
+) -> None:
+    """Check that a machine has the capacity that its switch says, if nothing else changes it.
+
+    `on` returns how much of the first resource is on by the detail of an event.
+    """
+    at = {float(row["time_s"]): (row, detail) for row, detail in run.switches.get(machine, ())}
+    there = run.capacity_at(machine, np.array(list(at), dtype=np.float64))[:, 0]
+    for (row, detail), capacity in zip(at.values(), there.tolist(), strict=True):
+        if not run.machines_change and not abs(capacity - on(detail)) <= _UNIT:
+            check.add("the capacity of a machine does not agree with its switch", row)
 
 
 def _by_capacity(run: AuditedRun, machine: int, draw: MachineDraw) -> Steps:
@@ -229,6 +248,7 @@ def _pool_switches(
         found.append((time, float(detail["on"]), float(detail["booting"])))
     if boots and _ended(run, boots[0][0]):
         check.add("processors that have booted are not on", {"due_s": boots[0][0]})
+    _check_capacity(check, run, machine, lambda detail: float(detail["on"]))
     return found
 
 

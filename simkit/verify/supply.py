@@ -90,6 +90,9 @@ def _check_no_limit(check: Check, run: AuditedRun) -> Check:
     for event in run.capacity_events:
         if event.by_power:
             check.add("capacity changes with the power, which does not limit it", event.row)
+    for event in (each for of in run.switches.values() for each in of):
+        if not run.machines_change:
+            check.add("a machine is switched, and nothing switches it", event.row)
     return check if check.found else check.skip("power does not limit what may run")
 
 
@@ -260,8 +263,8 @@ def _why_staying_off_is_unknown(run: AuditedRun, weights: dict[int, float], rule
 
 
 def _allowed_weight(watts: Floats, rule: _Rule) -> Floats:
-    if rule.by_power:
-        return (watts - rule.off_w) * (1.0 + _ROUNDING)
+    if rule.by_power:  # machines that are off draw power that may not be there
+        return np.asarray(np.maximum(watts - rule.off_w, 0.0) * (1.0 + _ROUNDING))
     return watts / rule.peak_w + _ROUNDING
 
 

@@ -104,6 +104,12 @@ def _check_facts(audit: _Audit, courses: dict[str, Course]) -> None:
     run, row = audit.run, audit.row
     facts = run.manifest.get("power") or {}
     first, last = float(row["start_s"][0]), float(row["end_s"][-1])
+    for key, expected in run.site.facts().items():
+        found = facts.get(key, expected)
+        known = isinstance(found, (int, float))
+        if not known or not abs(found - expected) <= 1e-7 * abs(expected):
+            row_of = {"key": f"power.{key}", "found": found, "expected": expected}
+            audit.check.add("run.json has another fact about the site", row_of)
     for name, course in courses.items():
         found = facts.get(f"sources.{name}.generation_kwh")
         if not run.complete or not isinstance(found, (int, float)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
@@ -58,10 +59,20 @@ class SiteSignals:
         """
         self._run, self._span, self._full_w = run, span, full_w
         self._made: dict[str, Course | NotRecomputedError] = {}
+        self._facts: dict[str, float] = {}
 
     @cached_property
     def _clock(self) -> Clock:
         return clock_of(self._run)
+
+    def facts(self) -> dict[str, float]:
+        """Return what run.json must say of the site, as far as signals have been made again."""
+        found = self._facts | {"machines.full_w": self._full_w()}
+        with suppress(NotRecomputedError):
+            found["load_w"] = self.load_w
+        with suppress(NotRecomputedError):
+            found["epoch_s"] = self._clock.epoch
+        return found
 
     def of_grid(self, key: str) -> Course:
         """Return a signal of the grid; the limit of a grid that has none is infinite."""
@@ -185,10 +196,10 @@ class SiteSignals:
             whole = np.floor(span[0] / step) * step, (np.floor(span[1] / step) + 1.0) * step
             of = self._make(f"{place}.signal", section["signal"], unit, whole, size)
             return of.means(step, *span)
-        return self._recorded(section, unit, span, size)
+        return self._recorded(place, section, unit, span, size)
 
     def _recorded(
-        self, section: Mapping[str, Any], unit: str, span: tuple[float, float],
+        self, place: str, section: Mapping[str, Any], unit: str, span: tuple[float, float],
         size: _Size | None,
     ) -> Course:  # fmt: skip
         """Return what a file says on the clock of the run."""
@@ -203,6 +214,7 @@ class SiteSignals:
         if what:
             pieces = record.pieces(gaps)
             factor = wanted / (float(pieces.values.max()) if what == "peak" else pieces.mean())
+            self._facts[f"{place.removeprefix('power.')}.factor"] = factor
         if align.get("type", "calendar") == "calendar":
             return on_calendar(record, gaps, self._clock, *span).scaled(factor)
         pieces = record.pieces(gaps)

@@ -174,7 +174,9 @@ def test_power_and_other_outages_go_together(
     scenario["cluster"] = scenario["cluster"] | happens
     audit = audited(scenario, tmp_path / "run")
     assert [str(violation) for violation in audit.violations] == []
-    assert {"machine-capacity", "supply"} <= {check.name for check in audit.done}
+    done = {check.name for check in audit.done}
+    assert "machine-capacity" in done
+    assert ("supply" in done) is (place == "pool")  # why a machine is away is not known
 
 
 def test_without_a_limit_every_row_has_its_reason(tmp_path: Path) -> None:

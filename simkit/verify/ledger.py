@@ -75,7 +75,7 @@ def check_ledger(run: AuditedRun) -> Check:
 
 
 def _check_times(check: Check, run: AuditedRun) -> None:
-    """Check that the rows follow each other, from the first start to the last end or beyond."""
+    """Check that the rows follow each other, from the run's begin to its end or beyond."""
     row = run.power
     add_power_rows(check, run, "the row has no length", ~(row["seconds"] > 0))
     gap = np.append(False, row["start_s"][1:] != row["end_s"][:-1])
@@ -85,6 +85,14 @@ def _check_times(check: Check, run: AuditedRun) -> None:
     outside = (times < row["start_s"][0]) | (times > row["end_s"][-1])
     for time in np.unique(times[outside]).tolist():
         check.add("an allocation is outside the time of the ledger", {"time_s": time})
+    submitted, seen = run.jobs["submit_time_s"].drop_nulls(), run.tables["timeline"]["time_s"]
+    begin = float(submitted.to_numpy().min(initial=0.0))
+    if row["start_s"][0] != begin:
+        found = {"start_s": float(row["start_s"][0]), "expected": begin}
+        check.add("the ledger does not begin with the run", found)
+    if row["end_s"][-1] < seen.to_numpy().max(initial=-np.inf):
+        found = {"end_s": float(row["end_s"][-1]), "expected": float(str(seen.max()))}
+        check.add("the ledger ends before the run", found)
 
 
 def _check_total(check: Check, row: dict[str, Floats]) -> None:

@@ -85,6 +85,8 @@ def _check_times(check: Check, run: AuditedRun) -> None:
     outside = (times < row["start_s"][0]) | (times > row["end_s"][-1])
     for time in np.unique(times[outside]).tolist():
         check.add("an allocation is outside the time of the ledger", {"time_s": time})
+    if not run.complete:
+        return
     submitted, seen = run.jobs["submit_time_s"].drop_nulls(), run.tables["timeline"]["time_s"]
     begin = float(submitted.to_numpy().min(initial=0.0))
     if row["start_s"][0] != begin:

@@ -448,6 +448,16 @@ def exchanged(column: str, other: str = "") -> Any:
     return change
 
 
+def without_row(nth: int) -> Any:
+    """Leave out a row of the ledger, the first or the last."""
+
+    def change(run: Records) -> None:
+        power = run.tables["power"]
+        run.tables["power"] = power[1:] if nth == 0 else power[:nth]
+
+    return change
+
+
 CURVE = {"machines": {"table": [60, 130, 160, 200]}}
 TWO_GROUPS = CURVE | {"cluster": {"machines": [{"count": 2, "processors": 8}]}}
 
@@ -459,6 +469,8 @@ TWO_GROUPS = CURVE | {"cluster": {"machines": [{"count": 2, "processors": 8}]}}
         (with_battery(discharge_c_rate=0.1), moved("import_w", 10.0, "discharge_w"), "dispatch"),
         (grid("export_limit_w", 900), moved("export_w", 50.0, "curtailment_w"), "dispatch"),
         (grid("import_limit_w", 500), moved("unserved_w", 20.0, "import_w"), "dispatch"),
+        ({}, without_row(0), "ledger"),
+        ({}, without_row(-1), "ledger"),
         ({}, exchanged("renewable_j", "grid_j"), "bills"),
         (CURVE, exchanged("renewable_j", "grid_j"), "bills"),
         (TWO_GROUPS, exchanged("renewable_j", "grid_j"), "bills"),

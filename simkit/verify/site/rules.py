@@ -72,7 +72,7 @@ def check_generation(run: AuditedRun) -> Check:
     sources = run.setting("power", "sources") or {}
     made = {name: audit.known(partial(run.site.source, name)) for name in sources}
     courses = {name: course for name, course in made.items() if course is not None}
-    if len(courses) < len(sources):
+    if len(courses) < len(sources) or not row["start_s"][0] <= row["end_s"][-1]:
         return audit.done()
     power = total([Course.constant(0.0), *courses.values()])
     audit.compare("generation_w", power, SLACK * np.abs(row["generation_w"]))

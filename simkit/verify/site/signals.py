@@ -173,6 +173,8 @@ class SiteSignals:
         size: _Size | None,
     ) -> Course:  # fmt: skip
         """Return the course of a section; `size` says to which peak or mean a record is scaled."""
+        if not span[0] <= span[1]:
+            raise NotRecomputedError("the rows of the ledger are not in order")
         if isinstance(section, (int, float)) and not isinstance(section, bool):
             return Course.constant(section)
         if not isinstance(section, Mapping):

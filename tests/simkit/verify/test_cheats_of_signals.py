@@ -405,6 +405,24 @@ def test_a_file_that_is_not_read_again_is_named(
     assert audit.not_audited["generation"] == f"power.sources.sun: {reason}"
 
 
+def test_a_file_of_a_known_format_is_named_and_its_zone_is_no_violation(
+    files: dict[str, str], tmp_path: Path
+) -> None:
+    hours = np.arange("2019-01-01", "2020-01-01", dtype="datetime64[h]").tolist()
+    lines = [f"{hour:%d.%m.%Y %H:%M};{20 + hour.hour}" for hour in hours]
+    path = tmp_path / "smard.csv"
+    path.write_text("\n".join(("Datum von;Preis [€/MWh]", *lines, "")))
+    gaps = {"rule": "hold", "longest": "3h"}
+    price = {"type": "price", "path": str(path), "format": "smard", "gaps": gaps,
+             "column": "Preis [€/MWh]"}  # fmt: skip
+    power = grid("price_per_kwh", price) | {"align": {"type": "calendar"}}
+    audit = simulated(scenario(power, files), tmp_path / "run").audit(tmp_path / "again")
+    assert audit.found == {}
+    reason = "power.grid.price_per_kwh: files of the format smard are not read again"
+    assert audit.not_audited["grid"] == reason
+    assert "grid.price_per_kwh" in audit.not_audited["clocks"]
+
+
 def test_a_custom_controller_is_not_audited(files: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(
         "from simkit.power.controller import SourceOrder\nclass Own(SourceOrder): pass\n"

@@ -20,6 +20,8 @@ import polars as pl
 
 from simkit.verify.folder import RunFolder
 from simkit.verify.numbers import Floats, on_grid, seconds
+from simkit.verify.site.draws import machine_draws
+from simkit.verify.site.signals import SiteSignals
 from simkit.verify.task_inputs.input_tasks import InputTasks
 from simkit.verify.task_inputs.read import TASK_TABLES, read_input_tasks
 
@@ -371,6 +373,12 @@ class AuditedRun(RunFolder):
         table = self.tables["power"]
         found = {name: table[name].to_numpy() for name in table.columns}
         return {**found, "seconds": found["end_s"] - found["start_s"]}
+
+    @cached_property
+    def site(self) -> SiteSignals:
+        """The signals of the site, each made again from the scenario when it is asked for."""
+        span = float(self.power["start_s"][0]), float(self.power["end_s"][-1])
+        return SiteSignals(self, span, lambda: sum(d.full for d in machine_draws(self).values()))
 
     @cached_property
     def input_tasks(self) -> InputTasks:

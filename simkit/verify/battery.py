@@ -16,8 +16,12 @@ import numpy as np
 
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
-from simkit.verify.ledger import SLACK, add_power_rows, import_limit, no_power
+from simkit.verify.ledger import SLACK, add_power_rows, no_power
 from simkit.verify.numbers import KWH, TICK, Floats, ratio
+from simkit.verify.site.course import NotRecomputedError, lowest_in_rows
+
+CLC_HOLD_S = 60.0
+"""A battery whose limits fall with its content holds a power for at least this time."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,34 @@ class BatterySpec:
             -math.log(1.0 - number["self_discharge_per_day"]) / 86400.0,
             3600.0 * number.get("charge_slope_h", 0.0),
             3600.0 * number.get("discharge_slope_h", 0.0),
+        )
+
+    def limits(self, content: Floats) -> tuple[Floats, Floats]:
+        """Return (N,) the largest powers in W that contents in J allow to charge and to discharge.
+
+        A battery within two ticks of a bound counts as at the bound. With slopes, a power must be
+        possible for the time that it is held.
+        """
+        tapers = bool(self.charge_slope or self.discharge_slope)
+        span = CLC_HOLD_S + 2.0 * TICK if tapers else 0.0
+        kept = math.exp(-self.leak * span)
+        reach = -math.expm1(-self.leak * span) / self.leak if self.leak else span
+        charge = np.full(len(content), self.most_charge)
+        discharge = np.full(len(content), self.most_discharge)
+        if self.charge_slope:
+            charge = np.minimum(charge, (self.ceiling - content) / self.charge_slope)
+        if tapers:
+            taken = self.charge_efficiency * reach + self.charge_slope
+            charge = np.minimum(charge, (self.ceiling - content * kept) / taken)
+            given = reach / self.discharge_efficiency + self.discharge_slope
+            discharge = np.minimum(discharge, (content * kept - self.floor) / given)
+        full = self.ceiling - content <= 2.0 * TICK * self.charge_efficiency * self.most_charge
+        leaks = np.minimum(self.most_charge, self.leak * content / self.charge_efficiency)
+        falls = self.most_discharge / self.discharge_efficiency + self.leak * self.capacity
+        empty = content - self.floor <= 2.0 * TICK * falls
+        return (
+            np.where(full, 0.0 * leaks if self.charge_slope else leaks, charge),
+            np.where(empty, 0.0, np.maximum(discharge, 0.0)),
         )
 
     def contents_before(self, run: AuditedRun) -> Floats:
@@ -178,19 +210,20 @@ def check_reserve(run: AuditedRun) -> Check:
         return check.skip("the site has a custom controller")
     if battery is None:
         return check.skip("the site has no battery")
+    try:
+        limit = lowest_in_rows(run.power, run.site.of_grid("import_limit_w"))
+    except NotRecomputedError as error:
+        return check.leave_out(str(error))
     check.examined = len(run.power["seconds"])
-    _check_reserve(check, run, BatterySpec.of(battery), rules)
+    _check_reserve(check, run, BatterySpec.of(battery), rules, limit)
     _check_charge(check, run, BatterySpec.of(battery), rules)
     return check
 
 
 def _check_reserve(
-    check: Check, run: AuditedRun, battery: BatterySpec, rules: dict[str, Any]
+    check: Check, run: AuditedRun, battery: BatterySpec, rules: dict[str, Any], limit: Floats
 ) -> None:
     """Check that the battery keeps its reserve while the grid can give more."""
-    limit = import_limit(run)
-    if limit is None:
-        return
     row, before = run.power, battery.contents_before(run)
     reserve = float(rules.get("reserve", 0.0)) * battery.capacity
     drawn = row["discharge_w"] / battery.discharge_efficiency
@@ -198,7 +231,7 @@ def _check_reserve(
     leaked = before * -np.expm1(-battery.leak * row["seconds"])
     below = row["stored_j"] + leaked < np.minimum(reserve, before) - slack
     at_rest = before < reserve - slack  # all of the content is reserve
-    more = row["import_w"] < limit - SLACK * (limit if limit < math.inf else 0.0)
+    more = row["import_w"] < limit - SLACK * np.where(np.isfinite(limit), limit, 0.0)
     wrong = (row["discharge_w"] > 0) & (below | at_rest) & more
     add_power_rows(check, run, "the reserve serves while the grid can give more", wrong)
 

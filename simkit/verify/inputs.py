@@ -113,7 +113,11 @@ def check_clocks(run: RunFolder) -> Check:
     recorded = run.manifest.get("power") or {}
     if recorded.get("zone") != zone:
         check.add("the run's zone is not recorded", {"zone": zone, "found": recorded.get("zone")})
+    unknown = []
     for place, section in _tables_in(power, ()):
+        if section.get("format") and not (section.get("zone") or section["site_zone"]):
+            unknown.append(place)
+            continue
         check.examined += 1
         clock = section.get("zone") or "UTC"
         row = {"signal": place, "path": section.get("path"), "zone": section["site_zone"] or clock}
@@ -122,6 +126,9 @@ def check_clocks(run: RunFolder) -> Check:
         if zone and not _is_utc(zone) and section["site_zone"] is None and _is_utc(clock):
             message = "the file is in UTC, the run's zone is another, and site_zone is not declared"
             check.add(message, row | {"zone_of_run": zone})
+    if unknown and not check.found:
+        places = ", ".join(unknown)
+        return check.leave_out(f"{places}: the zone that the format of a file gives is not known")
     return check if check.examined else check.skip("no signal is read from a table of times")
 
 

@@ -1,11 +1,9 @@
 """Checks of the ledger: power balances in every row, and sources, carbon and cost add up.
 
-The table "power" is checked against itself and against the scenario's grid.
+The table "power" is checked against itself; `site.rules` compares it with the scenario's signals.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -72,14 +70,12 @@ def check_ledger(run: AuditedRun) -> Check:
         (row["pue"] * row["machines_w"], row["load_w"]),
     ):
         add_power_rows(check, run, "a part is larger than the whole", part > whole + slack)
-    _check_limits(check, run)
-    _check_stated(check, run)
     _check_total(check, row)
     return check
 
 
 def _check_times(check: Check, run: AuditedRun) -> None:
-    """Check that the rows follow each other, from the first start to the last end or beyond."""
+    """Check that the rows follow each other, from the run's begin to its end or beyond."""
     row = run.power
     add_power_rows(check, run, "the row has no length", ~(row["seconds"] > 0))
     gap = np.append(False, row["start_s"][1:] != row["end_s"][:-1])
@@ -89,35 +85,16 @@ def _check_times(check: Check, run: AuditedRun) -> None:
     outside = (times < row["start_s"][0]) | (times > row["end_s"][-1])
     for time in np.unique(times[outside]).tolist():
         check.add("an allocation is outside the time of the ledger", {"time_s": time})
-
-
-def _check_limits(check: Check, run: AuditedRun) -> None:
-    """Check that imports and exports keep to the grid's limits, if these are constant."""
-    row, grid = run.power, run.setting("power", "grid")
-    for name in ("import", "export"):
-        limit = 0.0 if grid is None else constant(grid.get(f"{name}_limit_w"))
-        if limit is not None:
-            slack = SLACK * (limit + row["load_w"] + row["generation_w"])
-            add_power_rows(
-                check, run, f"{name} is above its limit", row[f"{name}_w"] > limit + slack
-            )
-
-
-def constant(signal: Any) -> float | None:
-    """Return the value of a constant signal, else None."""
-    if isinstance(signal, dict) and signal.get("type") == "constant":
-        signal = signal.get("value")
-    known = isinstance(signal, (int, float)) and not isinstance(signal, bool)
-    return float(signal) if known else None
-
-
-def import_limit(run: AuditedRun) -> float | None:
-    """Return the limit of import in W: inf if the grid has none, None if it varies."""
-    grid = run.setting("power", "grid")
-    if grid is None:
-        return 0.0
-    limit = grid.get("import_limit_w")
-    return np.inf if limit is None else constant(limit)
+    if not run.complete:
+        return
+    submitted, seen = run.jobs["submit_time_s"].drop_nulls(), run.tables["timeline"]["time_s"]
+    begin = float(submitted.to_numpy().min(initial=0.0))
+    if row["start_s"][0] != begin:
+        found = {"start_s": float(row["start_s"][0]), "expected": begin}
+        check.add("the ledger does not begin with the run", found)
+    if row["end_s"][-1] < seen.to_numpy().max(initial=-np.inf):
+        found = {"end_s": float(row["end_s"][-1]), "expected": float(str(seen.max()))}
+        check.add("the ledger ends before the run", found)
 
 
 def _check_total(check: Check, row: dict[str, Floats]) -> None:
@@ -129,35 +106,6 @@ def _check_total(check: Check, row: dict[str, Floats]) -> None:
     given, taken = (sum(energies[name] for name in names) for names in (_SOURCES, _USES))
     if not abs(given - taken) <= _TOTAL_SLACK * max(given, taken):
         check.add("energy does not balance over the run", {"sources_j": given, "uses_j": taken})
-
-
-def _check_stated(check: Check, run: AuditedRun) -> None:
-    """Check prices, carbon intensities and the constant load that the scenario gives as numbers."""
-    row = run.power
-    critical = row["load_w"] - row["pue"] * row["machines_w"]
-    for path, name, found in (
-        (("grid", "price_per_kwh"), "price_per_kwh", row["price_per_kwh"]),
-        (("grid", "export_price_per_kwh"), "export_price_per_kwh", row["export_price_per_kwh"]),
-        (("grid", "carbon_gco2_per_kwh"), "carbon_gco2_per_kwh", row["carbon_gco2_per_kwh"]),
-        (("critical_w",), "load_w", critical),
-    ):
-        stated = run.setting("power", *path)
-        if isinstance(stated, (int, float)):
-            wrong = ~(np.abs(found - stated) <= SLACK * (np.abs(row[name]) + abs(stated)))
-            message = f"{name} is not what the scenario states: {'.'.join(path)}"
-            add_power_rows(check, run, message, wrong)
-    sources = run.setting("power", "sources") or {}
-    for key, name in (
-        ("price_per_kwh", "generation_price_per_kwh"),
-        ("carbon_gco2_per_kwh", "generation_gco2_per_kwh"),
-    ):
-        values = [source.get(key) for source in sources.values()]
-        if values and all(isinstance(value, (int, float)) for value in values):
-            slack = SLACK * max(map(abs, values))
-            outside = (row[name] < min(values) - slack) | (row[name] > max(values) + slack)
-            add_power_rows(
-                check, run, f"{name} is not that of any source", outside & (row["generation_w"] > 0)
-            )
 
 
 def check_sources(run: AuditedRun) -> Check:

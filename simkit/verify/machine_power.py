@@ -7,9 +7,8 @@ boots and when it is off. Where capacity alone does not tell who is on, the even
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -17,12 +16,15 @@ import polars as pl
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.ledger import SLACK, add_power_rows, no_power
-from simkit.verify.numbers import TICK, Bools, Floats, seconds, sum_until
+from simkit.verify.numbers import TICK, Bools, Floats, Ints, ratio, sum_until
+from simkit.verify.site.draws import MachineDraw, machine_draws
 
 Steps = tuple[Floats, Floats]
 """(T,) ascending instants, and (T,) values, each from its instant on."""
 _LATE_S = 2.0 * TICK
 """A boot ends at the first multiple of a tick after its time."""
+_UNIT = 1e-6
+"""Amounts of a resource that differ by less are the same."""
 _NEXT = {
     "on": ("shutting down", "off", "booting"),
     "shutting down": ("off", "booting", "on"),
@@ -32,83 +34,6 @@ _NEXT = {
 """State of a switch → states that may follow; several changes may fall on one instant."""
 
 _BILLED = ("energy_j", "overhead_j", "renewable_j", "battery_j", "grid_j", "carbon_g", "cost")
-
-
-@dataclass(frozen=True)
-class MachineDraw:
-    """What one machine draws, in W."""
-
-    idle: float
-    """When on without tasks, and while it shuts down."""
-    off: float
-    """When switched off."""
-    boot: float
-    """While it boots."""
-    boot_s: float
-    """How long it boots."""
-    shutdown_s: float
-    """How long it shuts down."""
-    added: dict[str, Floats]
-    """Resource → W above idle at equal steps of its use, from 0 to 1."""
-
-    @property
-    def full(self) -> float:
-        """The power when all resources are in use."""
-        return self.idle + float(sum(watts[-1] for watts in self.added.values()))
-
-    @property
-    def linear(self) -> bool:
-        """Whether the power is linear in the use of each resource."""
-        return all(len(watts) == 2 for watts in self.added.values())
-
-
-def machine_draws(run: AuditedRun) -> dict[int, MachineDraw]:
-    """Return machine id → what it draws."""
-    machines = sorted(run.manifest["cluster"]["machines"], key=lambda m: int(m["id"]))
-    pool = len(machines) == 1 and "processors" in run.resources
-    number = float(machines[0]["capacity"]["processors"]) if pool else 1.0
-    return {
-        int(machine["id"]): _draw_of(run, section, machine["capacity"], number)
-        for machine, section in zip(machines, machine_sections(run, machines), strict=True)
-    }
-
-
-def machine_sections(run: AuditedRun, machines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the scenario's section on the power of each machine."""
-    section = run.setting("power", "machines")
-    if "groups" not in section:
-        return [section] * len(machines)
-    groups = section["groups"]
-    chosen = []
-    for machine in machines:
-        name = str(machine["name"])
-        group = re.sub(r"-\d+$", "", name)
-        named = [key for key in groups if key != "default" and key in (name, group)]
-        chosen.append(groups[named[0] if named else "default"])
-    return chosen
-
-
-def _draw_of(
-    run: AuditedRun, section: dict[str, Any], capacity: dict[str, float], number: float
-) -> MachineDraw:
-    if section.get("per_resource") is not None:
-        idle = float(section["idle_w"])
-        added = {name: [0.0, float(w)] for name, w in section["per_resource"].items()}
-    else:
-        table = section.get("table") or [section["idle_w"], section["full_w"]]
-        idle = float(table[0])
-        usual = [name for name in ("cpu", "processors") if name in run.resources]
-        resource = section.get("resource") or (*usual, run.resources[0])[0]
-        added = {str(resource): [float(watts) - idle for watts in table]}
-    boot = section.get("boot_w")
-    return MachineDraw(
-        number * idle,
-        number * float(section.get("off_w") or 0.0),
-        number * (idle if boot is None else float(boot)),
-        seconds(section.get("boot") or 0.0),
-        seconds(section.get("shutdown") or 0.0),
-        {r: number * np.array(watts) for r, watts in added.items() if capacity.get(r)},
-    )
 
 
 def check_machine_power(run: AuditedRun) -> Check:
@@ -230,7 +155,23 @@ def _by_switch(run: AuditedRun, machine: int, draw: MachineDraw, check: Check) -
     found = [(float(row["time_s"]), watts.get(str(detail.get("state")), np.nan))
              for row, detail in run.switches.get(machine, ())]  # fmt: skip
     times, levels = np.array(found).reshape(-1, 2).T
+    full = run.capacity[machine][0]
+    _check_capacity(check, run, machine, lambda detail: full * (detail.get("state") == "on"))
     return times, levels
+
+
+def _check_capacity(
+    check: Check, run: AuditedRun, machine: int, on: Callable[[dict[str, Any]], float]
+) -> None:
+    """Check that a machine has the capacity that its switch says, if nothing else changes it.
+
+    `on` returns how much of the first resource is on by the detail of an event.
+    """
+    at = {float(row["time_s"]): (row, detail) for row, detail in run.switches.get(machine, ())}
+    there = run.capacity_at(machine, np.array(list(at), dtype=np.float64))[:, 0]
+    for (row, detail), capacity in zip(at.values(), there.tolist(), strict=True):
+        if not run.machines_change and not abs(capacity - on(detail)) <= _UNIT:
+            check.add("the capacity of a machine does not agree with its switch", row)
 
 
 def _by_capacity(run: AuditedRun, machine: int, draw: MachineDraw) -> Steps:
@@ -280,7 +221,8 @@ def _pool_switches(
     What is called begins to boot and is on after its time; what is sent off goes youngest first:
     those that boot, then those that are on.
     """
-    on, boots, found = run.capacity[machine][0], [], []  # type: float, list[list[float]], list[Any]
+    on, found = run.capacity[machine][0], list[tuple[float, float, float]]()
+    boots: list[list[float]] = []
     for row, detail in run.switches.get(machine, ()):
         time, total = float(row["time_s"]), float(detail["on"]) + float(detail["booting"])
         if total > run.capacity[machine][0]:
@@ -306,6 +248,7 @@ def _pool_switches(
         found.append((time, float(detail["on"]), float(detail["booting"])))
     if boots and _ended(run, boots[0][0]):
         check.add("processors that have booted are not on", {"due_s": boots[0][0]})
+    _check_capacity(check, run, machine, lambda detail: float(detail["on"]))
     return found
 
 
@@ -401,45 +344,102 @@ def _size(name: str, drawn: dict[str, Floats]) -> Floats:
 def _check_each(
     check: Check, run: AuditedRun, bills: pl.DataFrame, drawn: dict[str, Floats]
 ) -> None:
-    """Check that each job pays for the W that it added, if the power is linear in the use."""
+    """Check that each job pays for the W that it added, or for its part on a curve of power."""
     draws = machine_draws(run)
-    if not all(draw.linear for draw in draws.values()):
-        check.notes["bills on power curves, of which only the sum is checked"] = bills.height
-        return
     row, on_machines = run.power, pl.col("machine_id").is_in(list(draws))
     held = run.known.filter(pl.col("start_time_s").is_not_null(), on_machines)
-    watts = _watts(run, held, draws)
+    watts, curves = _watts(run, held, draws), _curves(run, held, draws)
+    most = max(watts.max(initial=0.0), *(part.most_w for part in curves), 0.0)
     start = held["start_time_s"].to_numpy()
     end = held["end_time_s"].fill_null(np.inf).to_numpy()
     for name, rate in drawn.items():
         rates = {"expected": rate, "size": _size(name, drawn)}
-        parts = [
-            pl.Series(part, watts * _between(row, each, start, end)) for part, each in rates.items()
-        ]
+        parts = []
+        for part, each in rates.items():
+            amounts = watts * _between(row, each, start, end)
+            for curve in curves:
+                amounts[curve.rows] += curve.amounts(row, each)
+            parts.append(pl.Series(part, amounts))
         paid = held.select("job_id").with_columns(parts)
         paid = paid.group_by("job_id").agg(pl.col(rates).sum())
         both = bills.select("job_id", name).join(paid, on="job_id", how="left")
         both = both.with_columns(pl.col(rates).fill_null(0.0))
         # The rounding error of a sum over the whole run.
         noise = 1e-12 * float(rates["size"].max(initial=0.0)) * float(row["seconds"].sum())
-        slack = SLACK * pl.col("size") + noise * float(watts.max(initial=0.0))
+        slack = SLACK * pl.col("size") + noise * float(most)
         wrong = both.filter(~((pl.col(name) - pl.col("expected")).abs() <= slack))
         check.add_rows(f"{name} is not the job's part", wrong.drop("size"))
 
 
 def _watts(run: AuditedRun, held: pl.DataFrame, draws: dict[int, MachineDraw]) -> Floats:
-    """Return what each allocation adds to the power of its machine, in W."""
+    """Return what each allocation adds to the power of its machine by lines of power, in W."""
     rows_of = {machine: n for n, machine in enumerate(sorted(run.capacity))}
     per_unit = np.zeros((len(rows_of), len(run.requested)))
     for machine, draw in draws.items():
         for column, resource in enumerate(run.requested):
             capacity = run.capacity[machine][run.resources.index(resource)]
-            if resource in draw.added:
+            if resource in draw.added and len(draw.added[resource]) == 2:
                 per_unit[rows_of[machine], column] = draw.added[resource][-1] / capacity
     on = np.searchsorted(sorted(rows_of), held["machine_id"].to_numpy())
     amounts = held.select(f"one_{resource}" for resource in run.requested).to_numpy()
     watts: Floats = (per_unit[on] * amounts).sum(axis=1) * held["count"].to_numpy()
     return watts
+
+
+class _Curve(NamedTuple):
+    """The allocations of a machine that hold a resource with a curve of power.
+
+    Those who hold it at a time share its power by the units that they hold.
+    """
+
+    rows: Ints
+    """(k,) of the allocations."""
+    held: Floats
+    """(k,) units that each holds."""
+    times: Floats
+    """(T,) instants at which anything changes."""
+    unit_w: Floats
+    """(T,) power of a unit from each on, in W."""
+    first: Ints
+    """(k,) the instant at which each starts."""
+    last: Ints
+    """(k,) the instant at which it ends."""
+
+    @property
+    def most_w(self) -> float:
+        return float(self.held.max(initial=0.0) * self.unit_w.max(initial=0.0))
+
+    def amounts(self, row: dict[str, Floats], rate: Floats) -> Floats:
+        """Return (k,) the integrals of a rate for each W over the power of each allocation."""
+        each = self.unit_w[:-1] * _between(row, rate, self.times[:-1], self.times[1:])
+        sums = np.append(0.0, np.cumsum(each.astype(np.longdouble)))
+        return np.asarray(self.held * (sums[self.last] - sums[self.first]), dtype=np.float64)
+
+
+def _curves(run: AuditedRun, held: pl.DataFrame, draws: dict[int, MachineDraw]) -> list[_Curve]:
+    """Return the curves of power of all machines."""
+    found = []
+    curved = [machine for machine, draw in draws.items() if not draw.linear]
+    table = held.with_row_index("row").filter(pl.col("machine_id").is_in(curved))
+    for (machine,), rows in table.group_by("machine_id", maintain_order=True):
+        for resource, watts in draws[int(machine)].added.items():
+            if resource in run.requested and len(watts) > 2:
+                capacity = run.capacity[int(machine)][run.resources.index(resource)]
+                found.append(_curve(rows, resource, watts, capacity))
+    return found
+
+
+def _curve(rows: pl.DataFrame, resource: str, watts: Floats, capacity: float) -> _Curve:
+    amount = (rows["count"] * rows[f"one_{resource}"]).to_numpy()
+    start = rows["start_time_s"].to_numpy()
+    end = rows["end_time_s"].fill_null(np.inf).to_numpy()
+    times, at = np.unique(np.concatenate((start, end)), return_inverse=True)
+    used = np.zeros(len(times))
+    np.add.at(used, at, np.concatenate((amount, -amount)))
+    used = np.cumsum(used)
+    unit_w = ratio(_power_at(watts, used / capacity), used)
+    half = len(amount)
+    return _Curve(rows["row"].to_numpy(), amount, times, unit_w, at[:half], at[half:])
 
 
 def _between(row: dict[str, Floats], rate: Floats, start: Floats, end: Floats) -> Floats:

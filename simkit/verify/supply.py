@@ -19,19 +19,18 @@ import numpy as np
 
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
-from simkit.verify.battery import BatterySpec
-from simkit.verify.ledger import SLACK, import_limit, no_power
-from simkit.verify.machine_power import MachineDraw, machine_draws, machine_sections
+from simkit.verify.battery import CLC_HOLD_S, BatterySpec
+from simkit.verify.ledger import SLACK, no_power
 from simkit.verify.machines import failing_machines, machine_lives
 from simkit.verify.numbers import TICK, Bools, Floats, Ints, seconds, sum_until
+from simkit.verify.site.course import Course, NotRecomputedError
+from simkit.verify.site.draws import MachineDraw, machine_draws, machine_sections
 
 _ROUNDING = 1e-9
 """Relative error within which power carries a whole unit."""
 _GRID = 2.0**-30
 """Amounts that are not whole are multiples of this."""
-_CLC_HOLD_S = 60.0
-"""A battery whose limits fall with its content holds a power for at least this time."""
-_STAYING_OFF = "machines that stay off are not checked"
+_STAYING_OFF = "whether machines that are off should be on is not judged"
 
 
 class _Rule(NamedTuple):
@@ -70,9 +69,10 @@ def check_supply(run: AuditedRun) -> Check:
         if detail.get("running") != running:
             message = "the event does not treat running tasks as the scenario says"
             check.add(message, row | {"expected": running})
-    imported = import_limit(run)
-    if imported is None:
-        return check.leave_out("the grid's import limit changes, and the ledger does not record it")
+    try:
+        imported = run.site.of_grid("import_limit_w")
+    except NotRecomputedError as error:
+        return check.leave_out(str(error))
     draws = machine_draws(run)
     rule = _rule(run, draws)
     available = _available(run, rule, imported)
@@ -90,6 +90,9 @@ def _check_no_limit(check: Check, run: AuditedRun) -> Check:
     for event in run.capacity_events:
         if event.by_power:
             check.add("capacity changes with the power, which does not limit it", event.row)
+    for event in (each for of in run.switches.values() for each in of):
+        if not run.machines_change:
+            check.add("a machine is switched, and nothing switches it", event.row)
     return check if check.found else check.skip("power does not limit what may run")
 
 
@@ -112,8 +115,8 @@ def _rule(run: AuditedRun, draws: dict[int, MachineDraw]) -> _Rule:
     )
 
 
-def _available(run: AuditedRun, rule: _Rule, imported: float) -> _Available:
-    """Return what machines may draw, at the start of each row and where power changes capacity.
+def _available(run: AuditedRun, rule: _Rule, imported: Course) -> _Available:
+    """Return what machines may draw at the start of each row, and where power or limit change.
 
     If machines take time to follow, the bounds are given for that time after each row as well; if
     they follow at once, the available power is known at the instants at which capacity changes.
@@ -124,15 +127,17 @@ def _available(run: AuditedRun, rule: _Rule, imported: float) -> _Available:
     begin, end = row["start_s"], row["end_s"][-1]
     changes = run.power_instants
     changes = changes[(changes >= begin[0]) & (changes < end)]
-    times = np.union1d(begin, changes)
+    limits = imported.times[(imported.times > begin[0]) & (imported.times < end)]
+    times = np.union1d(np.union1d(begin, changes), limits)
     if rule.transit_s:
         followed = begin + (rule.transit_s + 8.0 * TICK)
         times = np.union1d(times, followed[followed < end])
     at = np.searchsorted(begin, times, side="right") - 1
     critical = row["load_w"] - row["pue"] * row["machines_w"]
-    base = (row["generation_w"] + imported - critical)[at]
+    limit = imported.at(times)
+    base = (row["generation_w"] - critical)[at] + limit
     size = row["generation_w"] + np.abs(critical) + row["load_w"]
-    slack = SLACK * (size[at] + (imported if math.isfinite(imported) else 0.0))
+    slack = SLACK * (size[at] + np.where(np.isfinite(limit), limit, 0.0)) + imported.slack
     least, most = base - slack, base + slack
     if run.setting("power", "battery") is not None:
         decided = np.isin(times, changes) & (not rule.transit_s)
@@ -167,7 +172,7 @@ def _held_power(battery: BatterySpec, content: Floats, hold: float) -> tuple[Flo
     not be below the floor; just above the floor the battery counts as empty.
     """
     sloped = battery.discharge_slope or battery.charge_slope
-    span = max(hold, _CLC_HOLD_S if sloped else 0.0) + 2.0 * TICK
+    span = max(hold, CLC_HOLD_S if sloped else 0.0) + 2.0 * TICK
     reach = -math.expm1(-battery.leak * span) / battery.leak if battery.leak else span
     left = content * math.exp(-battery.leak * span) - battery.floor
     power = left / (reach / battery.discharge_efficiency + battery.discharge_slope)
@@ -232,11 +237,11 @@ def _check_machines(
     columns = {"time_s": times, "on": used, "least": least, "most": most}
     slack = SLACK * sum(weights.values())
     check.add_where("more machines are on than the power carries", used > most + slack, columns)
-    if len(set(weights.values())) > 1 or run.policy_may_kill or run.machines_change:
-        check.notes[_STAYING_OFF] = "they differ, or may be away for other reasons"
-        return
-    if rule.transit_s and run.setting("power", "battery") is not None:
-        check.notes[_STAYING_OFF] = "they boot, and the battery's part meanwhile is not recorded"
+    if all(any(step.capacity) for step in run.capacity_steps):
+        return  # none is ever off
+    if reason := _why_staying_off_is_unknown(run, weights, rule):
+        if not check.found:
+            check.leave_out(f"{_STAYING_OFF}: {reason}")
         return
     one = next(iter(weights.values()))
     lowest, highest = (_machines_within(weight, one, len(weights)) for weight in (least, most))
@@ -246,9 +251,20 @@ def _check_machines(
     check.add_where("fewer machines are on than the power carries", idle, columns)
 
 
+def _why_staying_off_is_unknown(run: AuditedRun, weights: dict[int, float], rule: _Rule) -> str:
+    """Return why machines that stay off are not checked; empty if they are."""
+    if len(set(weights.values())) > 1:
+        return "they differ"
+    if run.policy_may_kill or run.machines_change:
+        return "they may be away for other reasons"
+    if rule.transit_s and run.setting("power", "battery") is not None:
+        return "they boot, and the battery's part meanwhile is not recorded"
+    return ""
+
+
 def _allowed_weight(watts: Floats, rule: _Rule) -> Floats:
-    if rule.by_power:
-        return (watts - rule.off_w) * (1.0 + _ROUNDING)
+    if rule.by_power:  # machines that are off draw power that may not be there
+        return np.asarray(np.maximum(watts - rule.off_w, 0.0) * (1.0 + _ROUNDING))
     return watts / rule.peak_w + _ROUNDING
 
 

@@ -164,7 +164,7 @@ def _clock_of(path: Path) -> tuple[float | None, str | None]:
             text = line.decode("latin-1").strip()
             if match := re.match(r";\s*([A-Za-z][A-Za-z0-9_ ]*?)\s*:\s*(.*)$", text):
                 values.setdefault(match[1].lower(), match[2])
-            elif text and not text.startswith(";") and first is None:
+            elif text and not text.startswith(";"):
                 first = float(text.split()[1])
     zone = values.get("timezonestring", "")
     start = re.search(r"[-+]?[0-9]+(?:\.[0-9]*)?", values.get("unixstarttime", ""))

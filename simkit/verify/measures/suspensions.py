@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from math import inf
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from simkit.verify.audited_run import TASK, AuditedRun
@@ -40,13 +42,21 @@ def of_suspensions(run: AuditedRun) -> Numbers:
             suspensions += paused
             if paused:
                 waits += [(piece.machine, task, piece.end, until) for piece in at[moment]]
+    for begun in starts.values():
+        begun.sort(key=itemgetter(1))
     passed = {
         (other, time)
         for machine, task, since, until in waits
-        for other, time in starts[machine]
-        if other != task and since <= time < until and priority[other] <= priority[task]
+        for other, time in _between(starts[machine], since, until)
+        if other != task and priority[other] <= priority[task]
     }
     return counted("starts_past_suspended", {"value": float(len(passed))}, suspensions)
+
+
+def _between(begun: list[tuple[Any, float]], since: float, until: float) -> list[tuple[Any, float]]:
+    """Return the starts, of those in order of time, from an instant until before another."""
+    first, last = (bisect_left(begun, time, key=itemgetter(1)) for time in (since, until))
+    return begun[first:last]
 
 
 def _priorities(run: AuditedRun) -> dict[Any, float]:

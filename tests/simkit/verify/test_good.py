@@ -30,7 +30,8 @@ def test_every_check_is_made_or_says_why_not(good: Any, tmp_path: Path) -> None:
     assert set(audit.not_applicable) == {
         "partitions", "maintenance", "admission", "fcfs-order", "tasks", "instance-times",
         "late-jobs", "parents", "machine-capacity", "failures", "value", "limits", "user-limits", "preemption",
-        "outages", "decision-times", "releases", "supply", "stops", "clocks", "ledger", "sources", "battery", "reserve", "machine-power", "bills",
+        "outages", "decision-times", "releases", "supply", "stops", "clocks", "ledger", "generation", "grid", "site-load", "dispatch",
+        "sources", "battery", "reserve", "machine-power", "bills",
     }  # fmt: skip
     assert all(audit.not_applicable.values())
     assert audit.not_audited == {}

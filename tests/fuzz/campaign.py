@@ -94,7 +94,7 @@ def _judged(seed: int, make: Callable[[np.random.Generator, Path], Any]) -> Outc
             simkit.simulate(make(rng, folder), output=folder / "run")
             audit = simkit.verify_run(folder / "run", inputs=[folder])
         except SimkitError as error:
-            return Outcome(seed, "refused", str(error))
+            return Outcome(seed, "hang" if _was_hanging(error) else "refused", str(error))
         except Hang:
             return Outcome(seed, "hang", _where(sys.exc_info()[1]))
         except BaseException as error:
@@ -109,6 +109,13 @@ def _judged(seed: int, make: Callable[[np.random.Generator, Path], Any]) -> Outc
 
 def _hang(*_: object) -> None:
     raise Hang
+
+
+def _was_hanging(error: BaseException | None) -> bool:
+    """Return whether a run was stopped for its time, which it tells as an error of its own."""
+    while error is not None and not isinstance(error, Hang):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _where(error: BaseException | None) -> str:

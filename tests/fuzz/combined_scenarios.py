@@ -150,6 +150,8 @@ class _Draw:
 
     def clock(self, scenario: Section) -> None:
         period = self.pick(1, 7, 60, "5m")
+        if "power" in scenario and period in (1, 7):
+            period = 600  # what power never suffices for waits a year, step by step
         scenario["scheduling"] = {self.pick("every", "step", "step"): period}
 
     def failures(self, scenario: Section) -> None:

@@ -99,17 +99,23 @@ UNITS = [
     (6, 4, 1, False, 1),
     (1, 4, 1, False, 1),
     (16, 8, 2, False, 2),
-    (12, 8, 3, False, 4),  # no two of three machines can have had the same: 4 of 3 and 2
+    (12, 8, 3, False, 4),  # 8 gpus do not split into three, both split into four: 3 and 2
     (6, 4, 0, False, 2),
     (1, 4, 0, False, 1),
     (7, 2, 2, False, 2),  # 4 and 3 processors: rounded up to 4 and 4
-    (10, 3, 2, False, 3),
+    (10, 3, 2, False, 2),  # 5 and 2 each, where one of the two had 1 gpu
     (64, 64, 16, False, 16),
-    (6, 2, 3, False, 2),  # more machines than gpus
+    (6, 2, 3, False, 3),  # more machines than gpus: 2 and 1 each
+    (64, 1, 2, False, 2),
+    (128, 2, 4, False, 4),
+    (41, 1, 3, False, 3),  # 14 and 1 each
+    (5, 7, 2, False, 2),
+    (2, 1, 3, False, 2),  # fewer processors than machines
     (8, 0, 2, True, 2),
     (1, 0, 0, True, 1),
     (8, 8, 2, True, 2),
-    (8, 3, 2, True, 1),
+    (8, 3, 2, True, 2),
+    (64, 1, 2, True, 2),
 ]
 
 
@@ -119,7 +125,7 @@ def test_units_of_jobs(processors, gpus, machines, whole, units):
     assert units_of_jobs(*columns, np.array([whole])).tolist() == [units]
 
 
-def test_no_unit_has_part_of_a_processor_or_gpu():
+def test_a_unit_has_at_most_what_one_machine_had():
     rng = np.random.default_rng(3)
     machines = rng.integers(0, 6, 3000)
     processors = np.maximum(machines, rng.integers(1, 200, 3000)).astype(float)
@@ -127,15 +133,19 @@ def test_no_unit_has_part_of_a_processor_or_gpu():
     whole = rng.random(3000) < 0.2
     units = units_of_jobs(processors, gpus, machines.astype(float), whole)
     assert (units >= 1).all()
-    assert (gpus % units == 0)[gpus > 0].all()
     plain = (gpus == 0) & ~whole
     assert (units[plain] == processors[plain]).all()
-    spread = (gpus >= machines) & (machines > 0) & (gpus > 0) & ~whole
-    assert (units[spread] >= machines[spread]).all()  # a unit fits on what one machine had
-    even = (
-        spread & (processors % np.maximum(machines, 1) == 0) & (gpus % np.maximum(machines, 1) == 0)
-    )
-    assert (units[even] == machines[even]).all()
+    on = np.maximum(machines, 1)
+    for amount in (processors, gpus):
+        told = (machines > 0) | whole
+        assert (np.ceil(amount / units) <= np.ceil(amount / on))[told].all()
+        assert (amount % units == 0)[~told].all()
+    split = (processors % units == 0) & (gpus % units == 0)
+    assert (units == on)[~split].all()  # what is rounded up fits where the job ran
+    even = (processors % on == 0) & (gpus % on == 0) & (machines > 0) & ~plain
+    assert (units == on)[even].all()
+    assert even.any()
+    assert (~split).any()
 
 
 GPUS = [
@@ -151,6 +161,8 @@ GPUS = [
     ({"NNodes": "2", "AllocTRES": "cpu=8,node=2", "AllocGRES": "gpu:2"}, 2, 4, 2),
     ({"NNodes": "2", "AllocTRES": "cpu=8,gres/gpu=4", "AllocGRES": "gpu:2"}, 2, 4, 2),
     ({"AllocGRES": "", "ReqGRES": "gpu:1"}, 1, 8, 1),
+    ({"AllocCPUS": "64", "NNodes": "2", "AllocTRES": "cpu=64,gres/gpu=1,node=2"}, 2, 32, 1),
+    ({"AllocCPUS": "128", "NNodes": "4", "AllocTRES": "cpu=128,gres/gpu=2"}, 4, 32, 1),
 ]
 
 
@@ -238,9 +250,22 @@ def test_machines_with_more_change_nothing_of_a_log_without_it(log):
 
 
 def test_memory_that_no_row_tells_is_not_asked_for_unless_the_scenario_says_so(log):
-    rows = [{"ReqMem": "0n"}, {"ReqMem": "0n"}]
+    rows = [{"ReqMem": "Unknown", "AllocTRES": "cpu=8,mem=0"}, {"ReqMem": "", "AllocTRES": ""}]
     assert read_for(log(*rows)).workload.resources == ("processors",)
     assert read_for(log(*rows, memory=True)).workload.resources == ("processors", "mem")
+
+
+@pytest.mark.parametrize("text", ["0", "0n", "0c", "0M", "0Gn"])
+def test_a_log_in_which_every_job_asked_for_all_memory_tells_of_memory(log, text):
+    rows = [{"ReqMem": text}, {"ReqMem": text}]
+    trace = read_for(log(*rows), ("processors", "mem"))
+    assert asked(trace) == [(1, {"processors": 8, "mem": 0})] * 2
+    assert trace.workload.whole_memory.all()
+    assert trace.report.notes == {rules.MEMORY_UNKNOWN: 2}
+    assert read_for(log(*rows, memory=False)).workload.resources == ("processors",)
+    assert read_for(log(*rows), ("processors",)).workload.resources == ("processors",)
+    by_tres = read_for(log({"ReqTRES": "cpu=8,mem=0"}), ("processors", "mem"))
+    assert by_tres.workload.whole_memory.tolist() == [True]
 
 
 @pytest.mark.parametrize(("key", "column"), [("memory", "ReqMem"), ("gpus", "AllocTRES")])
@@ -249,7 +274,7 @@ def test_a_key_without_its_columns_is_an_error_with_a_remedy(log, key, column):
         log({}, **{key: True}).read()
 
 
-def test_uneven_processors_are_a_repair_unless_the_row_was_repaired_already(log):
+def test_uneven_processors_are_a_repair_or_noted_if_the_row_was_repaired_already(log):
     gpus = {"NNodes": "2", "AllocTRES": "gres/gpu=2"}
     rows = [
         {"AllocCPUS": "7", "Timelimit": "02:00:00"} | gpus,
@@ -259,8 +284,28 @@ def test_uneven_processors_are_a_repair_unless_the_row_was_repaired_already(log)
     trace = read_for(log(*rows))
     assert [count * one["processors"] for count, one in asked(trace)] == [8, 8, 8]
     assert trace.report.repaired == {rules.UNEVEN: 1, rules.NO_REQUEST: 1}
-    assert trace.report.lines[rules.UNEVEN] == [2]
+    assert trace.report.notes == {rules.UNEVEN: 1}
+    assert trace.report.lines[rules.UNEVEN] == [2, 3]
+    assert trace.report.examples[rules.UNEVEN] == "7 processors, 2 gpu: 2 units of 4, 1"
     assert (trace.report.accepted, trace.report.read) == (1, 3)
+
+
+def test_gpus_that_do_not_split_evenly_are_counted_with_what_becomes_of_them(log):
+    few = {"NNodes": "2", "AllocTRES": "gres/gpu=1", "Timelimit": "02:00:00"}
+    rows = [
+        {"AllocCPUS": "64"} | few,
+        {"AllocCPUS": "64", "ReqMem": "0n"} | few,
+        {"AllocCPUS": "65"} | few,  # both are rounded up: repaired once, noted once
+        {"AllocCPUS": "64"} | few | {"Timelimit": "00:01:00"},  # its limit is raised: noted
+    ]
+    rows = [{"ReqMem": "8G"} | row for row in rows]
+    report = read_for(log(*rows)).report
+    assert report.repaired == {rules.UNEVEN_GPUS: 2, rules.UNEVEN: 1, rules.RAISED: 1}
+    assert report.notes == {rules.UNEVEN_GPUS: 2, rules.MEMORY_UNKNOWN: 1}
+    assert report.lines[rules.UNEVEN_GPUS] == [2, 3, 4, 5]
+    assert report.examples[rules.UNEVEN_GPUS] == "64 processors, 1 gpu: 2 units of 32, 1"
+    assert report.balanced()
+    assert report.accepted == 0
 
 
 def test_what_nothing_asks_for_is_named_with_its_lines(log):

@@ -75,7 +75,8 @@ class SacctLog(RigidLog):
     that ran, as sacct prints it without --duplicates."""
     memory: bool | None = None
     """Jobs ask for memory (mem, in GiB): what AllocTRES says they had, else ReqMem or ReqTRES;
-    null: if the machines of the scenario have mem, and the log says how much for any job."""
+    null: if the machines of the scenario have mem, and the log says of any job how much, or that
+    it asked for all of its machines' (``--mem=0``)."""
     gpus: bool | None = None
     """Jobs ask for gpus (gpu): of AllocTRES or ReqTRES, in older logs AllocGRES or ReqGRES; null:
     if the machines of the scenario have gpu, and any job of the log had one."""
@@ -211,8 +212,8 @@ def read_sacct(path: str | PathLike[str], **arguments: Any) -> Trace:
     missing until then.
 
     With ``gpus=True`` and ``memory=True`` jobs ask for these as well. A job with gpus is then split
-    into its machines, or else so that no unit has part of a gpu or processor; other jobs have an
-    instance for each processor. A job that asked for all memory of its machines, or whose memory
+    into its machines, or else so that no unit has part of a gpu or processor, rounded up and
+    counted where they do not split evenly; other jobs have an instance for each processor. A job that asked for all memory of its machines, or whose memory
     the table does not say, is an instance for each machine and one of `Workload.whole_memory`.
 
     Args:

@@ -65,6 +65,7 @@ NODES_COUNTED: Final = "machines counted as processors"
 UNEVEN: Final = "processors in equal units"
 UNEVEN_GPUS: Final = "gpus in equal units"
 MEMORY_UNKNOWN: Final = "memory unknown"
+GPUS_UNTOLD: Final = "gpus unknown"
 GPUS_UNUSED: Final = "gpus not asked for"
 
 RULES: Final[dict[str, str]] = {
@@ -148,6 +149,9 @@ RULES: Final[dict[str, str]] = {
     MEMORY_UNKNOWN: "The job asked for all memory of its machines (--mem=0), or the table does not "
     "say how much it had; it takes all memory of each of its machines (NNodes; without it, one). "
     "With memory: false jobs ask for none.",
+    GPUS_UNTOLD: "The table says how many gpus each task, socket or machine of the job had "
+    "(PER_TASK, PER_SOCKET, PER_NODE), but not how many of these there were; those of one are "
+    "taken, the least that it can have had.",
     GPUS_UNUSED: "The job had gpus, which nothing asks for, as the machines have no gpu or gpus is "
     "false. In a simulation gpus: true, or machines with gpu, make jobs ask for theirs.",
 }

@@ -53,6 +53,7 @@ TRES = [
     ("cpu=4,gres/gpu:a100=1,gres/gpu:v100=2", 4, 0, 3, None, (), ("a100", "v100")),
     ("cpu=4,gres/gpu:a100=1,gres/gpu:v100=2,gres/gpu=3", 4, 0, 3, None, (), ("a100", "v100")),
     ("cpu=4,gres/gpu:a100=1,gres/gpu=3", 4, 0, 3, None, (), ("a100",)),
+    ("cpu=1k,gres/gpu=2k", 1024, 0, 2048, None, (), ()),
     ("gres/shard=5,gres/shard:a=5,gres/mps=50,gres/nvme=800g", 0, 0, 0, None,
      ("gres/mps", "gres/nvme", "gres/shard"), ()),
     ("license/ansys=3,license/matlab=1,bb/cray=10,fs/disk=5,energy=71", 0, 0, 0, None,
@@ -62,7 +63,7 @@ TRES = [
 
 @pytest.mark.parametrize(("text", "cpu", "node", "gpu", "mem", "kinds", "types"), TRES)
 def test_trackable_resources(text, cpu, node, gpu, mem, kinds, types):
-    assert parse_tres(text) == (cpu, node, gpu, mem, kinds, types, False)
+    assert parse_tres(text) == (cpu, node, gpu, "job", mem, kinds, types, False)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,41 @@ GRES = [
     ("gpu:a100:2(IDX:0,1)", 2, (), ("a100",)),
     ("gpu:1,gpu:tesla:2,craynetwork:1", 3, ("gres/craynetwork",), ("tesla",)),
     ("craynetwork:1", 0, ("gres/craynetwork",), ()),
+    ("gres/gpu=2", 2, (), ()),
+    ("gres/gpu:a100=2", 2, (), ("a100",)),
+    ("gpu:a100:2(IDX:0-1)", 2, (), ("a100",)),
+    ("gpu:(null):2(IDX:0-1)", 2, (), ()),
+    ("gpu:2K", 2048, (), ()),
+    ("gpu:v100:1M", 2**20, (), ("v100",)),
+    ("PER_NODE:gpu:2", 2, (), ()),
+    ("per_node:gres:gpu:a100:2", 2, (), ("a100",)),
+    ("PER_NODE:gpu:2,craynetwork:1,gpu:v100:1", 3, ("gres/craynetwork",), ("v100",)),
+    ("PER_NODE:craynetwork:1", 0, ("gres/craynetwork",), ()),
 ]
+
+SCOPED = [
+    # text; gpus, and what has as many
+    ("gpu:2", 2, "node"),
+    ("PER_NODE:gpu:2", 2, "node"),
+    ("PER_JOB:gpu:a100:8", 8, "job"),
+    ("PER_TASK:gpu:1", 1, "task"),
+    ("PER_SOCKET:gpu:1", 1, "socket"),
+    ("PER_BOARD:gpu:1", 1, "?"),
+    ("PER_JOB:gpu:8,PER_NODE:gpu:4,PER_TASK:gpu:1", 8, "job"),  # the same gpus, three times
+    ("PER_TASK:gpu:1,PER_NODE:gpu:4", 4, "node"),
+    ("craynetwork:1", 0, "node"),
+]
+
+
+@pytest.mark.parametrize(("text", "gpus", "of"), SCOPED)
+def test_generic_resources_of_something_else(text, gpus, of):
+    told = parse_gres(text)
+    assert (told.gpu, told.gpu_of, told.broken) == (gpus, of, False)
+
+
+@pytest.mark.parametrize("text", ["gpu:", "gpu:a:b:2", "gpu:a:", ":2", "PER_NODE:", "PER_NODE:gpu:"])
+def test_generic_resources_of_no_known_form_are_broken(text):
+    assert parse_gres(text).broken
 
 
 @pytest.mark.parametrize(("text", "gpus", "kinds", "types"), GRES)
@@ -171,6 +206,35 @@ def test_gpus_of_a_job(log, fields, instances, processors, gpus):
     trace = read_for(log(fields, gpus=True))
     assert asked(trace) == [(instances, {"processors": processors, "gpu": gpus})]
     assert trace.report.balanced()
+
+
+UNTOLD = [
+    # fields of a job with 8 processors on 2 machines; gpus of the job, whether their number is open
+    ({"ReqGRES": "PER_NODE:gpu:2"}, 4, False),
+    ({"ReqGRES": "PER_JOB:gpu:2"}, 2, False),
+    ({"ReqGRES": "PER_TASK:gpu:1", "NTasks": "8"}, 8, False),
+    ({"ReqGRES": "PER_TASK:gpu:2", "NTasks": ""}, 2, True),
+    ({"ReqGRES": "PER_TASK:gpu:2"}, 2, True),
+    ({"ReqGRES": "PER_SOCKET:gpu:2"}, 2, True),
+    ({"ReqGRES": "PER_BOARD:gpu:2"}, 2, True),
+    ({"ReqGRES": "gpu:2", "NNodes": ""}, 2, True),
+    ({"ReqGRES": "PER_SOCKET:gpu:2", "AllocGRES": "gpu:2"}, 4, False),
+    ({"ReqGRES": "PER_TASK:gpu:2", "AllocTRES": "cpu=8,gres/gpu=6"}, 6, False),
+    ({"ReqGRES": "PER_NODE:gpu:1", "AllocTRES": "cpu=8,node=2"}, 2, False),  # TRES has no gpus
+    ({"ReqGRES": "PER_NODE:gpu:1", "AllocTRES": "cpu=8", "ReqTRES": "gres/gpu=2"}, 0, False),
+]
+
+
+@pytest.mark.parametrize(("fields", "gpus", "untold"), UNTOLD)
+def test_gpus_of_older_columns(log, fields, gpus, untold):
+    reader = log({"NNodes": "2"} | fields, gpus=True)
+    trace = read_for(reader)
+    assert sum(count * one["gpu"] for count, one in asked(trace)) == gpus
+    assert trace.report.notes.get(rules.GPUS_UNTOLD) == (1 if untold else None)
+    assert not any("per_" in note for note in trace.report.notes)
+    _, past = reader.recorded()
+    held = past.held["gpu"].tolist() if "gpu" in past.held else [0]
+    assert held == [gpus] or untold
 
 
 MEMORY = [

@@ -284,6 +284,7 @@ def _attempt_columns(rows: pl.DataFrame, clusters: dict[str, int]) -> dict[str, 
         "start": rows["start_s"].to_numpy(),
         "end": rows["end_s"].to_numpy(),
         "again": rows["again"].cast(pl.Int64).to_numpy(),
+        "completed": rows["completed"].cast(pl.Int64).to_numpy(),
     }
 
 

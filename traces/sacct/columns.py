@@ -28,6 +28,7 @@ _WAITING: Final = r"^(PENDING|CONFIGURING|REQUEUED|REQUEUE_HOLD|REQUEUE_FED|RESV
 _STARTED_AGAIN: Final = (
     r"^(REQUEUE|PREEMPTED|NODE_FAIL|BOOT_FAIL|LAUNCH_FAILED|RESIZING|SPECIAL_EXIT)"
 )
+_COMPLETED: Final = r"^(COMPLETED|CD$)"
 _DURATION_FORM: Final = "1-02:03:04, 02:03:04 or 03:04"
 _INSTANT_FORM: Final = "2024-05-01T12:00:00 (SLURM_TIME_FORMAT=standard)"
 
@@ -53,8 +54,8 @@ class SacctRows:
         Int64: job, and task: the index in its array plus 1, 0 for a job of its own. Float64:
         submit, eligible_s, start, end (Unix seconds), run, requested_time (seconds; infinite
         without a limit), allocated, requested (processors), memory (GiB a processor). String: id,
-        cluster_name. Boolean: again, whether the state says that Slurm starts the job again;
-        skipped and twice, whether a time is one that the clock skips or shows twice;
+        cluster_name. Boolean: again, whether the state says that Slurm starts the job again,
+        and completed, that it did; skipped and twice, whether a time is one that the clock skips or shows twice;
         limit_of_partition; one for each rule that leaves out rows that are not finished jobs.
 
         Returns the rows all of whose values can be read.
@@ -211,6 +212,7 @@ class SacctRows:
         hangs = pl.col("submit_s").is_null() | pl.col("run").is_null()
         self._add(rules.SKIPPED_TIME, pl.col("skipped") & hangs)
         self._add("again", state.str.contains(_STARTED_AGAIN))
+        self._add("completed", state.str.contains(_COMPLETED))
 
 
 def _seconds(text: pl.Expr) -> pl.Expr:

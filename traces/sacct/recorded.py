@@ -15,7 +15,7 @@ from simkit.workload.recorded import GPU, Recorded
 
 _KEPT: Final = (
     "start_s", "end_s", "run", "requested_time", "machines",
-    "allocated_gpus", "requested_gpus", "allocated_gib",
+    "allocated_gpus", "requested_gpus", "gpus_untold", "allocated_gib",
 )  # fmt: skip
 
 
@@ -61,7 +61,7 @@ class RecordedJobs:
             pl.max_horizontal("end_s", start + pl.col("run")).alias("end"),
             pl.when(pl.col("requested_time") > 0).then("requested_time").alias("limit"),
             pl.when(pl.col("machines") > 0).then("machines").alias("machines"),
-            pl.coalesce(self._gpus).alias(GPU),
+            pl.when(~pl.col("gpus_untold")).then(pl.coalesce(self._gpus)).alias(GPU),
             pl.when(pl.col("allocated_gib") > 0).then("allocated_gib").alias("mem"),
         )
         column = {name: jobs[name].fill_null(np.nan).to_numpy()[order] for name in jobs.columns}

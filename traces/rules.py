@@ -41,6 +41,10 @@ UNKNOWN_ZONE: Final = "unknown time zone"
 MILLISECONDS: Final = "start time in milliseconds"
 NO_DATE: Final = "start time is no date"
 RELEASED_LATER: Final = "released after submission"
+RELEASED_EARLY: Final = "released before submission"
+START_EARLY: Final = "start before submission"
+END_EARLY: Final = "end before start"
+RUN_UNLIKE: Final = "run time unlike start and end"
 ELIGIBLE_LATE: Final = "eligible after its start"
 PRECEDED: Final = "has a preceding job"
 PRECEDING_UNKNOWN: Final = "preceding job unknown"
@@ -109,6 +113,16 @@ RULES: Final[dict[str, str]] = {
     RELEASED_LATER: "The job could not run from its submission on (sacct's Eligible: --begin, a "
     "dependency, a hold; release_time_s in a table). It waits for its release; with dependencies: "
     "ignore in the workload it does not.",
+    RELEASED_EARLY: "The release (sacct's Eligible, release_time_s in a table) lies before the "
+    "submission; the job may run from its submission on.",
+    START_EARLY: "The recorded start lies before the submission (SWF: a negative wait other than "
+    "-1). The job is submitted when the log says; its recorded wait counts as unknown. If it is an "
+    "hour in a night in which the clock was put back, set time_zone.",
+    END_EARLY: "The recorded end lies before the start. The run time is what the log says it was; "
+    "if it says nothing of it, the row is left out.",
+    RUN_UNLIKE: "The run time does not fit between start and end: it is longer, or, where the time "
+    "suspended is known, not what that leaves. The run time counts; if it follows from the other "
+    "times and is negative, the row is left out. If it is an hour, set time_zone.",
     ELIGIBLE_LATE: "Eligible is later than Start: the job ran, so that it is released at Start.",
     PRECEDED: "The job waits until another has ended, and the think time after that; with "
     "dependencies: recorded or ignore in the workload it does not.",

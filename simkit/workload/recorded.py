@@ -76,7 +76,10 @@ class Recorded:
         return int(np.isfinite(self.start_s).sum())
 
     def waits_s(self, workload: Workload) -> Floats:
-        """Return the waits that the log records, from submission to start, of those it does."""
+        """Return the waits that the log records, from submission to start, of those it does.
+
+        A start before the submission is no wait.
+        """
         waits = self.start_s - workload.submit_time_s
         found: Floats = waits[waits >= 0]
         return found

@@ -12,6 +12,7 @@ from simkit import open_run
 from simkit.cli import trace_text
 from simkit.scenario import first_scenario as module
 from simkit.scenario.yaml_document import load_scenario
+from simkit.traces import rules
 
 SAMPLES = Path(__file__).parents[3] / "traces" / "samples"
 SWF = """\
@@ -346,5 +347,17 @@ def test_info_says_so_where_a_log_has_no_starts(simkit: Simkit) -> None:
     assert facts["recorded wait"] == facts["peak in use"] == trace_text.UNKNOWN_STARTS
     Path("log.swf").write_text(SWF.replace("3 20 60", "3 20 -1"))
     facts = json.loads(simkit("trace", "info", "log.swf", "--json").out)
-    assert facts["peak processors in use"] == "12, first at 2023-11-14 22:13 UTC of 3 jobs"
-    assert facts["recorded wait"].endswith(" of 3 jobs")
+    assert facts["peak processors in use"] == "12, first at 2023-11-14 22:13 UTC of 3 of 4 jobs"
+    assert facts["recorded wait"].endswith(" of 3 of 4 jobs")
+    Path("log.swf").write_text(SWF.replace("3 20 60", "3 20 -60"))
+    facts = json.loads(simkit("trace", "info", "log.swf", "--json").out)
+    assert facts["recorded wait"].endswith(" of 3 of 4 jobs")
+    assert facts["report"]["notes"] == {rules.START_EARLY: 1}
+    early = SACCT.replace("|2024-03-02T13:00:00|2024", "|2024-03-02T15:00:00|2024")
+    Path("sacct.txt").write_text(early)  # job 1 starts at 13:30
+    facts = json.loads(simkit("trace", "info", "sacct.txt", "--json").out)
+    assert facts["recorded wait"].endswith(" of 3 of 4 jobs")
+    assert facts["peak processors in use"] == "46, first at 2024-03-02 14:00 UTC"
+    Path("sacct.txt").write_text("".join(early.splitlines(keepends=True)[:2]))
+    facts = json.loads(simkit("trace", "info", "sacct.txt", "--json").out)
+    assert facts["recorded wait"] == "unknown: no job starts at or after its submission"

@@ -68,7 +68,10 @@ class RecordedJobs:
         held = {"processors": workload.job_request()[:, 0]}
         held |= {name: column[name] for name in ("mem", GPU) if (column[name] > 0).any()}
         nodes = self._lists.nodes(order)
-        machines = column["machines"] if nodes is None else np.diff(nodes.first).astype(np.float64)
+        machines = column["machines"]
+        if nodes is not None:
+            named = np.diff(nodes.first)
+            machines = np.where(named > 0, named, machines)
         return Recorded(
             column["start"] - workload.epoch_s,
             column["end"] - workload.epoch_s,

@@ -119,7 +119,9 @@ def _with_room(
     }
     grown = replace(group, each=each)
     groups = [grown if one is group else one for one in groups]
-    room = sum((one.count * on_one(workload, rows, one.each) for one in groups), np.zeros(len(rows)))
+    room = sum(
+        (one.count * on_one(workload, rows, one.each) for one in groups), np.zeros(len(rows))
+    )
     instances = workload.instances[workload.first_task[rows]]
     more = np.ceil(np.maximum(instances - room, 0) / on_one(workload, rows, each)).max()
     for name, amount in each.items():

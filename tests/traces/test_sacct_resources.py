@@ -117,7 +117,9 @@ def test_generic_resources_of_something_else(text, gpus, of):
     assert (told.gpu, told.gpu_of, told.broken) == (gpus, of, False)
 
 
-@pytest.mark.parametrize("text", ["gpu:", "gpu:a:b:2", "gpu:a:", ":2", "PER_NODE:", "PER_NODE:gpu:"])
+@pytest.mark.parametrize(
+    "text", ["gpu:", "gpu:a:b:2", "gpu:a:", ":2", "PER_NODE:", "PER_NODE:gpu:"]
+)
 def test_generic_resources_of_no_known_form_are_broken(text):
     assert parse_gres(text).broken
 

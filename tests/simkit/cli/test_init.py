@@ -72,7 +72,9 @@ def test_partitions_of_swf_are_pools_of_what_was_in_use_at_once(simkit: Simkit) 
     Path("log.swf").write_text(SWF.replace("MaxProcs: 16", "MaxProcs: 20"))
     done = simkit("init", "log.swf")
     assert "Machines    1: 12 processors for 2 jobs\n            2: 5 processors for 2" in done.out
-    assert "own, 17 processors in all; at most 12 were in use at once; the header has 20" in done.out
+    assert (
+        "own, 17 processors in all; at most 12 were in use at once; the header has 20" in done.out
+    )
     text = Path("log.yaml").read_text()
     assert "  # peak in use in the log: 12 processors on 2023-11-14 22:13 UTC\n" in text.replace(
         "    #", "  #"

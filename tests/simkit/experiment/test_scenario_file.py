@@ -46,7 +46,7 @@ SLURM = "JobID|Submit|Start|End|Elapsed|AllocCPUS\n1|2024-05-01T00:00:00|" + (
     "2024-05-01T00:00:00|2024-05-01T01:00:00|01:00:00|4\n"
 )
 TABLE = "job_id,submit_time_s,run_time_s,processors\n1,0,10,4\n"
-TASKS = "job_id,submit_time_s,task_id,run_time_s,cpu\n1,0,a,10,1\n"
+TASKS = ",submit_time,duration,cpu,memory,job_id,task_id,instances_num,disk\n0,0,10,1,0.1,1,1,1,0\n"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Times of a job that contradict each other: a start before the submission, an end before the start."""
+"""Times of a job that contradict each other: a start before its submission, say."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class JobsTable(TableKeys, LineFormat):
         return trace, Recorded.started(load, start)
 
     def _scan(self, used: Sequence[str] = ()) -> tuple[Trace, dict[str, Floats]]:
-        """Read the table; return it, and its columns of `PAST`, in seconds, by the workload's order.
+        """Read the table; return it, and its columns of `PAST`, in s, in the workload's order.
 
         Those that are not `used` are named as not read.
         """
@@ -137,7 +137,9 @@ class JobsTable(TableKeys, LineFormat):
         tally.accept(len(table))
         refuse_empty(path, tally, len(table))
         columns, labels = _columns(table)
-        past = {name: _numbers_or_nan(table, name) * self._factor(name) for name in there}
+        past: dict[str, Floats] = {
+            name: _numbers_or_nan(table, name) * self._factor(name) for name in there
+        }
         if "requested_time_s" in columns:
             tally.note(rules.NO_LIMIT, table.line[np.isinf(columns["requested_time_s"])])
         _note_oddities(columns, past, table.line, tally)
@@ -211,8 +213,8 @@ def read_jobs_table(path: str | PathLike[str], **arguments: Any) -> Trace:
     column is text, names, which become the workload's `labels` and are numbered in order of
     appearance. `JobsTable.recorded` also takes ``start_time_s`` (seconds from the trace's zero) or
     ``wait_time_s`` (after submission), when a job started as recorded; no simulation uses it. Where
-    these or ``end_time_s`` contradict the other times, a note says so. Other columns are ignored, and noted if their name looks like a misspelt one. Rows may be in any
-    order.
+    these or ``end_time_s`` contradict the other times, a note says so. Other columns are
+    ignored, and noted if their name looks like a misspelt one. Rows may be in any order.
 
     With `resources`, or without a column ``processors``, a job is a gang of ``instances`` (a
     column, or 1), each of which asks for several resources, say ``cpu``, ``mem`` and ``gpu``. An

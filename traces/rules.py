@@ -157,8 +157,8 @@ RULES: Final[dict[str, str]] = {
     NODES_COUNTED: "The table has no column of processors; the number of machines is taken.",
     UNEVEN: "The job's processors do not split evenly over its machines or gpus, so each unit is "
     "rounded up (7 processors and 2 gpus on 2 machines: 4 and 1 on each).",
-    UNEVEN_GPUS: "The job's gpus do not split evenly over its machines, so each unit is rounded up, "
-    "and it asks for more gpus than it had (64 processors and 1 gpu on 2 machines: 32 and 1 on "
+    UNEVEN_GPUS: "The job's gpus do not split evenly over its machines, so each unit is rounded "
+    "up, and it asks for more gpus than it had (64 processors and 1 gpu on 2 machines: 32 and 1 on "
     "each).",
     MEMORY_UNKNOWN: "The job asked for all memory of its machines (--mem=0), or the table does not "
     "say how much it had; it takes all memory of each of its machines (NNodes; without it, one). "

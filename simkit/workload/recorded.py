@@ -32,7 +32,7 @@ class Nodes:
 
     names: tuple[str, ...]
     first: Ints
-    """(J + 1,) job j ran on ``machine[first[j]:first[j + 1]]``, on unknown ones if that is empty."""
+    """(J + 1,) job j ran on ``machine[first[j]:first[j + 1]]``, unknown if that is empty."""
     machine: Ints
     """(n,) rows of `names`."""
 

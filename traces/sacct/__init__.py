@@ -215,8 +215,9 @@ def read_sacct(path: str | PathLike[str], **arguments: Any) -> Trace:
 
     With ``gpus=True`` and ``memory=True`` jobs ask for these as well. A job with gpus is then split
     into its machines, or else so that no unit has part of a gpu or processor, rounded up and
-    counted where they do not split evenly; other jobs have an instance for each processor. A job that asked for all memory of its machines, or whose memory
-    the table does not say, is an instance for each machine and one of `Workload.whole_memory`.
+    counted where they do not split evenly; other jobs have an instance for each processor. A job
+    that asked for all memory of its machines, or whose memory the table does not say, is an
+    instance for each machine and one of `Workload.whole_memory`.
 
     Args:
         path: the file, plain or gzipped.
@@ -316,7 +317,8 @@ def _held_s(rows: pl.DataFrame, tally: Tally) -> Floats:
     tally.note(rules.ELIGIBLE_LATE, line[late])
     held = np.where(late, np.maximum(start, submit), eligible) - submit
     note_releases(tally, line, held)
-    return np.nan_to_num(np.maximum(held, 0.0))
+    late_s: Floats = np.nan_to_num(np.maximum(held, 0.0))
+    return late_s
 
 
 def _numbered(rows: pl.DataFrame, labels: dict[str, dict[str, int]]) -> dict[str, npt.NDArray[Any]]:

@@ -53,9 +53,10 @@ class SacctRows:
 
         Int64: job, and task: the index in its array plus 1, 0 for a job of its own. Float64:
         submit, eligible_s, start_s, end_s (Unix seconds), run, paused, requested_time (seconds;
-        infinite without a limit), allocated, requested (processors), memory (GiB a processor). String: id,
-        cluster_name. Boolean: again, whether the state says that Slurm starts the job again,
-        and completed, that it did; skipped and twice, whether a time is one that the clock skips or shows twice;
+        infinite without a limit), allocated, requested (processors), memory (GiB a processor).
+        String: id, cluster_name. Boolean: again, whether the state says that Slurm starts the job
+        again; completed, whether it says that the job did; skipped and twice, whether a time is one
+        that the clock skips or shows twice;
         limit_of_partition; one for each rule that leaves out rows that are not finished jobs.
 
         Returns the rows all of whose values can be read.

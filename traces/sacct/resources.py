@@ -31,8 +31,9 @@ class ResourceRows(SacctRows):
 
     Further columns, Float64, null where the table does not say: machines; and of each job as a
     whole allocated_gpus, requested_gpus, allocated_gib, requested_gib (0: all that its machines
-    have, as ``--mem=0`` asks). Boolean: gpus_untold, whether the gpus are those of one machine, task or
-    socket, as nothing tells how many of these there were. Lists of String: kinds (other kinds of resources), types (of gpus).
+    have, as ``--mem=0`` asks). Boolean: gpus_untold, whether the gpus are those of one machine,
+    task or socket, as nothing tells how many of these there were. Lists of String: kinds (other
+    kinds of resources), types (of gpus).
     """
 
     def has(self, *columns: str) -> bool:

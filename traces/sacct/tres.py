@@ -88,7 +88,9 @@ def parse_gres(text: str) -> Told:
     (``gpu:2(IDX:0,1)``, ``gpu:(null):2``) is left aside.
     """
     gpus: dict[str, float] = {}
-    kinds, types, broken, of = set(), [], False, "node"
+    kinds: set[str] = set()
+    types: list[str] = []
+    broken, of = False, "node"
     for entry in filter(None, re.sub(r"\([^)]*\)", "", text.lower()).split(",")):
         entry = entry.strip()
         if found := _SCOPE.match(entry):

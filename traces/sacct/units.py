@@ -1,4 +1,4 @@
-"""Equal units of a job: machines, gpus or processors, so that no unit has part of a processor or gpu.
+"""Equal units of a job: machines, gpus or processors, none with part of a processor or gpu.
 
 A job is a gang of equal instances. Slurm says what a job has in all: 6 processors and 4 gpus on one
 machine are one instance of both; 16 and 8 on two machines are two of 8 and 4. What does not split

@@ -19,6 +19,7 @@ from simkit.scenario.references import File
 from simkit.scenario.types import BrokenRulesError, Many, Positive
 from simkit.traces import rules
 from simkit.traces.bad_lines import BadLines, LineFormat
+from simkit.traces.contradictions import note_early_starts, note_odd_run_times
 from simkit.traces.files import is_parquet
 from simkit.traces.names import number_names, whole_numbers
 from simkit.traces.odd_units import odd_units
@@ -55,14 +56,18 @@ UNKNOWN: Final = {
 }  # fmt: skip
 """What stands for an empty cell; -1 in other columns. A QoS or value must not be empty."""
 STARTS: Final = ("start_time_s", "wait_time_s")
-"""When a job started as recorded; the first that is there. Only `JobsTable.recorded` reads it."""
+"""When a job started as recorded; the first that is there. Only `JobsTable.recorded` uses it."""
+PAST: Final = (*STARTS, "end_time_s")
+"""Columns of the past, which no job is made of, and which are compared with its times."""
 RESOURCES: Final = ("cpu", "mem", "gpu")
 """What jobs ask for where a table has neither `processors` nor `resources` are named."""
 
 Column = npt.NDArray[Any]
 
 
-INSTANTS: Final = ("submit_time_s", "deadline_s", "release_time_s", "start_time_s")
+INSTANTS: Final = (
+    "submit_time_s", "deadline_s", "release_time_s", "start_time_s", "end_time_s",
+)  # fmt: skip
 """Columns that may be dates."""
 HOLDS: Final = PLAIN_COLUMNS | {
     "start_time_s": "recorded start", "wait_time_s": "recorded wait", "end_time_s": "recorded end",
@@ -99,26 +104,29 @@ class JobsTable(TableKeys, LineFormat):
 
     def recorded(self) -> tuple[Trace, Recorded]:
         """Read the table with its recorded starts or waits, if it has such a column."""
-        column = _start_column(self._header())
-        trace, columns = self._scan(() if column is None else (column,))
+        names = self._header()
+        column = next((name for name in STARTS if name in names), None)
+        trace, past = self._scan(() if column is None else (column,))
         load = trace.workload
         if column is None:
             return trace, Recorded.without_starts(load)
-        factor = self.factors.get(column, self.factors.get("submit_time_s", 1.0))
-        start = columns[column] * factor
-        start[~np.isfinite(start)] = np.nan
+        start = past[column]
         if column == "wait_time_s":
             start = np.where(start >= 0, load.submit_time_s + start, np.nan)
         return trace, Recorded.started(load, start)
 
-    def _scan(self, also: Sequence[str] = ()) -> tuple[Trace, dict[str, Floats]]:
-        """Read the table; return it, and columns of `STARTS` in the workload's order."""
+    def _scan(self, used: Sequence[str] = ()) -> tuple[Trace, dict[str, Floats]]:
+        """Read the table; return it, and its columns of `PAST`, in s, in the workload's order.
+
+        Those that are not `used` are named as not read.
+        """
         path, tally = Path(self.path), Tally()
         bad = BadLines(path, self.on_error, rows=is_parquet(path))
         header = self._header()
         resources = self._resources(header)
-        table = read_columns(path, _wanted(resources, also), bad, self, tally)
-        there = [name for name in INSTANTS if name in table.frame and name not in STARTS]
+        past_there = [name for name in PAST if name in header]
+        table = read_columns(path, _wanted(resources, past_there), bad, self, tally)
+        there = [name for name in INSTANTS if name in table.frame and name not in PAST]
         table = table.scaled(factors_of(self._own_factors(), table, there, path, tally))
         if resources:
             table = table.with_empty_requests_as_none(resources)
@@ -132,23 +140,30 @@ class JobsTable(TableKeys, LineFormat):
         tally.accept(len(table))
         refuse_empty(path, tally, len(table))
         columns, labels = _columns(table)
+        past: dict[str, Floats] = {
+            name: _finite_or_nan(table, name) * self._factor(name) for name in past_there
+        }
         if "requested_time_s" in columns:
             tally.note(rules.NO_LIMIT, table.line[np.isinf(columns["requested_time_s"])])
-        _note_oddities(columns, table.line, tally)
+        _note_oddities(columns, past, table.line, tally)
         _note_misspelt(header, resources, tally)
-        tally.unread(not_read(header, table.frame.columns), HOLDS)
+        made_of = {*table.frame.columns} - {*PAST} | {*used}
+        tally.unread(not_read(header, [name for name in header if name in made_of]), HOLDS)
         links = _preceding(table, columns, read, tally)
         workload = Workload.from_jobs(
             columns, request=resources, labels=labels, epoch_s=table.epoch_s,
             time_zone=self.zone, **links,
         )  # fmt: skip
         order = np.lexsort((columns["job_id"], columns["submit_time_s"]))
-        return Trace(workload, tally.report, (path,)), {
-            name: table.numbers(name)[order] for name in also
-        }
+        trace = Trace(workload, tally.report, (path,))
+        return trace, {name: column[order] for name, column in past.items()}
+
+    def _factor(self, name: str) -> float:
+        """Return what a column of `PAST` is multiplied by: as submissions are, unless it is set."""
+        return self.factors.get(name, self.factors.get("submit_time_s", 1.0))
 
     def _own_factors(self) -> dict[str, float]:
-        return {name: factor for name, factor in self.factors.items() if name not in STARTS}
+        return {name: factor for name, factor in self.factors.items() if name not in PAST}
 
     def _header(self) -> list[str]:
         """Return the table's columns."""
@@ -173,7 +188,7 @@ class JobsTable(TableKeys, LineFormat):
                 if name in taken
             ]
         asked = RESOURCES if self.resources is None else self.resources
-        numbers = (*NEEDED[1:], "instances", *NUMBERS, *STARTS, *asked)
+        numbers = (*NEEDED[1:], "instances", *NUMBERS, *PAST, *asked)
         problems += [
             (("factors", name), f"is no column of numbers{did_you_mean(name, numbers)}")
             for name in self.factors
@@ -199,12 +214,13 @@ def read_jobs_table(path: str | PathLike[str], **arguments: Any) -> Trace:
     ``think_time_s`` (seconds since that end; empty: 0) and ``user``, ``group``, ``executable``,
     ``queue``, ``partition``: whole numbers (-1 or empty where unknown), or, as soon as one of a
     column is text, names, which become the workload's `labels` and are numbered in order of
-    appearance. `JobsTable.recorded` also reads ``start_time_s`` (seconds from the trace's zero) or
-    ``wait_time_s`` (after submission), when a job started as recorded; no simulation uses it. Other
-    columns are ignored, and noted if their name looks like a misspelt one. Rows may be in any
-    order. Instants (submission, release, deadline, recorded start) may be dates, or numbers in
-    another unit: all of them are written alike, as `time_format`, `zone` and `zero` say. Ids may
-    be written as whole floats (1.0), as data frames do beside empty cells.
+    appearance. `JobsTable.recorded` also takes ``start_time_s`` (seconds from the trace's zero) or
+    ``wait_time_s`` (after submission), when a job started as recorded; no simulation uses it. Where
+    these or ``end_time_s`` contradict the other times, a note says so. Other columns are ignored,
+    and noted if their name looks like a misspelt one. Rows may be in any order. Instants
+    (submission, release, deadline, recorded start and end) may be dates, or numbers in another
+    unit: all of them are written alike, as `time_format`, `zone` and `zero` say. Ids may be
+    written as whole floats (1.0), as data frames do beside empty cells.
 
     With `resources`, or without a column ``processors``, a job is a gang of ``instances`` (a
     column, or 1), each of which asks for several resources, say ``cpu``, ``mem`` and ``gpu``. An
@@ -224,11 +240,6 @@ def read_jobs_table(path: str | PathLike[str], **arguments: Any) -> Trace:
     return JobsTable.of(path=path, **arguments).read()
 
 
-def _start_column(names: Sequence[str]) -> str | None:
-    """Return the column that says when jobs started; None if there is none."""
-    return next((name for name in STARTS if name in names), None)
-
-
 def column_names(path: Path, head: str) -> list[str]:
     """Return the columns of a table: those of a Parquet file, else of the first line."""
     if not is_parquet(path):
@@ -240,8 +251,10 @@ def column_names(path: Path, head: str) -> list[str]:
     return []
 
 
-def _note_oddities(columns: Mapping[str, Column], line: Ints, tally: Tally) -> None:
-    """Note job ids that repeat, as in SWF, and columns that look swapped."""
+def _note_oddities(
+    columns: Mapping[str, Column], past: Mapping[str, Floats], line: Ints, tally: Tally
+) -> None:
+    """Note job ids that repeat, as in SWF, columns that look swapped, times that contradict."""
     tally.note(rules.REPEATED_ID, line[repeats(columns["job_id"])])
     run = columns["run_time_s"]
     note_swapped_times(tally, line, columns["submit_time_s"], run)
@@ -249,6 +262,19 @@ def _note_oddities(columns: Mapping[str, Column], line: Ints, tally: Tally) -> N
         note_releases(tally, line, columns["release_time_s"] - columns["submit_time_s"])
     if "requested_time_s" in columns:
         note_swapped_limits(tally, run, columns["requested_time_s"])
+    _note_contradictions(columns, past, line, tally)
+
+
+def _note_contradictions(
+    columns: Mapping[str, Column], past: Mapping[str, Floats], line: Ints, tally: Tally
+) -> None:
+    """Note recorded starts, waits and ends that cannot be; a wait of -1 is unknown."""
+    submit, unknown = columns["submit_time_s"], np.full(len(line), np.nan)
+    wait = past.get("wait_time_s", unknown)
+    wait = np.where(wait == -1, np.nan, wait)
+    start = past.get("start_time_s", submit + wait)
+    note_early_starts(tally, line, np.fmin(start - submit, wait))
+    note_odd_run_times(tally, line, past.get("end_time_s", unknown) - start, columns["run_time_s"])
 
 
 def _preceding(
@@ -292,7 +318,7 @@ def _columns(table: TableColumns) -> tuple[dict[str, Column], dict[str, tuple[st
     columns: dict[str, Column] = {"job_id": table.ids("job_id")}
     labels: dict[str, tuple[str, ...]] = {}
     for name in table.frame.columns[1:]:
-        if name in (PRECEDING, "think_time_s", *STARTS):
+        if name in (PRECEDING, "think_time_s", *PAST):
             continue
         if _holds_names(table, name):
             known: dict[str, int] = {}
@@ -324,6 +350,12 @@ def _whole_numbers(table: TableColumns, name: str) -> Ints | None:
     return numbers.fill_null(-1).to_numpy()
 
 
+def _finite_or_nan(table: TableColumns, name: str) -> Floats:
+    """Return the numbers of a column; NaN where a cell holds none, or an infinite one."""
+    numbers = table.numbers(name)
+    return np.where(np.isfinite(numbers), numbers, np.nan)
+
+
 def _filled(table: TableColumns, name: str) -> Floats:
     """Return a column of numbers with its own value for an empty cell."""
     return table.frame[name].cast(pl.Float64).fill_null(UNKNOWN.get(name, -1)).to_numpy()
@@ -340,7 +372,7 @@ def _valid(table: TableColumns, resources: tuple[str, ...], bad: BadLines) -> Ta
     numbers = {
         name: _filled(table, name)
         for name in table.frame.columns
-        if name not in ("job_id", PRECEDING, *STARTS) and not _holds_names(table, name)
+        if name not in ("job_id", PRECEDING, *PAST) and not _holds_names(table, name)
     }
     telling = {name: column for name, column in numbers.items() if name != "submit_time_s"}
     hint_swapped(telling, lambda name, values: judge(name, values)[1], bad)  # any time is a submit

@@ -23,8 +23,15 @@ _NOBODY: Final = ("", "-1", "-1.0")
 
 
 def note_releases(tally: Tally, line: Ints, held_s: Floats) -> None:
-    """Note the jobs that may not run from their submission on; `held_s`: (n,) how long not."""
+    """Note the jobs that may not run from their submission on, and those released before it.
+
+    Args:
+        tally: counts them.
+        line: (n,) the rows' lines.
+        held_s: (n,) from submission to release, NaN where unknown.
+    """
     tally.note(rules.RELEASED_LATER, line[held_s > 0])
+    tally.note(rules.RELEASED_EARLY, line[held_s < 0])
 
 
 def preceding_jobs(

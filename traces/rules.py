@@ -42,6 +42,10 @@ UNKNOWN_ZONE: Final = "unknown time zone"
 MILLISECONDS: Final = "start time in milliseconds"
 NO_DATE: Final = "start time is no date"
 RELEASED_LATER: Final = "released after submission"
+RELEASED_EARLY: Final = "released before submission"
+START_EARLY: Final = "start before submission"
+END_EARLY: Final = "end before start"
+RUN_UNLIKE: Final = "run time unlike start and end"
 ELIGIBLE_LATE: Final = "eligible after its start"
 PRECEDED: Final = "has a preceding job"
 PRECEDING_UNKNOWN: Final = "preceding job unknown"
@@ -64,7 +68,9 @@ TWICE_SHOWN: Final = of_tables.FIRST_HOUR
 REPEATED_HEADER: Final = "repeated header"
 NODES_COUNTED: Final = "machines counted as processors"
 UNEVEN: Final = "processors in equal units"
+UNEVEN_GPUS: Final = "gpus in equal units"
 MEMORY_UNKNOWN: Final = "memory unknown"
+GPUS_UNTOLD: Final = "gpus unknown"
 GPUS_UNUSED: Final = "gpus not asked for"
 UNREADABLE_START: Final = "recorded start cannot be read"
 
@@ -109,6 +115,16 @@ RULES: Final[dict[str, str]] = {
     RELEASED_LATER: "The job could not run from its submission on (sacct's Eligible: --begin, a "
     "dependency, a hold; release_time_s in a table). It waits for its release; with dependencies: "
     "ignore in the workload it does not.",
+    RELEASED_EARLY: "The release (sacct's Eligible, release_time_s in a table) lies before the "
+    "submission; the job may run from its submission on.",
+    START_EARLY: "The recorded start lies before the submission (SWF: a negative wait other than "
+    "-1). The job is submitted when the log says; its recorded wait counts as unknown. If it is an "
+    "hour in a night in which the clock was put back, set time_zone.",
+    END_EARLY: "The recorded end lies before the start. The run time is what the log says it was; "
+    "if it says nothing of it, the row is left out.",
+    RUN_UNLIKE: "The run time does not fit between start and end: it is longer, or, where the time "
+    "suspended is known, not what that leaves. The run time counts; if it follows from the other "
+    "times and is negative, the row is left out. If it is an hour, set time_zone.",
     ELIGIBLE_LATE: "Eligible is later than Start: the job ran, so that it is released at Start.",
     PRECEDED: "The job waits until another has ended, and the think time after that; with "
     "dependencies: recorded or ignore in the workload it does not.",
@@ -142,8 +158,15 @@ RULES: Final[dict[str, str]] = {
     NODES_COUNTED: "The table has no column of processors; the number of machines is taken.",
     UNEVEN: "The job's processors do not split evenly over its machines or gpus, so each unit is "
     "rounded up (7 processors and 2 gpus on 2 machines: 4 and 1 on each).",
+    UNEVEN_GPUS: "The job's gpus do not split evenly over its machines, so each unit is rounded "
+    "up, and it asks for more gpus than it had (64 processors and 1 gpu on 2 machines: 32 and 1 on "
+    "each).",
     MEMORY_UNKNOWN: "The job asked for all memory of its machines (--mem=0), or the table does not "
-    "say how much it had; it takes all memory of each of its machines (NNodes; without it, one).",
+    "say how much it had; it takes all memory of each of its machines (NNodes; without it, one). "
+    "With memory: false jobs ask for none.",
+    GPUS_UNTOLD: "The table says how many gpus each task, socket or machine of the job had "
+    "(PER_TASK, PER_SOCKET, PER_NODE), but not how many of these there were; those of one are "
+    "taken, the least that it can have had.",
     GPUS_UNUSED: "The job had gpus, which nothing asks for, as the machines have no gpu or gpus is "
     "false. In a simulation gpus: true, or machines with gpu, make jobs ask for theirs.",
     UNREADABLE_START: "The recorded start or wait is no number or date of the form that submit "

@@ -82,11 +82,15 @@ def _recorded_facts(load: Workload, past: Recorded) -> dict[str, str]:
         facts["jobs with gpus"] = f"{gpu_jobs:,} ({gpu_jobs / len(load):.1%})"
     if not past.started_jobs:
         return facts | {"recorded wait": UNKNOWN_STARTS, "peak in use": UNKNOWN_STARTS}
-    of_some = f" of {past.started_jobs:,} jobs" * (past.started_jobs < len(load))
-    if len(waits := past.waits_s(load)):
+    waits = past.waits_s(load)
+    if len(waits):
         spread = (float(waits.mean()), *np.quantile(waits, (0.5, 0.9)).tolist())
         mean, middle, late = map(format_duration, spread)
-        facts["recorded wait"] = f"mean {mean}, median {middle}, p90 {late}{of_some}"
+        some = _of_some(len(waits), load)
+        facts["recorded wait"] = f"mean {mean}, median {middle}, p90 {late}{some}"
+    else:
+        facts["recorded wait"] = "unknown: no job starts at or after its submission"
+    of_some = _of_some(past.started_jobs, load)
     for name, held in past.held.items():
         if (peak := past.peak(name)) is not None:
             text = f"{peak.amount:,.6g}, first at {instant_text(load, peak.time_s)}{of_some}"
@@ -94,6 +98,11 @@ def _recorded_facts(load: Workload, past: Recorded) -> dict[str, str]:
             text += f"; that of {counted(untold, 'job')} is unknown" * (untold > 0)
             facts[f"peak {name} in use"] = text
     return facts
+
+
+def _of_some(jobs: int, load: Workload) -> str:
+    """Return `` of 3 of 4 jobs`` where a fact is not one of all."""
+    return f" of {jobs:,} of {counted(len(load), 'job')}" * (jobs < len(load))
 
 
 UNKNOWN_STARTS: Final = "unknown: the log does not tell when jobs started"

@@ -14,6 +14,8 @@ from simkit.scenario.workload import recognise
 from simkit.scenario.yaml_document import Source
 
 _SCENARIO_ENDINGS: Final = (".yaml", ".yml", ".json")
+_OF_TASKS: Final = ("alibaba2017", "tasks")
+"""Formats of tasks, for which `simkit init` knows no machines."""
 
 
 def scenario_source(source: Source) -> Source:
@@ -41,7 +43,7 @@ def refuse_mistaken(path: Path, text: str) -> None:
     if (folder / "run.json").is_file():
         raise ScenarioError(_about_run(folder, text))
     if path.is_file() and (kind := log_type(path)):
-        raise ScenarioError(_about_log(path, text, kind))
+        raise ScenarioError(f"{text}: this is a log, not a scenario. {_about_log(path, kind)}")
 
 
 def log_type(path: Path) -> str:
@@ -50,17 +52,20 @@ def log_type(path: Path) -> str:
     return "" if is_scenario else recognise(path)
 
 
-def _about_log(path: Path, text: str, kind: str) -> str:
-    stem = path.name.removesuffix(".gz").rsplit(".", 1)[0] or "scenario"
-    workload = f"{{type: {kind}, path: {_yaml_text(text)}}}"
-    setting = shlex.quote(f"workload={workload}")
+def _about_log(path: Path, kind: str) -> str:
+    """Return what makes a scenario of a log of this type."""
+    place = f"./{path}" if str(path).startswith("-") else str(path)
+    if kind in _OF_TASKS:
+        setting = shlex.quote(f"workload={{type: {kind}, path: {_yaml_text(place)}}}")
+        return (
+            "A scenario names the log, the machines and the policy; take those of a bundled one "
+            f"(`simkit scenarios` lists them):\n\n    simkit run cloud-quickstart --set {setting}"
+        )
+    stem = path.name.removesuffix(".gz").rpartition(".")[0] or path.name
+    made = shlex.quote(f"./{stem}.yaml" if stem.startswith("-") else f"{stem}.yaml")
     return (
-        f"{text}: this is a log, not a scenario. A scenario names the log and the policy; "
-        f"write {stem}.yaml next to it:\n\n"
-        f"    workload: {{type: {kind}, path: {_yaml_text(path.name)}}}\n"
-        "    policy: {order: fcfs, backfill: easy}\n\n"
-        "and run that, or run the log directly in the quickstart's scenario:\n\n"
-        f"    simkit run quickstart --set {setting} --set name={_name(stem)}"
+        "A scenario names the log, the machines and the policy; write one for it, and run that:"
+        f"\n\n    simkit init {shlex.quote(place)}\n    simkit run {made}"
     )
 
 
@@ -68,12 +73,6 @@ def _yaml_text(text: str) -> str:
     """Return a path for YAML, quoted if it has special characters."""
     plain = all(c.isalnum() or c in "/._-" for c in text)
     return text if plain else "'" + text.replace("'", "''") + "'"
-
-
-def _name(stem: str) -> str:
-    """Return a name that a scenario may have."""
-    allowed = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in stem)
-    return allowed.strip("-.") or "mine"
 
 
 def _about_run(folder: Path, text: str) -> str:

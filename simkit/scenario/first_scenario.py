@@ -139,6 +139,8 @@ class _Draft:
         self._header = workload.capacity.get(workload.resources[0])
         self._pools = len(workload.resources) == 1 and past.nodes is None
         self._groups = [] if self._pools else list(self._machine_groups())
+        several = self._pools and len(sizes) > 1
+        self._shared = several and self._header is not None and self._total() > self._header
         self._keys = log.model_dump(mode="json", exclude_unset=True, exclude={"type", "path"})
 
     def workload_lines(self, target: Path) -> Iterator[str]:
@@ -165,17 +167,28 @@ class _Draft:
         if len(self._sizes) > 1:
             of_job = np.searchsorted([size.number for size in self._sizes], self._load.partition)
         groups = machine_groups(self._load, self._past, nodes, of_job)
-        most = max(group.each.get(MEMORY, 0.0) for group in groups)
+        named = {row for group in groups for row in group.partitions}
+        most = max(
+            *(group.each.get(MEMORY, 0.0) for group in groups),
+            *(size.each.get(MEMORY, 0.0) for size in self._sizes),
+        )
         for number, group in enumerate(groups, 1):
             names = [self._names[row] for row in group.partitions]
             name = "+".join(names) if len(names) <= MOST_NAMED else f"shared-{number}"
             each = {**group.each, MEMORY: most} if group.each.get(MEMORY) == 0 else group.each
             shared = f", shared by the partitions {', '.join(names)}" if len(names) > 1 else ""
-            origin = (
-                f"{counted(group.count, 'machine')} named in the log{printable(shared)}. Each has",
+            origin = [
+                f"{counted(group.named, 'machine')} named in the log{printable(shared)}. Each has",
                 "the most that was in use at once on one of them, or that a job had of one.",
-            )
-            yield _Group(name, group.partitions, group.count, each, origin)
+            ]
+            if group.count > group.named:
+                more = group.count - group.named
+                origin.append(f"{more:,} more for jobs whose machines the log does not name.")
+            yield _Group(name, group.partitions, group.count, each, tuple(origin))
+        for row, (size, name) in enumerate(zip(self._sizes, self._names, strict=True)):
+            if row not in named:
+                origin = ["The log names no machines of these jobs.", *self._how_many(size)]
+                yield _Group(name, (row,), size.count, size.each, tuple(origin))
 
     def cluster_lines(self) -> Iterator[str]:
         """Yield the section `cluster`."""
@@ -192,6 +205,8 @@ class _Draft:
             yield from _group_lines(group, named=several)
         if self._pools and not several:
             yield f"  processors: {number(self._sizes[0].each[self._load.resources[0]])}"
+        if self._shared:
+            yield f"  processors: {number(self._whole())}"
         if several:
             yield "  partitions:"
             for row in range(len(self._sizes)):
@@ -205,9 +220,9 @@ class _Draft:
         entry = quoted(labels[size.number]) if labels and size.number >= 0 else str(size.number)
         yield f"    - name: {quoted(name)}"
         yield f"      partitions: [{entry}]" + "  # jobs without one" * (size.number < 0)
-        if self._pools:
+        if self._pools and not self._shared:
             yield f"      processors: {number(size.each[self._load.resources[0]])}"
-        else:
+        elif not self._pools:
             own = [quoted(group.name) for group in self._groups if row in group.partitions]
             yield f"      machines: [{', '.join(own)}]"
         if isfinite(size.longest_limit_s):
@@ -223,9 +238,12 @@ class _Draft:
         yield from _peaks(self._load, size.peak)
         if self._header is not None and len(self._sizes) == 1:
             yield f"the log's header: {self._header:,.6g} {self._load.resources[0]}"
-        if self._past.nodes is not None or len(self._load.resources) == 1:
-            return
-        if size.has_machines:
+        if self._past.nodes is None and len(self._load.resources) > 1:
+            yield from self._how_many(size)
+
+    def _how_many(self, size: MachineSize) -> Iterator[str]:
+        """Yield why there are so many machines of which no name is known, and so large."""
+        if size.has_machines and len(self._load.resources) > 1:
             yield "Each machine has the most that a job had of one; there are as many as"
             yield "hold what was in use at once, and the job on the most machines."
         else:
@@ -236,17 +254,28 @@ class _Draft:
         found = {name: peak for name, peak in peaks.items() if peak is not None}
         yield from (f"of all jobs, {line}" for line in _peaks(self._load, found))
         name, total = self._load.resources[0], self._total()
+        if self._shared:
+            yield (
+                f"the log's header: {self._header:,.6g} {name}; what was in use in each partition "
+                f"adds up to {total:,.6g}, so that they share them"
+            )
+            return
         if self._header is not None:
             yield f"the log's header: {self._header:,.6g} {name}; those below: {total:,.6g}"
         if self._past.nodes is not None:
             return
         if self._pools:
-            largest = max(size.largest[name] for size in self._sizes)
-            most = max(self._header or found[name].amount, largest)
             yield "If partitions share their processors, take these out of them, and put here:"
-            yield f"processors: {number(most)}"
+            yield f"processors: {number(self._whole())}"
         else:
             yield "If partitions share machines, keep one group, and name it in each of them."
+
+    def _whole(self) -> float:
+        """Return the processors that all partitions would share: no job is larger."""
+        name = self._load.resources[0]
+        largest = max(size.largest[name] for size in self._sizes)
+        peak = self._past.peak(name)
+        return max(self._header or (0.0 if peak is None else peak.amount), largest)
 
     def _total(self) -> float:
         """Return the processors, or what comes first, of all pools or groups."""
@@ -256,13 +285,18 @@ class _Draft:
 
     def estimates_lines(self) -> Iterator[str]:
         """Yield the key `estimates`."""
-        limits = self._with_limits()
-        if not limits:
-            yield "# the log has no time limits, so the policy knows the true run times"
+        limited, endless = self._with_limits(), int(np.isposinf(self._past.limit_s).sum())
+        jobs, rest = counted(len(self._load), "job"), len(self._load) - limited - endless
+        if not limited:
+            without = f" ({counted(endless, 'job')} without a limit)" * (endless > 0)
+            yield f"# the log has no time limits{without}, so the policy knows the true run times"
             yield "estimates: actual"
             return
-        rest = "; of the others the policy knows the run time" * (limits < len(self._load))
-        yield f"# {limits:,} of {counted(len(self._load), 'job')} have a time limit{rest}"
+        known = f"# {limited:,} of {jobs} {'has' if limited == 1 else 'have'} a time limit"
+        yield known + "; of the others the policy knows the run time" * (rest > 0 and not endless)
+        if endless:
+            others = f"; the policy knows the run time of the other {rest:,}" * (rest > 0)
+            yield f"# without a limit, and planned as endless: {counted(endless, 'job')}{others}"
         yield "estimates: requested"
 
     def policy_lines(self) -> Iterator[str]:
@@ -271,11 +305,17 @@ class _Draft:
         yield from ("policy:", "  order: fcfs", "  backfill: easy")
 
     def _with_limits(self) -> int:
-        return int((self._past.limit_s > 0).sum())
+        """Return how many jobs have a time limit; one without end is none."""
+        return int(((self._past.limit_s > 0) & np.isfinite(self._past.limit_s)).sum())
 
     def machines(self) -> Iterator[str]:
         """Yield the machines, a line for each group or pool."""
         several = len(self._sizes) > 1
+        if self._shared:
+            whole = {self._load.resources[0]: self._whole()}
+            jobs = counted(len(self._load), "job")
+            yield f"{amounts(whole)} for {jobs}, shared by {len(self._sizes)} partitions"
+            return
         for group in self._groups:
             text = f"{counted(group.count, 'machine')} with {amounts(group.each)}"
             yield f"{group.name}: {text}" if several else text
@@ -292,12 +332,13 @@ class _Draft:
         elif not started:
             yield "when jobs started: the size of the machine is that in the header"
         elif started < len(self._load):
-            yield f"when {counted(len(self._load) - started, 'job')} started: they do not count"
+            rest = len(self._load) - started
+            count = "it does not count" if rest == 1 else "they do not count"
+            yield f"when {counted(rest, 'job')} started: {count}"
         yield from self._above_the_header()
         if not started and len(np.unique(self._load.partition)) > 1:
             yield "the size of each partition: all jobs share the machine"
-        if self._groups and not all(size.has_machines for size in self._sizes):
-            yield "on how many machines each job ran: they are one without boundaries"
+        yield from self._machines_unknown()
         if MEMORY in self._past.held:
             yield from self._memory_unknown()
         if not self._load.time_zone:
@@ -309,17 +350,28 @@ class _Draft:
         if GPU not in resources and "gpus" in type(self._log).model_fields:
             yield "gpus: no column that is read has any"
 
+    def _machines_unknown(self) -> Iterator[str]:
+        """Yield for how many jobs the log does not tell the machines, or how many these were."""
+        nodes = self._past.nodes
+        if nodes is not None and (without := int((np.diff(nodes.first) == 0).sum())):
+            yield (
+                f"the machines of {counted(without, 'job')}: NodeList names none; those of the "
+                "others are to hold them as well"
+            )
+        elif nodes is None and self._groups and not all(s.has_machines for s in self._sizes):
+            yield "on how many machines each job ran: they are one without boundaries"
+
     def _above_the_header(self) -> Iterator[str]:
         """Yield that more was in use than the header has, or asked for."""
         name = self._load.resources[0]
-        if self._header is None or len(self._sizes) > 1:
+        if self._header is None or (len(self._sizes) > 1 and not self._shared):
             return
-        size = self._sizes[0]
-        if size.largest[name] > self._header:
+        peak = self._past.peak(name)
+        if max(size.largest[name] for size in self._sizes) > self._header:
             yield f"the size of the machine: a job asks for more {name} than the header has"
-        elif name in size.peak and size.peak[name].amount > self._header:
+        elif peak is not None and peak.amount > self._header:
             yield (
-                f"why {size.peak[name].amount:,.6g} {name} are recorded as in use at once, and "
+                f"why {peak.amount:,.6g} {name} are recorded as in use at once, and "
                 f"{self._header:,.6g} in the header: these count"
             )
 
@@ -328,9 +380,16 @@ class _Draft:
         name = self._load.resources[0]
         total, peak = self._total(), self._past.peak(name)
         most = 0.0 if peak is None else peak.amount
+        if self._shared:
+            yield (
+                f"which {name} each partition may use: they share the {self._header:,.6g} of the "
+                f"header, as what was in use in each adds up to {total:,.6g}"
+            )
+            return
+        header = "" if self._header is None else f"; the header has {self._header:,.6g}"
         yield (
             f"whether partitions share machines: each has its own, {total:,.6g} {name} in all; "
-            f"at most {most:,.6g} were in use at once"
+            f"at most {most:,.6g} were in use at once{header}"
         )
 
     def _zone_remedy(self) -> str:

@@ -85,9 +85,11 @@ class WorkloadSource(Kind):
     load: Positive = 1.0
     """Arrivals are compressed by this factor (2.0: twice the arrival rate), run times unchanged."""
     processors_scale: Positive = 1.0
-    """Processors of each job times this, rounded, at least 1."""
+    """Instances of each task (processors, or units of several with gpus) times this, rounded, at
+    least 1."""
     processors_max: Count | None = None
-    """Jobs that ask for more processors ask for so many instead; null: no limit."""
+    """A task asks for at most so many processors: it loses instances, and where one alone has more,
+    that one keeps so many, with its gpus and memory as they are. null: no limit."""
     run_time_scale: Positive = 1.0
     """Run times and requested times of all jobs times this."""
     run_time_max: PositiveDuration | None = None

@@ -1,19 +1,20 @@
 """Machines that a log names: groups of those that the same partitions used, and how large they are.
 
 A log that names the machines of its jobs tells how many there are, which partitions share them, and
-what was in use at once on each. Jobs are taken to be spread evenly over their machines.
+what was in use at once on each. Jobs are taken to be spread evenly over their machines. Jobs whose
+machines it does not name run on those of their partition, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from simkit.arrays import Floats, Ints
 from simkit.workload import Workload
-from simkit.workload.machine_sizes import shares
+from simkit.workload.machine_sizes import on_one, shares
 from simkit.workload.recorded import Nodes, Recorded
 
 
@@ -24,6 +25,8 @@ class MachineGroup:
     partitions: tuple[int, ...]
     """Rows of the partitions."""
     count: int
+    named: int
+    """How many of them the log names; the others are for jobs whose machines it does not name."""
     each: Mapping[str, float]
     """Resource → what each machine has."""
 
@@ -40,6 +43,7 @@ def machine_groups(
         partition: (J,) rows of partitions, from 0.
 
     Each job fits on the machines of its partition: they have its largest share of any machine.
+    Partitions none of whose jobs names a machine are in no group.
     """
     on_each = np.diff(nodes.first)
     job = np.repeat(np.arange(len(workload)), on_each)
@@ -48,24 +52,83 @@ def machine_groups(
     sets, group = np.unique(uses, axis=0, return_inverse=True)
     group = group.reshape(-1)
     size = np.zeros((len(nodes.names), len(workload.resources)))
-    share = shares(workload, np.arange(len(workload)), on_each.astype(np.float64))
+    named = np.flatnonzero(on_each)
+    share = np.zeros((len(workload), len(workload.resources)))
+    share[named] = shares(workload, named, on_each[named].astype(np.float64))
     for r, name in enumerate(workload.resources):
         np.maximum.at(size[:, r], nodes.machine, share[job, r])
         if name in past.held:
-            amount = (past.held[name] / on_each)[job]
+            amount = past.held[name][job] / on_each[job]
             peak = most_by_machine(past, nodes, job, np.nan_to_num(amount))
             size[:, r] = np.maximum(size[:, r], peak if name == "mem" else np.ceil(peak))
     largest = np.zeros((len(sets), len(workload.resources)))
     np.maximum.at(largest, group, size)
+    count = np.bincount(group, minlength=len(sets))
     groups = [
         MachineGroup(
-            tuple(np.flatnonzero(members).tolist()),
-            int(np.count_nonzero(group == row)),
+            tuple(np.flatnonzero(members).tolist()), int(count[row]), int(count[row]),
             dict(zip(workload.resources, largest[row].tolist(), strict=True)),
         )
         for row, members in enumerate(sets)
-    ]
-    return sorted(groups, key=lambda one: (len(one.partitions), one.partitions))
+    ]  # fmt: skip
+    groups.sort(key=lambda one: (len(one.partitions), one.partitions))
+    without = np.flatnonzero(on_each == 0)
+    for part in np.unique(partition[without]).tolist():
+        own = [place for place, one in enumerate(groups) if part in one.partitions]
+        if own:
+            place = max(own, key=lambda place: groups[place].count)
+            others = [groups[place] for place in own]
+            rows = without[partition[without] == part]
+            peaks = _peaks(past, np.flatnonzero(partition == part))
+            groups[place] = _with_room(groups[place], others, workload, past, rows, peaks)
+    return groups
+
+
+def _peaks(past: Recorded, rows: Ints) -> dict[str, float]:
+    """Return resource → the most that some jobs had in use at once."""
+    peaks = {name: past.peak(name, rows) for name in past.held}
+    return {name: peak.amount for name, peak in peaks.items() if peak is not None}
+
+
+def _with_room(
+    group: MachineGroup,
+    groups: list[MachineGroup],
+    workload: Workload,
+    past: Recorded,
+    rows: Ints,
+    peaks: Mapping[str, float],
+) -> MachineGroup:
+    """Return a group with room for jobs of a partition whose machines are not known.
+
+    Args:
+        group: the partition's group that is to grow.
+        groups: all groups of the partition.
+        workload: all jobs.
+        past: what the log records of them.
+        rows: (n,) these jobs.
+        peaks: resource → what all jobs of the partition had in use at once.
+    """
+    known = past.machines[rows] >= 1
+    most = workload.request[workload.first_task[rows]].max(axis=0)
+    if known.any():
+        share = shares(workload, rows[known], past.machines[rows[known]])
+        most = np.maximum(most, share.max(axis=0))
+    each = {
+        name: max(group.each[name], amount)
+        for name, amount in zip(workload.resources, most.tolist(), strict=True)
+    }
+    grown = replace(group, each=each)
+    groups = [grown if one is group else one for one in groups]
+    room = sum(
+        (one.count * on_one(workload, rows, one.each) for one in groups), np.zeros(len(rows))
+    )
+    instances = workload.instances[workload.first_task[rows]]
+    more = np.ceil(np.maximum(instances - room, 0) / on_one(workload, rows, each)).max()
+    for name, amount in each.items():
+        there = sum(one.count * one.each[name] for one in groups)
+        if amount > 0:
+            more = max(more, np.ceil((peaks.get(name, 0.0) - there) / amount))
+    return replace(grown, count=group.count + int(more))
 
 
 def most_by_machine(past: Recorded, nodes: Nodes, job: Ints, amount: Floats) -> Floats:

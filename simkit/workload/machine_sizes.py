@@ -95,6 +95,20 @@ def _count(
     most_machines: float,
 ) -> int:
     """Return how many machines hold what ran at once, and each job by itself."""
+    fit = on_one(workload, rows, each)
+    counts = [math.ceil(needed[name] / amount) for name, amount in each.items() if amount > 0]
+    by_job = float(np.ceil(workload.instances[workload.first_task[rows]] / fit).max())
+    return int(max(*counts, most_machines, by_job))
+
+
+def on_one(workload: Workload, rows: Ints, each: Mapping[str, float]) -> Floats:
+    """Return (n,) how many instances of each job fit on one machine at once, a whole number.
+
+    Args:
+        workload: rigid jobs.
+        rows: (n,) jobs.
+        each: resource → what the machine has.
+    """
     tasks = workload.first_task[rows]
     fit = np.full(len(rows), np.inf)
     for r, name in enumerate(workload.resources):
@@ -103,6 +117,4 @@ def _count(
         fit[some] = np.minimum(fit[some], each[name] // amount[some])
     if len(workload.whole_memory):
         fit = np.where(workload.whole_memory[tasks], np.minimum(fit, 1), fit)
-    counts = [math.ceil(needed[name] / amount) for name, amount in each.items() if amount > 0]
-    by_job = float(np.ceil(workload.instances[tasks] / fit).max())
-    return int(max(*counts, most_machines, by_job))
+    return fit

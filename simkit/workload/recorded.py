@@ -32,7 +32,7 @@ class Nodes:
 
     names: tuple[str, ...]
     first: Ints
-    """(J + 1,) job j ran on ``machine[first[j]:first[j + 1]]``."""
+    """(J + 1,) job j ran on ``machine[first[j]:first[j + 1]]``, unknown if that is empty."""
     machine: Ints
     """(n,) rows of `names`."""
 
@@ -52,7 +52,7 @@ class Recorded:
     machines: Floats = field(default_factory=lambda: np.empty(0))
     """On how many machines each job ran; NaN where the log does not tell, or empty."""
     nodes: Nodes | None = None
-    """Which machines these were, if the log tells of every job."""
+    """Which machines these were, if the log tells of any job."""
 
     @classmethod
     def without_starts(cls, workload: Workload) -> Recorded:
@@ -76,7 +76,10 @@ class Recorded:
         return int(np.isfinite(self.start_s).sum())
 
     def waits_s(self, workload: Workload) -> Floats:
-        """Return the waits that the log records, from submission to start, of those it does."""
+        """Return the waits that the log records, from submission to start, of those it does.
+
+        A start before the submission is no wait.
+        """
         waits = self.start_s - workload.submit_time_s
         found: Floats = waits[waits >= 0]
         return found

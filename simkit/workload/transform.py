@@ -188,11 +188,11 @@ def scale_to_load(workload: Workload, offered_load: float, processors: int) -> W
 def scale_processors(workload: Workload, factor: float, cap: int | None = None) -> Workload:
     """Return the workload with the number of instances of each task multiplied by `factor`.
 
-    Numbers are rounded (halves up), but at least 1 and, with a `cap`, at most that. The machine
-    that the trace's header names stays as it is.
+    Numbers are rounded (halves up), but at least 1 and, with a `cap`, at most that. What an
+    instance asks for, and the machine that the trace's header names, stay as they are.
 
     Args:
-        workload: T tasks; for rigid jobs the instances are the processors.
+        workload: T tasks; for rigid jobs the instances are the processors, or units of several.
         factor: above 0.
         cap: the most instances a task may have, e.g. the machine's processors.
 
@@ -210,9 +210,9 @@ def scale_processors(workload: Workload, factor: float, cap: int | None = None) 
 def cap_processors(workload: Workload, most: int) -> Workload:
     """Return the workload with no task of more processors than `most`; run times stay.
 
-    Tasks lose instances, but keep one: whole machines with gpus, say, are not divided. Where no
-    task asks for ``processors``, instances are capped. A log of a large machine so fits a small
-    one: RARE (2023) allows a job half of its pool.
+    Tasks lose instances; where one instance alone has more processors, it keeps `most` of them, and
+    its gpus and memory as they are. Where no task asks for ``processors``, instances are capped. A
+    log of a large machine so fits a small one: RARE (2023) allows a job half of its pool.
 
     Raises TraceError for fewer than one.
     """
@@ -220,9 +220,15 @@ def cap_processors(workload: Workload, most: int) -> Workload:
         raise TraceError(f"processors_max: {most}; a task has at least 1")
     if "processors" not in workload.resources:
         return scale_processors(workload, 1.0, cap=most)
-    each = workload.request[:, workload.resources.index("processors")]
+    column = workload.resources.index("processors")
+    each = workload.request[:, column]
     fit = np.maximum(np.floor(most / np.where(each > 0, each, 1.0)), 1).astype(np.int64)
-    return workload.with_columns(instances=np.minimum(workload.instances, fit))
+    changes = {"instances": np.minimum(workload.instances, fit)}
+    if (each > most).any():
+        request = np.array(workload.request)
+        request[:, column] = np.minimum(each, most)
+        changes["request"] = request
+    return workload.with_columns(**changes)
 
 
 def scale_run_times(workload: Workload, factor: float) -> Workload:

@@ -28,11 +28,13 @@ def made_up_site(jobs: int, seed: int) -> list[Row]:
         row["Timelimit"] = draw.choice(("UNLIMITED", "1-00:00:00", "02:00:00"))
         if draw.random() < 0.2:
             row["JobID"] = f"{number - number % 7}_{number % 7}"  # a task of an array
+        queued = submit
         if draw.random() < 0.1:  # a machine failed, and the job began again
-            rows += with_steps(timed(row, submit, draw, "NODE_FAIL"))
-        rows += with_steps(
-            timed(row, submit, draw, draw.choice(("COMPLETED", "TIMEOUT", "FAILED")))
-        )
+            failed = timed(row, submit, draw, "NODE_FAIL")
+            rows += with_steps(failed)
+            queued = datetime.fromisoformat(failed["End"]).replace(tzinfo=ZONE)
+        state = draw.choice(("COMPLETED", "TIMEOUT", "FAILED"))
+        rows += with_steps(timed(row, queued, draw, state))
     waiting = dict.fromkeys(COLUMNS, "") | row
     waiting |= {"JobID": "9000_[1-9]", "JobIDRaw": "9000", "State": "PENDING", "Start": "Unknown",
                 "End": "Unknown", "Submit": clock(submit), "Elapsed": "00:00:00"}  # fmt: skip

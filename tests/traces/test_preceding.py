@@ -131,8 +131,11 @@ def test_eligible_is_the_release_time(tmp_path):
     trace = read_sacct(tmp_path / "sacct.txt", time_zone="Europe/Berlin")
     held = trace.workload.release_time_s - trace.workload.submit_time_s
     assert held.tolist() == [0, 6900, 0, 0, 9000]  # the last one until its start
-    assert trace.report.notes == {rules.ELIGIBLE_LATE: 1, rules.RELEASED_LATER: 2}
+    assert trace.report.notes == {
+        rules.ELIGIBLE_LATE: 1, rules.RELEASED_LATER: 2, rules.RELEASED_EARLY: 1,
+    }  # fmt: skip
     assert trace.report.lines[rules.RELEASED_LATER] == [3, 6]
+    assert trace.report.lines[rules.RELEASED_EARLY] == [4]
 
 
 def test_eligible_at_submission_is_no_release_time(tmp_path):
@@ -140,7 +143,7 @@ def test_eligible_at_submission_is_no_release_time(tmp_path):
     (tmp_path / "sacct.txt").write_text("".join([*lines[:2], *lines[3:5]]))
     trace = read_sacct(tmp_path / "sacct.txt")
     assert not trace.workload.has_releases
-    assert not trace.report.notes
+    assert trace.report.notes == {rules.RELEASED_EARLY: 1}
 
 
 def test_an_eligible_that_is_no_time_is_malformed(tmp_path):
@@ -162,8 +165,8 @@ def test_a_table_of_jobs_has_three_columns_for_it(tmp_path):
     assert links(trace.workload) == [(2, 1, 30), (3, 2, 0), (3, 1, 0)]
     assert trace.workload.release_time_s.tolist() == [0, 90, 5, 2, 6]  # of 1, 2, 3, 4, 5
     assert trace.report.notes == {
-        rules.RELEASED_LATER: 1, rules.ONLY_THINK_TIME: 1, rules.PRECEDING_UNKNOWN: 1,
-        rules.PRECEDED: 2,
+        rules.RELEASED_LATER: 1, rules.RELEASED_EARLY: 1, rules.ONLY_THINK_TIME: 1,
+        rules.PRECEDING_UNKNOWN: 1, rules.PRECEDED: 2,
     }  # fmt: skip
     assert trace.report.lines[rules.PRECEDED] == [2, 4]
 

@@ -92,7 +92,9 @@ def attempts(write: Write, *states: str) -> Path:
     return write(*rows, row("11", day=2))
 
 
-@pytest.mark.parametrize("state", ["REQUEUED", "PREEMPTED", "NODE_FAIL", "FAILED", "COMPLETED"])
+@pytest.mark.parametrize(
+    "state", ["REQUEUED", "PREEMPTED", "NODE_FAIL", "FAILED", "TIMEOUT", "CANCELLED by 7", ""]
+)
 def test_one_rule_holds_for_attempts_of_all_states(write: Write, state: str) -> None:
     path = attempts(write, state, state, "COMPLETED")
     every = read_sacct(path)
@@ -124,10 +126,48 @@ OTHERS = (
 
 @pytest.mark.parametrize("other", OTHERS)
 def test_an_id_that_recurs_by_chance_is_another_job(write: Write, other: dict[str, str]) -> None:
-    path = write(row("10", "COMPLETED"), row("10", **other))  # type: ignore[arg-type]
+    path = write(row("10", "REQUEUED"), row("10", **other))  # type: ignore[arg-type]
     for which in ("all", "last"):
         trace = read_sacct(path, attempts=which)
         assert (len(trace.workload), trace.report.notes) == (2, {rules.REPEATED_ID: 1})
+
+
+SAME_NUMBER = (
+    # state and times of the first row, times of the second, which are a job of its own
+    ("COMPLETED", "12:00 13:00", "13:10 14:00"),  # what completed is not started again
+    ("COMPLETED", "12:00 13:00", "12:00 15:00"),
+    ("REQUEUED", "12:00 13:00", "12:00 15:00"),  # both ran at the same time, in two clusters
+    ("REQUEUED", "12:00 13:00", "12:59 15:00"),
+    ("NODE_FAIL", "12:00 15:00", "13:00 14:00"),
+)
+
+
+def timed(job: str, state: str, times: str, **fields: str) -> dict[str, str]:
+    start, end = (f"2024-05-01T{clock}:00" for clock in times.split())
+    minutes = sum(
+        sign * (60 * int(clock[:2]) + int(clock[3:]))
+        for sign, clock in zip((-1, 1), times.split(), strict=True)
+    )
+    elapsed = f"{minutes // 60:02}:{minutes % 60:02}:00"
+    return row(job, state, Start=start, End=end, Elapsed=elapsed, **fields)
+
+
+@pytest.mark.parametrize("without", [("Cluster",), ("Cluster", "Start"), ("Cluster", "End")])
+@pytest.mark.parametrize(("state", "first", "second"), SAME_NUMBER)
+def test_what_completed_or_still_ran_was_not_started_again(
+    write: Write, state: str, first: str, second: str, without: tuple[str, ...]
+) -> None:
+    rows = (timed("10", state, first), timed("10", "COMPLETED", second))
+    path = write(*rows, without=without)
+    for which in ("all", "last"):
+        trace = read_sacct(path, attempts=which)
+        assert (len(trace.workload), trace.report.notes) == (2, {rules.REPEATED_ID: 1})
+        assert trace.report.dropped == {}
+
+
+def test_an_attempt_may_begin_as_the_one_before_ends(write: Write) -> None:
+    rows = (timed("10", "RESIZING", "12:00 13:00"), timed("10", "COMPLETED", "13:00 14:00"))
+    assert read_sacct(write(*rows)).report.notes == {rules.FURTHER_ATTEMPT: 1}
 
 
 def test_tasks_of_an_array_are_no_attempts_of_it(write: Write) -> None:
@@ -172,6 +212,16 @@ def test_the_memory_of_a_recurring_id_is_unknown_where_times_do_not_tell(write: 
     assert memory_kb(write(*rows, without=("Start",))) == [-1, -1]
     late = step("10", "2024-05-05T12:00:01", "4000K")
     assert memory_kb(write(rows[0], late, rows[2])) == [-1, -1]
+
+
+def test_the_memory_of_jobs_that_ran_at_once_with_one_number_is_unknown(write: Write) -> None:
+    rows = (timed("10", "COMPLETED", "12:00 13:00"), timed("10", "COMPLETED", "12:30 15:00"))
+    early, both, late = (
+        step("10", f"2024-05-01T{at}:00", kb)
+        for at, kb in (("12:10", "400K"), ("12:40", "800K"), ("14:00", "1200K"))
+    )
+    assert memory_kb(write(*rows, both)) == [-1, -1]
+    assert memory_kb(write(*rows, early, late)) == [100, 300]
 
 
 def test_run_time_without_elapsed_leaves_out_what_was_suspended(tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ TRES = [
     ("cpu=4,gres/gpu:a100=1,gres/gpu:v100=2", 4, 0, 3, None, (), ("a100", "v100")),
     ("cpu=4,gres/gpu:a100=1,gres/gpu:v100=2,gres/gpu=3", 4, 0, 3, None, (), ("a100", "v100")),
     ("cpu=4,gres/gpu:a100=1,gres/gpu=3", 4, 0, 3, None, (), ("a100",)),
+    ("cpu=1k,gres/gpu=2k", 1024, 0, 2048, None, (), ()),
     ("gres/shard=5,gres/shard:a=5,gres/mps=50,gres/nvme=800g", 0, 0, 0, None,
      ("gres/mps", "gres/nvme", "gres/shard"), ()),
     ("license/ansys=3,license/matlab=1,bb/cray=10,fs/disk=5,energy=71", 0, 0, 0, None,
@@ -62,7 +63,7 @@ TRES = [
 
 @pytest.mark.parametrize(("text", "cpu", "node", "gpu", "mem", "kinds", "types"), TRES)
 def test_trackable_resources(text, cpu, node, gpu, mem, kinds, types):
-    assert parse_tres(text) == (cpu, node, gpu, mem, kinds, types, False)
+    assert parse_tres(text) == (cpu, node, gpu, "job", mem, kinds, types, False)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,43 @@ GRES = [
     ("gpu:a100:2(IDX:0,1)", 2, (), ("a100",)),
     ("gpu:1,gpu:tesla:2,craynetwork:1", 3, ("gres/craynetwork",), ("tesla",)),
     ("craynetwork:1", 0, ("gres/craynetwork",), ()),
+    ("gres/gpu=2", 2, (), ()),
+    ("gres/gpu:a100=2", 2, (), ("a100",)),
+    ("gpu:a100:2(IDX:0-1)", 2, (), ("a100",)),
+    ("gpu:(null):2(IDX:0-1)", 2, (), ()),
+    ("gpu:2K", 2048, (), ()),
+    ("gpu:v100:1M", 2**20, (), ("v100",)),
+    ("PER_NODE:gpu:2", 2, (), ()),
+    ("per_node:gres:gpu:a100:2", 2, (), ("a100",)),
+    ("PER_NODE:gpu:2,craynetwork:1,gpu:v100:1", 3, ("gres/craynetwork",), ("v100",)),
+    ("PER_NODE:craynetwork:1", 0, ("gres/craynetwork",), ()),
 ]
+
+SCOPED = [
+    # text; gpus, and what has as many
+    ("gpu:2", 2, "node"),
+    ("PER_NODE:gpu:2", 2, "node"),
+    ("PER_JOB:gpu:a100:8", 8, "job"),
+    ("PER_TASK:gpu:1", 1, "task"),
+    ("PER_SOCKET:gpu:1", 1, "socket"),
+    ("PER_BOARD:gpu:1", 1, "?"),
+    ("PER_JOB:gpu:8,PER_NODE:gpu:4,PER_TASK:gpu:1", 8, "job"),  # the same gpus, three times
+    ("PER_TASK:gpu:1,PER_NODE:gpu:4", 4, "node"),
+    ("craynetwork:1", 0, "node"),
+]
+
+
+@pytest.mark.parametrize(("text", "gpus", "of"), SCOPED)
+def test_generic_resources_of_something_else(text, gpus, of):
+    told = parse_gres(text)
+    assert (told.gpu, told.gpu_of, told.broken) == (gpus, of, False)
+
+
+@pytest.mark.parametrize(
+    "text", ["gpu:", "gpu:a:b:2", "gpu:a:", ":2", "PER_NODE:", "PER_NODE:gpu:"]
+)
+def test_generic_resources_of_no_known_form_are_broken(text):
+    assert parse_gres(text).broken
 
 
 @pytest.mark.parametrize(("text", "gpus", "kinds", "types"), GRES)
@@ -99,17 +136,23 @@ UNITS = [
     (6, 4, 1, False, 1),
     (1, 4, 1, False, 1),
     (16, 8, 2, False, 2),
-    (12, 8, 3, False, 4),  # no two of three machines can have had the same: 4 of 3 and 2
+    (12, 8, 3, False, 4),  # 8 gpus do not split into three, both split into four: 3 and 2
     (6, 4, 0, False, 2),
     (1, 4, 0, False, 1),
     (7, 2, 2, False, 2),  # 4 and 3 processors: rounded up to 4 and 4
-    (10, 3, 2, False, 3),
+    (10, 3, 2, False, 2),  # 5 and 2 each, where one of the two had 1 gpu
     (64, 64, 16, False, 16),
-    (6, 2, 3, False, 2),  # more machines than gpus
+    (6, 2, 3, False, 3),  # more machines than gpus: 2 and 1 each
+    (64, 1, 2, False, 2),
+    (128, 2, 4, False, 4),
+    (41, 1, 3, False, 3),  # 14 and 1 each
+    (5, 7, 2, False, 2),
+    (2, 1, 3, False, 2),  # fewer processors than machines
     (8, 0, 2, True, 2),
     (1, 0, 0, True, 1),
     (8, 8, 2, True, 2),
-    (8, 3, 2, True, 1),
+    (8, 3, 2, True, 2),
+    (64, 1, 2, True, 2),
 ]
 
 
@@ -119,7 +162,7 @@ def test_units_of_jobs(processors, gpus, machines, whole, units):
     assert units_of_jobs(*columns, np.array([whole])).tolist() == [units]
 
 
-def test_no_unit_has_part_of_a_processor_or_gpu():
+def test_a_unit_has_at_most_what_one_machine_had():
     rng = np.random.default_rng(3)
     machines = rng.integers(0, 6, 3000)
     processors = np.maximum(machines, rng.integers(1, 200, 3000)).astype(float)
@@ -127,15 +170,19 @@ def test_no_unit_has_part_of_a_processor_or_gpu():
     whole = rng.random(3000) < 0.2
     units = units_of_jobs(processors, gpus, machines.astype(float), whole)
     assert (units >= 1).all()
-    assert (gpus % units == 0)[gpus > 0].all()
     plain = (gpus == 0) & ~whole
     assert (units[plain] == processors[plain]).all()
-    spread = (gpus >= machines) & (machines > 0) & (gpus > 0) & ~whole
-    assert (units[spread] >= machines[spread]).all()  # a unit fits on what one machine had
-    even = (
-        spread & (processors % np.maximum(machines, 1) == 0) & (gpus % np.maximum(machines, 1) == 0)
-    )
-    assert (units[even] == machines[even]).all()
+    on = np.maximum(machines, 1)
+    for amount in (processors, gpus):
+        told = (machines > 0) | whole
+        assert (np.ceil(amount / units) <= np.ceil(amount / on))[told].all()
+        assert (amount % units == 0)[~told].all()
+    split = (processors % units == 0) & (gpus % units == 0)
+    assert (units == on)[~split].all()  # what is rounded up fits where the job ran
+    even = (processors % on == 0) & (gpus % on == 0) & (machines > 0) & ~plain
+    assert (units == on)[even].all()
+    assert even.any()
+    assert (~split).any()
 
 
 GPUS = [
@@ -151,6 +198,8 @@ GPUS = [
     ({"NNodes": "2", "AllocTRES": "cpu=8,node=2", "AllocGRES": "gpu:2"}, 2, 4, 2),
     ({"NNodes": "2", "AllocTRES": "cpu=8,gres/gpu=4", "AllocGRES": "gpu:2"}, 2, 4, 2),
     ({"AllocGRES": "", "ReqGRES": "gpu:1"}, 1, 8, 1),
+    ({"AllocCPUS": "64", "NNodes": "2", "AllocTRES": "cpu=64,gres/gpu=1,node=2"}, 2, 32, 1),
+    ({"AllocCPUS": "128", "NNodes": "4", "AllocTRES": "cpu=128,gres/gpu=2"}, 4, 32, 1),
 ]
 
 
@@ -159,6 +208,35 @@ def test_gpus_of_a_job(log, fields, instances, processors, gpus):
     trace = read_for(log(fields, gpus=True))
     assert asked(trace) == [(instances, {"processors": processors, "gpu": gpus})]
     assert trace.report.balanced()
+
+
+UNTOLD = [
+    # fields of a job with 8 processors on 2 machines; gpus of the job, whether their number is open
+    ({"ReqGRES": "PER_NODE:gpu:2"}, 4, False),
+    ({"ReqGRES": "PER_JOB:gpu:2"}, 2, False),
+    ({"ReqGRES": "PER_TASK:gpu:1", "NTasks": "8"}, 8, False),
+    ({"ReqGRES": "PER_TASK:gpu:2", "NTasks": ""}, 2, True),
+    ({"ReqGRES": "PER_TASK:gpu:2"}, 2, True),
+    ({"ReqGRES": "PER_SOCKET:gpu:2"}, 2, True),
+    ({"ReqGRES": "PER_BOARD:gpu:2"}, 2, True),
+    ({"ReqGRES": "gpu:2", "NNodes": ""}, 2, True),
+    ({"ReqGRES": "PER_SOCKET:gpu:2", "AllocGRES": "gpu:2"}, 4, False),
+    ({"ReqGRES": "PER_TASK:gpu:2", "AllocTRES": "cpu=8,gres/gpu=6"}, 6, False),
+    ({"ReqGRES": "PER_NODE:gpu:1", "AllocTRES": "cpu=8,node=2"}, 2, False),  # TRES has no gpus
+    ({"ReqGRES": "PER_NODE:gpu:1", "AllocTRES": "cpu=8", "ReqTRES": "gres/gpu=2"}, 0, False),
+]
+
+
+@pytest.mark.parametrize(("fields", "gpus", "untold"), UNTOLD)
+def test_gpus_of_older_columns(log, fields, gpus, untold):
+    reader = log({"NNodes": "2"} | fields, gpus=True)
+    trace = read_for(reader)
+    assert sum(count * one["gpu"] for count, one in asked(trace)) == gpus
+    assert trace.report.notes.get(rules.GPUS_UNTOLD) == (1 if untold else None)
+    assert not any("per_" in note for note in trace.report.notes)
+    _, past = reader.recorded()
+    held = past.held["gpu"].tolist() if "gpu" in past.held else [0]
+    assert held == [gpus] or untold
 
 
 MEMORY = [
@@ -238,9 +316,22 @@ def test_machines_with_more_change_nothing_of_a_log_without_it(log):
 
 
 def test_memory_that_no_row_tells_is_not_asked_for_unless_the_scenario_says_so(log):
-    rows = [{"ReqMem": "0n"}, {"ReqMem": "0n"}]
+    rows = [{"ReqMem": "Unknown", "AllocTRES": "cpu=8,mem=0"}, {"ReqMem": "", "AllocTRES": ""}]
     assert read_for(log(*rows)).workload.resources == ("processors",)
     assert read_for(log(*rows, memory=True)).workload.resources == ("processors", "mem")
+
+
+@pytest.mark.parametrize("text", ["0", "0n", "0c", "0M", "0Gn"])
+def test_a_log_in_which_every_job_asked_for_all_memory_tells_of_memory(log, text):
+    rows = [{"ReqMem": text}, {"ReqMem": text}]
+    trace = read_for(log(*rows), ("processors", "mem"))
+    assert asked(trace) == [(1, {"processors": 8, "mem": 0})] * 2
+    assert trace.workload.whole_memory.all()
+    assert trace.report.notes == {rules.MEMORY_UNKNOWN: 2}
+    assert read_for(log(*rows, memory=False)).workload.resources == ("processors",)
+    assert read_for(log(*rows), ("processors",)).workload.resources == ("processors",)
+    by_tres = read_for(log({"ReqTRES": "cpu=8,mem=0"}), ("processors", "mem"))
+    assert by_tres.workload.whole_memory.tolist() == [True]
 
 
 @pytest.mark.parametrize(("key", "column"), [("memory", "ReqMem"), ("gpus", "AllocTRES")])
@@ -249,7 +340,7 @@ def test_a_key_without_its_columns_is_an_error_with_a_remedy(log, key, column):
         log({}, **{key: True}).read()
 
 
-def test_uneven_processors_are_a_repair_unless_the_row_was_repaired_already(log):
+def test_uneven_processors_are_a_repair_or_noted_if_the_row_was_repaired_already(log):
     gpus = {"NNodes": "2", "AllocTRES": "gres/gpu=2"}
     rows = [
         {"AllocCPUS": "7", "Timelimit": "02:00:00"} | gpus,
@@ -259,8 +350,28 @@ def test_uneven_processors_are_a_repair_unless_the_row_was_repaired_already(log)
     trace = read_for(log(*rows))
     assert [count * one["processors"] for count, one in asked(trace)] == [8, 8, 8]
     assert trace.report.repaired == {rules.UNEVEN: 1, rules.NO_REQUEST: 1}
-    assert trace.report.lines[rules.UNEVEN] == [2]
+    assert trace.report.notes == {rules.UNEVEN: 1}
+    assert trace.report.lines[rules.UNEVEN] == [2, 3]
+    assert trace.report.examples[rules.UNEVEN] == "7 processors, 2 gpu: 2 units of 4, 1"
     assert (trace.report.accepted, trace.report.read) == (1, 3)
+
+
+def test_gpus_that_do_not_split_evenly_are_counted_with_what_becomes_of_them(log):
+    few = {"NNodes": "2", "AllocTRES": "gres/gpu=1", "Timelimit": "02:00:00"}
+    rows = [
+        {"AllocCPUS": "64"} | few,
+        {"AllocCPUS": "64", "ReqMem": "0n"} | few,
+        {"AllocCPUS": "65"} | few,  # both are rounded up: repaired once, noted once
+        {"AllocCPUS": "64"} | few | {"Timelimit": "00:01:00"},  # its limit is raised: noted
+    ]
+    rows = [{"ReqMem": "8G"} | row for row in rows]
+    report = read_for(log(*rows)).report
+    assert report.repaired == {rules.UNEVEN_GPUS: 2, rules.UNEVEN: 1, rules.RAISED: 1}
+    assert report.notes == {rules.UNEVEN_GPUS: 2, rules.MEMORY_UNKNOWN: 1}
+    assert report.lines[rules.UNEVEN_GPUS] == [2, 3, 4, 5]
+    assert report.examples[rules.UNEVEN_GPUS] == "64 processors, 1 gpu: 2 units of 32, 1"
+    assert report.balanced()
+    assert report.accepted == 0
 
 
 def test_what_nothing_asks_for_is_named_with_its_lines(log):

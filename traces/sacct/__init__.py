@@ -22,10 +22,11 @@ import numpy.typing as npt
 import polars as pl
 from pydantic import Field, field_validator
 
-from simkit.arrays import Floats, Ints
+from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import did_you_mean
 from simkit.traces import rules
 from simkit.traces.bad_lines import BadLines
+from simkit.traces.contradictions import note_early_starts, note_odd_run_times
 from simkit.traces.names import number_names
 from simkit.traces.preceding import note_releases
 from simkit.traces.rigid_jobs import (
@@ -75,7 +76,8 @@ class SacctLog(RigidLog):
     that ran, as sacct prints it without --duplicates."""
     memory: bool | None = None
     """Jobs ask for memory (mem, in GiB): what AllocTRES says they had, else ReqMem or ReqTRES;
-    null: if the machines of the scenario have mem, and the log says how much for any job."""
+    null: if the machines of the scenario have mem, and the log says of any job how much, or that
+    it asked for all of its machines' (``--mem=0``)."""
     gpus: bool | None = None
     """Jobs ask for gpus (gpu): of AllocTRES or ReqTRES, in older logs AllocGRES or ReqGRES; null:
     if the machines of the scenario have gpu, and any job of the log had one."""
@@ -160,8 +162,9 @@ class SacctLog(RigidLog):
             if number == 0:
                 _name_unread(table, columns, tally)
             rows = _jobs_that_ended(parsed, tally, left_out or {})
-            kept = self.judge(_raw(rows), tally)
+            kept = self.judge(_raw(rows), tally, _without_run_time(rows))
             rows = rows[kept.row]
+            _note_contradictions(rows, tally)
             for rule, column in ((rules.SKIPPED_TIME, "skipped"), (rules.TWICE_SHOWN, "twice")):
                 tally.note(rule, rows.filter(pl.col(column))[LINE].to_numpy())
             if gathered is not None:
@@ -203,9 +206,10 @@ def read_sacct(path: str | PathLike[str], **arguments: Any) -> Trace:
     missing until then.
 
     With ``gpus=True`` and ``memory=True`` jobs ask for these as well. A job with gpus is then split
-    into its machines, or else so that no unit has part of a gpu or processor; other jobs have an
-    instance for each processor. A job that asked for all memory of its machines, or whose memory
-    the table does not say, is an instance for each machine and one of `Workload.whole_memory`.
+    into its machines, or else so that no unit has part of a gpu or processor, rounded up and
+    counted where they do not split evenly; other jobs have an instance for each processor. A job
+    that asked for all memory of its machines, or whose memory the table does not say, is an
+    instance for each machine and one of `Workload.whole_memory`.
 
     Args:
         path: the file, plain or gzipped.
@@ -259,6 +263,23 @@ def _raw(rows: pl.DataFrame) -> RawJobs:
     return RawJobs(line=line, job=job, limit_of_partition=of_partition, **columns)
 
 
+def _without_run_time(rows: pl.DataFrame) -> dict[str, Bools]:
+    """Return rule → which rows have times from which a negative run time follows."""
+    start, end, run = (rows[name].to_numpy() for name in ("start_s", "end_s", "run"))
+    negative = (run < 0) & np.isfinite(end - start)
+    return {rules.END_EARLY: negative & (end < start), rules.RUN_UNLIKE: negative & (end >= start)}
+
+
+def _note_contradictions(rows: pl.DataFrame, tally: Tally) -> None:
+    """Note times that contradict each other; an hour that the clock shows twice may be either."""
+    rows = rows.filter(~pl.col("twice"))
+    names = ("submit", "start_s", "end_s", "run", "paused")
+    submit, start, end, run, paused = (rows[name].to_numpy() for name in names)
+    line = rows[LINE].to_numpy()
+    note_early_starts(tally, line, start - submit)
+    note_odd_run_times(tally, line, end - start, run, paused)
+
+
 def _columns(rows: pl.DataFrame, kept: KeptJobs) -> dict[str, Column]:
     columns: dict[str, Column] = {
         name: rows[name].to_numpy() for name in (LINE, "job", "submit", "run")
@@ -275,6 +296,7 @@ def _attempt_columns(rows: pl.DataFrame, clusters: dict[str, int]) -> dict[str, 
         "start": rows["start_s"].to_numpy(),
         "end": rows["end_s"].to_numpy(),
         "again": rows["again"].cast(pl.Int64).to_numpy(),
+        "completed": rows["completed"].cast(pl.Int64).to_numpy(),
     }
 
 
@@ -285,9 +307,10 @@ def _held_s(rows: pl.DataFrame, tally: Tally) -> Floats:
     )
     late = eligible > start
     tally.note(rules.ELIGIBLE_LATE, line[late])
-    held: Floats = np.nan_to_num(np.maximum(np.where(late, start, eligible) - submit, 0.0))
+    held = np.where(late, np.maximum(start, submit), eligible) - submit
     note_releases(tally, line, held)
-    return held
+    late_s: Floats = np.nan_to_num(np.maximum(held, 0.0))
+    return late_s
 
 
 def _numbered(rows: pl.DataFrame, labels: dict[str, dict[str, int]]) -> dict[str, npt.NDArray[Any]]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import polars as pl
 
+from simkit.arrays import Floats, Ints
 from simkit.errors import TraceError
+from simkit.text import counted
 from simkit.traces import rules
 from simkit.traces.rigid_jobs import Column, Request, RigidJobs
 from simkit.traces.rules import Tally
@@ -36,7 +38,7 @@ class Asked:
             path: the table, for errors.
             resources: of the machines.
             memory: whether jobs ask for memory; None: if the machines have mem, and the table says
-                how much for any job.
+                of any job how much, or that it asked for all of its machines'.
             gpus: the same of gpus.
             first: the amounts that count first; the others count where these are missing.
         """
@@ -95,7 +97,7 @@ class Asked:
     def request(self, jobs: RigidJobs, tally: Tally) -> Request | None:
         """Return what all jobs ask for, in equal units; None: processors, an instance each.
 
-        Counts jobs whose processors are rounded up and those whose memory is unknown.
+        Counts jobs whose processors or gpus are rounded up and those whose memory is unknown.
         """
         self._other.settle(tally)
         resources = ("processors", *self._had(jobs))
@@ -108,21 +110,53 @@ class Asked:
         unknown = gib < 0
         whole = unknown | (jobs.column("all_memory") > 0) if has_memory else unknown
         units = units_of_jobs(processors, gpus, jobs.column("machines"), whole)
-        each = np.ceil(processors / units)
-        uneven = (each * units != processors) & (jobs.column("unchanged") > 0)
-        tally.accept(-int(np.count_nonzero(uneven)))
-        tally.repair(rules.UNEVEN, line[uneven])
+        each = {"processors": np.ceil(processors / units), "gpu": np.ceil(gpus / units)}
+        _count_rounded(jobs, {"processors": processors, "gpu": gpus}, each, units, tally)
         tally.note(rules.MEMORY_UNKNOWN, line[unknown])
-        memory = np.where(unknown, 0.0, gib / units)
-        amounts = {"processors": each, "mem": memory, "gpu": gpus / units}
+        amounts = each | {"mem": np.where(unknown, 0.0, gib / units)}
         table = np.column_stack([amounts[name] for name in resources])
         return Request(resources, units, table, unknown)
 
     def _had(self, jobs: RigidJobs) -> list[str]:
-        """Return which of memory and gpus any job had, or the scenario says that jobs ask for."""
-        columns = {"mem": "gib", "gpu": "gpus"}
+        """Return which of memory and gpus any job had or asked for, or the scenario says so."""
+        telling = {"mem": ("gib", "all_memory"), "gpu": ("gpus",)}
         return [
             name
             for name in self._asked
-            if self._chosen[name] or (jobs.column(columns[name]) > 0).any()
+            if self._chosen[name]
+            or any((jobs.column(column) > 0).any() for column in telling[name])
         ]
+
+
+def _count_rounded(
+    jobs: RigidJobs,
+    had: Mapping[str, Floats],
+    each: Mapping[str, Floats],
+    units: Ints,
+    tally: Tally,
+) -> None:
+    """Count jobs whose processors or gpus do not split evenly into units.
+
+    They are repaired, and noted if another rule repaired them before.
+    """
+    line, unchanged = jobs.column(LINE), jobs.column("unchanged") > 0
+    for name, rule in (("processors", rules.UNEVEN), ("gpu", rules.UNEVEN_GPUS)):
+        rounded = each[name] * units != had[name]
+        if not rounded.any():
+            continue
+        repaired = rounded & unchanged
+        tally.accept(-int(np.count_nonzero(repaired)))
+        tally.repair(rule, line[repaired])
+        tally.note(rule, line[rounded & ~unchanged])
+        unchanged = unchanged & ~rounded
+        first = int(np.argmin(np.where(rounded, line, np.inf)))
+        tally.show(rule, _split_in_words(had, each, int(units[first]), first))
+
+
+def _split_in_words(
+    had: Mapping[str, Floats], each: Mapping[str, Floats], units: int, row: int
+) -> str:
+    """Return ``64 processors, 1 gpu: 2 units of 32, 1``: what a job had, and what it asks for."""
+    told = ", ".join(f"{amount[row]:g} {name}" for name, amount in had.items() if amount[row] > 0)
+    split = ", ".join(f"{each[name][row]:g}" for name in had if had[name][row] > 0)
+    return f"{told}: {counted(units, 'unit')} of {split}"

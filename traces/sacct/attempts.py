@@ -2,7 +2,8 @@
 
 A job that is requeued or preempted, or whose machine fails, keeps its id; ``sacct --duplicates``
 prints a row for each attempt. An id also recurs when Slurm's numbers begin again, in another
-cluster of a federation, and in tables put together that overlap.
+cluster of a federation, and in tables put together that overlap. An attempt begins after the one
+before has ended, and that one has not completed.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ Which = Literal["all", "last"]
 
 LATEST_S: Final = 86_400.0
 """An attempt is submitted at most this long after the end of the one before."""
-COLUMNS: Final = ("task", "cluster", "start", "end", "again")
+COLUMNS: Final = ("task", "cluster", "start", "end", "again", "completed")
 """Columns that a job's row gives for this alone: number of the array's task, number of the cluster,
-times (NaN where unknown), whether its state says that Slurm starts it again (0 or 1)."""
+times (NaN where unknown), whether its state says that Slurm starts it again (0 or 1), and that it
+completed (0 or 1)."""
 _PERSON: Final = ("user", "group", "executable")
 _TIMES: Final = ("submit", "start", "end", "run")
 
@@ -57,15 +59,26 @@ class _Pairs:
 
     def started_again(self) -> Bools:
         """Return which pairs are attempts of one job, the second after the first."""
-        alike = np.ones(len(self.after), dtype=bool)
+        alike = self._column("completed")[self.before] == 0
         for before, after in map(self._both, _PERSON):
             alike &= (before == after) | (before < 0) | (after < 0)
         end, submit = self._column("end")[self.before], self._column("submit")[self.after]
         soon = np.where(
             np.isfinite(end), submit <= end + LATEST_S, self._column("again")[self.before]
         )
-        again: Bools = alike & soon.astype(bool)
+        again: Bools = alike & soon.astype(bool) & ~self._overlap()
         return again
+
+    def _overlap(self) -> Bools:
+        """Return which pairs ran at the same time: the second began before the end of the first.
+
+        A missing start or end is reckoned by the run time; without both they do not overlap.
+        """
+        (first, second), (ended, ends), (ran, runs) = map(self._both, ("start", "end", "run"))
+        end = np.where(np.isfinite(ended), ended, first + ran)
+        start = np.where(np.isfinite(second), second, ends - runs)
+        overlap: Bools = start < end
+        return overlap
 
 
 def rows_left_out(jobs: RigidJobs, which: Which) -> dict[str, Ints]:

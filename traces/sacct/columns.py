@@ -28,6 +28,7 @@ _WAITING: Final = r"^(PENDING|CONFIGURING|REQUEUED|REQUEUE_HOLD|REQUEUE_FED|RESV
 _STARTED_AGAIN: Final = (
     r"^(REQUEUE|PREEMPTED|NODE_FAIL|BOOT_FAIL|LAUNCH_FAILED|RESIZING|SPECIAL_EXIT)"
 )
+_COMPLETED: Final = r"^(COMPLETED|CD$)"
 _DURATION_FORM: Final = "1-02:03:04, 02:03:04 or 03:04"
 _INSTANT_FORM: Final = "2024-05-01T12:00:00 (SLURM_TIME_FORMAT=standard)"
 
@@ -51,10 +52,11 @@ class SacctRows:
         """Add all columns; null (False for rules) where Slurm gives no value.
 
         Int64: job, and task: the index in its array plus 1, 0 for a job of its own. Float64:
-        submit, eligible_s, start, end (Unix seconds), run, requested_time (seconds; infinite
-        without a limit), allocated, requested (processors), memory (GiB a processor). String: id,
-        cluster_name. Boolean: again, whether the state says that Slurm starts the job again;
-        skipped and twice, whether a time is one that the clock skips or shows twice;
+        submit, eligible_s, start_s, end_s (Unix seconds), run, paused, requested_time (seconds;
+        infinite without a limit), allocated, requested (processors), memory (GiB a processor).
+        String: id, cluster_name. Boolean: again, whether the state says that Slurm starts the job
+        again; completed, whether it says that the job did; skipped and twice, whether a time is one
+        that the clock skips or shows twice;
         limit_of_partition; one for each rule that leaves out rows that are not finished jobs.
 
         Returns the rows all of whose values can be read.
@@ -136,8 +138,10 @@ class SacctRows:
             self._read("run", column, number(pl.col(column)), "3600 (seconds)")
         elif column := self._name("Elapsed"):
             self._read("run", column, duration_s(pl.col(column)), _DURATION_FORM)
-        else:
-            self._add("run", pl.col("end_s") - pl.col("start_s") - self._suspended())
+        self._suspended(counts=column is None)
+        if column is None:
+            span = pl.col("end_s") - pl.col("start_s")
+            self._add("run", span - pl.col("paused").fill_null(0.0))
         self._time_limit()
 
     def _time_limit(self) -> None:
@@ -152,12 +156,20 @@ class SacctRows:
         limit = limit_s(pl.col(column), values)
         return self._read("requested_time", column, limit, f"{form}, UNLIMITED or Partition_Limit")
 
-    def _suspended(self) -> pl.Expr:
-        """Return the seconds in which jobs did not run between start and end."""
-        if (column := self._name("Suspended")) is None:
-            return pl.lit(0.0)
-        self._read("suspended", column, _seconds(pl.col(column)), _DURATION_FORM)
-        return pl.col("suspended").fill_null(0.0)
+    def _suspended(self, *, counts: bool) -> None:
+        """Add the seconds in which jobs did not run between start and end, null where unknown.
+
+        Args:
+            counts: run times follow from it; else other times are only compared with it.
+        """
+        column = self._names.get("suspended")
+        if column is None:
+            self._nothing("paused")
+        elif counts:
+            self._read("paused", column, _seconds(pl.col(column)), _DURATION_FORM)
+            self.read.add(column)
+        else:
+            self._add("paused", _seconds(pl.col(column)))
 
     def _processors(self, tally: Tally) -> None:
         for name, columns, resources in (
@@ -211,6 +223,7 @@ class SacctRows:
         hangs = pl.col("submit_s").is_null() | pl.col("run").is_null()
         self._add(rules.SKIPPED_TIME, pl.col("skipped") & hangs)
         self._add("again", state.str.contains(_STARTED_AGAIN))
+        self._add("completed", state.str.contains(_COMPLETED))
 
 
 def _seconds(text: pl.Expr) -> pl.Expr:

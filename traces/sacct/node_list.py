@@ -68,16 +68,20 @@ class NodeLists:
         self._of_jobs.append(number_names(texts.str.strip_chars(), self._texts))
 
     def nodes(self, order: object) -> Nodes | None:
-        """Return the machines of all jobs in this order; None if those of one are not known."""
+        """Return the machines of all jobs in this order, none of those whose list tells none.
+
+        None if no job's are known, or there are too many pairs.
+        """
         text = np.concatenate(self._of_jobs)[order]  # type: ignore[call-overload]
         known: dict[str, int] = {}
         lists = [[known.setdefault(n, len(known)) for n in names] for names in self._lists()]
         sizes = np.array([len(one) for one in lists], np.int64)
-        if (text < 0).any() or not len(sizes) or (sizes == 0).any():
-            return None
-        if sizes[text].sum() > MOST_PAIRS:
+        lists.append([])  # of jobs without a text, whose number is -1
+        sizes = np.append(sizes, 0)
+        if not 0 < sizes[text].sum() <= MOST_PAIRS:
             return None
         flat = np.fromiter((number for one in lists for number in one), np.int64)
+        text = np.where(text < 0, len(sizes) - 1, text)
         first, places = slices(np.concatenate(([0], np.cumsum(sizes))), text)
         return Nodes(tuple(known), first, flat[places])
 

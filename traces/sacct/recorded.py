@@ -15,7 +15,7 @@ from simkit.workload.recorded import GPU, Recorded
 
 _KEPT: Final = (
     "start_s", "end_s", "run", "requested_time", "machines",
-    "allocated_gpus", "requested_gpus", "allocated_gib",
+    "allocated_gpus", "requested_gpus", "gpus_untold", "allocated_gib",
 )  # fmt: skip
 
 
@@ -61,14 +61,17 @@ class RecordedJobs:
             pl.max_horizontal("end_s", start + pl.col("run")).alias("end"),
             pl.when(pl.col("requested_time") > 0).then("requested_time").alias("limit"),
             pl.when(pl.col("machines") > 0).then("machines").alias("machines"),
-            pl.coalesce(self._gpus).alias(GPU),
+            pl.when(~pl.col("gpus_untold")).then(pl.coalesce(self._gpus)).alias(GPU),
             pl.when(pl.col("allocated_gib") > 0).then("allocated_gib").alias("mem"),
         )
         column = {name: jobs[name].fill_null(np.nan).to_numpy()[order] for name in jobs.columns}
         held = {"processors": workload.job_request()[:, 0]}
         held |= {name: column[name] for name in ("mem", GPU) if (column[name] > 0).any()}
         nodes = self._lists.nodes(order)
-        machines = column["machines"] if nodes is None else np.diff(nodes.first).astype(np.float64)
+        machines = column["machines"]
+        if nodes is not None:
+            named = np.diff(nodes.first)
+            machines = np.where(named > 0, named, machines)
         return Recorded(
             column["start"] - workload.epoch_s,
             column["end"] - workload.epoch_s,

@@ -31,7 +31,9 @@ class ResourceRows(SacctRows):
 
     Further columns, Float64, null where the table does not say: machines; and of each job as a
     whole allocated_gpus, requested_gpus, allocated_gib, requested_gib (0: all that its machines
-    have, as ``--mem=0`` asks). Lists of String: kinds (other kinds of resources), types (of gpus).
+    have, as ``--mem=0`` asks). Boolean: gpus_untold, whether the gpus are those of one machine,
+    task or socket, as nothing tells how many of these there were. Lists of String: kinds (other
+    kinds of resources), types (of gpus).
     """
 
     def has(self, *columns: str) -> bool:
@@ -58,6 +60,7 @@ class ResourceRows(SacctRows):
         for side in _TEXTS:
             self._gpus(side, told)
             self._gib(side, told)
+        self._settle_gpus(told)
         for name in ("kinds", "types"):
             lists = [pl.lit(found[name]) for found in told.values()]
             none = pl.lit([], pl.List(pl.String))
@@ -71,15 +74,45 @@ class ResourceRows(SacctRows):
         self._add("machines", pl.coalesce(*above, pl.lit(None, pl.Float64)))
 
     def _gpus(self, side: str, told: _Told) -> None:
-        """Add the gpus of each job: by TRES, or by GRES times machines where TRES has none."""
+        """Add the gpus of each job: by TRES, or by GRES where TRES has none."""
         tres, gres = _TEXTS[side]
-        gpus = pl.lit(None, pl.Float64)
+        own = pl.lit(told[tres]["gpu"]) if tres in told else pl.lit(None, pl.Float64)
+        gpus, untold = own, pl.lit(value=False)
         if gres in told:
-            gpus = pl.lit(told[gres]["gpu"]) * pl.col("machines").fill_null(1.0)
-        if tres in told:
-            own = pl.lit(told[tres]["gpu"])
-            gpus = pl.when(own > 0).then(own).otherwise(pl.coalesce(gpus, own))
+            each, of = pl.lit(told[gres]["gpu"]), pl.lit(told[gres]["gpu_of"])
+            times = self._times(of, told[gres]["gpu_of"])
+            counts = ~(own > 0).fill_null(value=False) & (each > 0).fill_null(value=False)
+            gpus = pl.when(counts).then(each * times.fill_null(1.0)).otherwise(own.fill_null(each))
+            untold = counts & times.is_null()
         self._add(f"{side}_gpus", gpus)
+        self._add(f"{side}_untold", untold)
+
+    def _times(self, of: pl.Expr, every: pl.Series) -> pl.Expr:
+        """Return how many machines, tasks, … a job had; null where the table does not say."""
+        tasks = self._name("NTasks") if (every == "task").any() else None
+        count = number(pl.col(tasks)) if tasks else pl.lit(None, pl.Float64)
+        return (
+            pl.when(of == "job")
+            .then(1.0)
+            .when(of == "node")
+            .then("machines")
+            .when((of == "task") & (count > 0))
+            .then(count)
+        )
+
+    def _settle_gpus(self, told: _Told) -> None:
+        """Let the gpus of ReqGRES count where no TRES names gpus: Slurm may not track them."""
+        tres, gres = _TEXTS["requested"]
+        untracked = pl.lit(value=False)
+        if gres in told:
+            untracked = (pl.col("allocated_gpus") == 0) & (pl.lit(told[gres]["gpu"]) > 0)
+            if tres in told:
+                untracked &= ~(pl.lit(told[tres]["gpu"]) > 0).fill_null(value=False)
+        allocated = pl.when(~untracked.fill_null(value=False)).then("allocated_gpus")
+        self._add("allocated_gpus", allocated)
+        first = pl.col("allocated_gpus").is_not_null()
+        by_side = pl.when(first).then("allocated_untold").otherwise("requested_untold")
+        self._add("gpus_untold", by_side.fill_null(value=False))
 
     def _gib(self, side: str, told: _Told) -> None:
         tres, _ = _TEXTS[side]
@@ -115,6 +148,8 @@ class OtherResources:
         if not gpus:
             has = pl.max_horizontal("allocated_gpus", "requested_gpus") > 0
             tally.note(rules.GPUS_UNUSED, jobs.filter(has)[LINE].to_numpy())
+        else:
+            tally.note(rules.GPUS_UNTOLD, jobs.filter("gpus_untold")[LINE].to_numpy())
         for kind, lines in _lines_by(jobs, "kinds").items():
             label = f"{kind}: {NO_REQUEST if kind in _NO_REQUESTS else UNREAD}"
             tally.note(label, pl.Series(lines).to_numpy())

@@ -2,7 +2,8 @@
 
 ``AllocTRES`` and ``ReqTRES`` hold totals of a job:
 ``billing=8,cpu=8,gres/gpu:a100=2,gres/gpu=2,mem=16G,node=1``. ``AllocGRES`` and ``ReqGRES`` of
-older releases hold amounts of each of its machines: ``gpu:tesla:2,craynetwork:1``.
+older releases hold amounts of each of its machines, ``gpu:tesla:2,craynetwork:1``, or, since 19.05,
+also of each of something else: ``PER_JOB:gpu:8``, ``PER_TASK:gpu:1``.
 """
 
 from __future__ import annotations
@@ -16,11 +17,15 @@ import polars as pl
 from simkit.traces.sacct.table import NOTHING, amount_gib
 
 TRES_FORM: Final = "cpu=8,gres/gpu=2,mem=16G,node=1"
-GRES_FORM: Final = "gpu:2 or gpu:tesla:2"
+GRES_FORM: Final = "gpu:2, gpu:tesla:2 or PER_NODE:gpu:2"
 
 _GPU: Final = "gres/gpu"
-_COUNT: Final = re.compile(r"\d+(?:\.0+)?")
-_GRES_GPU: Final = re.compile(r"(?:gres[:/])?gpu(?::([^:=]+?))??(?:[:=](\d+))?")
+_COUNT: Final = re.compile(r"(\d+(?:\.\d+)?)([kmgtp]?)")
+_POWERS: Final = {letter: 1024.0**power for power, letter in enumerate(("", *"kmgtp"))}
+_SCOPE: Final = re.compile(r"per_([a-z]+):")
+SCOPES: Final = ("job", "node", "task", "socket")
+"""What gpus of GRES are of: of each of these. If a text has several, the first counts: Slurm holds
+them for the same gpus."""
 _SITE_WIDE: Final = ("license/", "bb/", "fs/", "ic/")
 _OF_A_JOB: Final = re.compile(r"\b(billing|energy)=\d+").pattern
 """Numbers that differ from job to job and say nothing of what it asks for."""
@@ -32,6 +37,8 @@ class Told(NamedTuple):
     cpu: float | None = None
     node: float | None = None
     gpu: float | None = None
+    gpu_of: str = "job"
+    """Which of `SCOPES` has so many gpus; ``?`` for one that is not known."""
     mem: str | None = None
     """As it stands there, such as 16G."""
     kinds: tuple[str, ...] = ()
@@ -53,7 +60,7 @@ def parse_tres(text: str) -> Told:
     kinds, mem, broken = set(), None, False
     for entry in filter(None, text.split(",")):
         key, equals, value = entry.strip().partition("=")
-        count = float(value) if _COUNT.fullmatch(value) else None
+        count = _count(value)
         kind, _, of_type = key.partition(":")
         if kind in amounts:
             broken |= count is None
@@ -68,27 +75,49 @@ def parse_tres(text: str) -> Told:
             kinds.add(_site_wide(kind))
     gpus = max(amounts[_GPU], sum(by_type.values()))
     return Told(
-        amounts["cpu"], amounts["node"], gpus, mem, tuple(sorted(kinds)), tuple(by_type), broken
-    )
+        cpu=amounts["cpu"], node=amounts["node"], gpu=gpus, mem=mem, kinds=tuple(sorted(kinds)),
+        types=tuple(by_type), broken=broken,
+    )  # fmt: skip
 
 
 def parse_gres(text: str) -> Told:
     """Return what ``gpu:tesla:2,craynetwork:1`` says: the gpus are those of each machine.
 
-    ``gpu`` without a number is one; what is in parentheses (``gpu:2(IDX:0,1)``) is left aside.
+    ``PER_JOB:`` and the like before an entry say of what else they are; they hold for the entries
+    after it, too. ``gpu`` without a number is one, ``gpu:2K`` are 2048; what is in parentheses
+    (``gpu:2(IDX:0,1)``, ``gpu:(null):2``) is left aside.
     """
-    gpus, kinds, types, broken = 0.0, set(), [], False
-    for entry in filter(None, re.sub(r"\([^)]*\)", "", text).split(",")):
-        name = re.split(r"[:=]", re.sub(r"^gres[:/]", "", entry.strip()))[0]
+    gpus: dict[str, float] = {}
+    kinds: set[str] = set()
+    types: list[str] = []
+    broken, of = False, "node"
+    for entry in filter(None, re.sub(r"\([^)]*\)", "", text.lower()).split(",")):
+        entry = entry.strip()
+        if found := _SCOPE.match(entry):
+            of, entry = (found[1] if found[1] in SCOPES else "?"), entry[found.end() :]
+        name, *parts = re.split(r"[:=]", re.sub(r"^gres[:/]", "", entry))
         if name != "gpu":
             kinds.add(f"gres/{name}")
             broken |= not name
-        elif (found := _GRES_GPU.fullmatch(entry.strip())) is None:
-            broken = True
-        else:
-            gpus += float(found[2] or 1)
-            types += [found[1]] if found[1] else []
-    return Told(gpu=gpus, kinds=tuple(sorted(kinds)), types=tuple(types), broken=broken)
+            continue
+        count = _count(parts[-1]) if parts else 1.0
+        kind = parts[:-1] if count is not None else parts
+        broken |= len(kind) > 1 or (count is None and not parts[-1])
+        types += filter(None, kind)
+        gpus[of] = gpus.get(of, 0.0) + (1.0 if count is None else count)
+    of = next((scope for scope in SCOPES if scope in gpus), "?" if gpus else "node")
+    return Told(
+        gpu=gpus.get(of, 0.0), gpu_of=of, kinds=tuple(sorted(kinds)), types=tuple(types),
+        broken=broken,
+    )  # fmt: skip
+
+
+def _count(text: str) -> float | None:
+    """Return the whole number in ``2``, ``2.00`` or ``2k``; None if it is none."""
+    if (found := _COUNT.fullmatch(text)) is None:
+        return None
+    count = float(found[1]) * _POWERS[found[2]]
+    return count if count == int(count) else None
 
 
 def _site_wide(kind: str) -> str:
@@ -99,16 +128,18 @@ def _site_wide(kind: str) -> str:
 def told_by(text: pl.Series, parse: Callable[[str], Told]) -> pl.DataFrame:
     """Return what texts say, row by row; equal ones are parsed once.
 
-    Returns columns cpu, node, gpu (Float64, null where a text says nothing), mem (Float64, GiB,
-    null where it names none), per (String: the memory is that of each processor, ``c``, each
-    machine, ``n``, or the job), kinds and types (lists of String), broken (Boolean).
+    Returns columns cpu, node, gpu (Float64, null where a text says nothing), gpu_of (String: one of
+    `SCOPES`), mem (Float64, GiB, null where it names none), per (String: the memory is that of each
+    processor, ``c``, each machine, ``n``, or the job), kinds and types (lists of String), broken
+    (Boolean).
     """
     texts = text.str.strip_chars().str.to_lowercase().str.replace_all(_OF_A_JOB, "$1=1")
     every = texts.alias("text").to_frame()
     different = every.unique()["text"].to_list()
     told = [Told() if one in NOTHING else parse(one) for one in different]
     schema: dict[str, pl.DataType | type[pl.DataType]] = {
-        "cpu": pl.Float64, "node": pl.Float64, "gpu": pl.Float64, "mem": pl.String,
+        "cpu": pl.Float64, "node": pl.Float64, "gpu": pl.Float64, "gpu_of": pl.String,
+        "mem": pl.String,
         "kinds": pl.List(pl.String), "types": pl.List(pl.String), "broken": pl.Boolean,
     }  # fmt: skip
     columns = {name: [getattr(one, name) for one in told] for name in schema}

@@ -1,7 +1,8 @@
-"""Equal units of a job: machines, gpus or processors, so that no unit has part of a processor.
+"""Equal units of a job: machines, gpus or processors, none with part of a processor or gpu.
 
 A job is a gang of equal instances. Slurm says what a job has in all: 6 processors and 4 gpus on one
-machine are one instance of both; 16 and 8 on two machines are two of 8 and 4.
+machine are one instance of both; 16 and 8 on two machines are two of 8 and 4. What does not split
+evenly is rounded up: 64 processors and 1 gpu on two machines are two of 32 and 1.
 """
 
 from __future__ import annotations
@@ -34,19 +35,17 @@ def units_of_jobs(processors: Floats, gpus: Floats, machines: Floats, whole: Boo
 
 
 def _units(processors: int, gpus: int, machines: int, whole: int) -> int:
-    """Return the number of units of one job; each has as many gpus, and processors if that goes.
+    """Return the number of units of one job.
 
     A unit is what one machine had, or less: the fewest units that are at least as many as machines
-    and whose processors need not be rounded up, or least. Without a number of machines: the
-    smallest units. Units that take whole machines are no more than these.
+    and into which processors and gpus split evenly. Where none do, and where units take whole
+    machines, each machine is a unit, so that they fit where the job ran. Without a number of
+    machines: the smallest units that split evenly.
     """
-    if whole:
-        most = min(max(machines, 1), processors)
-        return max(n for n in _divisors(gpus) if n <= most) if gpus else most
-    if machines < 1:
+    if machines < 1 and not whole:
         return gcd(processors, gpus)
-    enough = [n for n in _divisors(gpus) if n >= machines]
-    return min(enough or [gpus], key=lambda n: (-(-processors // n) * n - processors, n))
+    even = [] if whole else [n for n in _divisors(gcd(processors, gpus)) if n >= machines]
+    return even[0] if even else min(max(machines, 1), processors)
 
 
 def _divisors(number: int) -> list[int]:

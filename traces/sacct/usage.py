@@ -130,8 +130,8 @@ class Gathered:
         MaxRSS gives an upper bound).
 
         A step belongs to the row of its cluster and job within whose times it starts. Where an id
-        occurs once, times are not needed; where it recurs and they do not tell, the memory is
-        unknown.
+        occurs once, times are not needed; where it recurs and they do not tell, or jobs of one id
+        ran at the same time, the memory is unknown.
         """
         used = _memory_by_job(pl.concat(self._spans), pl.concat(self._used))
         jobs = pl.concat(self._jobs).join(
@@ -148,9 +148,15 @@ def _memory_by_job(spans: pl.DataFrame, used: pl.DataFrame) -> pl.DataFrame:
     once = pl.len().over(_JOB) == 1
     of_one = used.join(spans.filter(once).select("job_line", *_JOB), on=_JOB)
     several = spans.filter(~once & pl.col("start_s").is_not_null()).sort("start_s")
+    others_end = pl.col("end_s").shift(1).cum_max().over(_JOB)  # of those that began before
+    several = several.with_columns(others_end.alias("others_end_s"))
     steps = used.filter(pl.col("start_s").is_not_null()).sort("start_s")
     within = steps.join_asof(
         several, on="start_s", by=_JOB, strategy="backward", check_sortedness=False
-    ).filter(pl.col("job_line").is_not_null() & (pl.col("start_s") <= pl.col("end_s")))
+    ).filter(
+        pl.col("job_line").is_not_null()
+        & (pl.col("start_s") <= pl.col("end_s"))
+        & ~(pl.col("start_s") < pl.col("others_end_s")).fill_null(value=False)
+    )
     found = [frame.select("job_line", "used_kb") for frame in (of_one, within)]
     return pl.concat(found).group_by("job_line").agg(pl.col("used_kb").max())

@@ -18,6 +18,7 @@ import numpy as np
 from simkit.errors import TraceError
 from simkit.traces import rules
 from simkit.traces.bad_lines import BadLines
+from simkit.traces.contradictions import note_early_starts
 from simkit.traces.preceding import preceding_jobs
 from simkit.traces.rigid_jobs import NO_ID, Column, KeptJobs, RawJobs, RigidJobs, RigidLog
 from simkit.traces.rules import Tally, summary
@@ -90,7 +91,11 @@ class SwfLog(RigidLog):
         tally.unread(block.filled, HOLDS)
         columns: dict[str, Any] = {name: values[name] for name in names}
         rows = RawJobs(block.line, **columns)
-        return self.judge(rows, tally, {rules.PART_OF_A_JOB: np.isin(values["status"], PARTS)})
+        parts = {rules.PART_OF_A_JOB: np.isin(values["status"], PARTS)}
+        kept = self.judge(rows, tally, parts)
+        wait = values["wait"][kept.row]
+        note_early_starts(tally, block.line[kept.row], np.where(wait == -1, np.nan, wait))
+        return kept
 
 
 def read_swf(path: str | PathLike[str], **arguments: Any) -> Trace:

@@ -136,6 +136,8 @@ NEEDED: Final = (
     "user", "group", "executable", "queue", "partition", "previous_job", "think_time",
 )  # fmt: skip
 """The fields that a workload is made of; the others are not read."""
+CHECKED: Final = ("wait",)
+"""Fields that no workload is made of, and whose values are compared with others."""
 IDS: Final = ("job", "user", "group", "executable", "queue", "partition", "previous_job")
 """The fields that are whole numbers of up to 64 bits."""
 _JOBS: Final = ("job", "previous_job")
@@ -158,8 +160,8 @@ class SwfBlock:
     text: bytes
     """The rows: exactly 18 fields each, one blank between, a newline after each."""
     values: dict[str, Column]
-    """(n,) per name in `NEEDED`, and field wanted also: int64 for `IDS` (unknown: -1, of jobs
-    `NO_ID`), else float64."""
+    """(n,) per name in `NEEDED` and `CHECKED`, and field wanted also: int64 for `IDS` (unknown: -1,
+    of jobs `NO_ID`), else float64 (of `CHECKED`, NaN where it is no number)."""
     longer: Ints
     """Numbers of the lines that had more than 18 fields."""
     filled: tuple[str, ...]
@@ -180,8 +182,8 @@ def swf_blocks(
         text, line = _rows(block, header)
         longer = np.empty(0, np.int64)
         right_width = _count(text, b" ") == (_WIDTH - 1) * len(line)
-        unseen = [name for name in FIELDS if name not in (*NEEDED, *filled)]
-        unasked = [name for name in unseen if name not in also]
+        unseen = [n for n in FIELDS if n in CHECKED or n not in (*NEEDED, *filled)]
+        unasked = [name for name in unseen if name not in (*also, *filled)]
         values = _parse(text, len(line), unseen) if right_width else None
         if values is None:
             text, line, longer = _cut_to_width(text, line, bad)
@@ -190,7 +192,8 @@ def swf_blocks(
         if not good.all():
             text, line, values = _some(text, good), line[good], _of(values, good)
         if len(line):
-            filled += tuple(name for name in unasked if (values.pop(name) >= 0).any())
+            filled += tuple(name for name in unasked if (values[name] >= 0).any())
+            values = {n: c for n, c in values.items() if n in CHECKED or n not in unasked}
             yield SwfBlock(line, text, values, longer[bad.good(longer)], filled)
 
 
@@ -264,7 +267,8 @@ def _parse(text: bytes, rows: int, unseen: Sequence[str]) -> dict[str, Column] |
     Args:
         text: the rows.
         rows: how many there are.
-        unseen: fields that are not needed, and have shown no value yet: NaN where they hold none.
+        unseen: fields that are not needed, and are checked or have shown no value yet: NaN where
+            they hold none.
     """
     for ids in (pl.Int64, pl.Float64):
         if (columns := _as_numbers(text, rows, ids, unseen)) is not None:

@@ -480,7 +480,7 @@ def test_a_log_in_place_of_a_scenario(
     result = simkit(command, "x.swf")
     assert result.code == 2
     assert "x.swf: this is a log, not a scenario" in result.err
-    assert "workload: {type: swf, path: x.swf}" in result.err
+    assert "    simkit init x.swf\n    simkit run x.yaml\n" in result.err
 
 
 def test_a_partial_run_is_refused_with_the_option_that_takes_it(

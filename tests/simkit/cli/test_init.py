@@ -12,6 +12,7 @@ from simkit import open_run
 from simkit.cli import trace_text
 from simkit.scenario import first_scenario as module
 from simkit.scenario.yaml_document import load_scenario
+from simkit.traces import rules
 
 SAMPLES = Path(__file__).parents[3] / "traces" / "samples"
 SWF = """\
@@ -68,19 +69,44 @@ def test_the_bundled_sample_gets_the_machine_of_its_header(simkit: Simkit) -> No
 
 
 def test_partitions_of_swf_are_pools_of_what_was_in_use_at_once(simkit: Simkit) -> None:
-    Path("log.swf").write_text(SWF)
-    assert simkit("init", "log.swf").code == 0
+    Path("log.swf").write_text(SWF.replace("MaxProcs: 16", "MaxProcs: 20"))
+    done = simkit("init", "log.swf")
+    assert "Machines    1: 12 processors for 2 jobs\n            2: 5 processors for 2" in done.out
+    assert (
+        "own, 17 processors in all; at most 12 were in use at once; the header has 20" in done.out
+    )
     text = Path("log.yaml").read_text()
     assert "  # peak in use in the log: 12 processors on 2023-11-14 22:13 UTC\n" in text.replace(
         "    #", "  #"
     )
-    assert "# the log's header: 16 processors; those below: 17\n" in text
+    assert "# the log's header: 20 processors; those below: 17\n" in text
     assert "# the log's time zone: Europe/Berlin\n" in text
     assert "# 3 of 4 jobs have a time limit; of the others the policy knows the run time" in text
     assert "# max_time: 7200  # s\n" in text
     loaded = load_scenario(Path("log.yaml"))
     parts = {part.name: (part.partitions, part.processors) for part in loaded.cluster.partitions}
     assert parts == {"1": ((1,), 12), "2": ((2,), 5)}
+    assert finished_all(simkit, "log.yaml")
+
+
+@pytest.mark.parametrize(("header", "processors"), [(16, 16), (4, 8)])
+def test_partitions_share_the_processors_of_a_header_that_has_too_few_for_each(
+    simkit: Simkit, header: int, processors: int
+) -> None:
+    Path("log.swf").write_text(SWF.replace("MaxProcs: 16", f"MaxProcs: {header}"))
+    done = simkit("init", "log.swf")
+    assert f"Machines    {processors} processors for 4 jobs, shared by 2 partitions\n" in done.out
+    assert (
+        f"which processors each partition may use: they share the {header} of the header, as what "
+        "was in use in each adds up to 17" in " ".join(done.out.split())
+    )
+    larger = "a job asks for more processors than the header has" in " ".join(done.out.split())
+    assert larger == (processors > header)
+    cluster = load_scenario(Path("log.yaml")).cluster
+    assert cluster.processors == processors
+    assert [(part.name, part.processors) for part in cluster.partitions] == [
+        ("1", None), ("2", None),
+    ]  # fmt: skip
     assert finished_all(simkit, "log.yaml")
 
 
@@ -164,11 +190,80 @@ def test_one_partition_with_named_machines_has_one_group(simkit: Simkit) -> None
     assert finished_all(simkit, "sacct.yaml")
 
 
-def test_a_job_whose_machines_are_not_named_leaves_counts_alone(simkit: Simkit) -> None:
-    Path("sacct.txt").write_text(NODES.replace("|c08|", "|None assigned|"))
+@pytest.mark.parametrize("nothing", ["None assigned", "", "c[08-"])
+def test_a_job_whose_machines_are_not_named_leaves_the_names_of_the_others(
+    simkit: Simkit, nothing: str
+) -> None:
+    Path("sacct.txt").write_text(NODES.replace("|c08|", f"|{nothing}|").replace("|g2|", "||"))
     done = simkit("init", "sacct.txt")
-    assert "whether partitions share machines: each has its own, 47 processors in all" in done.out
+    said = "the machines of 2 jobs: NodeList names none; those of the others are to hold them as"
+    assert f"Not known   {said} well\n" in done.out
+    cluster = load_scenario(Path("sacct.yaml")).cluster
+    assert cluster.machines is not None
+    groups = {group.name: (group.count, group.capacity) for group in cluster.machines}
+    assert groups == {
+        "gpu": (1, {"processors": 14, "gpu": 4}),  # g1, and job 3 fits on it
+        "cpu": (4, {"processors": 8}),  # c08 to c10, g2
+        "short": (1, {"processors": 7}),  # none of its jobs names a machine
+    }
+    assert "# The log names no machines of these jobs.\n" in Path("sacct.yaml").read_text()
     assert finished_all(simkit, "sacct.yaml")
+
+
+def test_machines_are_more_than_the_named_ones_if_other_jobs_need_them(simkit: Simkit) -> None:
+    head, first, *_ = NODES.splitlines(keepends=True)
+    other = first.replace("1|gpu", "2|gpu").replace("|6|1|g1|cpu=6,gres/gpu=1", "|6|3||cpu=6")
+    Path("sacct.txt").write_text(head + first + other + other.replace("2|gpu", "3|gpu"))
+    assert "Machines    3 machines with 6 processors, 1 gpu\n" in simkit("init", "sacct.txt").out
+    text = Path("sacct.yaml").read_text()
+    assert "# 1 machine named in the log. Each has\n" in text
+    assert "# 2 more for jobs whose machines the log does not name.\n" in text  # 18 were in use
+    assert finished_all(simkit, "sacct.yaml")
+
+
+def test_machines_of_a_job_with_fewer_gpus_than_machines_have_their_share(simkit: Simkit) -> None:
+    share = "1|gpu|2024-03-02T13:00:00|2024-03-02T13:00:00|2024-03-02T14:00:00|01:00:00|40|2|n[1-2]"
+    share += "|cpu=40,gres/gpu=1\n"
+    Path("sacct.txt").write_text(NODES.partition("\n")[0] + "\n" + share)
+    done = simkit("init", "sacct.txt")
+    assert "Machines    2 machines with 20 processors, 1 gpu\n" in done.out
+    assert "gpus in equal units 1" in done.out
+    assert finished_all(simkit, "sacct.yaml")
+
+
+LIMITS = [
+    # time limits of three jobs; lines on them
+    (("UNLIMITED",) * 3, ["# the log has no time limits (3 jobs without a limit), so the policy "
+                          "knows the true run times", "estimates: actual"]),
+    (("",) * 3, ["# the log has no time limits, so the policy knows the true run times",
+                 "estimates: actual"]),
+    (("02:00:00", "UNLIMITED", "UNLIMITED"),
+     ["# 1 of 3 jobs has a time limit", "# without a limit, and planned as endless: 2 jobs",
+      "estimates: requested"]),
+    (("02:00:00", "UNLIMITED", ""),
+     ["# 1 of 3 jobs has a time limit", "# without a limit, and planned as endless: 1 job; the "
+      "policy knows the run time of the other 1", "estimates: requested"]),
+    (("02:00:00", "", ""), ["# 1 of 3 jobs has a time limit; of the others the policy knows the "
+                            "run time", "estimates: requested"]),
+    (("02:00:00",) * 3, ["# 3 of 3 jobs have a time limit", "estimates: requested"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("limits", "lines"), LIMITS)
+def test_a_job_without_limit_has_no_time_limit(
+    simkit: Simkit, limits: tuple[str, ...], lines: list[str]
+) -> None:
+    head, *rows = SACCT.splitlines()
+    rows = [
+        "|".join([*row.split("|")[:7], limit, *row.split("|")[8:]])
+        for row, limit in zip(rows, limits, strict=False)
+    ]
+    Path("log.txt").write_text("\n".join([head, *rows]) + "\n")
+    done = simkit("init", "log.txt")
+    text = Path("log.yaml").read_text()
+    assert "\n".join(["", *lines, ""]) in text
+    assert ("time limits: the policy knows" in done.out) == ("estimates: actual" in lines)
+    assert finished_all(simkit, "log.yaml")
 
 
 def test_without_a_zone_a_line_says_what_to_set(simkit: Simkit) -> None:
@@ -346,5 +441,17 @@ def test_info_says_so_where_a_log_has_no_starts(simkit: Simkit) -> None:
     assert facts["recorded wait"] == facts["peak in use"] == trace_text.UNKNOWN_STARTS
     Path("log.swf").write_text(SWF.replace("3 20 60", "3 20 -1"))
     facts = json.loads(simkit("trace", "info", "log.swf", "--json").out)
-    assert facts["peak processors in use"] == "12, first at 2023-11-14 22:13 UTC of 3 jobs"
-    assert facts["recorded wait"].endswith(" of 3 jobs")
+    assert facts["peak processors in use"] == "12, first at 2023-11-14 22:13 UTC of 3 of 4 jobs"
+    assert facts["recorded wait"].endswith(" of 3 of 4 jobs")
+    Path("log.swf").write_text(SWF.replace("3 20 60", "3 20 -60"))
+    facts = json.loads(simkit("trace", "info", "log.swf", "--json").out)
+    assert facts["recorded wait"].endswith(" of 3 of 4 jobs")
+    assert facts["report"]["notes"] == {rules.START_EARLY: 1}
+    early = SACCT.replace("|2024-03-02T13:00:00|2024", "|2024-03-02T15:00:00|2024")
+    Path("sacct.txt").write_text(early)  # job 1 starts at 13:30
+    facts = json.loads(simkit("trace", "info", "sacct.txt", "--json").out)
+    assert facts["recorded wait"].endswith(" of 3 of 4 jobs")
+    assert facts["peak processors in use"] == "46, first at 2024-03-02 14:00 UTC"
+    Path("sacct.txt").write_text("".join(early.splitlines(keepends=True)[:2]))
+    facts = json.loads(simkit("trace", "info", "sacct.txt", "--json").out)
+    assert facts["recorded wait"] == "unknown: no job starts at or after its submission"

@@ -8,12 +8,13 @@ import shlex
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from simkit.cli.options import overrides
+from simkit import run_sweep, simulate
+from simkit.cli import app
 from simkit.errors import ScenarioError
 from simkit.experiment.scenario_file import log_type, scenario_file
 from simkit.scenario.bundled import scenario_path
-from simkit.scenario.yaml_document import load_scenario
 
 SWF = "; MaxProcs: 4\n" + "1 0 -1 10 1 -1 -1 1 10 -1 1 1 -1 -1 -1 -1 -1 -1\n"
 SACCT = "JobID|User|Submit\n1|ann|2024-05-01T00:00:00\n"
@@ -41,22 +42,41 @@ def test_logs_are_told_from_scenarios(
     assert log_type(path) == kind
 
 
-@pytest.mark.parametrize("name", ["x.swf", "my log; 2.swf", "it's.swf.gz"])
+SLURM = "JobID|Submit|Start|End|Elapsed|AllocCPUS\n1|2024-05-01T00:00:00|" + (
+    "2024-05-01T00:00:00|2024-05-01T01:00:00|01:00:00|4\n"
+)
+TABLE = "job_id,submit_time_s,run_time_s,processors\n1,0,10,4\n"
+TASKS = ",submit_time,duration,cpu,memory,job_id,task_id,instances_num,disk\n0,0,10,1,0.1,1,1,1,0\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x.swf", SWF), ("my log; 2.swf", SWF), ("it's.swf.gz", SWF), ("a1.txt", SLURM),
+        ("sacct", SLURM), ("-x.txt", SLURM), ("jobs.csv", TABLE), ("folder/x.swf", SWF),
+        ("tasks.csv", TASKS), ("my tasks.csv", TASKS),
+    ],
+)  # fmt: skip
 def test_a_log_is_answered_by_what_would_run_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    content = SWF.encode()
-    Path(name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    Path("folder").mkdir()
+    packed = gzip.compress(content.encode()) if name.endswith(".gz") else content.encode()
+    Path(name).write_bytes(packed)
     with pytest.raises(ScenarioError, match="this is a log, not a scenario") as error:
         scenario_file(name)
-    shown = [line.strip() for line in str(error.value).splitlines() if line.startswith("    ")]
-    Path("s.yaml").write_text("\n".join(shown[:2]))
-    assert load_scenario("s.yaml").workload.path == str(tmp_path / name)
-    words = shlex.split(shown[2])
-    assert words[:3] == ["simkit", "run", "quickstart"]
-    loaded = load_scenario(scenario_path("quickstart"), overrides=overrides(words[4::2], None))
-    assert loaded.workload.path == str(tmp_path / name)
+    for call in (simulate, run_sweep):
+        with pytest.raises(ScenarioError) as told:
+            call(name)
+        assert str(told.value) == str(error.value)
+    lines = [line.strip() for line in str(error.value).splitlines() if line.startswith("    ")]
+    assert ("simkit init" in lines[0]) == (content != TASKS)
+    for line in lines:
+        program, *words = shlex.split(line)
+        assert program == "simkit"
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 0, done.output
 
 
 def test_a_run_is_answered_by_what_reads_it(tmp_path: Path) -> None:

@@ -304,18 +304,21 @@ def test_ten_seeds_of_a_real_log_are_ten_workloads_of_its_load():
         assert np.corrcoef(hour, original)[0, 1] > 0.95
 
 
-def test_a_cap_on_processors_takes_units_away_and_leaves_each_whole() -> None:
+def test_a_cap_on_processors_takes_units_away_and_cuts_one_that_is_larger() -> None:
     log = Workload.from_jobs(
         {
-            "job_id": [1, 2, 3],
-            "submit_time_s": [0, 1, 2],
-            "run_time_s": [9, 9, 9],
-            "instances": [4, 1, 30],
-            "processors": [8, 24, 1],
-            "gpu": [4, 4, 0],
+            "job_id": [1, 2, 3, 4],
+            "submit_time_s": [0, 1, 2, 3],
+            "run_time_s": [9, 9, 9, 9],
+            "instances": [4, 1, 30, 3],
+            "processors": [8, 24, 1, 64],
+            "gpu": [4, 4, 0, 1],
         },
         request=("processors", "gpu"),
     )
     cut = cap_processors(log, 20)
-    assert cut.instances.tolist() == [2, 1, 20]
-    assert cut.request.tolist() == log.request.tolist()
+    assert cut.instances.tolist() == [2, 1, 20, 1]
+    assert cut.request.tolist() == [[8, 4], [20, 4], [1, 0], [20, 1]]
+    assert (cut.instances * cut.request[:, 0]).max() <= 20
+    assert log.request[:, 0].tolist() == [8, 24, 1, 64]  # the workload itself stays
+    assert cap_processors(log, 200).request.tolist() == log.request.tolist()

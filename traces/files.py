@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from simkit.errors import TraceError
+from simkit.foreign import SpecialFileError, TooMuchError, Unpacked, refuse_special
 
 _PIECE = 1 << 16
 _GZIP_WRAPPED = 31  # zlib's window bits for data in a gzip wrapper
@@ -149,9 +150,10 @@ def _refuse_utf_16(piece: bytes, place: str) -> None:
 def is_parquet(path: Path) -> bool:
     """Return whether a file begins as Parquet does."""
     try:
+        refuse_special(path)
         with path.open("rb") as stream:
             return stream.read(4) == b"PAR1"
-    except OSError:
+    except (OSError, SpecialFileError):
         return False  # opening it as text says what is wrong
 
 
@@ -159,6 +161,7 @@ def is_parquet(path: Path) -> bool:
 def opened(path: Path) -> Iterator[IO[bytes]]:
     """Open a file for reading, unpacking gzip; what goes wrong is a TraceError with a remedy."""
     try:
+        refuse_special(path)
         raw = path.open("rb")
     except FileNotFoundError:
         raise TraceError(f"{path}: no such file{_near(path)}") from None
@@ -166,6 +169,8 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         raise TraceError(f"{path}: is a folder; name a log file in it") from None
     except PermissionError:
         raise TraceError(f"{path}: may not be read; ask its owner for read permission") from None
+    except SpecialFileError as error:
+        raise TraceError(f"{path}: {error}") from None
     except (OSError, ValueError) as error:
         raise TraceError(f"{path}: cannot be opened: {error}; check the path") from None
     with raw:
@@ -177,7 +182,10 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
                 )
         if head.startswith(_GZIP):
             with gzip.open(raw) as unpacked:
-                yield cast("IO[bytes]", unpacked)
+                try:
+                    yield cast("IO[bytes]", Unpacked(cast("IO[bytes]", unpacked), path))
+                except TooMuchError as error:
+                    raise TraceError(f"{path}: {error}") from None
         else:
             yield raw
 

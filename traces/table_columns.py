@@ -18,6 +18,13 @@ import polars as pl
 
 from simkit.arrays import Floats, Ints
 from simkit.errors import TraceError, did_you_mean
+from simkit.foreign import (
+    SpecialFileError,
+    TooMuchError,
+    check_decoded,
+    check_parquet,
+    text_size,
+)
 from simkit.traces.bad_lines import BadLines
 from simkit.traces.files import is_parquet
 from simkit.traces.rules import Tally
@@ -318,7 +325,9 @@ def without_limit(text: pl.Series) -> pl.Series:
 def _parquet(path: Path, wanted: WantedColumns) -> TableColumns:
     text, numbers = wanted.among(_parquet_names(path), f"{path}:1")
     with _undamaged(path):
+        check_parquet(path, len(text) + len(numbers))
         frame = pl.read_parquet(path, columns=[*text, *numbers])
+        check_decoded(path, text_size(frame), frame.height)
     chosen = [pl.col(name).cast(pl.String) for name in text]
     for name in numbers:
         dtype = frame[name].dtype
@@ -353,6 +362,8 @@ def _undamaged(path: Path) -> Iterator[None]:
     """Raise TraceError for what cannot be read of a Parquet file."""
     try:
         yield
+    except (SpecialFileError, TooMuchError) as error:
+        raise TraceError(f"{path}: {error}") from None
     except (pl.exceptions.PolarsError, OSError) as error:
         reason = str(error).splitlines()[0]
         raise TraceError(

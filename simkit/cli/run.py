@@ -221,20 +221,29 @@ def validate(
     all of it.
     """
     from simkit.errors import ScenarioError
+    from simkit.experiment.sizes import check_before_reading
     from simkit.scenario.sweep import expand_sweep
     from simkit.scenario.yaml_document import check_names, locate_problems
 
     source, laid_over = scenario_source(scenario), overrides(settings, seed)
     points = expand_sweep(source, overrides=laid_over, allow_code=not no_code)
+    differing = list(
+        {
+            repr({**point.assignment, "seed": 0}): point.scenario for point in reversed(points)
+        }.values()
+    )
     problems = dict.fromkeys(
         text
-        for point in points
-        for text in check_names(point.scenario) or _policy_problems(point.scenario)
+        for one in differing
+        for text in (
+            *_problems_of(check_before_reading, one),
+            *(check_names(one) or _policy_problems(one)),
+        )
     )
-    workloads = {repr(point.scenario.workload): point.scenario for point in points}
+    workloads = {repr(one.workload): one for one in differing}
     problems |= dict.fromkeys(text for one in workloads.values() for text in _head_problems(one))
     if not problems:
-        problems = dict.fromkeys(_file_problems([point.scenario for point in points]))
+        problems = dict.fromkeys(_file_problems(differing))
     if problems:
         raise ScenarioError(locate_problems(problems, source, laid_over))
     runs = f", a sweep of {len(points):,} runs" if len(points) > 1 else ""

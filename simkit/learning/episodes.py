@@ -373,7 +373,8 @@ class Episodes:
                 cluster = build_cluster(scenario.cluster, jobs)
             trace = replace(trace, workload=limited_by_partitions(jobs, cluster))
         if scenario.power is not None:
-            site = build_site(scenario.power, cluster, trace.workload, seed)
+            most_steps = scenario.limits.steps
+            site = build_site(scenario.power, cluster, trace.workload, seed, most_steps)
         first = self._first
         return Experiment(
             scenario, trace, cluster, first.policy, first.predictor, first.rules,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from simkit.errors import RunError, SimkitError
+from simkit.foreign import read_json
 from simkit.scenario import Scenario
 from simkit.text import counted
 
@@ -158,7 +159,7 @@ def holds_finished_run(folder: Path) -> bool:
 
 def _run_json(folder: Path) -> dict[str, object]:
     with suppress(OSError, ValueError):
-        content = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        content = read_json(folder / "run.json")
         return content if isinstance(content, dict) else {}
     return {}
 

@@ -6,10 +6,9 @@ for.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from types import NoneType
@@ -19,6 +18,7 @@ import polars as pl
 
 from simkit import records
 from simkit.errors import RunError
+from simkit.foreign import check_parquet, check_texts, read_json
 from simkit.power.battery import BatteryFacts
 from simkit.results.group_metrics import By, metrics_by
 from simkit.results.time_bins import power_means
@@ -347,7 +347,9 @@ def open_run(folder: RunOrFolder, *, allow_partial: bool = False) -> Run:
     if wrong := [*_wrong_types(info)]:
         raise RunError("\n".join(f"{path / 'run.json'}: {text}" for text in wrong[:_MOST_WRONG]))
     if allow_partial:
-        return Run(path, {"status": "incomplete", **info})
+        run = Run(path, {"status": "incomplete", **info})
+        _check_tables(run)
+        return run
     if info.get("status") != "complete":
         error = f" ({printable(info['error'])})" if info.get("error") else ""
         raise RunError(
@@ -356,6 +358,7 @@ def open_run(folder: RunOrFolder, *, allow_partial: bool = False) -> Run:
             "allow_partial=True)"
         )
     run = Run(path, info)
+    _check_tables(run)
     missing = [table for table in run.tables if not (path / f"{table}.parquet").is_file()]
     if missing:
         raise RunError(
@@ -368,6 +371,18 @@ def open_run(folder: RunOrFolder, *, allow_partial: bool = False) -> Run:
             f"({printable(', '.join(run.resources))}); run the scenario again"
         )
     return run
+
+
+def _check_tables(run: Run) -> None:
+    """Raise RunError for tables that may be made to fill the memory."""
+    for table in run.tables:
+        path = run.folder / f"{table}.parquet"
+        if path.exists():
+            try:
+                _readable(path, partial(check_parquet, path))
+                _readable(path, partial(check_texts, path))
+            except ValueError as error:
+                raise RunError(f"{path}: {error}") from error
 
 
 _MOST_WRONG: Final = 20
@@ -412,10 +427,8 @@ def _entries(value: Any, steps: list[str], above: str = "") -> Iterator[tuple[st
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        if path.exists() and not path.is_file():
-            raise RunError(f"{path}: is not a regular file; run the scenario again")
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        content = read_json(path)
+    except (OSError, ValueError) as error:
         raise RunError(f"{path}: cannot be read ({error}); run the scenario again") from error
     if not isinstance(content, dict):
         raise RunError(f"{path}: holds no JSON object; run the scenario again")

@@ -21,6 +21,7 @@ from typing import Any, Final
 import polars as pl
 
 from simkit.errors import RunError
+from simkit.foreign import read_json
 from simkit.results.output_folder import PART, check_place, differences_text, reason
 from simkit.results.run_writer import claim
 from simkit.scenario.bundled import AGENT, DESCRIPTION
@@ -197,7 +198,7 @@ def read_training(folder: Path) -> dict[str, Any]:
     """Return the content of a training.json; raises RunError if it is not of this format."""
     path = folder / _INFO
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path)
     except (OSError, ValueError) as error:
         raise RunError(f"{path}: cannot be read ({error}); start over with --force") from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:

@@ -5,7 +5,6 @@ Logs and tables are read again by parsers that share no code with the engine's r
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import io
 import math
@@ -21,7 +20,7 @@ import polars as pl
 
 from simkit.text import counted
 from simkit.verify.audit import Check
-from simkit.verify.folder import RunFolder
+from simkit.verify.folder import RunFolder, unpacked
 from simkit.verify.numbers import LARGEST, times_on_grid
 
 SWF_NUMBERS = ("user", "group", "executable", "queue", "partition")
@@ -277,9 +276,7 @@ def read_swf_links(path: Path, rules: dict[str, Any]) -> list[tuple[int, int, fl
 
 def _lines(path: Path) -> Iterator[list[bytes]]:
     """Yield the fields of each line that is not a comment; the log may be gzipped."""
-    with path.open("rb") as file:
-        zipped = file.read(2) == b"\x1f\x8b"
-    with gzip.open(path) if zipped else path.open("rb") as lines:
+    with unpacked(path) as lines:
         for line in lines:
             text = line.strip()
             if text and not text.startswith(b";"):

@@ -8,10 +8,9 @@ writer fills a file next to the target and renames it at the end: no file is eve
 from __future__ import annotations
 
 import gzip
-import os
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import IO, BinaryIO, cast
 
 from simkit.errors import TraceError
 from simkit.foreign import SpecialFileError, TooMuchError, Unpacked, refuse_special
+from simkit.unfinished import unfinished
 
 _PIECE = 1 << 16
 _GZIP_WRAPPED = 31  # zlib's window bits for data in a gzip wrapper
@@ -237,20 +237,17 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
 
     Raises TraceError if the file cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with temporary.open("wb") as raw:
-            if path.suffix == ".gz":
-                with gzip.GzipFile("", "wb", fileobj=raw, compresslevel=6, mtime=0) as packed:
-                    yield cast("BinaryIO", packed)
-            else:
-                yield cast("BinaryIO", raw)
-        temporary.replace(path)
+        with unfinished(path) as temporary:
+            with temporary.open("wb") as raw:
+                if path.suffix == ".gz":
+                    with gzip.GzipFile("", "wb", fileobj=raw, compresslevel=6, mtime=0) as packed:
+                        yield cast("BinaryIO", packed)
+                else:
+                    yield cast("BinaryIO", raw)
+            temporary.replace(path)
     except OSError as error:
         reason = error.strerror or error
         raise TraceError(
             f"{path}: cannot be written: {reason}; choose another place or make room"
         ) from None
-    finally:
-        with suppress(OSError):  # renamed, or never made
-            temporary.unlink()

@@ -251,11 +251,12 @@ def validate(
 
 
 def _policy_problems(scenario: Loaded) -> Sequence[str]:
-    """Return why policy, estimator or processes cannot be built, such as wrong arguments."""
+    """Return why policy, estimator, processes or controller cannot be built: wrong arguments."""
     from simkit.experiment.policy import build_policy, build_predictor
     from simkit.experiment.processes import process_builder
+    from simkit.experiment.site import build_controller
 
-    builders = (build_policy, build_predictor, process_builder)
+    builders = (build_policy, build_predictor, process_builder, build_controller)
     found = (_problems_of(build, scenario) for build in builders)
     return next(filter(None, found), ())
 

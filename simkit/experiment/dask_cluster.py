@@ -37,6 +37,7 @@ from simkit.experiment.workers import (
     main_file,
     without_ctrl_c,
 )
+from simkit.plugins import code_refused, refuses_code
 
 CONNECT_S: Final = 5.0
 """Time in which a scheduler must answer."""
@@ -77,7 +78,9 @@ class DaskCluster:
             def submit(run: PlannedRun) -> Future[SweepOutcome]:
                 assignment, data, folder = run
                 there = (assignment, data, folder and str(Path(folder).absolute()))
-                future: Future[SweepOutcome] = pool.submit(_carry_out, task, there, mark)
+                future: Future[SweepOutcome] = pool.submit(
+                    _carry_out, task, there, mark, refuses_code()
+                )
                 return future
 
             for row, future in in_turn(submit, runs, lambda: _workers(client), LOOK_AGAIN_S):
@@ -229,6 +232,8 @@ def _marked(runs: Sequence[PlannedRun]) -> Iterator[Path | None]:
     mark = Path(runs[0][2]).absolute().parent / f".simkit-{uuid4().hex}"
     try:
         mark.parent.mkdir(parents=True, exist_ok=True)
+        for left in mark.parent.glob(".simkit-*"):  # by a sweep that was killed
+            left.unlink(missing_ok=True)
         mark.touch()
     except OSError as error:
         raise RunError(f"{mark.parent}: cannot be written: {error.strerror}") from error
@@ -290,9 +295,11 @@ def _probe(mark: Path) -> tuple[str, bool]:
     return _version(), mark.exists()
 
 
-def _carry_out(task: RunTask, run: PlannedRun, mark: Path | None) -> SweepOutcome:
+def _carry_out(
+    task: RunTask, run: PlannedRun, mark: Path | None, refuse_code: bool = False
+) -> SweepOutcome:
     """Carry out a run, unless its results would get lost on a disk of this machine alone."""
     if mark is not None and not mark.exists():
         return SweepOutcome(run[0], Path(run[2]), "failed", _not_shared(mark))
-    with _one_at_a_time:
+    with _one_at_a_time, code_refused(refuse_code):
         return task(run)

@@ -36,6 +36,7 @@ from simkit.power.machine_model import ConstantPue, PowerModel, Pue
 from simkit.power.signal import CARBON, PRICE, WATT, Constant, Signal, Sum
 from simkit.power.signal_align import Span, check_covers
 from simkit.power.site import NO_GRID, Checkpoints, Foresight, Site, Source, Supply
+from simkit.scenario import Scenario
 from simkit.scenario.power import (
     BatterySection,
     ControllerChoice,
@@ -275,6 +276,20 @@ def _forecast(section: ForecastSection, truth: Signal, seeds: list[int]) -> Fore
 
 def _as_signal(amount: Amount, unit: str) -> Signal:
     return amount if isinstance(amount, Signal) else Constant(amount, unit)
+
+
+def build_controller(scenario: Scenario) -> Controller | None:
+    """Return the controller of a scenario's site; None without power.
+
+    Raises ScenarioError or PluginError, with the key, if it cannot be made.
+    """
+    if scenario.power is None:
+        return None
+    findings, made = Findings(), None
+    with findings.at("power.controller"):
+        made = _controller(scenario.power.controller)
+    findings.raise_problems()
+    return made
 
 
 def _controller(section: ControllerChoice) -> Controller:

@@ -36,6 +36,7 @@ from simkit.results.metric import metric_columns
 from simkit.results.output_folder import check_content
 from simkit.results.run_folder import open_run
 from simkit.results.run_info import file_sha256, identity
+from simkit.results.run_writer import claim
 from simkit.scenario import Scenario, scenario_hash
 from simkit.scenario.overrides import anchor_paths, anchor_swept
 from simkit.scenario.sweep import GridPoint, expand_sweep
@@ -259,8 +260,26 @@ def run_plan(
 
     `classes` are those of the policies that the scenarios name.
 
-    Raises RunError, before anything runs, if a folder holds something that a run must not replace.
+    Raises RunError, before anything runs, if a folder holds something that a run must not replace, or
+    another process writes a sweep there.
     """
+    lock = claim(plan.folder, "a sweep")
+    try:
+        return _carried_out(plan, workers, executor, force, on_end, classes)
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def _carried_out(
+    plan: SweepPlan,
+    workers: int | None,
+    executor: Executor | None,
+    force: bool,
+    on_end: Callable[[SweepOutcome], None],
+    classes: PolicyClasses | None,
+) -> list[SweepOutcome]:
+    """Carry out a plan whose folder is this process's."""
     if not force:
         _check_folders(plan, classes or PolicyClasses())
     if executor is None:

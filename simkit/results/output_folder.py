@@ -15,9 +15,8 @@ from simkit.errors import RunError, SimkitError
 from simkit.foreign import read_json
 from simkit.scenario import Scenario
 from simkit.text import counted
+from simkit.unfinished import PART, unfinished
 
-PART: Final = ".part"
-"""Ending of files that are being written."""
 UNFINISHED: Final = "unfinished"
 """Folder inside a finished run's folder, in which the run that will replace it is written."""
 
@@ -185,17 +184,14 @@ def check_file(path: Path) -> None:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Give a temporary name to write to; the file gets its own name when it is complete.
+    """Give a hidden name to write to; the file gets its own name when it is complete.
 
     Raises RunError if it cannot be written.
     """
-    part = path.with_name(path.name + PART)
     try:
-        try:
+        with unfinished(path) as part:
             yield part
             part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
     except OSError as error:
         raise _cannot_write(path, error) from error
 

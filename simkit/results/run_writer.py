@@ -212,7 +212,7 @@ class RunWriter:
             self._lock = None
 
 
-def claim(folder: Path) -> int | None:
+def claim(folder: Path, what: str = "a run") -> int | None:
     """Make the folder and lock it for this process, so that no two processes write to it.
 
     Returns the lock, a file descriptor; closing it frees the folder, and so does the end of the
@@ -235,7 +235,7 @@ def claim(folder: Path) -> int | None:
         os.close(lock)
         if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
             raise RunError(
-                f"{folder}: another process is writing a run there; wait for it, or choose another "
+                f"{folder}: another process is writing {what} there; wait for it, or choose another "
                 "folder with --output"
             ) from error
         return None  # a file system without locks

@@ -31,7 +31,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from simkit.errors import PluginError, did_you_mean
 from simkit.foreign import SpecialFileError, refuse_special
-from simkit.plugins import split_reference
+from simkit.plugins import code_refusal, split_reference
 from simkit.scenario.bundled import SAMPLE, agent_folder, sample_path
 from simkit.scenario.types import Section, shown
 
@@ -200,10 +200,7 @@ class PluginName:
             if isinstance(info.context, Context):
                 name = expand_variables(name)
                 if ":" in name and not info.context.allow_code:
-                    raise ValueError(
-                        f"{shown(name)} is code, which would run; read it, and leave --no-code out "
-                        "(in Python: allow_code=False), or name a plug-in that is installed"
-                    )
+                    raise ValueError(code_refusal(name))
             place = split_reference(name)[0] if ":" in name else ""
             if place.endswith(".py"):
                 return _file(place, info) + name.removeprefix(place)

@@ -111,8 +111,8 @@ def refuses_code() -> bool:
 def code_refusal(name: str) -> str:
     """Return why a name of code is refused, and what to do."""
     return (
-        f"{shortened(name)!r} is code, which would run; read it, and leave --no-code out (in Python: "
-        "allow_code=False), or name a plug-in that is installed"
+        f"{shortened(name)!r} is code, which would run; read it, and leave --no-code out (in "
+        "Python: allow_code=False), or name a plug-in that is installed"
     )
 
 

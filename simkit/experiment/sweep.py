@@ -260,8 +260,8 @@ def run_plan(
 
     `classes` are those of the policies that the scenarios name.
 
-    Raises RunError, before anything runs, if a folder holds something that a run must not replace, or
-    another process writes a sweep there.
+    Raises RunError, before anything runs, if a folder holds something that a run must not replace,
+    or another process writes a sweep there.
     """
     lock = claim(plan.folder, "a sweep")
     try:

@@ -235,8 +235,8 @@ def claim(folder: Path, what: str = "a run") -> int | None:
         os.close(lock)
         if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
             raise RunError(
-                f"{folder}: another process is writing {what} there; wait for it, or choose another "
-                "folder with --output"
+                f"{folder}: another process is writing {what} there; wait for it, or choose "
+                "another folder with --output"
             ) from error
         return None  # a file system without locks
     return lock

@@ -28,6 +28,7 @@ from simkit.scenario.recorded import SIGNALS
 from simkit.scenario.references import FiniteJson
 from simkit.scenario.types import (
     BrokenRulesError,
+    ClockTime,
     Count,
     Duration,
     Many,
@@ -37,6 +38,7 @@ from simkit.scenario.types import (
 from simkit.scenario.value import Value
 from simkit.scenario.workload import WORKLOADS, WorkloadSection
 from simkit.text import attribute_docstrings
+from simkit.units import LATEST_S
 
 LONGEST_NAME = 200
 """Characters of a run's name: it is part of the names of files, which file systems limit to 255."""
@@ -84,8 +86,9 @@ class Scheduling(Section):
 class Limits(Section):
     """What ends a run that would go on for ever, and how much keys may make; null: no limit."""
 
-    simulated_time: PositiveDuration | None = 100 * 365.25 * 86_400
-    """Time after the first submission; nothing later is simulated. The default is a century."""
+    simulated_time: ClockTime | None = LATEST_S
+    """Time after the first submission; nothing later is simulated. The default is as long as times
+    are exact, 2**33 s or 272 years."""
     wall_time: PositiveDuration | None = 7 * 86_400.0
     """Real time that the simulation may take, also inside of a policy that does not return."""
     decisions: Count | None = 10_000_000

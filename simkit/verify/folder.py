@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
-from typing import IO, Any, Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import polars as pl
@@ -328,7 +328,7 @@ def unpacked(path: Path) -> Iterator[Iterator[bytes]]:
         yield _bounded(lines, most_bytes(path)) if zipped else iter(lines)
 
 
-def _bounded(lines: IO[bytes], most: int) -> Iterator[bytes]:
+def _bounded(lines: Any, most: int) -> Iterator[bytes]:
     while line := lines.readline(most + 1):
         most -= len(line)
         if most < 0:

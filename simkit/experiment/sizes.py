@@ -28,7 +28,7 @@ class Size(NamedTuple):
 
     key: str
     """Dotted place of the key."""
-    count: float
+    amount: float
     noun: str
     limit: str
     """The key of `limits` that it is compared with."""
@@ -37,10 +37,10 @@ class Size(NamedTuple):
     def problem(self, limits: Limits) -> str:
         """Return what is wrong, and the remedies; empty if the limit is kept."""
         most = getattr(limits, self.limit)
-        if most is None or self.count <= most:
+        if most is None or self.amount <= most:
             return ""
         return (
-            f"{self.key}: makes {self.count:,.0f} {self.noun}, and at most {most:,} are allowed; "
+            f"{self.key}: makes {self.amount:,.0f} {self.noun}, and at most {most:,} are allowed; "
             f"{self.remedy}, or raise limits.{self.limit}"
         )
 

@@ -228,9 +228,9 @@ def plan_sweep(
         Path(output) if output is not None else Path("runs") / f"{points[0].scenario.name}-sweep"
     )
     folders = tuple(folder / run_path(point) for point in points)
-    shared = [path for path in folders if folders.count(path) > 1]
-    if shared:
-        raise ScenarioError(f"sweep: two runs would share the folder {shared[0]}; make them differ")
+    shared = next((path for path, runs in Counter(folders).items() if runs > 1), None)
+    if shared is not None:
+        raise ScenarioError(f"sweep: two runs would share the folder {shared}; make them differ")
     return SweepPlan(folder, points, folders)
 
 

@@ -25,7 +25,6 @@ import polars as pl
 from simkit.errors import RunError
 from simkit.results.digest import TABLES, RunDigest
 from simkit.results.output_folder import (
-    PART,
     UNFINISHED,
     check_content,
     holds_finished_run,
@@ -33,6 +32,7 @@ from simkit.results.output_folder import (
     unwritable,
 )
 from simkit.results.run_folder import PORTABLE, MemoryRun, Run
+from simkit.unfinished import PART
 
 ROW_GROUP: Final = 32_768
 """Rows that a table collects before they are written as one row group."""

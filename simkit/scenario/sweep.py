@@ -57,9 +57,9 @@ def expand_sweep(
     """
     document = Document.read(source, overrides, allow_code=allow_code)
     _add_sweep(document, sweep or {})
-    scenario = document.scenario()
-    axes = _axes(scenario, document.overrides)
-    size, most = prod(len(axis.values) for axis in axes), scenario.limits.runs
+    whole = document.scenario()
+    axes = _axes(whole, document.overrides)
+    size, most = prod(len(axis.values) for axis in axes), whole.limits.runs
     if most is not None and size > most:
         text = (
             f"stands for {size:,} runs, and at most {most:,} are allowed; split it, or raise "
@@ -67,18 +67,18 @@ def expand_sweep(
         )
         raise ScenarioError(document.error_lines([Problem(("sweep",), text)]))
     document.forget_sweep()
-    points, problems = [], []
+    points: list[GridPoint] = []
+    problems: list[Problem] = []
     alike: dict[tuple[int, ...], Scenario] = {}
     for rows in product(*(range(len(axis.values)) for axis in axes)):
         chosen = list(zip(axes, rows, strict=True))
         others = tuple(row for axis, row in chosen if axis.path != _SEED)
-        scenario, found = _reseeded(alike.get(others), chosen), []
+        scenario = _reseeded(alike.get(others), chosen)
         if scenario is None:
             scenario, found = _point(document, chosen)
+            problems += found
         if scenario is not None:
             alike[others] = scenario
-        problems += found
-        if scenario is not None:
             assignment = {axis.key: axis.values[row] for axis, row in chosen}
             points.append(GridPoint(assignment, scenario))
     if problems:

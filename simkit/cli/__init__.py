@@ -115,9 +115,17 @@ def main() -> None:
         reason = f" ({error})" if str(error) else ""
         echo(f"the memory does not suffice{reason}; use a smaller scenario or file", err=True)
         sys.exit(1)
-    except KeyboardInterrupt:
+    except BaseException as error:
+        if not _is_interrupt(error):
+            raise
         echo("interrupted", err=True)
         sys.exit(INTERRUPTED)
+
+
+def _is_interrupt(error: BaseException) -> bool:
+    """Return whether an error is an interrupt, or what polars makes of one during its import."""
+    panic = type(error).__name__ == "PanicException" and "KeyboardInterrupt" in str(error)
+    return panic or isinstance(error, KeyboardInterrupt)
 
 
 @contextmanager

@@ -394,11 +394,28 @@ def _check_tables(run: Run) -> None:
         if path.exists():
             try:
                 _readable(path, partial(check_parquet, path))
-                problem = _readable(path, partial(_wrong_columns, path, run.tables[table]))
+                problem = _readable(path, partial(_wrong_columns, path, _meanings(run, table)))
             except ValueError as error:
-                raise RunError(f"{path}: {error}") from error
+                raise RunError(f"{path}: {error}; run the scenario again") from error
             if problem:
                 raise RunError(f"{path}: {problem}; run the scenario again")
+
+
+def _meanings(run: Run, table: str) -> dict[str, str]:
+    """Return the columns of a run's table with their types and meanings, resources too."""
+    of_resources = {
+        "jobs": run.resources,
+        "tasks": run.resources,
+        "timeline": [f"{part}_{r}" for r in run.resources for part in ("allocated", "capacity")],
+    }
+    return {**dict.fromkeys(of_resources.get(table, ()), "Float64"), **run.tables[table]}
+
+
+def _kind_of(kind: pl.DataType) -> str:
+    """Return the name of a type as the records have it; all numbers may be read as Float64."""
+    if kind.is_integer():
+        return "Int64"
+    return "Float64" if kind.is_numeric() else str(kind)
 
 
 def _wrong_columns(path: Path, meanings: Mapping[str, str]) -> str:
@@ -410,9 +427,10 @@ def _wrong_columns(path: Path, meanings: Mapping[str, str]) -> str:
         ids = name in ("job_id", "task_id") or (name in meanings and not wanted)
         allowed = [t for t in ("Float64", "Int64", "String", "Boolean") if t in wanted]
         allowed = ["Int64", "String"] if ids else allowed
-        if allowed and str(kind) not in allowed:
+        allowed += ["Int64"] if "Float64" in allowed else []
+        if allowed and kind != pl.Null and _kind_of(kind) not in allowed:
             return f"column {name} is {kind}, it must be {' or '.join(allowed)}"
-    numbers = [name for name, kind in schema.items() if kind == pl.Float64]
+    numbers = [name for name, kind in schema.items() if kind.is_float()]
     texts = [name for name, kind in schema.items() if kind == pl.String]
     found = frame.select(
         *(pl.col(n).is_nan().any().alias(f"nan {n}") for n in numbers),
@@ -476,7 +494,7 @@ def _entries(value: Any, steps: list[str], above: str = "") -> Iterator[tuple[st
 def _wrong_metric(metrics: Mapping[str, Any]) -> str:
     """Return what is wrong with the metrics of a run; empty if nothing is."""
     for name, metric in metrics.items():
-        if not isinstance(metric, dict) or not isinstance(metric.get("unit"), str):
+        if not isinstance(metric, dict):
             return f"{printable(name)} is {shown(metric)}, it must be numbers with their unit"
         for key, value in metric.items():
             if not isinstance(value, str if key in _WORDS else (int, float, NoneType)):

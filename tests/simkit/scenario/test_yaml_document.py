@@ -707,7 +707,7 @@ scheduling:
   every: null
   step: null
 limits:
-  simulated_time: 8589934592.0  # s = 99420d 21:49:52
+  simulated_time: 8589934592.0  # s = 99420d 12:56:32
   wall_time: 604800.0 # s = 7d 00:00:00
   decisions: 10000000
   retries: 1000

@@ -63,7 +63,8 @@ def commands() -> Iterator[tuple[list[str], list[str]]]:
             text = [
                 max(one.opts, key=len)
                 for one in command.params
-                if one.param_type_name == "option" and one.type.name == "text"
+                if one.param_type_name == "option"
+                and one.type_descriptor.annotation in (str, list[str])
             ]
             yield words, text
 

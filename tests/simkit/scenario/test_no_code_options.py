@@ -14,7 +14,6 @@ from simkit.cli import app
 SCENARIO = """
 workload: {type: rare, jobs: 5, offered_load: 0.5}
 value: {}
-scheduling: {step: 1h}
 learn: {learner: deeprm}
 """
 CODE = "mine.py:Mine"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from simkit.analysis.compare import compare_runs as compare_runs
     from simkit.analysis.plot import plot_compare as plot_compare
     from simkit.analysis.plot import plot_run as plot_run
+    from simkit.analysis.summary import summarise as summarise
     from simkit.analysis.value_bound import bound_of_run as bound_of_run
     from simkit.engine.simulation import Rules as Rules
     from simkit.engine.simulation import Simulation as Simulation
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "analysis.compare": "compare_runs",
     "analysis.plot": "plot_compare plot_run",
+    "analysis.summary": "summarise",
     "analysis.value_bound": "bound_of_run",
     "engine.simulation": "Rules Simulation",
     "errors": "SimkitError SimkitWarning",

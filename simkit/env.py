@@ -181,9 +181,19 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         self._episode: Episode | None = None
         self._played: _Played | None = None
         self._numbers: ReplicaNumbers | None = None
+        self._number: int | None = None
+
+    def _unseeded(self) -> int:
+        """Return what tells this environment from others that nobody seeds; copies have it too."""
+        if self._number is None:
+            self._numbers = ReplicaNumbers()
+            self._number = self._numbers.numbers[0]
+        return self._number
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what the environment can be made of again: arguments, and actions so far."""
+        if self._np_random is None:
+            self._unseeded()  # so that a copy begins with the episode that this one begins with
         return {name: value for name, value in self.__dict__.items() if name not in _LIVE}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -262,8 +272,7 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         self.close()
         unseeded = seed is None
         if seed is None and self._np_random is None:
-            self._numbers = ReplicaNumbers()
-            seed = self.scenario.seed + self._numbers.numbers[0]
+            seed = self.scenario.seed + self._unseeded()
         super().reset(seed=seed)
         return self._begin(self._drawn(chosen, seed, skip=unseeded), chosen)
 

@@ -100,9 +100,12 @@ def at_key(key: str, problems: Iterable[str]) -> list[str]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return ``"; did you mean 'easy'?"`` or, without a near match, the list of known names."""
+    """Return ``"; did you mean 'easy'?"`` or, without a near match, the list of known names.
+
+    Capitals make no difference.
+    """
     choices = sorted(known)
-    near = get_close_matches(name, choices, n=1, cutoff=0.6)
-    if near:
-        return f"; did you mean {near[0]!r}?"
+    small = {choice.casefold(): choice for choice in choices}
+    if near := get_close_matches(name.casefold(), small, n=1, cutoff=0.6):
+        return f"; did you mean {small[near[0]]!r}?"
     return f"; known: {', '.join(choices)}" if choices else ""

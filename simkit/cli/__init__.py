@@ -67,6 +67,7 @@ app.command("train")(learn.train)
 app.command("evaluate")(learn.evaluate)
 app.command("reproduce")(reproduce.reproduce)
 app.command("compare")(results.compare)
+app.command("summarise")(results.summarise)
 app.command("verify")(results.verify)
 app.command("export")(results.export)
 app.command("plot")(results.plot)
@@ -103,7 +104,7 @@ def main() -> None:
     _keep_ignoring_ctrl_c()
     try:
         with _terminated_like_interrupted():
-            app()
+            app(prog_name="simkit")
     except SystemExit as end:
         if isinstance(getattr(end.__context__, "__cause__", None), KeyboardInterrupt):
             echo("interrupted", err=True)  # typer ends the command, and says nothing

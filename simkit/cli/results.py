@@ -1,15 +1,18 @@
-"""The commands that take run folders: compare, verify, export, plot."""
+"""The commands that take run folders: compare, summarise, verify, export, plot."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from simkit.cli.echo import echo
 from simkit.cli.options import AsJson, By, Partial, RunFolder
+
+if TYPE_CHECKING:
+    from simkit.analysis.summary import Summary
 
 
 def compare(
@@ -62,6 +65,104 @@ def compare(
         print_json(comparison.as_json())
     else:
         print_comparison(comparison, None if by is None else by.value)
+
+
+class TableFormat(StrEnum):
+    """A format of `simkit summarise`."""
+
+    TEXT = "text"
+    CSV = "csv"
+    MARKDOWN = "markdown"
+    LATEX = "latex"
+
+
+_TABLE_ENDINGS = {".csv": TableFormat.CSV, ".md": TableFormat.MARKDOWN, ".tex": TableFormat.LATEX}
+
+
+def summarise(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FOLDER...", help="Run folders, or folders of runs such as a sweep's."
+        ),
+    ],
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Keys of the scenario that make the groups: policy,workload.offered_load. "
+            "Default: all that differ but the seed.",
+            show_default=False,
+        ),
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metric",
+            "-m",
+            help="A metric: wait_time_s, wait_time_s.p99, carbon_kg; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    form: Annotated[
+        TableFormat | None,
+        typer.Option(
+            "--format", "-f", help="Default: by the ending of FILE (.csv, .md, .tex), else text."
+        ),
+    ] = None,
+    target: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the table to this file."),
+    ] = None,
+    level: Annotated[float, typer.Option(help="Confidence level.")] = 0.95,
+) -> None:
+    """Summarise a sweep: mean and interval over seeds of each metric, the best marked."""
+    from simkit.analysis.summary import summarise as summary_of
+
+    chosen = _table_format(form, target)
+    keys, names = (
+        [part.strip() for text in texts or () for part in text.split(",") if part.strip()]
+        for texts in (by, metric)
+    )
+    found = summary_of(runs, keys, names, level=level)
+    if chosen is TableFormat.TEXT:
+        _print_summary(found)
+        return
+    text = {
+        TableFormat.CSV: found.csv, TableFormat.MARKDOWN: found.markdown,
+        TableFormat.LATEX: found.latex,
+    }[chosen]()  # fmt: skip
+    if target is None:
+        echo(text.rstrip("\n"))
+        return
+    from simkit.results.output_folder import check_file
+
+    check_file(target)
+    target.write_text(text, encoding="utf-8")
+    echo(f"{target} written ({chosen.value})")
+
+
+def _table_format(form: TableFormat | None, target: Path | None) -> TableFormat:
+    """Return the format; raises BadParameter if the name of a file gives none."""
+    if target is None:
+        return form or TableFormat.TEXT
+    chosen = form or _TABLE_ENDINGS.get(target.suffix.lower())
+    if chosen is None or chosen is TableFormat.TEXT:
+        raise typer.BadParameter(
+            f"{target}: a file is written as csv, markdown or latex; end its name in .csv, .md or "
+            ".tex, or add --format"
+        )
+    return chosen
+
+
+def _print_summary(summary: Summary) -> None:
+    from simkit.analysis.summary_text import with_star
+    from simkit.cli.tables import print_table
+    from simkit.cli.text import say
+
+    table = summary.table()
+    print_table(table.heads, table.cells(with_star), names=table.names)
+    for note in table.notes:
+        say("Note", note)
 
 
 def verify(

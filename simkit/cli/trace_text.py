@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from simkit.scenario.first_scenario import FirstScenario
-    from simkit.workload import RowReport, Trace, Workload
+    from simkit.workload import Trace, Workload
     from simkit.workload.recorded import Recorded
 
 

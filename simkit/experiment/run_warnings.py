@@ -205,23 +205,37 @@ def _windows(run: Run) -> list[MaintenanceSection]:
 
 
 def _no_gap_is_long_enough(run: Run) -> str:
-    """Return that what waits runs longer than the time between recurring windows, or empty."""
+    """Return which waiting jobs run longer than the time between recurring windows, or empty."""
     windows = [each for each in _windows(run) if each.every is not None]
     gaps = [w.every - w.length_s for w in windows if w.every is not None and w.length_s is not None]
     if not gaps:
         return ""
     jobs = run.scan("jobs").filter(pl.col("status") == "waiting")
-    shortest = jobs.select(pl.col("estimate_s").min()).collect().item()
+    waiting = jobs.select("job_id", "estimate_s").sort("estimate_s").collect()
     gap = min(gaps) if len(windows) == 1 else min(*gaps, _longest_without(run))
-    if shortest is None or shortest <= gap:
+    long = waiting.filter(pl.col("estimate_s") > gap)
+    if long.is_empty():
         return ""
-    waits = f"is expected to run for at least {format_duration(shortest)}"
-    if shortest == inf:
-        waits = "has no time limit, so that no policy can know that it ends before the next window"
     return (
-        f"maintenance recurs and leaves {format_duration(gap)} in between, and what waits {waits}; "
-        "make the windows rarer or shorter, or let them take less capacity"
+        f"maintenance recurs and leaves {format_duration(gap)} in between, and "
+        f"{_too_long(long, len(waiting))}; make the windows rarer or shorter, or let them take "
+        "less capacity"
     )
+
+
+def _too_long(long: pl.DataFrame, waiting: int) -> str:
+    """Return which jobs fit no gap, and that the others may wait behind them."""
+    shortest = float(long["estimate_s"][0])
+    lasts = (
+        "has no time limit, so that no policy can know that it ends before the next window"
+        if shortest == inf
+        else f"is expected to run for at least {format_duration(shortest)}"
+    )
+    if len(long) == waiting:
+        return f"what waits {lasts}"
+    if len(long) > 1:
+        lasts += f" ({len(long) - 1:,} more are too long as well)"
+    return f"job {long['job_id'][0]} {lasts}; others may wait behind it"
 
 
 def _longest_without(run: Run) -> float:

@@ -35,7 +35,7 @@ from simkit.policy import Policy
 from simkit.results.metric import metric_columns
 from simkit.results.output_folder import check_content
 from simkit.results.run_folder import open_run
-from simkit.results.run_info import file_sha256, identity
+from simkit.results.run_info import changed_inputs, identity
 from simkit.results.run_writer import claim
 from simkit.scenario import Scenario, scenario_hash
 from simkit.scenario.overrides import anchor_paths, anchor_swept
@@ -353,13 +353,4 @@ def is_finished(folder: Path, scenario: Scenario) -> bool:
     except RunError:
         return False
     same = run.info.get("scenario_sha256") == scenario_hash(scenario)
-    return bool(same and run.digest and all(map(_unchanged, run.info.get("inputs", ()))))
-
-
-def _unchanged(recorded: Mapping[str, Any]) -> bool:
-    path = Path(recorded["path"])
-    try:
-        same_size = path.stat().st_size == recorded["bytes"]
-        return bool(same_size and file_sha256(path) == recorded["sha256"])
-    except OSError:
-        return False
+    return bool(same and run.digest and not changed_inputs(run.info))

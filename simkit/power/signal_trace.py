@@ -299,8 +299,10 @@ def _too_long(trace: PowerTrace, gaps: Gaps, spans: list[tuple[float, float]]) -
     if longest > LONGEST_ADVISED_S:
         remedy = (
             "no value stands in for more than a day: add the missing rows, or cut the file to a "
-            "part without such gaps; if its months are of different years, set typical_year: true"
+            "part without such gaps"
         )
+        if not trace.typical:
+            remedy += "; if its months are of different years, set typical_year: true"
     elif gaps.rule == "error":
         and_longest = f" and longest: {longest / 3600:g}h" if longest > gaps.longest_s else ""
         remedy = f"fill them with the rule hold, interpolate or zero{and_longest}, or fix the file"

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from simkit.errors import RunError, SimkitError
 from simkit.foreign import read_json
+from simkit.results.run_info import changed_inputs
 from simkit.scenario import Scenario
 from simkit.text import counted
 from simkit.unfinished import PART, unfinished
@@ -66,7 +67,8 @@ def check_content(folder: Path, wanted: Mapping[str, Any], *, force: bool = Fals
     """Refuse a folder whose content a run must not replace.
 
     Args:
-        folder: absent, empty, or that of a run of the same scenario after defaults.
+        folder: absent, empty, or that of a run of the same scenario after defaults, which read the
+            files as they are now if it is complete.
         wanted: what `run_info.identity` returns for the run.
         force: also allow a folder that holds another run, or other files.
 
@@ -108,6 +110,8 @@ def _another_run(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
             f"a run of {name!r}, and whether it is the same cannot be told: run.json does not "
             f"record what Python gave as {' and '.join(given)}"
         )
+    if found.get("status") == "complete" and (changed := changed_inputs(found)):
+        return f"a run of {name!r} with another content of {' and '.join(changed)}"
     return ""
 
 

@@ -95,6 +95,24 @@ def _inputs(paths: Iterable[Path]) -> list[dict[str, Any]]:
     ]
 
 
+def changed_inputs(info: Mapping[str, Any]) -> list[str]:
+    """Return the files that a run read and that are not as they were, by its run.json.
+
+    A file that is gone counts as changed: a log, a policy, an agent.
+    """
+    entries = [entry for entry in info.get("inputs") or () if isinstance(entry, Mapping)]
+    return [str(entry.get("path")) for entry in entries if not _is_unchanged(entry)]
+
+
+def _is_unchanged(entry: Mapping[str, Any]) -> bool:
+    path = Path(str(entry.get("path")))
+    try:
+        same_size = path.is_file() and path.stat().st_size == entry.get("bytes")
+        return bool(same_size and file_sha256(path) == entry.get("sha256"))
+    except OSError:
+        return False
+
+
 def file_sha256(path: Path) -> str:
     """Return a file's SHA-256 in hexadecimal."""
     with path.open("rb") as file:

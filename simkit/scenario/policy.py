@@ -213,11 +213,11 @@ def section_of(text: str) -> dict[str, Any]:
     if found:
         forms = " or ".join(f"{{{key}: {text}}}" for key in found)
         raise ValueError(f"{text!r} is a name of several, write {forms}")
-    if text in (rules := plugins.names(_GROUP, "backfill")):
+    if text in plugins.names(_GROUP, "backfill"):
         raise ValueError(f"{text!r} is a backfilling rule; write {{backfill: {text}}}")
     if text in agent_names():
         raise ValueError(f"{text!r} is an agent; write {{agent: {text}}}")
-    every = {*rules, *(name for names in known.values() for name in names)}
+    every = {name for names in known.values() for name in names}
     raise ValueError(f"{text!r} is not a policy, order or fitness{did_you_mean(text, every)}")
 
 

@@ -111,6 +111,18 @@ def test_a_copy_goes_on_as_the_original_would(kind, seed, before, how):
 
 
 @pytest.mark.parametrize("how", HOW)
+def test_a_copy_that_nobody_seeds_begins_as_the_original(how):
+    other = SchedulingEnv("deeprm")
+    other.reset()
+    env = SchedulingEnv("deeprm")
+    fresh = HOW[how](env)
+    again = HOW[how](fresh)
+    seeds = [one.reset()[1]["seed"] for one in (again, env, fresh)]
+    assert len({*seeds}) == 1
+    assert SchedulingEnv("deeprm").reset()[1]["seed"] != seeds[0]
+
+
+@pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("kind", KINDS)
 def test_before_the_first_reset_and_after_an_end(kind, how):
     env = SchedulingEnv(**KINDS[kind] | {"max_decisions": 15})

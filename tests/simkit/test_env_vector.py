@@ -236,6 +236,16 @@ def test_replicas_without_a_seed_differ_and_with_one_are_those_of_every_vector(k
         assert alone.reset()[1]["seed"] == later[row]
 
 
+def test_a_vector_that_nobody_seeds_plays_the_same_however_often_it_is_made():
+    found = set()
+    for mode in (None, "sync", "async", "async"):
+        envs = gymnasium_made(mode)
+        found.add(tuple(envs.reset()[1]["seed"].tolist()))
+        envs.close()
+        del envs
+    assert len(found) == 1
+
+
 def test_make_vec_env_of_stable_baselines3_seeds_its_replicas():
     make = pytest.importorskip("stable_baselines3.common.env_util").make_vec_env
     envs = Told(make(SchedulingEnv, 3, seed=5, env_kwargs={"scenario": "deeprm"}))

@@ -9,6 +9,8 @@ typical years, see `typical_year`.
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
+from datetime import date
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -16,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from simkit.arrays import Bools
+from simkit.arrays import Bools, Ints
 from simkit.errors import TraceError
 from simkit.power.signal_trace import PowerTrace
 from simkit.power.signal_zone import fixed_zone
@@ -128,37 +130,81 @@ def read_epw(path: str | PathLike[str], *, typical_year: bool | None = None) -> 
     """
     path = Path(path)
     text = b"".join(block.text for block in text_blocks(path)).decode("utf-8", "replace")
-    _check_head(path, text.splitlines()[:_HEAD_LINES])
+    lines = text.splitlines()
+    _check_head(path, lines[:_HEAD_LINES])
+    rows = _Rows.of(lines)
     pvlib = power_library("pvlib", "EnergyPlus weather")
     try:
-        data, place = pvlib.iotools.read_epw(io.StringIO(text))
-        table = _table(path, data)
+        data, place = pvlib.iotools.read_epw(io.StringIO(rows.text))
+        table = _table(path, data, rows)
     except (ValueError, KeyError, TypeError) as error:
+        why = str(error).splitlines()[0].partition(". You might")[0]
         raise TraceError(
-            f"{path}: pvlib cannot read it as EnergyPlus weather: {str(error).splitlines()[0]}; "
-            "check which file it is"
+            f"{path}: pvlib cannot read it as EnergyPlus weather: {why}; check which file it is"
         ) from error
     begins = data.index.tz_convert("UTC").tz_localize(None).to_numpy()
     time_s = begins.astype("datetime64[s]").astype(np.int64).astype(np.float64)
     never: Bools = np.zeros(len(time_s), dtype=bool)
     zone = fixed_zone(_HOUR_S * float(place["TZ"]))
-    when, typical = one_year(
-        Instants(time_s, never, never, never), zone, str(path), declared=typical_year
-    )
+    found = Instants(np.where(rows.impossible, np.nan, time_s), never, never, rows.impossible)
+    when, typical = one_year(found, zone, str(path), declared=typical_year)
     return Epw(path, when, table, place, typical)
 
 
-def _table(path: Path, data: Any) -> Table:
-    """Return the columns that are used of pvlib's table."""
-    figures = {name: data[name].to_numpy(np.float64) for name in _UNKNOWN}
-    known = {name: figures[name] < most for name, most in _UNKNOWN.items()}
-    cells = {name: pl.Series(data[name].astype(str).tolist(), dtype=pl.String) for name in figures}
+class _Rows(NamedTuple):
+    """The rows of hours, (n,) each, and the file's text as pvlib can read it."""
+
+    text: str
+    """Another date stands in for an impossible one, and there are no empty lines."""
+    line: Ints
+    time: list[str]
+    """The cells of the time."""
+    impossible: Bools
+    """No calendar has the date, or no clock the hour."""
+
+    @classmethod
+    def of(cls, lines: Sequence[str]) -> _Rows:
+        """Return the rows of a file's lines."""
+        text, at, time, impossible = list(lines[:_HEAD_LINES]), [], [], []
+        for number, line in enumerate(lines[_HEAD_LINES:], _HEAD_LINES + 1):
+            if not line.strip():
+                continue
+            cells = line.split(",", 4)
+            wrong = not _is_date(cells[:4])
+            at.append(number)
+            time.append(",".join(cells[:4]))
+            impossible.append(wrong)
+            text.append(",".join(["2001,1,1,1", *cells[4:]]) if wrong else line)
+        return cls("\n".join(text) + "\n", np.array(at, np.int64), time, np.array(impossible, bool))
+
+
+def _is_date(cells: Sequence[str]) -> bool:
+    """Return whether year, month, day and hour are those of a calendar; hours are 1 to 24."""
+    try:
+        year, month, day, hour = map(int, cells)
+        date(year, month, day)
+    except ValueError:
+        return False
+    return 1 <= hour <= 24
+
+
+def _table(path: Path, data: Any, rows: _Rows) -> Table:
+    """Return the columns that are used of pvlib's table; what is no number is NaN there."""
+    cells = {
+        name: pl.Series(
+            [str(v) if known else None for v, known in zip(data[name], there, strict=True)],
+            dtype=pl.String,
+        )
+        for name, there in data[[*_UNKNOWN]].notna().items()
+    }
+    figures = {name: cell.cast(pl.Float64, strict=False).to_numpy() for name, cell in cells.items()}
+    unknown = {name: figures[name] >= least for name, least in _UNKNOWN.items()}
     return Table(
         path=path,
-        columns={name: cells[name].set(pl.Series(~known[name]), None) for name in figures},
-        line=np.arange(len(data), dtype=np.int64) + _HEAD_LINES + 1,
-        values={name: np.where(known[name], figures[name], np.nan) for name in figures},
-        cells=cells | {"time": pl.Series(data.index.astype(str).tolist(), dtype=pl.String)},
+        columns={name: cells[name].set(pl.Series(unknown[name]), None) for name in figures},
+        line=rows.line,
+        values={name: np.where(unknown[name], np.nan, figures[name]) for name in figures},
+        cells=cells | {"time": pl.Series(rows.time, dtype=pl.String)},
         report=RowReport(),
     )
 

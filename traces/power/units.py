@@ -129,7 +129,9 @@ _KINDS: Final = {
     **dict.fromkeys(("m2", "sqm", "qm"), "A"),
     **dict.fromkeys(("s", "sec", "second"), "s"),
     **dict.fromkeys(("h", "hr", "hour", "stunde"), "h"),
-    **dict.fromkeys(("min", "minutes", "interval", "quarter", "day"), "i"),
+    **dict.fromkeys(("min", "mins", "minute", "minutes"), "n"),
+    **dict.fromkeys(("d", "day", "tag", "jour"), "d"),
+    **dict.fromkeys(("interval", "quarter"), "i"),
     **{"m": "m", "km": "k", "mi": "j", "/": "/", "%": "%", "percent": "%"},
     **{"(": "(", "[": "(", "{": "(", ")": ")", "]": ")", "}": ")"},
 }
@@ -165,7 +167,7 @@ _REWRITES: Final = tuple(
         (r"(?i)\bm\s?(?:\^|\*\*)\s?2\b", "m2"),
         (r"(?i)\bm\s?(?:\^|\*\*)?\s?-2\b", "/m2"),  # W m-2
         (r"(?i)(?<![^\W_])m_?s(?:\s?\^?-1|$)", "m/s"),
-        (r"\b(s|h|[kMGT]?Wh)\s?(?:\^|\*\*)?\s?-1\b", r"/\1"),  # m s-1, gCO2 kWh-1
+        (r"\b(s|h|d|[kMGT]?Wh)\s?(?:\^|\*\*)?\s?-1\b", r"/\1"),  # m s-1, gCO2 kWh-1
         (r"(?i)\b(?:us|au|ca|nz|hk|a|c|s|r)\$|\$us\b", "$"),
         (r"(?i)(?:°|\bdeg(?:rees?)?[ ._])\s?([cfk])\b", r"deg\1"),
         (r"(?i)(?<![^\W_])(mg|k?gs?|grams?|m?t|tons?|tonnes?|lbs?|pounds?)co2", r"\1 co2"),
@@ -276,12 +278,20 @@ def _per_energy(words: Sequence[_Word]) -> NamedUnit:
     return NamedUnit(f"{what} per {energy}", sure=not carbon, per=energy)
 
 
+_LENGTHS: Final = {"s": 1.0, "n": 60.0, "h": HOUR_S, "d": 86400.0}
+_LENGTH_NAMES: Final = {"s": "s", "n": "min", "h": "h", "d": "d"}
+"""Kind of a word → its length in s, and its name."""
+
+
 def _of_area(words: Sequence[_Word]) -> NamedUnit:
     if words[0].kind == "P":
         power = _last(words, "P", _POWER_WORDS)
         return NamedUnit(f"{power}/m2", (FileUnit("W/m2", _WATTS[power]),))
-    energy = _energy(words)
-    return NamedUnit(f"{energy}/m2", (FileUnit("W/m2", _JOULES[energy], per_interval=True),))
+    unit = f"{_energy(words)}/m2"
+    amount = FileUnit("W/m2", _JOULES[_energy(words)], per_interval=True)
+    return (
+        _per_time(unit, amount, words) if words[-1].kind in _LENGTHS else NamedUnit(unit, (amount,))
+    )
 
 
 def _alone(words: Sequence[_Word]) -> NamedUnit:
@@ -300,9 +310,20 @@ def _is_clear(word: _Word) -> bool:
     return not milli and (word.text not in _LONE or word.glued in ("", "_", "(", "[", "/", "{"))
 
 
-def _energy_an_hour(words: Sequence[_Word]) -> NamedUnit:
+def _energy_a_time(words: Sequence[_Word]) -> NamedUnit:
     energy = _energy(words)
-    return NamedUnit(f"{energy}/h", (FileUnit(WATT, _JOULES[energy] / HOUR_S),))
+    return _per_time(energy, FileUnit(WATT, _JOULES[energy], per_interval=True), words)
+
+
+def _per_time(unit: str, amount: FileUnit, words: Sequence[_Word]) -> NamedUnit:
+    """Return a rate: MWh/d, kWh/15 min; or the amount in each interval, if that is declared."""
+    last = words[-1].kind
+    number = next((word.written.replace(",", ".") for word in words if word.kind == "N"), "1")
+    name = f"{unit}/{number + ' ' if number != '1' else ''}{_LENGTH_NAMES[last]}"
+    length_s = float(number) * _LENGTHS[last]
+    if length_s == 0:
+        return NamedUnit(name, sure=False)
+    return NamedUnit(name, (FileUnit(amount.name, amount.factor / length_s), amount))
 
 
 def _of_speed(words: Sequence[_Word]) -> NamedUnit:
@@ -337,9 +358,9 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], _Meaning], ...]] = tuple(
         (r"\$[/:]?E|w[/:]E", _of_price),
         (r"[Xx][/:]E|\.:E", _per_energy),
         (r"[$w][/:]?P", _foreign),
-        (r"[PE][/:]?A", _of_area),
-        (r"E[/:]h", _energy_an_hour),
-        (r"E[/:]N?[ih]", _alone),
+        (r"E[/:]?A[/:]N?[hnds]|[PE][/:]?A", _of_area),
+        (r"E[/:]N?[hnds]", _energy_a_time),
+        (r"E[/:]N?i", _alone),
         (r"[PEX][/:][PE.M]", _foreign),
         (r"[mkj][/:][sh]|V", _of_speed),
         (r"D", _of_temperature),
@@ -414,7 +435,12 @@ def _declared(name: str) -> FileUnit | None:
             return None
         if word.kind == "D" and len(word.text) == 1 and word.written != "K":
             return None
-    if re.fullmatch(r"[$Mg]X?[/:]E|[PE][/:]A|E[/:]h|[mkj][/:][sh]|[VD%]|[PE]", kinds) is None:
+    if (
+        re.fullmatch(
+            r"[$Mg]X?[/:]E|[PE][/:]A|E[/:](A[/:])?N?[hnds]|[mkj][/:][sh]|[VD%]|[PE]", kinds
+        )
+        is None
+    ):
         return None
     found = _found(words)
     return None if found is None else next(iter(found[0].readings), None)

@@ -11,6 +11,7 @@ import pytest
 
 import simkit
 from simkit.env import SchedulingEnv
+from simkit.errors import ScenarioError
 from simkit.scenario import Scenario, scenario_hash
 from simkit.scenario.bundled import sample_path
 
@@ -148,3 +149,26 @@ def test_a_file_of_a_policy_starts_from_where_the_text_stands(tmp_path: Path) ->
         run = simkit.simulate("quickstart", overrides={"workload": SMALL["workload"] | {"jobs": 2}},
                               policy="below/mine.py:Mine")  # fmt: skip
     assert run.info["scenario"]["policy"]["path"] == f"{place}:Mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("SJF", "did you mean 'sjf'?"),
+        ("Tetris", "did you mean 'tetris'?"),
+        ("easy", "write {backfill: easy}"),
+        ("deeprm-70", "write {agent: deeprm-70}"),
+    ],
+)
+def test_a_policy_as_text_that_is_none_gets_a_hint(name: str, hint: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        simkit.simulate(SMALL, policy=name)
+    assert hint in str(caught.value)
+
+
+def test_what_is_known_is_what_works() -> None:
+    with pytest.raises(ScenarioError) as caught:
+        simkit.simulate(SMALL, policy="nothing-like-it")
+    known = str(caught.value).partition("known: ")[2].split(", ")
+    assert "sjf" in known
+    assert "easy" not in known

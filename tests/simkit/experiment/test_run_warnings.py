@@ -175,6 +175,19 @@ def test_a_job_longer_than_the_time_between_windows_is_told() -> None:
     )
 
 
+def test_a_head_that_fits_no_gap_is_the_cause_of_what_waits_behind_it() -> None:
+    window = {"start": 100, "duration": "1h", "every": "1d"}
+    jobs = {"job_id": [7, 8, 9], "submit_time_s": [0.0, 1.0, 2.0],
+            "run_time_s": [60.0, 90_000.0, 60.0], "processors": [4, 4, 4]}  # fmt: skip
+    scenario = {**SCENARIO, "cluster": {"processors": 4, "maintenance": [window]}}
+    with pytest.warns(simkit.SimkitWarning, match="maintenance recurs"):
+        run = simkit.simulate(scenario, policy={"order": "fcfs"}, workload=Workload.from_jobs(jobs))
+    assert (
+        "23:00:00 in between, and job 8 is expected to run for at least 1d 01:00:00; others may"
+        in (waiting_warning(run))
+    )
+
+
 def test_every_warning_is_given_in_python_and_recorded(tmp_path: Path) -> None:
     jobs = {"type": "lublin", "jobs": 90, "processors": 8}
     scenario = {"name": "mine", "seed": 1, "workload": jobs, "cluster": {"processors": 4}}

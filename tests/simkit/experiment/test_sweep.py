@@ -74,7 +74,7 @@ def test_what_is_finished_is_skipped_what_is_not_is_run(tmp_path: Path) -> None:
     assert states(run_sweep(SWEEP, tmp_path, executor=InProcess(), force=True)) == ["done"] * 8
 
 
-def test_a_changed_input_is_run_again(tmp_path: Path) -> None:
+def test_a_run_of_a_changed_input_is_replaced_only_by_force(tmp_path: Path) -> None:
     log = tmp_path / "log.swf"
     row = "1 0 -1 {run} 1 -1 -1 1 60 -1 1 1 -1 -1 -1 -1 -1 -1\n"
     log.write_text("; MaxProcs: 4\n" + row.format(run=30))
@@ -82,7 +82,10 @@ def test_a_changed_input_is_run_again(tmp_path: Path) -> None:
     assert states(run_sweep(scenario, tmp_path / "out", executor=InProcess())) == ["done"]
     assert states(run_sweep(scenario, tmp_path / "out", executor=InProcess())) == ["skipped"]
     log.write_text("; MaxProcs: 4\n" + row.format(run=40))
-    assert states(run_sweep(scenario, tmp_path / "out", executor=InProcess())) == ["done"]
+    with pytest.raises(RunError, match=r"with another content of \S+/log.swf; choose another"):
+        run_sweep(scenario, tmp_path / "out", executor=InProcess())
+    again = run_sweep(scenario, tmp_path / "out", executor=InProcess(), force=True)
+    assert states(again) == ["done"]
 
 
 def test_a_failure_is_an_outcome_and_the_others_go_on(tmp_path: Path) -> None:

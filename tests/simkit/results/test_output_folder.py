@@ -11,7 +11,7 @@ import pytest
 
 from simkit.errors import RunError
 from simkit.results.output_folder import check_file, check_run_folder, reason
-from simkit.results.run_info import identity
+from simkit.results.run_info import file_sha256, identity
 from simkit.scenario import Scenario
 
 
@@ -85,6 +85,36 @@ def test_a_run_of_an_earlier_simkit_with_fewer_keys_is_the_same(tmp_path: Path) 
     info = json.loads((folder / "run.json").read_text())
     del info["scenario"]["metrics"]["warmup"]
     (folder / "run.json").write_text(json.dumps(info | {"scenario_sha256": "of fewer keys"}))
+    check_run_folder(folder, MINE)
+
+
+@pytest.mark.parametrize("change", ["edited", "grown", "gone", "a device"])
+def test_a_run_that_read_other_files_is_not_replaced(tmp_path: Path, change: str) -> None:
+    policy = tmp_path / "mine.py"
+    policy.write_text("class Mine: one = 1")
+    folder = run_of(tmp_path / "run", "mine")
+    info = json.loads((folder / "run.json").read_text())
+    entry = {"path": str(policy), "sha256": file_sha256(policy), "bytes": policy.stat().st_size}
+    (folder / "run.json").write_text(json.dumps(info | {"inputs": [entry]}))
+    check_run_folder(folder, MINE)
+    if change == "gone":
+        policy.unlink()
+    elif change == "a device":
+        (folder / "run.json").write_text(
+            json.dumps(info | {"inputs": [entry | {"path": "/dev/zero", "bytes": 0}]})
+        )
+    else:
+        policy.write_text("class Mine: two = 2" + " # more" * (change == "grown"))
+    with pytest.raises(RunError, match=r"run of 'mine' with another content of /.*--force"):
+        check_run_folder(folder, MINE)
+    check_run_folder(folder, MINE, force=True)
+
+
+def test_a_run_that_did_not_end_is_replaced_when_its_policy_was_mended(tmp_path: Path) -> None:
+    folder = run_of(tmp_path / "run", "mine", "failed")
+    info = json.loads((folder / "run.json").read_text())
+    gone = {"path": str(tmp_path / "mine.py"), "sha256": "", "bytes": 1}
+    (folder / "run.json").write_text(json.dumps(info | {"inputs": [gone]}))
     check_run_folder(folder, MINE)
 
 

@@ -103,6 +103,23 @@ def test_marks_of_missing_values_are_no_numbers(place):
     assert air.report.lines == {"value missing": [10]}
 
 
+def test_rows_of_no_date_and_of_no_number_are_dropped_and_counted(place):
+    rows = year().splitlines(keepends=True)
+    rows[3] = rows[3].replace("1987,1,1,4,", "1987,1,1,25,")
+    rows[30] = rows[30].replace("1987,1,2,7,", "1987,2,30,7,")
+    rows[50] = row(1987, 1, 3, 3, air="x")
+    rows[60] = row(1987, 1, 3, 13, air="")
+    rows.insert(10, "\n")
+    trace = read_epw(place("".join(rows))).readings("temp_air", "degC")
+    assert len(trace) == 8760 - 4
+    assert trace.report.dropped == {
+        "date that cannot be": 2, "value not a number": 1, "value missing": 1,
+    }  # fmt: skip
+    assert trace.report.lines["date that cannot be"] == [12, 40]
+    assert trace.report.examples["date that cannot be"] == "1987,1,1,25"
+    assert trace.report.lines["value not a number"] == [60]
+
+
 def test_gzip(place, tmp_path):
     packed = tmp_path / "packed"
     packed.write_bytes(gzip.compress(place(year()).read_bytes()))
@@ -114,8 +131,8 @@ def test_gzip(place, tmp_path):
     [
         ("", {"head": "time,ghi\n"}, ":1: EnergyPlus weather begins with LOCATION"),
         (row(2019, 6, 1, 1), {"periods": "1,4"}, ":8: 4 rows an hour; only files with one row"),
-        (row(2019, 13, 1, 1), {}, ": pvlib cannot read it as EnergyPlus weather: "),
-        (row(2019, 6, 1, 1, air="warm"), {}, ": pvlib cannot read it as EnergyPlus weather: "),
+        (row(2019, 13, 1, 1), {}, ": no row is left: date that cannot be 1"),
+        (row(2019, 6, 1, 1, air="warm"), {}, ": no row is left: value not a number 1"),
         ("", {}, ": "),
     ],
 )

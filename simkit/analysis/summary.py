@@ -1,0 +1,301 @@
+"""A summary of many runs: the mean of each metric over seeds, with its interval, group by group."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from simkit.analysis.intervals import seed_interval
+from simkit.analysis.runs_below import SEED, Settings, runs_below
+from simkit.analysis.summary_text import Cell, Table, html, latex, markdown
+from simkit.errors import RunError, did_you_mean
+from simkit.experiment.sweep import SweepResult
+from simkit.results.metric import metric_numbers
+from simkit.results.run_folder import Run
+from simkit.text import counted
+
+if TYPE_CHECKING:
+    import polars as pl
+
+USUAL: Final = ("wait_time_s", "bounded_slowdown", "utilisation", "makespan_s")
+"""Metrics of a summary that names none; `utilisation` is that of the first resource."""
+NOT_FINISHED: Final = ("jobs.killed", "jobs.rejected", "jobs.running", "jobs.waiting")
+"""Shown in every summary where a run has such jobs: the means of the others leave them out."""
+HIGH_IS_GOOD: Final = (
+    "utilisation", "machine_utilisation", "throughput", "value_ratio", "job_value",
+    "completion_ratio", "completed_jobs", "renewable_fraction", "self_consumption",
+    "served_kwh", "fairness_jain",
+)  # fmt: skip
+LOW_IS_GOOD: Final = (
+    "wait_time_s", "wait_since_release_s", "instance_wait_time_s", "turnaround_time_s",
+    "task_turnaround_time_s", "awrt_s", "bounded_slowdown", "per_processor_bounded_slowdown",
+    "slowdown", "makespan_s", "cloudsimpy_makespan", "carbon_kg", "energy_cost", "delay_cost",
+    "grid_kwh.import", "grid_import_peak_w", "unserved_kwh", "curtailment_kwh", "qos_violations",
+    "deadline_misses", "unsuccessful_share", "retries", "lost", "fragmentation", "stranded",
+    "starts_past_suspended", "jobs.killed", "jobs.rejected", "jobs.running", "jobs.waiting",
+)  # fmt: skip
+"""Beginnings of the names of metrics whose high, or low, numbers are better."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A group of runs that differ in their seeds, and in what `Summary.mixed` names."""
+
+    values: tuple[str, ...]
+    """What the group's runs have in common, one a key of `Summary.by`."""
+    runs: int
+    seeds: int
+    cells: tuple[Cell, ...]
+    """One a metric."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The metrics of groups of runs."""
+
+    by: tuple[str, ...]
+    metrics: Mapping[str, str]
+    """Name → unit."""
+    rows: tuple[Row, ...]
+    level: float
+    """Of confidence of the intervals: Student's t over seeds."""
+    mixed: tuple[str, ...] = ()
+    """Keys that also differ within a group: a seed's value is the mean over them."""
+    left_out: tuple[str, ...] = ()
+    """Folders of runs that are not complete."""
+
+    def frame(self) -> pl.DataFrame:
+        """Return a row a group: keys, runs, seeds; and mean, low, high and best of each metric."""
+        import polars as pl
+
+        columns: dict[str, list[object]] = {
+            key: [row.values[n] for row in self.rows] for n, key in enumerate(self.by)
+        }
+        columns |= {"runs": [r.runs for r in self.rows], "seeds": [r.seeds for r in self.rows]}
+        for n, name in enumerate(self.metrics):
+            cells = [row.cells[n] for row in self.rows]
+            columns[name] = [cell.mean for cell in cells]
+            columns[f"{name} low"] = [cell.low for cell in cells]
+            columns[f"{name} high"] = [cell.high for cell in cells]
+            columns[f"{name} best"] = [cell.best for cell in cells]
+        return pl.DataFrame(columns)
+
+    def table(self) -> Table:
+        """Return heads, cells and notes, ready to be written."""
+        rows = tuple(((*row.values, str(row.runs)), row.cells) for row in self.rows)
+        return Table((*self.by, "runs", *self.metrics), rows, tuple(self.notes()))
+
+    def markdown(self) -> str:
+        """Return the table in Markdown, the best mean in bold, and the notes below it."""
+        return markdown(self.table())
+
+    def latex(self) -> str:
+        """Return a LaTeX ``tabular`` with the rules of booktabs, the best mean in bold."""
+        return latex(self.table())
+
+    def csv(self) -> str:
+        """Return `frame` as CSV, numbers in full."""
+        return self.frame().write_csv()
+
+    def _repr_html_(self) -> str:
+        return html(self.table())
+
+    def notes(self) -> list[str]:
+        """Return what a reader of the table must know, a sentence each."""
+        seeds = {row.seeds for row in self.rows}
+        found = []
+        if max(seeds, default=0) > 1:
+            found.append(
+                f"± is half of the {self.level:.0%} interval of the mean over seeds (Student's t)"
+            )
+        if min(seeds, default=2) < 2:
+            found.append("no interval where there is one seed")
+        if len(self.rows) > 1 and any(cell.best for row in self.rows for cell in row.cells):
+            alike = "".join(f" under the same {key}" for key in self.by if _is_input(key))
+            found.append(f"* best mean{alike}; ~ not surely worse than it, paired by seed")
+        if self.mixed:
+            found.append(f"each seed's value is the mean over {', '.join(self.mixed)}")
+        if self.left_out:
+            first = ", ".join(self.left_out[:3]) + (", …" if len(self.left_out) > 3 else "")
+            what = counted(len(self.left_out), "run")
+            found.append(f"{what} left out, not complete: {first}")
+        return found
+
+
+def summarise(
+    runs: SweepResult | Run | str | os.PathLike[str] | Iterable[Run | str | os.PathLike[str]],
+    by: Sequence[str] | None = None,
+    metrics: Sequence[str] | None = None,
+    *,
+    level: float = 0.95,
+) -> Summary:
+    """Return mean and interval over seeds of metrics of runs, by keys of their scenarios.
+
+    Args:
+        runs: a sweep, runs, or folders with runs in them or below them.
+        by: dotted keys of the scenario; ``policy`` stands for the whole policy. None: all keys that
+            differ between the runs, but the seed.
+        metrics: names as in `simkit.metric_numbers`, such as ``wait_time_s.p99``; None: `USUAL`.
+        level: of confidence, between 0 and 1.
+
+    A group holds the runs with the same values of `by`. If they differ in more than the seed, a
+    seed's value is the mean over its runs; every seed then needs the same ones.
+
+    Raises RunError for folders without complete runs, names that are no key or no metric of the
+    runs, two runs of the same scenario, and groups in which seeds have different runs.
+    """
+    if not 0 < level < 1:
+        raise RunError(f"level: {level} is not between 0 and 1; 0.95 is usual")
+    if isinstance(runs, SweepResult):
+        runs = [outcome.folder for outcome in runs]
+    given = [runs] if isinstance(runs, Run | str | os.PathLike) else list(runs)
+    found = [one for one in given if isinstance(one, Run)]
+    found += runs_below(one for one in given if not isinstance(one, Run))
+    complete = [run for run in found if run.status == "complete"]
+    left_out = tuple(str(run.folder) for run in found if run.status != "complete")
+    if not complete:
+        raise RunError(f"summarise: none of the {counted(len(found), 'run')} is complete")
+    settings = Settings(complete)
+    keys = tuple(by) if by else tuple(key for key in settings.varying if key != SEED)
+    groups = _grouped(complete, list(zip(*map(settings.values, keys), strict=True)))
+    mixed = tuple(key for key in settings.varying if key not in (*keys, SEED))
+    numbers, units = _numbers(complete, metrics)
+    seeds = [run.seed for run in complete]
+    values = {
+        name: [_by_seed(group, seeds, column) for group in groups.values()]
+        for name, column in numbers.items()
+    }
+    _check_balance(groups, seeds, mixed)
+    inputs = [
+        tuple(v for key, v in zip(keys, group, strict=True) if _is_input(key)) for group in groups
+    ]
+    columns = [_cells(name, each, inputs, level) for name, each in values.items()]
+    rows = tuple(
+        Row(group, len(members), len({seeds[n] for n in members}), tuple(c[k] for c in columns))
+        for k, (group, members) in enumerate(groups.items())
+    )
+    return Summary(keys, units, rows, level, _really_mixed(mixed, settings, groups), left_out)
+
+
+Groups = Mapping[tuple[str, ...], Sequence[int]]
+"""Values of the keys → rows of runs."""
+
+
+def _grouped(runs: Sequence[Run], values: Sequence[tuple[str, ...]]) -> Groups:
+    """Return the groups, each key's values in the order in which runs first have them."""
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for row in range(len(runs)):
+        groups.setdefault(values[row] if values else (), []).append(row)
+    places = [
+        {value: n for n, value in enumerate(dict.fromkeys(k))} for k in zip(*groups, strict=True)
+    ]
+    order = sorted(groups, key=lambda g: [at[v] for at, v in zip(places, g, strict=True)])
+    return {group: groups[group] for group in order}
+
+
+def _is_input(key: str) -> bool:
+    """Return whether runs that differ in a key have other jobs, so that neither is the better."""
+    return key.split(".")[0] == "workload"
+
+
+def _really_mixed(mixed: Iterable[str], settings: Settings, groups: Groups) -> tuple[str, ...]:
+    """Return the keys that differ within a group."""
+    values = {key: settings.values(key) for key in mixed}
+    return tuple(
+        key
+        for key, column in values.items()
+        if any(len({column[row] for row in members}) > 1 for members in groups.values())
+    )
+
+
+def _check_balance(groups: Groups, seeds: Sequence[int], mixed: Sequence[str]) -> None:
+    """Raise RunError if a seed of a group has more runs than another."""
+    for group, members in groups.items():
+        counts = Counter(seeds[row] for row in members)
+        if len(set(counts.values())) > 1:
+            told = ", ".join(f"seed {seed}: {counted(n, 'run')}" for seed, n in counts.items())
+            raise RunError(
+                f"summarise: {', '.join(group) or 'all runs'}: seeds do not have the same runs "
+                f"({told}); their means would not compare; add {', '.join(mixed)} to --by, or "
+                "finish the sweep"
+            )
+
+
+def _numbers(
+    runs: Sequence[Run], names: Sequence[str] | None
+) -> tuple[dict[str, list[float | None]], dict[str, str]]:
+    """Return metric → its number in each run, and metric → unit."""
+    every = [metric_numbers(run.metrics) for run in runs]
+    known = dict.fromkeys(name for one in every for name in one)
+    wanted = [_full(name, list(known)) for name in names or USUAL]
+    if unknown := [name for name in wanted if name not in known]:
+        told = ", ".join(f"{name!r}{did_you_mean(name, known)}" for name in unknown)
+        raise RunError(f"metric: no run has {told}")
+    wanted += [
+        name for name in NOT_FINISHED
+        if name not in wanted and any(name in one and one[name].value for one in every)
+    ]  # fmt: skip
+    numbers = {name: [one[name].value if name in one else None for one in every] for name in wanted}
+    units = {name: next(one[name].unit for one in every if name in one) for name in wanted}
+    return numbers, units
+
+
+def _full(name: str, known: Sequence[str]) -> str:
+    """Return a metric's name; `utilisation` is that of the first resource."""
+    if name in known or name not in USUAL:
+        return name
+    return next((one for one in known if one.startswith(f"{name}_")), name)
+
+
+def _by_seed(
+    group: Sequence[int], seeds: Sequence[int], column: Sequence[float | None]
+) -> dict[int, float]:
+    """Return seed → mean of a metric over the group's runs with it; NaN if one is undefined."""
+    values: dict[int, list[float]] = {}
+    for row in group:
+        number = column[row]
+        values.setdefault(seeds[row], []).append(float("nan") if number is None else number)
+    return {seed: float(np.mean(each)) for seed, each in sorted(values.items())}
+
+
+def direction(name: str) -> int:
+    """Return 1 if high numbers of a metric are better, -1 if low ones, 0 if that is not known."""
+    if name.startswith(HIGH_IS_GOOD):
+        return 1
+    return -1 if name.startswith(LOW_IS_GOOD) else 0
+
+
+def _cells(
+    name: str, groups: Sequence[Mapping[int, float]], inputs: Sequence[Hashable], level: float
+) -> list[Cell]:
+    """Return a metric's cell of each group; the best is that of the groups with equal inputs."""
+    sign = direction(name)
+    means = [float(np.mean(list(group.values()))) for group in groups]
+    cells = []
+    for n, group in enumerate(groups):
+        if np.isnan(means[n]):
+            cells.append(Cell(None))
+            continue
+        rivals = [k for k in range(len(groups)) if inputs[k] == inputs[n] and means[k] == means[k]]
+        best = max(rivals, key=lambda k: sign * means[k])
+        judged = sign != 0 and len(rivals) > 1
+        is_best = judged and means[n] == means[best]
+        good = judged and not is_best and _is_as_good(group, groups[best], sign, level)
+        interval = seed_interval(np.array(list(group.values())), level=level)
+        cells.append(Cell(means[n], interval.low, interval.high, is_best, good))
+    return cells
+
+
+def _is_as_good(
+    group: Mapping[int, float], best: Mapping[int, float], sign: int, level: float
+) -> bool:
+    """Return whether a group is not surely worse than the best, paired by seed."""
+    common = [seed for seed in group if seed in best]
+    apart = np.array([sign * (group[seed] - best[seed]) for seed in common])
+    high = seed_interval(apart, level=level).high
+    return high is not None and bool(high >= 0)

@@ -30,6 +30,7 @@ from simkit.experiment.executors import (
 from simkit.experiment.policy import policy_label
 from simkit.experiment.policy_classes import PolicyClasses
 from simkit.experiment.scenario_file import scenario_source
+from simkit.experiment.workers import end_if_main_runs_again
 from simkit.experiment.workload import TraceMemory
 from simkit.policy import Policy
 from simkit.results.metric import metric_columns
@@ -263,6 +264,7 @@ def run_plan(
     Raises RunError, before anything runs, if a folder holds something that a run must not replace,
     or another process writes a sweep there.
     """
+    end_if_main_runs_again()
     lock = claim(plan.folder, "a sweep")
     try:
         return _carried_out(plan, workers, executor, force, on_end, classes)

@@ -13,7 +13,6 @@ them again.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -25,10 +24,10 @@ import numpy as np
 import numpy.typing as npt
 
 from simkit.errors import PluginError, RunError
+from simkit.foreign import SpecialFileError, parse_json, refuse_special
 from simkit.learners.common.inference import LARGEST_FLOW, PlainNetwork, plain_network
 from simkit.learners.common.shapes import ImageShape, RecurrentShape, Shape
 from simkit.scenario.bundled import DESCRIPTION
-from simkit.text import shortened
 
 Array = npt.NDArray[Any]
 
@@ -39,8 +38,6 @@ REQUIRED: Final = ("architecture", "observation", "actions")
 """Keys that every description has."""
 HASHES: Final = "sha256"
 """The key of the hashes: dotted entry → SHA-256 of its value as canonical JSON."""
-MOST_DIGITS: Final = 1000
-"""Most characters of a whole number in a description."""
 LARGEST: Final = {DESCRIPTION: 10**7, WEIGHTS: 10**9}
 """Most bytes of each file; the agents that simkit trains have less than a hundredth."""
 
@@ -183,43 +180,24 @@ def _fate(was: bool, is_there: bool) -> str:
 def _read(path: Path, remedy: str) -> bytes:
     """Return the content of a regular file below its limit of size, or raise RunError."""
     try:
-        if path.exists() and not path.is_file():
-            raise RunError(f"{path}: is not a regular file; {remedy}")
+        refuse_special(path)
         size, most = path.stat().st_size, LARGEST[path.name]
         if size > most:
             raise RunError(f"{path}: has {size:,} bytes, an agent's has at most {most:,}; {remedy}")
         return path.read_bytes()
+    except SpecialFileError as error:
+        raise RunError(f"{path}: {error}") from error
     except OSError as error:
         raise RunError(f"{path}: cannot be read: {error.strerror}; {remedy}") from error
     except MemoryError as error:
         raise RunError(f"{path}: does not fit into memory; {remedy}") from error
 
 
-def _no_number(text: str) -> None:
-    raise ValueError(f"{text} is not a number of JSON")
-
-
-def _whole(text: str) -> int:
-    if len(text) > MOST_DIGITS:
-        raise ValueError(
-            f"it holds a number of {len(text):,} digits, an agent's have at most {MOST_DIGITS:,}"
-        )
-    return int(text)
-
-
-def _real(text: str) -> float:
-    if math.isinf(number := float(text)):
-        raise ValueError(f"it holds {shortened(text)}, which is too large for a number")
-    return number
-
-
 def _read_description(path: Path) -> dict[str, Any]:
     text = _read(path, "give the folder of an agent")
     try:
-        found = json.loads(
-            text.decode("utf-8"), parse_constant=_no_number, parse_int=_whole, parse_float=_real
-        )
-    except (ValueError, RecursionError) as error:
+        found = parse_json(text)
+    except ValueError as error:
         raise RunError(
             f"{path}: is not the JSON of an agent ({error}); restore the bundle or train the agent "
             "again"

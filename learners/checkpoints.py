@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from simkit.errors import RunError
+from simkit.foreign import read_json, refuse_special
 from simkit.learners.bundle import safetensors
 
 FACTS: Final = "checkpoint.json"
@@ -62,7 +63,8 @@ class Checkpoint:
         from safetensors import SafetensorError
 
         try:
-            facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+            facts = read_json(folder / FACTS)
+            refuse_special(folder / ARRAYS)
             arrays = library.load((folder / ARRAYS).read_bytes())
             theirs, iteration = dict(facts["identity"]), int(facts["iteration"])
             values, generators = facts["values"], facts["generators"]

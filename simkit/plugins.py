@@ -14,8 +14,10 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
+import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache, partial, reduce
 from hashlib import sha256
 from importlib import metadata
@@ -25,6 +27,7 @@ from types import ModuleType
 from typing import Any
 
 from simkit.errors import PluginError, ScenarioError, SimkitError, at_key, did_you_mean
+from simkit.text import shortened
 
 GROUPS = (
     "simkit.policies",
@@ -68,12 +71,49 @@ def find(group: str, name: str, *, kind: str | None = None, base: Path | None = 
     (the cause is quoted and chained).
     """
     if ":" in name:
+        if _state.refuses_code:
+            raise PluginError(code_refusal(name))
         place, attribute = split_reference(name)
         if place.endswith(".py"):
             path = (base or Path()) / Path(place).expanduser()
             return _attribute(load_file(path), attribute, str(path))
         return _attribute(_import_module(place), attribute, place)
     return _load(_entry_point(group, name, kind))
+
+
+class _State(threading.local):
+    """Whether code is refused, in this thread."""
+
+    refuses_code = False
+
+
+_state = _State()
+
+
+@contextmanager
+def code_refused(refuse: bool = True) -> Iterator[None]:
+    """Let `find` raise PluginError for a name of code, whoever asks for it, in this thread.
+
+    What reads a scenario refuses code with file and key. This is for all else that may name code.
+    """
+    before, _state.refuses_code = _state.refuses_code, refuse or _state.refuses_code
+    try:
+        yield
+    finally:
+        _state.refuses_code = before
+
+
+def refuses_code() -> bool:
+    """Return whether `find` refuses code in this thread."""
+    return _state.refuses_code
+
+
+def code_refusal(name: str) -> str:
+    """Return why a name of code is refused, and what to do."""
+    return (
+        f"{shortened(name)!r} is code, which would run; read it, and leave --no-code out (in "
+        "Python: allow_code=False), or name a plug-in that is installed"
+    )
 
 
 def name_checker() -> Callable[[str, str, str | None], None]:

@@ -1,9 +1,9 @@
 """Units: durations as text, and the exact grids of times and amounts.
 
 Times enter the simulation on a grid of 2⁻²⁰ s (about a microsecond) and amounts of resources on
-one of 2⁻³⁰. Sums and differences of such numbers are exact in a double (times up to 272 years,
-amounts up to 8 million), so equal instants are equal and a machine that gets back what it gave is
-as empty as before.
+one of 2⁻³⁰. Sums and differences of such numbers are exact in a double (times up to `LATEST_S`, 272
+years, amounts up to 8 million), so equal instants are equal and a machine that gets back what it
+gave is as empty as before.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ KWH_J = 3.6e6
 TIME_GRID = 2.0**-20
 AMOUNT_GRID = 2.0**-30
 LONGEST_S = 2.0**32
-"""The longest time from the zero of a trace, and the longest duration; keeps sums exact."""
+"""The longest duration, and the earliest time before the zero of a trace; keeps sums exact."""
+LATEST_S = 2.0**33
+"""The latest instant after the zero of a trace: up to it, times of the grid are exact."""
 ENDLESS_S = 2.0**40
 """What an endless time counts as where a formula needs a number: longer than any other time."""
 EVER_S = sys.float_info.max

@@ -8,16 +8,17 @@ writer fills a file next to the target and renames it at the end: no file is eve
 from __future__ import annotations
 
 import gzip
-import os
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from simkit.errors import TraceError
+from simkit.foreign import SpecialFileError, TooMuchError, Unpacked, refuse_special
+from simkit.unfinished import unfinished
 
 _PIECE = 1 << 16
 _GZIP_WRAPPED = 31  # zlib's window bits for data in a gzip wrapper
@@ -149,9 +150,10 @@ def _refuse_utf_16(piece: bytes, place: str) -> None:
 def is_parquet(path: Path) -> bool:
     """Return whether a file begins as Parquet does."""
     try:
+        refuse_special(path)
         with path.open("rb") as stream:
             return stream.read(4) == b"PAR1"
-    except OSError:
+    except (OSError, SpecialFileError):
         return False  # opening it as text says what is wrong
 
 
@@ -159,6 +161,7 @@ def is_parquet(path: Path) -> bool:
 def opened(path: Path) -> Iterator[IO[bytes]]:
     """Open a file for reading, unpacking gzip; what goes wrong is a TraceError with a remedy."""
     try:
+        refuse_special(path)
         raw = path.open("rb")
     except FileNotFoundError:
         raise TraceError(f"{path}: no such file{_near(path)}") from None
@@ -166,6 +169,8 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         raise TraceError(f"{path}: is a folder; name a log file in it") from None
     except PermissionError:
         raise TraceError(f"{path}: may not be read; ask its owner for read permission") from None
+    except SpecialFileError as error:
+        raise TraceError(f"{path}: {error}") from None
     except (OSError, ValueError) as error:
         raise TraceError(f"{path}: cannot be opened: {error}; check the path") from None
     with raw:
@@ -177,7 +182,10 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
                 )
         if head.startswith(_GZIP):
             with gzip.open(raw) as unpacked:
-                yield cast("IO[bytes]", unpacked)
+                try:
+                    yield cast("IO[bytes]", Unpacked(cast("IO[bytes]", unpacked), path))
+                except TooMuchError as error:
+                    raise TraceError(f"{path}: {error}") from None
         else:
             yield raw
 
@@ -229,20 +237,17 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
 
     Raises TraceError if the file cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with temporary.open("wb") as raw:
-            if path.suffix == ".gz":
-                with gzip.GzipFile("", "wb", fileobj=raw, compresslevel=6, mtime=0) as packed:
-                    yield cast("BinaryIO", packed)
-            else:
-                yield cast("BinaryIO", raw)
-        temporary.replace(path)
+        with unfinished(path) as temporary:
+            with temporary.open("wb") as raw:
+                if path.suffix == ".gz":
+                    with gzip.GzipFile("", "wb", fileobj=raw, compresslevel=6, mtime=0) as packed:
+                        yield cast("BinaryIO", packed)
+                else:
+                    yield cast("BinaryIO", raw)
+            temporary.replace(path)
     except OSError as error:
         reason = error.strerror or error
         raise TraceError(
             f"{path}: cannot be written: {reason}; choose another place or make room"
         ) from None
-    finally:
-        with suppress(OSError):  # renamed, or never made
-            temporary.unlink()

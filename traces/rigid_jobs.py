@@ -19,7 +19,7 @@ from simkit.traces import rules
 from simkit.traces.bad_lines import LineFormat
 from simkit.traces.rules import RULES, Tally
 from simkit.traces.swapped import note_swapped_limits, note_swapped_times
-from simkit.units import LONGEST_S
+from simkit.units import LATEST_S, LONGEST_S
 from simkit.workload import JOB_COLUMNS, Workload
 
 Column = npt.NDArray[Any]
@@ -304,8 +304,8 @@ class RigidLog(LineFormat):
         self, rows: RawJobs, processors: Floats, tally: Tally, no_jobs: Mapping[str, Bools]
     ) -> Ints:
         usable = rows.job != NO_ID
-        for column in (rows.submit, rows.run):
-            usable &= np.abs(column) <= LONGEST_S
+        usable &= (rows.submit >= -LONGEST_S) & (np.abs(rows.run) <= LONGEST_S)
+        usable &= rows.submit + np.maximum(rows.run, 0.0) <= LATEST_S
         for column in (rows.allocated, rows.requested):
             usable &= np.abs(column) < LARGEST
         usable &= (np.abs(rows.requested_time) < LARGEST) | (rows.requested_time == np.inf)

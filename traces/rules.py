@@ -78,8 +78,8 @@ RULES: Final[dict[str, str]] = {
     MALFORMED: "The line lacks fields or has a value that cannot be read; left out (on_error: "
     "skip). With on_error: refuse an error says what is wrong with each.",
     NOT_A_NUMBER: "A field that is needed (job, submit, run, processors, requested time) is nan, "
-    "infinite or out of range (job: 2^63; submit and run time: 2^32 s; others: 2^33), so the row "
-    "is left out; a requested time may be infinite.",
+    "infinite or out of range (job: 2^63; run time: 2^32 s; submit time + run time and others: "
+    "2^33), so the row is left out; a requested time may be infinite.",
     NO_SUBMIT: "The submit time is missing (negative), so the row cannot be placed in time and is "
     "left out.",
     NO_RUN: "The run time is missing (negative), mostly of jobs cancelled before they started; the "

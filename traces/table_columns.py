@@ -19,6 +19,13 @@ import polars as pl
 
 from simkit.arrays import Floats, Ints
 from simkit.errors import TraceError, did_you_mean
+from simkit.foreign import (
+    SpecialFileError,
+    TooMuchError,
+    check_decoded,
+    check_parquet,
+    text_size,
+)
 from simkit.traces.bad_lines import BadLines
 from simkit.traces.files import is_parquet
 from simkit.traces.names import whole_numbers
@@ -387,7 +394,9 @@ def _parquet(path: Path, wanted: WantedColumns, keys: TableKeys, tally: Tally) -
     """
     text, numbers = wanted.among(_parquet_names(path), f"{path}:1")
     with _undamaged(path):
+        check_parquet(path, len(text) + len(numbers))
         frame = pl.read_parquet(path, columns=[*text, *numbers])
+        check_decoded(path, text_size(frame), frame.height)
     dates = _dated_columns(frame, [n for n in wanted.instants if n in numbers], keys)
     line = np.arange(1, frame.height + 1)
     problems = {
@@ -476,6 +485,8 @@ def _undamaged(path: Path) -> Iterator[None]:
     """Raise TraceError for what cannot be read of a Parquet file."""
     try:
         yield
+    except (SpecialFileError, TooMuchError) as error:
+        raise TraceError(f"{path}: {error}") from None
     except (pl.exceptions.PolarsError, OSError) as error:
         reason = str(error).splitlines()[0]
         raise TraceError(

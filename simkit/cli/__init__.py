@@ -2,14 +2,18 @@
 
 Exit codes: 0 success; 1 a rule is violated, a run failed or the output cannot be written; 2 wrong
 usage, scenario or folder; 3 a trace cannot be read; 4 a policy broke a rule or failed; 5 a rule was
-not audited (`verify --strict`); 6 a limit stopped the run; 130 interrupted. Only light modules are
-imported here: a command imports what it needs when it is called, so that `simkit --help` is quick.
+not audited (`verify --strict`); 6 a limit stopped the run; 130 interrupted, by Ctrl-C or
+SIGTERM. Only light modules are imported here: a command imports what it needs when it is called, so
+that `simkit --help` is quick.
 """
 
 from __future__ import annotations
 
 import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 INTERRUPTED = 130
@@ -99,15 +103,44 @@ def main() -> None:
     outlive_readers()
     _keep_ignoring_ctrl_c()
     try:
-        app(prog_name="simkit")
+        with _terminated_like_interrupted():
+            app(prog_name="simkit")
     except SystemExit as end:
+        if isinstance(getattr(end.__context__, "__cause__", None), KeyboardInterrupt):
+            echo("interrupted", err=True)  # typer ends the command, and says nothing
         sys.exit(end.code or int(output_is_lost()))
     except SimkitError as error:
         echo(error, err=True)
         sys.exit(exit_code(error))
-    except KeyboardInterrupt:
+    except MemoryError as error:
+        reason = f" ({error})" if str(error) else ""
+        echo(f"the memory does not suffice{reason}; use a smaller scenario or file", err=True)
+        sys.exit(1)
+    except BaseException as error:
+        if not _is_interrupt(error):
+            raise
         echo("interrupted", err=True)
         sys.exit(INTERRUPTED)
+
+
+def _is_interrupt(error: BaseException) -> bool:
+    """Return whether an error is an interrupt, or what polars makes of one during its import."""
+    panic = type(error).__name__ == "PanicException" and "KeyboardInterrupt" in str(error)
+    return panic or isinstance(error, KeyboardInterrupt)
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """Let SIGTERM end every command as Ctrl-C does: with a sentence, and nothing half written."""
+    mine = threading.current_thread() is threading.main_thread()
+    if not mine or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _keep_ignoring_ctrl_c() -> None:

@@ -56,10 +56,23 @@ Output = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 NoProgress = Annotated[bool, typer.Option("--no-progress", help="Show no progress bar.")]
+
+
+def _heed_no_code(context: typer.Context, no_code: bool) -> bool:
+    """Refuse code for the rest of the command, whichever option or file names it."""
+    from simkit.plugins import code_refused
+
+    if no_code:
+        context.with_resource(code_refused())
+    return no_code
+
+
 NoCode = Annotated[
     bool,
     typer.Option(
-        "--no-code", help="Refuse a scenario that names code, my_policy.py:Mine or module:Mine."
+        "--no-code",
+        help="Refuse what names code, my_policy.py:Mine or module:Mine: a scenario or an option.",
+        callback=_heed_no_code,
     ),
 ]
 By = Annotated[

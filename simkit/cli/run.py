@@ -221,16 +221,25 @@ def validate(
     its time.
     """
     from simkit.errors import ScenarioError
+    from simkit.experiment.sizes import check_before_reading
     from simkit.experiment.workload import TraceMemory
     from simkit.scenario.sweep import expand_sweep
     from simkit.scenario.yaml_document import check_names, locate_problems
 
     source, laid_over = scenario_source(scenario), overrides(settings, seed)
     points = expand_sweep(source, overrides=laid_over, allow_code=not no_code)
+    differing = list(
+        {
+            repr({**point.assignment, "seed": 0}): point.scenario for point in reversed(points)
+        }.values()
+    )
     problems = dict.fromkeys(
         text
-        for point in points
-        for text in check_names(point.scenario) or _policy_problems(point.scenario)
+        for one in differing
+        for text in (
+            *_problems_of(check_before_reading, one),
+            *(check_names(one) or _policy_problems(one)),
+        )
     )
     memory = TraceMemory()
     logs = {repr((s.workload, s.cluster)): s for s in (point.scenario for point in points)}
@@ -245,11 +254,12 @@ def validate(
 
 
 def _policy_problems(scenario: Loaded) -> Sequence[str]:
-    """Return why policy, estimator or processes cannot be built, such as wrong arguments."""
+    """Return why policy, estimator, processes or controller cannot be built: wrong arguments."""
     from simkit.experiment.policy import build_policy, build_predictor
     from simkit.experiment.processes import process_builder
+    from simkit.experiment.site import build_controller
 
-    builders = (build_policy, build_predictor, process_builder)
+    builders = (build_policy, build_predictor, process_builder, build_controller)
     found = (_problems_of(build, scenario) for build in builders)
     return next(filter(None, found), ())
 

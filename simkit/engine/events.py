@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from enum import IntEnum
 from heapq import heappop, heappush
-from math import inf
+from math import inf, nextafter
 from typing import Any, NoReturn, TypeVar
 
 import simpy
@@ -115,7 +115,8 @@ class EventLoop(simpy.Environment):
         def stop(_event: Occurrence) -> NoReturn:
             raise error()
 
-        self.in_background(time_s + TIME_GRID, Rank.LIMIT, stop)
+        after_s = max(time_s + TIME_GRID, nextafter(time_s, inf))  # at the clock's end, coarser
+        self.in_background(after_s, Rank.LIMIT, stop)
         self._limits += 1
 
     def at_every(self, step_s: float, begin_s: float, tick: Callable[[], None]) -> None:

@@ -12,7 +12,7 @@ from simkit.errors import LimitError, PolicyError
 from simkit.policy.room import Room
 from simkit.policy.task import Placement, Task
 from simkit.text import counted
-from simkit.units import format_duration
+from simkit.units import LATEST_S, format_duration
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 
@@ -21,7 +21,7 @@ from simkit.workload.cluster import Cluster
 class Limits:
     """What ends a run that would go on for ever; a run that makes progress meets none of them."""
 
-    simulated_time_s: float = 100 * 365.25 * 86_400
+    simulated_time_s: float = LATEST_S
     """Time after the first submission."""
     decisions: float = 10_000_000
     """Decisions in a row between which no job arrives or ends."""

@@ -51,7 +51,7 @@ from simkit.policy.power_view import declared_signals
 from simkit.policy.task import Task
 from simkit.power.site import Site
 from simkit.seeds import stream
-from simkit.units import TIME_GRID, time_on_grid
+from simkit.units import LATEST_S, TIME_GRID, time_on_grid
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 
@@ -182,7 +182,8 @@ class Simulation:
         self._let_capacities_change(seed, site, processes)
         self._set_the_clock()
         if limits.simulated_time_s < inf:
-            over_s = float(time_on_grid(self.info.first_submit_s + limits.simulated_time_s))
+            last_s = min(self.info.first_submit_s + limits.simulated_time_s, LATEST_S)
+            over_s = float(time_on_grid(last_s))
             system.events.stop_after(over_s, self._out_of_time)
         self._closed = False
         self.out_of_time = False

@@ -32,7 +32,8 @@ from simkit.experiment.policy import (
 )
 from simkit.experiment.processes import process_builder
 from simkit.experiment.run_warnings import late_warnings
-from simkit.experiment.site import build_site
+from simkit.experiment.site import build_site, span_of
+from simkit.experiment.sizes import check_before_reading, check_before_running
 from simkit.experiment.unit_warnings import unasked_warnings, unit_warnings
 from simkit.experiment.wall_time import WallClock, WallTimeOver
 from simkit.experiment.workload import TraceMemory, read_trace, valued
@@ -111,6 +112,7 @@ def prepare(
     that leave nothing to measure); nothing has been written then.
     """
     refuse_sweep(scenario)
+    check_before_reading(scenario)
     given = given_objects(policy=policy, workload=workload, cluster=cluster, processes=processes)
     chosen = build_policy(scenario) if policy is None else policy
     build = process_builder(scenario) if processes is None else partial(tuple, processes)
@@ -119,7 +121,10 @@ def prepare(
     begin = perf_counter()
     if workload is None:
         resources = declared_resources(scenario.cluster) if cluster is None else cluster.resources
-        trace = read_trace(scenario.workload, scenario.seed, scenario.value, memory, resources)
+        trace = read_trace(
+            scenario.workload, scenario.seed, scenario.value, memory, resources,
+            scenario.limits.jobs,
+        )  # fmt: skip
     else:
         if scenario.value is not None and not len(workload.value):
             workload = valued(workload, scenario.value, scenario.seed)
@@ -129,9 +134,12 @@ def prepare(
     workload = limited_by_partitions(fill_whole_memory(trace.workload, cluster), cluster)
     trace = replace(trace, workload=workload)
     _check_before_run(scenario, trace.workload, cluster)
+    check_before_running(scenario, trace.workload, cluster, span_of(trace.workload))
     site = None
     if scenario.power is not None:
-        site = build_site(scenario.power, cluster, trace.workload, scenario.seed)
+        site = build_site(
+            scenario.power, cluster, trace.workload, scenario.seed, scenario.limits.steps
+        )
     problems = scenario_problems(chosen, scenario)
     problems += cluster_problems(chosen, cluster, scenario if policy is None else None)
     problems += policy_problems(chosen, site)

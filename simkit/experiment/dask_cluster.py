@@ -1,11 +1,15 @@
 """Dask: carries out the runs of a sweep on a cluster of Dask distributed, here or elsewhere.
 
     simkit sweep grid.yaml --on dask --workers 4
-    simkit sweep grid.yaml --on tcp://login1:8786
+    simkit sweep grid.yaml --on tls://login1:8786
 
-Needs the extra `cluster`. Runs write their folders themselves, so workers and this process share a
-file system. A worker that dies costs one run, which is begun again elsewhere; a run that has cost
-several workers has failed. Dask decides how many: ``distributed.scheduler.allowed-failures``.
+Needs the extra `cluster`. Who can talk to a scheduler can run code in its workers. A cluster that
+is started here therefore has certificates of its own, which exist in memory alone: only this
+process and its workers can connect. What protects another scheduler, its owner decides.
+
+Runs write their folders themselves, so workers and this process share a file system. A worker that
+dies costs one run, which is begun again elsewhere; a run that has cost several workers has failed.
+Dask decides how many: ``distributed.scheduler.allowed-failures``.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 from uuid import uuid4
 
@@ -32,6 +37,7 @@ from simkit.experiment.workers import (
     main_file,
     without_ctrl_c,
 )
+from simkit.plugins import code_refused, refuses_code
 
 CONNECT_S: Final = 5.0
 """Time in which a scheduler must answer."""
@@ -45,16 +51,19 @@ class DaskCluster:
     """Carries runs out on a cluster of Dask distributed."""
 
     def __init__(self, address: str | None = None, workers: int | None = None) -> None:
-        """Name a scheduler, ``tcp://host:port``; or None for worker processes of this machine.
+        """Name a scheduler, ``tls://host:port`` or ``tcp://host:port``; None: workers here.
 
-        Raises ScenarioError for another address, or if Dask is not installed.
+        Raises ScenarioError for another address, or if Dask is not installed, or what makes its
+        certificates is not.
         """
         if address is not None and not _is_address(address):
             raise ScenarioError(
-                f"{address!r} is no address of a Dask scheduler; write tcp://host:port, or dask "
-                "for a cluster of this machine"
+                f"{address!r} is no address of a Dask scheduler; write tls://host:port or "
+                "tcp://host:port, or dask for a cluster of this machine"
             )
         _import_distributed()
+        if address is None:
+            _import_cryptography()
         self.address = address
         self.workers = workers or os.cpu_count() or 1
 
@@ -69,7 +78,9 @@ class DaskCluster:
             def submit(run: PlannedRun) -> Future[SweepOutcome]:
                 assignment, data, folder = run
                 there = (assignment, data, folder and str(Path(folder).absolute()))
-                future: Future[SweepOutcome] = pool.submit(_carry_out, task, there, mark)
+                future: Future[SweepOutcome] = pool.submit(
+                    _carry_out, task, there, mark, refuses_code()
+                )
                 return future
 
             for row, future in in_turn(submit, runs, lambda: _workers(client), LOOK_AGAIN_S):
@@ -98,12 +109,16 @@ class DaskCluster:
             try:
                 # all threads and processes that it starts ignore Ctrl-C, and this thread defers it
                 with DeferredInterrupt() as interrupt, without_ctrl_c():
+                    place = opened.enter_context(TemporaryDirectory(prefix="simkit-dask-"))
+                    opened.enter_context(_without_pages())
                     cluster = distributed.LocalCluster(
                         n_workers=min(self.workers, runs),
                         threads_per_worker=1,
                         memory_limit=0,  # as without Dask: the system's memory is the limit
                         dashboard_address=None,
                         scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # not 0.0.0.0:8787
+                        security=distributed.Security.temporary(),
+                        local_directory=place,  # readable by the user alone
                         silence_logs=logging.CRITICAL,
                     )
                     opened.enter_context(cluster)
@@ -138,8 +153,9 @@ class DaskCluster:
 
 
 def _is_address(text: str) -> bool:
-    host, colon, port = text.removeprefix("tcp://").rpartition(":")
-    return text.startswith("tcp://") and bool(host and colon) and port.isdecimal()
+    protocol, mark, place = text.partition("://")
+    host, colon, port = place.rpartition(":")
+    return protocol in ("tcp", "tls") and bool(mark and host and colon) and port.isdecimal()
 
 
 def _import_distributed() -> Any:
@@ -153,16 +169,45 @@ def _import_distributed() -> Any:
     return distributed
 
 
+def _import_cryptography() -> None:
+    """Raise ScenarioError unless the package is there by which Dask makes certificates."""
+    try:
+        import cryptography  # noqa: F401
+    except ImportError as error:
+        raise ScenarioError(
+            "running on Dask needs cryptography, by which no other account can talk to the "
+            "workers: pip install 'simkit-cluster[cluster]'"
+        ) from error
+
+
+@contextmanager
+def _without_pages() -> Iterator[None]:
+    """Let no scheduler or worker that starts meanwhile show pages about itself.
+
+    They have no certificates, and any account of this machine could read them.
+    """
+    import dask
+
+    none: list[str] = []
+    with dask.config.set(
+        {f"distributed.{part}.http.routes": none for part in ("scheduler", "worker")}
+    ):
+        yield
+
+
 @contextmanager
 def _connected(distributed: Any, address: str) -> Iterator[Any]:
+    """Connect to a running scheduler; Dask's configuration names certificates for ``tls://``."""
     try:
         with ThreadPoolExecutor(1) as thread:  # a notebook has a loop in this one
             thread.submit(asyncio.run, _greet(distributed, address)).result()
         client = distributed.Client(address, timeout=CONNECT_S, set_as_default=False)
     except Exception as error:  # of what another server answers, Dask makes anything
+        tls = address.startswith("tls:")
+        certificates = " and the certificates in Dask's configuration (distributed.comm.tls)" * tls
         raise RunError(
-            f"{address}: no Dask scheduler answers within {CONNECT_S:g} s; check the address, or "
-            "start one with `dask scheduler`"
+            f"{address}: no Dask scheduler answers within {CONNECT_S:g} s; check the address"
+            f"{certificates}, or start one with `dask scheduler`"
         ) from error
     with client:
         yield client
@@ -170,7 +215,8 @@ def _connected(distributed: Any, address: str) -> Iterator[Any]:
 
 async def _greet(distributed: Any, address: str) -> None:
     """Shake hands with a scheduler; a client would wait without end for a server that is none."""
-    connect = distributed.comm.connect(address, timeout=CONNECT_S)
+    certificates = distributed.Security().get_connection_args("client")
+    connect = distributed.comm.connect(address, timeout=CONNECT_S, **certificates)
     (await asyncio.wait_for(connect, CONNECT_S)).abort()
 
 
@@ -186,6 +232,8 @@ def _marked(runs: Sequence[PlannedRun]) -> Iterator[Path | None]:
     mark = Path(runs[0][2]).absolute().parent / f".simkit-{uuid4().hex}"
     try:
         mark.parent.mkdir(parents=True, exist_ok=True)
+        for left in mark.parent.glob(".simkit-*"):  # by a sweep that was killed
+            left.unlink(missing_ok=True)
         mark.touch()
     except OSError as error:
         raise RunError(f"{mark.parent}: cannot be written: {error.strerror}") from error
@@ -247,9 +295,11 @@ def _probe(mark: Path) -> tuple[str, bool]:
     return _version(), mark.exists()
 
 
-def _carry_out(task: RunTask, run: PlannedRun, mark: Path | None) -> SweepOutcome:
+def _carry_out(
+    task: RunTask, run: PlannedRun, mark: Path | None, refuse_code: bool = False
+) -> SweepOutcome:
     """Carry out a run, unless its results would get lost on a disk of this machine alone."""
     if mark is not None and not mark.exists():
         return SweepOutcome(run[0], Path(run[2]), "failed", _not_shared(mark))
-    with _one_at_a_time:
+    with _one_at_a_time, code_refused(refuse_code):
         return task(run)

@@ -17,7 +17,8 @@ def terminated_like_interrupted() -> Iterator[None]:
     It does nothing outside the main thread, or if SIGTERM already has another handler.
     """
     mine = threading.current_thread() is threading.main_thread()
-    if not mine or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+    before = signal.getsignal(signal.SIGTERM)
+    if not mine or before not in (signal.SIG_DFL, signal.default_int_handler):
         yield
         return
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -26,7 +27,7 @@ def terminated_like_interrupted() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, before)
 
 
 class DeferredInterrupt:

@@ -102,16 +102,24 @@ class SignalBuilder:
         workload: gives the date of the run's zero and the zone of its site, if known.
         seed: of the run; each random signal has its own stream.
         findings: collects the files read and the reports about their rows.
-        span: part of the run in which signals are needed, for messages.
+        span: part of the run in which signals are needed.
+        most_steps: how often a signal may change within the span; None: any number.
     """
 
     def __init__(
-        self, align: Align, workload: Workload, seed: int, findings: Findings, span: Span
+        self,
+        align: Align,
+        workload: Workload,
+        seed: int,
+        findings: Findings,
+        span: Span,
+        most_steps: int | None = None,
     ) -> None:
         self.align = align
         self.seed = seed
         self.findings = findings
         self._span = span
+        self._most_steps = most_steps
         zero = align.zero
         self.epoch_s = zero.timestamp() if isinstance(zero, datetime) else workload.epoch_s
         """Unix time of the run's zero; NaN if unknown."""
@@ -139,8 +147,28 @@ class SignalBuilder:
             peak_w: a recorded signal is scaled to this peak.
             mean_w: a recorded signal is scaled to this mean over time.
 
-        Raises ScenarioError, TraceError or PluginError if it cannot be made.
+        Raises ScenarioError, TraceError or PluginError if it cannot be made, or changes too often.
         """
+        made = self._made(section, place, quantity, peak_w, mean_w)
+        self._refuse_beyond(made.changes(self._span.last_s - self._span.first_s), "changes")
+        return made
+
+    def _refuse_beyond(self, count: float, noun: str) -> None:
+        """Raise ScenarioError for more of something than a signal may have."""
+        if self._most_steps is not None and count > self._most_steps:
+            raise ScenarioError(
+                f"makes {count:,.0f} {noun} in the time that the jobs take, and at most "
+                f"{self._most_steps:,} are allowed; use longer steps, or raise limits.steps"
+            )
+
+    def _made(
+        self,
+        section: SignalSection,
+        place: str,
+        quantity: Quantity,
+        peak_w: float | None,
+        mean_w: float | None,
+    ) -> Signal:
         match section:
             case ConstantSignal():
                 return Constant(_at_least(section.value, quantity), quantity.unit)
@@ -210,6 +238,7 @@ class SignalBuilder:
         trace.require(quantity.unit, quantity.name)
         trace = _not_below(trace, quantity, section.negative)
         gaps = Gaps(section.gaps.rule, section.gaps.longest)
+        self._refuse_beyond(gaps.pieces(trace), "pieces of a straight line in gaps")
         if warning := long_fill_warning(trace, gaps):
             self.findings.warnings.append(warning)
         factor = scale_factor(trace, gaps, peak_w=peak_w, mean_w=mean_w)

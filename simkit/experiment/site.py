@@ -36,6 +36,7 @@ from simkit.power.machine_model import ConstantPue, PowerModel, Pue
 from simkit.power.signal import CARBON, PRICE, WATT, Constant, Signal, Sum
 from simkit.power.signal_align import Span, check_covers
 from simkit.power.site import NO_GRID, Checkpoints, Foresight, Site, Source, Supply
+from simkit.scenario import Scenario
 from simkit.scenario.power import (
     BatterySection,
     ControllerChoice,
@@ -66,7 +67,13 @@ _FORECASTS: Final = {"signal": POWER, "price": ENERGY_PRICE, "carbon": CARBON_IN
 """Key of a given forecast -> what it measures; `signal` is the sum of all sources."""
 
 
-def build_site(section: Power, cluster: Cluster, workload: Workload, seed: int) -> Site:
+def build_site(
+    section: Power,
+    cluster: Cluster,
+    workload: Workload,
+    seed: int,
+    most_steps: int | None = None,
+) -> Site:
     """Return the energy side of a cluster.
 
     `times_load` of a source refers to the mean of what the site draws when all machines are busy,
@@ -79,11 +86,12 @@ def build_site(section: Power, cluster: Cluster, workload: Workload, seed: int) 
         cluster: its machines.
         workload: its jobs; sets the run's clock and how long signals must last.
         seed: of the run; random signals and forecasts have their own streams.
+        most_steps: of a signal in the time that the jobs take; None: any number.
 
     Raises ScenarioError with all problems, each beginning with its dotted place, such as
     ``power.sources.solar``.
     """
-    return _SiteBuilder(section, cluster, workload, seed).site()
+    return _SiteBuilder(section, cluster, workload, seed, most_steps).site()
 
 
 def span_of(workload: Workload) -> Span:
@@ -100,12 +108,21 @@ def span_of(workload: Workload) -> Span:
 class _SiteBuilder:
     """Builds one site; continues after a problem until all are known."""
 
-    def __init__(self, section: Power, cluster: Cluster, workload: Workload, seed: int) -> None:
+    def __init__(
+        self,
+        section: Power,
+        cluster: Cluster,
+        workload: Workload,
+        seed: int,
+        most_steps: int | None,
+    ) -> None:
         self._section = section
         self._cluster = cluster
         self._findings = Findings()
         self._span = span_of(workload)
-        self._signals = SignalBuilder(section.align, workload, seed, self._findings, self._span)
+        self._signals = SignalBuilder(
+            section.align, workload, seed, self._findings, self._span, most_steps
+        )
         forecast = section.forecast
         knows_future = forecast and not isinstance(forecast, (PersistenceSection, GivenSection))
         self._ahead_s = forecast.horizon if forecast and knows_future else 0.0
@@ -259,6 +276,20 @@ def _forecast(section: ForecastSection, truth: Signal, seeds: list[int]) -> Fore
 
 def _as_signal(amount: Amount, unit: str) -> Signal:
     return amount if isinstance(amount, Signal) else Constant(amount, unit)
+
+
+def build_controller(scenario: Scenario) -> Controller | None:
+    """Return the controller of a scenario's site; None without power.
+
+    Raises ScenarioError or PluginError, with the key, if it cannot be made.
+    """
+    if scenario.power is None:
+        return None
+    findings, made = Findings(), None
+    with findings.at("power.controller"):
+        made = _controller(scenario.power.controller)
+    findings.raise_problems()
+    return made
 
 
 def _controller(section: ControllerChoice) -> Controller:

@@ -30,12 +30,14 @@ from simkit.experiment.executors import (
 from simkit.experiment.policy import policy_label
 from simkit.experiment.policy_classes import PolicyClasses
 from simkit.experiment.scenario_file import scenario_source
+from simkit.experiment.workers import end_if_main_runs_again
 from simkit.experiment.workload import TraceMemory
 from simkit.policy import Policy
 from simkit.results.metric import metric_columns
 from simkit.results.output_folder import check_content
 from simkit.results.run_folder import open_run
 from simkit.results.run_info import changed_inputs, identity
+from simkit.results.run_writer import claim
 from simkit.scenario import Scenario, scenario_hash
 from simkit.scenario.overrides import anchor_paths, anchor_swept
 from simkit.scenario.sweep import GridPoint, expand_sweep
@@ -227,9 +229,9 @@ def plan_sweep(
         Path(output) if output is not None else Path("runs") / f"{points[0].scenario.name}-sweep"
     )
     folders = tuple(folder / run_path(point) for point in points)
-    shared = [path for path in folders if folders.count(path) > 1]
-    if shared:
-        raise ScenarioError(f"sweep: two runs would share the folder {shared[0]}; make them differ")
+    shared = next((path for path, runs in Counter(folders).items() if runs > 1), None)
+    if shared is not None:
+        raise ScenarioError(f"sweep: two runs would share the folder {shared}; make them differ")
     return SweepPlan(folder, points, folders)
 
 
@@ -259,8 +261,27 @@ def run_plan(
 
     `classes` are those of the policies that the scenarios name.
 
-    Raises RunError, before anything runs, if a folder holds something that a run must not replace.
+    Raises RunError, before anything runs, if a folder holds something that a run must not replace,
+    or another process writes a sweep there.
     """
+    end_if_main_runs_again()
+    lock = claim(plan.folder, "a sweep")
+    try:
+        return _carried_out(plan, workers, executor, force, on_end, classes)
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def _carried_out(
+    plan: SweepPlan,
+    workers: int | None,
+    executor: Executor | None,
+    force: bool,
+    on_end: Callable[[SweepOutcome], None],
+    classes: PolicyClasses | None,
+) -> list[SweepOutcome]:
+    """Carry out a plan whose folder is this process's."""
     if not force:
         _check_folders(plan, classes or PolicyClasses())
     if executor is None:

@@ -27,6 +27,7 @@ from types import TracebackType
 from typing import Any, Final, ParamSpec, TypeVar
 
 from simkit.errors import RunError
+from simkit.plugins import code_refused, refuses_code
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -52,7 +53,10 @@ class Workers(ProcessPoolExecutor):
 
     def __init__(self, workers: int, *, grace_s: float = GRACE_S) -> None:
         end_if_main_runs_again()
-        super().__init__(workers, mp_context=get_context("spawn"), initializer=_begin)
+        super().__init__(
+            workers, mp_context=get_context("spawn"), initializer=_begin,
+            initargs=(refuses_code(),),
+        )  # fmt: skip
         self._grace_s = grace_s
         self._open: set[Future[Any]] = set()
         self._started: dict[int, Any] = {}
@@ -130,10 +134,14 @@ def without_ctrl_c() -> Iterator[None]:
 
 _at_work = threading.Event()
 """Set while this worker carries out a task."""
+_refuses_code = False
+"""Whether tasks must not load code that is named in data; see `code_refused`."""
 
 
-def _begin() -> None:
+def _begin(refuse_code: bool) -> None:
     """Begin as a worker: without a task there is nothing to stop, and the parent is watched."""
+    global _refuses_code
+    _refuses_code = refuse_code
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
@@ -143,7 +151,8 @@ def _stoppable(task: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     _at_work.set()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        return task(*args, **kwargs)
+        with code_refused(_refuses_code):
+            return task(*args, **kwargs)
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         _at_work.clear()

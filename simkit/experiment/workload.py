@@ -91,6 +91,7 @@ def read_trace(
     value: Value | None = None,
     memory: TraceMemory | None = None,
     resources: Collection[str] = (),
+    most_jobs: int | None = None,
 ) -> Trace:
     """Read or generate the jobs of a scenario, transform them, and give them their worth.
 
@@ -99,7 +100,7 @@ def read_trace(
     Models draw from the stream "workload" of the seed, a resample from "resample", worths from
     their own streams: none depends on the policy, so that runs with the same seed are paired.
     `memory` keeps the log for further runs; `resources` are those of the machines, which decide
-    what jobs of some logs ask for.
+    what jobs of some logs ask for. A resample makes at most about `most_jobs`; None: any number.
 
     Raises TraceError if the trace cannot be read, PluginError if the reader returns something else,
     ScenarioError if the jobs cannot be given such a worth.
@@ -114,7 +115,7 @@ def read_trace(
             f"workload: the type {section.type} returned a {type(trace).__name__}; it must be a "
             "simkit.workload.Trace"
         )
-    workload, report = transformed(trace.workload, section, seed), trace.report
+    workload, report = transformed(trace.workload, section, seed, most_jobs), trace.report
     if missing := workload.preceding_left_out:
         report = replace(report, notes={**report.notes, PRECEDING_LEFT_OUT: missing})
     if value is not None:
@@ -126,7 +127,9 @@ PRECEDING_LEFT_OUT: Final = "preceding job outside the window or resample, taken
 """Note of a trace's report: how often a transform left out a job that precedes one."""
 
 
-def transformed(workload: Workload, section: WorkloadSource, seed: int) -> Workload:
+def transformed(
+    workload: Workload, section: WorkloadSource, seed: int, most_jobs: int | None = None
+) -> Workload:
     """Return the workload after the scenario's transforms; see `read_trace`."""
     workload = with_dependencies(workload, section.dependencies)
     if section.window is not None:
@@ -144,7 +147,8 @@ def transformed(workload: Workload, section: WorkloadSource, seed: int) -> Workl
     if section.run_time_max is not None:
         workload = cap_run_times(workload, section.run_time_max)
     if section.resample is not None:
-        workload = resample(workload, section.resample.weeks, stream(seed, "resample"))
+        rng = stream(seed, "resample")
+        workload = resample(workload, section.resample.weeks, rng, most_jobs=most_jobs)
     if (target := section.target_load) is not None:
         workload = scale_to_load(workload, target.offered_load, target.processors)
     return workload

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -11,14 +11,16 @@ import numpy as np
 from simkit.arrays import Floats, Ints
 from simkit.engine.recorder import Recorder, Status
 from simkit.engine.simulation import Simulation
-from simkit.errors import LimitError, RunError, ScenarioError
+from simkit.errors import LimitError, PluginError, RunError, ScenarioError, SimkitError
 from simkit.experiment import Experiment, prepare
 from simkit.experiment.cluster import build_cluster, declared_resources, limited_by_partitions
 from simkit.experiment.policy import build_predictor
 from simkit.experiment.site import build_site
 from simkit.experiment.workload import read_trace, transformed, valued
-from simkit.learning.reward import Reward
+from simkit.learning.reward import Reward, WeightedRewards
+from simkit.learning.rewards.base import earned
 from simkit.learning.windows import EpisodeWindows, LogWindows, goes_by_the_clock
+from simkit.plugins import told_of_author
 from simkit.policy import Action, State, SystemInfo
 from simkit.records import TableSink
 from simkit.results.compute_metrics import compute_metrics
@@ -204,7 +206,7 @@ class Episode:
         self.state: State = self._simulation.state
         """The system as a policy sees it."""
         self._experiment, self._reward = experiment, reward
-        reward.begin(load, self._simulation.info)
+        self._of_reward(lambda: reward.begin(load, self._simulation.info))
         self._jobs = len(load)
         self._decisions = self._simulation.decisions()
         self._closed = False
@@ -231,16 +233,47 @@ class Episode:
             self.close()
             if not self.out_of_time:
                 raise
+        except Exception as error:
+            self._blame(error)
+            raise
         self._closed = True
         return False
 
     def apply(self, action: Action) -> None:
         """Place a task, or the like; raises PolicyError, and changes nothing, if it is illegal."""
-        self._simulation.apply(action)
+        try:
+            self._simulation.apply(action)
+        except Exception as error:
+            self._blame(error)
+            raise
 
     def collect(self) -> float:
-        """Return the reward for the time since the last call."""
-        return self._reward.collect(self._simulation.now)
+        """Return the reward for the time since the last call.
+
+        Raises PluginError if a reward of somebody's own fails, or returns no finite number.
+        """
+        try:
+            return earned(self._reward, self._simulation.now)
+        except Exception as error:
+            self._blame(error)
+            raise
+
+    def _of_reward(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except Exception as error:
+            self._blame(error)
+            raise
+
+    def _blame(self, error: Exception) -> None:
+        """Raise PluginError, with its line, for an error of the author of a reward."""
+        if isinstance(error, SimkitError):
+            return
+        rewards = self._reward.parts if isinstance(self._reward, WeightedRewards) else ()
+        for reward in (*rewards, self._reward):
+            what = f"reward {type(reward).__name__} failed at {self._simulation.now:g} s"
+            if told := told_of_author(error, reward, what):
+                raise PluginError(told) from error
 
     def lost(self) -> int:
         """Return how many jobs have ended in one of the `losses` so far."""
@@ -373,7 +406,8 @@ class Episodes:
                 cluster = build_cluster(scenario.cluster, jobs)
             trace = replace(trace, workload=limited_by_partitions(jobs, cluster))
         if scenario.power is not None:
-            site = build_site(scenario.power, cluster, trace.workload, seed)
+            most_steps = scenario.limits.steps
+            site = build_site(scenario.power, cluster, trace.workload, seed, most_steps)
         first = self._first
         return Experiment(
             scenario, trace, cluster, first.policy, first.predictor, first.rules,

@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
-from simkit.errors import ScenarioError
+from simkit.errors import PluginError, ScenarioError
 from simkit.learning.rewards.base import Reward, WeightedRewards
 from simkit.learning.rewards.in_system import (
     BoundedSlowdownReward,
@@ -103,4 +103,10 @@ def _make_one(name: str, arguments: Mapping[str, Any]) -> Reward:
     reward: Reward = instantiate(
         f"reward {name!r}", find_in_table("a reward", REWARDS, name), arguments
     )
+    methods = [method for method in vars(Reward) if not method.startswith("_")]
+    if missing := [method for method in methods if not callable(getattr(reward, method, None))]:
+        raise PluginError(
+            f"reward {name!r}: {type(reward).__name__} has no method {missing[0]}; derive it from "
+            "simkit.learning.reward.Reward"
+        )
     return reward

@@ -15,7 +15,7 @@ from typing import Final, Literal, NamedTuple, Protocol, runtime_checkable
 from simkit.errors import PolicyError, ScenarioError
 from simkit.power.battery import Battery
 from simkit.power.grid import GridOffer
-from simkit.power.ranges import SHARE, range_problems
+from simkit.power.ranges import AT_LEAST_ZERO, NOT_NAN, SHARE, range_problems
 
 _SLACK: Final = 1e-9
 """Share of the power flowing by which set-points may miss: rounding of sums."""
@@ -105,14 +105,16 @@ class SourceOrder:
 
     def __post_init__(self) -> None:
         """Raise ScenarioError with everything that is wrong."""
-        problems = range_problems(self, reserve=SHARE, charge_to=SHARE)
+        ranges = {
+            "reserve": SHARE, "charge_to": SHARE, "peak_w": AT_LEAST_ZERO,
+            "charge_below_price": NOT_NAN, "charge_below_carbon": NOT_NAN,
+        }  # fmt: skip
+        problems = range_problems(self, **ranges)
+        problems += [
+            f"{name} is null; leave it out" for name in ranges if getattr(self, name) is None
+        ]
         if self.first not in ("battery", "grid"):
             problems.append(f"first is {self.first!r}; it must be 'battery' or 'grid'")
-        if not self.peak_w >= 0:
-            problems.append(f"peak_w is {self.peak_w:g}; it must be at least 0, in W")
-        for name in ("charge_below_price", "charge_below_carbon"):
-            if math.isnan(getattr(self, name)):
-                problems.append(f"{name} is nan; leave it out or give a threshold")
         if problems:
             raise ScenarioError(f"controller: {problem}" for problem in problems)
 

@@ -60,6 +60,13 @@ class Signal(ABC):
         Infinity if it never changes again.
         """
 
+    def changes(self, length_s: float) -> float:
+        """Return about how often it changes in a span of this length, in s, without a look at it.
+
+        0 where that is not known beforehand.
+        """
+        return 0.0
+
     def values(self, times_s: npt.ArrayLike) -> Floats:
         """Return the values at many instants, in the shape of `times_s`."""
         times = np.asarray(times_s, dtype=np.float64)
@@ -139,6 +146,9 @@ class Sum(Signal):
     def next_change(self, time_s: float) -> float:
         return min(part.next_change(time_s) for part in self.parts)
 
+    def changes(self, length_s: float) -> float:
+        return sum(part.changes(length_s) for part in self.parts)
+
     def values(self, times_s: npt.ArrayLike) -> Floats:
         columns = [part.values(times_s) for part in self.parts]
         total: Floats = np.sum(columns, axis=0)
@@ -168,6 +178,9 @@ class Scaled(Signal):
 
     def next_change(self, time_s: float) -> float:
         return self.signal.next_change(time_s) if self.factor else math.inf  # 0 times it is 0
+
+    def changes(self, length_s: float) -> float:
+        return self.signal.changes(length_s)
 
     def values(self, times_s: npt.ArrayLike) -> Floats:
         return self.factor * self.signal.values(times_s)
@@ -216,6 +229,9 @@ class Means(Signal):
     def next_change(self, time_s: float) -> float:
         after = (math.floor(time_s / self._step) + 1) * self._step
         return math.inf if after > self.end_s else max(after, self.start_s)
+
+    def changes(self, length_s: float) -> float:
+        return max(length_s / self._step, self.signal.changes(length_s))
 
     def values(self, times_s: npt.ArrayLike) -> Floats:
         times = np.asarray(times_s, dtype=np.float64)

@@ -59,6 +59,9 @@ class CalendarYear(Signal):
         edge = self.year.next_change(time_s + part.shift_s) - part.shift_s
         return min(edge, part.end_s) if edge > time_s else math.nextafter(time_s, math.inf)
 
+    def changes(self, length_s: float) -> float:
+        return self.year.changes(length_s)
+
     def values(self, times_s: npt.ArrayLike) -> Floats:
         local = np.asarray(times_s, dtype=np.float64) + self._zero
         years = np.floor(local).astype("datetime64[s]").astype("datetime64[Y]")

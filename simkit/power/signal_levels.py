@@ -72,6 +72,9 @@ class Levels(Signal):
     def next_change(self, time_s: float) -> float:
         return (math.floor(time_s / self._step) + 1) * self._step
 
+    def changes(self, length_s: float) -> float:
+        return length_s / self._step
+
     def values(self, times_s: npt.ArrayLike) -> Floats:
         times = np.asarray(times_s, dtype=np.float64)
         blocks, rows = np.divmod(np.floor(times / self._step).astype(np.int64), _BLOCK)

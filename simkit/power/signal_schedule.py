@@ -60,6 +60,9 @@ class Schedule(Signal):
         row = bisect_right(self._at, self._local(time_s)[0]) - 1
         return self._value[row]  # row -1, before the first entry, is the last
 
+    def changes(self, length_s: float) -> float:
+        return len(self._at) * length_s / self._period
+
     def next_change(self, time_s: float) -> float:
         """Return the time of the next entry, or of the next change of the clock."""
         if len(set(self._value)) == 1:

@@ -92,6 +92,10 @@ class Steps(Signal):
             edge += time_s - inside
         return edge if edge > time_s else math.nextafter(time_s, math.inf)
 
+    def changes(self, length_s: float) -> float:
+        times = max(length_s / self._length, 1.0) if self.past_end == "wrap" else 1.0
+        return times * (len(self._values) - 1)
+
     def values(self, times_s: npt.ArrayLike) -> Floats:
         times = np.asarray(times_s, dtype=np.float64)
         if self.past_end == "wrap":

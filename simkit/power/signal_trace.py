@@ -181,6 +181,14 @@ class Gaps:
         """Return whether a gap of this length is not allowed."""
         return self.rule == "error" or length_s > self.longest_s
 
+    def pieces(self, trace: PowerTrace) -> float:
+        """Return about how many pieces fill the gaps of a trace, without making them."""
+        if self.rule != "interpolate":
+            return 0.0
+        starts, ends, _ = intervals(trace)
+        lengths = np.maximum(starts[1:] - ends[:-1], 0.0)
+        return float(lengths[lengths <= self.longest_s].sum() / trace.step_s)
+
     def fill(
         self, start_s: float, end_s: float, before: float, after: float, step_s: float
     ) -> tuple[Floats, Floats]:

@@ -274,9 +274,9 @@ def metric_numbers(metrics: Mapping[str, Any]) -> dict[str, Number]:
     for name, metric in metrics.items():
         numbers = {key: number for key, number in metric.items() if key not in _ABOUT}
         if (main := _main_key(numbers)) is not None:
-            found[name] = Number(numbers[main], metric["unit"])
+            found[name] = Number(numbers[main], metric.get("unit", ""))
         for key, number in numbers.items():
-            found[f"{name}.{key}"] = Number(number, metric["unit"])
+            found[f"{name}.{key}"] = Number(number, metric.get("unit", ""))
     return found
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from simkit.errors import RunError, SimkitError
+from simkit.foreign import read_json
 from simkit.results.run_info import changed_inputs
 from simkit.scenario import Scenario
 from simkit.text import counted
+from simkit.unfinished import PART, unfinished
 
-PART: Final = ".part"
-"""Ending of files that are being written."""
 UNFINISHED: Final = "unfinished"
 """Folder inside a finished run's folder, in which the run that will replace it is written."""
 
@@ -162,7 +162,7 @@ def holds_finished_run(folder: Path) -> bool:
 
 def _run_json(folder: Path) -> dict[str, object]:
     with suppress(OSError, ValueError):
-        content = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        content = read_json(folder / "run.json")
         return content if isinstance(content, dict) else {}
     return {}
 
@@ -188,17 +188,14 @@ def check_file(path: Path) -> None:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Give a temporary name to write to; the file gets its own name when it is complete.
+    """Give a hidden name to write to; the file gets its own name when it is complete.
 
     Raises RunError if it cannot be written.
     """
-    part = path.with_name(path.name + PART)
     try:
-        try:
+        with unfinished(path) as part:
             yield part
             part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
     except OSError as error:
         raise _cannot_write(path, error) from error
 

@@ -6,10 +6,10 @@ for.
 
 from __future__ import annotations
 
-import json
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from types import NoneType
@@ -19,16 +19,19 @@ import polars as pl
 
 from simkit import records
 from simkit.errors import RunError
+from simkit.foreign import check_parquet, check_texts, read_json
 from simkit.power.battery import BatteryFacts
 from simkit.results.group_metrics import By, metrics_by
 from simkit.results.time_bins import power_means
 from simkit.scenario.bundled import agent_label
 from simkit.scenario.types import shown
 from simkit.text import counted, printable
-from simkit.units import KWH_J
+from simkit.units import ENDLESS_S, KWH_J
 
 FORMAT: Final = 1
 """The version of run folders that this module reads."""
+LARGEST: Final = 1e100
+"""Numbers of a run are below, so that sums and squares of them are finite."""
 _STATES: Final = ("finished", "killed", "rejected", "running", "waiting")
 """States of jobs at the end of a run, in the order in which they are told."""
 STATUSES: Final = ("complete", "incomplete", "interrupted", "failed", "stopped")
@@ -273,8 +276,12 @@ class Run:
 
     @cached_property
     def metrics(self) -> dict[str, Any]:
-        """The content of metrics.json."""
-        return _read_json(self.folder / "metrics.json")
+        """The content of metrics.json; raises RunError if it is none of simkit's."""
+        path = self.folder / "metrics.json"
+        found = _read_json(path)
+        if problem := _wrong_metric(found):
+            raise RunError(f"{path}: {problem}; run the scenario again")
+        return found
 
     def metrics_by(self, by: By) -> pl.DataFrame:
         """Return the metrics of the jobs by partition, queue, user, group, size or length.
@@ -355,7 +362,9 @@ def open_run(folder: RunOrFolder, *, allow_partial: bool = False) -> Run:
     if wrong := [*_wrong_types(info)]:
         raise RunError("\n".join(f"{path / 'run.json'}: {text}" for text in wrong[:_MOST_WRONG]))
     if allow_partial:
-        return Run(path, {"status": "incomplete", **info})
+        run = Run(path, {"status": "incomplete", **info})
+        _check_tables(run)
+        return run
     if info.get("status") != "complete":
         error = f" ({printable(info['error'])})" if info.get("error") else ""
         raise RunError(
@@ -364,6 +373,7 @@ def open_run(folder: RunOrFolder, *, allow_partial: bool = False) -> Run:
             "allow_partial=True)"
         )
     run = Run(path, info)
+    _check_tables(run)
     missing = [table for table in run.tables if not (path / f"{table}.parquet").is_file()]
     if missing:
         raise RunError(
@@ -376,6 +386,77 @@ def open_run(folder: RunOrFolder, *, allow_partial: bool = False) -> Run:
             f"({printable(', '.join(run.resources))}); run the scenario again"
         )
     return run
+
+
+_LIMITS: Final = ("requested_time_s", "estimate_s", "corrected_estimate_s", "deadline_s")
+"""Columns of times that are infinite where there is no limit."""
+
+
+def _check_tables(run: Run) -> None:
+    """Raise RunError for tables that no run has: too much for their file, other types, no numbers.
+
+    So that whoever reads them may count on what `simkit.records` says of their columns.
+    """
+    for table in run.tables:
+        path = run.folder / f"{table}.parquet"
+        if path.exists():
+            try:
+                _readable(path, partial(check_parquet, path))
+                problem = _readable(path, partial(_wrong_columns, path, _meanings(run, table)))
+            except ValueError as error:
+                raise RunError(f"{path}: {error}; run the scenario again") from error
+            if problem:
+                raise RunError(f"{path}: {problem}; run the scenario again")
+
+
+def _meanings(run: Run, table: str) -> dict[str, str]:
+    """Return the columns of a run's table with their types and meanings, resources too."""
+    of_resources = {
+        "jobs": run.resources,
+        "tasks": run.resources,
+        "timeline": [f"{part}_{r}" for r in run.resources for part in ("allocated", "capacity")],
+    }
+    return {**dict.fromkeys(of_resources.get(table, ()), "Float64"), **run.tables[table]}
+
+
+def _kind_of(kind: pl.DataType) -> str:
+    """Return the name of a type as the records have it; all numbers may be read as Float64."""
+    if kind.is_integer():
+        return "Int64"
+    return "Float64" if kind.is_numeric() else str(kind)
+
+
+def _wrong_columns(path: Path, meanings: Mapping[str, str]) -> str:
+    """Return what is wrong with the types or values of a table; empty if nothing is."""
+    frame = pl.scan_parquet(path, glob=False)
+    schema = frame.collect_schema()
+    for name, kind in schema.items():
+        wanted = meanings.get(name, "")
+        ids = name in ("job_id", "task_id") or (name in meanings and not wanted)
+        allowed = [t for t in ("Float64", "Int64", "String", "Boolean") if t in wanted]
+        allowed = ["Int64", "String"] if ids else allowed
+        allowed += ["Int64"] if "Float64" in allowed else []
+        if allowed and kind != pl.Null and _kind_of(kind) not in allowed:
+            return f"column {name} is {kind}, it must be {' or '.join(allowed)}"
+    numbers = [name for name, kind in schema.items() if kind.is_float()]
+    texts = [name for name, kind in schema.items() if kind == pl.String]
+    found = frame.select(
+        *(pl.col(n).is_nan().any().alias(f"nan {n}") for n in numbers),
+        *(pl.col(n).abs().max().alias(f"max {n}") for n in numbers),
+        pl.lit(0),
+    ).collect()
+    facts = found.row(0, named=True)
+    for name in numbers:
+        most = facts[f"max {name}"]
+        if facts[f"nan {name}"]:
+            return f"column {printable(name)} holds NaN, which is no number"
+        bound = ENDLESS_S if name.endswith("_s") else LARGEST
+        endless = most == math.inf and name in _LIMITS
+        if most is not None and most > bound and not endless:
+            return f"column {printable(name)} holds {most:g}, which is beyond any run's"
+    if texts:
+        check_texts(path)
+    return ""
 
 
 _MOST_WRONG: Final = 20
@@ -418,12 +499,26 @@ def _entries(value: Any, steps: list[str], above: str = "") -> Iterator[tuple[st
         yield from _entries(part, rest, f"{above}.{key}")
 
 
+def _wrong_metric(metrics: Mapping[str, Any]) -> str:
+    """Return what is wrong with the metrics of a run; empty if nothing is."""
+    for name, metric in metrics.items():
+        if not isinstance(metric, dict):
+            return f"{printable(name)} is {shown(metric)}, it must be numbers with their unit"
+        for key, value in metric.items():
+            if not isinstance(value, str if key in _WORDS else (int, float, NoneType)):
+                kind = "text" if key in _WORDS else "a number"
+                return f"{printable(name)}.{printable(key)} is {shown(value)}, it must be {kind}"
+    return ""
+
+
+_WORDS: Final = ("unit", "formula", "window")
+"""Keys of a metric that are text."""
+
+
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        if path.exists() and not path.is_file():
-            raise RunError(f"{path}: is not a regular file; run the scenario again")
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        content = read_json(path)
+    except (OSError, ValueError) as error:
         raise RunError(f"{path}: cannot be read ({error}); run the scenario again") from error
     if not isinstance(content, dict):
         raise RunError(f"{path}: holds no JSON object; run the scenario again")

@@ -25,7 +25,6 @@ import polars as pl
 from simkit.errors import RunError
 from simkit.results.digest import TABLES, RunDigest
 from simkit.results.output_folder import (
-    PART,
     UNFINISHED,
     check_content,
     holds_finished_run,
@@ -33,6 +32,7 @@ from simkit.results.output_folder import (
     unwritable,
 )
 from simkit.results.run_folder import PORTABLE, MemoryRun, Run
+from simkit.unfinished import PART
 
 ROW_GROUP: Final = 32_768
 """Rows that a table collects before they are written as one row group."""
@@ -212,7 +212,7 @@ class RunWriter:
             self._lock = None
 
 
-def claim(folder: Path) -> int | None:
+def claim(folder: Path, what: str = "a run") -> int | None:
     """Make the folder and lock it for this process, so that no two processes write to it.
 
     Returns the lock, a file descriptor; closing it frees the folder, and so does the end of the
@@ -235,8 +235,8 @@ def claim(folder: Path) -> int | None:
         os.close(lock)
         if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
             raise RunError(
-                f"{folder}: another process is writing a run there; wait for it, or choose another "
-                "folder with --output"
+                f"{folder}: another process is writing {what} there; wait for it, or choose "
+                "another folder with --output"
             ) from error
         return None  # a file system without locks
     return lock

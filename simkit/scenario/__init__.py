@@ -7,6 +7,7 @@ editors read. `simkit.scenario.yaml_document` reads a scenario from YAML.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import PurePath
@@ -27,6 +28,7 @@ from simkit.scenario.recorded import SIGNALS
 from simkit.scenario.references import FiniteJson
 from simkit.scenario.types import (
     BrokenRulesError,
+    ClockTime,
     Count,
     Duration,
     Many,
@@ -36,6 +38,7 @@ from simkit.scenario.types import (
 from simkit.scenario.value import Value
 from simkit.scenario.workload import WORKLOADS, WorkloadSection
 from simkit.text import attribute_docstrings
+from simkit.units import LATEST_S
 
 LONGEST_NAME = 200
 """Characters of a run's name: it is part of the names of files, which file systems limit to 255."""
@@ -81,10 +84,11 @@ class Scheduling(Section):
 
 
 class Limits(Section):
-    """What ends a run that would go on for ever; null: no such limit."""
+    """What ends a run that would go on for ever, and how much keys may make; null: no limit."""
 
-    simulated_time: PositiveDuration | None = 100 * 365.25 * 86_400
-    """Time after the first submission; nothing later is simulated. The default is a century."""
+    simulated_time: ClockTime | None = LATEST_S
+    """Time after the first submission; nothing later is simulated. The default is as long as times
+    are exact, 2**33 s or 272 years."""
     wall_time: PositiveDuration | None = 7 * 86_400.0
     """Real time that the simulation may take, also inside of a policy that does not return."""
     decisions: Count | None = 10_000_000
@@ -92,6 +96,16 @@ class Limits(Section):
     retries: Annotated[int, Field(ge=0)] | None = 1000
     """How often a task may start over after its work was lost; more ends the run. The `retries` of
     a table count up to here, and more kill the task."""
+    jobs: Count | None = 10_000_000
+    """Most jobs, or users, that a model or a resample makes; a scenario of more is refused before
+    any is drawn. The jobs of a log do not count."""
+    machines: Count | None = 1_000_000
+    """Most machines that `cluster.machines` makes."""
+    steps: Count | None = 20_000_000
+    """Most that a period makes in the time that the jobs take: decisions of `scheduling.step`,
+    changes of a signal, of maintenance or by failures; and steps of a forecast."""
+    runs: Count | None = 10_000
+    """Most runs of a sweep."""
 
 
 class Metrics(Section):
@@ -135,7 +149,7 @@ class Scenario(Section):
     scheduling: Scheduling = Field(default_factory=Scheduling)
     """When the policy is called."""
     limits: Limits = Field(default_factory=Limits)
-    """What ends a run that would go on for ever."""
+    """What ends a run that would go on for ever, and how much keys may make."""
     metrics: Metrics = Field(default_factory=Metrics)
     """How metrics are computed."""
     learn: Learn | None = None
@@ -184,9 +198,9 @@ def _sweep_problem(path: str, values: Sequence[JsonValue]) -> str:
         return "cannot be swept; write a dotted key such as policy.backfill"
     if not values:
         return "has no values; give a list such as [0, 1, 2]"
-    texts = [_canonical(value) for value in values]
-    repeated = [text for text in texts if texts.count(text) > 1]
-    return f"has the value {repeated[0]} twice; leave one out" if repeated else ""
+    found = Counter(map(_canonical, values))
+    repeated = next((text for text, times in found.items() if times > 1), "")
+    return f"has the value {repeated} twice; leave one out" if repeated else ""
 
 
 def refuse_sweep(scenario: Scenario) -> None:

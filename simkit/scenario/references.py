@@ -30,7 +30,8 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from simkit.errors import PluginError, did_you_mean
-from simkit.plugins import split_reference
+from simkit.foreign import SpecialFileError, refuse_special
+from simkit.plugins import code_refusal, split_reference
 from simkit.scenario.bundled import SAMPLE, agent_folder, sample_path
 from simkit.scenario.types import Section, shown
 
@@ -126,6 +127,10 @@ def _file_problem(path: Path) -> str:
         return ""
     if path.is_dir():
         return f"{path} is a folder; name a file in it"
+    try:
+        refuse_special(path)
+    except SpecialFileError as error:
+        return f"{path} {error}"
     folder = next(parent for parent in path.parents if parent.is_dir())
     missing = path.relative_to(folder).parts
     if len(missing) > 1:
@@ -195,10 +200,7 @@ class PluginName:
             if isinstance(info.context, Context):
                 name = expand_variables(name)
                 if ":" in name and not info.context.allow_code:
-                    raise ValueError(
-                        f"{shown(name)} is code, which would run; read it, and leave --no-code out "
-                        "(in Python: allow_code=False), or name a plug-in that is installed"
-                    )
+                    raise ValueError(code_refusal(name))
             place = split_reference(name)[0] if ":" in name else ""
             if place.endswith(".py"):
                 return _file(place, info) + name.removeprefix(place)

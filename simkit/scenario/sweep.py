@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from simkit.errors import ScenarioError
 from simkit.scenario import Scenario
@@ -18,9 +18,6 @@ from simkit.scenario.overrides import dotted, split_key, starts_with
 from simkit.scenario.types import shown
 from simkit.scenario.yaml_document import Document, Source
 from simkit.scenario.yaml_lines import KeyPath, Problem, from_python
-
-LARGEST = 100_000
-"""Most combinations of one sweep: a larger one is a mistake."""
 
 
 class GridPoint(NamedTuple):
@@ -60,17 +57,28 @@ def expand_sweep(
     """
     document = Document.read(source, overrides, allow_code=allow_code)
     _add_sweep(document, sweep or {})
-    axes = _axes(document.scenario(), document.overrides)
-    size = prod(len(axis.values) for axis in axes)
-    if size > LARGEST:
-        text = f"stands for {size} runs; the limit is {LARGEST}: split it"
+    whole = document.scenario()
+    axes = _axes(whole, document.overrides)
+    size, most = prod(len(axis.values) for axis in axes), whole.limits.runs
+    if most is not None and size > most:
+        text = (
+            f"stands for {size:,} runs, and at most {most:,} are allowed; split it, or raise "
+            "limits.runs"
+        )
         raise ScenarioError(document.error_lines([Problem(("sweep",), text)]))
-    points, problems = [], []
+    document.forget_sweep()
+    points: list[GridPoint] = []
+    problems: list[Problem] = []
+    alike: dict[tuple[int, ...], Scenario] = {}
     for rows in product(*(range(len(axis.values)) for axis in axes)):
         chosen = list(zip(axes, rows, strict=True))
-        scenario, found = _point(document, chosen)
-        problems += found
+        others = tuple(row for axis, row in chosen if axis.path != _SEED)
+        scenario = _reseeded(alike.get(others), chosen)
+        if scenario is None:
+            scenario, found = _point(document, chosen)
+            problems += found
         if scenario is not None:
+            alike[others] = scenario
             assignment = {axis.key: axis.values[row] for axis, row in chosen}
             points.append(GridPoint(assignment, scenario))
     if problems:
@@ -117,13 +125,26 @@ def _axes(scenario: Scenario, overrides: Mapping[KeyPath, Any]) -> list[_Axis]:
     ]
 
 
+_SEED: Final[KeyPath] = ("seed",)
+
+
+def _reseeded(alike: Scenario | None, chosen: list[tuple[_Axis, int]]) -> Scenario | None:
+    """Return a scenario that differs in its seed alone with the one chosen; None if it cannot be.
+
+    Seeds are what most sweeps have most of, and a copy costs a hundredth of a validation.
+    """
+    seed = next((axis.values[row] for axis, row in chosen if axis.path == _SEED), None)
+    if alike is None or type(seed) is not int or seed < 0:
+        return None
+    return alike.model_copy(update={"seed": seed})
+
+
 def _point(
     document: Document, chosen: list[tuple[_Axis, int]]
 ) -> tuple[Scenario | None, list[Problem]]:
     """Return the scenario of one combination, or its problems at the sweep's lines."""
     unset: list[Problem] = []
     data = document.laid_over({axis.path: axis.values[row] for axis, row in chosen}, unset)
-    data.pop("sweep", None)
     scenario, found = document.validate(data)
     if unset or found:
         return None, [_in_sweep(problem, chosen) for problem in (*unset, *found)]

@@ -11,6 +11,7 @@ import re
 import reprlib
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args
 
 from pydantic import (
@@ -26,7 +27,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from simkit.units import LARGEST_AMOUNT, LONGEST_S, parse_duration
+from simkit.units import LARGEST_AMOUNT, LATEST_S, LONGEST_S, parse_duration
 
 DURATION_PATTERN = r"^\s*[-+]?[0-9.][0-9.a-z\s]*$"
 
@@ -88,15 +89,18 @@ class _TooLongError(ValueError):
     """A duration is beyond the clock of the simulation."""
 
 
-def _duration(value: object) -> float:
+def _duration(value: object, longest_s: float = LONGEST_S) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise ValueError(f"must be a duration, not {value!r}; write seconds, or 15s, 30m, 3h, 7d")
     try:
         seconds = parse_duration(value)
     except OverflowError:
         seconds = math.inf
-    if abs(seconds) > LONGEST_S:
-        raise _TooLongError(f"{value!r} is too long; a duration is at most 2**32 s (136 years)")
+    if abs(seconds) > longest_s:
+        power, years = math.log2(longest_s), longest_s / (365.25 * 86_400)
+        raise _TooLongError(
+            f"{value!r} is too long; a duration is at most 2**{power:.0f} s ({years:.0f} years)"
+        )
     return seconds
 
 
@@ -113,6 +117,14 @@ _DURATION_SCHEMA = {
 
 Duration = Annotated[float, BeforeValidator(_duration), WithJsonSchema(_DURATION_SCHEMA), Unit("s")]
 """Seconds, of any sign; bounds are put on the field."""
+ClockTime = Annotated[
+    float,
+    BeforeValidator(partial(_duration, longest_s=LATEST_S)),
+    WithJsonSchema(_DURATION_SCHEMA),
+    Unit("s"),
+    Field(gt=0),
+]
+"""Seconds above 0, up to the whole clock of a simulation."""
 
 
 def _instant(value: object) -> float | datetime:

@@ -22,6 +22,7 @@ from pydantic import Field, SerializeAsAny, model_validator
 
 from simkit import plugins
 from simkit.errors import PluginError, TraceError
+from simkit.foreign import SpecialFileError, refuse_special
 from simkit.scenario.kinds import Family, Kind
 from simkit.scenario.references import Arguments, File, ReaderName
 from simkit.scenario.types import (
@@ -121,6 +122,15 @@ class WorkloadSource(Kind):
     def source_of(self, resource: str) -> str:
         """Return what makes jobs of this kind ask for a resource, for a warning; empty: nothing."""
         return ""
+
+    def derived(self) -> dict[str, tuple[float, str]]:
+        """Return key → (how much it makes, of what), of keys that make jobs or users of nothing.
+
+        That is compared with `limits.jobs` of the scenario before anything is made. Default: the
+        keys `jobs` and `users`, if the kind has them.
+        """
+        counts = {key: getattr(self, key, None) for key in ("jobs", "users")}
+        return {key: (n, key) for key, n in counts.items() if isinstance(n, int)}
 
     def arguments(self) -> dict[str, Any]:
         """Return the keys of this kind alone, without those that every kind takes."""
@@ -255,6 +265,10 @@ def format_of(path: Path) -> str:
         near = get_close_matches(path.name, [p.name for p in path.absolute().parent.glob("*")], n=1)
         hint = f"; did you mean {str(path.parent / near[0])!r}?" if near else "; check the path"
         raise TraceError(f"{path}: no such file{hint}")
+    try:
+        refuse_special(path)
+    except SpecialFileError as error:
+        raise TraceError(f"{path}: {error}") from None
     if name := recognise(path):
         return name
     if path.is_dir():
@@ -276,7 +290,8 @@ def first_line(path: Path) -> tuple[int, str]:
 
     (1, "") for an empty file; (1, `BINARY`) for a folder and for what cannot be read as text.
     """
-    with suppress(OSError, EOFError, zlib.error):
+    with suppress(OSError, EOFError, zlib.error, SpecialFileError):
+        refuse_special(path)
         with path.open("rb") as file:
             packed = file.read(2) == b"\x1f\x8b"
         with gzip.open(path) if packed else path.open("rb") as lines:

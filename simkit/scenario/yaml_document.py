@@ -149,6 +149,7 @@ class Document:
     check_name: Callable[[str, str, str | None], None] = field(default_factory=plugins.name_checker)
     allow_code: bool = True
     """Whether the scenario may name code."""
+    _of_one_run: bool = False
 
     @classmethod
     def read(
@@ -200,12 +201,20 @@ class Document:
         if not isinstance(data, dict):
             return data
         for path, value in [*assignment.items(), *self.overrides.items()]:
+            if self._of_one_run and path[0] == "sweep":
+                continue
             try:
                 set_value(data, path, deepcopy(value))
             except ValueError as error:
                 problems.append(Problem(path, str(error)))
         stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(self.label).stem).strip("-.")
         return data if "name" in data or not stem else {"name": stem} | data
+
+    def forget_sweep(self) -> None:
+        """Leave what is swept out of the data: each run has one value, and would copy all."""
+        if isinstance(self.values.data, dict):
+            self.values.data = {k: v for k, v in self.values.data.items() if k != "sweep"}
+        self._of_one_run = True
 
     def validate(self, data: Any) -> tuple[Scenario | None, list[Problem]]:
         """Return the scenario, or what is wrong with the data."""

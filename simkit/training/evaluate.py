@@ -29,6 +29,7 @@ from simkit.experiment.executors import (
     SweepOutcome,
 )
 from simkit.experiment.policy import policy_label
+from simkit.foreign import read_json
 from simkit.results.job_metrics import JobMetric
 from simkit.results.output_folder import check_place, reason
 from simkit.scenario import Scenario, refuse_sweep
@@ -367,7 +368,7 @@ def check_evaluation(folder: Path, identity: str, *, force: bool = False) -> Non
         return
     found: Any = None
     with suppress(OSError, ValueError):
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path)
     if not (isinstance(found, dict) and found.get("identity") == identity):
         raise RunError(
             f"{folder}: holds another evaluation, of another scenario, or of other candidates, job "

@@ -15,15 +15,19 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
 
-from simkit.errors import RunError
-from simkit.results.output_folder import PART, check_place, differences_text, reason
+from simkit.errors import RunError, SimkitError
+from simkit.foreign import read_json
+from simkit.results.output_folder import check_place, differences_text, reason
 from simkit.results.run_writer import claim
+from simkit.scenario import Scenario
 from simkit.scenario.bundled import AGENT, DESCRIPTION
+from simkit.unfinished import PART
 
 FORMAT: Final = 1
 """The version of training folders that this module writes and reads."""
@@ -197,7 +201,7 @@ def read_training(folder: Path) -> dict[str, Any]:
     """Return the content of a training.json; raises RunError if it is not of this format."""
     path = folder / _INFO
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path)
     except (OSError, ValueError) as error:
         raise RunError(f"{path}: cannot be read ({error}); start over with --force") from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:
@@ -221,9 +225,17 @@ def _unwritten(place: Path, error: OSError) -> RunError:
 def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     """Return the dotted keys in which two trainings differ, and both values."""
     there, here = (
-        {**info.get("scenario", {}), "device": info.get("device")} for info in (found, wanted)
+        {**_after_defaults(info.get("scenario", {})), "device": info.get("device")}
+        for info in (found, wanted)
     )
     return differences_text(there, here)
+
+
+def _after_defaults(scenario: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a scenario with the keys that it has today, where it still can be read."""
+    with suppress(ValueError, SimkitError):
+        return Scenario.model_validate(scenario).model_dump(mode="json")
+    return scenario
 
 
 def _resized(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,10 +7,12 @@ lists, not the engine's.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
@@ -300,7 +302,7 @@ def _refuse_special(path: Path) -> None:
 def _read_json(path: Path) -> dict[str, Any]:
     _refuse_special(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = _parsed(path.read_bytes())
     except FileNotFoundError:
         raise RunError(f"{path}: no such file; give the folder that `simkit run` printed") from None
     except NotADirectoryError:
@@ -310,6 +312,87 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise RunError(f"{path}: holds a {type(content).__name__}, not an object; run it again")
     return content
+
+
+_DEEPEST: Final = 100
+"""Most levels of lists and objects in each other in a JSON file of a run."""
+_FREE_BYTES: Final = 2**28
+"""What a file may stand for in any case, once it is unpacked or decoded."""
+_MOST_TIMES: Final = 25
+"""More is not read of a file above so many times its size: it may be made to fill the memory."""
+
+
+def _parsed(text: bytes) -> Any:
+    """Return the value of a JSON text; ValueError for what no run has: NaN, deep nesting."""
+
+    def refused(name: str) -> None:
+        raise ValueError(f"{name} is not a number of JSON")
+
+    try:
+        content = json.loads(text.decode("utf-8"), parse_constant=refused)
+    except RecursionError:
+        content = [None]
+        for _ in range(_DEEPEST):
+            content = [content]
+    below, depth = [content], 0
+    while below:
+        if depth > _DEEPEST:
+            raise ValueError(f"nested more than {_DEEPEST} levels deep")
+        below, depth = [part for one in below for part in _parts(one)], depth + 1
+    return content
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, list):
+        return ()
+    return [part for part in value if isinstance(part, (dict, list))]
+
+
+def most_bytes(path: Path) -> int:
+    """Return how many bytes of a file are read, once it is unpacked or decoded."""
+    return max(_FREE_BYTES, _MOST_TIMES * path.stat().st_size)
+
+
+@contextmanager
+def unpacked(path: Path) -> Iterator[Iterator[bytes]]:
+    """Open a file that may be gzipped, as its lines; ValueError if it unpacks to too much."""
+    with path.open("rb") as file:
+        zipped = file.read(2) == b"\x1f\x8b"
+    with gzip.open(path) if zipped else path.open("rb") as lines:
+        yield _bounded(lines, most_bytes(path)) if zipped else iter(lines)
+
+
+def _bounded(lines: Any, most: int) -> Iterator[bytes]:
+    while line := lines.readline(most + 1):
+        most -= len(line)
+        if most < 0:
+            raise ValueError("it unpacks to far more than its size, and is not read")
+        yield line
+
+
+def refuse_equal_rows(path: Path, *, nested: bool = False) -> None:
+    """Raise ValueError for a table that stands for far more than its file, or is `nested`."""
+    schema = pl.read_parquet_schema(path)
+    lists = [name for name, kind in schema.items() if kind.is_nested()]
+    if lists and not nested:
+        raise ValueError(f"column {printable(lists[0])} holds lists")
+    frame = pl.scan_parquet(path, glob=False)
+    rows = int(frame.select(pl.len()).collect().item())
+    _refuse_beyond(path, 8 * rows * len(schema))
+    texts = [name for name, kind in schema.items() if kind == pl.String]
+    if texts:
+        sizes = frame.select(pl.col(texts).str.len_bytes().cast(pl.UInt64).sum()).collect()
+        _refuse_beyond(path, sum(size or 0 for size in sizes.row(0)))
+
+
+def _refuse_beyond(path: Path, size: int) -> None:
+    if size > (most := most_bytes(path)):
+        raise ValueError(
+            f"it stands for {size / 1e6:,.0f} MB in {path.stat().st_size:,} bytes, and at most "
+            f"{most / 1e6:,.0f} MB of it are read"
+        )
 
 
 def _read_metrics(folder: Path, status: str) -> dict[str, Any]:
@@ -323,8 +406,9 @@ def _read_table(folder: Path, name: str, tables: TableFiles) -> None:
     path = folder / f"{name}.parquet"
     _refuse_special(path)
     try:
+        refuse_equal_rows(path)
         table = tables.add(name)
-    except (OSError, pl.exceptions.PolarsError) as error:
+    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
         raise RunError(f"{path}: cannot be read ({error}); run it again") from None
     for kind, columns in (_COLUMNS | _POWER_COLUMNS)[name].items():
         allowed = ("Int64", "String") if kind == "id" else (kind,)

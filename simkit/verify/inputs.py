@@ -268,7 +268,7 @@ def _job(fields: list[bytes], rules: dict[str, Any]) -> tuple[float | int | None
     submit = float(fields[1])
     sane = all(abs(n) < LARGEST for n in (allocated, asked))
     sane = sane and (abs(requested) < LARGEST or requested == math.inf)  # infinite: no limit
-    sane = sane and submit <= LARGEST / 2 and run <= LARGEST / 2
+    sane = sane and submit >= -LARGEST / 2 and submit + run <= LARGEST and run <= LARGEST / 2
     job = _whole(fields[0], -_IDS_FROM)
     sane = sane and job != -_IDS_FROM and float(fields[10]) not in _PARTS
     if too_short or processors <= 0 or submit < 0 or not sane:

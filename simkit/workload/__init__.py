@@ -19,7 +19,7 @@ import numpy.typing as npt
 from simkit.arrays import Bools, Floats, Ints
 from simkit.dates import is_dated
 from simkit.errors import TraceError
-from simkit.units import LONGEST_S, request_on_grid, time_on_grid
+from simkit.units import LATEST_S, LONGEST_S, request_on_grid, time_on_grid
 from simkit.workload.parents import critical_path_s, find_cycles, slices
 from simkit.workload.predecessors import Links, link_problems, taken_links
 from simkit.workload.resource_names import taken_names
@@ -40,6 +40,10 @@ OF_TASKS: Final = ("value_per_s", "retries", "whole_memory", "limit_of_partition
 """Columns with a number a task; each is optional."""
 _MOVE_ALONG: Final = ("deadline_s", "release_time_s")
 """Times of a job that stay as long after its submission when this is moved."""
+
+
+_EPOCHS_FROM_S = 1e9
+"""Times from here on look like Unix times, of 2001 and later."""
 
 
 @dataclass(frozen=True)
@@ -196,9 +200,6 @@ class Workload:
                 and (np.diff(self.first_task) >= 1).all()
             ),
             "submit times must be finite": bool(np.isfinite(self.submit_time_s).all()),
-            "submit times must lie within 2**32 s of the trace's zero (subtract the epoch)": bool(
-                (np.abs(self.submit_time_s) <= LONGEST_S).all()
-            ),
             f"epoch_s is {self.epoch_s:.15g}, no Unix time in s of the years 1900 to 2199; "
             "NaN stands for an unknown date": bool(np.isnan(self.epoch_s))
             or is_dated(self.epoch_s),
@@ -222,12 +223,31 @@ class Workload:
             **_value_rules(self),
         }
         problems = [rule for rule, kept in rules.items() if not kept]
+        problems += self._clock_problems()
         problems += taken_names(self.resources) + self._dependency_problems()
         if len(self.predecessor):
             problems += link_problems(
                 self.job_id, self.first_predecessor, self.predecessor, self.think_time_s
             )
         return problems
+
+    def _clock_problems(self) -> list[str]:
+        """Return why the times of the jobs are not exact on the clock, and what to do."""
+        if not len(self) or not np.isfinite(self.submit_time_s).all():
+            return []
+        first, last = float(self.submit_time_s.min()), float(self.submit_time_s.max())
+        ends = np.repeat(self.submit_time_s, np.diff(self.first_task)) + self.run_time_s
+        if first >= -LONGEST_S and last <= LATEST_S and not (ends > LATEST_S).any():
+            return []
+        if first >= _EPOCHS_FROM_S and last - first <= LONGEST_S:
+            remedy = "they look like Unix times: subtract that of the first, and give it as epoch_s"
+        else:
+            remedy = "take fewer jobs, or compress the arrivals (offered_load, or load of a log)"
+        return [
+            f"jobs are submitted from {first:.10g} to {last:.10g} s and the last ends at "
+            f"{float(ends.max(initial=last)):.10g} s or later; times are exact from -2**32 s to "
+            f"2**33 s (272 years) after the trace's zero: {remedy}"
+        ]
 
     def _dependency_problems(self) -> list[str]:
         """Return what is wrong with the parents of tasks."""
@@ -548,8 +568,8 @@ def _value_rules(workload: Workload) -> dict[str, bool]:
             len(workload.value) or not len(workload.value_per_s)
         ),
         "deadlines must be times, or infinite where there is none": bool((due > -np.inf).all()),
-        "release times must be finite, and lie within 2**32 s of the trace's zero": bool(
-            (np.abs(workload.release_time_s) <= LONGEST_S).all()
+        "release times must be finite, and lie from -2**32 to 2**33 s after the trace's zero": bool(
+            ((workload.release_time_s >= -LONGEST_S) & (workload.release_time_s <= LATEST_S)).all()
         ),
         "retries must be at least 0, or -1 where there are none": bool(
             (workload.retries >= -1).all()

@@ -55,6 +55,7 @@ def resample(
     rng: np.random.Generator,
     *,
     long_term_weeks: int = LONG_TERM_WEEKS,
+    most_jobs: int | None = None,
 ) -> Workload:
     """Return a workload of `weeks` weeks with the users of a log redrawn; see the module.
 
@@ -63,13 +64,14 @@ def resample(
         weeks: length of the new log; None: as many weeks as the log has.
         rng: decides everything that is drawn; equal generators give equal workloads.
         long_term_weeks: a user whose stay is longer is a long-term one.
+        most_jobs: more are refused, by an estimate, before any is drawn; None: any number.
 
     Returns:
         The new workload, on the same clock: its week 0 is the log's first. ``user`` numbers the
         persons from 0 in order of their first job; ``labels["user"]`` names them as
         ``name#person`` where the log has names.
 
-    Raises TraceError if the log tells no user, or for fewer than one week.
+    Raises TraceError if the log tells no user, for fewer than one week, or for too many jobs.
     """
     if len(workload) == 0 or (workload.user == -1).all():
         raise TraceError(
@@ -82,6 +84,12 @@ def resample(
         raise TraceError(
             f"resample: weeks is {count} and long_term_weeks {long_term_weeks}; give at least one "
             "week, and 0 or more long-term weeks"
+        )
+    expected = len(workload) / log.weeks * count
+    if most_jobs is not None and max(expected, count) > most_jobs:
+        raise TraceError(
+            f"resample: {count:,} weeks make about {expected:,.0f} jobs, and at most {most_jobs:,} "
+            "are allowed; use fewer weeks, or raise limits.jobs"
         )
     long_term = np.flatnonzero(log.stay > long_term_weeks)
     temporary = np.flatnonzero(log.stay <= long_term_weeks)

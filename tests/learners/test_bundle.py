@@ -211,8 +211,8 @@ def test_an_agent_without_hashes_gets_them_from_whoever_trusts_it(folder: Path) 
     [
         ("[" * 100_000, "is not the JSON of an agent"),
         ("NaN", "NaN is not a number of JSON"),
-        ("9" * 6000, "a number of 6,000 digits, an agent's have at most 1,000"),
-        ('{"seed": 1e999}', "it holds 1e999, which is too large for a number"),
+        ("9" * 6000, "a number of 6,000 digits; at most 1,000"),
+        ('{"seed": 1e999}', "holds 1e999, which is too large for a number"),
         ("[]", "is of format None"),
         (" " * 10_000_001, "has 10,000,001 bytes, an agent's has at most 10,000,000"),
     ],
@@ -231,7 +231,7 @@ def test_weights_beyond_all_bounds_and_pipes_are_not_read(folder: Path) -> None:
         read_bundle(folder)
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(RunError, match="is not a regular file"):
+    with pytest.raises(RunError, match="is a device or a pipe, not a file"):
         read_bundle(folder)
 
 

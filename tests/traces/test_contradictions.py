@@ -127,7 +127,7 @@ TABLES = [
     ("start_time_s", "1000", ()),
     ("start_time_s", "900", (EARLY,)),
     ("start_time_s", "", ()),
-    ("start_time_s", "soon", ()),
+    ("start_time_s", "soon", (rules.UNREADABLE_START,)),
     ("wait_time_s", "-1", ()),
     ("wait_time_s", "-100", (EARLY,)),
     ("start_time_s,wait_time_s", "1000,-100", (EARLY,)),

@@ -10,8 +10,6 @@ model a scheduler: instances are spread evenly over the machines.
 from __future__ import annotations
 
 import gzip
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from os import PathLike
@@ -34,6 +32,7 @@ from simkit.traces.alibaba2017_generator.model import (
 )
 from simkit.traces.alibaba2017_generator.tasks import draw_tasks
 from simkit.traces.alibaba2017_generator.usage import draw_usage, usage_edges
+from simkit.unfinished import remove_leftovers, unfinished
 
 
 class TableWriter:
@@ -60,29 +59,27 @@ def written_tables(folder: Path, *, packed: bool) -> Iterator[TableWriter]:
 
     Raises TraceError if the folder is not empty, or cannot be written.
     """
-    _refuse_full(folder)
     folder = folder.absolute()
-    place = folder if folder.is_dir() else folder.parent
-    unfinished = place / f".{folder.name}.{os.getpid()}.part"
+    remove_leftovers(folder)
+    _refuse_full(folder)
+    there = folder.is_dir()
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        unfinished.mkdir()
-        with ExitStack() as files:
-            yield TableWriter(
-                {name: _opened(unfinished, name, files, packed=packed) for name in COLUMNS}
-            )
-        if place == folder:  # perhaps somebody's working folder: fill it, do not replace it
-            for path in unfinished.iterdir():
-                path.rename(folder / path.name)
-        else:
-            unfinished.rename(folder)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with unfinished(folder, folder=True, inside=there) as part:
+            with ExitStack() as files:
+                yield TableWriter(
+                    {name: _opened(part, name, files, packed=packed) for name in COLUMNS}
+                )
+            if there:  # perhaps somebody's working folder: fill it, do not replace it
+                for path in part.iterdir():
+                    path.rename(folder / path.name)
+            else:
+                part.rename(folder)
     except OSError as error:
         raise TraceError(
             f"{folder}: cannot be written: {error.strerror or error}; choose another folder or "
             "make room"
         ) from None
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)  # renamed already, or incomplete
 
 
 def _opened(folder: Path, table: str, files: ExitStack, *, packed: bool) -> BinaryIO:

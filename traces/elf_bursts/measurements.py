@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from simkit.errors import TraceError
+from simkit.foreign import SpecialFileError, parse_json, refuse_special
 
 __all__ = ["Measurements", "locked"]
 
@@ -79,6 +80,7 @@ class Measurements:
                     )
                 found._append(first)
                 return found
+            refuse_special(found.path)
             text = found.path.read_text(encoding="utf-8")
             lines = text.splitlines(keepends=True)
             if lines and not lines[-1].endswith("\n"):  # cut off as it was written
@@ -86,6 +88,8 @@ class Measurements:
                 found.path.write_text("".join(lines), encoding="utf-8")
         except OSError as error:
             raise _cannot(folder, error) from None
+        except SpecialFileError as error:
+            raise TraceError(f"{found.path}: {error}") from None
         except UnicodeDecodeError:
             raise _no_measurement(found.path, 1) from None
         records = [_parsed(found.path, number, line) for number, line in enumerate(lines, 1)]
@@ -138,7 +142,7 @@ class Measurements:
 
 def _parsed(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
-        record = json.loads(line)
+        record = parse_json(line.encode())
     except ValueError:
         record = None
     if not isinstance(record, dict) or not {"form", "curve", "row", "again"} & record.keys():

@@ -81,6 +81,12 @@ class DeepRMModel(LoadModel):
             raise BrokenRulesError([(("max_size",), text)])
         return self
 
+    def derived(self) -> dict[str, tuple[float, str]]:
+        """Return the steps, in each of which a job may come, of all sets up to the one taken."""
+        sets = 1 if self.original_set is None else 1 + self.original_set
+        key = "steps" if self.original_set is None else "original_set"
+        return {key: (sets * self.steps, "steps")}
+
     @property
     def unit(self) -> float:
         """The amount of a resource in a unit of demand."""

@@ -55,6 +55,10 @@ class SofiaModel(WorkloadModel):
             raise BrokenRulesError(problems)
         return self
 
+    def derived(self) -> dict[str, tuple[float, str]]:
+        """Return the positions, at each of which there may be a job."""
+        return {"positions": (self.positions, "positions")}
+
     def generate(self, rng: np.random.Generator) -> Trace:
         """Draw one batch, the first that `draw_sets` draws.
 

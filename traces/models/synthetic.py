@@ -133,7 +133,7 @@ def pool_trace(enter: Ints, length: Ints, amounts: Floats, step_s: float, capaci
     jobs, step, resources = len(enter), float(time_on_grid(step_s)), ("cpu", "mem")
     run_time_s: Floats = length * np.float64(step)
     # A clock that runs too far is a mistake, and told as one.
-    make = Workload.trusted if enter[-1] * step <= LONGEST_S else Workload
+    make = Workload.trusted if enter[-1] * step <= LONGEST_S / 2 else Workload
     workload = make(
         resources=resources,
         job_id=np.arange(1, jobs + 1),

@@ -20,6 +20,7 @@ import polars as pl
 
 from simkit.arrays import Bools, Ints
 from simkit.dates import is_dated
+from simkit.errors import TraceError
 from simkit.text import counted
 from simkit.traces import rules
 from simkit.traces.bad_lines import BadLines
@@ -31,6 +32,8 @@ _NUMBER = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?")
 _FIRST_IN_MS: Final = 6.3e11
 """A UnixStartTime from here on is in milliseconds: that of 1990, which in seconds is far off."""
 _INTEGER = re.compile(rb"[-+]?[0-9]{1,30}")
+MOST_REMARKS: Final = 1_000_000
+"""A log of more comments and empty lines is refused: they are kept."""
 _EXACT = 2.0**53
 """Whole numbers below are exact as doubles."""
 
@@ -41,11 +44,13 @@ class SwfHeader:
     Attributes:
         lines: all comment lines of the file, without line ends.
         values: key in lower case → text of its first occurrence.
+        remarks: how many lines were comments or empty.
     """
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []
         self.values: dict[str, str] = {}
+        self.remarks = 0
 
     def add(self, line: bytes) -> None:
         """Take in one comment line (bytes: the archive's older headers are in Latin-1)."""
@@ -179,7 +184,7 @@ def swf_blocks(
     """
     filled: tuple[str, ...] = ()
     for block in text_blocks(path):
-        text, line = _rows(block, header)
+        text, line = _rows(block, header, str(path))
         longer = np.empty(0, np.int64)
         right_width = _count(text, b" ") == (_WIDTH - 1) * len(line)
         unseen = [n for n in FIELDS if n in CHECKED or n not in (*NEEDED, *filled)]
@@ -220,7 +225,7 @@ def squeezed(text: bytes) -> bytes:
     return text.replace(b" \n", b"\n") if b" \n" in text else text
 
 
-def _rows(block: Block, header: SwfHeader) -> tuple[bytes, Ints]:
+def _rows(block: Block, header: SwfHeader, place: str) -> tuple[bytes, Ints]:
     """Return the squeezed data lines of a block and their numbers."""
     text, first = squeezed(block.text), block.first_line
     if b";" not in text and b"\n\n" not in text and not text.startswith(b"\n"):
@@ -233,6 +238,12 @@ def _rows(block: Block, header: SwfHeader) -> tuple[bytes, Ints]:
         elif bare:
             rows.append(bare)
             numbers.append(number)
+    header.remarks += block.text.count(b"\n") - len(rows)
+    if header.remarks > MOST_REMARKS:
+        raise TraceError(
+            f"{place}:{first}: more than {MOST_REMARKS:,} lines are comments or empty, so this may "
+            "be made to fill the memory; leave them out"
+        )
     text = squeezed(b"\n".join((*rows, b""))) if rows else b""
     return text, np.array(numbers, np.int64)
 

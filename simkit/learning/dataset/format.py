@@ -24,6 +24,13 @@ import pyarrow.parquet as pq
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import RunError
+from simkit.foreign import (
+    SpecialFileError,
+    TooMuchError,
+    check_decoded,
+    parse_json,
+    refuse_special,
+)
 from simkit.results.output_folder import check_file, reason, whole_file
 
 __all__ = [
@@ -235,6 +242,7 @@ def read_dataset(path: Path) -> Dataset:
     """
     with _told(path):
         facts = _facts(path, pq.read_schema(path))
+        _check_size(path)
         table = pq.read_table(path, memory_map=False).combine_chunks()
         if not table.num_rows:
             raise RunError(f"{path}: holds no decision; {_REMEDY}")
@@ -258,6 +266,14 @@ def read_dataset(path: Path) -> Dataset:
             raise RunError("\n".join(f"{path}: {line}; {_REMEDY}" for line in lines)) from None
 
 
+def _check_size(path: Path) -> None:
+    """Raise TooMuchError for a file of a few bytes that stands for many equal rows."""
+    told = pq.read_metadata(path)
+    groups = [told.row_group(number) for number in range(told.num_row_groups)]
+    cells = sum(group.column(n).num_values for group in groups for n in range(group.num_columns))
+    check_decoded(path, 8 * cells, told.num_rows)
+
+
 def _rows(column: pa.ChunkedArray) -> npt.NDArray[Any]:
     """Return (N, K) the rows of a column of lists of one length."""
     lists = column.combine_chunks()
@@ -274,7 +290,10 @@ def _told(path: Path) -> Iterator[None]:
     if path.is_dir():
         raise RunError(f"{path}: is a folder; name the file of a dataset")
     try:
+        refuse_special(path)
         yield
+    except (SpecialFileError, TooMuchError) as error:
+        raise RunError(f"{path}: {error}") from None
     except FileNotFoundError:
         raise RunError(
             f"{path}: there is no such file; record one with `simkit dataset record`"
@@ -291,7 +310,7 @@ def _facts(path: Path, schema: pa.Schema) -> dict[str, Any]:
         raise RunError(
             f"{path}: is a table, and no dataset of simkit; record one with `simkit dataset record`"
         )
-    facts: dict[str, Any] = json.loads(told)
+    facts: dict[str, Any] = parse_json(told)
     if (version := facts.pop("format")) != VERSION:
         raise RunError(
             f"{path}: has the format {version}, this simkit reads {VERSION}; update simkit, or "

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +25,8 @@ from simkit.errors import RunError
 from simkit.learning.dataset.exported import episodes, import_h5py, schema_of, shaped
 from simkit.learning.dataset.format import Dataset
 from simkit.learning.schema import ObservationSchema
-from simkit.results.output_folder import PART, check_place, unwritable
+from simkit.results.output_folder import check_place, unwritable
+from simkit.unfinished import unfinished
 
 __all__ = ["write_minari"]
 
@@ -73,15 +73,11 @@ def _as_id(name: str) -> str:
 @contextmanager
 def _whole_folder(folder: Path) -> Iterator[Path]:
     """Give a temporary folder to write to, which gets its own name when it is complete."""
-    part = folder.with_name(folder.name + PART)
     try:
-        try:
-            shutil.rmtree(part, ignore_errors=True)
-            part.mkdir(parents=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with unfinished(folder, folder=True) as part:
             yield part
             part.rename(folder)
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
     except OSError as error:
         raise unwritable(folder, error) from error
 

@@ -20,6 +20,7 @@ from simkit.learning.actions import Actions
 from simkit.learning.encoder import Encoder, Numbers
 from simkit.learning.episodes import Episode
 from simkit.learning.reward import Reward, WeightedRewards
+from simkit.learning.rewards.base import earned
 from simkit.policy import Action, Place, Reject, Resume, State, Suspend, WakeAt
 from simkit.policy.task import Task
 from simkit.seeds import stream
@@ -38,8 +39,8 @@ class Earnings(WeightedRewards):
         """What was to be paid up to the last `collect`."""
 
     def collect(self, time_s: float) -> float:
-        self.cost = 0.0 - self._cost.collect(time_s)
-        return self._reward.collect(time_s)
+        self.cost = 0.0 - earned(self._cost, time_s)
+        return earned(self._reward, time_s)
 
 
 class Row(NamedTuple):

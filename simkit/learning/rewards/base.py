@@ -6,14 +6,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from math import inf, isfinite
 
-from simkit.errors import ScenarioError
+import numpy as np
+
+from simkit.errors import PluginError, ScenarioError
 from simkit.exact_sum import ExactSum
 from simkit.policy import SystemInfo
 from simkit.policy.task import Allocation, Reservation, Task
 from simkit.power.ledger_rows import Flows
 from simkit.workload import Workload
 
-__all__ = ["AccruingReward", "JobReward", "Reward", "WeightedRewards", "positive"]
+__all__ = ["AccruingReward", "JobReward", "Reward", "WeightedRewards", "earned", "positive"]
 
 
 class Reward(ABC):
@@ -58,6 +60,20 @@ class Reward(ABC):
         pass
 
 
+def earned(reward: Reward, time_s: float) -> float:
+    """Return what a reward collects; raises PluginError unless it is a finite number."""
+    amount = reward.collect(time_s)
+    if amount.__class__ is float and isfinite(amount):
+        return amount  # quickly, as it is asked at every decision
+    number = isinstance(amount, (int, float, np.number)) and not isinstance(amount, bool)
+    if not (number and isfinite(amount)):
+        raise PluginError(
+            f"reward {type(reward).__name__} at {time_s:g} s: collect returned {amount!r}; it must "
+            "return a finite number"
+        )
+    return float(amount)
+
+
 class WeightedRewards(Reward):
     """The weighted sum of several rewards."""
 
@@ -78,7 +94,12 @@ class WeightedRewards(Reward):
             part.begin(workload, info)
 
     def collect(self, time_s: float) -> float:
-        return sum([weight * part.collect(time_s) for weight, part in self._parts])
+        return sum([weight * earned(part, time_s) for weight, part in self._parts])
+
+    @property
+    def parts(self) -> tuple[Reward, ...]:
+        """The rewards that are added up."""
+        return tuple(part for _, part in self._parts)
 
     def submitted(self, time_s: float, tasks: Sequence[Task]) -> None:
         for _, part in self._parts:

@@ -6,7 +6,6 @@ memory.
 
 from __future__ import annotations
 
-import gzip
 import re
 import zlib
 from pathlib import Path
@@ -17,6 +16,7 @@ import polars as pl
 
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
+from simkit.verify.folder import unpacked
 from simkit.verify.inputs import MissingInputError, log_of
 from simkit.verify.numbers import KWH, LARGEST
 from simkit.verify.task_inputs.read import table_epoch
@@ -155,9 +155,7 @@ def _clock_of(path: Path) -> tuple[float | None, str | None]:
     """Return the Unix time of a log's zero and its time zone, as its header says."""
     values: dict[str, str] = {}
     first = None
-    with path.open("rb") as file:
-        packed = file.read(2) == b"\x1f\x8b"
-    with gzip.open(path) if packed else path.open("rb") as lines:
+    with unpacked(path) as lines:
         for line in lines:
             if first is not None and b";" not in line:
                 continue

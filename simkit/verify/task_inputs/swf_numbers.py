@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 import numpy as np
 import polars as pl
 
+from simkit.verify.folder import most_bytes
 from simkit.verify.numbers import LARGEST, Bools, Floats
 
 FIELDS: Final = 18
@@ -31,12 +32,18 @@ def blocks(path: Path) -> Iterator[Floats | list[bytes]]:
     """Yield the lines of a log, plain or gzipped, some at a time.
 
     Each block is (lines, 18) numbers, or the lines as they are if they are anything else.
+
+    Raises ValueError if the log unpacks to far more than its size.
     """
     with path.open("rb") as file:
         zipped = file.read(2) == b"\x1f\x8b"
+    left = most_bytes(path) if zipped else path.stat().st_size
     with gzip.open(path) if zipped else path.open("rb") as lines:
         while text := lines.read(_BLOCK):
-            text += lines.readline()
+            text += lines.readline(max(left, 0) + 1)
+            left -= len(text)
+            if left < 0:
+                raise ValueError("it unpacks to far more than its size, and is not read")
             numbers = _numbers(text)
             yield text.split(b"\n") if numbers is None else numbers
 
@@ -93,7 +100,7 @@ def accepted(table: Floats, rules: Mapping[str, Any], parts: tuple[float, ...]) 
     """
     submit, run, allocated, asked, requested = (table[:, n] for n in (1, 3, 4, 7, 8))
     sane = np.maximum.reduce([np.abs(allocated), np.abs(asked), np.abs(requested)]) < LARGEST
-    sane &= np.maximum(submit, run) <= LARGEST / 2
+    sane &= (submit + run <= LARGEST) & (run <= LARGEST / 2)
     sane &= ~np.isin(table[:, 10], parts)
     ran = run >= 0 if rules.get("keep_zero_run") else run > 0
     return cast(Bools, ran & (processors(table, rules) > 0) & (submit >= 0) & sane)

@@ -7,13 +7,14 @@ go over several lines; comments and notes of another width are no rows.
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+
+from simkit.verify.folder import refuse_equal_rows, unpacked
 
 _SEPARATORS = (",", ";", "\t", "|")
 _LONGEST_FIELD = 200
@@ -33,11 +34,12 @@ def read_table(path: Path, rules: Mapping[str, Any], needed: Collection[str]) ->
         begin = file.read(4)
     if begin == b"PAR1":
         try:
+            refuse_equal_rows(path, nested=True)
             return pl.read_parquet(path)
         except pl.exceptions.PolarsError as error:
             raise ValueError(str(error).splitlines()[0]) from None
-    with gzip.open(path) if begin[:2] == b"\x1f\x8b" else path.open("rb") as file:
-        raw = file.read()
+    with unpacked(path) as rows_of_text:
+        raw = b"".join(rows_of_text)
     lines = _decoded(raw).removeprefix("\ufeff").split("\n")
     at, separator, names = _header(lines, rules, needed)
     labels = [str(n) for n in range(len(names))]

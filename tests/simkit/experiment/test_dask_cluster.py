@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -24,6 +25,8 @@ from simkit.experiment.dask_cluster import DaskCluster
 from simkit.experiment.executors import SweepOutcome
 from simkit.experiment.sweep import run_sweep
 from simkit.policy import Place
+
+pytest.importorskip("cryptography")
 
 pytestmark = [
     pytest.mark.long,
@@ -197,10 +200,13 @@ def test_ctrl_c_while_the_workers_start_is_a_sentence_too(tmp_path: Path) -> Non
 
 WORDS = [
     # --on, and what is said
-    (["foo"], "'foo' is no address of a Dask scheduler; write tcp://host:port, or dask"),
-    (["tcp://here"], "'tcp://here' is no address of a Dask scheduler; write tcp://host:port"),
+    (["foo"], "'foo' is no address of a Dask scheduler; write tls://host:port or tcp://host:port"),
+    (["tcp://here"], "'tcp://here' is no address of a Dask scheduler; write tls://host:port or"),
+    (["tls://here"], "'tls://here' is no address of a Dask scheduler; write tls://host:port or"),
+    (["ucx://here:1"], "'ucx://here:1' is no address of a Dask scheduler; write tls://host:port"),
     (["tcp://a:1", "-j", "2"], "the cluster at tcp://a:1 has its own workers; leave --workers out"),
     (["tcp://127.0.0.1:1"], "tcp://127.0.0.1:1: no Dask scheduler answers within 1 s; check the"),
+    (["tls://127.0.0.1:1"], "check the address and the certificates in Dask's configuration"),
 ]
 
 
@@ -242,6 +248,97 @@ def test_without_dask_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ScenarioError, match=r"pip install 'simkit-cluster\[cluster\]'"):
         DaskCluster()
+
+
+def test_without_what_makes_certificates_the_message_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(ScenarioError, match=r"no other account .* pip install 'simkit-cluster\["):
+        DaskCluster()
+    DaskCluster("tcp://there:8786")  # what protects it is up to its owner
+
+
+def test_a_scheduler_with_certificates_takes_those_of_dasks_configuration(tmp_path: Path) -> None:
+    """As a user sets it up: files of certificates, named in Dask's configuration."""
+    import dask
+    import distributed
+
+    made = distributed.Security.temporary()
+    files = {"ca": made.tls_ca_file, "cert": made.tls_client_cert, "key": made.tls_client_key}
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    keys = {"distributed.comm.tls.ca-file": str(tmp_path / "ca")}
+    for role in ("client", "scheduler", "worker"):
+        keys |= {f"distributed.comm.tls.{role}.{n}": str(tmp_path / n) for n in ("cert", "key")}
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, security=made, **QUIET
+        ) as theirs,
+    ):
+        address = theirs.scheduler_address
+        assert address.startswith("tls://")
+        with pytest.raises(RunError, match=r"no Dask scheduler answers .* certificates in Dask's"):
+            run_sweep(GRID, tmp_path / "a", executor=DaskCluster(address))
+        with dask.config.set(keys):
+            done = run_sweep(GRID, tmp_path / "b", executor=DaskCluster(address))
+    assert states(done) == ["done"] * 6
+
+
+def listening(pids: Sequence[int]) -> set[int]:
+    """Return the ports of this machine at which processes listen."""
+    found = {
+        connection.laddr
+        for pid in pids
+        for connection in psutil.Process(pid).net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    }
+    assert {address.ip for address in found} <= {"127.0.0.1"}
+    return {address.port for address in found}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the ports of processes")
+def test_a_stranger_cannot_talk_to_the_cluster(tmp_path: Path) -> None:
+    """At no port of scheduler, nannies and workers, with or without encryption, nor by a page."""
+    import distributed
+
+    with DaskCluster(workers=2)._client(2) as client:
+        client.wait_for_workers(2, 60)
+        me = psutil.Process()
+        pids = [me.pid, *(child.pid for child in me.children(recursive=True))]
+        ports = listening(pids)
+        assert len(ports) >= 5  # scheduler, two nannies, two workers
+        places = [
+            Path(info["local_directory"]) for info in client.scheduler_info()["workers"].values()
+        ]
+        for place in places:
+            assert any(part.stat().st_mode & 0o777 == 0o700 for part in place.parents)
+        stranger = distributed.Security.temporary().get_connection_args("client")
+        for port in sorted(ports):
+            for protocol, certificates in (("tcp", {}), ("tls", stranger)):
+                with pytest.raises(OSError):  # noqa: PT011 - of many kinds
+                    asyncio.run(knock(f"{protocol}://127.0.0.1:{port}", certificates))
+            for page in ("info/main/workers.html", "metrics"):
+                answer = page_of(port, page)
+                assert not answer.startswith(b"HTTP/1.1 200"), (port, page, answer[:200])
+
+
+async def knock(address: str, certificates: dict[str, Any]) -> None:
+    """Connect to a server of Dask; raises OSError if it does not let one in."""
+    import distributed
+
+    connect = distributed.comm.connect(address, timeout=0.5, **certificates)
+    await asyncio.wait_for(connect, 1)  # a server that is none would be waited for without end
+
+
+def page_of(port: int, page: str) -> bytes:
+    """Return what a port answers to a browser; nothing if it is none for browsers."""
+    with socket.create_connection(("127.0.0.1", port), 0.5) as connection:
+        connection.sendall(f"GET /{page} HTTP/1.1\r\nHost: here\r\n\r\n".encode())
+        try:
+            return connection.recv(65_536)
+        except OSError:
+            return b""
 
 
 class Elsewhere:

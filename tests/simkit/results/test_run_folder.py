@@ -57,9 +57,8 @@ def test_a_run_with_power_has_two_tables_more(folder):
         open_run(folder)
     for table in ("power", "energy"):
         columns = POWER_TABLES[table]
-        pl.DataFrame(schema=dict.fromkeys(columns, pl.Float64)).write_parquet(
-            folder / f"{table}.parquet"
-        )
+        types = {name: pl.Int64 if name == "job_id" else pl.Float64 for name in columns}
+        pl.DataFrame(schema=types).write_parquet(folder / f"{table}.parquet")
     run = open_run(folder)
     assert run.power.columns == list(POWER_TABLES["power"])
     assert run.energy.columns == list(POWER_TABLES["energy"])

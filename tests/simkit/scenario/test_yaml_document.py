@@ -707,10 +707,14 @@ scheduling:
   every: null
   step: null
 limits:
-  simulated_time: 3155760000.0  # s = 36525d 00:00:00
+  simulated_time: 8589934592.0  # s = 99420d 12:56:32
   wall_time: 604800.0 # s = 7d 00:00:00
   decisions: 10000000
   retries: 1000
+  jobs: 10000000
+  machines: 1000000
+  steps: 20000000
+  runs: 10000
 metrics:
   tau: 10.0  # s
   warmup: 0.0 # s

@@ -38,7 +38,7 @@ READ = [
     (line(run=float("nan")), {}, None),
     (line(run=2**32), {}, (0.0, 2.0**32, 2.0, 2.0**32)),
     (line(run=2**32 + 1), {}, None),
-    (line(submit=2**32 + 1), {}, None),
+    (line(submit=2**33), {}, None),
     (line(submit=1.6e9), {}, (0.0, 10.0, 2.0, 20.0)),
     (line(run=0.1), {}, (0.0, round(0.1 * 2**20) / 2**20, 2.0, 20.0)),
     ("; a comment\n\n", {}, None),

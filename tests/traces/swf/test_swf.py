@@ -90,7 +90,7 @@ RULE_TABLE = [
     (row(job="nan"), rules.NOT_A_NUMBER, "dropped", None),
     (row(run=1e300), rules.NOT_A_NUMBER, "dropped", None),
     (row(run=2**32 + 1), rules.NOT_A_NUMBER, "dropped", None),
-    (row(submit=5e9), rules.NOT_A_NUMBER, "dropped", None),
+    (row(submit=9e9), rules.NOT_A_NUMBER, "dropped", None),
     # two rules leave it out: the first one counts
     (row(submit=-1, run=-1), rules.NO_SUBMIT, "dropped", None),
 ]

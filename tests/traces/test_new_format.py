@@ -105,7 +105,10 @@ def test_the_commands_recognise_it() -> None:
 
 def test_a_log_in_the_place_of_a_scenario_is_recognised() -> None:
     result = CliRunner().invoke(app, ["run", "jobs.txt"])
-    assert "type: tally" in str(result.exception) + result.output
+    assert "simkit init jobs.txt" in str(result.exception) + result.output
+    command("init", "jobs.txt")
+    assert "type: tally" in Path("jobs.yaml").read_text()
+    command("run", "jobs.yaml", "--no-progress")
 
 
 def test_the_json_schema_has_it() -> None:

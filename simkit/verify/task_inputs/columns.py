@@ -54,8 +54,6 @@ def columns_and_epoch(
         raise ValueError(f"no column {', '.join(missing)}")
     found_cells = {ours: cells(table[theirs]) for ours, theirs in columns.items()}
     words = {ours: known(cell, rules) for ours, cell in found_cells.items()}
-    if any(dtype != pl.String for dtype in table.dtypes):  # Parquet: marks are of tables of text
-        words |= {n: table[columns[n]].cast(pl.String) for n in columns if n in _TEXT}
     if "requested_time_s" in words:
         words["requested_time_s"] = _endless(words["requested_time_s"])
     dates = [name for name in _INSTANTS if name in words]

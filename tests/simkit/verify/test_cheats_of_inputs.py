@@ -247,7 +247,7 @@ def test_the_end_of_a_day_is_read_again(tmp_path: Path) -> None:
 
 
 def test_a_cell_of_a_parquet_table_that_differs_is_found(tmp_path: Path) -> None:
-    """There, what stands for no value in text is a name like any other."""
+    """There, too, marks stand for no value, and blanks around a name do not count."""
     rows = changed(changed(changed(jobs(), "user", "none", 3), "user", "X", 4), "user", " x ", 5)
     both = rows, changed(rows, "queue", "7")
     assert "trace" in found_in(tmp_path, parquet, both, {"type": "jobs"}, {})

@@ -105,7 +105,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     Capitals make no difference.
     """
     choices = sorted(known)
-    small = {choice.casefold(): choice for choice in choices}
-    if near := get_close_matches(name.casefold(), small, n=1, cutoff=0.6):
-        return f"; did you mean {small[near[0]]!r}?"
+    small = {choice.casefold() for choice in choices}
+    if near := get_close_matches(name.casefold(), sorted(small), n=1, cutoff=0.6):
+        same = [choice for choice in choices if choice.casefold() == near[0]]
+        return f"; did you mean {get_close_matches(name, same, n=1, cutoff=0.0)[0]!r}?"
     return f"; known: {', '.join(choices)}" if choices else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from functools import partial
 
 import numpy as np
@@ -237,13 +238,16 @@ def test_replicas_without_a_seed_differ_and_with_one_are_those_of_every_vector(k
 
 
 def test_a_vector_that_nobody_seeds_plays_the_same_however_often_it_is_made():
-    found = set()
-    for mode in (None, "sync", "async", "async"):
+    found = {}
+    for mode in (None, "sync", "async", None, "sync", "async"):
         envs = gymnasium_made(mode)
-        found.add(tuple(envs.reset()[1]["seed"].tolist()))
+        seeds = envs.reset()[1]["seed"].tolist()
         envs.close()
         del envs
-    assert len(found) == 1
+        gc.collect()
+        assert found.setdefault(mode, seeds) == seeds
+    assert found[None] == found["sync"]
+    assert found["async"] == [0, 1, 2]
 
 
 def test_make_vec_env_of_stable_baselines3_seeds_its_replicas():

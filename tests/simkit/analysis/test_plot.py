@@ -41,7 +41,7 @@ def test_the_picture_says_what_it_shows(folder, tmp_path):
     assert "days since" not in text
 
 
-@pytest.mark.parametrize("epoch", [None, 0.0, -5.0, float("nan")])
+@pytest.mark.parametrize("epoch", [None, 0.0, -5.0])
 def test_without_an_epoch_the_axis_counts_days(write_run, random_jobs, tmp_path, epoch):
     folder = write_run("undated", random_jobs(50), capacity=60, epoch_s=epoch)
     assert "days since the first submit" in plot_run(folder, tmp_path / "p.svg").read_text()

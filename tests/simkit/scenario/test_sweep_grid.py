@@ -185,7 +185,8 @@ def test_a_sweep_beyond_all_bounds_is_refused():
     assert (
         problems(text)
         == [
-            "s.yaml:2: sweep: stands for 160000 runs; the limit is 100000: split it",
+            "s.yaml:2: sweep: stands for 160,000 runs, and at most 10,000 are allowed; split it, or "
+            "raise limits.runs",
             "s.yaml:2: sweep.admission.slots.0: must be at least 1, not 0",
         ][:1]
     )

@@ -50,6 +50,7 @@ from simkit.verify.replay.first_come import check_fcfs_order
 from simkit.verify.replay.schedule import check_schedule
 from simkit.verify.site.dispatch import check_dispatch
 from simkit.verify.site.rules import check_generation, check_grid, check_site_load
+from simkit.verify.sizes import refuse_too_much
 from simkit.verify.stops import check_stops
 from simkit.verify.supply import check_supply
 from simkit.verify.task_inputs.trace import check_trace
@@ -109,9 +110,11 @@ def verify_run(
     Returns the audit: for every check the number of rows examined and the rows that break its rule,
     or why it does not apply or was not audited.
 
-    Raises RunError if the folder is not a run, is not complete, or lacks a table or column.
+    Raises RunError if the folder is not a run, is not complete, lacks a table or column, or has a
+    scenario that derives more than is audited.
     """
     run = AuditedRun.read(Path(folder), allow_partial=allow_partial, inputs=inputs)
+    refuse_too_much(run)
     if repeated := _repeated_ids(run):
         reason = f"{repeated}, so rows cannot be told apart"
         skipped = [Check(_name(check), "").leave_out(reason) for check in _OF_JOBS]

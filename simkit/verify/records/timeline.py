@@ -132,11 +132,39 @@ def _check_instants(run: AuditedRun, time: Floats, check: Check) -> None:
     for instants in (switched, passed):
         idle &= ~np.isin(time, instants)
     if period:
-        step = on_grid(seconds(period))
-        idle &= time % step != 0
+        idle &= ~_ticks(time, on_grid(seconds(period)), run, check)
     else:
         _check_rounds(run, time, corrected, check)
     check.add_where("the timeline has a row, but nothing changes", idle, {"time_s": time})
+
+
+def _ticks(time: Floats, period_s: float, run: AuditedRun, check: Check) -> Bools:
+    """Return (rows,) which rows without a change the scheduler's clock explains.
+
+    With `step`, every multiple of it has a row while jobs are to come or run: checked here. With
+    `every`, a multiple has one only if there was a row since the multiple before it.
+    """
+    tick = time % period_s == 0
+    next_tick = (np.floor_divide(time, period_s) + 1) * period_s
+    if run.setting("scheduling", "step"):
+        first, last = _span_of_jobs(run)
+        ticks = next_tick[:-1]
+        lacking = (time[1:] > ticks) & (ticks >= first) & (ticks < last)
+        check.add_where("the clock has a tick, but the timeline has no row", lacking,
+                        {"time_s": ticks, "next_row_s": time[1:]})  # fmt: skip
+        return tick
+    before = np.searchsorted(time, time) - 1  # the last row of an earlier instant
+    since = np.where(before >= 0, time[np.maximum(before, 0)], -np.inf)
+    return tick & (since > time - period_s)
+
+
+def _span_of_jobs(run: AuditedRun) -> tuple[float, float]:
+    """Return when the first job was submitted, and the last submitted or ended, in s."""
+    jobs = run.only("jobs", "submit_time_s", "end_time_s")
+    if jobs.is_empty():
+        return 0.0, 0.0
+    times = np.concatenate([jobs[name].drop_nulls().to_numpy() for name in jobs.columns])
+    return float(jobs["submit_time_s"].to_numpy().min()), float(times.max())
 
 
 def ends_of_stopped(run: AuditedRun) -> Floats | None:

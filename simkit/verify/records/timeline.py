@@ -144,7 +144,7 @@ def _ticks(time: Floats, period_s: float, run: AuditedRun, check: Check) -> Bool
     With `step`, every multiple of it has a row while jobs are to come or run: checked here. With
     `every`, a multiple has one only if there was a row since the multiple before it.
     """
-    tick = time % period_s == 0
+    tick: Bools = time % period_s == 0
     next_tick = (np.floor_divide(time, period_s) + 1) * period_s
     if run.setting("scheduling", "step"):
         first, last = _span_of_jobs(run)
@@ -155,7 +155,8 @@ def _ticks(time: Floats, period_s: float, run: AuditedRun, check: Check) -> Bool
         return tick
     before = np.searchsorted(time, time) - 1  # the last row of an earlier instant
     since = np.where(before >= 0, time[np.maximum(before, 0)], -np.inf)
-    return tick & (since > time - period_s)
+    explained: Bools = tick & (since > time - period_s)
+    return explained
 
 
 def _span_of_jobs(run: AuditedRun) -> tuple[float, float]:

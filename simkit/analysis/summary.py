@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -232,7 +232,7 @@ def _numbers(
     """Return metric → its number in each run, and metric → unit."""
     every = [metric_numbers(run.metrics) for run in runs]
     known = dict.fromkeys(name for one in every for name in one)
-    wanted = [_full(name, list(known)) for name in names or USUAL]
+    wanted = [full_name(name, known) for name in names or USUAL]
     if unknown := [name for name in wanted if name not in known]:
         told = ", ".join(f"{name!r}{did_you_mean(name, known)}" for name in unknown)
         raise RunError(f"metric: no run has {told}")
@@ -245,7 +245,7 @@ def _numbers(
     return numbers, units
 
 
-def _full(name: str, known: Sequence[str]) -> str:
+def full_name(name: str, known: Collection[str]) -> str:
     """Return a metric's name; `utilisation` is that of the first resource."""
     if name in known or name not in USUAL:
         return name

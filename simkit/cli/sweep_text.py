@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ruamel.yaml import YAML
 
+from simkit.analysis.summary import USUAL, full_name
 from simkit.cli.tables import GAP, console, print_table
 from simkit.cli.text import quantity, say
 from simkit.errors import did_you_mean
@@ -17,8 +18,6 @@ from simkit.results.metric import Number, metric_numbers
 if TYPE_CHECKING:
     from simkit.experiment.executors import SweepOutcome
 
-USUAL: Final = ("wait_time_s", "bounded_slowdown", "utilisation", "makespan_s")
-"""Metrics that the table of every sweep shows."""
 VALUE_AND_ENERGY: Final = (
     "value_ratio", "completion_ratio", "qos_violations.share", "deadline_misses.share",
     "renewable_fraction", "carbon_kg", "energy_cost", "grid_kwh.import", "unserved_kwh",
@@ -154,10 +153,8 @@ def _column(name: str, found: Sequence[Mapping[str, Number]]) -> Column:
 
 
 def _number(found: Mapping[str, Number], name: str) -> Number | None:
-    """Return a metric by its name; `utilisation` is that of the first resource."""
-    if name in found or name not in USUAL:
-        return found.get(name)
-    return next((n for full, n in found.items() if full.startswith(f"{name}_")), None)
+    """Return a metric by its name; see `full_name`."""
+    return found.get(full_name(name, found))
 
 
 def _unknown(names: Sequence[str], found: Sequence[Mapping[str, Any]]) -> list[str]:

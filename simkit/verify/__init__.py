@@ -35,6 +35,7 @@ from simkit.verify.machine_power import check_bills, check_machine_power
 from simkit.verify.machines import check_failures, check_machine_capacity, check_maintenance
 from simkit.verify.manifest.run_info import check_run_info
 from simkit.verify.manifest.scenario import check_scenario
+from simkit.verify.manifest.sizes import refuse_too_much
 from simkit.verify.metrics import check_metrics
 from simkit.verify.outages.stops import check_outages
 from simkit.verify.preemption import check_preemption
@@ -50,7 +51,6 @@ from simkit.verify.replay.first_come import check_fcfs_order
 from simkit.verify.replay.schedule import check_schedule
 from simkit.verify.site.dispatch import check_dispatch
 from simkit.verify.site.rules import check_generation, check_grid, check_site_load
-from simkit.verify.sizes import refuse_too_much
 from simkit.verify.stops import check_stops
 from simkit.verify.supply import check_supply
 from simkit.verify.task_inputs.trace import check_trace

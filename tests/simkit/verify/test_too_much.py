@@ -10,7 +10,7 @@ import pytest
 from run_records import Records, claimed, simulated
 
 from simkit.errors import RunError
-from simkit.verify.sizes import MOST
+from simkit.verify.manifest.sizes import MOST
 
 BASE: dict[str, Any] = {
     "workload": {"type": "poisson", "jobs": 30, "processors": 8, "mean_run_time_s": 90,

@@ -33,18 +33,17 @@ def refuse_too_much(run: AuditedRun) -> None:
 
 def _derived(run: AuditedRun) -> Iterator[tuple[str, float]]:
     """Yield the place of a key and how much it derives."""
-    times = run.only("timeline", "time_s")["time_s"]
-    span_s = float(times[-1] - times[0]) if len(times) else 0.0
+    known = [time for time in run.only("timeline", "time_s")["time_s"] if time is not None]
+    span_s = float(max(known) - min(known)) if known else 0.0
     machines = len(run.manifest["cluster"]["machines"])
     cluster = _mapping(run.setting("cluster"))
-    groups = [each for each in cluster.get("machines") or () if isinstance(each, Mapping)]
-    yield "cluster.machines", sum(_number(each.get("count", 1)) for each in groups)
+    groups = _mappings(cluster.get("machines"))
+    yield "cluster.machines", sum(_number(group.get("count", 1)) for group in groups)
     if failures := _mapping(cluster.get("failures")):
         cycle_s = _seconds(failures.get("mtbf")) + _seconds(failures.get("mttr"))
         yield "cluster.failures", 2 * machines * _times(span_s, cycle_s)
-    for row, window in enumerate(cluster.get("maintenance") or ()):
-        every = _mapping(window).get("every")
-        if every is not None:
+    for row, window in enumerate(_mappings(cluster.get("maintenance"))):
+        if (every := window.get("every")) is not None:
             yield f"cluster.maintenance.{row}.every", machines * _times(span_s, _seconds(every))
     for section in ("scheduling", "power"):
         for place, period in _periods(run.setting(section), section):
@@ -81,3 +80,8 @@ def _number(value: Any) -> float:
 
 def _mapping(value: Any) -> Mapping[Any, Any]:
     return value if isinstance(value, Mapping) else {}
+
+
+def _mappings(value: Any) -> list[Mapping[Any, Any]]:
+    """Return the rows of a list; what is no list has none, for the rules to name."""
+    return [_mapping(row) for row in value] if isinstance(value, list) else []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 from run_records import Records, claimed, simulated
 
 from simkit.errors import RunError
-from simkit.verify.manifest.sizes import MOST
+from simkit.verify.audited_run import AuditedRun
+from simkit.verify.manifest.sizes import MOST, refuse_too_much
 
 BASE: dict[str, Any] = {
     "workload": {"type": "poisson", "jobs": 30, "processors": 8, "mean_run_time_s": 90,
@@ -59,6 +61,26 @@ def test_too_much_is_refused_at_once(honest: Records, tmp_path: Path, place: str
     with pytest.raises(RunError, match=rf": {place} of the scenario stands for too many") as caught:
         records.audit(tmp_path / "run")
     assert "20,000,000 are audited" in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [5, -1.5, 1e300, "x", None, True, [], [5], [None], {}, {"a": 1}])
+def test_a_section_of_another_type_is_left_to_the_rules(
+    honest: Records, tmp_path: Path, value: object
+) -> None:
+    run = AuditedRun.read(honest.copy().save(tmp_path / "run"))
+    for holder, key in list(_places(run.manifest["scenario"])):
+        kept, holder[key] = holder[key], value
+        with suppress(RunError):
+            refuse_too_much(run)
+        holder[key] = kept
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield every list or mapping in a scenario, with each of its keys."""
+    if isinstance(value, (dict, list)):
+        for key, below in value.items() if isinstance(value, dict) else enumerate(value):
+            yield value, key
+            yield from _places(below)
 
 
 POOL = BASE | {"cluster": {"processors": 8}}

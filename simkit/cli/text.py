@@ -9,6 +9,7 @@ from typing import Any
 
 from simkit.cli.echo import echo
 from simkit.cli.tables import console, print_table
+from simkit.results.metric import is_share
 from simkit.text import counted, printable
 from simkit.units import format_duration
 
@@ -54,6 +55,13 @@ def quantity(value: float | None, unit: str) -> str:
     if float(value).is_integer() and abs(value) < 1e15:
         return f"{int(value):,}"
     return f"{value:,.2f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def measured(name: str, value: float | None, unit: str) -> str:
+    """Return the readable number of a metric: shares in per cent, others as `quantity`."""
+    if value is None or unit != "1" or not is_share(name):
+        return quantity(value, unit)
+    return f"{100 * value:,.4g}%"
 
 
 def print_rows(report: Any) -> None:

@@ -106,10 +106,12 @@ def _with_parents(keys: Iterable[str]) -> Iterable[str]:
 
 
 def _short(text: str) -> str:
-    """Return a value for a line: numbers with separators, long text cut."""
+    """Return a value for a line: numbers with separators, long text cut, of a path its beginning."""
     if text.isdecimal():
         return f"{int(text):,}"
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    if len(text) <= _LONGEST:
+        return text
+    return f"…{text[1 - _LONGEST :]}" if "/" in text else f"{text[: _LONGEST - 1]}…"
 
 
 _LONGEST = 48

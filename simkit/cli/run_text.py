@@ -146,7 +146,8 @@ def _print_distributions(metrics: Mapping[str, Any]) -> None:
             missing = f", {values['censored']:,} missing" if values["censored"] else ""
             count = f"{counted(values['count'], 'value')}{missing}"
             over.setdefault(f"{values['window']} ({count})", []).append(name)
-    print_table(["Metric", *DISTRIBUTION], rows)
+    if rows or not metrics:
+        print_table(["Metric", *DISTRIBUTION], rows)
     _say_over(over)
 
 

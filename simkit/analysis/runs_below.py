@@ -106,7 +106,7 @@ def _with_parents(keys: Iterable[str]) -> Iterable[str]:
 
 
 def _short(text: str) -> str:
-    """Return a value for a line: numbers with separators, long text cut, of a path its beginning."""
+    """Return a value for a line: numbers with separators, long text and paths cut."""
     if text.isdecimal():
         return f"{int(text):,}"
     if len(text) <= _LONGEST:

@@ -44,13 +44,8 @@ _STATES: Final = ("rejected", "killed", "unfinished")
 
 
 def print_groups(found: pl.DataFrame, groups: Groups) -> None:
-    """Print a row for each group of `metrics_by`, with the states that any of its jobs is in.
-
-    Raises RunError for a number to sort by that groups do not have.
-    """
+    """Print a row for each group of `metrics_by`, with the states that any of its jobs is in."""
     if groups.sort is not None:
-        numbers = found.columns[1:]
-        _check_sort(groups.sort, numbers)
         found = found.sort(groups.sort, descending=True, nulls_last=True, maintain_order=True)
     states = [state for state in _STATES if found[state].sum()]
     shown = dict(_NUMBERS)
@@ -69,11 +64,6 @@ def print_groups(found: pl.DataFrame, groups: Groups) -> None:
     _say_left_out(len(found), groups)
 
 
-def _check_sort(name: str, known: Sequence[str]) -> None:
-    if name not in known:
-        raise RunError(f"sort: groups have no number {name!r}{did_you_mean(name, known)}")
-
-
 def print_differences_by(groups: Groups, differences: Sequence[Difference]) -> None:
     """Print a table for each metric, a row for each group.
 
@@ -85,7 +75,9 @@ def print_differences_by(groups: Groups, differences: Sequence[Difference]) -> N
         if row.group is not None:
             of_groups.setdefault(row.metric, []).append(row)
     if groups.sort is not None:
-        _check_sort(groups.sort, list(of_groups))
+        if groups.sort not in of_groups:
+            near = did_you_mean(groups.sort, of_groups)
+            raise RunError(f"sort: {groups.sort!r} is not among the compared metrics{near}")
         rank = {row.group: row.difference for row in of_groups[groups.sort]}
         for rows in of_groups.values():
             rows.sort(key=lambda row: _last_if_unknown(rank[row.group]))

@@ -65,12 +65,15 @@ def run(
     from simkit.errors import LimitError
     from simkit.experiment import carry_out, prepare
     from simkit.progress import watch_progress
+    from simkit.results.group_metrics import check_number
     from simkit.results.output_folder import check_run_folder
     from simkit.results.run_info import identity
     from simkit.scenario import scenario_hash
     from simkit.scenario.yaml_document import load_scenario, problems_located
 
     groups = groups_of(by, sort, top)
+    if sort is not None:
+        check_number(sort)
     source, laid_over = scenario_source(scenario), overrides(settings, seed)
     loaded = load_scenario(source, overrides=laid_over, single=True, allow_code=not no_code)
     folder = output or RUNS / f"{loaded.name}-{scenario_hash(loaded)[:8]}"

@@ -14,7 +14,7 @@ from simkit.cli.groups_text import (
     print_differences_by,
     print_groups,
 )
-from simkit.cli.tables import print_table
+from simkit.cli.tables import READ_WIDTH, print_table
 from simkit.cli.text import measured, print_rows, say, wrapped
 from simkit.experiment.estimates import estimates_name
 from simkit.experiment.policy import policy_label
@@ -91,25 +91,30 @@ def print_run(run: Run, groups: Groups | None = None, *, verbose: bool = False) 
     echo()
     _print_numbers(shown)
     echo()
-    if same:
-        zeros = [name for name, number in same.items() if number in _ZEROS]
-        others = [f"{name} {number}" for name, number in same.items() if number not in _ZEROS]
-        if zeros:
-            say("Zero", ", ".join(zeros))
-        if others:
-            say("Constant", ", ".join(others))
-        say("", "--verbose shows them in the tables")
-        echo()
+    _say_same(same)
     if groups is not None:
         print_groups(run.metrics_by(groups.by), groups)
         echo()
     counts = run.metrics["jobs"]
     states = ("finished", "killed", "rejected", "running", "waiting")
-    shown = [f"{counts[s]:,} {s}" for s in states if counts.get(s) or s == "finished"]
-    say("Jobs", f"{counts['submitted']:,} submitted: {', '.join(shown)}")
+    ended = [f"{counts[s]:,} {s}" for s in states if counts.get(s) or s == "finished"]
+    say("Jobs", f"{counts['submitted']:,} submitted: {', '.join(ended)}")
     say("Took", _times(run.info))
     say("Digest", run.digest)
     say("Run folder", str(run.folder))
+
+
+def _say_same(same: Mapping[str, str]) -> None:
+    """Print the metrics that have no row, those that are 0 by their names alone."""
+    zeros = [name for name, number in same.items() if number in _ZEROS]
+    others = [f"{name} {number}" for name, number in same.items() if number not in _ZEROS]
+    if zeros:
+        say("Zero", ", ".join(zeros))
+    if others:
+        say("Constant", ", ".join(others))
+    if same:
+        say("", "--verbose shows them in the tables")
+        echo()
 
 
 _ZEROS: Final = ("0", "0 s", "0%")
@@ -263,7 +268,8 @@ def print_audit(audit: Audit, *, verbose: bool = False) -> None:
         why_not = "not audited: because" if check.applies else "does not apply:"
         rule = f"{why_not} {check.skipped}" if check.skipped else check.rule
         rows.append((check.name, f"{check.examined:,}", found, rule))
-    print_table(["Check", "examined", "violations", "rule"], rows, text=1)
+    heads = ["Check", "examined", "violations", "rule"]
+    print_table(heads, rows, text=1, piped_width=READ_WIDTH)
     for violation in audit.violations:
         wrapped(str(violation))
     for check in audit.checks:

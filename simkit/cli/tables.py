@@ -17,8 +17,8 @@ from simkit.text import printable
 
 PIPED_WIDTH = 140
 """Characters per line of a table in a file or a pipe."""
-PIPED_TEXT_WIDTH = 80
-"""The same of a table with text that wraps."""
+READ_WIDTH = 80
+"""The same of a table that is read rather than searched."""
 GAP = 2
 """Spaces between two columns."""
 _TEXT_WIDTH = 24  # of a column that wraps, at least, if its text is that long
@@ -42,7 +42,12 @@ def console(*, err: bool = False, piped_width: int = PIPED_WIDTH) -> Console:
 
 
 def print_table(
-    heads: Sequence[str], rows: Iterable[Sequence[str]], *, names: int = 1, text: int = 0
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    names: int = 1,
+    text: int = 0,
+    piped_width: int = PIPED_WIDTH,
 ) -> None:
     """Print a table; control characters in it are shown, see `printable`.
 
@@ -51,10 +56,11 @@ def print_table(
         rows: a cell per column.
         names: how many columns, from the left, name a row; a table below repeats them.
         text: how many columns, from the right, wrap. Those between are numbers.
+        piped_width: characters per line in a file or a pipe.
     """
     cells = [[printable(cell) for cell in row] for row in (heads, *rows)]
     columns = [list(column) for column in zip(*cells, strict=True)]
-    screen = console(piped_width=PIPED_TEXT_WIDTH if text else PIPED_WIDTH)
+    screen = console(piped_width=piped_width)
     named, rest = columns[:names], columns[names:]
     wrapped = len(rest) - text  # the first of the columns that wrap
     needed = [_width(c) if n < wrapped else _text_width(c) for n, c in enumerate(rest)]

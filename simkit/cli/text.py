@@ -8,7 +8,7 @@ from textwrap import fill
 from typing import Any
 
 from simkit.cli.echo import echo
-from simkit.cli.tables import console, print_table
+from simkit.cli.tables import READ_WIDTH, console, print_table
 from simkit.results.metric import is_share
 from simkit.text import counted, printable
 from simkit.units import format_duration
@@ -106,7 +106,7 @@ def _cell(example: str) -> str:
 
 def print_pairs(first: str, second: str, rows: Mapping[str, str]) -> None:
     """Print a table of two columns of text."""
-    print_table([first, second], list(rows.items()), text=1)
+    print_table([first, second], list(rows.items()), text=1, piped_width=READ_WIDTH)
 
 
 def print_plugins(found: Mapping[str, Sequence[str]]) -> None:

@@ -76,13 +76,25 @@ def metrics_by(
     counted = jobs if window is None else window.jobs(jobs)
     frame = counted.select(group_of(jobs, by, resource), "status", *values).collect()
     rows = [_row(by, name, group) for (name,), group in frame.group_by(by, maintain_order=True)]
-    types = pl.Schema({by: pl.String} | dict.fromkeys(("jobs", *_STATES), pl.Int64))
-    for metric in JOB_METRICS:
-        types |= dict.fromkeys(_names(metric.name), pl.Float64())
-    types |= {WAIT_SHARE: pl.Float64()}
+    types: dict[str, pl.DataType] = {by: pl.String()}
+    types |= _numbers()
     waits = pl.col(WAIT_SHARE)
     share = pl.when(waits.sum() > 0).then(waits / waits.sum())
     return in_order(pl.DataFrame(rows, types).with_columns(share.alias(WAIT_SHARE)), by)
+
+
+def _numbers() -> dict[str, pl.DataType]:
+    """Return the columns of `metrics_by` after the group."""
+    types: dict[str, pl.DataType] = dict.fromkeys(("jobs", *_STATES), pl.Int64())
+    for metric in JOB_METRICS:
+        types |= dict.fromkeys(_names(metric.name), pl.Float64())
+    return types | {WAIT_SHARE: pl.Float64()}
+
+
+def check_number(name: str) -> None:
+    """Raise RunError for what is no number of a group."""
+    if name not in (known := _numbers()):
+        raise RunError(f"sort: groups have no number {name!r}{did_you_mean(name, known)}")
 
 
 def check_by(by: str) -> None:

@@ -364,6 +364,19 @@ def unpacked(path: Path) -> Iterator[Iterator[bytes]]:
         yield _bounded(lines, most_bytes(path)) if zipped else iter(lines)
 
 
+def unpacked_whole(path: Path) -> bytes:
+    """Return the content of a file that may be gzipped; ValueError if it unpacks to too much."""
+    with path.open("rb") as file:
+        zipped = file.read(2) == b"\x1f\x8b"
+    if not zipped:
+        return path.read_bytes()
+    with gzip.open(path) as content:
+        text = content.read(most_bytes(path) + 1)
+    if len(text) > most_bytes(path):
+        raise ValueError("it unpacks to far more than its size, and is not read")
+    return text
+
+
 def _bounded(lines: Any, most: int) -> Iterator[bytes]:
     while line := lines.readline(most + 1):
         most -= len(line)

@@ -210,7 +210,8 @@ def read_swf_links(path: Path, rules: dict[str, Any]) -> list[tuple[int, int, fl
     has_zero = False
     for block in blocks(path):
         if isinstance(block, list):
-            found = [fields for fields, _ in _rows_of(block, rules) if len(fields) >= _SWF_FIELDS]
+            lines = filter(_may_link, block)
+            found = [fields for fields, _ in _rows_of(lines, rules) if len(fields) >= _SWF_FIELDS]
             table = np.array([[float(f[n]) for n in (0, 16, 17)] for f in found]).reshape(-1, 3)
         else:
             table = block[accepted(block, rules, _PARTS)][:, [0, 16, 17]]
@@ -220,6 +221,12 @@ def read_swf_links(path: Path, rules: dict[str, Any]) -> list[tuple[int, int, fl
             known = 0 <= think <= LARGEST / 2
             rows.append((int(job), int(before), round(think * 2**20) / 2**20 if known else 0.0))
     return [row for row in rows if row[1] > 0 or has_zero]
+
+
+def _may_link(line: bytes) -> bool:
+    """Return whether a line may name a preceding job, or be a job 0 that another may name."""
+    fields = line.split()
+    return len(fields) >= _SWF_FIELDS and (fields[16] != b"-1" or fields[0][:1] in b"0+-.")
 
 
 def _rows_of(

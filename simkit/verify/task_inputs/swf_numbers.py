@@ -44,6 +44,10 @@ def blocks(path: Path) -> Iterator[Floats | list[bytes]]:
             left -= len(text)
             if left < 0:
                 raise ValueError("it unpacks to far more than its size, and is not read")
+            while text.startswith(b";"):  # the header
+                text = text[text.find(b"\n") + 1 :] if b"\n" in text else b""
+            if not text:
+                continue
             numbers = _numbers(text)
             yield text.split(b"\n") if numbers is None else numbers
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from simkit.verify.folder import refuse_equal_rows, unpacked
+from simkit.verify.folder import refuse_equal_rows, unpacked_whole
 
 _SEPARATORS = (",", ";", "\t", "|")
 _LONGEST_FIELD = 200
@@ -38,9 +38,7 @@ def read_table(path: Path, rules: Mapping[str, Any], needed: Collection[str]) ->
             return pl.read_parquet(path)
         except pl.exceptions.PolarsError as error:
             raise ValueError(str(error).splitlines()[0]) from None
-    with unpacked(path) as rows_of_text:
-        raw = b"".join(rows_of_text)
-    lines = _decoded(raw).removeprefix("\ufeff").split("\n")
+    lines = _decoded(unpacked_whole(path)).removeprefix("\ufeff").split("\n")
     at, separator, names = _header(lines, rules, needed)
     labels = [str(n) for n in range(len(names))]
     rows = _plain(lines[at + 1 :], separator, labels)

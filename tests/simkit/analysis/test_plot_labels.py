@@ -74,11 +74,14 @@ def check(figure: Figure) -> None:
             assert not one.padded(-1.0).overlaps(other.padded(-1.0))
     ticks = {id(label) for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)
              for label in (*axis.get_ticklabels(), *axis.get_ticklabels(minor=True))}  # fmt: skip
-    for text in texts(figure):
-        if id(text) not in ticks:
-            box = text.get_window_extent()
-            assert whole.x0 <= box.x0 <= box.x1 <= whole.x1, text.get_text()
-            assert whole.y0 <= box.y0 <= box.y1 <= whole.y1, text.get_text()
+    others = [text for text in texts(figure) if id(text) not in ticks]
+    for text in others:
+        box = text.get_window_extent()
+        assert whole.x0 <= box.x0 <= box.x1 <= whole.x1, text.get_text()
+        assert whole.y0 <= box.y0 <= box.y1 <= whole.y1, text.get_text()
+    for text, other in combinations(others, 2):
+        one, two = text.get_window_extent(), other.get_window_extent()
+        assert not one.padded(-1.0).overlaps(two.padded(-1.0)), (text, other)
 
 
 @pytest.fixture

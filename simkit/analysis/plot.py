@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
+from simkit.analysis.plot_groups import plot_groups
 from simkit.analysis.plot_panels import Below, Bins, Look, Quantity, draw_line, draw_panels
-from simkit.analysis.plot_power import power_quantities
+from simkit.analysis.plot_power import plot_power, power_quantities
 from simkit.analysis.plot_style import INK, finished, look_of
 from simkit.errors import SimkitError
+from simkit.results.group_metrics import By
 from simkit.results.run_folder import Run, RunOrFolder, open_run
 from simkit.results.time_bins import binned_mean, timeline_columns
 from simkit.text import counted, printable
@@ -59,6 +61,22 @@ def plot_compare(runs: Sequence[RunOrFolder], target: str | PathLike[str] | None
         raise SimkitError("plot: no run is given; name at least one run folder")
     opened = [open_run(run) for run in runs]
     return finished(lambda: draw_runs(opened), target)
+
+
+def plot_view(
+    runs: Sequence[Run], *, by: By | None = None, kind: Literal["jobs", "power"] = "jobs"
+) -> Figure:
+    """Return the picture of `Run.plot`.
+
+    Raises SimkitError for a kind that does not go with the other arguments.
+    """
+    if kind not in ("jobs", "power"):
+        raise SimkitError(f"plot: kind {kind!r}; it is jobs or power")
+    if kind == "power" and (by is not None or len(runs) > 1):
+        raise SimkitError("plot: a picture of power shows one run, without groups")
+    if by is not None:
+        return plot_groups(runs, by)
+    return plot_power(runs[0]) if kind == "power" else plot_compare(runs)
 
 
 def draw_runs(runs: Sequence[Run]) -> Figure:

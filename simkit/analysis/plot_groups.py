@@ -64,7 +64,7 @@ def plot_groups(
 
 def _draw(runs: Sequence[Run], groups: Sequence[pl.DataFrame], by: By) -> Figure:
     names, left_out = _names(groups, by)
-    lie = len(names) > _MOST_UPRIGHT or sum(len(_short(name)) for name in names) > _MOST_LETTERS
+    lie = lie_down(names)
     height = max(HEIGHT, _ROW_INCHES * len(names) * max(1.0, len(runs) / 2)) if lie else HEIGHT
     figure = new_figure(1 - title_inches(len(runs)) / HEIGHT, height=height)
     panels = figure.subplots(1, 2, sharey=True) if lie else figure.subplots(2, 1)
@@ -106,7 +106,7 @@ def _wait_unit(groups: Sequence[pl.DataFrame]) -> tuple[float, str]:
 
 def _finish(axes: Axes, names: Sequence[str], by: By, *, lie: bool, first: bool) -> None:
     """Write the groups' names, and the name of what they are."""
-    shown, places = [_short(name) for name in names], range(len(names))
+    shown, places = [short_name(name) for name in names], range(len(names))
     axes.grid(visible=False, axis="y" if lie else "x")
     if lie:
         axes.set_ylim(len(names) - 0.4, -0.6)  # the first group above
@@ -119,10 +119,16 @@ def _finish(axes: Axes, names: Sequence[str], by: By, *, lie: bool, first: bool)
         plain_numbers(axes.xaxis if lie else axes.yaxis)
 
 
-def _short(name: str) -> str:
+def lie_down(names: Sequence[str]) -> bool:
+    """Return whether the bars of these groups lie, so that every name has room."""
+    return len(names) > _MOST_UPRIGHT or sum(len(short_name(n)) for n in names) > _MOST_LETTERS
+
+
+def short_name(name: str, longest: int = _LONGEST_NAME) -> str:
     """Return a name that leaves room for the bars, its middle cut if need be."""
     text = printable(name)
-    return text if len(text) <= _LONGEST_NAME else f"{text[:12]}…{text[-9:]}"
+    end = longest * 2 // 5
+    return text if len(text) <= longest else f"{text[: longest - end - 1]}…{text[-end:]}"
 
 
 def _logarithmic(axes: Axes, *, lie: bool) -> None:

@@ -166,7 +166,7 @@ def draw_panels(
     heights = [row.inches - row.labels for row in rows]
     heights += [below.inches - 2 * _LABELS] if below else []
     grid = figure.add_gridspec(len(heights), _UNITS, height_ratios=heights)
-    bins = _common_bins(runs)
+    bins = common_bins(runs)
     _draw_rows(figure, grid, rows, runs, bins)
     if below is not None:
         below.draw(figure.add_subplot(grid[len(rows), :]))
@@ -194,7 +194,7 @@ def _rows(runs: int, quantities: Sequence[Quantity]) -> Iterator[_Row]:
             yield _Row(tuple(_Cell(q, (run,), run == 0) for q in some), inches, last)
 
 
-def _common_bins(runs: Sequence[Run]) -> Bins:
+def common_bins(runs: Sequence[Run]) -> Bins:
     """Return bins from the first submit to the last end."""
     windows = [drawn_window(run) for run in runs]
     start = min(w.start_s for w in windows)

@@ -117,6 +117,12 @@ def finished(draw: Callable[[], Figure], target: str | PathLike[str] | None = No
     return figure
 
 
+def save_picture(target: str | PathLike[str], draw: Callable[[], Figure]) -> Path:
+    """Draw a figure into a file as `finished` does; return the file."""
+    finished(draw, target)
+    return Path(target)
+
+
 @contextmanager
 def styled() -> Iterator[None]:
     """Use simkit's style without a display, and leave the user's settings unchanged."""
@@ -137,7 +143,7 @@ def new_figure(top: float = BODY, *, height: float = HEIGHT, width: float = WIDT
     """
     from simkit.analysis.plot_figure import empty_picture
 
-    return empty_picture(width, height, top_share(top, height))
+    return empty_picture(styled, width, height, top_share(top, height))
 
 
 def top_share(share: float, height: float) -> float:
@@ -168,6 +174,13 @@ def write_head(figure: Figure, runs: Sequence[Run], facts: Iterable[str]) -> Non
     for row, run in enumerate(runs):
         y = top_share(0.924 - LEGEND_LINE * row, figure.get_figheight())
         write_run(figure, y, look_of(row, len(runs)), " · ".join([run.name, *facts_of(run)]))
+
+
+def write_lines(figure: Figure, lines: Sequence[str]) -> None:
+    """Write lines below the title."""
+    for row, text in enumerate(lines):
+        y = top_share(0.924 - LEGEND_LINE * row, figure.get_figheight())
+        figure.text(0.014, y, printable(text), fontsize=9.5, va="top")
 
 
 def write_run(figure: Figure, y: float, look: tuple[str, Any], text: str) -> None:
@@ -234,14 +247,14 @@ def explain(axes: Axes, names: Sequence[tuple[Artist, str]], *, own_lines: bool 
     beside = 0.075 * len(title) + sum(map(_legend_inches, texts)) < room
     if beside and not own_lines:
         columns = len(names)
-        place = {"loc": "lower right", "bbox_to_anchor": (1.005, 0.985)}
+        place: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0)}
     else:
         pad = 7 + 14 * math.ceil(len(names) / columns)
-        axes.set_title(title, loc="left", fontsize=10, pad=pad, color=axes._left_title.get_color())
-        place = {"loc": "lower left", "bbox_to_anchor": (-0.01, 0.985)}
+        axes.set_title(title, loc="left", fontsize=10, pad=pad)
+        place = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0)}
     axes.legend(
         [artist for artist, _ in names], texts, **place, ncols=columns, fontsize=8.5,
-        columnspacing=1.4, handlelength=1.6, borderaxespad=0.2, labelspacing=0.3,
+        columnspacing=1.4, handlelength=1.6, borderaxespad=0.4, borderpad=0.0, labelspacing=0.3,
     )  # fmt: skip
 
 

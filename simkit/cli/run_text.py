@@ -14,7 +14,7 @@ from simkit.cli.groups_text import (
     print_groups,
 )
 from simkit.cli.tables import print_table
-from simkit.cli.text import print_rows, quantity, say, wrapped
+from simkit.cli.text import as_text, print_rows, quantity, say, wrapped
 from simkit.experiment.estimates import estimates_name
 from simkit.experiment.policy import policy_label
 from simkit.experiment.site import span_of
@@ -23,6 +23,7 @@ from simkit.units import KWH_J
 
 if TYPE_CHECKING:
     from simkit.analysis.compare import Comparison, Difference
+    from simkit.analysis.summary import Summary
     from simkit.experiment import Experiment
     from simkit.power.site import Foresight, Site, Supply
     from simkit.results.group_metrics import By
@@ -30,6 +31,43 @@ if TYPE_CHECKING:
     from simkit.verify.audit import Audit
 
 DISTRIBUTION = ("mean", "p50", "p90", "p99", "max")
+
+
+def run_text(run: Run) -> str:
+    """Return the metrics of a run as `simkit run` prints them, for `Run.summary`."""
+
+    def show() -> None:
+        echo(repr(run))
+        _print_metrics(run.metrics)
+        if digest := run.digest:
+            say("Digest", digest)
+        for warning in run.info.get("warnings") or ():
+            say("Note", str(warning).removeprefix("warning: "))
+
+    return as_text(show)
+
+
+def metrics_text(metrics: Mapping[str, Any]) -> str:
+    """Return metrics as `simkit run` prints them."""
+    return as_text(lambda: _print_metrics(metrics)).lstrip("\n")
+
+
+def comparison_text(comparison: Comparison) -> str:
+    """Return a comparison as `simkit compare` prints it."""
+    return as_text(lambda: print_comparison(comparison, comparison.by))
+
+
+def summary_text(summary: Summary) -> str:
+    """Return a summary as `simkit summarise` prints it."""
+    return as_text(lambda: print_summary(summary))
+
+
+def _print_metrics(metrics: Mapping[str, Any]) -> None:
+    numbers = {name: values for name, values in metrics.items() if "unit" in values}
+    echo()
+    _print_distributions(numbers)
+    echo()
+    _print_numbers(numbers)
 
 
 def print_trace(experiment: Experiment) -> None:
@@ -80,10 +118,7 @@ def _cluster_line(experiment: Experiment) -> str:
 
 def print_run(run: Run, by: By | None = None) -> None:
     """Print the metrics of a run, also by group if asked for, its counts, and where it is."""
-    echo()
-    _print_distributions(run.metrics)
-    echo()
-    _print_numbers(run.metrics)
+    _print_metrics(run.metrics)
     echo()
     if by is not None:
         print_groups(run.metrics_by(by))
@@ -209,6 +244,16 @@ def print_comparison(comparison: Comparison, by: str | None = None) -> None:
     for method, names in methods.items():
         say("Interval", f"{method} ({', '.join(names)})" if len(methods) > 1 else method)
     for note in comparison.notes():
+        say("Note", note)
+
+
+def print_summary(summary: Summary) -> None:
+    """Print the metrics of groups of runs, and what a reader must know of them."""
+    from simkit.analysis.summary_text import with_star
+
+    table = summary.table()
+    print_table(table.heads, table.cells(with_star), names=table.names)
+    for note in table.notes:
         say("Note", note)
 
 

@@ -36,6 +36,11 @@ class SweepOutcome:
     warnings: tuple[str, ...] = ()
     """What a reader of the results must know; `warnings` in `run.json`."""
 
+    def __repr__(self) -> str:
+        swept = ", ".join(f"{key}={value}" for key, value in self.assignment.items())
+        error = f": {self.error.splitlines()[0]}" if self.error else ""
+        return f"<{self.state}: {swept or self.folder}{error}>"
+
     def as_json(self) -> dict[str, Any]:
         """Return plain values."""
         return asdict(self) | {"folder": str(self.folder)}

@@ -694,7 +694,7 @@ def test_results_by_group(simkit: Callable[..., Result]) -> None:
     assert "a/by-user.png" in simkit("plot", "a", "b", "--by", "user").out
     assert Path("a/by-user.png").stat().st_size > 10_000
     wrong = simkit("plot", "a", "--kind", "power", "--by", "user")
-    assert (wrong.code, "--by groups jobs" in wrong.err) == (2, True)
+    assert (wrong.code, "--by does not go with a picture of power" in wrong.err) == (2, True)
     unknown = simkit("run", "quickstart", "--by", "colour")
     assert (unknown.code, "'--by': 'colour' is not one of 'partition'" in unknown.err) == (2, True)
 

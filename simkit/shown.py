@@ -52,14 +52,14 @@ def table(
         text: columns from the right that hold text. Those between are numbers.
     """
     last = len(heads) - text
-    sides = [_LEFT if n < names or n >= last else _RIGHT for n in range(len(heads))]
+    sides = [_LEFT if n < names or n >= last else "" for n in range(len(heads))]
 
     def line(tag: str, cells: Sequence[object]) -> str:
         made = (f"<{tag}{s}>{safe(c)}</{tag}>" for s, c in zip(sides, cells, strict=True))
         return f"<tr>{''.join(made)}</tr>"
 
     body = "".join(line("td", row) for row in rows)
-    return f"<table><thead>{line('th', heads)}</thead><tbody>{body}</tbody></table>"
+    return f"<table{_RIGHT}><thead>{line('th', heads)}</thead><tbody>{body}</tbody></table>"
 
 
 def facts(rows: Mapping[str, object]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import polars as pl
@@ -25,6 +25,10 @@ from simkit.units import quantity
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+_MOST_ROWS: Final = 60
+"""Rows of the table in a notebook."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,9 @@ class Comparison:
         about = [f"A: {self.a}", f"B: {self.b}"]
         methods = dict.fromkeys(d.interval.method for d in self.differences)
         about += [f"interval: {max(level):.0%}, {method}" for method in methods]
-        return table(heads, rows, names=len(keys) + 1) + notes([*about, *self.notes()])
+        if more := max(len(rows) - _MOST_ROWS, 0):
+            about.insert(0, f"{more:,} more rows: frame() has all")
+        return table(heads, rows[:_MOST_ROWS], names=len(keys) + 1) + notes([*about, *self.notes()])
 
     def plot(self) -> Figure:
         """Draw the comparison: differences of metrics, over time and job by job; return the figure.

@@ -268,4 +268,5 @@ def _inches(axes: Axes) -> float:
     place, figure = axes.get_subplotspec(), axes.get_figure()
     width = float(figure.get_figwidth())  # type: ignore[union-attr]
     share = 1.0 if place is None else len(place.colspan) / place.get_gridspec().ncols
-    return width * share - 0.75
+    names = max((len(label.get_text()) for label in axes.get_yticklabels()), default=0)
+    return width * share - 0.65 - 0.075 * names

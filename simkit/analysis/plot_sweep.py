@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 _MOST_LINES: Final = 12
 _HEIGHT: Final = 5.4
 _ROW_INCHES: Final = 0.24
+_TALLEST: Final = 24.0
 _TIME_UNITS: Final = ((86400.0, "days"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 _WIDE_RANGE: Final = 50.0
 """From this ratio of the largest and the smallest value on, an axis of numbers is logarithmic."""
@@ -151,7 +152,7 @@ def _draw(
     numbers = _numbers(lines.x)
     lie = numbers is None and lie_down(lines.x)
     rows = len(lines.x) * max(1.0, len(lines.names) / 2)
-    height = max(_HEIGHT, _ROW_INCHES * rows + 1.4) if lie else _HEIGHT
+    height = min(max(_HEIGHT, _ROW_INCHES * rows + 1.4), _TALLEST) if lie else _HEIGHT
     figure = new_figure(1 - title_inches(1) / HEIGHT, height=height)
     axes = figure.subplots()
     drawn = [

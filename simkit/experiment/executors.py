@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from simkit.experiment.workers import Workers
+from simkit.text import printable
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class SweepOutcome:
     def __repr__(self) -> str:
         swept = ", ".join(f"{key}={value}" for key, value in self.assignment.items())
         error = f": {self.error.splitlines()[0]}" if self.error else ""
-        return f"<{self.state}: {swept or self.folder}{error}>"
+        return printable(f"<{self.state}: {swept or self.folder}{error}>")
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values."""

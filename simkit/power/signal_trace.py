@@ -18,7 +18,7 @@ from simkit.arrays import Floats
 from simkit.dates import FIRST_YEAR, LAST_YEAR, date_text, is_dated
 from simkit.errors import TraceError, did_you_mean
 from simkit.power.signal_zone import parse_zone
-from simkit.text import counted
+from simkit.text import counted, printable
 from simkit.units import format_duration
 from simkit.workload import RowReport
 
@@ -116,7 +116,7 @@ class PowerTrace:
             )
 
     def __repr__(self) -> str:
-        return f"<{self.name}: {', '.join(self._facts())}>"
+        return printable(f"<{self.name}: {', '.join(self._facts())}>")
 
     def _repr_html_(self) -> str:
         rows = {} if self.report is None else dict(self.report.counts())

@@ -24,6 +24,7 @@ from simkit.scenario import Scenario, refuse_sweep
 from simkit.scenario.bundled import AGENT
 from simkit.scenario.learn import Learn
 from simkit.shown import heading, notes, table
+from simkit.text import printable
 from simkit.training import Training
 from simkit.training.folder import Row, TrainingFolder, is_training, read_training
 from simkit.training.log import TrainingLog, open_log
@@ -75,7 +76,8 @@ class Trained:
 
     def __repr__(self) -> str:
         done, whole = self.info.get("iteration", 0), self.info.get("iterations", 0)
-        return f"<training {self.name} in {self.folder}: iteration {done:,} of {whole:,}>"
+        text = f"<training {self.name} in {self.folder}: iteration {done:,} of {whole:,}>"
+        return printable(text)
 
     def _repr_html_(self) -> str:
         measured = [row for row in self.rows if any(name.startswith(HELD_OUT) for name in row)]

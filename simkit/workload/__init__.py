@@ -20,7 +20,7 @@ from simkit import shown
 from simkit.arrays import Bools, Floats, Ints
 from simkit.dates import date_text, is_dated
 from simkit.errors import TraceError
-from simkit.text import counted
+from simkit.text import counted, printable
 from simkit.units import LATEST_S, LONGEST_S, format_duration, request_on_grid, time_on_grid
 from simkit.workload.parents import critical_path_s, find_cycles, slices
 from simkit.workload.predecessors import Links, link_problems, taken_links
@@ -306,7 +306,7 @@ class Workload:
         return workload
 
     def __repr__(self) -> str:
-        return f"<workload of {', '.join(self._facts())}>"
+        return printable(f"<workload of {', '.join(self._facts())}>")
 
     def _repr_html_(self) -> str:
         return shown.heading("Workload", *self._facts())

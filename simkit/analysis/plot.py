@@ -12,7 +12,7 @@ import numpy as np
 from simkit.analysis.plot_groups import plot_groups
 from simkit.analysis.plot_panels import Below, Bins, Look, Quantity, draw_line, draw_panels
 from simkit.analysis.plot_power import plot_power, power_quantities
-from simkit.analysis.plot_style import INK, finished, look_of
+from simkit.analysis.plot_style import INK, finished, look_of, plain_numbers
 from simkit.errors import SimkitError
 from simkit.results.group_metrics import By
 from simkit.results.run_folder import Run, RunOrFolder, open_run
@@ -138,6 +138,7 @@ class Waiting(Quantity):
         from matplotlib.ticker import MaxNLocator
 
         axes.set_ylim(0, max(axes.get_ylim()[1], 1.0))
+        plain_numbers(axes.yaxis)
         axes.yaxis.set_major_locator(MaxNLocator(3 if small else 4, steps=[1, 2, 2.5, 5, 10]))
 
 

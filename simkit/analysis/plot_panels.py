@@ -6,7 +6,7 @@ A `Quantity` knows how one run is drawn; `draw_panels` puts quantities and runs 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -78,6 +78,8 @@ class Look:
     dashes: Any = DASHES[0]
     alone: bool = True
     """Whether the panel has no other run, so that there is room for areas and bands."""
+    many: bool = False
+    """Whether other runs have such panels too, all explained by one legend."""
 
 
 class Quantity(ABC):
@@ -208,41 +210,51 @@ def _draw_rows(
 ) -> None:
     """Draw all panels over time."""
     scales: dict[Quantity, Axes] = {}
+    names: dict[Quantity, dict[str, Artist]] = {}
     for number, row in enumerate(rows):
         width = _UNITS // len(row.cells)
         for column, cell in enumerate(row.cells):
             place = grid[number, column * width : (column + 1) * width]
             axes = figure.add_subplot(place, sharey=scales.get(cell.quantity))
             scales.setdefault(cell.quantity, axes)
-            small = len(row.cells) > 1
-            _draw_cell(axes, cell, runs, bins)
-            most = MOST_TICKS if not small else _FEW_TICKS
+            found = _draw_cell(axes, cell, runs, bins)
+            if len(runs) <= TOGETHER:
+                _explain_cell(axes, cell, found, runs, bins)
+            names[cell.quantity] = found | names.get(cell.quantity, {})
+            most = MOST_TICKS if len(row.cells) == 1 else _FEW_TICKS
             bins.axis.finish(axes, label=row.labelled, most=most)
             axes.tick_params(labelbottom=row.labelled)
     for quantity, axes in scales.items():
         axes.autoscale(axis="y")
         quantity.scale(axes, small=len(runs) > TOGETHER and not quantity.once)
+        if len(runs) > TOGETHER:  # the uppermost panel speaks for those below it
+            _explain_cell(axes, _Cell(quantity, (0,)), names[quantity], runs, bins)
 
 
-def _draw_cell(axes: Axes, cell: _Cell, runs: Sequence[Run], bins: Bins) -> None:
-    """Draw a quantity of some runs, with its title and what explains it."""
-    quantity = cell.quantity
+def _draw_cell(axes: Axes, cell: _Cell, runs: Sequence[Run], bins: Bins) -> dict[str, Artist]:
+    """Draw a quantity of some runs; return what has to be explained."""
     names: dict[str, Artist] = {}
     alone = len(cell.runs) == 1
-    for number in _longest_of_same(quantity, cell.runs, runs):
-        look = Look(*look_of(number, len(runs)), alone=alone)
+    for number in _longest_of_same(cell.quantity, cell.runs, runs):
+        look = Look(*look_of(number, len(runs)), alone=alone, many=len(runs) > TOGETHER)
         if alone:
-            look = replace(look, dashes="-")
-        for artist, name in quantity.draw(axes, runs[number], bins, look):
+            look = replace(look, dashes=DASHES[0])
+        for artist, name in cell.quantity.draw(axes, runs[number], bins, look):
             names.setdefault(name, artist)
-    axes.set_ylabel(quantity.label)
-    if not cell.first:
-        return
-    title, colour = f"{quantity.title}, {bins.name} means", INK
-    if alone and 1 < len(runs) <= TOGETHER:
-        title, colour = f"{runs[cell.runs[0]].policy}: {_lower(title)}", look.colour
+    axes.set_ylabel(cell.quantity.label)
+    return names
+
+
+def _explain_cell(
+    axes: Axes, cell: _Cell, names: Mapping[str, Artist], runs: Sequence[Run], bins: Bins
+) -> None:
+    """Write the title of a panel, and what its marks are."""
+    title, colour = f"{cell.quantity.title}, {bins.name} means", INK
+    if len(cell.runs) == 1 < len(runs) <= TOGETHER:
+        run = cell.runs[0]
+        title, colour = f"{runs[run].policy}: {_lower(title)}", look_of(run, len(runs))[0]
     axes.set_title(printable(title), loc="left", fontsize=10, color=colour)
-    quantity.legend(axes, [(artist, name) for name, artist in names.items()])
+    cell.quantity.legend(axes, [(artist, name) for name, artist in names.items()])
 
 
 def _lower(text: str) -> str:

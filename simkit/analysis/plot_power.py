@@ -152,8 +152,11 @@ def _site_key(run: Run, part: str) -> str:
     """Return what two runs have in common if a part of their sites has the same signals."""
     section: Any = run.info.get("scenario", {}).get("power") or {}
     facts: Any = run.info.get("power") or {}
-    known = [section.get(part), section.get("align"), facts.get("epoch_s"), facts.get("load_w")]
-    return json.dumps([*known, run.info.get("epoch_s"), run.seed], sort_keys=True, default=str)
+    known = [section.get(part), section.get("align"), facts.get("epoch_s"), facts.get("zone")]
+    text = json.dumps([*known, run.info.get("epoch_s")], sort_keys=True, default=str)
+    if "times_load" in text:
+        text += f" {facts.get('load_w')}"
+    return f"{text} {run.seed}" if '"levels"' in text else text  # levels are random
 
 
 def source_colours(names: Sequence[str]) -> list[str]:
@@ -241,7 +244,7 @@ class Generation(_Stack):
                 source.power.integral(first, last) if last > first else 0.0
                 for first, last in zip(inside[:-1].tolist(), inside[1:].tolist(), strict=True)
             ]) / np.diff(edges)  # fmt: skip
-            name = f"{printable(source.name)} {_energy(flow, edges)}"
+            name = printable(source.name) + _amount(flow, edges, look)
             layers.append((_Layer("", name, colour, 0.9), flow))
             total = total + flow
         found = self._draw(axes, layers, edges, bins)
@@ -263,12 +266,14 @@ class Served(_Stack):
         load = view["load_w"] + view["losses_w"]
         top, cut = _top(view)
         self._top = max(self._top, top / self.watts)
-        layers = [(_named(layer, run, view, edges, cut), view[layer.column]) for layer in LAYERS]
+        layers = [
+            (_named(layer, run, view, edges, look, cut=cut), view[layer.column]) for layer in LAYERS
+        ]
         names = self._draw(axes, layers, edges, bins)
         line = axes.stairs(
             load / self.watts, bins.axis.values(edges), baseline=None, color=INK, linewidth=1.1
         )
-        return [*names, (line, f"load {_energy(load, edges)}")]
+        return [*names, (line, f"load{_amount(load, edges, look)}")]
 
 
 def _top(view: Mapping[str, Floats]) -> tuple[float, bool]:
@@ -282,19 +287,27 @@ def _top(view: Mapping[str, Floats]) -> tuple[float, bool]:
     return most, False
 
 
-def _named(layer: _Layer, run: Run, view: Mapping[str, Floats], edges: Floats, cut: bool) -> _Layer:
+def _named(
+    layer: _Layer, run: Run, view: Mapping[str, Floats], edges: Floats, look: Look, *, cut: bool
+) -> _Layer:
     """Return a layer with its name and its energy; and how far it goes, if that is cut off."""
     flow, sources = view[layer.column], _source_names(run)
     name = layer.name or " and ".join(sources)
     if not name or len(name) > _LONGEST_NAMES:
         name = "sources"
-    text = f"{name} {_energy(flow, edges)}"
+    text = name + _amount(flow, edges, look)
     if cut and layer.column in _SPARE:
-        text += f" (up to {_power(float(flow.max(initial=0.0)))}, cut off)"
+        most = "" if look.many else f"up to {_power(float(flow.max(initial=0.0)))}, "
+        text += f" ({most}cut off)"
     colour = layer.colour
     if colour == _MIXED and len(sources) == 1:
         colour = source_colours(sources)[0]
     return layer._replace(name=text, colour=colour)
+
+
+def _amount(flow: Floats, edges: Floats, look: Look) -> str:
+    """Return the energy of a flow after its name; none where a legend is about many runs."""
+    return "" if look.many else f" {_energy(flow, edges)}"
 
 
 def _power(watts: float) -> str:

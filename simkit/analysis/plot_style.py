@@ -227,8 +227,12 @@ def plain_numbers(axis: Axis) -> None:
     """Write the numbers of an axis as people do: 0.5, 20, 1,000; never as powers of ten."""
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
+    axis.set_major_formatter(FuncFormatter(_plain))
     axis.set_minor_formatter(NullFormatter())
+
+
+def _plain(value: float, _place: int | None = None) -> str:
+    return f"{value:,.12g}"
 
 
 def explain(axes: Axes, names: Sequence[tuple[Artist, str]], *, own_lines: bool = False) -> None:
@@ -249,7 +253,7 @@ def explain(axes: Axes, names: Sequence[tuple[Artist, str]], *, own_lines: bool 
         columns = len(names)
         place: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0)}
     else:
-        pad = 7 + 14 * math.ceil(len(names) / columns)
+        pad = 6 + 12.5 * math.ceil(len(names) / columns)
         axes.set_title(title, loc="left", fontsize=10, pad=pad)
         place = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0)}
     axes.legend(

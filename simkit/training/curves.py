@@ -12,7 +12,6 @@ import numpy as np
 from simkit.analysis.plot_style import (
     HEIGHT,
     INK,
-    SOFT,
     explain,
     finished,
     look_of,
@@ -138,6 +137,9 @@ def _facts(training: Trained) -> list[str]:
     facts = [f"learner {info.get('learner', '?')}", f"seed {info.get('seed', '?')}"]
     at = f"iteration {done:,} of {whole:,}" if done < whole else counted(whole, "iteration")
     facts.append(at)
+    judged = _column(training, training.criterion)[1]
+    if len(judged):
+        facts.append(f"best {_words(training.criterion)} {judged.min():,.4g}")
     return facts if status == "complete" else [*facts, status]
 
 
@@ -154,7 +156,8 @@ def _panel(axes: Axes, name: str, trainings: Sequence[Trained]) -> None:
         for artist, what in _curve(axes, at, values, colour, dashes):
             names.setdefault(what, artist)
         if name == training.criterion:
-            for artist, what in _best(axes, at, values):
+            single = len(trainings) == 1
+            for artist, what in _best(axes, at, values, INK if single else colour, single):
                 names.setdefault(what, artist)
     axes.set_title(printable(_words(name)), loc="left", fontsize=10)
     explain(axes, [(artist, what) for what, artist in names.items()])
@@ -189,17 +192,19 @@ def _curve(
     return [(pale, "each"), (line, f"mean of the last {width}")]
 
 
-def _best(axes: Axes, at: Floats, values: Floats) -> list[tuple[Artist, str]]:
+def _best(
+    axes: Axes, at: Floats, values: Floats, colour: str, numbers: bool
+) -> list[tuple[Artist, str]]:
     """Mark the best value, and the level of the agent before its training."""
     row = int(np.argmin(values))
     (mark,) = axes.plot(
         [at[row]], [values[row]], marker="o", markersize=7, markerfacecolor="none",
-        markeredgecolor=INK, linestyle="",
+        markeredgecolor=colour, linestyle="",
     )  # fmt: skip
-    names: list[tuple[Artist, str]] = [(mark, f"best: {values[row]:,.4g}")]
+    names: list[tuple[Artist, str]] = [(mark, f"best: {values[row]:,.4g}" if numbers else "best")]
     if at[0] == 0:
-        line = axes.axhline(values[0], color=SOFT, linewidth=0.9, linestyle=":")
-        names.append((line, f"untrained: {values[0]:,.4g}"))
+        line = axes.axhline(values[0], color=colour, linewidth=0.9, linestyle=":")
+        names.append((line, f"untrained: {values[0]:,.4g}" if numbers else "untrained"))
     return names
 
 

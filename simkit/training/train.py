@@ -92,8 +92,8 @@ class Trained:
             [f"{at:,}", *(f"{row[name]:,.5g}" if name in row else "-" for name in names)]
             for at, row in lines.items()
         ]
-        facts = (f"learner {self.info.get('learner')}", f"seed {self.info.get('seed')}",
-                 str(self.info.get("status")))  # fmt: skip
+        known = {"learner": "learner {}", "seed": "seed {}", "status": "{}"}
+        facts = [form.format(self.info[key]) for key, form in known.items() if key in self.info]
         told = table(("iteration", *names), rows) if names else ""
         return heading(self.name, *facts) + told + notes([f"folder {self.folder}"])
 

@@ -178,7 +178,8 @@ def run_sweep(
     What the command line warns of is a `SimkitWarning` each, after the runs.
 
     A policy may be a class here, in a mapping `source` and among the values of ``"policy"`` in
-    `sweep`. Its runs are always repeated, because the class may have changed.
+    `sweep`; ``{"name": Mine, "args": {…}}`` gives it arguments. Its runs are always repeated,
+    because the class may have changed.
 
     Raises ScenarioError if a combination is wrong, RunError if a folder holds the run of another
     scenario, or if the workers cannot be started or reached; a later failure is an outcome.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
+from numpy.typing import ArrayLike
 
 from simkit.analysis.plot_style import (
     COLOURS,
@@ -160,4 +161,10 @@ def _bars(
     (axes.barh if lie else axes.bar)(
         places, means, 0.92 * width, color=COLOURS[run % len(COLOURS)], alpha=0.85
     )
-    (axes.vlines if lie else axes.hlines)(high, *ends, color=INK, linewidth=1.2)
+    over_bars(axes.vlines if lie else axes.hlines, high, *ends)
+
+
+def over_bars(draw: Callable[..., Any], at: ArrayLike, first: ArrayLike, last: ArrayLike) -> None:
+    """Draw dark lines that are seen on bars of any colour; `draw` is ``axes.hlines`` or so."""
+    draw(at, first, last, color="white", linewidth=2.4, zorder=3)
+    draw(at, first, last, color=INK, linewidth=1.2, zorder=3)

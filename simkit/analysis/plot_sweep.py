@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from simkit.analysis.plot_groups import lie_down, short_name
+from simkit.analysis.plot_groups import lie_down, over_bars, short_name
 from simkit.analysis.plot_style import (
     COLOURS,
     HEIGHT,
-    INK,
     explain,
     finished,
     look_of,
@@ -254,8 +253,7 @@ def _bars(axes: Axes, lines: _Lines, number: int, per: float, lie: bool) -> Arti
     hatch = "////" if number >= len(COLOURS) else None
     draw = axes.barh if lie else axes.bar
     bars = draw(places, mean, 0.92 * width, color=colour, alpha=0.85, hatch=hatch)
-    ends = (axes.hlines if lie else axes.vlines)(places, low, high, color=INK, linewidth=1.2)
-    ends.set_zorder(3)
+    over_bars(axes.hlines if lie else axes.vlines, places, low, high)
     patch: Artist = bars[0]
     return patch
 

@@ -23,6 +23,7 @@ from matplotlib.transforms import Bbox
 import simkit
 from simkit.analysis import plot_groups
 from simkit.analysis.plot import draw_runs
+from simkit.analysis.plot_comparison import plot_comparison
 from simkit.analysis.plot_power import draw_power
 from simkit.analysis.plot_style import COLOURS, OF_SOURCES, SUN, WIND, styled
 from simkit.analysis.time_axis import tick_dates, tick_labels
@@ -345,6 +346,23 @@ def test_wrong_names_of_a_sweep(
     runs = sweep_runs(write_run, random_jobs, [1, 2], 2, seeds=1)
     with pytest.raises(RunError, match=told):
         simkit.plot_sweep(runs, x, y, by=by)
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
+def test_every_kind_of_picture_is_written_the_same_each_time(
+    write_run: Any, random_jobs: Any, tmp_path: Path, ending: str
+) -> None:
+    runs = sweep_runs(write_run, random_jobs, [1, 2], 2, seeds=1)
+    comparison, agent = simkit.compare_runs(runs[0], runs[1]), training("agent", 10, 2)
+    for draw in (
+        lambda file: simkit.plot_sweep(runs, "workload.load", target=file),
+        lambda file: plot_comparison(comparison, file),
+        lambda file: plot_training(agent, file),
+    ):
+        first, second = tmp_path / f"a.{ending}", tmp_path / f"b.{ending}"
+        assert isinstance(draw(first), Figure)
+        draw(second)
+        assert first.read_bytes() == second.read_bytes()
 
 
 def test_more_lines_than_can_be_told_apart(write_run: Any, random_jobs: Any) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 import simkit
 from simkit.analysis.plot import draw_runs
 from simkit.analysis.plot_power import draw_power
-from simkit.analysis.plot_style import save_picture
+from simkit.analysis.plot_style import finished
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,14 +56,8 @@ def draw(folder: Path) -> dict[str, str]:
     """Write the pictures into a folder; return name → SHA-256 of the data that each shows."""
     hashes = {}
     for name, make in PICTURES.items():
-        drawn: list[Figure] = []
-
-        def keep(make: Callable[[], Figure] = make, drawn: list[Figure] = drawn) -> Figure:
-            drawn.append(make())
-            return drawn[0]
-
-        save_picture(folder / f"{name}.png", keep)
-        hashes[name] = data_sha256(drawn[0])
+        figure = finished(make, folder / f"{name}.png")
+        hashes[name] = data_sha256(figure)
     return hashes
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from simkit.analysis.compare import compare_runs as compare_runs
     from simkit.analysis.plot import plot_compare as plot_compare
     from simkit.analysis.plot import plot_run as plot_run
+    from simkit.analysis.plot_sweep import plot_sweep as plot_sweep
     from simkit.analysis.summary import summarise as summarise
     from simkit.analysis.value_bound import bound_of_run as bound_of_run
     from simkit.engine.simulation import Rules as Rules
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from simkit.results.run_folder import open_run as open_run
     from simkit.scenario import Scenario as Scenario
     from simkit.scenario.yaml_document import load_scenario as load_scenario
+    from simkit.training.train import open_training as open_training
     from simkit.verify import verify_run as verify_run
     from simkit.workload import Trace as Trace
     from simkit.workload import Workload as Workload
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "analysis.compare": "compare_runs",
     "analysis.plot": "plot_compare plot_run",
+    "analysis.plot_sweep": "plot_sweep",
     "analysis.summary": "summarise",
     "analysis.value_bound": "bound_of_run",
     "engine.simulation": "Rules Simulation",
@@ -69,6 +72,7 @@ _NAMES = {
     "power.site": "Site Source Supply",
     "results.run_folder": "Run open_run",
     "scenario": "Scenario",
+    "training.train": "open_training",
     "scenario.yaml_document": "load_scenario",
     "verify": "verify_run",
     "workload": "Trace Workload",

@@ -55,6 +55,12 @@ _NOUNS = {
     "simkit.controllers": "a controller",
     "simkit.learners": "a learner",
     "simkit.reproductions": "a reproduction",
+    "run": "a view of a run",
+    "metrics": "a view of metrics",
+    "comparison": "a view of a comparison",
+    "summary": "a view of a summary",
+    "sweep": "a view of a sweep",
+    "training": "a view of a training",
 }
 
 
@@ -114,6 +120,19 @@ def code_refusal(name: str) -> str:
         f"{shortened(name)!r} is code, which would run; read it, and leave --no-code out (in "
         "Python: allow_code=False), or name a plug-in that is installed"
     )
+
+
+def view(name: str) -> Callable[..., Any]:
+    """Return what shows an object of a lower room: ``view("run.plot")(run)``.
+
+    Views are entry points of the group ``simkit.views``, named by the kind of the object: a picture
+    or text of a `Run` is made by rooms above that of results, which it therefore cannot import.
+
+    Raises PluginError if there is no such view, or it cannot be loaded.
+    """
+    kind, _, label = name.partition(".")
+    found: Callable[..., Any] = find("simkit.views", label, kind=kind)
+    return found
 
 
 def name_checker() -> Callable[[str, str, str | None], None]:

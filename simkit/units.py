@@ -114,3 +114,14 @@ def _on_grid(values: Any, grid: float) -> Floats:
     np.rint(steps, out=steps)
     steps *= grid
     return steps
+
+
+def quantity(value: float | None, unit: str) -> str:
+    """Return a readable number: durations as ``1d 02:03:04``, others with four digits."""
+    if value is None:
+        return "-"
+    if unit == "s":
+        return format_duration(float(value))
+    if float(value).is_integer() and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:,.2f}" if abs(value) >= 1000 else f"{value:.4g}"

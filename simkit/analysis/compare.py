@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import polars as pl
 
+from simkit import plugins
 from simkit.analysis.comparable_metrics import RunMetric, chosen_metrics, default_metrics
 from simkit.analysis.intervals import Interval, seed_interval, weekly_interval
 from simkit.analysis.paired_runs import GROUP, RunPair, as_runs, pair_runs
@@ -20,7 +21,16 @@ from simkit.results.group_metrics import By, check_by, in_order
 from simkit.results.job_metrics import JobMetric
 from simkit.results.metric import counted_resource, metric_numbers
 from simkit.results.run_folder import Run, RunOrFolder
+from simkit.shown import notes, table, text_or
 from simkit.text import counted
+from simkit.units import quantity
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+_MOST_ROWS: Final = 60
+"""Rows of the table in a notebook."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +59,7 @@ class Difference:
     """The group of jobs that this is about; None: all."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """Two runs, or two sets of runs with the same seeds, compared."""
 
@@ -65,6 +75,36 @@ class Comparison:
     unfinished_in_b: tuple[Any, ...]
     changes: tuple[str, ...] = ()
     """What differs between the scenarios of A and B: ``cluster.processors 1,216 → 1,338``."""
+    by: By | None = None
+    """What the groups of `differences` are."""
+    runs: tuple[tuple[Run, Run], ...] = field(default=(), compare=False)
+    """The runs of A and B, paired; for pictures."""
+
+    def __repr__(self) -> str:
+        return text_or(plugins.view("comparison.text"), self, object.__repr__(self))
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [*([d.metric] if self.by is None else [d.group or "all", d.metric]), *_numbers(d)]
+            for d in self.differences
+        ]
+        keys = () if self.by is None else (self.by,)
+        heads = (*keys, "metric", "A", "B", "B - A", "interval", "better", "equal", "worse", "n")
+        level = {d.interval.level for d in self.differences}
+        about = [f"A: {self.a}", f"B: {self.b}"]
+        methods = dict.fromkeys(d.interval.method for d in self.differences)
+        about += [f"interval: {max(level):.0%}, {method}" for method in methods]
+        if more := max(len(rows) - _MOST_ROWS, 0):
+            about.insert(0, f"{more:,} more rows: frame() has all")
+        return table(heads, rows[:_MOST_ROWS], names=len(keys) + 1) + notes([*about, *self.notes()])
+
+    def plot(self) -> Figure:
+        """Draw the comparison: differences of metrics, over time and job by job; return the figure.
+
+        Raises SimkitError without matplotlib.
+        """
+        figure: Figure = plugins.view("comparison.plot")(self)
+        return figure
 
     def frame(self) -> pl.DataFrame:
         """Return one row a metric, the interval as columns low, high, level, method, blocks."""
@@ -76,7 +116,8 @@ class Comparison:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain numbers and text."""
-        return asdict(self)
+        plain = replace(self, runs=())  # they are no numbers
+        return {key: value for key, value in asdict(plain).items() if key not in ("runs", "by")}
 
     def notes(self) -> list[str]:
         """Return which jobs are left out, one group a line."""
@@ -159,6 +200,8 @@ def compare_runs(
         unfinished_in_a=tuple(job for pair in pairs for job in pair.unfinished_in_a),
         unfinished_in_b=tuple(job for pair in pairs for job in pair.unfinished_in_b),
         changes=_changes(pairs[0].a, pairs[0].b),
+        by=by,
+        runs=tuple((pair.a, pair.b) for pair in pairs),
     )
 
 
@@ -181,6 +224,17 @@ def _capacity(run: Run) -> Counter[str]:
     for machine in run.info["cluster"]["machines"]:
         total.update(machine["capacity"])
     return total
+
+
+def _numbers(row: Difference) -> list[str]:
+    """Return the cells of a metric."""
+    interval = [quantity(bound, row.unit) for bound in (row.interval.low, row.interval.high)]
+    return [
+        *(quantity(number, row.unit) for number in (row.mean_a, row.mean_b, row.difference)),
+        "-" if row.interval.low is None else f"{interval[0]} to {interval[1]}",
+        *("-" if s is None else f"{s:.1%}" for s in (row.better, row.equal, row.worse)),
+        f"{row.n:,}",
+    ]
 
 
 def _groups(pairs: Sequence[RunPair], by: By) -> list[str]:

@@ -1,54 +1,50 @@
-"""Pictures of runs: utilisation and queue over time, and how long jobs waited."""
+"""Pictures of runs: utilisation, queue and power over time, and how long jobs waited."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from os import PathLike
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from simkit.analysis.plot_style import (
-    BODY,
-    COLOURS,
-    HEIGHT,
-    INK,
-    bin_name,
-    drawn_window,
-    new_figure,
-    save_picture,
-    top_share,
-    write_title,
-)
-from simkit.analysis.time_axis import TimeAxis
+from simkit.analysis.plot_groups import plot_groups
+from simkit.analysis.plot_panels import Below, Bins, Look, Quantity, draw_line, draw_panels
+from simkit.analysis.plot_power import plot_power, power_quantities
+from simkit.analysis.plot_style import INK, finished, look_of, plain_numbers
 from simkit.errors import SimkitError
-from simkit.results.metric import counted_resource
+from simkit.results.group_metrics import By
 from simkit.results.run_folder import Run, RunOrFolder, open_run
-from simkit.results.time_bins import bin_edges, bin_length, binned_mean, timeline_columns
+from simkit.results.time_bins import binned_mean, timeline_columns
 from simkit.text import counted, printable
 from simkit.units import format_duration
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_WAITS: Final = 2.75
+"""Height of the distribution of waits with its labels, in inches."""
 _WAIT_TICKS: Final = {
     1.0: "1 s", 10.0: "10 s", 60.0: "1 min", 600.0: "10 min", 3600.0: "1 h", 21600.0: "6 h",
     86400.0: "1 d", 604800.0: "1 wk", 2592000.0: "30 d", 31536000.0: "1 yr",
 }  # fmt: skip
-
-
 _LEGEND_COLUMNS: Final = 2
 
 
-def plot_run(run: RunOrFolder, target: str | PathLike[str]) -> Path:
-    """Draw a run: utilisation, queue length and the distribution of waits; return the file.
+def plot_run(run: RunOrFolder, target: str | PathLike[str] | None = None) -> Figure:
+    """Draw a run: each resource's utilisation, queue length and the distribution of waits.
+
+    A run on power also shows what the sources give and what serves the load, the battery's state of
+    charge, the price and the carbon intensity of the grid.
 
     Args:
         run: a run, or its folder.
-        target: the picture, ``.png``, ``.svg`` or ``.pdf``; it has the same bytes each time.
+        target: a picture to write, ``.png``, ``.svg`` or ``.pdf``; it has the same bytes each time.
+
+    Returns the matplotlib figure.
 
     Raises SimkitError without matplotlib, for another file type, a run without jobs, or a file
     that cannot be written.
@@ -56,7 +52,7 @@ def plot_run(run: RunOrFolder, target: str | PathLike[str]) -> Path:
     return plot_compare([run], target)
 
 
-def plot_compare(runs: Sequence[RunOrFolder], target: str | PathLike[str]) -> Path:
+def plot_compare(runs: Sequence[RunOrFolder], target: str | PathLike[str] | None = None) -> Figure:
     """Draw several runs into one picture, a colour each; otherwise like `plot_run`.
 
     Two runs share their panels; each of more has panels of its own, with the same scales.
@@ -64,110 +60,96 @@ def plot_compare(runs: Sequence[RunOrFolder], target: str | PathLike[str]) -> Pa
     if not runs:
         raise SimkitError("plot: no run is given; name at least one run folder")
     opened = [open_run(run) for run in runs]
-    return save_picture(target, lambda: draw_runs(opened))
+    return finished(lambda: draw_runs(opened), target)
 
 
-_TOGETHER: Final = 2
-"""So many runs share the panels over time; the lines of more would tangle, so each has its own."""
+def plot_view(
+    runs: Sequence[Run], *, by: By | None = None, kind: Literal["jobs", "power"] = "jobs"
+) -> Figure:
+    """Return the picture of `Run.plot`.
+
+    Raises SimkitError for a kind that does not go with the other arguments.
+    """
+    if kind not in ("jobs", "power"):
+        raise SimkitError(f"plot: kind {kind!r}; it is jobs or power")
+    if kind == "power" and (by is not None or len(runs) > 1):
+        raise SimkitError("plot: a picture of power shows one run, without groups")
+    if by is not None:
+        return plot_groups(runs, by)
+    return plot_power(runs[0]) if kind == "power" else plot_compare(runs)
 
 
 def draw_runs(runs: Sequence[Run]) -> Figure:
     """Return the figure of `plot_compare`."""
-    apart = len(runs) > _TOGETHER
-    height = HEIGHT + (1.1 * (len(runs) - _TOGETHER) if apart else 0.0)
-    legend = 0.028 * len(runs) if len(runs) > 1 else 0.0
-    figure = new_figure(BODY - legend, height=height)
-    panels, waits = _panels(figure, len(runs) if apart else 1)
-    length, span = _common_bins(runs)
-    axis, resource = TimeAxis(runs, span), counted_resource(runs[0].resources)
-    longest = 0.0  # of all waits, in s
-    for row, (colour, run) in enumerate(zip(colours(len(runs)), runs, strict=True)):
-        usage, queue = panels[row if apart else 0]
-        alone = apart or len(runs) == 1
-        _draw_over_time(usage, queue, run, axis, length, colour, alone=alone)
-        longest = max(longest, _draw_waits(waits, run, colour))
-    for row, pair in enumerate(panels):
-        _finish_over_time(*pair, axis, length, resource, apart=apart, first=row == 0)
-        for axes in pair if apart and row < len(panels) - 1 else ():
-            axes.set_xlabel("")
-            axes.tick_params(labelbottom=False)
-    _finish_waits(waits, longest)
-    _title(figure, runs, axis)
-    return figure
-
-
-def _panels(figure: Figure, rows: int) -> tuple[list[tuple[Axes, Axes]], Axes]:
-    """Return utilisation and queue of each row, and the waits below them.
-
-    A single row has its two panels one above the other; more have them side by side, with the same
-    scales.
-    """
-    if rows == 1:
-        usage, queue, waits = figure.subplots(3, 1, height_ratios=(1.15, 1, 1.15))
-        return [(usage, queue)], waits
-    grid = figure.add_gridspec(rows + 1, 2, height_ratios=(*[1.0] * rows, 2.2))
-    pairs: list[tuple[Axes, Axes]] = []
-    for row in range(rows):
-        first = pairs[0] if pairs else (None, None)
-        usage, queue = (
-            figure.add_subplot(grid[row, column], sharex=first[column], sharey=first[column])
-            for column in (0, 1)
-        )
-        pairs.append((usage, queue))
-    return pairs, figure.add_subplot(grid[rows, :])
-
-
-def _common_bins(runs: Sequence[Run]) -> tuple[float, tuple[float, float]]:
-    """Return the bins' length and the span from the first submit to the last end, in s."""
-    windows = [drawn_window(run) for run in runs]
-    start = min(w.start_s for w in windows)
-    end = max(start + 1.0, *(w.end_s for w in windows))
-    most = 800 if len(runs) == 1 else 200  # lines that cross need wider bins than one that fills
-    return bin_length(end - start, most), (start, end)
-
-
-def _draw_over_time(
-    usage: Axes, queue: Axes, run: Run, axis: TimeAxis, length: float, colour: str, *, alone: bool
-) -> None:
-    """Draw one run's utilisation and queue, as means over bins."""
-    resource = counted_resource(run.resources)
-    line = timeline_columns(run.scan("timeline"), resource)
-    end = drawn_window(run).end_s
-    edges = bin_edges(axis.start_s, end, length)
-    edges[-1] = max(end, edges[-2] + 1.0) if len(edges) > 1 else end
-    times, total = axis.values(edges), run.capacity[resource]
-    held = binned_mean(line["time_s"], line["allocated"], edges)
-    offered = binned_mean(line["time_s"], line["capacity"], edges, before=total)
-    waiting = binned_mean(line["time_s"], line["waiting"], edges)
-    for axes, values in ((usage, 100 * held / total), (queue, waiting)):
-        if alone:
-            axes.stairs(values, times, fill=True, color=colour, alpha=0.22, linewidth=0)
-        axes.stairs(values, times, color=colour, linewidth=1.0, baseline=None)
-    usage.stairs(
-        100 * offered / total, times, baseline=None, color=INK, linewidth=1.0, linestyle="--"
+    powered = power_quantities(runs) if all(run.has_power for run in runs) else []
+    return draw_panels(
+        runs, [*powered, *_common(runs)], Below(lambda axes: _waits(axes, runs), _WAITS)
     )
 
 
-def _finish_over_time(
-    usage: Axes, queue: Axes, axis: TimeAxis, length: float, resource: str,
-    *, apart: bool, first: bool,
-) -> None:  # fmt: skip
-    """Set scales and labels; of runs with panels of their own, `first` is the row that is above."""
-    name = bin_name(length)
-    usage.set_ylabel("in use (%)" if apart else f"{resource} in use (%)")
-    usage.set_ylim(0, 108)
-    usage.set_yticks(range(0, 101, 50 if apart else 25))
-    queue.set_ylabel("waiting" if apart else "tasks waiting")
-    queue.set_ylim(bottom=0)
-    if first:
-        what = f"Utilisation of {resource}" if apart else "Utilisation"
-        usage.set_title(f"{what}, {name} means; dashed: available", loc="left", fontsize=10)
-        queue.set_title(f"Tasks waiting, {name} means", loc="left", fontsize=10)
-    axis.finish(usage, label=apart)
-    axis.finish(queue)
+def _common(runs: Sequence[Run]) -> list[Quantity]:
+    """Return the quantities that every run has."""
+    resources = list(dict.fromkeys(name for run in runs for name in run.resources))
+    tall = 1.75 if len(resources) == 1 else 1.15
+    return [*(Usage(resource, tall) for resource in resources), Waiting(1.5)]
 
 
-def _draw_waits(axes: Axes, run: Run, colour: str) -> float:
+class Usage(Quantity):
+    """How much of a resource is allocated, and how much there is."""
+
+    def __init__(self, resource: str, inches: float) -> None:
+        self.resource = resource
+        self.title = f"Utilisation: {printable(resource)}"
+        self.label = "in use (%)"
+        self.inches = inches
+
+    def draw(self, axes: Axes, run: Run, bins: Bins, look: Look) -> list[tuple[Artist, str]]:
+        if self.resource not in run.resources:
+            return []
+        line, edges = timeline_columns(run.scan("timeline"), self.resource), bins.edges(run)
+        total = run.capacity[self.resource] or 1.0
+        held = binned_mean(line["time_s"], line["allocated"], edges)
+        offered = binned_mean(line["time_s"], line["capacity"], edges, before=total)
+        draw_line(axes, 100 * held / total, edges, bins, look)
+        there = axes.stairs(
+            100 * offered / total, bins.axis.values(edges), baseline=None, color=INK,
+            linewidth=1.0, linestyle="--",
+        )  # fmt: skip
+        return [(there, "available")]
+
+    def scale(self, axes: Axes, *, small: bool) -> None:
+        axes.set_ylim(0, 108)
+        axes.set_yticks(range(0, 101, 50 if small or self.inches < 1.4 else 25))
+
+
+class Waiting(Quantity):
+    """How many tasks wait."""
+
+    def __init__(self, inches: float) -> None:
+        self.title, self.label, self.inches = "Tasks waiting", "tasks", inches
+
+    def draw(self, axes: Axes, run: Run, bins: Bins, look: Look) -> list[tuple[Artist, str]]:
+        resource = run.resources[0]
+        line, edges = timeline_columns(run.scan("timeline"), resource), bins.edges(run)
+        draw_line(axes, binned_mean(line["time_s"], line["waiting"], edges), edges, bins, look)
+        return []
+
+    def scale(self, axes: Axes, *, small: bool) -> None:
+        from matplotlib.ticker import MaxNLocator
+
+        axes.set_ylim(0, max(axes.get_ylim()[1], 1.0))
+        plain_numbers(axes.yaxis)
+        axes.yaxis.set_major_locator(MaxNLocator(3 if small else 4, steps=[1, 2, 2.5, 5, 10]))
+
+
+def _waits(axes: Axes, runs: Sequence[Run]) -> None:
+    """Draw the distributions of waits of all runs."""
+    looks = [Look(*look_of(row, len(runs))) for row in range(len(runs))]
+    longest = [draw_waits(axes, run, look) for run, look in zip(runs, looks, strict=True)]
+    finish_waits(axes, max(longest))
+
+
+def draw_waits(axes: Axes, run: Run, look: Look) -> float:
     """Draw the cumulative distribution of waits; return the longest, in s.
 
     Waits below 1 s are at the left edge.
@@ -175,7 +157,7 @@ def _draw_waits(axes: Axes, run: Run, colour: str) -> float:
     waits = run.scan("jobs").select("wait_time_s").collect()["wait_time_s"]
     values = np.sort(waits.drop_nulls().to_numpy())
     if not len(values):
-        axes.plot([], [], color=colour, label="no job started")
+        axes.plot([], [], color=look.colour, linestyle=look.dashes, label="no job started")
         return 0.0
     shares = np.arange(1, len(values) + 1) / len(values)
     keep = np.unique(
@@ -189,22 +171,19 @@ def _draw_waits(axes: Axes, run: Run, colour: str) -> float:
     label = f"mean {format_duration(mean)} (dotted), longest {format_duration(float(values[-1]))}"
     if never:
         label += f"; {counted(never, 'job')} never started"
-    axes.step([*x, 1e12], [*y, 100.0], where="post", color=colour, linewidth=1.6, label=label)
+    axes.step(
+        [*x, 1e12], [*y, 100.0], where="post", color=look.colour, linestyle=look.dashes,
+        linewidth=1.6, label=label,
+    )  # fmt: skip
     if mean >= 1:
-        axes.axvline(mean, color=colour, linewidth=1.0, linestyle=":")
+        axes.axvline(mean, color=look.colour, linewidth=1.0, linestyle=":")
     return float(values[-1])
 
 
-def _finish_waits(axes: Axes, longest: float) -> None:
-    from matplotlib.ticker import NullFormatter, NullLocator
-
-    axes.set_xscale("log")
-    right = 1.3 * max(longest, 60.0)
-    axes.set_xlim(1.0, right)
-    ticks = {at: name for at, name in _WAIT_TICKS.items() if at <= right}
-    axes.set_xticks(list(ticks), labels=list(ticks.values()))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_minor_formatter(NullFormatter())
+def finish_waits(axes: Axes, longest_s: float) -> None:
+    """Set scales and labels of the distribution of waits."""
+    right = 1.3 * max(longest_s, 60.0)
+    duration_ticks(axes, 1.0, right)
     axes.set_ylim(0, 102)
     axes.set_yticks(range(0, 101, 25))
     axes.set_xlabel("waited at most (logarithmic; waits below 1 s at the left edge)")
@@ -217,35 +196,13 @@ def _finish_waits(axes: Axes, longest: float) -> None:
     )  # fmt: skip
 
 
-def _title(figure: Figure, runs: Sequence[Run], axis: TimeAxis) -> None:
-    """Write the title and facts of the run; for several runs, a legend with a line each."""
-    if len(runs) == 1:
-        write_title(figure, runs[0].name, facts_of(runs[0]) + axis.period())
-        return
-    write_legend(figure, runs, axis.period())
+def duration_ticks(axes: Axes, left_s: float, right_s: float) -> None:
+    """Give an axis of durations a logarithmic scale with familiar ticks: 1 s, 1 min, 1 h, …."""
+    from matplotlib.ticker import NullFormatter, NullLocator
 
-
-def write_legend(figure: Figure, runs: Sequence[Run], facts: Iterable[str]) -> None:
-    """Write the title of a comparison and short facts, then a line for each run in its colour."""
-    write_title(figure, "Comparison of runs", facts)
-    for row, (colour, run) in enumerate(zip(colours(len(runs)), runs, strict=True)):
-        y = top_share(0.924 - 0.028 * row, figure.get_figheight())
-        figure.text(0.014, y, "\u2501\u2501", color=colour, fontweight="bold", va="top")
-        text = printable(" · ".join([run.name, *facts_of(run)]))
-        figure.text(0.05, y, text, fontsize=9.5, va="top")
-
-
-def facts_of(run: Run) -> list[str]:
-    """Return policy, size, jobs and seed as short texts, and the status unless complete."""
-    jobs, resource = run.info.get("jobs"), counted_resource(run.resources)
-    facts = [f"policy {run.policy}"]
-    if run.estimates not in ("", "requested"):
-        facts.append(f"estimates {run.estimates}")
-    facts.append(f"{run.capacity[resource]:,.15g} {resource}")
-    facts += [counted(jobs, "job")] if isinstance(jobs, int) else []
-    return [*facts, f"seed {run.seed}", *([] if run.status == "complete" else [run.status])]
-
-
-def colours(count: int) -> list[str]:
-    """Return a colour for each of so many runs."""
-    return [COLOURS[i % len(COLOURS)] for i in range(count)]
+    axes.set_xscale("log")
+    axes.set_xlim(left_s, right_s)
+    ticks = {at: name for at, name in _WAIT_TICKS.items() if left_s <= at <= right_s}
+    axes.set_xticks(list(ticks), labels=list(ticks.values()))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_minor_formatter(NullFormatter())

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
+from numpy.typing import ArrayLike
 
-from simkit.analysis.plot import colours, facts_of, write_legend
 from simkit.analysis.plot_style import (
-    BODY,
+    COLOURS,
     HEIGHT,
     INK,
+    SOFT,
+    explain,
+    finished,
     new_figure,
     plain_numbers,
-    save_picture,
-    write_title,
+    title_inches,
+    write_head,
 )
 from simkit.errors import SimkitError
 from simkit.results.group_metrics import By, in_order
@@ -39,13 +41,17 @@ _LONGEST_NAME: Final = 22
 _WAIT_UNITS: Final = ((86400.0, "days"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
-def plot_groups(runs: Sequence[RunOrFolder], by: By, target: str | PathLike[str]) -> Path:
+def plot_groups(
+    runs: Sequence[RunOrFolder], by: By, target: str | PathLike[str] | None = None
+) -> Figure:
     """Draw the mean and the 90th percentile of each group's waits and bounded slowdowns.
 
     Args:
         runs: at least one run, or its folder; a colour each.
         by: what jobs are grouped by.
-        target: the picture, ``.png``, ``.svg`` or ``.pdf``; it has the same bytes each time.
+        target: a picture to write, ``.png``, ``.svg`` or ``.pdf``; it has the same bytes each time.
+
+    Returns the matplotlib figure.
 
     Raises SimkitError without matplotlib, for another file type, no run, or a file that cannot be
     written; RunError for an unknown `by`.
@@ -54,15 +60,14 @@ def plot_groups(runs: Sequence[RunOrFolder], by: By, target: str | PathLike[str]
         raise SimkitError("plot: no run is given; name at least one run folder")
     opened = [open_run(run) for run in runs]
     groups = [run.metrics_by(by) for run in opened]
-    return save_picture(target, lambda: _draw(opened, groups, by))
+    return finished(lambda: _draw(opened, groups, by), target)
 
 
 def _draw(runs: Sequence[Run], groups: Sequence[pl.DataFrame], by: By) -> Figure:
     names, left_out = _names(groups, by)
-    lie = len(names) > _MOST_UPRIGHT or sum(len(_short(name)) for name in names) > _MOST_LETTERS
-    legend = 0.028 * len(runs) if len(runs) > 1 else 0.0
+    lie = lie_down(names)
     height = max(HEIGHT, _ROW_INCHES * len(names) * max(1.0, len(runs) / 2)) if lie else HEIGHT
-    figure = new_figure(BODY - legend, height=height)
+    figure = new_figure(1 - title_inches(len(runs)) / HEIGHT, height=height)
     panels = figure.subplots(1, 2, sharey=True) if lie else figure.subplots(2, 1)
     wait_s, unit = _wait_unit(groups)
     for axes, metric, title, per in zip(
@@ -77,19 +82,21 @@ def _draw(runs: Sequence[Run], groups: Sequence[pl.DataFrame], by: By) -> Figure
             rows = [found.get(name, {}) for name in names]
             _bars(axes, rows, metric, per, row, len(runs), lie=lie)
         axes.set_title(title, loc="left", fontsize=10)
+        _explain(axes)
         _finish(axes, names, by, lie=lie, first=metric == "wait_time_s")
         if metric == "bounded_slowdown":  # from 1 to thousands
             _logarithmic(axes, lie=lie)
-    facts = [
-        f"by {by}",
-        "bars: means, lines: 90th percentiles",
-        *([f"{left_out:,} more groups not drawn"] if left_out else []),
-    ]
-    if len(runs) == 1:
-        write_title(figure, runs[0].name, [*facts_of(runs[0]), *facts])
-        return figure
-    write_legend(figure, runs, facts)
+    facts = [f"by {by}", *([f"{left_out:,} more groups not drawn"] if left_out else [])]
+    write_head(figure, runs, facts)
     return figure
+
+
+def _explain(axes: Axes) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    mean, high = Patch(color=SOFT, alpha=0.6), Line2D([], [], color=INK, linewidth=1.2)
+    explain(axes, [(mean, "mean"), (high, "90th percentile")])
 
 
 def _wait_unit(groups: Sequence[pl.DataFrame]) -> tuple[float, str]:
@@ -100,7 +107,7 @@ def _wait_unit(groups: Sequence[pl.DataFrame]) -> tuple[float, str]:
 
 def _finish(axes: Axes, names: Sequence[str], by: By, *, lie: bool, first: bool) -> None:
     """Write the groups' names, and the name of what they are."""
-    shown, places = [_short(name) for name in names], range(len(names))
+    shown, places = [short_name(name) for name in names], range(len(names))
     axes.grid(visible=False, axis="y" if lie else "x")
     if lie:
         axes.set_ylim(len(names) - 0.4, -0.6)  # the first group above
@@ -113,10 +120,16 @@ def _finish(axes: Axes, names: Sequence[str], by: By, *, lie: bool, first: bool)
         plain_numbers(axes.xaxis if lie else axes.yaxis)
 
 
-def _short(name: str) -> str:
+def lie_down(names: Sequence[str]) -> bool:
+    """Return whether the bars of these groups lie, so that every name has room."""
+    return len(names) > _MOST_UPRIGHT or sum(len(short_name(n)) for n in names) > _MOST_LETTERS
+
+
+def short_name(name: str, longest: int = _LONGEST_NAME) -> str:
     """Return a name that leaves room for the bars, its middle cut if need be."""
     text = printable(name)
-    return text if len(text) <= _LONGEST_NAME else f"{text[:12]}…{text[-9:]}"
+    end = longest * 2 // 5
+    return text if len(text) <= longest else f"{text[: longest - end - 1]}…{text[-end:]}"
 
 
 def _logarithmic(axes: Axes, *, lie: bool) -> None:
@@ -146,6 +159,12 @@ def _bars(
     )
     ends = places - 0.46 * width, places + 0.46 * width
     (axes.barh if lie else axes.bar)(
-        places, means, 0.92 * width, color=colours(runs)[run], alpha=0.85
+        places, means, 0.92 * width, color=COLOURS[run % len(COLOURS)], alpha=0.85
     )
-    (axes.vlines if lie else axes.hlines)(high, *ends, color=INK, linewidth=1.2)
+    over_bars(axes.vlines if lie else axes.hlines, high, *ends)
+
+
+def over_bars(draw: Callable[..., Any], at: ArrayLike, first: ArrayLike, last: ArrayLike) -> None:
+    """Draw dark lines that are seen on bars of any colour; `draw` is ``axes.hlines`` or so."""
+    draw(at, first, last, color="white", linewidth=2.4, zorder=3)
+    draw(at, first, last, color=INK, linewidth=1.2, zorder=3)

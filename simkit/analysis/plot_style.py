@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from simkit.errors import SimkitError
-from simkit.results.metric import RunWindow, run_window
+from simkit.results.metric import RunWindow, counted_resource, run_window
 from simkit.results.output_folder import reason
 from simkit.results.run_folder import Run
-from simkit.text import printable
+from simkit.text import counted, printable
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-
-COLOURS: Final = ("#0b6e99", "#d1622b", "#4b8b3b", "#8a4f9e", "#b08900", "#5c6670")
-"""One a run; readers who do not see red and green can tell them apart."""
 
 INK: Final = "#22272e"
 """Colour of lines and text."""
@@ -28,10 +28,27 @@ SOFT: Final = "#57606a"
 """Colour of secondary text."""
 _FAINT: Final = "#8b949e"
 
+COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", INK)
+"""One a run: those of Okabe and Ito, "Color Universal Design" (2008). However a reader sees
+colours, no two look alike."""
+SUN: Final = "#e69f00"
+WIND: Final = "#56b4e9"
+OF_SOURCES: Final = ("#009e73", "#cc79a7", "#7a4a00", "#4b2e83")
+"""Of sources that are neither sun nor wind."""
+GREY: Final = "#8b949e"
+ALARM: Final = "#b3261e"
+DASHES: Final = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
+"""Styles of lines that cross, so that they differ in print too."""
+
+WIDTH: Final = 9.6
 HEIGHT: Final = 8.4
 """Of a figure, in inches."""
 BODY: Final = 0.925
 """Share of that height that is below the title."""
+LEGEND_LINE: Final = 0.028
+"""Share of that height of a line for a run below the title."""
+TOGETHER: Final = 2
+"""So many runs share the panels over time; the lines of more would tangle, so each has its own."""
 
 _STYLE: Final[dict[str, Any]] = {
     "font.family": "sans-serif",
@@ -57,7 +74,7 @@ _STYLE: Final[dict[str, Any]] = {
     "svg.hashsalt": "simkit",  # ids that do not change from one drawing to the next
     "svg.fonttype": "none",
 }
-_METADATA: Final[dict[str, dict[str, None]]] = {
+METADATA: Final[dict[str, dict[str, None]]] = {
     ".png": {"Software": None},
     ".svg": {"Date": None},
     ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
@@ -74,27 +91,36 @@ def bin_name(length_s: float) -> str:
     return _BIN_NAMES.get(length_s, f"{length_s / 604800:g}-week")
 
 
-def save_picture(target: str | PathLike[str], draw: Callable[[], Figure]) -> Path:
-    """Draw a figure in simkit's style, save it and return the file.
+def finished(draw: Callable[[], Figure], target: str | PathLike[str] | None = None) -> Figure:
+    """Draw a figure in simkit's style, save it if a file is named, and return it.
 
     Args:
-        target: the picture, ``.png``, ``.svg`` or ``.pdf``; it has the same bytes each time.
         draw: makes the figure; may import matplotlib.
+        target: a picture to write, ``.png``, ``.svg`` or ``.pdf``; it has the same bytes each time.
 
     Raises SimkitError without matplotlib, for another file type, or a file that cannot be written.
     """
-    path = Path(target)
-    if (ending := path.suffix.lower()) not in _METADATA:
+    path = None if target is None else Path(target)
+    if path is not None and path.suffix.lower() not in METADATA:
         raise SimkitError(f"{path}: a picture is .png, .svg or .pdf; name it so")
     with styled():
         figure = draw()
+        if path is None:
+            figure.draw_without_rendering()  # so that its labels and places can be read and changed
+            return figure
         try:
-            figure.savefig(path, metadata=_METADATA[ending])
+            figure.savefig(path, metadata=METADATA[path.suffix.lower()])
         except OSError as error:
             raise SimkitError(
                 f"{path}: cannot be written: {reason(error)}; choose another place"
             ) from error
-    return path
+    return figure
+
+
+def save_picture(target: str | PathLike[str], draw: Callable[[], Figure]) -> Path:
+    """Draw a figure into a file as `finished` does; return the file."""
+    finished(draw, target)
+    return Path(target)
 
 
 @contextmanager
@@ -110,19 +136,14 @@ def styled() -> Iterator[None]:
         yield
 
 
-def new_figure(top: float = BODY, *, height: float = HEIGHT) -> Figure:
+def new_figure(top: float = BODY, *, height: float = HEIGHT, width: float = WIDTH) -> Figure:
     """Return an empty figure; `top` is the share of `HEIGHT` below the title.
 
-    A figure of another `height` (inches) has a title of the same size.
+    A figure of another `height` or `width` (inches) has a title of the same size.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
+    from simkit.analysis.plot_figure import empty_picture
 
-    layout = ConstrainedLayoutEngine(h_pad=0.09, w_pad=0.08, rect=(0, 0, 1, top_share(top, height)))
-    figure = Figure(figsize=(9.6, height), layout=layout)
-    FigureCanvasAgg(figure)
-    return figure
+    return empty_picture(styled, width, height, top_share(top, height))
 
 
 def top_share(share: float, height: float) -> float:
@@ -134,8 +155,64 @@ def write_title(figure: Figure, title: str, facts: Iterable[str]) -> None:
     """Write a title, and short facts below it."""
     height = figure.get_figheight()
     first, second = (top_share(share, height) for share in (0.985, 0.952))
-    figure.text(0.014, first, printable(title), fontsize=14, fontweight="bold", va="top")
-    figure.text(0.014, second, printable(" · ".join(facts)), fontsize=9.5, color=SOFT, va="top")
+    left = 0.014 * WIDTH / figure.get_figwidth()
+    figure.text(left, first, printable(title), fontsize=14, fontweight="bold", va="top")
+    figure.text(left, second, printable(" · ".join(facts)), fontsize=9.5, color=SOFT, va="top")
+
+
+def title_inches(runs: int) -> float:
+    """Return the height of a picture's title in inches, with a line for each of several runs."""
+    return HEIGHT * (1 - BODY + (LEGEND_LINE * runs if runs > 1 else 0.0))
+
+
+def write_head(figure: Figure, runs: Sequence[Run], facts: Iterable[str]) -> None:
+    """Write the title of a run or of several, with facts; several have a line each."""
+    if len(runs) == 1:
+        write_title(figure, runs[0].name, [*facts_of(runs[0]), *facts])
+        return
+    write_title(figure, "Comparison of runs", facts)
+    for row, run in enumerate(runs):
+        y = top_share(0.924 - LEGEND_LINE * row, figure.get_figheight())
+        write_run(figure, y, look_of(row, len(runs)), " · ".join([run.name, *facts_of(run)]))
+
+
+def write_lines(figure: Figure, lines: Sequence[str]) -> None:
+    """Write lines below the title."""
+    for row, text in enumerate(lines):
+        y = top_share(0.924 - LEGEND_LINE * row, figure.get_figheight())
+        figure.text(0.014, y, printable(text), fontsize=9.5, va="top")
+
+
+def write_run(figure: Figure, y: float, look: tuple[str, Any], text: str) -> None:
+    """Write a line of the legend of runs: a piece of the line, and text."""
+    from matplotlib.lines import Line2D
+
+    width, height = figure.get_size_inches()
+    ends = [0.14 / width, 0.42 / width]
+    middle = y - 0.07 / height
+    colour, dashes = look
+    figure.add_artist(
+        Line2D(ends, [middle] * 2, color=colour, linestyle=dashes, linewidth=2.2,
+               transform=figure.transFigure)
+    )  # fmt: skip
+    figure.text(0.5 / width, y, printable(text), fontsize=9.5, va="top")
+
+
+def look_of(row: int, runs: int) -> tuple[str, Any]:
+    """Return colour and dashes of one run's line; lines that share panels differ in both."""
+    dashes = DASHES[row % len(DASHES)] if runs <= TOGETHER or row >= len(COLOURS) else DASHES[0]
+    return COLOURS[row % len(COLOURS)], dashes
+
+
+def facts_of(run: Run) -> list[str]:
+    """Return policy, size, jobs and seed as short texts, and the status unless complete."""
+    jobs, resource = run.info.get("jobs"), counted_resource(run.resources)
+    facts = [f"policy {run.policy}"]
+    if run.estimates not in ("", "requested"):
+        facts.append(f"estimates {run.estimates}")
+    facts.append(f"{run.capacity[resource]:,.15g} {resource}")
+    facts += [counted(jobs, "job")] if isinstance(jobs, int) else []
+    return [*facts, f"seed {run.seed}", *([] if run.status == "complete" else [run.status])]
 
 
 def drawn_window(run: Run) -> RunWindow:
@@ -150,5 +227,50 @@ def plain_numbers(axis: Axis) -> None:
     """Write the numbers of an axis as people do: 0.5, 20, 1,000; never as powers of ten."""
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
+    axis.set_major_formatter(FuncFormatter(_plain))
     axis.set_minor_formatter(NullFormatter())
+
+
+def _plain(value: float, _place: int | None = None) -> str:
+    return f"{value:,.12g}"
+
+
+def explain(axes: Axes, names: Sequence[tuple[Artist, str]], *, own_lines: bool = False) -> None:
+    """Name marks and bands at the panel itself: beside its title, or below it where that is full.
+
+    Args:
+        axes: the panel; it has its title.
+        names: what is drawn, and what it is.
+        own_lines: always below the title.
+    """
+    if not names:
+        return
+    texts = [printable(name) for _, name in names]
+    title, room = axes.get_title(loc="left"), _inches(axes)
+    columns = max(1, min(int((room + 0.2) / max(map(_legend_inches, texts))), len(names)))
+    beside = 0.075 * len(title) + sum(map(_legend_inches, texts)) < room
+    if beside and not own_lines:
+        columns = len(names)
+        place: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0)}
+    else:
+        pad = 6 + 12.5 * math.ceil(len(names) / columns)
+        axes.set_title(title, loc="left", fontsize=10, pad=pad)
+        place = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0)}
+    axes.legend(
+        [artist for artist, _ in names], texts, **place, ncols=columns, fontsize=8.5,
+        columnspacing=1.4, handlelength=1.6, borderaxespad=0.4, borderpad=0.0, labelspacing=0.3,
+    )  # fmt: skip
+
+
+def _legend_inches(text: str) -> float:
+    """Return about how wide a name is in a legend, with its mark."""
+    return 0.45 + 0.067 * len(text)
+
+
+def _inches(axes: Axes) -> float:
+    """Return about how wide a panel is."""
+    place, figure = axes.get_subplotspec(), axes.get_figure()
+    width = float(figure.get_figwidth())  # type: ignore[union-attr]
+    share = 1.0 if place is None else len(place.colspan) / place.get_gridspec().ncols
+    names = max((len(label.get_text()) for label in axes.get_yticklabels()), default=0)
+    return width * share - 0.65 - 0.075 * names

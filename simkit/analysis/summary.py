@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from simkit import plugins
 from simkit.analysis.intervals import seed_interval
 from simkit.analysis.runs_below import SEED, Settings, runs_below
 from simkit.analysis.summary_text import Cell, Table, html, latex, markdown
@@ -17,6 +18,7 @@ from simkit.errors import RunError, did_you_mean
 from simkit.experiment.sweep import SweepResult
 from simkit.results.metric import metric_numbers
 from simkit.results.run_folder import Run
+from simkit.shown import text_or
 from simkit.text import counted
 
 if TYPE_CHECKING:
@@ -54,7 +56,7 @@ class Row:
     """One a metric."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Summary:
     """The metrics of groups of runs."""
 
@@ -102,6 +104,9 @@ class Summary:
         """Return `frame` as CSV, numbers in full."""
         return self.frame().write_csv()
 
+    def __repr__(self) -> str:
+        return text_or(plugins.view("summary.text"), self, object.__repr__(self))
+
     def _repr_html_(self) -> str:
         return html(self.table())
 
@@ -127,8 +132,31 @@ class Summary:
         return found
 
 
+Runs = SweepResult | Run | str | os.PathLike[str] | Iterable[Run | str | os.PathLike[str]]
+"""A sweep, runs, or folders with runs in them or below them."""
+
+
+def complete_runs(runs: Runs) -> tuple[list[Run], tuple[str, ...]]:
+    """Return the runs that are complete, and the folders of those that are not.
+
+    Raises RunError if there is none.
+    """
+    if isinstance(runs, SweepResult):
+        runs = [outcome.folder for outcome in runs if outcome.state != "failed"]
+        if not runs:
+            raise RunError("sweep: all of its runs failed; their errors say why")
+    given = [runs] if isinstance(runs, Run | str | os.PathLike) else list(runs)
+    found = [one for one in given if isinstance(one, Run)]
+    found += runs_below(one for one in given if not isinstance(one, Run))
+    complete = [run for run in found if run.status == "complete"]
+    left_out = tuple(str(run.folder) for run in found if run.status != "complete")
+    if not complete:
+        raise RunError(f"none of the {counted(len(found), 'run')} is complete")
+    return complete, left_out
+
+
 def summarise(
-    runs: SweepResult | Run | str | os.PathLike[str] | Iterable[Run | str | os.PathLike[str]],
+    runs: Runs,
     by: Sequence[str] | None = None,
     metrics: Sequence[str] | None = None,
     *,
@@ -151,15 +179,7 @@ def summarise(
     """
     if not 0 < level < 1:
         raise RunError(f"level: {level} is not between 0 and 1; 0.95 is usual")
-    if isinstance(runs, SweepResult):
-        runs = [outcome.folder for outcome in runs]
-    given = [runs] if isinstance(runs, Run | str | os.PathLike) else list(runs)
-    found = [one for one in given if isinstance(one, Run)]
-    found += runs_below(one for one in given if not isinstance(one, Run))
-    complete = [run for run in found if run.status == "complete"]
-    left_out = tuple(str(run.folder) for run in found if run.status != "complete")
-    if not complete:
-        raise RunError(f"summarise: none of the {counted(len(found), 'run')} is complete")
+    complete, left_out = complete_runs(runs)
     settings = Settings(complete)
     keys = tuple(by) if by else tuple(key for key in settings.varying if key != SEED)
     groups = _grouped(complete, list(zip(*map(settings.values, keys), strict=True)))

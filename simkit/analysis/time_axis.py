@@ -24,7 +24,7 @@ _UNITS: Final = (
     (0.0, 1.0, "seconds"),
 )
 """Spans from which on a unit is used, its length in s, and its name."""
-_MOST_TICKS: Final = 8
+MOST_TICKS: Final = 8
 _STEPS_S: Final = (
     1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400,
     2 * 86400, 4 * 86400, 7 * 86400, 14 * 86400,
@@ -36,14 +36,17 @@ _MONTHS: Final = (
 
 
 class TimeAxis:
-    """The time axis of runs: dated if all of them begin at the same known date."""
+    """The time axis of runs: dated if all of them begin at the same known date.
+
+    Sun and prices may have a date even if the log has none: then it is theirs.
+    """
 
     def __init__(self, runs: Sequence[Run], span: tuple[float, float]) -> None:
-        epochs = {float(run.info.get("epoch_s") or 0.0) for run in runs}
+        epochs = {float(_dated(run, "epoch_s", "epoch_s") or 0.0) for run in runs}
         epoch = epochs.pop() if len(epochs) == 1 else 0.0
         self.dated = epoch > 0 and is_dated(epoch + span[1])
         self.epoch_s = epoch if self.dated else 0.0
-        self.zone = _zone(runs[0].info.get("time_zone"))
+        self.zone = _zone(_dated(runs[0], "zone", "time_zone"))
         self.start_s, self.end_s = span
         length = self.end_s - self.start_s
         self.unit_s, self.unit = next((s, name) for least, s, name in _UNITS if length >= least)
@@ -54,22 +57,24 @@ class TimeAxis:
             return (self.epoch_s + time_s) / _DAY_S
         return (time_s - self.start_s) / self.unit_s
 
-    def finish(self, axes: Axes, *, label: bool = True) -> None:
-        """Set limits, ticks and, if it is wanted, the label."""
+    def finish(self, axes: Axes, *, label: bool = True, most: int = MOST_TICKS) -> None:
+        """Set limits, at most about so many ticks and, if it is wanted, the label."""
         axes.set_xlim(*self.values(np.array([self.start_s, self.end_s])))
         if not self.dated:
+            if most < MOST_TICKS:
+                axes.locator_params(axis="x", nbins=most)
             if label:
                 axes.set_xlabel(f"{self.unit} since the first submit")
             return
-        at = self._dates(*axes.get_xlim())
+        at = self._dates(*axes.get_xlim(), most)
         axes.set_xticks([_days(date) for date in at], labels=tick_labels(at))
         if label:
             axes.set_xlabel(f"time in {self.zone}")
 
-    def _dates(self, low: float, high: float) -> list[datetime]:
+    def _dates(self, low: float, high: float, most: int) -> list[datetime]:
         """Return the dates of the ticks within two values of the axis."""
         begin, end = (datetime.fromtimestamp(at * _DAY_S, self.zone) for at in (low, high))
-        return tick_dates(begin, end)
+        return tick_dates(begin, end, most)
 
     def period(self) -> list[str]:
         """Return first and last day, or the length, as text."""
@@ -81,14 +86,14 @@ class TimeAxis:
         return [" to ".join(dict.fromkeys(days))]
 
 
-def tick_dates(begin: datetime, end: datetime) -> list[datetime]:
-    """Return about `_MOST_TICKS` round dates from begin to end, both in one zone.
+def tick_dates(begin: datetime, end: datetime, most: int = MOST_TICKS) -> list[datetime]:
+    """Return at most about so many round dates from begin to end, both in one zone.
 
     Every so many seconds to hours of a day, days, months or years; at least the begin.
     """
     span_s = end.timestamp() - begin.timestamp()
     first = begin.replace(tzinfo=None)
-    step = next((s for s in _STEPS_S if span_s <= s * _MOST_TICKS), None)
+    step = next((s for s in _STEPS_S if span_s <= s * most), None)
     if step is not None:
         midnight = first.replace(hour=0, minute=0, second=0, microsecond=0)
         if step > _DAY_S:  # the same days, wherever the picture begins
@@ -96,7 +101,7 @@ def tick_dates(begin: datetime, end: datetime) -> list[datetime]:
         steps = range(int((first - midnight).total_seconds() // step), 1 << 30)
         naive = (midnight + timedelta(seconds=n * step) for n in steps)
     else:
-        months = next(m for m in _STEPS_MONTHS if span_s <= m * 30 * _DAY_S * _MOST_TICKS)
+        months = next(m for m in _STEPS_MONTHS if span_s <= m * 30 * _DAY_S * most)
         start = (first.year * 12 + first.month - 1) // months * months
         naive = (datetime(n // 12, n % 12 + 1, 1) for n in range(start, 12 * 9999, months))
     found = []
@@ -140,6 +145,13 @@ def tick_labels(dates: Sequence[datetime]) -> list[str]:
 
 def _days(date: datetime) -> float:
     return date.timestamp() / _DAY_S
+
+
+def _dated(run: Run, of_site: str, of_log: str) -> Any:
+    """Return what the site says of the date, or else the log; None if neither does."""
+    site = run.info.get("power") or {}
+    found = site.get(of_site)
+    return run.info.get(of_log) if found is None else found
 
 
 def _zone(name: str | None) -> tzinfo:

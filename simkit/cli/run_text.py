@@ -15,7 +15,7 @@ from simkit.cli.groups_text import (
     print_groups,
 )
 from simkit.cli.tables import READ_WIDTH, print_table
-from simkit.cli.text import measured, print_rows, say, wrapped
+from simkit.cli.text import as_text, measured, print_rows, say, wrapped
 from simkit.experiment.estimates import estimates_name
 from simkit.experiment.policy import policy_label
 from simkit.experiment.site import span_of
@@ -24,12 +24,56 @@ from simkit.units import KWH_J
 
 if TYPE_CHECKING:
     from simkit.analysis.compare import Comparison, Difference
+    from simkit.analysis.summary import Summary
     from simkit.experiment import Experiment
     from simkit.power.site import Foresight, Site, Supply
     from simkit.results.run_folder import Run
     from simkit.verify.audit import Audit
 
 DISTRIBUTION = ("mean", "p50", "p90", "p99", "max")
+
+
+def run_text(run: Run) -> str:
+    """Return the metrics of a run as `simkit run` prints them, for `Run.summary`."""
+
+    def show() -> None:
+        echo(repr(run))
+        _print_metrics(run.metrics)
+        if digest := run.digest:
+            say("Digest", digest)
+        for warning in run.info.get("warnings") or ():
+            say("Note", str(warning).removeprefix("warning: "))
+
+    return as_text(show)
+
+
+def metrics_text(metrics: Mapping[str, Any]) -> str:
+    """Return metrics as `simkit run` prints them."""
+    return as_text(lambda: _print_metrics(metrics)).lstrip("\n")
+
+
+def comparison_text(comparison: Comparison) -> str:
+    """Return a comparison as `simkit compare` prints it."""
+    groups = None if comparison.by is None else Groups(comparison.by)
+    return as_text(lambda: print_comparison(comparison, groups))
+
+
+def summary_text(summary: Summary) -> str:
+    """Return a summary as `simkit summarise` prints it."""
+    return as_text(lambda: print_summary(summary))
+
+
+def _print_metrics(metrics: Mapping[str, Any], *, verbose: bool = False) -> None:
+    """Print metrics; zeros, and what is the same everywhere, in a line each unless `verbose`."""
+    numbers = {name: values for name, values in metrics.items() if "unit" in values}
+    same: dict[str, str] = {} if verbose else _same_everywhere(numbers)
+    shown = {name: values for name, values in numbers.items() if name not in same}
+    echo()
+    _print_distributions(shown)
+    echo()
+    _print_numbers(shown)
+    echo()
+    _say_same(same)
 
 
 def print_trace(experiment: Experiment) -> None:
@@ -84,14 +128,7 @@ def print_run(run: Run, groups: Groups | None = None, *, verbose: bool = False) 
     Numbers that are 0, and metrics with the same value everywhere, are one line each unless
     `verbose`.
     """
-    same: dict[str, str] = {} if verbose else _same_everywhere(run.metrics)
-    shown = {name: values for name, values in run.metrics.items() if name not in same}
-    echo()
-    _print_distributions(shown)
-    echo()
-    _print_numbers(shown)
-    echo()
-    _say_same(same)
+    _print_metrics(run.metrics, verbose=verbose)
     if groups is not None:
         print_groups(run.metrics_by(groups.by), groups)
         echo()
@@ -249,6 +286,16 @@ def print_comparison(comparison: Comparison, groups: Groups | None = None) -> No
     for method, names in methods.items():
         say("Interval", f"{method} ({', '.join(names)})" if len(methods) > 1 else method)
     for note in comparison.notes():
+        say("Note", note)
+
+
+def print_summary(summary: Summary) -> None:
+    """Print the metrics of groups of runs, and what a reader must know of them."""
+    from simkit.analysis.summary_text import with_star
+
+    table = summary.table()
+    print_table(table.heads, table.cells(with_star), names=table.names)
+    for note in table.notes:
         say("Note", note)
 
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from shutil import get_terminal_size
 
 from rich.console import Console
 from rich.table import Table
@@ -27,13 +30,28 @@ _SHORT = 10  # a name of so many characters is not broken
 _BREAKS = re.compile(r"(?<=[_/.:+=,])(?!\d)|(?<=[a-z)] )")
 
 
+_prompt: ContextVar[int] = ContextVar("prompt", default=0)
+"""Characters per line of the prompt that a text is for; 0: it is for stdout."""
+
+
+@contextmanager
+def at_a_prompt() -> Iterator[None]:
+    """Let tables be as wide as the terminal in which Python runs, wherever they are written."""
+    before = _prompt.set(get_terminal_size().columns)
+    try:
+        yield
+    finally:
+        _prompt.reset(before)
+
+
 def console(*, err: bool = False, piped_width: int = PIPED_WIDTH) -> Console:
     """Return a console on the current stdout, or stderr, with a width if it is no terminal."""
     piped = not (sys.stderr if err else sys.stdout).isatty()
+    width = _prompt.get() or (piped_width if piped else None)
     # Names are shown as they are: without emoji for `:a:`, too.
     return Console(
         stderr=err,
-        width=piped_width if piped else None,
+        width=width,
         highlight=False,
         soft_wrap=False,
         markup=False,

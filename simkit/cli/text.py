@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
+from io import StringIO
 from textwrap import fill
 from typing import Any
 
 from simkit.cli.echo import echo
-from simkit.cli.tables import READ_WIDTH, console, print_table
+from simkit.cli.tables import READ_WIDTH, at_a_prompt, console, print_table
 from simkit.results.metric import is_share
 from simkit.text import counted, printable
-from simkit.units import format_duration
+from simkit.units import quantity as quantity
 
 _LABEL = 12
 """Columns of the labels of lines."""
@@ -21,6 +23,14 @@ def print_json(content: Any) -> None:
     """Print JSON; what is not printable is escaped as JSON does."""
     lines = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False, default=str)
     echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in lines))
+
+
+def as_text(show: Callable[[], None]) -> str:
+    """Return what a function prints, as a prompt shows it: without the last line break."""
+    written = StringIO()
+    with redirect_stdout(written), at_a_prompt():
+        show()
+    return written.getvalue().rstrip("\n")
 
 
 def say(label: str, text: str) -> None:
@@ -46,17 +56,6 @@ def wrapped(text: str, indent: int = 0, *, err: bool = False) -> None:
     echo(text, err=err)
 
 
-def quantity(value: float | None, unit: str) -> str:
-    """Return a readable number: durations as ``1d 02:03:04``, others with four digits."""
-    if value is None:
-        return "-"
-    if unit == "s":
-        return format_duration(float(value))
-    if float(value).is_integer() and abs(value) < 1e15:
-        return f"{int(value):,}"
-    return f"{value:,.2f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
 def measured(name: str, value: float | None, unit: str) -> str:
     """Return the readable number of a metric: shares in per cent, others as `quantity`."""
     if value is None or unit != "1" or not is_share(name):
@@ -66,9 +65,7 @@ def measured(name: str, value: float | None, unit: str) -> str:
 
 def print_rows(report: Any) -> None:
     """Print how many rows were accepted, repaired, dropped, by rule, and columns not read."""
-    repaired, dropped = sum(report.repaired.values()), sum(report.dropped.values())
-    say("", f"{counted(report.read, 'row')} read = {report.accepted:,} accepted + "
-        f"{repaired:,} repaired + {dropped:,} dropped")  # fmt: skip
+    say("", report.sentence())
     for what, counts in (
         ("repaired", report.repaired), ("dropped", report.dropped), ("note", report.notes),
     ):  # fmt: skip

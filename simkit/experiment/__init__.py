@@ -44,7 +44,7 @@ from simkit.power.site import Site
 from simkit.power.site_checks import controller_problems, policy_problems
 from simkit.results.compute_metrics import compute_metrics
 from simkit.results.energy_bills import energy_table
-from simkit.results.metric import check_trimming
+from simkit.results.metric import Metrics, check_trimming
 from simkit.results.run_folder import Run
 from simkit.results.run_info import first_info, peak_memory_bytes
 from simkit.results.run_writer import FailedRunError, MemoryWriter, RunWriter
@@ -201,8 +201,10 @@ def carry_out(
         times["write"] = store.wall_time_s
         with _timed(times, "metrics"):
             given, results = experiment.scenario.metrics, store.results()
-            results.metrics = compute_metrics(
-                results, tau=given.tau, warmup=given.warmup, cooldown=given.cooldown
+            results.metrics = Metrics(
+                compute_metrics(
+                    results, tau=given.tau, warmup=given.warmup, cooldown=given.cooldown
+                )
             )
             results.info["decisions"] = simulation.decisions_made
             late = late_warnings(results)

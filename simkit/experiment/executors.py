@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from simkit.experiment.workers import Workers
+from simkit.text import printable
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,11 @@ class SweepOutcome:
     """What the policy's estimates were, if it used any; see `Run.estimates`."""
     warnings: tuple[str, ...] = ()
     """What a reader of the results must know; `warnings` in `run.json`."""
+
+    def __repr__(self) -> str:
+        swept = ", ".join(f"{key}={value}" for key, value in self.assignment.items())
+        error = f": {self.error.splitlines()[0]}" if self.error else ""
+        return printable(f"<{self.state}: {swept or self.folder}{error}>")
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values."""

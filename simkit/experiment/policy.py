@@ -142,13 +142,15 @@ def _name_in(section: FittedPolicy) -> str:
     return section.order.type
 
 
-def checked_policy(policy: Any, name: str = "") -> Policy:
-    """Return a policy; a class is instantiated without arguments.
+def checked_policy(
+    policy: Any, name: str = "", arguments: Mapping[str, Any] | None = None
+) -> Policy:
+    """Return a policy; a class is instantiated with the arguments.
 
     Raises PolicyError for anything else.
     """
     if isinstance(policy, type):
-        policy = instantiate(f"policy: {policy.__name__!r}", policy, {})
+        policy = instantiate(f"policy: {policy.__name__!r}", policy, arguments or {})
     if missing := missing_methods(policy, "reset", "schedule"):
         shown = name or type(policy).__name__
         raise PolicyError(

@@ -2,6 +2,7 @@
 
     run_sweep("grid.yaml", policy=Mine)
     run_sweep("grid.yaml", sweep={"policy": [Mine, {"order": "sjf"}]})
+    run_sweep("grid.yaml", policy={"name": Mine, "args": {"depth": 2}})
 
 The scenario of each run has the class's name, ``module:Mine``. The class travels to worker
 processes beside it: by value if it is defined in a notebook or script, which needs cloudpickle.
@@ -12,6 +13,7 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 from simkit.errors import ScenarioError
@@ -56,11 +58,13 @@ class PolicyClasses:
             return [self._named(key, one) for one in value]
         if isinstance(value, type):
             return self._add(value)
+        if isinstance(value, Mapping) and isinstance(value.get("name"), type):
+            return {**value, **self._add(value["name"])}
         if hasattr(value, "schedule"):
             kind = type(value).__name__
             raise ScenarioError(
                 f"policy: an object of {kind}; every run of a sweep makes its own: give the class "
-                f"{kind}"
+                f'{kind}, or {{"name": {kind}, "args": {{…}}}}'
             )
         return value
 
@@ -74,7 +78,10 @@ class PolicyClasses:
     def recorded(self, scenario: Scenario) -> Scenario:
         """Return the scenario as `run.json` records it."""
         given = self._given(scenario)
-        return scenario if given is None else scenario.model_copy(update={"policy": given.section})
+        if given is None:
+            return scenario
+        section = given.section.model_copy(update={"args": _arguments(scenario)})
+        return scenario.model_copy(update={"policy": section})
 
     def policy_of(self, scenario: Scenario) -> tuple[Scenario, Policy | None]:
         """Return the scenario as recorded and a new policy, if its policy is one of the classes.
@@ -82,7 +89,9 @@ class PolicyClasses:
         Raises ScenarioError or PolicyError if that cannot be made, or is no policy.
         """
         given = self._given(scenario)
-        policy = None if given is None else checked_policy(given.kind)
+        policy = None
+        if given is not None:
+            policy = checked_policy(given.kind, arguments=deepcopy(_arguments(scenario)))
         return self.recorded(scenario), policy
 
     def _given(self, scenario: Scenario) -> _Given | None:
@@ -94,6 +103,12 @@ class PolicyClasses:
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what another process makes them of."""
         return PolicyClasses, (self._packed or _packed(self._classes),)
+
+
+def _arguments(scenario: Scenario) -> dict[str, Any]:
+    """Return the arguments of the class that the scenario names."""
+    assert isinstance(scenario.policy, NamedPolicy)
+    return dict(scenario.policy.args)
 
 
 def _packed(classes: Mapping[str, _Given]) -> bytes:

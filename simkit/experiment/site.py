@@ -6,12 +6,14 @@ Everything is checked before the run, and all problems are reported at once.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from simkit import plugins
-from simkit.errors import PluginError
+from simkit.errors import PluginError, SimkitError
 from simkit.experiment.machine_power import build_models, build_pue
 from simkit.experiment.signals import (
     CARBON_INTENSITY,
@@ -92,6 +94,56 @@ def build_site(
     ``power.sources.solar``.
     """
     return _SiteBuilder(section, cluster, workload, seed, most_steps).site()
+
+
+def sources_again(info: Mapping[str, Any], span: Span) -> tuple[Source, ...]:
+    """Return the sources of a finished run, read again from the files that its scenario names.
+
+    Args:
+        info: the content of `run.json`. Code that it names is not run.
+        span: from the first row of the table "power" to the end of its last, in s.
+
+    Empty if they cannot be read, or do not give the energy that the run recorded: a file has
+    changed or is not here.
+    """
+    facts = info.get("power") or {}
+    epoch, zone = info.get("epoch_s"), info.get("time_zone")
+    try:
+        section = Scenario.model_validate(info["scenario"]).power
+        if section is None or not all(Path(one["path"]).is_file() for one in info["inputs"]):
+            return ()
+        clock = Workload.trusted(
+            job_id=np.empty(0), task_id=np.empty(0),
+            epoch_s=math.nan if epoch is None else float(epoch), time_zone=zone,
+        )  # fmt: skip
+        signals = SignalBuilder(
+            section.align, clock, int(info["seed"]), Findings(), span, _MOST_STEPS_AGAIN
+        )
+        with plugins.code_refused():
+            return tuple(
+                _source_again(name, part, signals, facts, span)
+                for name, part in section.sources.items()
+            )
+    except (SimkitError, ValueError, TypeError, LookupError, ArithmeticError, OSError):
+        return ()
+
+
+def _source_again(
+    name: str, section: SourceSection, signals: SignalBuilder, facts: Mapping[str, Any], span: Span
+) -> Source:
+    """Return a source; raises ValueError if it does not give what the run recorded."""
+    place = f"power.sources.{name}"
+    mean_w = None if section.times_load is None else section.times_load * float(facts["load_w"])
+    power = signals.make(section.signal, place, POWER, peak_w=section.peak_w, mean_w=mean_w)
+    recorded = float(facts[f"sources.{name}.generation_kwh"])
+    found = power.integral(span.first_s, span.last_s) / KWH_J
+    if not math.isclose(found, recorded, rel_tol=1e-6, abs_tol=1e-6):
+        raise ValueError(f"{name}: {found} kWh, recorded were {recorded}")
+    return Source(name, power)
+
+
+_MOST_STEPS_AGAIN: Final = 5_000_000
+"""Changes of a signal that is read again, at most: a stranger's run.json may name any."""
 
 
 def span_of(workload: Workload) -> Span:

@@ -18,6 +18,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, overload
 from urllib.parse import quote
 
+from simkit import plugins
 from simkit.errors import RunError, ScenarioError, SimkitError, warn_of
 from simkit.experiment import carry_out, prepare
 from simkit.experiment.executors import (
@@ -46,6 +47,7 @@ from simkit.text import counted
 
 if TYPE_CHECKING:
     import polars as pl
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,27 @@ class SweepResult(Sequence[SweepOutcome]):
         states = Counter(outcome.state for outcome in self)
         counts = ", ".join(f"{number} {state}" for state, number in states.items())
         return f"<sweep in {self.folder}: {counts}>"
+
+    def _repr_html_(self) -> str:
+        html: str = plugins.view("sweep.html")(self)
+        return html
+
+    def plot(
+        self, x: str, y: str = "wait_time_s", *, by: str | Sequence[str] = (), level: float = 0.95
+    ) -> Figure:
+        """Draw a metric over a key of the scenario: mean and interval over seeds.
+
+        Args:
+            x: a swept key, ``workload.offered_load``; numbers make lines, names make bars.
+            y: a metric, ``wait_time_s`` (its mean), ``wait_time_s.p99``, ``carbon_kg``.
+            by: keys that make lines of their own; none: all other keys that differ.
+            level: of confidence.
+
+        Returns the matplotlib figure. Raises RunError, with the names that there are, for an
+        unknown key or metric; SimkitError without matplotlib.
+        """
+        figure: Figure = plugins.view("sweep.plot")(self, x, y, by=by, level=level)
+        return figure
 
     def frame(self) -> pl.DataFrame:
         """Return a row per run: its policy, the swept values, its state and all metrics.
@@ -155,7 +178,8 @@ def run_sweep(
     What the command line warns of is a `SimkitWarning` each, after the runs.
 
     A policy may be a class here, in a mapping `source` and among the values of ``"policy"`` in
-    `sweep`. Its runs are always repeated, because the class may have changed.
+    `sweep`; ``{"name": Mine, "args": {…}}`` gives it arguments. Its runs are always repeated,
+    because the class may have changed.
 
     Raises ScenarioError if a combination is wrong, RunError if a folder holds the run of another
     scenario, or if the workers cannot be started or reached; a later failure is an outcome.

@@ -63,7 +63,7 @@ class Workers(ProcessPoolExecutor):
 
     def submit(self, task: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Submit a task; a worker that this starts ignores Ctrl-C from its first moment."""
-        with without_ctrl_c():
+        with without_ctrl_c(), without_lost_main():
             future = super().submit(_stoppable, task, *args, **kwargs)
         self._started.update(self._processes or {})
         self._open.add(future)
@@ -114,6 +114,24 @@ def end_if_main_runs_again() -> None:
 def main_file() -> str:
     """Return the script that runs."""
     return str(getattr(sys.modules["__main__"], "__file__", None) or "the script")
+
+
+@contextmanager
+def without_lost_main() -> Iterator[None]:
+    """Let workers that start meanwhile not run the main script again if it comes from no file.
+
+    Statements that are piped to Python name ``<stdin>``, which every worker would fail to find.
+    """
+    main = sys.modules["__main__"]
+    file = getattr(main, "__file__", None)
+    if file is None or os.path.exists(file):  # noqa: PTH110
+        yield
+        return
+    del main.__file__
+    try:
+        yield
+    finally:
+        main.__file__ = file
 
 
 @contextmanager

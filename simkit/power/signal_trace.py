@@ -13,11 +13,12 @@ from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
 
+from simkit import shown
 from simkit.arrays import Floats
 from simkit.dates import FIRST_YEAR, LAST_YEAR, date_text, is_dated
 from simkit.errors import TraceError, did_you_mean
 from simkit.power.signal_zone import parse_zone
-from simkit.text import counted
+from simkit.text import counted, printable
 from simkit.units import format_duration
 from simkit.workload import RowReport
 
@@ -113,6 +114,28 @@ class PowerTrace:
                 f"{self.name}: row {row + 1} has Unix time {times[row]:.10g}, not after "
                 f"{times[row - 1]:.10g}; times must ascend: sort them, drop repeated ones"
             )
+
+    def __repr__(self) -> str:
+        return printable(f"<{self.name}: {', '.join(self._facts())}>")
+
+    def _repr_html_(self) -> str:
+        rows = {} if self.report is None else dict(self.report.counts())
+        read = {} if self.report is None else {"rows": self.report.sentence(), **rows}
+        told = [*self.notes, *(text.removeprefix("warning: ") for text in self.warnings)]
+        head = shown.heading(self.name, *self._facts())
+        return head + shown.facts(read) + shown.notes(told)
+
+    def _facts(self) -> list[str]:
+        """Return size, unit, step, period, zone and range as short texts."""
+        first, last = (date_text(float(at), "%Y-%m-%d") for at in self.time_s[[0, -1]])
+        low, high = float(self.value.min()), float(self.value.max())
+        return [
+            f"{counted(len(self), 'value')} in {self.unit}",
+            f"every {format_duration(self.step_s)}",
+            f"{first} to {last}",
+            self.time_zone,
+            f"{low:,.6g} to {high:,.6g}",
+        ]
 
     def __len__(self) -> int:
         """Return the number of values."""

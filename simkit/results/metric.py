@@ -17,8 +17,10 @@ import polars as pl
 
 from simkit.arrays import Floats, Ints
 from simkit.errors import RunError
+from simkit.plugins import view
 from simkit.records import STATUSES
-from simkit.units import format_duration
+from simkit.shown import notes, safe, table, text_or
+from simkit.units import format_duration, quantity
 
 _SHARES: Final = re.compile(
     r"(machine_)?utilisation_.+|offered_load_.+|stranded_.+|fragmentation_.+|.+_share|.+\.share"
@@ -262,6 +264,36 @@ def throughput(what: str, finished: int, window: RunWindow) -> Metric:
         count=finished,
         values={"value": share(finished, (window.end_s - window.start_s) / 3600)},
     )
+
+
+class Metrics(dict[str, Any]):
+    """The content of metrics.json: name → numbers, unit, formula, window; shown as tables."""
+
+    def __repr__(self) -> str:
+        return text_or(view("metrics.text"), self, dict.__repr__(self)) if self else "{}"
+
+    def _repr_html_(self) -> str:
+        return text_or(_metrics_html, self, f"<pre>{safe(dict.__repr__(self))}</pre>")
+
+
+_DISTRIBUTION: Final = ("mean", "p50", "p90", "p99", "max")
+
+
+def _metrics_html(metrics: Mapping[str, Any]) -> str:
+    known = {name: m for name, m in metrics.items() if isinstance(m, Mapping) and "unit" in m}
+    spread = [
+        [name, *(quantity(m.get(key), m["unit"]) for key in _DISTRIBUTION)]
+        for name, m in known.items()
+        if "p50" in m
+    ]
+    single = [
+        [name, quantity(m[key], m["unit"]), "" if m["unit"] in ("1", "s") else m["unit"]]
+        for name, m in known.items()
+        if "p50" not in m and (key := _main_key(m)) is not None
+    ]
+    parts = [table(("metric", *_DISTRIBUTION), spread)] if spread else []
+    parts += [table(("metric", "value", "unit"), single, text=1)] if single else []
+    return "".join(parts) or notes(["no metrics: no job was submitted"])
 
 
 _ABOUT: Final = ("unit", "formula", "window", "count", "censored")

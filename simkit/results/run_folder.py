@@ -13,20 +13,25 @@ from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from types import NoneType
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import polars as pl
 
-from simkit import records
+from simkit import plugins, records
 from simkit.errors import RunError
 from simkit.foreign import check_parquet, check_texts, read_json
 from simkit.power.battery import BatteryFacts
 from simkit.results.group_metrics import By, metrics_by
+from simkit.results.metric import Metrics
 from simkit.results.time_bins import power_means
 from simkit.scenario.bundled import agent_label
 from simkit.scenario.types import shown
+from simkit.shown import Shown, heading, notes, safe, text_or
 from simkit.text import counted, printable
 from simkit.units import ENDLESS_S, KWH_J
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FORMAT: Final = 1
 """The version of run folders that this module reads."""
@@ -107,6 +112,46 @@ class Run:
 
     def __repr__(self) -> str:
         return f"Run({str(self.folder)!r}, {self._counts()})"
+
+    def _repr_html_(self) -> str:
+        return text_or(self._html, self.name, f"<pre>{safe(self)}</pre>")
+
+    def _html(self, name: str) -> str:
+        told = [self.policy, self._counts(), f"seed {self.seed}"]
+        told += [] if self.status == "complete" else [self.status]
+        where = [] if isinstance(self, MemoryRun) else [f"run folder {self.folder}"]
+        where += [f"digest {self.digest[:16]}…"] if self.digest else []
+        where += [str(text) for text in self.info.get("warnings") or ()]
+        try:
+            numbers = self.metrics._repr_html_()
+        except RunError:
+            numbers = ""
+        return heading(name, *told) + numbers + notes(where)
+
+    def summary(self) -> Shown:
+        """Return what the command line prints of a finished run: its metrics, digest and warnings.
+
+        At a prompt and in ``print`` it is text, in a notebook it is HTML.
+        """
+        return Shown(plugins.view("run.text")(self), self._repr_html_())
+
+    def plot(
+        self, *others: Run, by: By | None = None, kind: Literal["jobs", "power"] = "jobs"
+    ) -> Figure:
+        """Draw the run, alone or with others; return the matplotlib figure.
+
+        Without arguments it shows utilisation, queue, waits and, of a run on power, its supply.
+
+        Args:
+            others: runs that are drawn beside it, such as those of other policies.
+            by: draw waits and slowdowns of each user, queue, size, … instead.
+            kind: ``power`` draws the power of the site alone, and the capacity that it carries.
+
+        ``run.plot().savefig("run.pdf")`` writes it. Raises SimkitError without matplotlib, or for a
+        run without jobs.
+        """
+        figure: Figure = plugins.view("run.plot")([self, *others], by=by, kind=kind)
+        return figure
 
     def _counts(self) -> str:
         """Return ``1,000 jobs: 876 finished, 124 rejected``, or why the run is not complete."""
@@ -275,13 +320,13 @@ class Run:
         return {**TABLES, **POWER_TABLES} if self.has_power else TABLES
 
     @cached_property
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Metrics:
         """The content of metrics.json; raises RunError if it is none of simkit's."""
         path = self.folder / "metrics.json"
         found = _read_json(path)
         if problem := _wrong_metric(found):
             raise RunError(f"{path}: {problem}; run the scenario again")
-        return found
+        return Metrics(found)
 
     def metrics_by(self, by: By) -> pl.DataFrame:
         """Return the metrics of the jobs by partition, queue, user, group, size or length.
@@ -546,7 +591,7 @@ class MemoryRun(Run):
         super().__init__(Path("in-memory"), info)
         self._tables = tables
         if metrics is not None:
-            self.metrics = dict(metrics)
+            self.metrics = Metrics(metrics)
 
     def __repr__(self) -> str:
         return f"MemoryRun({self.name!r}, {self._counts()})"

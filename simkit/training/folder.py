@@ -197,6 +197,11 @@ class TrainingFolder:
             raise _unwritten(self.folder / name, error) from error
 
 
+def is_training(folder: Path) -> bool:
+    """Return whether a folder is that of a training."""
+    return os.path.isfile(folder / _INFO)  # noqa: PTH113  False for a name that is too long
+
+
 def read_training(folder: Path) -> dict[str, Any]:
     """Return the content of a training.json; raises RunError if it is not of this format."""
     path = folder / _INFO

@@ -14,7 +14,7 @@ from math import isfinite
 from os import PathLike
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simkit import plugins
 from simkit.errors import PluginError, RunError, ScenarioError, did_you_mean
@@ -23,9 +23,14 @@ from simkit.results.run_info import versions
 from simkit.scenario import Scenario, refuse_sweep
 from simkit.scenario.bundled import AGENT
 from simkit.scenario.learn import Learn
+from simkit.shown import heading, notes, table
+from simkit.text import printable
 from simkit.training import Training
-from simkit.training.folder import Row, TrainingFolder, read_training
+from simkit.training.folder import Row, TrainingFolder, is_training, read_training
 from simkit.training.log import TrainingLog, open_log
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 HELD_OUT: Final = "held_out_"
 """Prefix of the names of held-out metrics."""
@@ -41,7 +46,7 @@ Watch = Callable[[Training, Row], None]
 """Is called after every iteration with its row of the metrics, e.g. to show progress."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Trained:
     """A training that has ended, now or before."""
 
@@ -57,6 +62,62 @@ class Trained:
     def agent(self) -> Path:
         """The bundle, which a scenario can name."""
         return self.folder / AGENT
+
+    @property
+    def name(self) -> str:
+        """The scenario's name, or else the folder's."""
+        return str(self.info.get("name") or self.folder.name)
+
+    @property
+    def criterion(self) -> str:
+        """The held-out metric by which agents are compared, as a column of the rows."""
+        learn = (self.info.get("scenario") or {}).get("learn") or {}
+        return HELD_OUT + str(learn.get("criterion", ""))
+
+    def __repr__(self) -> str:
+        done, whole = self.info.get("iteration", 0), self.info.get("iterations", 0)
+        text = f"<training {self.name} in {self.folder}: iteration {done:,} of {whole:,}>"
+        return printable(text)
+
+    def _repr_html_(self) -> str:
+        measured = [row for row in self.rows if any(name.startswith(HELD_OUT) for name in row)]
+        names = list(dict.fromkeys(name for row in measured for name in row if name != "iteration"))
+        names = [name for name in names if name.startswith(HELD_OUT) or name == "return"]
+        ends = [*measured[:1], *measured[-1:]] if len(measured) > 1 else measured
+        if self.criterion in names:
+            judged = [row for row in measured if self.criterion in row]
+            ends.insert(1, min(judged, key=lambda row: row[self.criterion]))
+        lines = {int(row["iteration"]): row for row in ends}
+        rows = [
+            [f"{at:,}", *(f"{row[name]:,.5g}" if name in row else "-" for name in names)]
+            for at, row in lines.items()
+        ]
+        known = {"learner": "learner {}", "seed": "seed {}", "status": "{}"}
+        facts = [form.format(self.info[key]) for key, form in known.items() if key in self.info]
+        told = table(("iteration", *names), rows) if names else ""
+        return heading(self.name, *facts) + told + notes([f"folder {self.folder}"])
+
+    def plot(self) -> Figure:
+        """Draw the learning curves; return the matplotlib figure.
+
+        Raises SimkitError without matplotlib, RunError if nothing was logged.
+        """
+        figure: Figure = plugins.view("training.plot")(self)
+        return figure
+
+
+def open_training(folder: str | PathLike[str]) -> Trained:
+    """Open the folder of a training, finished or under way, for reading.
+
+    Raises RunError if there is none, or it is of another format or damaged.
+    """
+    path = Path(folder)
+    if not path.is_dir() or not is_training(path):
+        raise RunError(f"{path}: holds no training; `simkit train` prints where it wrote")
+    info = read_training(path)
+    has_rows = (path / "metrics.parquet").is_file()
+    rows = TrainingFolder(path).metrics(int(info["iteration"])) if has_rows else []
+    return Trained(path, info, tuple(rows), was_finished=info["status"] == "complete")
 
 
 def train(

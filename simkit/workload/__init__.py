@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from simkit import shown
 from simkit.arrays import Bools, Floats, Ints
-from simkit.dates import is_dated
+from simkit.dates import date_text, is_dated
 from simkit.errors import TraceError
-from simkit.units import LATEST_S, LONGEST_S, request_on_grid, time_on_grid
+from simkit.text import counted, printable
+from simkit.units import LATEST_S, LONGEST_S, format_duration, request_on_grid, time_on_grid
 from simkit.workload.parents import critical_path_s, find_cycles, slices
 from simkit.workload.predecessors import Links, link_problems, taken_links
 from simkit.workload.resource_names import taken_names
@@ -303,6 +305,26 @@ class Workload:
         workload.__dict__.update({**_LEFT_OUT, **defaults, **columns})
         return workload
 
+    def __repr__(self) -> str:
+        return printable(f"<workload of {', '.join(self._facts())}>")
+
+    def _repr_html_(self) -> str:
+        return shown.heading("Workload", *self._facts())
+
+    def _facts(self) -> list[str]:
+        """Return jobs, tasks, span, begin, users and resources as short texts."""
+        told = [counted(len(self), "job")]
+        if self.tasks != len(self):
+            told.append(counted(self.tasks, "task"))
+        if len(self):
+            told.append(f"over {format_duration(float(np.ptp(self.submit_time_s)))}")
+            if is_dated(self.epoch_s):
+                begin = self.epoch_s + float(self.submit_time_s[0])
+                told.append(f"from {date_text(begin, '%Y-%m-%d')}")
+            if users := len(np.unique(self.user[self.user >= 0])):
+                told.append(counted(users, "user"))
+        return [*told, f"asking for {', '.join(self.resources)}"]
+
     def __len__(self) -> int:
         """Return the number of jobs."""
         return len(self.job_id)
@@ -529,6 +551,14 @@ class RowReport:
         """Rows that became jobs."""
         return self.accepted + sum(self.repaired.values())
 
+    def sentence(self) -> str:
+        """Return ``5,000 rows read = 4,990 accepted + 0 repaired + 10 dropped``."""
+        repaired, dropped = sum(self.repaired.values()), sum(self.dropped.values())
+        return (
+            f"{counted(self.read, 'row')} read = {self.accepted:,} accepted + {repaired:,} "
+            f"repaired + {dropped:,} dropped"
+        )
+
     def counts(self) -> list[tuple[str, int]]:
         """Return (rule, rows): the rules that left rows out, those that repaired, the notes."""
         return [*self.dropped.items(), *self.repaired.items(), *self.notes.items()]
@@ -548,6 +578,18 @@ class Trace:
     inputs: tuple[Path, ...] = ()
     tables: Mapping[str, RowReport] = field(default_factory=dict)
     """Table → how its rows were read, for traces of several tables; `report` is among them."""
+
+    def __repr__(self) -> str:
+        return f"<trace of {self.report.sentence()}; {self.workload!r}>"
+
+    def _repr_html_(self) -> str:
+        files = ", ".join(path.name for path in self.inputs) or "Trace"
+        parts = {"": self.report} if not self.tables else self.tables
+        tables = "".join(
+            shown.facts({name or "rows": report.sentence(), **dict(report.counts())})
+            for name, report in parts.items()
+        )
+        return shown.heading(files, *self.workload._facts()) + tables
 
 
 def _value_shapes(workload: Workload) -> dict[str, tuple[int, ...]]:

@@ -102,6 +102,13 @@ def carry_out(command: Command) -> None:
         assert matches(command.output, result.stdout), f"shown:\n{shown}\nfound:\n{result.stdout}"
 
 
+def test_the_first_lines_of_python_show_their_result(capsys: pytest.CaptureFixture[str]) -> None:
+    first, shown, *_ = (b for b in blocks(ROOT / "README.md") if b.language in ("python", "text"))
+    assert (first.language, shown.language) == ("python", "text")
+    exec(compile(first.text, "README.md", "exec"), {"__name__": "__main__"})
+    assert matches(tuple(shown.text.splitlines()), capsys.readouterr().out)
+
+
 def test_tutorial(tmp_path: Path, monkeypatch) -> None:
     """The sessions of the tutorial, as one session."""
     monkeypatch.chdir(tmp_path)

@@ -685,6 +685,40 @@ def test_a_path_that_is_too_long_is_reported(
     assert "Traceback" not in found.err
 
 
+def test_pictures_of_comparisons_sweeps_and_trainings(simkit: Callable[..., Result]) -> None:
+    pytest.importorskip("matplotlib")
+    Path("s.yaml").write_text(
+        "workload: {type: lublin, jobs: 40, processors: 16, offered_load: 0.5}\n"
+        "sweep: {workload.offered_load: [0.5, 0.9], seed: [0, 1]}\n"
+    )
+    simkit("sweep", "s.yaml", "-j", "1", "-o", "out")
+    one, other = sorted(str(place.parent) for place in Path("out").rglob("run.json"))[:2]
+    x = ("--x", "workload.offered_load")
+    assert simkit("plot", "out", *x, "-o", "s.pdf").out == "picture: s.pdf\n"
+    assert simkit("plot", "out", *x, "--y", "makespan_s").out == "picture: out/plot.png\n"
+    assert "picture: c.svg" in simkit("plot", one, one, "-k", "comparison", "-o", "c.svg").out
+    assert (
+        "picture: w.png"
+        in simkit("plot", one, "--with", one, "-m", "wait_time_s", "-o", "w.png").out
+    )
+    for words, told in (
+        (("out",), "needs --x, one of workload.offered_load"),
+        (("out", "--y", "wait_time_s"), "needs --x, one of workload.offered_load"),
+        (("out", "--x", "workload.lod"), "x: no scenario of these runs has a key 'workload.lod'"),
+        (("out", *x, "--y", "wait"), "y: no run has the metric 'wait'"),
+        (("out", *x, "--by", "user"), "by: no scenario of these runs has a key 'user'"),
+        (("out", *x, "-m", "wait_time_s"), "--metric does not go with a picture of sweep"),
+        ((one, "-k", "comparison"), "1 runs; a comparison has two"),
+        ((one, "--by", "colour"), "--by colour: jobs are grouped by one of partition, queue"),
+        ((one, other, "-k", "power"), "2 runs; a picture of power shows one"),
+        (("nowhere",), "nowhere: there is no such folder"),
+        (("nowhere", *x), "nowhere: there is no such folder"),
+    ):
+        found = simkit("plot", *words)
+        assert found.code in (2, 3), words
+        assert told in " ".join(found.err.split()), (words, found.err)
+
+
 def test_results_by_group(simkit: Callable[..., Result]) -> None:
     printed = simkit("run", "quickstart", "-o", "a", "--by", "size").out
     assert re.search(r"\n65 to 256 +28 +17\.7% +09:04:54 ", printed)
@@ -710,7 +744,7 @@ def test_results_by_group(simkit: Callable[..., Result]) -> None:
     assert "a/by-user.png" in simkit("plot", "a", "b", "--by", "user").out
     assert Path("a/by-user.png").stat().st_size > 10_000
     wrong = simkit("plot", "a", "--kind", "power", "--by", "user")
-    assert (wrong.code, "--by groups jobs" in wrong.err) == (2, True)
+    assert (wrong.code, "--by does not go with a picture of power" in wrong.err) == (2, True)
     unknown = simkit("run", "quickstart", "--by", "colour")
     assert (unknown.code, "'--by': 'colour' is not one of 'partition'" in unknown.err) == (2, True)
 

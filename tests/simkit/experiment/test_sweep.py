@@ -268,6 +268,49 @@ def test_runs_of_a_class_are_repeated_because_it_may_have_changed(tmp_path: Path
     }
 
 
+class Counting:
+    """Places the first tasks of the queue alone, as many as it is told."""
+
+    def __init__(self, most: int = 100) -> None:
+        self.most = most
+
+    def reset(self, info: Any, rng: Any) -> None:
+        pass
+
+    def schedule(self, state: Any) -> Any:
+        for task in list(state.queue)[: self.most]:
+            if on := state.fit(task):
+                yield Place(task, on)
+
+
+def test_a_class_may_have_arguments_which_may_be_swept(tmp_path: Path) -> None:
+    scenario = {**SWEEP, "sweep": {}}
+    own = {**scenario, "policy": {"name": Counting, "args": {"most": 1}}}
+    result = run_sweep(own, tmp_path / "a", sweep={"policy.args.most": [1, 50]}, workers=1)
+    assert states(result) == ["done"] * 2, result.frame()["error"].to_list()
+    assert [run["scenario"]["policy"]["args"] for run in map(info_of, result)] == [
+        {"most": 1}, {"most": 50},
+    ]  # fmt: skip
+    alone = [simulate(scenario, policy=Counting(most)) for most in (1, 50)]
+    waits = [run.jobs["wait_time_s"].sum() for run in alone]
+    assert waits[0] > waits[1]
+    assert [open_run(o.folder).jobs["wait_time_s"].sum() for o in result] == waits
+    both = run_sweep(
+        scenario, tmp_path / "b", workers=1,
+        sweep={"policy": [{"name": Counting, "args": {"most": n}} for n in (1, 50)]},
+    )  # fmt: skip
+    assert [o.digest for o in both] == [o.digest for o in result]
+    wrong = run_sweep(
+        scenario, tmp_path / "c", policy={"name": Counting, "args": {"moist": 1}}, workers=1
+    )
+    assert "takes no argument 'moist'; did you mean 'most'" in wrong[0].error
+
+
+def info_of(outcome: Any) -> dict[str, Any]:
+    info: dict[str, Any] = open_run(outcome.folder).info
+    return info
+
+
 def test_a_policy_object_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="give the class Local"):
         run_sweep(SWEEP, tmp_path, policy=policy_class()())

@@ -59,13 +59,14 @@ def write_report(
     path = Path(target)
     if path.suffix.lower() not in (".html", ".htm"):
         raise RunError(f"{path}: a report is an .html file; name it so")
-    check_file(path)
-    if len(given) > MOST_RUNS or any(_holds_runs(one) for one in given):
-        found = [one for one in given if isinstance(one, Run)]
-        text = _of_sweep([*found, *runs_below(one for one in given if not isinstance(one, Run))])
+    is_sweep = len(given) > MOST_RUNS or any(_holds_runs(one) for one in given)
+    if is_sweep:
+        opened = [one for one in given if isinstance(one, Run)]
+        opened += runs_below(one for one in given if not isinstance(one, Run))
     else:
         opened = [open_run(one, allow_partial=allow_partial) for one in given]
-        text = _of_runs(opened, explanations)
+    check_file(path)
+    text = _of_sweep(opened) if is_sweep else _of_runs(opened, explanations)
     with whole_file(path) as part:
         part.write_text(text, encoding="utf-8")
     return path

@@ -33,6 +33,18 @@ function powerTicks(low, high) {
   return ticks.filter((_, n) => n % few === 0);
 }
 
+// 1, 2, 5, 10, 20, …: a few round numbers of a logarithmic axis, also of a short one
+function logTicks(low, high) {
+  const ticks = [];
+  for (let power = Math.floor(Math.log10(low)); 10 ** power <= high; power++) {
+    for (const n of [1, 2, 5]) {
+      const value = Number((n * 10 ** power).toPrecision(3));
+      if (value >= low && value <= high) ticks.push([value, plain(value)]);
+    }
+  }
+  return ticks.length > 9 ? powerTicks(low, high) : ticks;
+}
+
 // [{tick, label, below}] of the time axis; `below` holds what changes rarely: the day, or the year
 function timeTicks(clock, from, to, most) {
   return clock.dated ? dateTicks(clock, from, to, most) : elapsedTicks(clock, from, to, most);

@@ -39,15 +39,29 @@ function curveFigure(title, label, metric, curves) {
   return el("figure", {}, el("figcaption", {}, el("b", {}, `${title}, cumulative`)), legend(curves), root);
 }
 
-function recordedFigure(run, number) {
-  const { recorded, simulated, within_5_min: close } = run.recorded;
+// The waits that a log records, beside those of the runs that replay it.
+function recordedFigures(runs) {
+  const logs = new Map();
+  for (const [n, run] of runs.entries()) {
+    if (!run.recorded) continue;
+    const { mean, count } = run.recorded.recorded, key = `${mean} ${count}`;
+    logs.set(key, [...(logs.get(key) || []), [run, n]]);
+  }
+  return [...logs.values()].map(recordedFigure);
+}
+
+function recordedFigure(members) {
+  const { recorded, jobs } = members[0][0].recorded;
   const curves = [
     { ...recorded, css: "var(--ink)", dash: "6 4", text: `recorded in the log: mean ${duration(recorded.mean)}` },
-    { ...simulated, css: `var(--run-${number})`, text: `simulated: mean ${duration(simulated.mean)}` },
+    ...members.map(([run, n]) => ({
+      ...run.recorded.simulated, css: `var(--run-${n})`,
+      text: `${run.label || "simulated"}: mean ${duration(run.recorded.simulated.mean)}; ${percent(run.recorded.within_5_min)} of jobs within 5 min of what is recorded`,
+    })),
   ];
   return el("div", {},
-    curveFigure(`Recorded and simulated waits${run.label ? `: ${run.label}` : ""}`, "waited at most", "wait_time_s", curves),
-    el("p", { class: "soft" }, `${counted(recorded.count, "job")} of ${plain(run.recorded.jobs)} have a recorded wait; ${percent(close)} of them wait within 5 minutes of it here.`));
+    curveFigure("Recorded and simulated waits", "waited at most", "wait_time_s", curves),
+    el("p", { class: "soft" }, `${counted(recorded.count, "job")} of ${plain(jobs)} have a recorded wait; only they count here.`));
 }
 
 const GROUP_WORDS = { size: "size", length: "length", user: "user", group: "group", queue: "queue", partition: "partition" };

@@ -63,6 +63,7 @@ function quantity(value, unit) {
   if (value === null || value === undefined) return "–";
   if (unit === "s") return duration(value);
   if (unit === "1" || !unit) return plain(value);
+  if (unit.length > 12) return plain(value); // a sentence, shown elsewhere
   const [factor, name] = unitFor(unit, Math.abs(value));
   return `${plain(value / factor)} ${name}`;
 }

@@ -90,6 +90,21 @@ class Bars {
     return blocks * BLOCK;
   }
 
+  // Whether more than so many rectangles lie in a window.
+  exceeds(view, most) {
+    if (this.atMost(view) <= most) return false;
+    let count = 0;
+    for (const block of this.blocksIn(view)) {
+      const end = Math.min(this.count, (block + 1) * BLOCK);
+      for (let n = block * BLOCK; n < end; n++) {
+        if (this.from[n] < view.to && this.to[n] >= view.from &&
+          this.lane[n] < view.high && this.lane[n] + this.height[n] > view.low) count++;
+      }
+      if (count > most) return true;
+    }
+    return false;
+  }
+
   each(view, visit) {
     for (const block of this.blocksIn(view)) {
       const end = Math.min(this.count, (block + 1) * BLOCK);

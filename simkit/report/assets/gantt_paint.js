@@ -1,6 +1,6 @@
 // Paints the chart: single bars where few lie in the window, else how full each pixel is.
 
-const MOST_BARS = 9000; // more are drawn as shades, pixel by pixel
+const MOST_BARS = 12000; // more are drawn as shades, pixel by pixel
 const AXIS = 40;
 
 // What a chart shows: times from the shared view, lanes of its own.
@@ -34,14 +34,13 @@ class GanttPainter {
     const { surface, bars } = this, { context, canvas } = surface;
     if (!surface.fit()) return;
     context.clearRect(0, 0, surface.width, surface.height);
-    const most = bars.atMost(this.window);
     context.save();
     context.beginPath();
     context.rect(GUTTER, 0, surface.plotWidth, this.bottom);
     context.clip();
     context.fillStyle = theme.colours.panel;
     context.fillRect(GUTTER, 0, surface.plotWidth, this.bottom);
-    this.mode = most <= MOST_BARS ? "bars" : this.gridSuffices() ? "grid" : "shades";
+    this.mode = !bars.exceeds(this.window, MOST_BARS) ? "bars" : this.gridSuffices() ? "grid" : "shades";
     if (this.mode === "grid" || bars.facts.bars_left_out) this.paintGrid();
     if (this.mode === "shades") this.paintShades();
     let drawn = 0;

@@ -37,14 +37,14 @@ function runParts(runs, data) {
   const drawn = runs.filter((run) => !run.empty), several = drawn.length;
   page.timeline = el("div", { class: "timeline" }, el("p", { class: "soft" }, "Unpacking the charts …"));
   page.gantt = el("div", {}, el("p", { class: "soft" }, "Unpacking the bars …"));
-  const recorded = drawn.filter((run) => run.recorded);
+  const recorded = recordedFigures(drawn);
   return [
     ...alerts(runs).map((alert) => Object.assign(el("section", { id: "alert" }, el("h2", { class: "hidden" }, "Note"), alert), {})),
     overview(runs),
     several ? section("time", "Over time", page.timeline) : null,
     several ? section("gantt", "Gantt chart", page.gantt) : null,
     several ? longestSection(drawn, showJobLater) : null,
-    several ? section("waits", "Waits and slowdowns", distributionCharts(drawn), recorded.length ? el("div", { class: "pair" }, recorded.map((run) => recordedFigure(run, drawn.indexOf(run)))) : null, groupSection(drawn)) : null,
+    several ? section("waits", "Waits and slowdowns", distributionCharts(drawn), recorded.length ? el("div", { class: "pair" }, recorded) : null, groupSection(drawn)) : null,
     gainsSection(runs, data.comparisons),
     sourceSection(runs),
   ];
@@ -92,7 +92,9 @@ function timeCharts(runs, columns, view) {
   return keys.flatMap((key) => {
     const found = runs.map((run, n) => [run, n, run.charts.find((chart) => `${chart.kind} ${chart.title}` === key)]).filter(([, , chart]) => chart);
     const top = Math.max(found[0][2].unit === "%" ? 100 : 0, ...found.flatMap(([, , chart]) => chart.lines.map(topOf)));
-    return found.map(([run, n, chart]) => timeChart(run, chart, view, columns[n], n, top));
+    return found.map(([run, n, chart]) => typeof chart.constant === "number"
+      ? el("p", { class: "constant" }, el("b", {}, run.label ? `${chart.title}: ${run.label}` : chart.title), ` ${plain(chart.constant)} ${chart.unit}, all the time`)
+      : timeChart(run, chart, view, columns[n], n, top));
   });
 }
 

@@ -68,6 +68,7 @@ function tileNote(name, metric) {
   if (name.startsWith("wait_time_s") || name.startsWith("bounded_slowdown")) {
     return metric.censored ? `${counted(metric.count, "job")}; ${plain(metric.censored)} without one` : counted(metric.count, "job");
   }
+  if (metric.unit?.length > 12) return `in the ${metric.unit}`;
   return name.startsWith("utilisation") ? "allocated of what was available" : name === "makespan_s" ? "first submit to last end" : "";
 }
 
@@ -130,7 +131,8 @@ function gainTable(table, by) {
     { name: "shorter ← in all → longer", value: (row) => row.total, cell: (row) => totalBar(row.total / most) },
     { name: "better, equal, worse", value: (row) => row.better, cell: (row) => shareBar(row.better, row.equal, row.worse) },
   ];
-  const rows = table.rows.length <= 24 ? table.rows : [...table.rows.slice(0, 12), ...table.rows.slice(-12)];
+  const few = [...table.rows.slice(0, 12).filter((row) => row.total < 0), ...table.rows.slice(-12).filter((row) => row.total > 0)];
+  const rows = table.rows.length <= 24 ? table.rows : few;
   const words = by === "user" || by === "group" ? by : `${by}s`.replace(/ys$/, "ies");
   const count = (n, text) => `${counted(n, by)} ${n === 1 ? text[0] : text[1]}`;
   return el("div", { "data-by": words },

@@ -19,19 +19,20 @@ function metricChoices(metrics) {
 }
 
 function responseCurves(sweep) {
-  let curve = 0, metric = 0;
+  let curve = 0, metric = 0, log = false;
   const place = el("div");
-  const show = () => place.replaceChildren(curveChart(sweep.curves[curve], metric));
+  const show = () => place.replaceChildren(curveChart(sweep.curves[curve], metric, log));
   show();
   return el("div", {},
     el("div", { class: "toolbar" },
       sweep.curves.length > 1 ? select("Over", sweep.curves.map(({ x }, n) => [String(n), x]), "0", (value) => { curve = Number(value); show(); }) : null,
-      select("Metric", metricChoices(sweep.curves[0].metrics), "0", (value) => { metric = Number(value); show(); })),
+      select("Metric", metricChoices(sweep.curves[0].metrics), "0", (value) => { metric = Number(value); show(); }),
+      choice("Scale", [[false, "Linear"], [true, "Logarithmic"]], log, (value) => { log = value; show(); })),
     place);
 }
 
 // One line a combination of the other keys, with a band for the interval over seeds.
-function curveChart({ x, by, rows, metrics, level }, metric) {
+function curveChart({ x, rows, metrics, level }, metric, log = false) {
   const { name, unit } = metrics[metric], series = new Map();
   for (const row of rows) {
     const label = row.values.slice(1).join(" · ") || metricName(name);
@@ -43,12 +44,15 @@ function curveChart({ x, by, rows, metrics, level }, metric) {
   const share = unit === "1" && SHARES.test(name), of = share ? 100 : 1;
   const values = points.flatMap((point) => [point[1], point[2] ?? point[1], point[3] ?? point[1]]).map((value) => value * of);
   const [div, sign] = share ? [1, "%"] : axisUnit(unit, Math.max(...values.map(Math.abs)));
-  const low = Math.min(0, ...values) / div, high = (Math.max(...values) / div) * 1.05 || 1;
+  const positive = points.map((point) => (point[1] * of) / div).filter((value) => value > 0);
+  const logarithm = log && positive.length > 0;
+  const low = logarithm ? Math.min(...positive) * 0.8 : Math.min(0, ...values) / div;
+  const high = (Math.max(...values) / div) * 1.05 || 1;
   const xs = [...new Set(points.map((point) => point[0]))].sort((a, b) => a - b);
   const pad = (xs[xs.length - 1] - xs[0]) * 0.03 || 0.5;
   const { root, layer, sx, sy } = chartFrame(`${metricName(name)} over ${x}`,
     { low: xs[0] - pad, high: xs[xs.length - 1] + pad, ticks: (xs.length <= 10 ? xs : roundTicks(xs[0], xs[xs.length - 1], 8)).map((n) => [n, plain(n, 6)]), label: x },
-    { low, high, ticks: roundTicks(low, high, 5).map((n) => [n, plain(n, 6)]), label: `${metricName(name)}${sign ? ` (${sign})` : ""}` },
+    { low, high, log: logarithm, ticks: logarithm ? logTicks(low, high) : roundTicks(low, high, 5).map((n) => [n, plain(n, 6)]), label: `${metricName(name)}${sign ? ` (${sign})` : ""}` },
     { width: 900, height: 380 });
   const entries = [];
   for (const [n, [label, line]] of [...series].entries()) {

@@ -64,8 +64,8 @@ def _by_group(both: pl.DataFrame, by: str) -> dict[str, Any]:
     a, b = pl.col("wait_time_s"), pl.col("wait_time_s_b")
     frame = both.group_by(by).agg(
         pl.len().alias("jobs"), a.mean().alias("a"), b.mean().alias("b"),
-        (b - a).sum().alias("total"), (b < a).mean().alias("better"), (b == a).mean().alias("equal"),
-        (b > a).mean().alias("worse"),
+        (b - a).sum().alias("total"), (b < a).mean().alias("better"),
+        (b == a).mean().alias("equal"), (b > a).mean().alias("worse"),
     ).sort("total", by)  # fmt: skip
     kept = frame
     if len(frame) > MOST_GROUPS:

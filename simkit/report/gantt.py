@@ -67,7 +67,8 @@ def chart_of(
     left_out = len(bars.rows) - int(kept.sum())
     return facts | {
         "lanes": all_lanes, "lanes_a_band": grid.lanes_a_band, "bands": len(grid.shares),
-        "bins": BINS, "by_processor": bars.by_processor, "resource": counted_resource(run.resources),
+        "bins": BINS, "by_processor": bars.by_processor,
+        "resource": counted_resource(run.resources),
         "processors_a_lane": bars.processors_a_lane, "machines": len(run.machines),
         "bars": int(kept.sum()), "bars_left_out": left_out,
         "jobs": int(kept_jobs.sum()), "jobs_left_out": len(table) - int(kept_jobs.sum()),
@@ -95,7 +96,8 @@ def _jobs(run: Run) -> pl.DataFrame:
     found = [name for name in _WHERE if name in names]
     frame = run.columns(
         "jobs", "job_id", *found, "submit_time_s", "start_time_s", "end_time_s",
-        "requested_time_s", "trace_run_time_s", "status", *([resource] if resource in names else []),
+        "requested_time_s", "trace_run_time_s", "status",
+        *([resource] if resource in names else []),
     )  # fmt: skip
     if resource not in names:
         frame = frame.with_columns(pl.lit(None, pl.Float64).alias(resource))
@@ -162,7 +164,9 @@ def _ticks(times: pl.Series, start: float, clock: Clock) -> Ints:
 
 def _index(texts: pl.Series, known: tuple[str, ...]) -> Ints:
     """Return the row of each text in a list; its length for others."""
-    found = texts.replace_strict(known, range(len(known)), default=len(known), return_dtype=pl.Int64)
+    found = texts.replace_strict(
+        known, range(len(known)), default=len(known), return_dtype=pl.Int64
+    )
     return found.fill_null(len(known)).to_numpy()
 
 

@@ -30,7 +30,7 @@ def groups_of(run: Run) -> dict[str, dict[str, Any]]:
     What the log does not know of any job is left out, and so are the scenario's partitions if there
     is one.
     """
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for by in SHOWN:
         frame = metrics_by(
             run.scan("jobs"), run.scan("timeline"), by, resources=run.resources,
@@ -56,7 +56,8 @@ def _settings(run: Run) -> dict[str, Any]:
 
 def _table(frame: pl.DataFrame, by: By) -> dict[str, Any]:
     unknown = frame.filter(pl.col(by) == UNKNOWN)
-    kept = frame if len(frame) <= MOST_GROUPS else frame.head(MOST_GROUPS)
+    jobs, listed = (sum(part["jobs"].to_list()) for part in (frame, frame.head(MOST_GROUPS)))
+    kept = frame.head(MOST_GROUPS)
     rows = [
         {
             "name": short_name(line[by]),
@@ -67,9 +68,9 @@ def _table(frame: pl.DataFrame, by: By) -> dict[str, Any]:
         for line in kept.iter_rows(named=True)
     ]
     return {
-        "rows": rows, "groups": len(frame), "jobs": int(frame["jobs"].sum()),
-        "unknown": int(unknown["jobs"].sum()), "left_out": len(frame) - len(kept),
-        "left_out_jobs": int(frame["jobs"].sum() - kept["jobs"].sum()),
+        "rows": rows, "groups": len(frame), "jobs": jobs,
+        "unknown": sum(unknown["jobs"].to_list()), "left_out": len(frame) - len(kept),
+        "left_out_jobs": jobs - listed,
     }  # fmt: skip
 
 
@@ -79,7 +80,9 @@ def distributions_of(run: Run) -> dict[str, Any]:
     resource = counted_resource(run.resources)
     values = [m.value(tau, resource).alias(m.name) for m in JOB_METRICS if m.name in METRICS]
     frame = run.scan("jobs").select(values).collect()
-    return {"tau": tau} | {name: _quantiles(frame[name].drop_nulls(), len(frame)) for name in METRICS}
+    return {"tau": tau} | {
+        name: _quantiles(frame[name].drop_nulls(), len(frame)) for name in METRICS
+    }
 
 
 def _quantiles(values: pl.Series, jobs: int) -> dict[str, Any]:

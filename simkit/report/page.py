@@ -16,6 +16,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any, Final
 
+from simkit.results.run_info import versions
 from simkit.text import printable
 
 _SCRIPTS: Final = (
@@ -54,7 +55,7 @@ scripts for this file to see it.</p></noscript>
 """
 
 
-def page_text(title: str, data: Mapping[str, Any], blocks: Sequence[str], version: str) -> str:
+def page_text(title: str, data: Mapping[str, Any], blocks: Sequence[str]) -> str:
     """Return the page.
 
     Args:
@@ -62,14 +63,14 @@ def page_text(title: str, data: Mapping[str, Any], blocks: Sequence[str], versio
         data: what the scripts read, as JSON: plain numbers and texts. Numbers that are not finite
             become null.
         blocks: base64 texts of packed columns, one a run.
-        version: of simkit.
     """
+    version = versions()["simkit"]
     script = "\n".join(_asset(name) for name in _SCRIPTS)
     script = f'"use strict";\n(() => {{\n{script}\n}})();'
     digest = base64.b64encode(hashlib.sha256(f"\n{script}\n".encode()).digest()).decode()
     return _PAGE.format(
         version=escape(version), hash=f"sha256-{digest}", title=escape(printable(title)),
-        style=_asset("style.css"), data=embedded(data), script=script,
+        style=_asset("style.css"), data=embedded({**data, "version": version}), script=script,
         blocks="\n".join(
             f'<script type="application/octet-stream" id="block-{n}">{block}</script>'
             for n, block in enumerate(blocks)

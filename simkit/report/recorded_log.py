@@ -27,7 +27,9 @@ def log_waits(run: Run) -> pl.DataFrame | None:
     section = (run.info.get("scenario") or {}).get("workload")
     if not isinstance(section, dict) or section.get("resample") or not inputs:
         return None
-    changed = set(changed_inputs({"inputs": [i for i in inputs if i["path"] == section.get("path")]}))
+    changed = set(
+        changed_inputs({"inputs": [i for i in inputs if i["path"] == section.get("path")]})
+    )
     if section.get("path") in changed or section.get("path") not in {i["path"] for i in inputs}:
         return None
     with suppress(SimkitError, ValidationError, ValueError, TypeError), code_refused():

@@ -21,7 +21,6 @@ from simkit.report.recorded_log import log_waits
 from simkit.report.sweeps import sweep_facts
 from simkit.results.output_folder import check_file, whole_file
 from simkit.results.run_folder import Run, RunOrFolder, open_run
-from simkit.results.run_info import versions
 from simkit.text import counted
 
 MOST_RUNS: Final = 6
@@ -79,8 +78,8 @@ def _holds_runs(one: RunOrFolder) -> bool:
 
 def _of_sweep(runs: Sequence[Run]) -> str:
     sweep = sweep_facts(runs)
-    data = {"sweep": sweep, "runs": [], "version": versions()["simkit"]}
-    return page_text(f"{sweep['name']}: {counted(len(runs), 'run')}", data, (), data["version"])
+    data = {"sweep": sweep, "runs": []}
+    return page_text(f"{sweep['name']}: {counted(len(runs), 'run')}", data, ())
 
 
 def _of_runs(runs: Sequence[Run], explanations: Sequence[Explanations]) -> str:
@@ -97,10 +96,9 @@ def _of_runs(runs: Sequence[Run], explanations: Sequence[Explanations]) -> str:
         "runs": shown,
         "clock": clock.as_json() if clock else None,
         "comparisons": compare_with_first(runs) if len(runs) > 1 else [],
-        "version": versions()["simkit"],
     }
     names = " · ".join(dict.fromkeys(run.name for run in runs))
-    return page_text(names, data, blocks, data["version"])
+    return page_text(names, data, blocks)
 
 
 def _of_run(

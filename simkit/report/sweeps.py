@@ -32,6 +32,7 @@ def sweep_facts(runs: Sequence[Run]) -> dict[str, Any]:
     Raises RunError if none of them is complete.
     """
     complete = [run for run in runs if run.status == "complete"]
+    left_out = [run for run in runs if run.status != "complete"]
     if not complete:
         raise RunError("report: none of the runs of this sweep is complete; run it again")
     settings = Settings(complete)
@@ -42,17 +43,17 @@ def sweep_facts(runs: Sequence[Run]) -> dict[str, Any]:
     return {
         "table": _table(summarise(runs, whole, metrics)),
         "curves": [
-            {"x": key, **_table(summarise(runs, [key, *_others(keys, key, numeric)], metrics))}
+            {"x": key, **_table(summarise(runs, [key, *_others(keys, key)], metrics))}
             for key in numeric
         ],
         "runs": len(runs), "complete": len(complete),
-        "left_out": [f"{run.folder}: {run.status}" for run in runs if run.status != "complete"][:50],
+        "left_out": [f"{run.folder}: {run.status}" for run in left_out[:50]],
         "name": ", ".join(dict.fromkeys(run.name for run in complete)),
         "seeds": sorted({run.seed for run in complete}),
     }  # fmt: skip
 
 
-def _others(keys: Sequence[str], x: str, numeric: Sequence[str]) -> list[str]:
+def _others(keys: Sequence[str], x: str) -> list[str]:
     """Return the keys that tell the curves over a key apart: the policy as one, if it can be."""
     within = [key for key in keys if key != x]
     if x.startswith(f"{POLICY}."):

@@ -208,7 +208,8 @@ class Gantt {
   place(lane) {
     const { bars } = this, machine = bars.machineAt(lane);
     const row = Math.floor(lane - bars.machineLane[machine]) + 1;
-    const name = bars.facts.machines > 1 ? `${bars.nameOf(machine)}, ` : "";
+    const called = bars.nameOf(machine);
+    const name = bars.facts.machines > 1 ? `${/^\d+$/.test(called) ? "machine " : ""}${called}, ` : "";
     return `${name}row ${plain(row)} (drawn, not recorded)`;
   }
 

@@ -66,13 +66,14 @@ class GanttPainter {
 
   paintGrid() {
     const { bars, view, surface } = this, { context } = surface;
-    const wanted = surface.plotWidth / ((view.to - view.from) / view.all);
+    const per = bars.facts.lanes_a_band;
+    const smooth = (this.high - this.low) / per > this.bottom; // else bands have edges
+    const wanted = (surface.plotWidth / ((view.to - view.from) / view.all)) * (smooth ? 1 : 0.5);
     let level = 0;
     while (level + 1 < bars.levels.length && bars.levels[level + 1].bins >= wanted) level++;
     const { bins } = bars.levels[level];
     const sx = (view.from / view.all) * bins, sw = ((view.to - view.from) / view.all) * bins;
-    const per = bars.facts.lanes_a_band;
-    context.imageSmoothingEnabled = true;
+    context.imageSmoothingEnabled = smooth;
     context.globalAlpha = this.mode === "bars" ? 0.45 : 1;
     // the last band may have fewer lanes than the others
     context.drawImage(this.shade(level), sx, this.low / per, Math.max(1e-3, sw), (this.high - this.low) / per,

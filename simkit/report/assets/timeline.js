@@ -287,8 +287,10 @@ function paintStack(context, lines, found, y, bottom) {
 function paintCursor(surface, view, top, bottom) {
   const x = linear(view.from, view.to, GUTTER, surface.width - EDGE)(view.cursor);
   if (x < GUTTER || x > surface.width - EDGE) return;
-  surface.context.fillStyle = theme.colours.mark;
+  surface.context.globalAlpha = 0.55;
+  surface.context.fillStyle = theme.colours.ink;
   surface.context.fillRect(Math.round(x), top, 1, bottom - top);
+  surface.context.globalAlpha = 1;
 }
 
 function tickAt(surface, view, event) {

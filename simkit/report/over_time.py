@@ -136,7 +136,8 @@ def _power(run: Run, edges: Floats) -> list[_Chart]:
     for column, (title, unit) in _SIGNALS.items():
         known = view[column][np.isfinite(view[column])]
         if len(known) and known.any():
-            constant = float(known[0]) if (known == known[0]).all() else None
+            apart = float(np.ptp(known)) > 1e-9 * float(np.abs(known).max())  # means are rounded
+            constant = None if apart else float(known[0])
             chart = {"kind": "signal", "title": title, "unit": unit, "constant": constant}
             charts.append((chart, [_Line(title, view[column])]))
     return charts

@@ -1,6 +1,6 @@
 // Charts of lines that do not follow the time axis: distributions and response curves, in SVG.
 
-const CHART = { width: 560, height: 300, left: 62, right: 16, top: 12, bottom: 46 };
+const CHART = { width: 560, height: 300, left: 62, right: 30, top: 12, bottom: 46 };
 
 // Draws axes and grid; returns the element, the scales and the layer for what is drawn.
 // x and y: {low, high, ticks: [[value, label]], label, log}

@@ -62,7 +62,7 @@ function unitFor(unit, size) {
 function quantity(value, unit) {
   if (value === null || value === undefined) return "–";
   if (unit === "s") return duration(value);
-  if (unit === "1" || !unit) return plain(value);
+  if (unit === "1" || unit === "1/h" || !unit) return plain(value); // the name says "per hour"
   if (unit.length > 12) return plain(value); // a sentence, shown elsewhere
   const [factor, name] = unitFor(unit, Math.abs(value));
   return `${plain(value / factor)} ${name}`;
@@ -79,9 +79,10 @@ function metricText(name, value, unit) {
 function metricName(name) {
   const [head, part] = name.split(".");
   const words = head.replace(/_(s|w|kwh|kg|per_h)$/, (unit) => (unit === "_per_h" ? " per hour" : ""));
-  const known = { p50: "median", p90: "90th percentile", p99: "99th percentile", max: "longest" };
+  const known = { p50: "median", p90: "90th percentile", p99: "99th percentile", max: "maximum" };
   const tail = part ? `, ${known[part] || part}` : "";
-  return words.replace(/_/g, " ") + tail;
+  const of = words.replace(/_/g, " ").replace(/^(utilisation|offered load|fragmentation|stranded) (?=\S)/, "$1 of ");
+  return of + tail;
 }
 
 // The clock: ticks of the file → seconds → dates at the site, or time since the first submit.

@@ -1,6 +1,6 @@
 // Paints the chart: single bars where few lie in the window, else how full each pixel is.
 
-const MOST_BARS = 12000; // more are drawn as shades, pixel by pixel
+const MOST_BARS = 20000; // more are drawn as shades, pixel by pixel
 const AXIS = 40;
 
 // What a chart shows: times from the shared view, lanes of its own.
@@ -139,7 +139,7 @@ class GanttPainter {
       for (let x = 0; x < width; x++) {
         across += sums[row + x];
         const share = y ? (sums[row + x] = across + sums[row - wide + x]) : (sums[row + x] = across);
-        const level = share < 0.002 ? 0 : share >= 1 ? 255 : Math.max(1, (share * 255) | 0);
+        const level = share < 0.002 ? 0 : Math.min(255, Math.max(1, (share * 255 + 0.5) | 0));
         pixels[y * width + x] = colours[level];
       }
     }

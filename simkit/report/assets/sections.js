@@ -80,7 +80,12 @@ function comparisonTable(runs) {
   const states = ["submitted", ...COUNTS, "other"].filter((state) => runs.some((run) => run.counts[state]));
   return el("div", { class: "table-box", tabindex: "0", role: "region", "aria-label": "Runs side by side" }, el("table", {}, el("thead", {}, head), el("tbody", {},
     states.map((state) => row(`jobs ${COUNT_TEXTS[state] || state}`, runs.map((run) => plain(run.counts[state])))),
-    names.map((name) => row(metricName(name), numbers.map((found) => found.has(name) ? metricText(name, found.get(name).value, found.get(name).unit) : "–"), numbers.find((found) => found.has(name)).get(name).metric.formula)))));
+    names.map((name) => row(meanName(name, numbers), numbers.map((found) => found.has(name) ? metricText(name, found.get(name).value, found.get(name).unit) : "–"), numbers.find((found) => found.has(name)).get(name).metric.formula)))));
+}
+
+function meanName(name, numbers) {
+  const { metric } = numbers.find((found) => found.has(name)).get(name);
+  return metricName(name) + (!name.includes(".") && "mean" in metric.values ? ", mean" : "");
 }
 
 function gainsSection(runs, comparisons) {

@@ -273,7 +273,7 @@ def test_nothing_sticks_out_at_any_width(opened, report, width) -> None:
 def test_many_bars_become_shades_and_zooming_brings_them_back(
     opened, write_run, random_jobs, tmp_path
 ) -> None:
-    folder = write_run("many", random_jobs(20_000, spread_s=2e6), capacity=1500)
+    folder = write_run("many", random_jobs(30_000, spread_s=2e6), capacity=1500)
     page = opened(write_report(folder, tmp_path / "many.html"))
     assert page.data("mode") == "grid"
     assert colours_of(page) > 20
@@ -299,14 +299,14 @@ CORNERS = """canvas => {
 
 def test_shades_are_what_the_bars_cover(opened, write_run, tmp_path) -> None:
     """A quarter of the chart is empty, below on the left; the rest is full, from afar and close."""
-    count = 180_000
+    count = 300_000
     jobs = {
         "job_id": np.arange(1, count + 1), "submit_time_s": np.zeros(count),
         "run_time_s": np.full(count, 1 / 16), "processors": np.full(count, 2.0),
-        "start_time_s": np.tile(5625 + np.arange(count // 2) / 16, 2),
+        "start_time_s": np.tile(9375 + np.arange(count // 2) / 16, 2),
     }  # fmt: skip
     blocker = {
-        "job_id": [0], "submit_time_s": [0.0], "run_time_s": [11250.0], "processors": [4.0],
+        "job_id": [0], "submit_time_s": [0.0], "run_time_s": [18750.0], "processors": [4.0],
         "start_time_s": [0.0],
     }  # fmt: skip
     both = pl.concat([pl.DataFrame(part) for part in (blocker, jobs)], how="vertical_relaxed")

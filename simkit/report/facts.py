@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from simkit.errors import RunError, SimkitError
 from simkit.records import STATUSES
 from simkit.results.metric import counted_resource
-from simkit.results.run_folder import Run
+from simkit.results.run_folder import MemoryRun, Run
 
 _ABOUT: Final = ("unit", "formula", "window", "count", "censored")
 _MOST_INPUTS: Final = 200
@@ -25,9 +25,11 @@ _MOST_TEXT: Final = 200_000
 def run_facts(run: Run) -> dict[str, Any]:
     """Return what the page says of a run beside its charts."""
     inputs = run.info.get("inputs") or []
+    in_memory = isinstance(run, MemoryRun)
+    explain = "" if in_memory else f"simkit explain {shlex.quote(str(run.folder))} "
     return {
         "name": run.name, "method": run.method, "policy": run.policy, "estimates": run.estimates,
-        "folder": str(run.folder), "explain": f"simkit explain {shlex.quote(str(run.folder))} ",
+        "folder": "none, in memory" if in_memory else str(run.folder), "explain": explain,
         "status": run.status, "error": str(run.info.get("error") or ""),
         "seed": run.seed, "digest": run.digest, "versions": _versions(run),
         "resources": {name: run.capacity[name] for name in run.resources},
@@ -48,10 +50,19 @@ def _versions(run: Run) -> dict[str, str]:
     return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
 
 
+def missing_tables(run: Run) -> list[str]:
+    """Return the tables that a run lacks, which was killed before it could write them."""
+    if isinstance(run, MemoryRun):
+        return []
+    return [name for name in run.tables if not (run.folder / f"{name}.parquet").is_file()]
+
+
 def counts_of(run: Run) -> dict[str, int]:
     """Return how many jobs there are by their status at the end, all states named."""
-    found = run.scan("jobs").group_by("status").agg(pl.len()).collect()
-    counts = {str(status): int(n) for status, n in found.iter_rows()}
+    counts: dict[str, int] = {}
+    if not missing_tables(run):
+        found = run.scan("jobs").group_by("status").agg(pl.len()).collect()
+        counts = {str(status): int(n) for status, n in found.iter_rows()}
     known = {status: counts.pop(status, 0) for status in STATUSES}
     total = sum(known.values()) + sum(counts.values())
     submitted = run.info.get("jobs")

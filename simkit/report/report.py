@@ -10,7 +10,7 @@ from typing import Any, Final
 from simkit.analysis.runs_below import runs_below
 from simkit.errors import RunError
 from simkit.report.clock import Clock, clock_of
-from simkit.report.facts import longest_waits, run_facts
+from simkit.report.facts import longest_waits, missing_tables, run_facts
 from simkit.report.gains import compare_with_first
 from simkit.report.gantt import MOST_JOBS, MOST_RECTANGLES, chart_of
 from simkit.report.groups import distributions_of, groups_of, recorded_waits
@@ -83,7 +83,7 @@ def _of_sweep(runs: Sequence[Run]) -> str:
 
 
 def _of_runs(runs: Sequence[Run], explanations: Sequence[Explanations]) -> str:
-    clock = clock_of([run for run in runs if run.resources])
+    clock = clock_of([run for run in runs if run.resources and not missing_tables(run)])
     shown, blocks = [], []
     for number, run in enumerate(runs):
         why = explanations[number] if number < len(explanations) else {}
@@ -106,8 +106,10 @@ def _of_run(
 ) -> dict[str, Any]:
     """Return all that the page shows of a run; its columns go into `packed`."""
     facts = run_facts(run)
-    if clock is None or not run.resources:
-        return {**facts, "empty": True}
+    if missing := missing_tables(run):
+        return {**facts, "empty": f"it has no table of {', '.join(missing)}"}
+    if clock is None or not run.resources or not facts["counts"]["submitted"]:
+        return {**facts, "empty": "no job was ever submitted"}
     longest = [
         {**job, "explanation": [list(part) for part in why.get(job["job_id"], ())]}
         for job in longest_waits(run)

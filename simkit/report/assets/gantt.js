@@ -289,10 +289,10 @@ class Gantt {
     const id = String(bars.job.id[chosen]), command = run.explain + quoted(id);
     const known = run.longest.find((one) => String(one.job_id) === id);
     this.detail.dataset.job = id;
-    this.detail.replaceChildren(el("h3", {}, `Job ${id}`),
+    this.detail.replaceChildren(...[el("h3", {}, `Job ${id}`),
       el("dl", { class: "facts" }, facts.all.map(([name, text]) => [el("dt", {}, name), el("dd", {}, text)])),
-      el("p", { class: "command" }, el("span", {}, "Why it waited: "), el("code", {}, command), copyButton(() => command, "the command")),
-      known?.explanation.length ? explanation(known, view.clock) : null);
+      run.explain ? el("p", { class: "command" }, el("span", {}, "Why it waited: "), el("code", {}, command), copyButton(() => command, "the command")) : null,
+      known?.explanation.length ? explanation(known, view.clock) : null].filter(Boolean));
   }
 
   overview() {

@@ -35,7 +35,7 @@ function alerts(runs) {
     const named = run.label ? `${run.label}: ` : "";
     const found = [];
     if (run.status !== "complete") found.push(el("p", { class: "alert" }, el("b", {}, `${named}this run is ${run.status}. `), `Its numbers are partial${run.error ? `: ${run.error}` : "."}`));
-    if (run.empty) found.push(el("p", { class: "alert" }, `${named}no job was ever submitted, so there is nothing to draw.`));
+    if (run.empty) found.push(el("p", { class: "alert" }, `${named}${run.empty}, so there is nothing to draw.`));
     return found;
   });
 }
@@ -177,7 +177,7 @@ function longestTable(run, number, show) {
     { name: "started", value: (row) => row.start_time_s, text: (row) => at(row.start_time_s) },
     { name: "why", value: (row) => row.explanation.length, cell: (row) => row.explanation.length
       ? el("details", {}, el("summary", {}, [...new Set(row.explanation.map(([, , cause]) => cause))].join(", ")), explanation(row, clock))
-      : el("span", { class: "command" }, el("code", {}, run.explain + quoted(String(row.job_id))), copyButton(() => run.explain + quoted(String(row.job_id)), "the command")) },
+      : !run.explain ? "" : el("span", { class: "command" }, el("code", {}, run.explain + quoted(String(row.job_id))), copyButton(() => run.explain + quoted(String(row.job_id)), "the command")) },
   ];
   const never = run.counts.waiting;
   return el("div", {}, sortable("Jobs with the longest waits", columns, rows, { most: 20 }),

@@ -188,6 +188,28 @@ def test_a_run_without_metrics_is_a_page_too(write_run, random_jobs, tmp_path) -
         write_report(folder, tmp_path / "r.html")
 
 
+def test_a_run_that_was_killed_before_it_wrote_a_table_is_a_page(
+    write_run, random_jobs, tmp_path
+) -> None:
+    folders = [write_run(n, random_jobs(20), capacity=60) for n in ("whole", "killed")]
+    info = json.loads((folders[1] / "run.json").read_text())
+    (folders[1] / "run.json").write_text(json.dumps({**info, "status": "incomplete"}))
+    for table in folders[1].glob("*.parquet"):
+        table.unlink()
+    data, columns = read(write_report(folders, tmp_path / "r.html", allow_partial=True))
+    assert "no table of jobs" in data["runs"][1]["empty"]
+    assert data["runs"][1]["counts"]["other"] == 20
+    assert len(columns[0]["job.id"]) == 20
+    assert "not complete" in data["comparisons"][0]["refused"]
+
+
+def test_a_run_in_memory_has_no_command_to_explain_it(tmp_path) -> None:
+    run = simkit.simulate({"workload": {"type": "lublin", "jobs": 20, "processors": 8}})
+    data, _ = read(write_report(run, tmp_path / "r.html"))
+    assert data["runs"][0]["explain"] == ""
+    assert data["runs"][0]["counts"]["finished"] == 20
+
+
 def test_who_gains_is_paired_by_job(write_run, random_jobs, tmp_path) -> None:
     jobs = random_jobs(100)
     later = {

@@ -25,12 +25,15 @@ from simkit.report.report import write_report
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("SIMKIT_DATA", ROOT.parent / "shared" / "data"))
 
-FRAMES = """async (steps) => {
+FRAMES = """async ([steps, rows]) => {
   const canvas = document.querySelector("canvas.gantt"), box = canvas.getBoundingClientRect();
   const frame = () => new Promise((done) => requestAnimationFrame(done));
   const at = { clientX: box.left + box.width * 0.6, clientY: box.top + 150, bubbles: true, cancelable: true };
   const key = (name) => canvas.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true }));
   canvas.focus();
+  key("Home");
+  for (let n = 0; n < rows; n++) key("PageUp"); // half of the rows each time
+  await frame();
   const zooms = [];
   for (let zoom = 0; zoom < 40; zoom++) {
     const paints = [], whole = [];
@@ -38,13 +41,14 @@ FRAMES = """async (steps) => {
       const begin = performance.now();
       key(n % 2 ? "ArrowLeft" : "ArrowRight");
       key(n % 2 ? "ArrowUp" : "ArrowDown");
+      canvas.dispatchEvent(new PointerEvent("pointermove", { ...at, clientX: at.clientX + n })); // where no key moves
       await frame();
       paints.push(Number(document.documentElement.dataset.paintMs));
       await frame();
       whole.push((performance.now() - begin) / 2);
     }
     zooms.push({
-      share: (canvas.dataset.to - canvas.dataset.from), mode: canvas.dataset.mode,
+      share: canvas.dataset.to - canvas.dataset.from, rows: canvas.dataset.high - canvas.dataset.low, mode: canvas.dataset.mode,
       bars: Number(canvas.dataset.bars), paint: Math.min(...paints), frame: Math.min(...whole),
     });
     const before = canvas.dataset.to - canvas.dataset.from;
@@ -117,11 +121,12 @@ def test_a_report(
                 shown.close()
         lines.append(f"first paint after {min(p for p, _ in opened):.0f} ms, "
                      f"all there after {min(r for _, r in opened):.1f} s")  # fmt: skip
-        zooms = shown.page.evaluate(FRAMES, 350)
+        zooms = [zoom for rows in (0, 3, 6) for zoom in shown.page.evaluate(FRAMES, [350, rows])]
         assert shown.problems == []
         shown.close()
     lines += [
-        f"{zoom['share'] / zooms[0]['share']:10.2e} of the time: {zoom['mode']:6} {zoom['bars']:6} bars, "
+        f"{zoom['share'] / zooms[0]['share']:9.1e} of the time, {zoom['rows']:9,.0f} rows: "
+        f"{zoom['mode']:6} {zoom['bars']:6} bars, "
         f"paint {zoom['paint']:5.1f} ms, frame {zoom['frame']:5.1f} ms"
         for zoom in zooms
     ]

@@ -81,7 +81,8 @@ async function unpackCharts() {
     gantt.search();
     document.getElementById("gantt").scrollIntoView();
   };
-  theme.listeners.push(() => view.repaint());
+  // paper gets what is painted before this returns
+  theme.listeners.push(() => (matchMedia("print").matches ? view.paint() : view.repaint()));
   addEventListener("resize", () => view.repaint());
   document.documentElement.dataset.ready = "true";
 }

@@ -47,12 +47,13 @@ class TimeView {
   repaint() { // once a frame, however often it is asked for
     if (this.waiting) return;
     this.waiting = true;
-    requestAnimationFrame(() => {
-      this.waiting = false;
-      const begin = performance.now();
-      for (const paint of this.painters) paint();
-      document.documentElement.dataset.paintMs = (performance.now() - begin).toFixed(1);
-    });
+    requestAnimationFrame(() => { this.waiting = false; this.paint(); });
+  }
+
+  paint() {
+    const begin = performance.now();
+    for (const paint of this.painters) paint();
+    document.documentElement.dataset.paintMs = (performance.now() - begin).toFixed(1);
   }
 }
 

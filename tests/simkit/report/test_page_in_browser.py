@@ -259,6 +259,9 @@ def test_it_prints_in_light_colours_without_its_buttons(opened, report) -> None:
     assert not page.page.get_by_role("button", name="Show all").is_visible()
     assert not page.page.locator("nav").is_visible()
     assert page.page.locator("h1").is_visible()
+    page.page.set_viewport_size({"width": 760, "height": 1000})  # about A4 without its margins
+    page.settle()
+    assert page.page.evaluate("document.documentElement.scrollWidth") <= 760
     pdf = page.page.pdf()
     assert pdf.startswith(b"%PDF")
     assert len(pdf) > 20_000

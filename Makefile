@@ -1,4 +1,4 @@
-# make demo    install into .venv, run the quickstart, draw its picture
+# make demo    install into .venv, run the quickstart, draw its picture, write its report
 # make test    install and run the tests, those marked slow left out
 # make check   formatting, lint, types, tests, documentation
 # make guard   hold the speed against recorded ratios, in about a minute
@@ -18,6 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(STAMP)plot
 	$(BIN)/simkit run quickstart --output runs/quickstart
 	$(BIN)/simkit plot runs/quickstart --output runs/quickstart/plot.png
+	$(BIN)/simkit report runs/quickstart --output runs/quickstart/report.html
 
 test: $(STAMP)test
 	$(BIN)/python -m pytest -m "not slow" -n auto

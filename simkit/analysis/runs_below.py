@@ -48,6 +48,11 @@ class Settings:
         self._policies = [run.policy for run in runs]
 
     @property
+    def keys(self) -> list[str]:
+        """Dotted keys that differ between runs."""
+        return list(self._vary)
+
+    @property
     def varying(self) -> list[str]:
         """Keys that differ between runs; those of the policy count as ``policy``."""
         return list(dict.fromkeys(_shortened(key) for key in self._vary))

@@ -1,4 +1,4 @@
-"""The commands that take run folders: compare, summarise, verify, export, plot."""
+"""The commands that take run folders: compare, summarise, verify, export, plot, report."""
 
 from __future__ import annotations
 
@@ -529,3 +529,34 @@ def _plot_runs(
         plot_groups(first, group.value, picture)
     else:
         plot_compare(first, picture)
+    echo(f"picture: {picture}")
+
+
+def report(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN...",
+            help="One run, or several to compare with the first; or the folder of a sweep.",
+        ),
+    ],
+    target: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="An .html file; default: report.html in the first folder.",
+            show_default=False,
+        ),
+    ] = None,
+    partial: Partial = False,
+) -> None:
+    """Write a report of runs or a sweep: one HTML file that opens from disk, without a network.
+
+    Of a run: headline numbers, what was in use and waiting over time, power, a Gantt chart, waits
+    by group, the scenario. Several runs: also who gains and who loses. A sweep: response curves.
+    """
+    from simkit.report.report import write_report
+
+    page = write_report(runs, target or runs[0] / "report.html", allow_partial=partial)
+    echo(f"report: {page} ({page.stat().st_size / 1e6:,.1f} MB)")

@@ -81,5 +81,5 @@ def _about_run(folder: Path, text: str) -> str:
     what = "this is a run folder" if folder == Path(text) else "this is a table of a run"
     return (
         f"{text}: {what}, not a scenario; {again}. The commands that read a run are verify, "
-        f"compare, plot and export: simkit verify {shlex.quote(str(folder))}"
+        f"compare, plot, report and export: simkit verify {shlex.quote(str(folder))}"
     )

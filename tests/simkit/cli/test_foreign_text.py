@@ -92,7 +92,7 @@ def test_run_folders(simkit: Callable[..., str], runs: tuple[str, str]) -> None:
         ("compare", evil, good, "--metric", "nothing"), ("compare", evil, good, "-m", EVIL),
         ("plot", evil), ("plot", evil, good), ("plot", evil, "-k", "power"),
         ("export", evil, "o.swf"), ("export", evil, "o.csv"), ("export", evil, "o.csv", "-f", "power"),
-        ("run", evil), ("validate", evil),
+        ("report", evil), ("report", evil, good), ("run", evil), ("validate", evil),
     ):  # fmt: skip
         simkit(*words)
 
@@ -204,7 +204,8 @@ def test_wrong_types_in_run_json_are_told_by_every_command(
     for file in base.iterdir():
         Path("m", file.name).write_bytes(file.read_bytes())
     Path("m/run.json").write_text(json.dumps(info))
-    for words in (("compare", "m", str(base)), ("plot", "m"), ("export", "m", "o.swf")):
+    for words in (("compare", "m", str(base)), ("plot", "m"), ("export", "m", "o.swf"),
+                  ("report", "m")):  # fmt: skip
         assert f"m/run.json: {said}" in simkit(*words)
     with pytest.raises(RunError, match=r"m/run.json: "):
         open_run("m")
@@ -219,7 +220,7 @@ def test_resources_that_no_table_has_are_reported_by_every_command(
     shutil.copytree(base, "m")
     Path("m/run.json").write_text(json.dumps(info))
     for words in (("compare", "m", str(base)), ("plot", "m"), ("export", "m", "o.swf"),
-                  ("verify", "m")):  # fmt: skip
+                  ("report", "m"), ("verify", "m")):  # fmt: skip
         said = simkit(*words)
         assert "gpu\\n" in said
         assert "Traceback" not in said

@@ -1,0 +1,120 @@
+"""How long jobs of each size, length, user and queue waited, and how waits are distributed."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from simkit.arrays import Floats
+from simkit.errors import RunError
+from simkit.report.gantt import short_name
+from simkit.results.group_metrics import UNKNOWN, By, metrics_by
+from simkit.results.job_metrics import JOB_METRICS
+from simkit.results.metric import counted_resource
+from simkit.results.run_folder import Run
+from simkit.units import parse_duration
+
+SHOWN: Final[tuple[By, ...]] = ("size", "length", "user", "group", "queue", "partition")
+METRICS: Final = ("wait_time_s", "bounded_slowdown")
+_NUMBERS: Final = ("", ".p50", ".p90", ".p99", ".max")
+MOST_GROUPS: Final = 200
+"""Groups that are listed: those with the most jobs."""
+_LEVELS: Final = np.concatenate((np.linspace(0, 0.98, 99), np.linspace(0.981, 1, 20)))
+
+
+def groups_of(run: Run) -> dict[str, dict[str, Any]]:
+    """Return the numbers of each group of jobs, by what they are grouped by.
+
+    What the log does not know of any job is left out, and so are the scenario's partitions if there
+    is one.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for by in SHOWN:
+        frame = metrics_by(
+            run.scan("jobs"), run.scan("timeline"), by, resources=run.resources,
+            settings=_settings(run),
+        )  # fmt: skip
+        if by in ("group", "partition") and len(frame) < 2:
+            continue
+        found[by] = _table(frame, by)
+    return found
+
+
+def _settings(run: Run) -> dict[str, Any]:
+    """Return what the scenario says of its metrics, without what no duration is."""
+    section = (run.info.get("scenario") or {}).get("metrics")
+    settings = {}
+    for key, value in (section if isinstance(section, dict) else {}).items():
+        try:
+            settings[key] = parse_duration(value)
+        except ValueError:
+            continue
+    return settings
+
+
+def _table(frame: pl.DataFrame, by: By) -> dict[str, Any]:
+    unknown = frame.filter(pl.col(by) == UNKNOWN)
+    jobs, listed = (sum(part["jobs"].to_list()) for part in (frame, frame.head(MOST_GROUPS)))
+    kept = frame.head(MOST_GROUPS)
+    rows = [
+        {
+            "name": short_name(line[by]),
+            "jobs": line["jobs"],
+            "unfinished": line["jobs"] - line["finished"],
+            **{m: [line[f"{m}{number}"] for number in _NUMBERS] for m in METRICS},
+        }
+        for line in kept.iter_rows(named=True)
+    ]
+    return {
+        "rows": rows, "groups": len(frame), "jobs": jobs,
+        "unknown": sum(unknown["jobs"].to_list()), "left_out": len(frame) - len(kept),
+        "left_out_jobs": jobs - listed,
+    }  # fmt: skip
+
+
+def distributions_of(run: Run) -> dict[str, Any]:
+    """Return the quantiles of waits and bounded slowdowns over all jobs that have them."""
+    tau = _settings(run).get("tau", 10.0)
+    resource = counted_resource(run.resources)
+    values = [m.value(tau, resource).alias(m.name) for m in JOB_METRICS if m.name in METRICS]
+    frame = run.scan("jobs").select(values).collect()
+    return {"tau": tau} | {
+        name: _quantiles(frame[name].drop_nulls(), len(frame)) for name in METRICS
+    }
+
+
+def _quantiles(values: pl.Series, jobs: int) -> dict[str, Any]:
+    numbers: Floats = values.cast(pl.Float64).to_numpy()
+    found = np.quantile(numbers, _LEVELS).tolist() if len(numbers) else []
+    mean = float(numbers.mean()) if len(numbers) else None
+    return {
+        "levels": _LEVELS.tolist(), "values": found, "mean": mean, "count": len(numbers),
+        "without": jobs - len(numbers),
+    }  # fmt: skip
+
+
+def recorded_waits(run: Run, waits: pl.DataFrame | None) -> dict[str, Any] | None:
+    """Return the quantiles of the waits that the log records, beside those of the same jobs here.
+
+    Args:
+        run: the run.
+        waits: job_id, and recorded_s: the recorded wait; None if the log has none.
+    """
+    if waits is None or not len(waits):
+        return None
+    try:
+        jobs = run.columns("jobs", "job_id", "wait_time_s")
+        both = jobs.join(waits.unique("job_id"), on="job_id", how="inner").drop_nulls()
+    except (pl.exceptions.PolarsError, RunError):
+        return None  # ids of another type than those of the log
+    if not len(both):
+        return None
+    apart = (both["wait_time_s"] - both["recorded_s"]).abs()
+    return {
+        "jobs": len(jobs),
+        "recorded": _quantiles(both["recorded_s"], len(jobs)),
+        "simulated": _quantiles(both["wait_time_s"], len(jobs)),
+        "within_5_min": float((apart <= 300).mean()),  # type: ignore[arg-type]
+    }

@@ -67,8 +67,13 @@ class Switching:
         return list(self._of_policies("check_scenario", scenario))
 
     def check_cluster(self, info: SystemInfo) -> list[str]:
-        """Return why a policy cannot schedule a cluster, a line each."""
-        return list(self._of_policies("check_cluster", info))
+        """Return why a policy cannot schedule a cluster, or begin at a date, a line each."""
+        problems = list(self._of_policies("check_cluster", info))
+        try:
+            self._on_clock(info)
+        except ScenarioError as error:
+            problems += error.problems
+        return problems
 
     def check_site(self, site: Any) -> list[str]:
         """Return why a policy cannot schedule a site, a line each."""
@@ -91,12 +96,16 @@ class Switching:
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         self._info, self._rng = info, deepcopy(rng)
-        self.switch_times_s = [_on_clock(change, info) for change in self.changes]
+        self.switch_times_s = self._on_clock(info)
         """When the policy changes, in seconds on the trace's clock; the engine decides then."""
-        if self.switch_times_s != sorted(self.switch_times_s):
-            raise ScenarioError("policy.switch: the changes are out of order; sort them by time")
         self._acting = 0
         self.acting.reset(info, rng)
+
+    def _on_clock(self, info: SystemInfo) -> list[float]:
+        times = [_on_clock(change, info) for change in self.changes]
+        if times != sorted(times):
+            raise ScenarioError("policy.switch: the changes are out of order; sort them by time")
+        return times
 
     @property
     def acting(self) -> Policy:

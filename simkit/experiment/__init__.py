@@ -148,7 +148,9 @@ def prepare(
             scenario.power, cluster, trace.workload, scenario.seed, scenario.limits.steps
         )
     problems = scenario_problems(chosen, scenario)
-    problems += cluster_problems(chosen, cluster, scenario if policy is None else None)
+    problems += cluster_problems(
+        chosen, cluster, scenario if policy is None else None, trace.workload
+    )
     problems += policy_problems(chosen, site)
     if site is not None:
         problems += controller_problems(site)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
-from math import inf
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from simkit.scenario.policy import (
     SwitchedPolicy,
 )
 from simkit.scenario.references import PluginChoice
+from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 from simkit.workload.recorded import Past
 
@@ -302,7 +303,9 @@ def scenario_problems(policy: Policy, scenario: Scenario) -> list[str]:
     return [] if check is None else at_key("policy", check(scenario))
 
 
-def cluster_problems(policy: Policy, cluster: Cluster, scenario: Scenario | None) -> list[str]:
+def cluster_problems(
+    policy: Policy, cluster: Cluster, scenario: Scenario | None, workload: Workload | None = None
+) -> list[str]:
     """Return the problems that a policy has with a cluster, each with its remedy.
 
     They are those that its ``check_cluster(info)`` reports, if it has that, and partitions with
@@ -312,9 +315,13 @@ def cluster_problems(policy: Policy, cluster: Cluster, scenario: Scenario | None
         policy: the policy.
         cluster: that of the run.
         scenario: what names the policy; None: the user gave the policy itself.
+        workload: tells when the run begins; None: not known.
     """
     capacity = cluster.capacity.copy()
-    info = SystemInfo(cluster.resources, cluster.machine_names, capacity, cluster.partitions)
+    epoch_s = nan if workload is None else workload.epoch_s
+    info = SystemInfo(
+        cluster.resources, cluster.machine_names, capacity, cluster.partitions, epoch_s
+    )
     named = f"policy: {type(policy).__name__}" if scenario is None else _chosen(scenario.policy)
     asking = [
         f"cluster.partitions.{row}.preempt: {partition.preempt}"

@@ -13,9 +13,10 @@ from simkit.workload import Workload
 
 POLICIES: Final = (
     "fcfs", "fcfs+easy", "fcfs+conservative", "sjf+easy", "ljf+easy", "saf+easy",
-    "largest-request+easy", "hrrn+easy", "wfp3+easy", "multifactor+easy", "sjf", "lcfs+easy",
+    "hrrn+easy", "wfp3+easy", "multifactor+easy", "sjf", "lcfs+easy",
 )  # fmt: skip
 """Orders and backfilling; ties of the score go to the earlier one."""
+PLAIN: Final = "fcfs+easy"
 ESTIMATES: Final[dict[str, Any]] = {
     "requested": "requested",
     "requested, corrected": {"type": "requested", "correction": "tsafrir"},
@@ -100,9 +101,22 @@ def _partitions(overrides: Mapping[str, Any], base: Mapping[str, Any]) -> list[d
 def _priorities_of_queues(
     best: Candidate, base: Mapping[str, Any], load: Workload, rows: Ints
 ) -> Iterator[Candidate]:
-    """Yield priorities of queues, and of partitions: who waited less comes first."""
+    """Yield priorities of queues, and of partitions: who waited less comes first.
+
+    They order the jobs themselves, so they are tried with first come, first served as well.
+    """
     if (base.get("cluster") or {}).get("partitions"):
         return  # the site's own partitions stay as they are
+    yield from _by_priority(best, base, load, rows)
+    plain = Candidate("policy", PLAIN, {"policy": PLAIN})
+    if best.overrides.get("policy") != PLAIN:
+        yield from _by_priority(plain, base, load, rows)
+
+
+def _by_priority(
+    best: Candidate, base: Mapping[str, Any], load: Workload, rows: Ints
+) -> Iterator[Candidate]:
+    """Yield a candidate with priorities of queues, and one with those of partitions."""
     first = load.first_task[:-1][rows]
     waits = load.recorded_start_s[first] - load.submit_time_s[rows]
     for column, key in (("queue", "queues"), ("partition", "partitions")):

@@ -160,5 +160,20 @@ def _ranked(numbers: Ints, waits: Any) -> list[Sequence[int]]:
     return [(n,) for n in sorted(means, key=lambda n: (means[n], n))]
 
 
-STAGES: Final[tuple[Stage, ...]] = (_estimates, _limits_of_users, _priorities_of_queues)
+def _policies_again(
+    best: Candidate, _base: Mapping[str, Any], _load: Workload, _rows: Ints
+) -> Iterator[Candidate]:
+    """Yield the other policies, with the estimates, limits and priorities that were found."""
+    own = best.overrides["policy"]
+    others = {key: value for key, value in best.overrides.items() if key != "policy"}
+    if others:
+        for name in POLICIES:
+            if name != own:
+                named = best.name.replace(own, name, 1)
+                yield Candidate("policy again", named, {"policy": name, **others})
+
+
+STAGES: Final[tuple[Stage, ...]] = (
+    _estimates, _limits_of_users, _priorities_of_queues, _policies_again,
+)  # fmt: skip
 """After the policies, one after the other, each from the best so far."""

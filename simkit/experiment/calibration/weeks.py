@@ -15,6 +15,10 @@ from simkit.workload import Workload
 WITHIN_S: Final = 300.0
 """A wait is explained if the simulated one is at most this far from it: five minutes."""
 
+AFTER: Final = 1.0
+LONGEST: Final = 4.0
+"""For how many lengths of a week jobs arrive after it, at least and at most."""
+
 
 @dataclass(frozen=True)
 class Week:
@@ -67,15 +71,19 @@ class Split:
     def jobs_around(self, workload: Workload, week: Week) -> Ints:
         """Return the rows of the jobs that are simulated for a week.
 
-        They are those that the log has in the system when the warm-up begins, those of the warm-up,
-        of the week, and of as long a time after it, whose jobs may overtake.
+        They are those that the log has in the system when the warm-up begins, those of the warm-up
+        and of the week, and those that arrive until the last job of the week has started, as they
+        may overtake: for at least `AFTER` and at most `LONGEST` lengths of a week.
         """
-        submit, start = workload.submit_time_s, workload.recorded_start_s
-        first = workload.first_task[:-1]
-        end: Floats = start[first] + workload.run_time_s[first]
+        submit, first = workload.submit_time_s, workload.first_task[:-1]
+        start = workload.recorded_start_s[first]
+        end: Floats = start + workload.run_time_s[first]
         begin_s = week.begin_s - self.warmup_s
+        of_week = start[(submit >= week.begin_s) & (submit < week.end_s) & np.isfinite(start)]
+        last_s = float(of_week.max(initial=week.end_s))
+        soonest, latest = (week.end_s + n * self.length_s for n in (AFTER, LONGEST))
         inside = (submit < begin_s) & (end > begin_s)
-        inside |= (submit >= begin_s) & (submit < week.end_s + self.length_s)
+        inside |= (submit >= begin_s) & (submit <= min(max(last_s, soonest), latest))
         rows: Ints = np.flatnonzero(inside)
         return rows
 

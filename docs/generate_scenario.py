@@ -90,6 +90,10 @@ SECTIONS: tuple[Part, ...] = (
     ("policy: a trained agent", "policy", policy.AgentPolicy, None),
     ("policy: a model of another library", "policy", policy.ModelPolicy, None),
     ("policy: a lookahead", "policy", policy.LookaheadPolicy, None),
+    ("policy: recorded starts", "policy", policy.RecordedPolicy, None),
+    ("policy.recorded", "policy.recorded", policy.RecordedRule, None),
+    ("policy: one after another", "policy", policy.SwitchedPolicy, None),
+    ("policy.switch", "policy.switch", policy.PolicyChange, None),
     ("processes", "processes", process.ProcessSection, None),
     ("admission", "admission", top.AdmissionSection, None),
     ("scheduling", "scheduling", top.Scheduling, None),
@@ -232,7 +236,7 @@ def type_words(hint: Any) -> str:
         return _annotated(parts)
     if origin in (Union, types.UnionType):
         inner = [type_words(part) for part in parts if part is not type(None)]
-        return " or ".join(inner + ["null"] * (type(None) in parts))
+        return " or ".join(list(dict.fromkeys(inner)) + ["null"] * (type(None) in parts))
     if origin is Literal:
         return ", ".join(f"`{value}`" for value in parts)
     if origin is tuple:

@@ -116,7 +116,7 @@ class Lookahead:
             if best != self._acting:
                 self._acting = best
                 self.acting.reset(self._info, deepcopy(self._rng))
-                state = cast("State", _AllArrived(state))
+                state = cast("State", AllArrived(state))
         return self.acting.schedule(state)
 
     def _best(self, state: State) -> int:
@@ -136,7 +136,7 @@ class Lookahead:
         return "its policy does not say" if why is None else str(why(state, task))
 
 
-class _AllArrived:
+class AllArrived:
     """A state as a policy sees it that begins to act: all that waits has just arrived."""
 
     def __init__(self, state: State) -> None:

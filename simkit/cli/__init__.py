@@ -21,7 +21,17 @@ INTERRUPTED = 130
 try:
     import typer
 
-    from simkit.cli import burst_times, catalogue, dataset, learn, reproduce, results, run, trace
+    from simkit.cli import (
+        burst_times,
+        calibration,
+        catalogue,
+        dataset,
+        learn,
+        reproduce,
+        results,
+        run,
+        trace,
+    )
     from simkit.cli.closed_pipes import outlive_readers, output_is_lost
     from simkit.cli.echo import echo
     from simkit.cli.help_text import WholeHelpGroup
@@ -59,6 +69,7 @@ app = typer.Typer(
 )
 
 app.command("init")(trace.init)
+app.command("calibrate")(calibration.calibrate)
 app.command("run")(run.run)
 app.command("sweep")(run.sweep)
 app.command("validate")(run.validate)

@@ -37,6 +37,16 @@ Scenario = Annotated[
         autocompletion=complete_scenario,
     ),
 ]
+ScenarioOrFork = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="SCENARIO",
+        help="A scenario file, the name of a bundled one (see `simkit scenarios`), or - for "
+        "standard input; left out with --fork.",
+        show_default=False,
+        autocompletion=complete_scenario,
+    ),
+]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)]
 Seed = Annotated[
     int | None, typer.Option("--seed", min=0, help="Use this seed.", show_default=False)
@@ -48,6 +58,16 @@ Settings = Annotated[
         metavar="KEY=VALUE",
         help="Override a value of the scenario: --set policy.order=sjf. May be repeated; "
         "relative paths in it start from the working folder.",
+        show_default=False,
+    ),
+]
+SwitchPolicy = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--switch-policy",
+        metavar="TIME:POLICY",
+        help="Let another policy decide from TIME on, a duration after the first submission or a "
+        "date: 30d:sjf+easy. May be repeated.",
         show_default=False,
     ),
 ]

@@ -17,9 +17,11 @@ from simkit.cli.options import (
     NoProgress,
     Output,
     Scenario,
+    ScenarioOrFork,
     Seed,
     Settings,
     Sort,
+    SwitchPolicy,
     Top,
     Verbose,
     groups_of,
@@ -32,16 +34,38 @@ if TYPE_CHECKING:
     from simkit.experiment.executors import Executor
     from simkit.experiment.workload import TraceMemory
     from simkit.scenario import Scenario as Loaded
+    from simkit.scenario.yaml_document import Source
 
 RUNS = Path("runs")
 """The default folder of runs."""
 
 
 def run(
-    scenario: Scenario,
+    scenario: ScenarioOrFork = None,
     output: Output = None,
     seed: Seed = None,
     settings: Settings = None,
+    switch_policy: SwitchPolicy = None,
+    fork: Annotated[
+        Path | None,
+        typer.Option(
+            "--fork",
+            metavar="RUN",
+            help="Repeat the past of this run, and let its future begin at --at: with --set, "
+            "another policy decides from then on.",
+            show_default=False,
+        ),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at",
+            metavar="TIME",
+            help="When the future of --fork begins: a duration after the first submission, or a "
+            "date.",
+            show_default=False,
+        ),
+    ] = None,
     no_code: NoCode = False,
     force: Annotated[
         bool,
@@ -69,13 +93,19 @@ def run(
     from simkit.results.output_folder import check_run_folder
     from simkit.results.run_info import identity
     from simkit.scenario import scenario_hash
-    from simkit.scenario.yaml_document import load_scenario, problems_located
+    from simkit.scenario.yaml_document import problems_located
 
     groups = groups_of(by, sort, top)
     if sort is not None:
         check_number(sort)
-    source, laid_over = scenario_source(scenario), overrides(settings, seed)
-    loaded = load_scenario(source, overrides=laid_over, single=True, allow_code=not no_code)
+    source: Source
+    laid_over: dict[str, Any]
+    if fork is None and at is None:
+        source, laid_over = scenario_source(_named(scenario)), overrides(settings, seed)
+        loaded = _loaded(source, laid_over, switch_policy, allow_code=not no_code)
+    else:
+        loaded = _forked(scenario, fork, at, seed, settings, switch_policy, not no_code)
+        source, laid_over = loaded, {}
     folder = output or RUNS / f"{loaded.name}-{scenario_hash(loaded)[:8]}"
     check_run_folder(folder, identity(loaded), force=force)
     with problems_located(source, laid_over):
@@ -106,6 +136,60 @@ def run(
         print_run(result, groups, verbose=verbose)
     for warning in result.info["warnings"][len(experiment.warnings) :]:
         warn(warning)
+
+
+def _named(scenario: str | None) -> str:
+    """Return the argument SCENARIO; raises ScenarioError if it is not given."""
+    from simkit.errors import ScenarioError
+
+    if scenario is None:
+        raise ScenarioError(
+            "SCENARIO is missing; name a scenario file or a bundled scenario (`simkit scenarios` "
+            "lists them), or fork a run: --fork RUN --at TIME"
+        )
+    return scenario
+
+
+def _loaded(
+    source: Source, laid_over: dict[str, Any], switches: list[str] | None, *, allow_code: bool
+) -> Loaded:
+    """Return a scenario of one run, with the policies of --switch-policy."""
+    from simkit.experiment.futures import parse_switches, with_switches
+    from simkit.scenario.yaml_document import load_scenario
+
+    loaded = load_scenario(source, overrides=laid_over, single=True, allow_code=allow_code)
+    return with_switches(loaded, parse_switches(switches or ()), allow_code=allow_code)
+
+
+def _forked(
+    scenario: str | None,
+    run: Path | None,
+    at: str | None,
+    seed: int | None,
+    settings: list[str] | None,
+    switches: list[str] | None,
+    allow_code: bool,
+) -> Loaded:
+    """Return the scenario of --fork and --at; say so if its future is that of the run."""
+    from simkit.cli.text import warn
+    from simkit.errors import ScenarioError
+    from simkit.experiment.futures import fork, parse_switches, with_switches
+    from simkit.results.run_folder import open_run
+
+    if run is None or at is None:
+        missing = "--fork RUN" if run is None else "--at TIME"
+        raise ScenarioError(f"--fork and --at belong together; add {missing}")
+    if scenario is not None:
+        raise ScenarioError(
+            f"{scenario}: a fork has the scenario of its run; leave SCENARIO out, or --fork"
+        )
+    forked = fork(run, at, overrides(settings, seed), allow_code=allow_code)
+    forked = with_switches(forked, parse_switches(switches or ()), allow_code=allow_code)
+    if forked.model_dump(mode="json")["policy"] == open_run(run, allow_partial=True).info[
+        "scenario"
+    ].get("policy"):
+        warn(f"the future from {at} on has the policy of {run}, so that the run will be the same")
+    return forked
 
 
 def _kept(how: str, folder: Path) -> str:
@@ -323,17 +407,20 @@ def show(
     scenario: Scenario,
     seed: Seed = None,
     settings: Settings = None,
+    switch_policy: SwitchPolicy = None,
     no_code: NoCode = False,
     as_json: AsJson = False,
 ) -> None:
     """Print a scenario with all its defaults."""
     from simkit.cli.text import print_json
+    from simkit.experiment.futures import parse_switches, with_switches
     from simkit.scenario.yaml_document import load_scenario
     from simkit.scenario.yaml_writer import scenario_to_yaml
 
     loaded: Any = load_scenario(
         scenario_source(scenario), overrides=overrides(settings, seed), allow_code=not no_code
     )
+    loaded = with_switches(loaded, parse_switches(switch_policy or ()), allow_code=not no_code)
     if as_json:
         print_json(loaded.model_dump(mode="json"))
     else:

@@ -136,9 +136,25 @@ def print_run(run: Run, groups: Groups | None = None, *, verbose: bool = False) 
     states = ("finished", "killed", "rejected", "running", "waiting")
     ended = [f"{counts[s]:,} {s}" for s in states if counts.get(s) or s == "finished"]
     say("Jobs", f"{counts['submitted']:,} submitted: {', '.join(ended)}")
+    if (recorded := run.info.get("recorded")) is not None:
+        _print_recorded(recorded)
     say("Took", _times(run.info))
     say("Digest", run.digest)
     say("Run folder", str(run.folder))
+
+
+def _print_recorded(counts: Mapping[str, Any]) -> None:
+    """Print how many of the log's starts were replayed as they are, and why others were later."""
+    later = counts["started_later"]
+    late, on_time = sum(later.values()), counts["started_as_recorded"]
+    say("Recorded", f"{on_time:,} of {counted(on_time + late, 'start')} as the log has them")
+    if delays := counts["later_s"]:
+        mean, most = (quantity(delays[key], "s") for key in ("mean", "max"))
+        say("", f"{late:,} later, as soon as they fitted: by {mean} on average, {most} at most")
+        for reason, number in later.items():
+            say("", f"  {number:,}: {reason}")
+    if without := counts["jobs_without_recorded_start"]:
+        say("", f"{counted(without, 'job')} whose start the log does not tell")
 
 
 def _say_same(same: Mapping[str, str]) -> None:

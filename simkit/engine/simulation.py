@@ -250,6 +250,9 @@ class Simulation:
         if self.power is not None:
             self.power.victims = getattr(policy, "victims", least_valuable_first)
             self.power.heed(declared_signals(policy))
+        for time_s in getattr(policy, "switch_times_s", ()):
+            if time_s > self.now:
+                self._events.in_background(time_s, Rank.WAKE, self._wake)
         apply = self.apply
         with _seldom_collected():
             for state in self.decisions():

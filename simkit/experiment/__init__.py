@@ -49,9 +49,11 @@ from simkit.results.run_folder import Run
 from simkit.results.run_info import first_info, peak_memory_bytes
 from simkit.results.run_writer import FailedRunError, MemoryWriter, RunWriter
 from simkit.scenario import Scenario, refuse_sweep
+from simkit.scenario.policy import RecordedPolicy, policies_in
 from simkit.units import format_duration
 from simkit.workload import RowReport, Trace, Workload
 from simkit.workload.cluster import Cluster
+from simkit.workload.recorded import Past
 from simkit.workload.whole_memory import fill_whole_memory
 
 Watch = Callable[[Simulation], None]
@@ -77,6 +79,8 @@ class Experiment:
     given: tuple[str, ...] = ()
     """Parts of the scenario that Python objects took the place of, so that its hash says nothing
     about them; see `run_info.identity`."""
+    past: Past | None = None
+    """The recorded starts, if the policy replays them; it counts there what started later."""
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -114,7 +118,8 @@ def prepare(
     refuse_sweep(scenario)
     check_before_reading(scenario)
     given = given_objects(policy=policy, workload=workload, cluster=cluster, processes=processes)
-    chosen = build_policy(scenario) if policy is None else policy
+    past = _past_of(scenario) if policy is None else None
+    chosen = build_policy(scenario, past) if policy is None else policy
     build = process_builder(scenario) if processes is None else partial(tuple, processes)
     predictor = build_predictor(scenario)
     rules = build_rules(scenario)
@@ -123,7 +128,7 @@ def prepare(
         resources = declared_resources(scenario.cluster) if cluster is None else cluster.resources
         trace = read_trace(
             scenario.workload, scenario.seed, scenario.value, memory, resources,
-            scenario.limits.jobs,
+            scenario.limits.jobs, recorded=past is not None,
         )  # fmt: skip
     else:
         if scenario.value is not None and not len(workload.value):
@@ -133,6 +138,8 @@ def prepare(
         cluster = build_cluster(scenario.cluster, trace.workload)
     workload = limited_by_partitions(fill_whole_memory(trace.workload, cluster), cluster)
     trace = replace(trace, workload=workload)
+    if past is not None:
+        past.fill(workload)
     _check_before_run(scenario, trace.workload, cluster)
     check_before_running(scenario, trace.workload, cluster, span_of(trace.workload))
     site = None
@@ -141,14 +148,24 @@ def prepare(
             scenario.power, cluster, trace.workload, scenario.seed, scenario.limits.steps
         )
     problems = scenario_problems(chosen, scenario)
-    problems += cluster_problems(chosen, cluster, scenario if policy is None else None)
+    problems += cluster_problems(
+        chosen, cluster, scenario if policy is None else None, trace.workload
+    )
     problems += policy_problems(chosen, site)
     if site is not None:
         problems += controller_problems(site)
     if problems:
         raise ScenarioError(problems)
     times = {"read": perf_counter() - begin}
-    return Experiment(scenario, trace, cluster, chosen, predictor, rules, build, site, times, given)
+    return Experiment(
+        scenario, trace, cluster, chosen, predictor, rules, build, site, times, given, past
+    )
+
+
+def _past_of(scenario: Scenario) -> Past | None:
+    """Return what carries recorded starts to the policy; None if it does not replay any."""
+    replayed = any(isinstance(one, RecordedPolicy) for one in policies_in(scenario.policy))
+    return Past() if replayed else None
 
 
 def given_objects(**parts: object) -> tuple[str, ...]:
@@ -214,6 +231,8 @@ def carry_out(
             "wall_time_s": {name: round(seconds, 6) for name, seconds in times.items()},
             "peak_memory_bytes": peak_memory_bytes(),
         }
+        if experiment.past is not None:
+            last["recorded"] = experiment.past.facts()
         if experiment.site is not None:
             last["power"] = _facts_of_power(experiment.site, simulation)
         run = store.complete(last, results.metrics)

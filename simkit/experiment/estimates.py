@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from simkit.scenario import Scenario
-from simkit.scenario.policy import ComposedPolicy, FittedPolicy
+from simkit.scenario.policy import ComposedPolicy, FittedPolicy, RecordedPolicy, SwitchedPolicy
 from simkit.text import counted
 from simkit.workload import Trace, Workload
 
@@ -63,7 +63,10 @@ def uses_estimates(scenario: Scenario) -> bool:
         return custom or policy.backfill.type != "none" or policy.order.type in _BY_ESTIMATE
     if isinstance(policy, FittedPolicy):
         return policy.order.type in _BY_ESTIMATE or policy.fitness.type not in _BLIND_FITNESS
-    return True
+    if isinstance(policy, SwitchedPolicy):
+        phases = (policy.start, *(change.to for change in policy.switch))
+        return any(uses_estimates(scenario.model_copy(update={"policy": one})) for one in phases)
+    return not isinstance(policy, RecordedPolicy)
 
 
 def estimates_info(scenario: Scenario, workload: Workload) -> dict[str, Any]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from functools import partial
-from math import inf
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +31,21 @@ from simkit.scenario.policy import (
     ModelPolicy,
     NamedPolicy,
     PolicySection,
+    RecordedPolicy,
+    SwitchedPolicy,
 )
 from simkit.scenario.references import PluginChoice
+from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
+from simkit.workload.recorded import Past
 
 POLICIES = "simkit.policies"
 
 
-def build_policy(scenario: Scenario) -> Policy:
+def build_policy(scenario: Scenario, past: Past | None = None) -> Policy:
     """Return a new policy as the scenario describes it.
+
+    `past` is given to a policy that replays recorded starts, and to no other.
 
     Raises PluginError for an unknown name, ScenarioError for wrong arguments, PolicyError if the
     result is not a policy.
@@ -50,6 +57,13 @@ def build_policy(scenario: Scenario) -> Policy:
         return _fitted(section)
     if isinstance(section, LookaheadPolicy):
         return _looking_ahead(section, scenario)
+    if isinstance(section, SwitchedPolicy):
+        return _switching(section, scenario, past)
+    if isinstance(section, RecordedPolicy):
+        arguments = {"unknown": section.recorded.unknown, "past": past or Past()}
+        factory = plugins.find(POLICIES, "recorded")
+        replaying: Policy = instantiate("policy.recorded", factory, {}, arguments)
+        return replaying
     if isinstance(section, AgentPolicy):
         return _learned(section, scenario)
     if isinstance(section, ModelPolicy):
@@ -97,7 +111,7 @@ def _looking_ahead(section: LookaheadPolicy, scenario: Scenario) -> Policy:
     """Return a policy that chooses among others, whose scenarios differ in the policy alone."""
     candidates = []
     for row, one in enumerate(_scenarios_of(section, scenario)):
-        with _in_candidate(row):
+        with _at_place(f"policy.lookahead.{row}"):
             candidates.append(build_policy(one))
     factory = plugins.find(POLICIES, "lookahead")
     given = {"objective": section.objective}
@@ -106,17 +120,34 @@ def _looking_ahead(section: LookaheadPolicy, scenario: Scenario) -> Policy:
     return policy
 
 
+def _switching(section: SwitchedPolicy, scenario: Scenario, past: Past | None) -> Policy:
+    """Return policies one after the other, whose scenarios differ in the policy alone."""
+    policies = []
+    for place, part in phases_of(section):
+        with _at_place(place):
+            one = scenario.model_copy(update={"policy": part})
+            policies.append(build_policy(one, past))
+    own = {"policies": policies, "changes": [change.at for change in section.switch]}
+    made: Policy = instantiate("policy.switch", plugins.find(POLICIES, "switch"), {}, own)
+    return made
+
+
+def phases_of(section: SwitchedPolicy) -> list[tuple[str, PolicySection]]:
+    """Return (dotted key, policy) of the phases of a policy that switches."""
+    later = [(f"policy.switch.{row}.to", each.to) for row, each in enumerate(section.switch)]
+    return [("policy.start", section.start), *later]
+
+
 def _scenarios_of(section: LookaheadPolicy, scenario: Scenario) -> list[Scenario]:
     return [scenario.model_copy(update={"policy": policy}) for policy in section.lookahead]
 
 
 @contextmanager
-def _in_candidate(row: int) -> Iterator[None]:
-    """Let problems of a policy begin with its place in a lookahead."""
+def _at_place(place: str) -> Iterator[None]:
+    """Let problems of a policy begin with its place among several."""
     try:
         yield
     except ScenarioError as error:
-        place = f"policy.lookahead.{row}"
         problems = [text.replace("policy", place, 1) for text in at_key("policy", error.problems)]
         raise ScenarioError(problems) from error
 
@@ -221,6 +252,15 @@ def policy_label(scenario: Scenario) -> str:
         if section.objective != "makespan":
             parts.append(f"objective={section.objective}")
         return f"lookahead({','.join(parts)})"
+    if isinstance(section, SwitchedPolicy):
+        first, *later = [
+            policy_label(scenario.model_copy(update={"policy": part}))
+            for _, part in phases_of(section)
+        ]
+        changes = zip(later, section.switch, strict=True)
+        return first + "".join(f",{_instant(each.at)}:{label}" for label, each in changes)
+    if isinstance(section, RecordedPolicy):
+        return "recorded" if section.recorded.unknown == "reject" else "recorded(unknown=fit)"
     if isinstance(section, FittedPolicy):
         parts = [_label(section.fitness.type, section.fitness.args)]
         if section.order.type != "fcfs":
@@ -241,6 +281,16 @@ def policy_label(scenario: Scenario) -> str:
     return "+".join(parts)
 
 
+def _instant(at: float | datetime) -> str:
+    """Return ``30d`` or a date, without what folders' names must not have."""
+    if isinstance(at, datetime):
+        return at.strftime("%Y-%m-%dT%H%M%SZ")
+    for length, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if at and at % length == 0:
+            return f"{at / length:.0f}{unit}"
+    return f"{at:.15g}s"
+
+
 def _label(name: str, arguments: Mapping[str, Any]) -> str:
     given = ",".join(f"{key}={value}" for key, value in arguments.items())
     return f"{name}({given})" if given else name
@@ -255,7 +305,9 @@ def scenario_problems(policy: Policy, scenario: Scenario) -> list[str]:
     return [] if check is None else at_key("policy", check(scenario))
 
 
-def cluster_problems(policy: Policy, cluster: Cluster, scenario: Scenario | None) -> list[str]:
+def cluster_problems(
+    policy: Policy, cluster: Cluster, scenario: Scenario | None, workload: Workload | None = None
+) -> list[str]:
     """Return the problems that a policy has with a cluster, each with its remedy.
 
     They are those that its ``check_cluster(info)`` reports, if it has that, and partitions with
@@ -265,9 +317,13 @@ def cluster_problems(policy: Policy, cluster: Cluster, scenario: Scenario | None
         policy: the policy.
         cluster: that of the run.
         scenario: what names the policy; None: the user gave the policy itself.
+        workload: tells when the run begins; None: not known.
     """
     capacity = cluster.capacity.copy()
-    info = SystemInfo(cluster.resources, cluster.machine_names, capacity, cluster.partitions)
+    epoch_s = nan if workload is None else workload.epoch_s
+    info = SystemInfo(
+        cluster.resources, cluster.machine_names, capacity, cluster.partitions, epoch_s
+    )
     named = f"policy: {type(policy).__name__}" if scenario is None else _chosen(scenario.policy)
     asking = [
         f"cluster.partitions.{row}.preempt: {partition.preempt}"
@@ -296,6 +352,10 @@ def _chosen(section: PolicySection) -> str:
         return f"policy.agent: {agent_label(section.agent)}"
     if isinstance(section, ModelPolicy):
         return f"policy.model: {section.model}"
+    if isinstance(section, RecordedPolicy):
+        return "policy.recorded"
+    if isinstance(section, SwitchedPolicy):
+        return "policy.switch"
     if isinstance(section, NamedPolicy):
         return f"policy.name: {section.name}"
     return f"policy.path: {section.path}"

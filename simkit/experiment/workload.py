@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from simkit.errors import PluginError, ScenarioError
+from simkit.errors import PluginError, ScenarioError, TraceError
 from simkit.scenario.value import (
     FixedQuality,
     Gpus,
@@ -19,9 +19,10 @@ from simkit.scenario.value import (
     TwoClasses,
     Value,
 )
-from simkit.scenario.workload import TraceFormat, WorkloadSource
+from simkit.scenario.workload import TraceFormat, WorkloadModel, WorkloadSource
 from simkit.seeds import stream
 from simkit.workload import Trace, Workload
+from simkit.workload.recorded import with_recorded_starts
 from simkit.workload.transform import (
     cap_processors,
     cap_run_times,
@@ -57,15 +58,25 @@ class TraceMemory:
         self._kept: dict[str, _Kept] = {}
 
     def trace(
-        self, section: WorkloadSource, resources: Collection[str], rng: np.random.Generator
+        self,
+        section: WorkloadSource,
+        resources: Collection[str],
+        rng: np.random.Generator,
+        *,
+        recorded: bool = False,
     ) -> Trace:
-        """Return the section's trace; a log is only read again when one of its files changed."""
+        """Return the section's trace; a log is only read again when one of its files changed.
+
+        With `recorded`, its workload has the recorded starts.
+        """
         if not isinstance(section, TraceFormat):
             return section.trace_for(resources, rng)
-        key = f"{type(section).__qualname__} {section.arguments()!r} {sorted(resources)}"
+        key = f"{type(section).__qualname__} {section.arguments()!r} {sorted(resources)} {recorded}"
         kept = self._kept.pop(key, None)
         if kept is None or _state(kept.trace.inputs) != kept.state:
             trace = section.trace_for(resources, rng)
+            if recorded:
+                trace = _with_recorded_starts(section, trace)
             kept = _Kept(trace, _state(trace.inputs))
         self._kept[key] = kept
         while len(self._kept) > self._most:
@@ -85,6 +96,41 @@ def _state(paths: Sequence[Path]) -> tuple[tuple[int, int], ...]:
     return tuple((stat.st_size, stat.st_mtime_ns) for stat in found)
 
 
+def _with_recorded_starts(section: TraceFormat, trace: Trace) -> Trace:
+    """Return a log's jobs with their recorded starts."""
+    past_trace, past = section.recorded()
+    load = trace.workload
+    if not np.array_equal(past_trace.workload.job_id, load.job_id):
+        raise TraceError(
+            f"{section.path}: its recorded starts are not of the same jobs; it may have changed "
+            "while it was read, so run again"
+        )
+    report = replace(trace.report, unread=past_trace.report.unread)
+    return replace(trace, workload=with_recorded_starts(load, past), report=report)
+
+
+def _check_recorded(section: WorkloadSource) -> None:
+    """Raise ScenarioError for transforms that leave recorded starts without a meaning."""
+    changed = {
+        "load": section.load != 1.0,
+        "resample": section.resample is not None,
+        "target_load": section.target_load is not None,
+    }
+    problems = [
+        f"workload.{key}: moves the submissions of jobs, so that their recorded starts say nothing "
+        "about them; leave it out, or use another policy than recorded"
+        for key, is_set in changed.items()
+        if is_set
+    ]
+    if isinstance(section, WorkloadModel):
+        problems.append(
+            f"policy.recorded: jobs of the type {section.type} are drawn, and never started; use a "
+            "log, or another policy"
+        )
+    if problems:
+        raise ScenarioError(problems)
+
+
 def read_trace(
     section: WorkloadSource,
     seed: int,
@@ -92,6 +138,8 @@ def read_trace(
     memory: TraceMemory | None = None,
     resources: Collection[str] = (),
     most_jobs: int | None = None,
+    *,
+    recorded: bool = False,
 ) -> Trace:
     """Read or generate the jobs of a scenario, transform them, and give them their worth.
 
@@ -101,15 +149,15 @@ def read_trace(
     their own streams: none depends on the policy, so that runs with the same seed are paired.
     `memory` keeps the log for further runs; `resources` are those of the machines, which decide
     what jobs of some logs ask for. A resample makes at most about `most_jobs`; None: any number.
+    With `recorded`, the workload has the recorded starts of its jobs.
 
     Raises TraceError if the trace cannot be read, PluginError if the reader returns something else,
     ScenarioError if the jobs cannot be given such a worth.
     """
     rng = stream(seed, "workload")
-    if memory is None:
-        trace = section.trace_for(resources, rng)
-    else:
-        trace = memory.trace(section, resources, rng)
+    if recorded:
+        _check_recorded(section)
+    trace = (memory or TraceMemory()).trace(section, resources, rng, recorded=recorded)
     if not isinstance(trace, Trace):
         raise PluginError(
             f"workload: the type {section.type} returned a {type(trace).__name__}; it must be a "

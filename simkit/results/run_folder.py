@@ -28,7 +28,7 @@ from simkit.scenario.bundled import agent_label
 from simkit.scenario.types import shown
 from simkit.shown import Shown, heading, notes, safe, text_or
 from simkit.text import counted, printable
-from simkit.units import ENDLESS_S, KWH_J
+from simkit.units import ENDLESS_S, KWH_J, format_duration
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,7 +70,10 @@ _TYPES: Final[dict[str, type | tuple[type, ...]]] = {
     "scenario": dict, "scenario.name": str, "scenario.policy": (dict, str, NoneType),
     "scenario.policy.agent": str, "scenario.policy.model": str, "scenario.policy.lookahead": list,
     "scenario.policy.lookahead.*": dict, "scenario.policy.lookahead.*.agent": str,
-    "scenario.policy.lookahead.*.model": str,
+    "scenario.policy.lookahead.*.model": str, "scenario.policy.recorded": dict,
+    "scenario.policy.start": (dict, str), "scenario.policy.switch": list,
+    "scenario.policy.switch.*": dict, "scenario.policy.switch.*.to": (dict, str),
+    "scenario.policy.switch.*.at": (*_NUMBER, str), "recorded": dict,
     "scenario.workload": (dict, NoneType), "scenario.workload.path": (str, NoneType),
     "scenario.cluster": (dict, NoneType), "scenario.cluster.maintenance": (list, NoneType),
     "scenario.cluster.maintenance.*": dict,
@@ -610,6 +613,11 @@ def _policy_words(policy: Any) -> str:
     if "lookahead" in policy:
         names = [_policy_words(each).rsplit("/", 1)[-1] for each in policy["lookahead"]]
         return f"lookahead({', '.join(names)})"
+    if "recorded" in policy:
+        return "recorded"
+    if "switch" in policy:
+        later = [f", {_policy_words(each['to'])} from {_when(each)}" for each in policy["switch"]]
+        return _policy_words(policy.get("start")) + "".join(later)
     if "agent" in policy:
         label = agent_label(policy["agent"])
         return f"{label} + {policy['compat']}" if policy.get("compat") else label
@@ -621,6 +629,12 @@ def _policy_words(policy: Any) -> str:
     parts = [policy.get(key) for key in keys]
     words = [_part(p) for p in parts if p]
     return " + ".join(word for word in words if word != "none") or "unknown"
+
+
+def _when(change: Mapping[str, Any]) -> str:
+    """Return ``30d 00:00:00`` or the date of a change of the policy."""
+    at = change.get("at")
+    return format_duration(at) if isinstance(at, (int, float)) else str(at)
 
 
 def _part(setting: Any) -> str:

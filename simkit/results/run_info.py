@@ -17,7 +17,7 @@ from simkit.power.site import Site
 from simkit.results.run_folder import FORMAT, PORTABLE
 from simkit.scenario import Scenario, portable_form, scenario_hash
 from simkit.scenario.bundled import agent_files
-from simkit.scenario.policy import AgentPolicy, LookaheadPolicy, ModelPolicy
+from simkit.scenario.policy import AgentPolicy, ModelPolicy, policies_in
 from simkit.workload import RowReport, Trace, Workload
 from simkit.workload.cluster import Cluster, Partition
 from simkit.workload.facts import rows_facts
@@ -123,8 +123,7 @@ def _own_files(scenario: Scenario) -> list[Path]:
     """Return the Python files that a scenario names, and the files of its agent or model."""
     found = (re.fullmatch(r"(.+\.py):[\w.]+", text) for text in _texts(scenario.model_dump()))
     files = [Path(match[1]) for match in found if match and Path(match[1]).is_file()]
-    chosen = scenario.policy
-    for policy in chosen.lookahead if isinstance(chosen, LookaheadPolicy) else (chosen,):
+    for policy in policies_in(scenario.policy):
         if isinstance(policy, AgentPolicy):
             files += agent_files(policy.agent)
         elif isinstance(policy, ModelPolicy):

@@ -5,6 +5,7 @@ A policy has no `type`: its keys tell its form.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -21,7 +22,7 @@ from simkit import plugins
 from simkit.errors import did_you_mean
 from simkit.scenario.bundled import agent_names
 from simkit.scenario.references import AgentFolder, Arguments, File, PluginChoice, PluginName
-from simkit.scenario.types import BrokenRulesError, Many, Section
+from simkit.scenario.types import BrokenRulesError, Instant, Many, Section, check_order
 
 _GROUP = "simkit.policies"
 
@@ -150,7 +151,26 @@ class ModelPolicy(Section):
     observations are normalised by it. Reading it runs code as well."""
 
 
+class RecordedRule(Section):
+    """How the recorded starts of a log are replayed."""
+
+    unknown: Literal["reject", "fit"] = "reject"
+    """What becomes of a job whose start the log does not tell: it is rejected; or it starts as soon
+    as it fits, after what is due."""
+
+
+class RecordedPolicy(Section):
+    """No policy, but what really happened: every job starts when the log says that it did.
+
+    A job that does not fit then starts as soon as it does.
+    """
+
+    recorded: Annotated[RecordedRule, BeforeValidator(lambda value: value or {})]
+    """How the starts are replayed; {}: by the defaults."""
+
+
 LOOKAHEAD = "{lookahead, objective}"
+SWITCH = "{start, switch}"
 _FORMS: dict[type[Section], str] = {
     ComposedPolicy: "{order, backfill, placement}",
     FittedPolicy: "{fitness, order, compat}",
@@ -158,20 +178,25 @@ _FORMS: dict[type[Section], str] = {
     NamedPolicy: "{name, args}",
     AgentPolicy: "{agent, args, compat}",
     ModelPolicy: "{model, algorithm, args, statistics}",
+    RecordedPolicy: "{recorded}",
 }
-"""Model → its keys, which stand for the form in messages; a lookahead's is `LOOKAHEAD`."""
+"""Model → its keys, which stand for the form in messages; `LOOKAHEAD` and `SWITCH` are others."""
 _MODELS: dict[str, type[Section]] = {
     "path": FilePolicy, "name": NamedPolicy, "agent": AgentPolicy, "model": ModelPolicy,
-    "fitness": FittedPolicy,
+    "fitness": FittedPolicy, "recorded": RecordedPolicy,
 }  # fmt: skip
 """Key that gives a form away → its model."""
 
 
 def _form(value: object) -> str | None:
     """Return the form of a policy by its keys; without a telling key it is composed."""
+    if isinstance(value, SwitchedPolicy):
+        return SWITCH
     if isinstance(value, Section):
         return _FORMS.get(type(value), LOOKAHEAD)
     keys = value if isinstance(value, dict) else ()
+    if "switch" in keys:
+        return SWITCH
     if "lookahead" in keys:
         return LOOKAHEAD
     return _FORMS[next((model for key, model in _MODELS.items() if key in keys), ComposedPolicy)]
@@ -195,7 +220,7 @@ def section_of(text: str) -> dict[str, Any]:
 
     Args:
         text: ``sjf`` (an order, a fitness or a policy), ``sjf+easy`` (order, backfilling and
-            placement), ``my_policy.py:Mine`` or ``package.module:Mine``.
+            placement), ``my_policy.py:Mine``, ``package.module:Mine``, or ``recorded``.
 
     Raises ValueError, with what to write instead, for a name that is unknown or stands for two.
     """
@@ -206,6 +231,8 @@ def section_of(text: str) -> dict[str, Any]:
         if len(words) > len(_PARTS):
             raise ValueError(f"{text!r} has {len(words)} parts; write order+backfill+placement")
         return dict(zip(_PARTS, words, strict=False))
+    if text == "recorded":
+        return {"recorded": {}}
     known = {key: plugins.names(_GROUP, kind) for key, kind in _KINDS.items()}
     found = [key for key, names in known.items() if text in names]
     if len(found) == 1:
@@ -217,12 +244,17 @@ def section_of(text: str) -> dict[str, Any]:
         raise ValueError(f"{text!r} is a backfilling rule; write {{backfill: {text}}}")
     if text in agent_names():
         raise ValueError(f"{text!r} is an agent; write {{agent: {text}}}")
-    every = {name for names in known.values() for name in names}
+    every = {"recorded", *(name for names in known.values() for name in names)}
     raise ValueError(f"{text!r} is not a policy, order or fitness{did_you_mean(text, every)}")
 
 
 def _written_out(value: object) -> object:
     return section_of(value) if isinstance(value, str) else value
+
+
+def _of_text(value: object) -> object:
+    """Return the section of ``recorded``; other texts stand for forms that may stand anywhere."""
+    return section_of(value) if value == "recorded" else value
 
 
 _Written = Annotated[_Plain, Discriminator(_form)]
@@ -246,8 +278,14 @@ class LookaheadPolicy(Section):
     @classmethod
     def _is_not_nested(cls, policies: object) -> object:
         rows = enumerate(policies if isinstance(policies, (list, tuple)) else ())
-        text = "looks ahead itself; list its policies in its place"
-        problems = [((row,), text) for row, policy in rows if _form(policy) == LOOKAHEAD]
+        refused = {
+            LOOKAHEAD: "looks ahead itself; list its policies in its place",
+            SWITCH: "switches policies, which cannot be played ahead; list these in its place",
+            _FORMS[RecordedPolicy]: "is the past of a log, which cannot be played ahead; leave it "
+            "out",
+        }
+        forms = ((row, _form(_of_text(policy))) for row, policy in rows)
+        problems = [((row,), refused[form]) for row, form in forms if form in refused]
         if problems:
             raise BrokenRulesError(problems)
         return policies
@@ -270,9 +308,97 @@ class LookaheadPolicy(Section):
         return policies
 
 
-_Any = Annotated[_Plain | Annotated[LookaheadPolicy, Tag(LOOKAHEAD)], Discriminator(_form)]
-PolicySection = Annotated[_Any, BeforeValidator(_written_out, json_schema_input_type=str | _Any)]
+_OfPhase = Annotated[
+    _Plain
+    | Annotated[LookaheadPolicy, Tag(LOOKAHEAD)]
+    | Annotated[RecordedPolicy, Tag(_FORMS[RecordedPolicy])],
+    Discriminator(_form),
+]
+
+
+def _no_switch(value: object) -> object:
+    """Write a policy out; refuse one that switches itself, and another simulator's time rules."""
+    if _form(value) == SWITCH:
+        raise ValueError("switches itself; list its policies in `switch`, one after the other")
+    if isinstance(value, dict) and value.get("compat") is not None:
+        text = f"{value['compat']} cannot begin or end in the middle of a run; leave it out"
+        raise BrokenRulesError([(("compat",), text)])
+    return _written_out(value)
+
+
+PhasePolicy = Annotated[
+    _OfPhase, BeforeValidator(_no_switch, json_schema_input_type=str | _OfPhase)
+]
+"""Every form of a policy that decides from one instant to another."""
+
+
+class PolicyChange(Section):
+    """Another policy from an instant on."""
+
+    at: Instant
+    """From when on it decides: a duration after the first submission, or a date."""
+    to: PhasePolicy
+    """What decides then, in any form of a policy."""
+
+
+class SwitchedPolicy(Section):
+    """Several policies, one after the other."""
+
+    start: PhasePolicy
+    """What decides until the first change."""
+    switch: Many[PolicyChange]
+    """The changes, [{at: 30d, to: sjf+easy}], the earliest first."""
+
+    @field_validator("switch")
+    @classmethod
+    def _one_after_the_other(cls, changes: tuple[PolicyChange, ...]) -> tuple[PolicyChange, ...]:
+        if not changes:
+            raise ValueError("has no changes; list them, such as [{at: 30d, to: sjf+easy}]")
+        problems = []
+        for row, (before, change) in enumerate(pairwise(changes), 1):
+            try:
+                check_order(before.at, change.at)
+            except ValueError:
+                problems.append(((row, "at"), "must be after that of the change before it"))
+        if problems:
+            raise BrokenRulesError(problems)
+        return changes
+
+
+def _without_idle_changes(section: Section) -> Section:
+    """Leave out changes to the policy that decides already: they change no run, and no digest."""
+    if not isinstance(section, SwitchedPolicy):
+        return section
+    before, kept = section.start, []
+    for change in section.switch:
+        if change.to != before:
+            kept.append(change)
+        before = change.to
+    return section.model_copy(update={"switch": tuple(kept)}) if kept else section.start
+
+
+_Any = Annotated[
+    _Plain
+    | Annotated[LookaheadPolicy, Tag(LOOKAHEAD)]
+    | Annotated[RecordedPolicy, Tag(_FORMS[RecordedPolicy])]
+    | Annotated[SwitchedPolicy, Tag(SWITCH)],
+    Discriminator(_form),
+]
+PolicySection = Annotated[
+    _Any,
+    BeforeValidator(_written_out, json_schema_input_type=str | _Any),
+    AfterValidator(_without_idle_changes),
+]
 """Every form of a policy, told apart by its keys, or a text; see `section_of`."""
+
+
+def policies_in(section: Section) -> tuple[Section, ...]:
+    """Return the policies that a section names: itself, its phases, its candidates."""
+    if isinstance(section, SwitchedPolicy):
+        parts = (section.start, *(change.to for change in section.switch))
+        return tuple(one for part in parts for one in policies_in(part))
+    return section.lookahead if isinstance(section, LookaheadPolicy) else (section,)
+
 
 COMPAT_PERIODS = {"cloudsimpy": 1.0}
 """Other simulators, and the period of their decisions in seconds."""

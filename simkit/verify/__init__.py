@@ -48,6 +48,7 @@ from simkit.verify.records.releases import check_releases
 from simkit.verify.records.timeline import check_timeline
 from simkit.verify.rejections import check_admission, check_late_jobs, check_rejections
 from simkit.verify.replay.first_come import check_fcfs_order
+from simkit.verify.replay.recorded import check_recorded_starts
 from simkit.verify.replay.schedule import check_schedule
 from simkit.verify.site.dispatch import check_dispatch
 from simkit.verify.site.rules import check_generation, check_grid, check_site_load
@@ -80,7 +81,7 @@ _OF_JOBS: Final = (
     check_admission, check_late_jobs, check_capacity, check_machine_capacity, check_supply,
     check_stops, check_preemption, check_failures, check_maintenance, check_outages,
     check_row_order, check_timeline, check_events, check_decision_times, check_schedule,
-    check_fcfs_order, check_limits, check_clocks,
+    check_fcfs_order, check_recorded_starts, check_limits, check_clocks,
     check_ledger, check_generation, check_grid, check_site_load, check_dispatch, check_sources,
     check_battery, check_reserve, check_machine_power, check_bills,
     check_metrics,

@@ -38,7 +38,9 @@ JOB_COLUMNS = ("user", "group", "executable", "queue", "partition")
 
 OF_JOBS: Final = ("qos", "value", "deadline_s")
 """Columns of a job's worth, one number per job; each is optional."""
-OF_TASKS: Final = ("value_per_s", "retries", "whole_memory", "limit_of_partition")
+OF_TASKS: Final = (
+    "value_per_s", "retries", "whole_memory", "limit_of_partition", "recorded_start_s",
+)  # fmt: skip
 """Columns with a number a task; each is optional."""
 _MOVE_ALONG: Final = ("deadline_s", "release_time_s")
 """Times of a job that stay as long after its submission when this is moved."""
@@ -116,6 +118,11 @@ class Workload:
     release_time_s: Floats = field(default_factory=lambda: np.empty(0))
     """(J,) from when on a job may run, on the trace's clock; at or before its submission it says
     nothing. Left out where no job is held back by one."""
+    recorded_start_s: Floats = field(default_factory=lambda: np.empty(0))
+    """(T,) when each task started as the log records it, on the trace's clock; NaN where the log
+    does not tell. Only a policy that replays them is given these; left out unless one does."""
+    instance_recorded_start_s: Floats = field(default_factory=lambda: np.empty(0))
+    """(sum of instances,) as `recorded_start_s`, for logs that tell of every instance of a bag."""
     first_predecessor: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     """(J + 1,) offsets into `predecessor`; left out where no job waits for another."""
     predecessor: Ints = field(default_factory=lambda: np.empty(0, np.int64))
@@ -151,7 +158,7 @@ class Workload:
             object.__setattr__(self, "first_parent", none)
         for name in (
             "submit_time_s", "run_time_s", "requested_time_s", "instance_run_time_s", "deadline_s",
-            "release_time_s", "think_time_s",
+            "release_time_s", "think_time_s", "recorded_start_s", "instance_recorded_start_s",
         ):  # fmt: skip
             object.__setattr__(self, name, time_on_grid(getattr(self, name)))
         self._leave_out_what_holds_nothing()
@@ -441,9 +448,10 @@ class Workload:
             columns[name] = getattr(self, name)[tasks]
         if len(self.request_as_read):
             columns["request_as_read"] = self.request_as_read[tasks]
-        if len(self.instance_run_time_s):
-            begun = np.concatenate(([0], np.cumsum(self.instances)))
-            columns["instance_run_time_s"] = self.instance_run_time_s[slices(begun, tasks)[1]]
+        for name in ("instance_run_time_s", "instance_recorded_start_s"):
+            if len(own := getattr(self, name)):
+                begun = np.concatenate(([0], np.cumsum(self.instances)))
+                columns[name] = own[slices(begun, tasks)[1]]
         columns |= self._parents_of(tasks, np.repeat(first[:-1], np.diff(first)))
         columns |= _taken(self, rows, tasks)
         if len(self.predecessor):
@@ -454,8 +462,8 @@ class Workload:
             columns["preceding_left_out"] = (
                 self.preceding_left_out + wanted - len(columns["predecessor"])
             )
-        own = {name: columns.get(name, rows[:0]) for name in _MOVE_ALONG}
-        columns |= _moved_times(own, columns["submit_time_s"], changes)
+        moving = {name: columns.get(name, rows[:0]) for name in _MOVE_ALONG}
+        columns |= _moved_times(moving, columns["submit_time_s"], changes)
         return replace(self, **(columns | {"first_task": first} | changes))
 
     def _parents_of(self, tasks: Ints, job_begins: Ints) -> dict[str, Ints]:
@@ -615,6 +623,13 @@ def _value_rules(workload: Workload) -> dict[str, bool]:
         ),
         "retries must be at least 0, or -1 where there are none": bool(
             (workload.retries >= -1).all()
+        ),
+        "recorded starts must be times, or NaN where they are unknown": not (
+            np.isinf(workload.recorded_start_s).any()
+            or np.isinf(workload.instance_recorded_start_s).any()
+        ),
+        "instance_recorded_start_s must have one for each instance": bool(
+            len(workload.instance_recorded_start_s) in (0, workload.instances.sum())
         ),
         "whole_memory needs the resource mem": not len(workload.whole_memory)
         or "mem" in workload.resources,

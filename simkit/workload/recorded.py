@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from math import fsum
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from simkit.arrays import Bools, Floats, Ints
+from simkit.errors import TraceError
 from simkit.workload import Workload
 
 GPU = "gpu"
@@ -53,6 +55,8 @@ class Recorded:
     """On how many machines each job ran; NaN where the log does not tell, or empty."""
     nodes: Nodes | None = None
     """Which machines these were, if the log tells of any job."""
+    instance_start_s: Floats = field(default_factory=lambda: np.empty(0))
+    """(sum of instances,) as `start_s`, if the log tells of the instances of tasks; or empty."""
 
     @classmethod
     def without_starts(cls, workload: Workload) -> Recorded:
@@ -115,3 +119,88 @@ def peak_use(start_s: Floats, end_s: Floats, amount: Floats) -> Peak | None:
     if in_use[most] <= 0:
         return Peak(0.0, float(start_s[known].min()))
     return Peak(float(in_use[most]), float(time[order[most]]))
+
+
+def with_recorded_starts(workload: Workload, past: Recorded) -> Workload:
+    """Return the workload with the starts of its tasks, for a policy that replays them.
+
+    All tasks of a job start with it unless the log tells of instances: then each does by its own.
+    """
+    tasks = np.repeat(past.start_s, np.diff(workload.first_task))
+    if not len(past.instance_start_s):
+        return workload.with_columns(recorded_start_s=tasks)
+    begun = np.cumsum(workload.instances) - workload.instances
+    first = np.fmin.reduceat(past.instance_start_s, begun)
+    return workload.with_columns(
+        recorded_start_s=first, instance_recorded_start_s=past.instance_start_s
+    )
+
+
+class Past:
+    """What a log records of when its tasks started, for the policy that replays it, and for none.
+
+    A run makes it before it reads the log, hands it to that policy, and fills it in. The policy
+    counts in it what it could start as recorded.
+    """
+
+    def __init__(self) -> None:
+        self._of_job: list[float] = []
+        self._of_task: list[float] = []
+        self._of_instances = self._first = np.empty(0)
+        self.jobs_without = 0
+        """Jobs without a recorded start."""
+        self.as_recorded = 0
+        """Gangs, and instances of bags, that started when the log says."""
+        self.later_s: dict[str, list[float]] = {}
+        """Reason → by how many seconds each of those started later."""
+
+    def fill(self, workload: Workload) -> None:
+        """Take the recorded starts of a workload, with which a run begins.
+
+        Raises TraceError if it has none.
+        """
+        starts = workload.recorded_start_s
+        if len(workload) and not np.isfinite(starts).any():
+            raise TraceError(
+                "policy.recorded: the log does not tell when any of its jobs started; use a log "
+                "with recorded starts (`simkit trace info` shows them), or another policy"
+            )
+        self._of_task = starts.tolist()
+        self._of_job = np.fmin.reduceat(starts, workload.first_task[:-1]).tolist()
+        self._of_instances = workload.instance_recorded_start_s
+        self._first = np.concatenate(([0], np.cumsum(workload.instances)))
+
+    def forget_counts(self) -> None:
+        """Begin a new run of the same workload."""
+        self.jobs_without = self.as_recorded = 0
+        self.later_s = {}
+
+    @property
+    def tells_of_instances(self) -> bool:
+        """Whether the instances of a task have starts of their own."""
+        return len(self._of_instances) > 0
+
+    def starts_of(self, row: int) -> list[float]:
+        """Return when the instances of a task in a row started, ascending, NaN last."""
+        starts: list[float] = np.sort(
+            self._of_instances[self._first[row] : self._first[row + 1]]
+        ).tolist()
+        return starts
+
+    def start_of(self, row: int) -> float:
+        """Return when the first instance of a task in a row started; NaN if the log is silent."""
+        return self._of_task[row]
+
+    def start_of_job(self, row: int) -> float:
+        """Return when the first task of a job in a row started; NaN if no start is known."""
+        return self._of_job[row]
+
+    def facts(self) -> dict[str, Any]:
+        """Return what `run.json` says of it: counts, and delays in s."""
+        later = [late for each in self.later_s.values() for late in each]
+        return {
+            "started_as_recorded": self.as_recorded,
+            "started_later": {reason: len(late) for reason, late in self.later_s.items()},
+            "later_s": {"mean": fsum(later) / len(later), "max": max(later)} if later else None,
+            "jobs_without_recorded_start": self.jobs_without,
+        }

@@ -8,6 +8,7 @@ task has instances with equal requests; dependencies between tasks are not publi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
@@ -42,6 +43,7 @@ from simkit.traces.alibaba2017.usage import read_usage, usage_report
 from simkit.traces.rules import RULES, Tally, summary
 from simkit.workload import RowReport, Trace, Workload
 from simkit.workload.parents import slices
+from simkit.workload.recorded import Recorded
 
 __all__ = ["read_alibaba2017", "read_containers", "read_machine_events", "read_usage"]
 
@@ -72,12 +74,29 @@ class Alibaba2017Trace(TraceFormat):
 
     def read(self) -> Trace:
         """Read the batch jobs; see `read_alibaba2017`."""
+        return self._scan()[0]
+
+    def recorded(self) -> tuple[Trace, Recorded]:
+        """Read the batch jobs, and when their instances started, if batch_instance tells."""
+        trace, times = self._scan()
+        load = trace.workload
+        if times is None or not times.known.any():
+            return trace, Recorded.without_starts(load)
+        start = np.full(int(load.instances.sum()), np.nan)
+        start[_positions(load, times)] = times.start_s
+        begun = (np.cumsum(load.instances) - load.instances)[load.first_task[:-1]]
+        first = np.fmin.reduceat(start, begun)
+        return trace, replace(Recorded.started(load, first), instance_start_s=start)
+
+    def _scan(self) -> tuple[Trace, InstanceRuns | None]:
+        """Read the batch jobs; return them, and their instances if a table of these was read."""
         found = find_tables(Path(self.path), "batch_task")
         tally = Tally()
         tasks = read_tasks(found["batch_task"], self.rules, tally)
         _refuse_empty(found["batch_task"], tally, len(tasks.job))
         workload, order = _workload(tasks, self.durations)
         used, reports = [found["batch_task"]], {"batch_task": tally.report}
+        times = None
         if self.instances and "batch_instance" in found:
             machines = _machines(found, used, reports)
             rows = Tally()
@@ -89,7 +108,7 @@ class Alibaba2017Trace(TraceFormat):
             used.append(found["batch_instance"])
             reports["batch_instance"] = rows.report
         inputs = tuple(dict.fromkeys(table.path for table in used))
-        return Trace(workload, tally.report, inputs, reports)
+        return Trace(workload, tally.report, inputs, reports), times
 
     def facts(self) -> dict[str, Any]:
         """Return what `simkit trace info` shows; see `trace_facts`."""

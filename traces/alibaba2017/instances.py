@@ -44,6 +44,8 @@ class InstanceRuns:
     """(T,) number of instances that the table shows."""
     run_s: Floats
     """(sum of known,) their run times, by task, then by start."""
+    start_s: Floats
+    """(sum of known,) when they started."""
 
 
 def read_instance_times(
@@ -150,7 +152,8 @@ def _by_task(columns: dict[str, npt.NDArray[Any]], instances: Ints, tally: Tally
     tally.drop(names.SURPLUS, np.sort(line[~planned]).astype(np.int64))
     tally.accept(int(np.count_nonzero(planned)))
     run = frame["run"].to_numpy()[planned].astype(np.float64)
-    return InstanceRuns(np.minimum(counts, instances), run)
+    start = frame["start"].to_numpy()[planned].astype(np.float64)
+    return InstanceRuns(np.minimum(counts, instances), run, start)
 
 
 SHARES: Final = (

@@ -25,7 +25,7 @@ _KEYS: Final = frozenset({
     "format", "status", "error", "name", "scenario", "scenario_sha256", "portable_scenario",
     "inputs", "trace", "tables", "epoch_s", "time_zone", "cluster", "power", "seed", "versions",
     "jobs", "decisions", "wall_time_s", "peak_memory_bytes", "digest", "estimates", "warnings",
-    "given",
+    "given", "recorded",
 })  # fmt: skip
 """Keys of run.json."""
 _LATEST_S: Final = 7_258_118_400.0

@@ -14,10 +14,10 @@ _IDS = ("job_id", "task_id")
 OF_JOBS = ("user", "group", "executable", "queue", "partition")
 """Numbers or names of a job."""
 _TEXT = (*_IDS, "parents", "preceding_job", *OF_JOBS)
-_INSTANTS = ("submit_time_s", "deadline_s", "release_time_s")
+_INSTANTS = ("submit_time_s", "deadline_s", "release_time_s", "start_time_s")
 _OURS = (
     *_INSTANTS, "run_time_s", "requested_time_s", "processors", "instances", "retries", "qos",
-    "value", "think_time_s",
+    "value", "think_time_s", "wait_time_s",
 )  # fmt: skip
 """Numbers that are no amounts of a resource."""
 _MARKS = (

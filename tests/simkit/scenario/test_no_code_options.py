@@ -47,6 +47,11 @@ TEXTS: dict[str, tuple[str, ...]] = {
         f"observation_arguments={{'{CODE}': {{}}}}", f"action_arguments.of={CODE}",
     ),
     "--name": (CODE,),
+    "--switch-policy": (f"1h:{CODE}", "1h:mine:Mine", f"1h:{{order: '{CODE}'}}"),
+    "--at": (CODE,),
+    "--format": (CODE,),
+    "--week": (CODE,),
+    "--warmup": (CODE,),
 }  # fmt: skip
 
 
@@ -78,7 +83,9 @@ CASES = [
 
 def test_every_option_that_takes_text_is_tried() -> None:
     found = {" ".join(words) for words, _ in commands()}
-    assert found == {"run", "sweep", "validate", "show", "train", "evaluate", "dataset record"}
+    assert found == {
+        "run", "sweep", "validate", "show", "train", "evaluate", "dataset record", "calibrate",
+    }  # fmt: skip
     assert {option for _, options in commands() for option in options} == TEXTS.keys()
 
 

@@ -28,7 +28,7 @@ def test_every_check_is_made_or_says_why_not(good: Any, tmp_path: Path) -> None:
     audit = good.audit(tmp_path / "run")
     assert len(audit.checks) == len(CHECKS)
     assert set(audit.not_applicable) == {
-        "partitions", "maintenance", "admission", "fcfs-order", "tasks", "instance-times",
+        "partitions", "maintenance", "admission", "fcfs-order", "recorded-starts", "tasks", "instance-times",
         "late-jobs", "parents", "machine-capacity", "failures", "value", "limits", "user-limits", "preemption",
         "outages", "decision-times", "releases", "supply", "stops", "clocks", "ledger", "generation", "grid", "site-load", "dispatch",
         "sources", "battery", "reserve", "machine-power", "bills",

@@ -20,7 +20,7 @@ from simkit.experiment.estimates import estimates_name
 from simkit.experiment.policy import policy_label
 from simkit.experiment.site import span_of
 from simkit.text import counted
-from simkit.units import KWH_J
+from simkit.units import KWH_J, quantity
 
 if TYPE_CHECKING:
     from simkit.analysis.compare import Comparison, Difference

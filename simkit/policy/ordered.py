@@ -14,7 +14,7 @@ import numpy as np
 from simkit.errors import PolicyError
 from simkit.policy import Action, Place, Placement, Resume, State, SystemInfo, WakeAt
 from simkit.policy.claims import Claims, stays_where_it_ran
-from simkit.policy.lane import ChangingOrder, Lane, Order, make_lane
+from simkit.policy.lane import ChangingOrder, Lane, Line, Order, Passing, make_lane
 from simkit.policy.power_view import Signals, declared_signals
 from simkit.policy.preemption import preemptions, preempts
 from simkit.policy.room import PlacementRule
@@ -212,6 +212,24 @@ class OrderedPolicy:
         for action in resumptions(state, self.placement, others):
             lane.profile = None  # it takes this place for free
             yield action
+
+    @property
+    def passing(self) -> Passing:
+        """Which waiting tasks may pass others."""
+        if type(self).schedule is not OrderedPolicy.schedule:
+            return "own"
+        if self.backfill is None:
+            return "none"
+        passing: Passing = getattr(self.backfill, "passing", "own")
+        return passing
+
+    def lines(self, state: State) -> list[Line]:
+        """Return the waiting tasks of each lane in order, as the last decision left them."""
+        return [
+            Line([entry[3] for entry in lane.entries if entry[3].waiting], self.passing)
+            for lane in self._lanes
+            if len(lane)
+        ]
 
     def why(self, state: State, task: Task) -> str:
         """Say what a waiting task waits for."""

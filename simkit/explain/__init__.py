@@ -171,11 +171,12 @@ class _Explainer:
     ) -> list[Wait]:
         if submit > self._end_s:
             return []
-        load, maker = self._workload, self._maker
+        load = self._workload
         task_id = load.task_id[task_row : task_row + 1].tolist()[0]
         pieces = self._allocations(job_id, task_id)
         whole = bool(load.gang[task_row])
-        waits, begin, kind = [], submit, "first"
+        waits: list[Wait] = []
+        begin, kind = submit, "first"
         for start, end, outcome in pieces:
             waits.append(self._wait(task_row, task_id, kind, begin, start, True))
             if not whole or outcome not in ("lost", "suspended"):
@@ -184,7 +185,6 @@ class _Explainer:
         end_s = self._over(record, begin)
         if record.get("status") == "rejected" and end_s == begin and not waits:
             return []
-        del maker
         return [*waits, self._wait(task_row, task_id, kind, begin, end_s, False)]
 
     def _over(self, record: Mapping[str, Any], begin: float) -> float:
@@ -202,7 +202,7 @@ class _Explainer:
     def _wait(
         self, row: int, task_id: JobId, kind: str, begin: float, end: float, started: bool
     ) -> Wait:
-        found = self._maker.of(row, begin, end) if row in self._watcher.tasks else []
+        found = self._maker.of(row, begin, end)
         return Wait(task_id, kind, begin, end, started, tuple(found))
 
     def _allocations(self, job_id: JobId, task_id: JobId) -> list[tuple[float, float, str]]:

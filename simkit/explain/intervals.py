@@ -86,7 +86,8 @@ class IntervalMaker:
         if not end_s > begin_s:
             return
         samples = self._watcher.samples.get(task_row, [])
-        inside = [pair for pair in samples if begin_s <= pair[0] < end_s]
+        # Of several decisions at one instant, the last tells what is until the next.
+        inside = [*{time: (time, s) for time, s in samples if begin_s <= time < end_s}.values()]
         first = inside[0][0] if inside else end_s
         if first > begin_s:
             yield self._clock(begin_s, first)

@@ -58,8 +58,9 @@ class Sample:
 class Onlooker:
     """Tells causes at a decision, once the policy has acted; one for a whole run."""
 
-    def __init__(self, simulation: Simulation, policy: object) -> None:
-        self.simulation, self.policy = simulation, policy
+    def __init__(self, simulation: Simulation, policy: object, fresh: object = None) -> None:
+        """`fresh` is a copy of the policy from before the run, to try things with; None: none."""
+        self.simulation, self.policy, self._fresh = simulation, policy, fresh
         self.state: State = simulation.state
         self._installed = simulation.info.capacity
         self._seen_events = 0
@@ -235,7 +236,7 @@ class Onlooker:
         return tuple(ahead[:high])
 
     def _starts_without(self, task: Task, line: Line, without: Sequence[Task]) -> bool:
-        if self.state.suspended:
+        if self.state.suspended or self._fresh is None:
             return False  # what is suspended cannot be played on
         try:
             return starts_now(self.state, self._as_ordered(line), task, {*without})
@@ -244,7 +245,7 @@ class Onlooker:
 
     def _as_ordered(self, line: Line) -> Any:
         """Return a copy of the policy whose order is what the line is now."""
-        policy: Any = copy(self.policy)
+        policy: Any = copy(self._fresh)
         policy.order = _AsItIs({task.index: n for n, task in enumerate(line.tasks)})
         policy.backfill = deepcopy(policy.backfill)
         return policy
@@ -271,6 +272,14 @@ class Onlooker:
                 return Sample(
                     Cause.SUSPENDED_FIRST, needs="room", scene=self.scene(), resumes=allocation
                 )
+        return None
+
+
+def fresh_copy(policy: object) -> object:
+    """Return a copy of a policy that has not run; None if it has an order and cannot be copied."""
+    try:
+        return deepcopy(policy) if hasattr(policy, "order") else None
+    except Exception:  # objects of others may raise anything
         return None
 
 

@@ -8,7 +8,7 @@ from math import inf
 
 from simkit.engine.simulation import Simulation
 from simkit.explain.causes import Cause
-from simkit.explain.samples import Onlooker, Sample
+from simkit.explain.samples import Onlooker, Sample, fresh_copy
 from simkit.policy.lane import Line
 from simkit.policy.task import Allocation, Task
 from simkit.units import format_duration
@@ -46,6 +46,7 @@ class Watcher:
         """`jobs` are rows of the workload; later than `until_s` nothing is decided any more."""
         self._workload, self._wanted = workload, frozenset(jobs)
         self._policy, self._until_s, self._then = policy, until_s, then
+        self._fresh = fresh_copy(policy)
         submits = sorted((float(workload.submit_time_s[row]), row) for row in self._wanted)
         self._to_come = submits[::-1]
         self._live: dict[Task, None] = {}  # wanted tasks that wait, as far as is known
@@ -67,7 +68,7 @@ class Watcher:
     def __call__(self, simulation: Simulation) -> None:
         """Look at a decision once it is made."""
         if self._onlooker is None:
-            self._onlooker = Onlooker(simulation, self._policy)
+            self._onlooker = Onlooker(simulation, self._policy, self._fresh)
         onlooker, state = self._onlooker, simulation.state
         if state.now > self._until_s:
             raise EndReachedError

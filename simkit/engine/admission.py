@@ -188,9 +188,11 @@ class Admission:
     def backlog(self) -> list[Task]:
         """The tasks that wait for a slot, in the order in which they will be let in."""
         held = [*self._backlog]
-        return sorted(held, key=self._backlog.place) if isinstance(
-            self._backlog, RankedBacklog
-        ) else held
+        return (
+            sorted(held, key=self._backlog.place)
+            if isinstance(self._backlog, RankedBacklog)
+            else held
+        )
 
     def submit(self, task: Task) -> bool:
         """Show a task to the policy or hold it back; return False if there is no space for it."""

@@ -307,7 +307,7 @@ class GreedyPolicy(ABC):
         Of one priority they are in the order of the policy, if that keeps its keys, else in the
         order of submission.
         """
-        key: Callable[[Task], float] = getattr(self.order, "key", lambda task: 0.0)
+        key: Callable[[Task], float] = getattr(self.order, "key", lambda _task: 0.0)
         tasks = sorted(state.queue.tasks, key=lambda task: (-task.priority, key(task)))
         return [Line(tasks, "free")] if tasks else []
 

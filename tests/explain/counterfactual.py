@@ -9,6 +9,7 @@ then what would have started at that instant does not, and others may take its p
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,12 +17,12 @@ from simkit.engine.events import Rank
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
 from simkit.experiment import Experiment
-from simkit.explain import Interval
 from simkit.policy import Action, Kill, State, Task
 from simkit.results.run_writer import MemoryWriter
+from simkit.why.jobs import Interval
 
 
-class _Over(Exception):
+class _OverError(Exception):
     """The instant is over."""
 
 
@@ -107,7 +108,7 @@ class Intervening:
         begun = any(a.task.job_index == self.job for a in state.running)
         self.started = self.started or begun
         if now > self.removal.time_s:
-            raise _Over
+            raise _OverError
 
 
 def _present(simulation: Any) -> list[Task]:
@@ -135,11 +136,9 @@ def replay_without(experiment: Experiment, removal: Removal, job: int) -> Interv
 
     def watch(now: float) -> None:
         if removal.time_s < now:
-            raise _Over
+            raise _OverError
         policy.watch(now)
 
-    try:
+    with suppress(_OverError):
         simulation.run(policy, experiment.scenario.seed, watch)
-    except _Over:
-        pass
     return policy

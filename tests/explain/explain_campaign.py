@@ -27,10 +27,10 @@ from counterfactual import Removal, replay_without
 
 import simkit
 from simkit.experiment import Experiment, prepare
-from simkit.explain import Explanation, explain_jobs
-from simkit.explain.causes import Cause
 from simkit.results.run_folder import Run
 from simkit.scenario.yaml_document import load_scenario
+from simkit.why.causes import Cause
+from simkit.why.jobs import Explanation, explain_jobs
 
 Section = dict[str, Any]
 LOG = "swf/SDSC-SP2-1998-4.2-cln.swf.gz"
@@ -262,7 +262,9 @@ def main() -> int:
     parser.add_argument("--only", help="one family")
     given = parser.parse_args()
     begin, all_of_them, bad = monotonic(), Tally(), False
-    print(f"{'family':<14}{'jobs':>6}{'sums':>7}{'choices':>9}{'started':>10}{'before':>10}{'others':>10}")
+    print(
+        f"{'family':<14}{'jobs':>6}{'sums':>7}{'choices':>9}{'started':>10}{'before':>10}{'others':>10}"
+    )
     for family in FAMILIES:
         if given.only in (None, family.__name__):
             tally = family_tally(family, given.jobs, given.seed)

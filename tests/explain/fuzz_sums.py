@@ -1,6 +1,6 @@
 """Explain every job of random scenarios that combine features: intervals add up, nothing fails.
 
-    python tests/explain/fuzz_sums.py --first 0 --count 300
+python tests/explain/fuzz_sums.py --first 0 --count 300
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ import sys
 import tempfile
 import warnings
 from pathlib import Path
+from time import monotonic
 
 import numpy as np
 import polars as pl
 
 import simkit
 from simkit.errors import SimkitError
-from simkit.explain import explain_jobs
+from simkit.why.jobs import explain_jobs
 
+SLOW_S = 10
 FUZZ = str(Path(__file__).parents[1] / "fuzz")
 if FUZZ not in sys.path:
     sys.path.insert(0, FUZZ)
@@ -56,7 +58,9 @@ def _wrong(explanation, run):
             edges.append(each.end_s)
         if edges[-1] != wait.end_s:
             yield f"job {explanation.job_id} {wait.kind}: {wait.length_s} s, up to {edges[-1]}"
-    assert explanation.text() and explanation._repr_html_() and explanation.as_json()
+    assert explanation.text()
+    assert explanation._repr_html_()
+    assert explanation.as_json()
 
 
 def main() -> int:
@@ -67,6 +71,7 @@ def main() -> int:
     given = parser.parse_args()
     bad = 0
     for seed in range(given.first, given.first + given.count):
+        begin = monotonic()
         for combined in (True, False):
             try:
                 for text in wrong_sums(seed, combined=combined):
@@ -75,6 +80,8 @@ def main() -> int:
             except Exception as error:
                 bad += 1
                 print(f"{seed} {combined}: {error!r}", flush=True)
+        if (took := monotonic() - begin) > SLOW_S:
+            print(f"{seed}: {took:.0f} s", flush=True)
     print(f"{given.count:,} seeds, {bad:,} wrong")
     return int(bad > 0)
 

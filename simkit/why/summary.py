@@ -9,19 +9,18 @@ from math import fsum
 from typing import Any, NamedTuple
 
 from simkit.engine.simulation import Simulation
-from simkit.explain.causes import MEANINGS, Cause
-from simkit.explain.rerun import original, rerun
-from simkit.explain.samples import Onlooker
-from simkit.explain.watcher import EndReachedError
 from simkit.policy.lane import Line
 from simkit.policy.task import Task
 from simkit.results.run_folder import RunOrFolder
 from simkit.text import counted, printable
 from simkit.units import format_duration
+from simkit.why.causes import MEANINGS, Cause
+from simkit.why.rerun import original, rerun
+from simkit.why.samples import Onlooker
+from simkit.why.watcher import EndReachedError
 from simkit.workload import Workload
 
 __all__ = ["Share", "Summary", "explain_summary"]
-
 
 
 class Share(NamedTuple):
@@ -175,9 +174,7 @@ def explain_summary(
 class _Sums:
     """Adds up, decision by decision, what keeps how many tasks waiting."""
 
-    def __init__(
-        self, workload: Workload, policy: object, until_s: float, then: Any
-    ) -> None:
+    def __init__(self, workload: Workload, policy: object, until_s: float, then: Any) -> None:
         self._workload, self._policy = workload, policy
         self._until_s, self._then = until_s, then
         self._onlooker: Onlooker | None = None

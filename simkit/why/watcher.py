@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from math import inf
 
 from simkit.engine.simulation import Simulation
-from simkit.explain.causes import Cause
-from simkit.explain.samples import Onlooker, Sample, fresh_copy
 from simkit.policy.lane import Line
 from simkit.policy.task import Allocation, Task
 from simkit.units import format_duration
+from simkit.why.causes import Cause
+from simkit.why.samples import Onlooker, Sample, fresh_copy
 from simkit.workload import Workload
 
 MOST_TOLD = 10
@@ -137,11 +137,12 @@ class Watcher:
             if allocation.rank <= self._last_rank:
                 break
             begun.append(allocation.task)
+        begun.reverse()
         for task in self._live:
             passed = self.passed.setdefault(task.index, {})
             for other in begun:
                 if other.index > task.index and other.job_index not in passed:
-                    told = len(passed) < MOST_TOLD
+                    told = len(passed) < 3 * MOST_TOLD
                     why = self._why(onlooker, task, other, found.get(task)) if told else ""
                     passed[other.job_index] = Passed(other, state.now, why)
 
@@ -171,7 +172,6 @@ class Watcher:
             return bool(key(other) < key(task))
         before = self.samples.get(task.index, [])
         return len(before) > 1 and other in before[-2][1].ahead
-
 
     def _backfilled(self, onlooker: Onlooker, line: Line, other: Task) -> str:
         """Return which rule of backfilling let a task start."""

@@ -8,10 +8,10 @@ from html import escape
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from simkit.explain.causes import MEANINGS, Cause
-from simkit.explain.intervals import Interval, JobId, few_jobs
 from simkit.text import counted, printable
 from simkit.units import format_duration
+from simkit.why.causes import MEANINGS, Cause
+from simkit.why.intervals import Interval, JobId, few_jobs
 
 
 class Span(NamedTuple):

@@ -13,12 +13,12 @@ import numpy as np
 
 from simkit.engine.simulation import Simulation
 from simkit.errors import PolicyError
-from simkit.explain.causes import Cause
 from simkit.policy import Profile, Room, State
 from simkit.policy.lane import Line, Passing
 from simkit.policy.room import total_usable
 from simkit.policy.task import Allocation, Task
 from simkit.policy.what_if import starts_now
+from simkit.why.causes import Cause
 from simkit.workload.cluster import MAINTENANCE
 
 _POWER = ("power", "switched off")
@@ -157,9 +157,12 @@ class Onlooker:
         free: Sequence[float] = total_usable(room)
         if task.machines is not None:
             free = np.maximum(room.free()[list(task.machines)], 0.0).sum(axis=0).tolist()
-        return tuple([
-            max(amount - max(left, 0.0), 0.0) for amount, left in zip(task.least, free, strict=True)
-        ])
+        return tuple(
+            [
+                max(amount - max(left, 0.0), 0.0)
+                for amount, left in zip(task.least, free, strict=True)
+            ]
+        )
 
     # ---- samples ------------------------------------------------------------------------------
 

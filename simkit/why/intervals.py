@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from simkit.explain.causes import MEANINGS, Cause
-from simkit.explain.samples import Sample
-from simkit.explain.watcher import Watcher
 from simkit.policy.task import Allocation, Task
 from simkit.text import counted
+from simkit.why.causes import MEANINGS, Cause
+from simkit.why.samples import Sample
+from simkit.why.watcher import Watcher
 from simkit.workload import Workload
 
 JobId = int | str
@@ -130,7 +130,7 @@ class IntervalMaker:
         if sample.needs == "capacity" and sample.cause is not Cause.ORDER:
             needs, holders = "capacity", []
         jobs = tuple(dict.fromkeys([*names, *holders]))
-        sentence = _sentence(sample, names, holders, short, task)
+        sentence = _sentence(sample, names, holders, short)
         return Interval(begin_s, end_s, sample.cause, jobs, sample.place, short, needs, sentence)
 
     def _names(self, tasks: Sequence[Task]) -> list[JobId]:
@@ -209,7 +209,6 @@ def _sentence(
     names: Sequence[JobId],
     holders: Sequence[JobId],
     short: dict[str, float],
-    task: Task,
 ) -> str:
     """Return what blocked a task."""
     lacks = f"short by {_amounts(short)}" if short else ""
@@ -219,7 +218,8 @@ def _sentence(
         case Cause.RESOURCE:
             if sample.resumes is not None:
                 return f"suspended; its place is taken{held_by}"
-            return f"{lacks}{held_by}"
+            behind = f"; {counted(sample.place, 'task')} ahead" if sample.place else ""
+            return f"{lacks}{held_by}{behind}"
         case Cause.FRAGMENTATION:
             return f"enough is free in all, but scattered over machines{held_by}"
         case Cause.ORDER:

@@ -13,12 +13,12 @@ from typing import Any
 
 from simkit.errors import RunError, SimkitError
 from simkit.experiment import Experiment, Watch, carry_out, prepare
-from simkit.explain.watcher import EndReachedError
 from simkit.plugins import code_refused
 from simkit.results.run_folder import Run, RunOrFolder, open_run
 from simkit.results.run_info import changed_inputs, versions
 from simkit.scenario import Scenario
 from simkit.scenario.yaml_document import load_scenario
+from simkit.why.watcher import EndReachedError
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,9 @@ class Original:
         return max(known)
 
 
-def original(folder: RunOrFolder, *, allow_partial: bool = False, allow_code: bool = True) -> Original:
+def original(
+    folder: RunOrFolder, *, allow_partial: bool = False, allow_code: bool = True
+) -> Original:
     """Open a run and prepare the experiment that makes it again.
 
     Raises RunError if the run cannot be made again: Python objects took the place of parts of the

@@ -10,20 +10,20 @@ docs/howto/explain.md has the table of causes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from math import inf, isfinite, nan
 from typing import Any
 
 import polars as pl
 
 from simkit.engine.simulation import Simulation
-from simkit.errors import RunError, did_you_mean
-from simkit.explain.explanation import Explanation, Overtaker, Wait
-from simkit.explain.intervals import Interval, IntervalMaker, JobId
-from simkit.explain.rerun import Original, original, rerun
-from simkit.explain.watcher import MOST_TOLD, Watcher
+from simkit.errors import RunError
 from simkit.results.run_folder import Run, RunOrFolder
-from simkit.text import counted
+from simkit.why.explanation import Explanation, Overtaker, Wait
+from simkit.why.intervals import Interval, IntervalMaker, JobId
+from simkit.why.rerun import Original, original, rerun
+from simkit.why.watcher import MOST_TOLD, Watcher
 from simkit.workload import Workload
 
 __all__ = ["Explanation", "Interval", "Wait", "explain", "explain_jobs"]
@@ -83,7 +83,7 @@ def longest_waits(run: RunOrFolder, count: int = 20, *, allow_partial: bool = Fa
 
 def row_of(workload: Workload, job: JobId, run: Run) -> int:
     """Return the row of a job; raises RunError for an unknown one, with what there is."""
-    ids = workload.job_id.tolist()
+    ids: list[JobId] = workload.job_id.tolist()
     wanted: JobId = job
     if ids and isinstance(ids[0], int) and isinstance(job, str):
         try:
@@ -100,7 +100,9 @@ def row_of(workload: Workload, job: JobId, run: Run) -> int:
         near = sorted(sorted(set(ids), key=lambda other: abs(other - wanted))[:3])
         hint = f"its jobs are {min(ids)} to {max(ids)}, the nearest {', '.join(map(str, near))}"
     else:
-        hint = f"the first is {ids[0]}{did_you_mean(str(job), map(str, ids))}"
+        near_names = get_close_matches(str(job), [str(each) for each in ids], 3)
+        meant = f"; did you mean {' or '.join(near_names)}?" if near_names else ""
+        hint = f"ids are like {ids[0]}{meant}"
     raise RunError(f"{run.folder}: there is no job {job}; {hint}")
 
 
@@ -196,7 +198,7 @@ class _Explainer:
             events = self._again.events.filter(
                 (pl.col("kind") == "rejected") & (pl.col("job_id") == record["job_id"])
             )
-            return max(float(events["time_s"].max() or begin), begin) if len(events) else begin
+            return max([begin, *events["time_s"].to_list()])
         return max(self._end_s, begin)
 
     def _wait(
@@ -226,10 +228,12 @@ class _Explainer:
             return 0, ()
         why = self._reasons(row)
         first = found.head(MOST_TOLD).select("job_id", "submit_time_s", "start_time_s").rows()
-        return len(found), tuple(Overtaker(*each, why.get(each[0], "")) for each in first)
+        told = [Overtaker(job, came, begun, why.get(job, "")) for job, came, begun in first]
+        return len(found), tuple(told)
 
     def _reasons(self, row: int) -> dict[JobId, str]:
-        load, told = self._workload, {}
+        load = self._workload
+        told: dict[JobId, str] = {}
         for task_row in range(int(load.first_task[row]), int(load.first_task[row + 1])):
             for job_row, passed in self._watcher.passed.get(task_row, {}).items():
                 name = load.job_id[job_row : job_row + 1].tolist()[0]

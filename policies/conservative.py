@@ -366,6 +366,10 @@ class ConservativePolicy(OrderedPolicy):
         """A task passes those that it does not delay: each of them has its place."""
         return "all" if type(self).schedule is ConservativePolicy.schedule else "own"
 
+    def planned(self) -> dict[Task, float]:
+        """Return when each waiting task is planned to start, in s; `simkit explain` asks for it."""
+        return {t: pieces[0].start_s for t, pieces in self.plan.pieces.items() if t.waiting}
+
     @property
     def promised(self) -> dict[int, float]:
         """Task index → start of the reservation that it got on arrival, until it has ended."""

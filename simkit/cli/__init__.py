@@ -21,17 +21,7 @@ INTERRUPTED = 130
 try:
     import typer
 
-    from simkit.cli import (
-        burst_times,
-        catalogue,
-        dataset,
-        explain,
-        learn,
-        reproduce,
-        results,
-        run,
-        trace,
-    )
+    from simkit.cli import burst_times, catalogue, dataset, learn, reproduce, results, run, trace
     from simkit.cli.closed_pipes import outlive_readers, output_is_lost
     from simkit.cli.echo import echo
     from simkit.cli.help_text import WholeHelpGroup
@@ -79,7 +69,7 @@ app.command("reproduce")(reproduce.reproduce)
 app.command("compare")(results.compare)
 app.command("summarise")(results.summarise)
 app.command("verify")(results.verify)
-app.command("explain")(explain.explain)
+app.command("explain")(results.explain)
 app.command("export")(results.export)
 app.command("plot")(results.plot)
 app.command("policies")(catalogue.policies)

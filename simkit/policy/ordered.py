@@ -231,6 +231,16 @@ class OrderedPolicy:
             if len(lane)
         ]
 
+    def scores(self, state: State) -> dict[Task, float]:
+        """Return the order's numbers of the waiting tasks, larger first.
+
+        None if they say no more than the order of submission does.
+        """
+        entries = [e for lane in self._lanes if len(lane) for e in lane.entries if e[3].waiting]
+        if all(entry[1] in (0.0, entry[3].submit_time_s) for entry in entries):
+            return {}
+        return {task: -key for _, key, _, task in entries}
+
     def why(self, state: State, task: Task) -> str:
         """Say what a waiting task waits for."""
         for lane in self._lanes:

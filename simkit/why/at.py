@@ -18,12 +18,11 @@ from simkit.results.run_folder import Run, RunOrFolder
 from simkit.scenario.types import Instant as ScenarioInstant
 from simkit.text import counted, printable
 from simkit.units import format_duration
-from simkit.why.causes import MEANINGS, Cause
-from simkit.why.explanation import time_text
-from simkit.why.intervals import IntervalMaker, JobId
+from simkit.why.causes import MEANINGS, Cause, time_text
+from simkit.why.intervals import IntervalMaker
 from simkit.why.rerun import Original, original, rerun
 from simkit.why.samples import Onlooker, Sample, fresh_copy
-from simkit.why.watcher import Watcher, shadow_time_s
+from simkit.why.watcher import JobId, Watcher, shadow_time_s
 
 __all__ = ["Instant", "Waiting", "queue_at"]
 
@@ -314,8 +313,5 @@ class _Looker:
         self._instant.shadow_s = shadow_time_s(onlooker, lines[0].tasks[0]) if lines else None
         planned = [Planned(name(t), place.start_s, "reserved") for t, place in
                    state.reservations.items()]  # fmt: skip
-        plan = getattr(getattr(onlooker.policy, "plan", None), "pieces", {})
-        for task, pieces in plan.items():
-            if task.waiting and pieces:
-                planned.append(Planned(name(task), pieces[0].start_s, "planned"))
+        planned += [Planned(name(t), at, "planned") for t, at in onlooker.planned().items()]
         self._instant.reservations = sorted(planned, key=lambda each: each.start_s)

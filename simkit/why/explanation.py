@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 from simkit.text import counted, printable
 from simkit.units import format_duration
-from simkit.why.causes import MEANINGS, Cause
-from simkit.why.intervals import Interval, JobId, few_jobs
+from simkit.why.causes import MEANINGS, Cause, time_text
+from simkit.why.intervals import Interval, few_jobs
+from simkit.why.watcher import JobId
 
 
 class Span(NamedTuple):
@@ -236,12 +237,3 @@ class Explanation:
         over = f"<p>{counted(self.overtaken, 'job')} overtook it</p>" if self.overtaken else ""
         table = f"<table>{head}{rows}</table>" if rows else ""
         return f"<div><b>{escape(printable(self.headline))}</b>{table}{over}</div>"
-
-
-def time_text(time_s: float, epoch_s: float) -> str:
-    """Return a time as a date in UTC, or since the trace's zero where no date is known."""
-    from simkit.dates import date_text, is_dated
-
-    if is_dated(epoch_s + time_s):
-        return date_text(epoch_s + time_s, "%Y-%m-%d %H:%M:%S")
-    return format_duration(time_s)

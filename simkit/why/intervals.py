@@ -13,10 +13,9 @@ from simkit.policy.task import Allocation, Task
 from simkit.text import counted
 from simkit.why.causes import MEANINGS, Cause
 from simkit.why.samples import Sample
-from simkit.why.watcher import Watcher
+from simkit.why.watcher import JobId, Watcher
 from simkit.workload import Workload
 
-JobId = int | str
 _FEW = 4
 """Jobs that a sentence names."""
 
@@ -129,8 +128,11 @@ class IntervalMaker:
         }
         if sample.needs == "capacity" and sample.cause is not Cause.ORDER:
             needs, holders = "capacity", []
-        jobs = tuple(dict.fromkeys([*names, *holders]))
+        takers = self._names(sample.takers)
+        jobs = tuple(dict.fromkeys([*names, *holders, *takers]))
         sentence = _sentence(sample, names, holders, short)
+        if takers:
+            sentence += f", and {few_jobs(takers)} would take the place"
         return Interval(begin_s, end_s, sample.cause, jobs, sample.place, short, needs, sentence)
 
     def _names(self, tasks: Sequence[Task]) -> list[JobId]:
@@ -244,5 +246,6 @@ def _sentence(
         case Cause.POLICY:
             return sample.says or "the policy does not start it, and does not say why"
         case Cause.POWER | Cause.MAINTENANCE | Cause.MACHINES_DOWN:
-            return f"{MEANINGS[sample.cause].title}: {lacks or 'no machine has room'}"
+            first = f"; {jobs} would start first" if jobs else ""
+            return f"{lacks or 'no machine has room'}{first}"
     return MEANINGS[sample.cause].blocked

@@ -21,12 +21,12 @@ from simkit.engine.simulation import Simulation
 from simkit.errors import RunError
 from simkit.results.run_folder import Run, RunOrFolder
 from simkit.why.explanation import Explanation, Overtaker, Wait
-from simkit.why.intervals import Interval, IntervalMaker, JobId
+from simkit.why.intervals import Interval, IntervalMaker
 from simkit.why.rerun import Original, original, rerun
-from simkit.why.watcher import MOST_TOLD, Watcher
+from simkit.why.watcher import MOST_TOLD, Foreseen, JobId, Watcher
 from simkit.workload import Workload
 
-__all__ = ["Explanation", "Interval", "Wait", "explain", "explain_jobs"]
+__all__ = ["Explanation", "Interval", "Wait", "explain", "explain_jobs", "longest_waits"]
 
 Progress = Callable[[Simulation], None]
 
@@ -66,7 +66,9 @@ def explain_jobs(
     first = original(run, allow_partial=allow_partial, allow_code=allow_code)
     workload = first.experiment.trace.workload
     rows = [row_of(workload, job, first.run) for job in jobs]
-    watcher = Watcher(workload, rows, first.experiment.policy, first.end_s, progress)
+    ids = [workload.job_id[row : row + 1].tolist()[0] for row in rows]
+    foreseen = Foreseen(first.run, ids)
+    watcher = Watcher(workload, rows, first.experiment.policy, first.end_s, progress, foreseen)
     again = rerun(first, watcher)
     explainer = _Explainer(first, again, watcher)
     return [explainer.of(row) for row in rows]
@@ -96,9 +98,11 @@ def row_of(workload: Workload, job: JobId, run: Run) -> int:
         pass
     if not ids:
         raise RunError(f"{run.folder}: job {job}: the run has no jobs")
-    if isinstance(wanted, int) and isinstance(ids[0], int):
-        near = sorted(sorted(set(ids), key=lambda other: abs(other - wanted))[:3])
-        hint = f"its jobs are {min(ids)} to {max(ids)}, the nearest {', '.join(map(str, near))}"
+    numbers = [each for each in ids if isinstance(each, int)]
+    if isinstance(wanted, int) and numbers:
+        near = sorted(sorted(set(numbers), key=lambda other: abs(other - int(wanted)))[:3])
+        span = f"{min(numbers)} to {max(numbers)}"
+        hint = f"its jobs are {span}, the nearest {', '.join(map(str, near))}"
     else:
         near_names = get_close_matches(str(job), [str(each) for each in ids], 3)
         meant = f"; did you mean {' or '.join(near_names)}?" if near_names else ""
@@ -198,7 +202,8 @@ class _Explainer:
             events = self._again.events.filter(
                 (pl.col("kind") == "rejected") & (pl.col("job_id") == record["job_id"])
             )
-            return max([begin, *events["time_s"].to_list()])
+            times: list[float] = events["time_s"].to_list()
+            return max([begin, *times])
         return max(self._end_s, begin)
 
     def _wait(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from copy import copy, deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, NamedTuple
 
@@ -18,10 +18,11 @@ from simkit.policy.lane import Line, Passing
 from simkit.policy.room import total_usable
 from simkit.policy.task import Allocation, Task
 from simkit.policy.what_if import starts_now
-from simkit.why.causes import Cause
+from simkit.why.causes import Cause, time_text
 from simkit.workload.cluster import MAINTENANCE
 
 _POWER = ("power", "switched off")
+_CONTAINER = "container"  # a service that is always there: it is not missed
 
 
 class Scene(NamedTuple):
@@ -51,6 +52,8 @@ class Sample:
     """The suspended allocation that waits to go on."""
     says: str = ""
     """What the policy, or who holds it back, says of it."""
+    takers: tuple[Task, ...] = ()
+    """Tasks ahead that would take the place that ends leave."""
     known: int = 0
     """Of named tasks, how many were let in before it; the others are ahead of it."""
 
@@ -85,7 +88,7 @@ class Onlooker:
         causes = self._away.setdefault(machine, {})
         if (amounts >= self._installed[machine]).all():
             causes.clear()
-        elif facts.get("taken", True):
+        elif facts.get("taken", True) and facts["cause"] != _CONTAINER:
             causes[str(facts["cause"])] = None
 
     @property
@@ -125,6 +128,8 @@ class Onlooker:
             return Cause.WINDOW_AHEAD
         if place and passing in ("head", "all"):
             return Cause.RESERVATION
+        if passing == "all" and (planned := self.planned().keys()):
+            return Cause.RESERVATION if planned - {task} else Cause.RESERVED
         return Cause.SUSPENDED_FIRST if state.suspended else Cause.POLICY
 
     def _fits_through(self, task: Task) -> bool:
@@ -179,25 +184,52 @@ class Onlooker:
         fits = self.state.room.fit(task) is not None
         cause = self.cause(task, place, line.passing, fits)
         ahead: tuple[Task, ...] = ()
-        needs = ""
+        needs = says = ""
         if cause in (Cause.RESOURCE, Cause.FRAGMENTATION):
             needs = "room"
         elif cause in (Cause.MAINTENANCE, Cause.MACHINES_DOWN, Cause.POWER):
-            needs = "capacity"
+            ahead, needs = tuple(line.tasks[:place]), "capacity"  # which would start first
         elif cause is Cause.WINDOW_AHEAD:
             needs = "window"
         elif cause is Cause.SUSPENDED_FIRST:
             ahead = tuple(allocation.task for allocation in self.state.suspended)
         elif cause is Cause.RESERVED:
             ahead = tuple(self.state.reservations)
+            says = self._planned_for(self.planned().get(task))
         elif cause is Cause.ORDER:
             ahead, needs = tuple(line.tasks[:place]), self._needs_besides(task, fits)
         elif cause is Cause.RESERVATION:
             ahead = self._delayed(task, line, place)
         return Sample(
             cause, ahead, place, self.short(task), needs, self.scene(),
-            says=self._word_of_policy(task) if cause is Cause.POLICY else "",
+            says=self._word_of_policy(task) if cause is Cause.POLICY else says,
         )  # fmt: skip
+
+    def _planned_for(self, start_s: float | None) -> str:
+        if start_s is None:
+            return ""
+        return f"its start is planned for {time_text(start_s, self.state.info.epoch_s)}"
+
+    def confirmed(self, task: Task, line: Line, sample: Sample, gone: Sequence[Task]) -> Sample:
+        """Return a sample with the jobs ahead that would take the place that others leave.
+
+        `gone` are the jobs that end at the task's start. If it would not start now without them,
+        others ahead would: the shortest part of the queue, from the head on, is named as well.
+        """
+        testable = sample.needs == "room" and sample.place and line.passing in ("head", "all")
+        if not testable or not gone or self._starts_without(task, line, gone):
+            return sample
+        ahead = line.tasks[: sample.place]
+        if not self._starts_without(task, line, [*gone, *ahead]):
+            return sample
+        low, high = 0, sample.place
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._starts_without(task, line, [*gone, *ahead[:middle]]):
+                high = middle
+            else:
+                low = middle
+        return replace(sample, takers=tuple(ahead[:high]))
 
     def _needs_besides(self, task: Task, fits: bool) -> str:
         """Return what a task would lack if it were first in the queue."""
@@ -212,6 +244,11 @@ class Onlooker:
         score = self.scores().get(task)
         return said if score is None else f"{said or 'not chosen'}; its score is {score:.6g}"
 
+    def planned(self) -> dict[Task, float]:
+        """Return when waiting tasks are to start, of a policy that plans this; else nothing."""
+        ask = getattr(self.policy, "planned", None)
+        return {} if ask is None else dict(ask())
+
     def scores(self) -> dict[Task, float]:
         """Return the scores of waiting tasks, of a policy with ``scores(state)``; else none."""
         ask = getattr(self.policy, "scores", None)
@@ -224,6 +261,8 @@ class Onlooker:
         by halving; and of that part, its last alone.
         """
         ahead = line.tasks[:place]
+        if not ahead:
+            return self._planned_before(task)
         if self._starts_without(task, line, ahead[:1]):
             return (ahead[0],)
         low, high = 1, place  # the first `high` suffice, the first `low` do not
@@ -238,6 +277,13 @@ class Onlooker:
             return (last,)
         return tuple(ahead[:high])
 
+    def _planned_before(self, task: Task) -> tuple[Task, ...]:
+        """Return the tasks behind that are to start before a task would end, soonest first."""
+        end_s = self.state.now + task.estimate_s
+        others = [(at, o.index, o) for o, at in self.planned().items() if o is not task]
+        others.sort()
+        return tuple([each[2] for each in others if each[0] < end_s] or [o for *_, o in others])
+
     def _starts_without(self, task: Task, line: Line, without: Sequence[Task]) -> bool:
         if self.state.suspended or self._fresh is None:
             return False  # what is suspended cannot be played on
@@ -250,7 +296,7 @@ class Onlooker:
         """Return a copy of the policy whose order is what the line is now."""
         policy: Any = copy(self._fresh)
         policy.order = _AsItIs({task.index: n for n, task in enumerate(line.tasks)})
-        policy.backfill = deepcopy(policy.backfill)
+        policy.backfill = deepcopy(getattr(policy, "backfill", None))
         return policy
 
     def held(self, task: Task) -> Sample | None:
@@ -269,7 +315,7 @@ class Onlooker:
     def elsewhere(self, task: Task) -> Sample | None:
         """Return why a task that is neither queued nor held back waits; None: it does not."""
         if (place := self.state.reservations.get(task)) is not None:
-            return Sample(Cause.RESERVED, says=f"its start is planned for {place.start_s:.10g} s")
+            return Sample(Cause.RESERVED, says=self._planned_for(place.start_s))
         for allocation in self.state.suspended:
             if allocation.task is task:
                 return Sample(

@@ -6,14 +6,19 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from math import inf
 
+import numpy as np
+import polars as pl
+
 from simkit.engine.simulation import Simulation
 from simkit.policy.lane import Line
 from simkit.policy.task import Allocation, Task
+from simkit.results.run_folder import Run
 from simkit.units import format_duration
 from simkit.why.causes import Cause
 from simkit.why.samples import Onlooker, Sample, fresh_copy
 from simkit.workload import Workload
 
+JobId = int | str
 MOST_TOLD = 10
 """Of the jobs that overtook one, so many are told why they might."""
 
@@ -32,6 +37,32 @@ class Passed:
     """Why it might; empty beyond the first few."""
 
 
+class Foreseen:
+    """What is known of a run's future from its tables: when tasks start, and what ends then."""
+
+    def __init__(self, run: Run, jobs: Iterable[JobId]) -> None:
+        pieces = run.allocations.select("job_id", "start_time_s", "end_time_s")
+        mine = pieces.filter(pl.col("job_id").is_in(list(jobs))).select("job_id", "start_time_s")
+        self._starts = {*mine.rows()}
+        starts = mine["start_time_s"].unique().sort().to_list()
+        times = run.timeline["time_s"].unique().sort().to_numpy()
+        before = np.searchsorted(times, starts) - 1
+        self._next = {
+            float(times[row]): start for row, start in zip(before, starts, strict=True) if row >= 0
+        }
+        ending = pieces.filter(pl.col("end_time_s").is_in(starts))
+        self._ends: dict[float, set[tuple[JobId, float]]] = {}
+        for job, begun, end in ending.rows():
+            self._ends.setdefault(end, set()).add((job, begun))
+
+    def ending(self, job: JobId, now: float) -> set[tuple[JobId, float]]:
+        """Return (job, start) of what ends when a job starts, if that is the next decision."""
+        start = self._next.get(now)
+        if start is None or (job, start) not in self._starts:
+            return set()
+        return self._ends.get(start, set())
+
+
 class Watcher:
     """Is called after every decision; collects samples of the tasks of the wanted jobs."""
 
@@ -42,8 +73,10 @@ class Watcher:
         policy: object,
         until_s: float = inf,
         then: Callable[[Simulation], None] | None = None,
+        foreseen: Foreseen | None = None,
     ) -> None:
         """`jobs` are rows of the workload; later than `until_s` nothing is decided any more."""
+        self._foreseen = foreseen
         self._workload, self._wanted = workload, frozenset(jobs)
         self._policy, self._until_s, self._then = policy, until_s, then
         self._fresh = fresh_copy(policy)
@@ -123,10 +156,25 @@ class Watcher:
         for line in onlooker.lines():
             for place, task in enumerate(line.tasks):
                 if task in self._live:
-                    yield task, onlooker.queued(task, line, place)
+                    yield task, self._confirmed(onlooker, task, line, place)
                     left -= 1
                     if not left:
                         return
+
+    def _confirmed(self, onlooker: Onlooker, task: Task, line: Line, place: int) -> Sample:
+        """Return a sample; the last before a start is held against what ends then."""
+        sample, names = onlooker.queued(task, line, place), self._workload.job_id
+        if self._foreseen is None:
+            return sample
+        ending = self._foreseen.ending(names[task.job_index], onlooker.state.now)
+        if not ending:
+            return sample
+        gone = [
+            a.task
+            for a in onlooker.state.running
+            if (names[a.task.job_index], a.start_time_s) in ending
+        ]
+        return onlooker.confirmed(task, line, sample, gone)
 
     # ---- who passes ---------------------------------------------------------------------------
 

@@ -67,8 +67,8 @@ def explain_jobs(
     workload = first.experiment.trace.workload
     rows = [row_of(workload, job, first.run) for job in jobs]
     ids = [workload.job_id[row : row + 1].tolist()[0] for row in rows]
-    foreseen = Foreseen(first.run, ids)
-    watcher = Watcher(workload, rows, first.experiment.policy, first.end_s, progress, foreseen)
+    end_s, foreseen = first.end_s, Foreseen(first.run, ids)
+    watcher = Watcher(workload, rows, first.experiment.policy, end_s, progress, foreseen)
     again = rerun(first, watcher)
     explainer = _Explainer(first, again, watcher)
     return [explainer.of(row) for row in rows]

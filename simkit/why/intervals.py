@@ -75,11 +75,21 @@ class IntervalMaker:
         merged: list[Interval] = []
         for piece in pieces:
             last = merged[-1] if merged else None
-            if last is not None and _facts(last) == _facts(piece):
+            alone = piece is pieces[-1] and self._is_held(task_row, piece)
+            if last is not None and _facts(last) == _facts(piece) and not alone:
                 merged[-1] = _joined(last, piece)
             else:
                 merged.append(piece)
         return merged
+
+    def _is_held(self, task_row: int, piece: Interval) -> bool:
+        """Return whether the last piece is that of a task that starts once it is let in.
+
+        What happens to its rivals in the queue is not in the facts of its pieces, so that only the
+        last of them is known to be blocked by what it names.
+        """
+        samples = self._watcher.samples.get(task_row, [])
+        return any(time == piece.start_s and sample.rivals > 0 for time, sample in samples[-1:])
 
     def _pieces(self, task_row: int, begin_s: float, end_s: float) -> Iterator[Interval]:
         if not end_s > begin_s:
@@ -129,7 +139,8 @@ class IntervalMaker:
         if sample.needs == "capacity" and sample.cause is not Cause.ORDER:
             needs, holders = "capacity", []
         takers = self._names(sample.takers)
-        jobs = tuple(dict.fromkeys([*names, *holders, *takers]))
+        gone = self._names(sample.gone)
+        jobs = tuple(dict.fromkeys([*names, *holders, *takers, *gone]))
         sentence = _sentence(sample, names, holders, short)
         if takers:
             sentence += f", and {few_jobs(takers)} would take the place"

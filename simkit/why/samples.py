@@ -54,6 +54,10 @@ class Sample:
     """What the policy, or who holds it back, says of it."""
     takers: tuple[Task, ...] = ()
     """Tasks ahead that would take the place that ends leave."""
+    gone: tuple[Task, ...] = ()
+    """Of a task that is held back: what ends when it is let in and starts at once."""
+    rivals: int = 0
+    """How many tasks wait in the queue then."""
     known: int = 0
     """Of named tasks, how many were let in before it; the others are ahead of it."""
 

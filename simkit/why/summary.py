@@ -22,6 +22,9 @@ from simkit.workload import Workload
 
 __all__ = ["Share", "Summary", "explain_summary"]
 
+_LONG = 16
+"""From this many tasks of a line on, arrays count them."""
+
 
 class Share(NamedTuple):
     """Waiting of one cause."""
@@ -219,27 +222,64 @@ class _Sums:
         self._now.clear()
         self._limited.clear()
         state = onlooker.state
+        self.waited.update(task.index for task in state.arrived if task.waiting)
         if state.queue.tasks:
             for line in onlooker.lines():
                 self._look_at(onlooker, line)
         for cause, tasks in onlooker.simulation.held_back().items():
             for task in tasks:
                 self._note(Cause(cause), task)
+                self.waited.add(task.index)
         for task in state.reservations:
             self._note(Cause.RESERVED, task)
         for allocation in state.suspended:
             self._note(Cause.SUSPENDED_FIRST, allocation.task)
 
     def _look_at(self, onlooker: Onlooker, line: Line) -> None:
+        if len(line.tasks) >= _LONG and self._look_at_long(onlooker, line):
+            return
         for place, task in enumerate(line.tasks):
             self._note(onlooker.cause(task, place, line.passing), task)
 
+    def _look_at_long(self, onlooker: Onlooker, line: Line) -> bool:
+        """Count the tasks of a long line by arrays, where numbers tell it all; return whether so.
+
+        That is where the line is the whole queue, of gangs, on one pool of one resource, and
+        nothing is away, known ahead or suspended.
+        """
+        state = onlooker.state
+        columns = state.queue.columns()
+        plain = (
+            line.passing in ("none", "head", "all")
+            and len(line.tasks) == len(columns)
+            and state.capacity.size == 1
+            and not (onlooker.away or state.constrained or state.suspended)
+        )
+        if not plain or not columns.gang.all():
+            return False
+        head, demand = line.tasks[0], columns.demand[0]
+        fits = demand <= max(float(state.room.total_free()[0]), 0.0)
+        fits[state.queue.tasks.index(head)] = False
+        if line.passing == "none":
+            self._add(Cause.ORDER, len(columns) - 1, float(demand.sum()) - head.demand[0])
+        else:
+            behind = int(fits.sum())
+            within = float(demand[fits].sum())
+            self._add(Cause.RESERVATION, behind, within)
+            rest = float(demand.sum()) - within - head.demand[0]
+            self._add(Cause.RESOURCE, len(columns) - 1 - behind, rest)
+        self._note(onlooker.cause(head, 0, line.passing), head)
+        return True
+
     def _note(self, cause: Cause, task: Task) -> None:
         weight = task.demand[0] if task.gang else task.request[0] * task.remaining
-        count, before = self._now.get(cause, (0, 0.0))
-        self._now[cause] = count + 1, before + weight
-        self.waited.add(task.index)
+        self._add(cause, 1, weight)
         if cause is Cause.USER_LIMIT:
             key = task.user, task.partition
             count, before = self._limited.get(key, (0, 0.0))
             self._limited[key] = count + 1, before + weight
+
+    def _add(self, cause: Cause, tasks: int, weight: float) -> None:
+        if tasks:
+            count, before = self._now.get(cause, (0, 0.0))
+            self._now[cause] = count + tasks, before + weight

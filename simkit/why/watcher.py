@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 import numpy as np
@@ -140,8 +140,12 @@ class Watcher:
         now, found = onlooker.state.now, dict(self._queued(onlooker))
         for task in [*self._live]:
             sample = found.get(task)
+            if sample is None and (sample := onlooker.held(task)) is not None:
+                gone = self._gone(onlooker, task)
+                rivals = len(onlooker.state.queue.tasks) if gone else 0
+                sample = replace(sample, gone=tuple(gone), rivals=rivals)
             if sample is None:
-                sample = onlooker.held(task) or onlooker.elsewhere(task)
+                sample = onlooker.elsewhere(task)
             if sample is None:  # it runs, or it has ended
                 del self._live[task]
                 continue
@@ -163,18 +167,20 @@ class Watcher:
 
     def _confirmed(self, onlooker: Onlooker, task: Task, line: Line, place: int) -> Sample:
         """Return a sample; the last before a start is held against what ends then."""
-        sample, names = onlooker.queued(task, line, place), self._workload.job_id
+        sample = onlooker.queued(task, line, place)
+        return onlooker.confirmed(task, line, sample, self._gone(onlooker, task))
+
+    def _gone(self, onlooker: Onlooker, task: Task) -> list[Task]:
+        """Return what ends when a task starts, if it starts at the next decision."""
         if self._foreseen is None:
-            return sample
+            return []
+        names = self._workload.job_id
         ending = self._foreseen.ending(names[task.job_index], onlooker.state.now)
-        if not ending:
-            return sample
-        gone = [
-            a.task
-            for a in onlooker.state.running
-            if (names[a.task.job_index], a.start_time_s) in ending
+        return [
+            allocation.task
+            for allocation in (onlooker.state.running if ending else ())
+            if (names[allocation.task.job_index], allocation.start_time_s) in ending
         ]
-        return onlooker.confirmed(task, line, sample, gone)
 
     # ---- who passes ---------------------------------------------------------------------------
 

@@ -235,7 +235,7 @@ class _Looker:
         """Return what was found."""
         again = rerun(self._first, self._watcher)
         load, names = self._first.experiment.trace.workload, again.resources
-        ends = {row["job_id"]: row["end_time_s"] or inf for row in again.jobs.iter_rows(named=True)}
+        ends = dict(again.jobs.select("job_id", "end_time_s").drop_nulls().rows())
         self._watcher.tasks |= {task.index: task for task, _ in self._found}
         for task, sample in self._found:
             self._watcher.samples[task.index] = [(self._due_s, sample)]

@@ -54,10 +54,28 @@ def _span(group: Sequence[Interval]) -> Span:
     first, last = group[0], group[-1]
     sentence = first.sentence
     if len(group) > 1:
-        jobs = list(dict.fromkeys(job for each in group for job in each.jobs))
-        named = f", all in all {few_jobs(jobs)}" if jobs else ""
-        sentence = f"at last: {last.sentence} ({len(group):,} intervals{named})"
+        jobs = dict.fromkeys(job for each in group for job in each.jobs)
+        if all(each.short for each in group) and jobs:
+            parts = [_shortages(group), f"{counted(len(jobs), 'job')} in its way one after another"]
+            parts.append(f"at last {few_jobs(last.jobs)}")
+            if first.ahead:
+                parts.append(f"tasks ahead: {first.ahead:,} at first, {last.ahead:,} at last")
+            sentence = ", ".join(parts[:3]) + "".join(f"; {part}" for part in parts[3:])
+        else:
+            sentence = f"at last: {last.sentence} ({len(group):,} intervals)"
     return Span(first.start_s, last.end_s, first.cause, sentence)
+
+
+def _shortages(group: Sequence[Interval]) -> str:
+    """Return ``short by 8 to 68 processors``, of each resource that was short."""
+    names = dict.fromkeys(name for each in group for name in each.short)
+    told = []
+    for name in names:
+        amounts = [each.short.get(name, 0.0) for each in group]
+        low, high = min(amounts), max(amounts)
+        span = f"{low:,.10g} to {high:,.10g}" if low < high else f"{high:,.10g}"
+        told.append(f"{span} {name}")
+    return f"short by {' and '.join(told)}"
 
 
 class Overtaker(NamedTuple):

@@ -10,7 +10,7 @@ docs/howto/explain.md has the table of causes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from math import inf, isfinite, nan
 from typing import Any
@@ -70,7 +70,7 @@ def explain_jobs(
     end_s, foreseen = first.end_s, Foreseen(first.run, ids)
     watcher = Watcher(workload, rows, first.experiment.policy, end_s, progress, foreseen)
     again = rerun(first, watcher)
-    explainer = _Explainer(first, again, watcher)
+    explainer = _Explainer(first, again, watcher, ids)
     return [explainer.of(row) for row in rows]
 
 
@@ -113,20 +113,20 @@ def row_of(workload: Workload, job: JobId, run: Run) -> int:
 class _Explainer:
     """Makes explanations from a watched run and its tables."""
 
-    def __init__(self, first: Original, again: Run, watcher: Watcher) -> None:
+    def __init__(self, first: Original, again: Run, watcher: Watcher, ids: Sequence[JobId]) -> None:
         self._first, self._again, self._watcher = first, again, watcher
         self._workload = first.experiment.trace.workload
-        self._jobs = _rows_by_id(again.jobs)
+        mine = again.jobs.filter(pl.col("job_id").is_in(ids))
+        self._jobs: dict[JobId, dict[str, Any]] = {
+            row["job_id"]: row for row in mine.iter_rows(named=True)
+        }
         rules = first.experiment.rules
         clocked = rules.every_s is not None or rules.step_s is not None
         ends = again.allocations["end_time_s"].drop_nulls().sort().to_numpy() if clocked else None
         self._end_s = watcher.end_s
         names = first.experiment.cluster.resources
-        job_end_s = {
-            job: row["end_time_s"] for job, row in self._jobs.items()
-            if row["end_time_s"] is not None
-        }  # fmt: skip
-        self._maker = IntervalMaker(watcher, self._workload, names, job_end_s, ends)
+        ended = again.jobs.select("job_id", "end_time_s").drop_nulls().rows()
+        self._maker = IntervalMaker(watcher, self._workload, names, dict(ended), ends)
 
     def of(self, row: int) -> Explanation:
         """Return the explanation of the job of a row of the workload."""
@@ -244,7 +244,3 @@ class _Explainer:
                 name = load.job_id[job_row : job_row + 1].tolist()[0]
                 told.setdefault(name, passed.why)
         return told
-
-
-def _rows_by_id(jobs: pl.DataFrame) -> dict[JobId, dict[str, Any]]:
-    return {row["job_id"]: row for row in jobs.iter_rows(named=True)}

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
-from math import inf
+from math import inf, isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -256,7 +256,7 @@ class Onlooker:
     def scores(self) -> dict[Task, float]:
         """Return the scores of waiting tasks, of a policy with ``scores(state)``; else none."""
         ask = getattr(self.policy, "scores", None)
-        return {} if ask is None else dict(ask(self.state))
+        return {} if ask is None else {t: s for t, s in ask(self.state).items() if isfinite(s)}
 
     def _delayed(self, task: Task, line: Line, place: int) -> tuple[Task, ...]:
         """Return the jobs ahead that a task would delay: few without which it starts.

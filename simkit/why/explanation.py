@@ -55,7 +55,7 @@ def _span(group: Sequence[Interval]) -> Span:
     sentence = first.sentence
     if len(group) > 1:
         jobs = dict.fromkeys(job for each in group for job in each.jobs)
-        if all(each.short for each in group) and jobs:
+        if all(each.short for each in group) and last.jobs:
             parts = [_shortages(group), f"{counted(len(jobs), 'job')} in its way one after another"]
             parts.append(f"at last {few_jobs(last.jobs)}")
             if first.ahead:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
@@ -12,6 +13,7 @@ import polars as pl
 from simkit.analysis.comparable_metrics import RunMetric, chosen_metrics, default_metrics
 from simkit.analysis.intervals import Interval, seed_interval, weekly_interval
 from simkit.analysis.paired_runs import GROUP, RunPair, as_runs, pair_runs
+from simkit.analysis.runs_below import Settings
 from simkit.arrays import Floats
 from simkit.errors import RunError
 from simkit.results.group_metrics import By, check_by, in_order
@@ -61,6 +63,8 @@ class Comparison:
     unfinished_in_a: tuple[Any, ...]
     """Ids of the jobs of both runs that did not end in A (waiting, running or rejected)."""
     unfinished_in_b: tuple[Any, ...]
+    changes: tuple[str, ...] = ()
+    """What differs between the scenarios of A and B: ``cluster.processors 1,216 → 1,338``."""
 
     def frame(self) -> pl.DataFrame:
         """Return one row a metric, the interval as columns low, high, level, method, blocks."""
@@ -154,7 +158,29 @@ def compare_runs(
         only_in_b=tuple(job for pair in pairs for job in pair.only_in_b),
         unfinished_in_a=tuple(job for pair in pairs for job in pair.unfinished_in_a),
         unfinished_in_b=tuple(job for pair in pairs for job in pair.unfinished_in_b),
+        changes=_changes(pairs[0].a, pairs[0].b),
     )
+
+
+def _changes(a: Run, b: Run) -> tuple[str, ...]:
+    """Return what differs between two runs: what their machines have, then keys of scenarios."""
+    first, second = _capacity(a), _capacity(b)
+    found = [
+        f"{name} {first[name]:,.10g} → {second[name]:,.10g}"
+        for name in dict.fromkeys((*first, *second))
+        if first[name] != second[name]
+    ]
+    told = ("name ", "cluster.processors ") if found else ("name ",)
+    keys = Settings([a, b]).changes()
+    return (*found, *(change for change in keys if not change.startswith(told)))
+
+
+def _capacity(run: Run) -> Counter[str]:
+    """Return what the machines of a run have of each resource, in all."""
+    total: Counter[str] = Counter()
+    for machine in run.info["cluster"]["machines"]:
+        total.update(machine["capacity"])
+    return total
 
 
 def _groups(pairs: Sequence[RunPair], by: By) -> list[str]:

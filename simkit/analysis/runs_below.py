@@ -76,6 +76,12 @@ class Settings:
             for flat in self._flat
         ]
 
+    def changes(self) -> list[str]:
+        """Return what differs between the first run and the last: ``seed 1 → 2``; seeds last."""
+        keys = sorted(self.varying, key=lambda key: key == SEED)
+        pairs = ((key, self.values(key)) for key in keys)
+        return [f"{key} {_short(found[0])} → {_short(found[-1])}" for key, found in pairs]
+
     def _labels_tell(self) -> bool:
         """Return whether policies that differ have labels that differ."""
         whole = [
@@ -97,6 +103,18 @@ def _with_parents(keys: Iterable[str]) -> Iterable[str]:
     for key in keys:
         parts = key.split(".")
         yield from (".".join(parts[: n + 1]) for n in range(len(parts)))
+
+
+def _short(text: str) -> str:
+    """Return a value for a line: numbers with separators, long text and paths cut."""
+    if text.isdecimal():
+        return f"{int(text):,}"
+    if len(text) <= _LONGEST:
+        return text
+    return f"…{text[1 - _LONGEST :]}" if "/" in text else f"{text[: _LONGEST - 1]}…"
+
+
+_LONGEST = 48
 
 
 def _leaves(value: Any, key: str = "") -> Iterable[tuple[str, Any]]:

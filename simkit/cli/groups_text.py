@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from simkit.cli.echo import echo
 from simkit.cli.tables import print_table
-from simkit.cli.text import quantity, say
+from simkit.cli.text import measured, quantity, say
+from simkit.errors import RunError, did_you_mean
+from simkit.results.group_metrics import WAIT_SHARE, By
+from simkit.results.metric import is_share
+from simkit.text import counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -15,7 +21,20 @@ if TYPE_CHECKING:
     from simkit.analysis.compare import Difference
 
 MOST: Final = 20
-"""Groups that are printed: those with the most jobs, or the shortest or smallest ones."""
+"""Groups that are printed if nothing else is said."""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """How jobs are grouped for a table, and which groups it shows."""
+
+    by: By
+    sort: str | None = None
+    """The number to sort by, the largest first; None: the usual order, names by their jobs."""
+    top: int = MOST
+    """Groups that are printed."""
+
+
 _NUMBERS: Final = {
     "wait_time_s": "s", "wait_time_s.p90": "s", "turnaround_time_s": "s", "bounded_slowdown": "1",
     "bounded_slowdown.p90": "1",
@@ -24,33 +43,53 @@ _NUMBERS: Final = {
 _STATES: Final = ("rejected", "killed", "unfinished")
 
 
-def print_groups(groups: pl.DataFrame) -> None:
+def print_groups(found: pl.DataFrame, groups: Groups) -> None:
     """Print a row for each group of `metrics_by`, with the states that any of its jobs is in."""
-    by = groups.columns[0]
-    states = [state for state in _STATES if groups[state].sum()]
+    if groups.sort is not None:
+        found = found.sort(groups.sort, descending=True, nulls_last=True, maintain_order=True)
+    states = [state for state in _STATES if found[state].sum()]
+    shown = dict(_NUMBERS)
+    if groups.sort not in (None, "jobs", *states, *shown, WAIT_SHARE):
+        shown[str(groups.sort)] = "s" if "_s" in str(groups.sort) else "1"
     rows = [
         [
-            row[by],
+            row[groups.by],
             *(f"{row[count]:,}" for count in ("jobs", *states)),
-            *(quantity(row[name], unit) for name, unit in _NUMBERS.items()),
+            "-" if row[WAIT_SHARE] is None else f"{row[WAIT_SHARE]:.1%}",
+            *(quantity(row[name], unit) for name, unit in shown.items()),
         ]
-        for row in groups.head(MOST).iter_rows(named=True)
+        for row in found.head(groups.top).iter_rows(named=True)
     ]
-    print_table([by.capitalize(), "jobs", *states, *_NUMBERS], rows)
-    _say_left_out(len(groups))
+    print_table([groups.by.capitalize(), "jobs", *states, WAIT_SHARE, *shown], rows)
+    _say_left_out(len(found), groups)
 
 
-def print_differences_by(by: str, differences: Sequence[Difference]) -> None:
-    """Print a table for each metric, a row for each group."""
+def print_differences_by(groups: Groups, differences: Sequence[Difference]) -> None:
+    """Print a table for each metric, a row for each group.
+
+    Sorted by a metric, the groups with its largest differences come first in every table. Raises
+    RunError for a metric that is not compared.
+    """
     of_groups: dict[str, list[Difference]] = {}
     for row in differences:
         if row.group is not None:
             of_groups.setdefault(row.metric, []).append(row)
+    if groups.sort is not None:
+        if groups.sort not in of_groups:
+            near = did_you_mean(groups.sort, of_groups)
+            raise RunError(f"sort: {groups.sort!r} is not among the compared metrics{near}")
+        rank = {row.group: row.difference for row in of_groups[groups.sort]}
+        for rows in of_groups.values():
+            rows.sort(key=lambda row: _last_if_unknown(rank[row.group]))
     for metric, found in of_groups.items():
         echo(f"\n{metric}")
-        rows = [[str(r.group), *difference_cells(r), f"{r.n:,}"] for r in found[:MOST]]
-        print_table([by.capitalize(), *DIFFERENCE_HEADS, "jobs"], rows)
-        _say_left_out(len(found))
+        cells = [[str(r.group), *difference_cells(r), f"{r.n:,}"] for r in found[: groups.top]]
+        print_table([groups.by.capitalize(), *DIFFERENCE_HEADS, "jobs"], cells)
+        _say_left_out(len(found), groups)
+
+
+def _last_if_unknown(difference: float | None) -> float:
+    return math.inf if difference is None else -abs(difference)
 
 
 DIFFERENCE_HEADS: Final = ("mean A", "mean B", "B - A", "low", "high", "better", "equal", "worse")
@@ -59,11 +98,18 @@ DIFFERENCE_HEADS: Final = ("mean A", "mean B", "B - A", "low", "high", "better",
 
 def difference_cells(row: Difference) -> list[str]:
     """Return means, difference, interval and shares of a difference as text."""
-    numbers = (row.mean_a, row.mean_b, row.difference, row.interval.low, row.interval.high)
+    means = (measured(row.metric, mean, row.unit) for mean in (row.mean_a, row.mean_b))
+    apart = (row.difference, row.interval.low, row.interval.high)
+    if is_share(row.metric):  # per cent of what would be open
+        differences = ("-" if n is None else f"{100 * n:,.4g} pp" for n in apart)
+    else:
+        differences = (quantity(number, row.unit) for number in apart)
     shares = ("-" if s is None else f"{s:.0%}" for s in (row.better, row.equal, row.worse))
-    return [*(quantity(number, row.unit) for number in numbers), *shares]
+    return [*means, *differences, *shares]
 
 
-def _say_left_out(count: int) -> None:
-    if count > MOST:
-        say("Left out", f"{count - MOST:,} more groups; --json prints all")
+def _say_left_out(count: int, groups: Groups) -> None:
+    if count > groups.top:
+        say(
+            "Left out", f"{counted(count - groups.top, 'more group')}; --top shows more, --json all"
+        )

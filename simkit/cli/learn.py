@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -232,6 +233,7 @@ def evaluate(
     from simkit.cli.text import print_json
     from simkit.experiment.interrupt import terminated_like_interrupted
     from simkit.progress import runs_progress
+    from simkit.results.run_writer import claimed
     from simkit.scenario.yaml_document import load_scenario
     from simkit.training.candidates import agent_candidate, policy_candidate
     from simkit.training.evaluate import check_evaluation, evaluation_hash, write_evaluation
@@ -254,6 +256,7 @@ def evaluate(
     try:
         with (
             terminated_like_interrupted(),
+            claimed(output, "an evaluation") if output is not None else nullcontext(),
             runs_progress(runs, lambda o: o.assignment["label"], not no_progress) as advance,
         ):
             found = judge_all(
@@ -268,11 +271,11 @@ def evaluate(
                 on_end=advance,
                 allow_code=not no_code,
             )
+            if output is not None:
+                write_evaluation(found, output)
     except KeyboardInterrupt:
         echo("interrupted; an evaluation cannot be continued, start it again", err=True)
         raise typer.Exit(130) from None
-    if output is not None:
-        write_evaluation(found, output)
     if as_json:
         print_json(found.as_json())
     else:

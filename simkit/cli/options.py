@@ -12,6 +12,7 @@ import typer
 from simkit.cli.completion import complete_scenario
 
 if TYPE_CHECKING:
+    from simkit.cli.groups_text import Groups
     from simkit.scenario.yaml_document import ScenarioText
 
 
@@ -84,7 +85,32 @@ By = Annotated[
         show_default=False,
     ),
 ]
+Sort = Annotated[
+    str | None,
+    typer.Option(
+        "--sort",
+        metavar="NUMBER",
+        help="With --by: the groups with the most of it first, such as wait_time_s or wait_share.",
+        show_default=False,
+    ),
+]
+Top = Annotated[
+    int | None,
+    typer.Option("--top", min=1, help="With --by: how many groups are printed; default: 20."),
+]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print rows that say little, too.")]
 Partial = Annotated[bool, typer.Option("--partial", help="Accept a run that did not finish.")]
+
+
+def groups_of(by: Group | None, sort: str | None, top: int | None) -> Groups | None:
+    """Return how groups of jobs are printed; raises BadParameter for a sort or top of none."""
+    from simkit.cli.groups_text import MOST, Groups
+
+    if by is None:
+        if sort is not None or top is not None:
+            raise typer.BadParameter("--sort and --top order groups of jobs; add --by user or so")
+        return None
+    return Groups(by.value, sort, MOST if top is None else top)
 
 
 def overrides(settings: list[str] | None, seed: int | None) -> dict[str, Any]:

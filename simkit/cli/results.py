@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from simkit.cli.echo import echo
-from simkit.cli.options import AsJson, By, NoCode, NoProgress, Partial, RunFolder
+from simkit.cli.options import (
+    AsJson,
+    By,
+    NoCode,
+    NoProgress,
+    Partial,
+    RunFolder,
+    Sort,
+    Top,
+    Verbose,
+    groups_of,
+)
 
 if TYPE_CHECKING:
     from simkit.analysis.summary import Summary
@@ -35,6 +46,8 @@ def compare(
         ),
     ] = None,
     by: By = None,
+    sort: Sort = None,
+    top: Top = None,
     level: Annotated[float, typer.Option(help="Confidence level.")] = 0.95,
     partial: Partial = False,
     as_json: AsJson = False,
@@ -50,6 +63,7 @@ def compare(
     from simkit.results.run_folder import open_run
     from simkit.text import counted
 
+    groups = groups_of(by, sort, top)
     if others:
         folders = list(runs), list(others)
     elif len(runs) == 2:
@@ -65,7 +79,7 @@ def compare(
     if as_json:
         print_json(comparison.as_json())
     else:
-        print_comparison(comparison, None if by is None else by.value)
+        print_comparison(comparison, groups)
 
 
 class TableFormat(StrEnum):
@@ -166,8 +180,24 @@ def _print_summary(summary: Summary) -> None:
         say("Note", note)
 
 
+class Claim(StrEnum):
+    """What the schedule of another tool claims; see `simkit.verify.schedules.Claim`."""
+
+    EASY = "easy"
+    FCFS = "fcfs"
+    ANY = "any"
+
+
 def verify(
-    run: RunFolder,
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN...",
+            help="Run folders, or tables of another tool's schedule: .csv or .parquet with job, "
+            "submit, start, end, processors and, if there is one, requested.",
+            show_default=False,
+        ),
+    ],
     inputs: Annotated[
         list[Path] | None,
         typer.Option(
@@ -181,22 +211,54 @@ def verify(
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit 5 if a rule that may apply was not audited.")
     ] = False,
+    processors: Annotated[
+        float | None,
+        typer.Option("--processors", min=0, help="Of a table: how many processors there are."),
+    ] = None,
+    policy: Annotated[
+        Claim | None,
+        typer.Option(
+            "--policy",
+            "-p",
+            help="Of a table: what its schedule claims; default: easy. Any: capacity alone.",
+            show_default=False,
+        ),
+    ] = None,
+    verbose: Verbose = False,
     partial: Partial = False,
     as_json: AsJson = False,
 ) -> None:
-    """Audit a run against its inputs and every rule; exit 1 with the violating rows."""
+    """Audit runs against their inputs and every rule; exit 1 with the violating rows.
+
+    Of the schedule of another tool it checks times and capacity, and first come, first served or
+    EASY backfilling: `simkit verify jobs.csv --processors 128 --policy easy`.
+    """
     from simkit.cli.run_text import print_audit
     from simkit.cli.text import print_json
     from simkit.verify import verify_run
+    from simkit.verify.schedules import ENDINGS, verify_schedule
 
-    audit = verify_run(run, allow_partial=partial, inputs=inputs or ())
+    tables = [path for path in runs if path.suffix.lower() in ENDINGS and not path.is_dir()]
+    if tables and processors is None:
+        raise typer.BadParameter(f"{tables[0]}: a table does not say it; add --processors N")
+    if (processors is not None or policy is not None) and not tables:
+        raise typer.BadParameter("--processors and --policy are about tables; run folders say both")
+    audits = [
+        verify_schedule(path, processors=processors or 0.0, policy=(policy or Claim.EASY).value)
+        if path in tables
+        else verify_run(path, allow_partial=partial, inputs=inputs or ())
+        for path in runs
+    ]
     if as_json:
-        print_json(audit.to_dict())
-    else:
-        print_audit(audit)
-    if not audit.ok:
+        found = [audit.to_dict() for audit in audits]
+        print_json(found if len(found) > 1 else found[0])
+    for number, audit in enumerate(() if as_json else audits):
+        if number:
+            echo()
+        print_audit(audit, verbose=verbose)
+    if not all(audit.ok for audit in audits):
         raise typer.Exit(1)
-    if strict and not audit.fully_audited:
+    if strict and not all(audit.fully_audited for audit in audits):
         raise typer.Exit(5)
 
 

@@ -19,6 +19,10 @@ from simkit.cli.options import (
     Scenario,
     Seed,
     Settings,
+    Sort,
+    Top,
+    Verbose,
+    groups_of,
     overrides,
     scenario_source,
     swept,
@@ -44,6 +48,9 @@ def run(
         typer.Option("--force", help="Write to --output whatever its folder contains."),
     ] = False,
     by: By = None,
+    sort: Sort = None,
+    top: Top = None,
+    verbose: Verbose = False,
     as_json: AsJson = False,
     no_progress: NoProgress = False,
 ) -> None:
@@ -58,11 +65,15 @@ def run(
     from simkit.errors import LimitError
     from simkit.experiment import carry_out, prepare
     from simkit.progress import watch_progress
+    from simkit.results.group_metrics import check_number
     from simkit.results.output_folder import check_run_folder
     from simkit.results.run_info import identity
     from simkit.scenario import scenario_hash
     from simkit.scenario.yaml_document import load_scenario, problems_located
 
+    groups = groups_of(by, sort, top)
+    if sort is not None:
+        check_number(sort)
     source, laid_over = scenario_source(scenario), overrides(settings, seed)
     loaded = load_scenario(source, overrides=laid_over, single=True, allow_code=not no_code)
     folder = output or RUNS / f"{loaded.name}-{scenario_hash(loaded)[:8]}"
@@ -92,7 +103,7 @@ def run(
             content["by"] = result.metrics_by(by.value).to_dicts()
         print_json(content)
     else:
-        print_run(result, None if by is None else by.value)
+        print_run(result, groups, verbose=verbose)
     for warning in result.info["warnings"][len(experiment.warnings) :]:
         warn(warning)
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from simkit.cli.echo import echo
 from simkit.cli.groups_text import (
     DIFFERENCE_HEADS,
+    Groups,
     difference_cells,
     print_differences_by,
     print_groups,
 )
-from simkit.cli.tables import print_table
-from simkit.cli.text import print_rows, quantity, say, wrapped
+from simkit.cli.tables import READ_WIDTH, print_table
+from simkit.cli.text import measured, print_rows, say, wrapped
 from simkit.experiment.estimates import estimates_name
 from simkit.experiment.policy import policy_label
 from simkit.experiment.site import span_of
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from simkit.analysis.compare import Comparison, Difference
     from simkit.experiment import Experiment
     from simkit.power.site import Foresight, Site, Supply
-    from simkit.results.group_metrics import By
     from simkit.results.run_folder import Run
     from simkit.verify.audit import Audit
 
@@ -78,23 +78,59 @@ def _cluster_line(experiment: Experiment) -> str:
     return " ".join(parts)
 
 
-def print_run(run: Run, by: By | None = None) -> None:
-    """Print the metrics of a run, also by group if asked for, its counts, and where it is."""
+def print_run(run: Run, groups: Groups | None = None, *, verbose: bool = False) -> None:
+    """Print the metrics of a run, also by group if asked for, its counts, and where it is.
+
+    Numbers that are 0, and metrics with the same value everywhere, are one line each unless
+    `verbose`.
+    """
+    same: dict[str, str] = {} if verbose else _same_everywhere(run.metrics)
+    shown = {name: values for name, values in run.metrics.items() if name not in same}
     echo()
-    _print_distributions(run.metrics)
+    _print_distributions(shown)
     echo()
-    _print_numbers(run.metrics)
+    _print_numbers(shown)
     echo()
-    if by is not None:
-        print_groups(run.metrics_by(by))
+    _say_same(same)
+    if groups is not None:
+        print_groups(run.metrics_by(groups.by), groups)
         echo()
     counts = run.metrics["jobs"]
     states = ("finished", "killed", "rejected", "running", "waiting")
-    shown = [f"{counts[s]:,} {s}" for s in states if counts.get(s) or s == "finished"]
-    say("Jobs", f"{counts['submitted']:,} submitted: {', '.join(shown)}")
+    ended = [f"{counts[s]:,} {s}" for s in states if counts.get(s) or s == "finished"]
+    say("Jobs", f"{counts['submitted']:,} submitted: {', '.join(ended)}")
     say("Took", _times(run.info))
     say("Digest", run.digest)
     say("Run folder", str(run.folder))
+
+
+def _say_same(same: Mapping[str, str]) -> None:
+    """Print the metrics that have no row, those that are 0 by their names alone."""
+    zeros = [name for name, number in same.items() if number in _ZEROS]
+    others = [f"{name} {number}" for name, number in same.items() if number not in _ZEROS]
+    if zeros:
+        say("Zero", ", ".join(zeros))
+    if others:
+        say("Constant", ", ".join(others))
+    if same:
+        say("", "--verbose shows them in the tables")
+        echo()
+
+
+_ZEROS: Final = ("0", "0 s", "0%")
+
+
+def _same_everywhere(metrics: Mapping[str, Any]) -> dict[str, str]:
+    """Return metric → its number, of those that say little: 0, or the same in all cases."""
+    same = {}
+    for name, values in metrics.items():
+        key = "value" if "value" in values else "mean"
+        if name in ("jobs", "tasks") or values.get(key) is None:
+            continue
+        all_equal = {values.get(column) for column in DISTRIBUTION} == {values[key]}
+        if all_equal if "p50" in values else values[key] == 0:
+            same[name] = measured(name, values[key], values["unit"])
+    return same
 
 
 def _times(info: Mapping[str, Any]) -> str:
@@ -109,11 +145,14 @@ def _print_distributions(metrics: Mapping[str, Any]) -> None:
     rows, over = [], dict[str, list[str]]()
     for name, values in metrics.items():
         if "p50" in values:
-            rows.append([name, *(quantity(values.get(c), values["unit"]) for c in DISTRIBUTION)])
+            rows.append(
+                [name, *(measured(name, values.get(c), values["unit"]) for c in DISTRIBUTION)]
+            )
             missing = f", {values['censored']:,} missing" if values["censored"] else ""
             count = f"{counted(values['count'], 'value')}{missing}"
             over.setdefault(f"{values['window']} ({count})", []).append(name)
-    print_table(["Metric", *DISTRIBUTION], rows)
+    if rows or not metrics:
+        print_table(["Metric", *DISTRIBUTION], rows)
     _say_over(over)
 
 
@@ -123,7 +162,7 @@ def _print_numbers(metrics: Mapping[str, Any]) -> None:
         key = "value" if "value" in values else "mean"
         if "p50" not in values and key in values:
             unit = "" if values["unit"] in ("1", "s") else values["unit"]
-            rows.append([name, quantity(values[key], values["unit"]), unit])
+            rows.append([name, measured(name, values[key], values["unit"]), unit])
             over.setdefault(str(values["window"]), []).append(name)
     print_table(["Metric", "value", "unit"], rows, text=1)
     _say_over(over)
@@ -187,10 +226,11 @@ def _forecast(foresight: Foresight | None, kind: str | None) -> str:
     return f"forecast {kind} for {foresight.horizon_s / 3600:g} h" if kind else "a forecast"
 
 
-def print_comparison(comparison: Comparison, by: str | None = None) -> None:
+def print_comparison(comparison: Comparison, groups: Groups | None = None) -> None:
     """Print the differences of two runs, also by group if asked for, then what was left out."""
     say("A", comparison.a)
     say("B", comparison.b)
+    say("Differs", "; ".join(comparison.changes) or "nothing but the results")
     whole = [row for row in comparison.differences if row.group is None]
     heads, rows = ["Metric", *DIFFERENCE_HEADS], [[r.metric, *difference_cells(r)] for r in whole]
     over = [_pairs_over(row) for row in whole]
@@ -199,8 +239,8 @@ def print_comparison(comparison: Comparison, by: str | None = None) -> None:
     print_table(heads, rows)
     if len(set(over)) == 1:
         say("Over", over[0])
-    if by is not None:
-        print_differences_by(by, comparison.differences)
+    if groups is not None:
+        print_differences_by(groups, comparison.differences)
         echo()
     methods: dict[str, list[str]] = {}
     for row in whole:
@@ -216,17 +256,20 @@ def _pairs_over(row: Difference) -> str:
     return counted(row.n, "job" if row.of == "jobs" else "run")
 
 
-def print_audit(audit: Audit) -> None:
-    """Print every check and the rows that break a rule."""
+def print_audit(audit: Audit, *, verbose: bool = False) -> None:
+    """Print the checks and the rows that break a rule; those that do not apply if `verbose`."""
     rows = []
     for check in audit.checks:
+        if check.skipped and not check.applies and not verbose:
+            continue
         if audit.alike and check.skipped.startswith(audit.alike):
             continue  # the last line says it of all these rules at once
         found = "-" if check.skipped else f"{check.found:,}"
         why_not = "not audited: because" if check.applies else "does not apply:"
         rule = f"{why_not} {check.skipped}" if check.skipped else check.rule
         rows.append((check.name, f"{check.examined:,}", found, rule))
-    print_table(["Check", "examined", "violations", "rule"], rows, text=1)
+    heads = ["Check", "examined", "violations", "rule"]
+    print_table(heads, rows, text=1, piped_width=READ_WIDTH)
     for violation in audit.violations:
         wrapped(str(violation))
     for check in audit.checks:

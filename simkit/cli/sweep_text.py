@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from simkit.analysis.summary import USUAL, full_name
 from simkit.cli.tables import GAP, console, print_table
-from simkit.cli.text import quantity, say
+from simkit.cli.text import measured, say
 from simkit.errors import did_you_mean
 from simkit.results.metric import Number, metric_numbers
 
@@ -149,7 +149,7 @@ def _is_informative(name: str, found: Sequence[Mapping[str, Number]]) -> bool:
 
 def _column(name: str, found: Sequence[Mapping[str, Number]]) -> Column:
     numbers = [_number(one, name) for one in found]
-    return Column(name, tuple("-" if n is None else quantity(*n) for n in numbers))
+    return Column(name, tuple("-" if n is None else measured(name, *n) for n in numbers))
 
 
 def _number(found: Mapping[str, Number], name: str) -> Number | None:

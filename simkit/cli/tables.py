@@ -17,6 +17,8 @@ from simkit.text import printable
 
 PIPED_WIDTH = 140
 """Characters per line of a table in a file or a pipe."""
+READ_WIDTH = 80
+"""The same of a table that is read rather than searched."""
 GAP = 2
 """Spaces between two columns."""
 _TEXT_WIDTH = 24  # of a column that wraps, at least, if its text is that long
@@ -25,13 +27,13 @@ _SHORT = 10  # a name of so many characters is not broken
 _BREAKS = re.compile(r"(?<=[_/.:+=,])(?!\d)|(?<=[a-z)] )")
 
 
-def console(*, err: bool = False) -> Console:
-    """Return a console on the current stdout, or stderr: wide if it is not a terminal."""
+def console(*, err: bool = False, piped_width: int = PIPED_WIDTH) -> Console:
+    """Return a console on the current stdout, or stderr, with a width if it is no terminal."""
     piped = not (sys.stderr if err else sys.stdout).isatty()
     # Names are shown as they are: without emoji for `:a:`, too.
     return Console(
         stderr=err,
-        width=PIPED_WIDTH if piped else None,
+        width=piped_width if piped else None,
         highlight=False,
         soft_wrap=False,
         markup=False,
@@ -40,7 +42,12 @@ def console(*, err: bool = False) -> Console:
 
 
 def print_table(
-    heads: Sequence[str], rows: Iterable[Sequence[str]], *, names: int = 1, text: int = 0
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    names: int = 1,
+    text: int = 0,
+    piped_width: int = PIPED_WIDTH,
 ) -> None:
     """Print a table; control characters in it are shown, see `printable`.
 
@@ -49,10 +56,11 @@ def print_table(
         rows: a cell per column.
         names: how many columns, from the left, name a row; a table below repeats them.
         text: how many columns, from the right, wrap. Those between are numbers.
+        piped_width: characters per line in a file or a pipe.
     """
     cells = [[printable(cell) for cell in row] for row in (heads, *rows)]
     columns = [list(column) for column in zip(*cells, strict=True)]
-    screen = console()
+    screen = console(piped_width=piped_width)
     named, rest = columns[:names], columns[names:]
     wrapped = len(rest) - text  # the first of the columns that wrap
     needed = [_width(c) if n < wrapped else _text_width(c) for n, c in enumerate(rest)]

@@ -8,7 +8,8 @@ from textwrap import fill
 from typing import Any
 
 from simkit.cli.echo import echo
-from simkit.cli.tables import console, print_table
+from simkit.cli.tables import READ_WIDTH, console, print_table
+from simkit.results.metric import is_share
 from simkit.text import counted, printable
 from simkit.units import format_duration
 
@@ -56,6 +57,13 @@ def quantity(value: float | None, unit: str) -> str:
     return f"{value:,.2f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
+def measured(name: str, value: float | None, unit: str) -> str:
+    """Return the readable number of a metric: shares in per cent, others as `quantity`."""
+    if value is None or unit != "1" or not is_share(name):
+        return quantity(value, unit)
+    return f"{100 * value:,.4g}%"
+
+
 def print_rows(report: Any) -> None:
     """Print how many rows were accepted, repaired, dropped, by rule, and columns not read."""
     repaired, dropped = sum(report.repaired.values()), sum(report.dropped.values())
@@ -98,7 +106,7 @@ def _cell(example: str) -> str:
 
 def print_pairs(first: str, second: str, rows: Mapping[str, str]) -> None:
     """Print a table of two columns of text."""
-    print_table([first, second], list(rows.items()), text=1)
+    print_table([first, second], list(rows.items()), text=1, piped_width=READ_WIDTH)
 
 
 def print_plugins(found: Mapping[str, Sequence[str]]) -> None:

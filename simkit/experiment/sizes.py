@@ -94,7 +94,7 @@ def _of_forecast(section: Power | None) -> Iterator[Size]:
 def check_before_running(
     scenario: Scenario, workload: Workload, cluster: Cluster, span: Span
 ) -> None:
-    """Refuse periods that are too short for the time that the jobs take.
+    """Refuse bags of too many instances, and periods too short for the time that the jobs take.
 
     Args:
         scenario: with its cluster's keys.
@@ -104,7 +104,15 @@ def check_before_running(
     """
     length_s = min(span.last_s - span.first_s, scenario.limits.simulated_time or math.inf)
     if len(workload):
-        refuse_beyond(_of_periods(scenario, cluster, length_s), scenario.limits)
+        sizes = [*_of_bags(workload), *_of_periods(scenario, cluster, length_s)]
+        refuse_beyond(sizes, scenario.limits)
+
+
+def _of_bags(workload: Workload) -> Iterator[Size]:
+    """Yield the instances that start one by one; those of a gang are placed together."""
+    instances = workload.instances[~workload.gang].sum(dtype=float)
+    fewer = "use fewer or smaller tasks"
+    yield Size("workload", instances, "instances of bags", "instances", fewer)
 
 
 def _of_periods(scenario: Scenario, cluster: Cluster, length_s: float) -> Iterator[Size]:

@@ -37,7 +37,7 @@ from simkit.results.metric import metric_columns
 from simkit.results.output_folder import check_content
 from simkit.results.run_folder import open_run
 from simkit.results.run_info import changed_inputs, identity
-from simkit.results.run_writer import claim
+from simkit.results.run_writer import claimed
 from simkit.scenario import Scenario, scenario_hash
 from simkit.scenario.overrides import anchor_paths, anchor_swept
 from simkit.scenario.sweep import GridPoint, expand_sweep
@@ -265,12 +265,8 @@ def run_plan(
     or another process writes a sweep there.
     """
     end_if_main_runs_again()
-    lock = claim(plan.folder, "a sweep")
-    try:
+    with claimed(plan.folder, "a sweep"):
         return _carried_out(plan, workers, executor, force, on_end, classes)
-    finally:
-        if lock is not None:
-            os.close(lock)
 
 
 def _carried_out(

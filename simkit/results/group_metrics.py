@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, get_args
 
@@ -24,6 +25,8 @@ NO_PARTITION: Final = "none"
 """The group of jobs that none of the scenario's partitions took: they are rejected."""
 NUMBERS: Final = ("mean", "p50", "p90", "p99", "max")
 """What is told of the distribution of each metric."""
+WAIT_SHARE: Final = "wait_share"
+"""A group's part of all waiting."""
 _STATES: Final = {
     "finished": ("finished",), "rejected": ("rejected",), "killed": ("killed",),
     "unfinished": ("running", "waiting"),
@@ -56,7 +59,8 @@ def metrics_by(
         One row a group, small before large or, of names, in order of jobs, most first. Columns:
         the group, named as `by`; `jobs`, and how many of them finished, were rejected or killed,
         or are unfinished; and for each of `JOB_METRICS` its mean under its name and NAME.p50,
-        .p90, .p99 and .max, null where no job of the group has a value. Bounded slowdowns have the
+        .p90, .p99 and .max, null where no job of the group has a value; at the end `wait_share`,
+        the group's part of all waiting, by time until the first start. Bounded slowdowns have the
         scenario's tau.
 
     Raises RunError for another `by`.
@@ -72,10 +76,25 @@ def metrics_by(
     counted = jobs if window is None else window.jobs(jobs)
     frame = counted.select(group_of(jobs, by, resource), "status", *values).collect()
     rows = [_row(by, name, group) for (name,), group in frame.group_by(by, maintain_order=True)]
-    types = pl.Schema({by: pl.String} | dict.fromkeys(("jobs", *_STATES), pl.Int64))
+    types: dict[str, pl.DataType] = {by: pl.String()}
+    types |= _numbers()
+    waits = pl.col(WAIT_SHARE)
+    share = pl.when(waits.sum() > 0).then(waits / waits.sum())
+    return in_order(pl.DataFrame(rows, types).with_columns(share.alias(WAIT_SHARE)), by)
+
+
+def _numbers() -> dict[str, pl.DataType]:
+    """Return the columns of `metrics_by` after the group."""
+    types: dict[str, pl.DataType] = dict.fromkeys(("jobs", *_STATES), pl.Int64())
     for metric in JOB_METRICS:
         types |= dict.fromkeys(_names(metric.name), pl.Float64())
-    return in_order(pl.DataFrame(rows, types), by)
+    return types | {WAIT_SHARE: pl.Float64()}
+
+
+def check_number(name: str) -> None:
+    """Raise RunError for what is no number of a group."""
+    if name not in (known := _numbers()):
+        raise RunError(f"sort: groups have no number {name!r}{did_you_mean(name, known)}")
 
 
 def check_by(by: str) -> None:
@@ -96,7 +115,7 @@ def _row(by: By, name: Any, group: pl.DataFrame) -> dict[str, Any]:
     for metric in JOB_METRICS:
         numbers = distribution(group[metric.name].drop_nulls().to_numpy(writable=True))
         row |= {n: numbers[k] for n, k in zip(_names(metric.name), NUMBERS, strict=True)}
-    return row
+    return row | {WAIT_SHARE: math.fsum(group["wait_time_s"].drop_nulls())}
 
 
 def group_of(jobs: pl.LazyFrame, by: By, resource: str) -> pl.Expr:

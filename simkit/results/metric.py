@@ -7,6 +7,7 @@ metrics.json by name: ``carbon_kg``, ``grid_kwh.import``, ``wait_time_s.p99``.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -19,6 +20,10 @@ from simkit.errors import RunError
 from simkit.records import STATUSES
 from simkit.units import format_duration
 
+_SHARES: Final = re.compile(
+    r"(machine_)?utilisation_.+|offered_load_.+|stranded_.+|fragmentation_.+|.+_share|.+\.share"
+    r"|completed_.+|(completion|value)_ratio(\..+)?|renewable_fraction|self_consumption"
+)
 BATCH_ROWS = 1 << 16
 """Rows read at a time if one pass is enough. Sums are made in batches of this size, so that a
 metric does not depend on the number of threads."""
@@ -51,6 +56,15 @@ class Metric:
             "count": int(self.count),
             "censored": int(self.censored),
         }
+
+
+def is_share(name: str) -> bool:
+    """Return whether the numbers of a metric are parts of a whole, which people read in per cent.
+
+    Args:
+        name: of a metric, or of one of its numbers: ``curtailment_kwh.share``.
+    """
+    return _SHARES.fullmatch(name) is not None
 
 
 @dataclass(frozen=True)

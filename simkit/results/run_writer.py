@@ -14,8 +14,8 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
@@ -240,6 +240,19 @@ def claim(folder: Path, what: str = "a run") -> int | None:
             ) from error
         return None  # a file system without locks
     return lock
+
+
+@contextmanager
+def claimed(folder: Path, what: str) -> Iterator[None]:
+    """Hold a folder, see `claim`, while something is written there; one that stays empty goes."""
+    lock = claim(folder, what)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            os.close(lock)
+        with suppress(OSError):
+            folder.rmdir()
 
 
 def _clear(folder: Path) -> None:

@@ -42,7 +42,7 @@ def task_metrics(
         status_counts(records.tasks, "tasks"),
         *_completed(jobs, records.tasks, totals.finished),
         _turnaround(records.tasks, jobs, window),
-        _instance_waits(records, jobs, window),
+        *_instance_waits(records, jobs, window),
         throughput("tasks", records.tasks.select(ended.sum()).collect().item(), window),
         throughput("instances", totals.finished_inside, window),
         totals.retries(),
@@ -93,8 +93,13 @@ def _turnaround(tasks: pl.LazyFrame, jobs: pl.LazyFrame, window: RunWindow) -> M
     )
 
 
-def _instance_waits(records: MachineRecords, jobs: pl.LazyFrame, window: RunWindow) -> Metric:
-    """Return the distribution of the time until instances first started, once they could."""
+def _instance_waits(records: MachineRecords, jobs: pl.LazyFrame, window: RunWindow) -> list[Metric]:
+    """Return the distribution of the time until instances first started, once they could.
+
+    None if all tasks are gangs, whose instances start with their task: the waits are its own.
+    """
+    if records.tasks.select(pl.col("gang").all()).collect().item():
+        return []
     key = ["job_id", "task_id"]
     tasks = records.tasks.select(*key, "instances", "ready_time_s").collect()
     if window.trimmed:
@@ -119,7 +124,7 @@ def _instance_waits(records: MachineRecords, jobs: pl.LazyFrame, window: RunWind
         pl.concat(parts) if parts else pl.DataFrame(schema={"wait": pl.Float64, "count": pl.Int64})
     )
     started = int(waits["count"].sum())
-    return Metric(
+    waited = Metric(
         name="instance_wait_time_s",
         unit="s",
         formula="first start of an instance - when its task was ready (submit of the job, or the "
@@ -130,6 +135,7 @@ def _instance_waits(records: MachineRecords, jobs: pl.LazyFrame, window: RunWind
         censored=submitted_instances - started,
         values=counted_distribution(waits["wait"].to_numpy(), waits["count"].to_numpy()),
     )
+    return [waited]
 
 
 def _waits(rows: pl.DataFrame) -> pl.DataFrame:

@@ -99,7 +99,9 @@ class Limits(Section):
     jobs: Count | None = 10_000_000
     """Most jobs, or users, that a model or a resample makes; a scenario of more is refused before
     any is drawn. The jobs of a log do not count."""
-    machines: Count | None = 1_000_000
+    instances: Count | None = 20_000_000
+    """Most instances that start one by one: those of all bags of the workload, a log's too."""
+    machines: Count | None = 200_000
     """Most machines that `cluster.machines` makes."""
     steps: Count | None = 20_000_000
     """Most that a period makes in the time that the jobs take: decisions of `scheduling.step`,

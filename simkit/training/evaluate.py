@@ -44,6 +44,7 @@ from simkit.training.judge import (
     tables_judged,
 )
 from simkit.training.windows import TRACES
+from simkit.unfinished import PART
 
 
 @dataclass(frozen=True)
@@ -380,16 +381,23 @@ _RESULT = "evaluation.json"
 
 
 def write_evaluation(found: Evaluation, folder: Path) -> None:
-    """Write ``evaluation.json`` and ``sets.parquet``, a row for each candidate and job set.
+    """Write ``sets.parquet``, a row for each candidate and job set, then ``evaluation.json``.
 
-    Raises RunError if they cannot be written.
+    Raises RunError if they cannot be written; a file is whole or not there.
     """
+    text = json.dumps(found.as_json(), indent=1, ensure_ascii=False, allow_nan=False)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(found.as_json(), indent=1, ensure_ascii=False, allow_nan=False)
-        (folder / _RESULT).write_text(text + "\n", encoding="utf-8")
-        found.frame().write_parquet(folder / "sets.parquet")
+        (folder / _RESULT).unlink(missing_ok=True)
+        _put(folder / "sets.parquet", found.frame().write_parquet)
+        _put(folder / _RESULT, lambda path: path.write_text(text + "\n", encoding="utf-8"))
     except OSError as error:
         raise RunError(
             f"{folder}: cannot be written: {reason(error)}; choose another folder with --output"
         ) from error
+
+
+def _put(path: Path, write: Callable[[Path], Any]) -> None:
+    part = path.with_name(path.name + PART)
+    write(part)
+    part.replace(path)

@@ -69,7 +69,7 @@ class TrainingFolder:
         """
         found = self.find(info, force=force, extendable=extendable)
         self._was_empty = not (self.folder.is_dir() and any(self.folder.iterdir()))
-        self._lock = claim(self.folder)
+        self._lock = claim(self.folder, "a training")
         if found:
             return found
         self._clear()

@@ -219,7 +219,7 @@ def _jain(values: pl.DataFrame) -> float | None:
 
 def _instance_waits(run: AuditedRun, jobs: pl.DataFrame) -> Numbers:
     """Return the waits of instances from when their task was ready until their first start."""
-    if len(run.capacity) < 2 and run.only("tasks", "gang")["gang"].all():
+    if run.only("tasks", "gang")["gang"].all():
         return {}
     tasks = run.tasks.join(jobs, on="job_id", how="semi")
     first = run.pieces.filter(pl.col("attempt") == 1)

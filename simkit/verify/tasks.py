@@ -9,7 +9,7 @@ from simkit.text import counted
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import TASK, UNIT, AuditedRun
 from simkit.verify.inputs import compare_with_input
-from simkit.verify.numbers import TICK, Floats
+from simkit.verify.numbers import TICK, Floats, Ints
 from simkit.verify.task_inputs.input_tasks import InputTasks
 from simkit.verify.task_inputs.read import TASK_TABLES
 from simkit.verify.task_inputs.trace import near_recorded
@@ -253,12 +253,7 @@ def _critical_paths(tasks: pl.DataFrame, parents: pl.DataFrame | None) -> pl.Dat
             number.rename({"task_id": "parent", "row": "above"}), on=["job_id", "parent"]
         )
         child, above = (pairs[name].to_numpy().astype(np.int64) for name in ("row", "above"))
-        for _ in range(tasks.height):  # paths of one more task each time
-            longer = length.copy()
-            np.maximum.at(longer, child, length[child] + path[above])
-            if np.array_equal(longer, path):
-                break
-            path = longer
+        path = _longest_ways(length, child, above)
     depends = pl.lit(value=False)
     if parents is None:
         depends = (pl.col("ready_time_s") != pl.col("submit_time_s")).fill_null(value=True)
@@ -271,6 +266,33 @@ def _critical_paths(tasks: pl.DataFrame, parents: pl.DataFrame | None) -> pl.Dat
     )  # fmt: skip
     most = pl.when("depends").then("sum_s").otherwise("expected_s")
     return found.with_columns(most.alias("most_s"))
+
+
+def _longest_ways(length: Floats, child: Ints, above: Ints) -> Floats:
+    """Return the longest way through the dependencies up to the end of each task.
+
+    Args:
+        length: (T,) how long each task takes, in seconds.
+        child: (D,) row of the task that depends.
+        above: (D,) row of the task that it depends on.
+
+    Tasks are met after all they depend on (A. B. Kahn, "Topological sorting of large networks",
+    1962), so that a long chain costs no more than as many tasks side by side.
+    """
+    by_parent = np.argsort(above, kind="stable")
+    children = child[by_parent].tolist()
+    begins = np.searchsorted(above[by_parent], np.arange(len(length) + 1)).tolist()
+    open_parents = np.bincount(child, minlength=len(length)).tolist()
+    lengths = length.tolist()
+    ways = list(lengths)
+    ready = [row for row, parents in enumerate(open_parents) if not parents]
+    for row in ready:  # grows while it is read
+        for task in children[begins[row] : begins[row + 1]]:
+            ways[task] = max(ways[task], lengths[task] + ways[row])
+            open_parents[task] -= 1
+            if not open_parents[task]:
+                ready.append(task)
+    return np.array(ways)
 
 
 def check_instances(run: AuditedRun) -> Check:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 from command_line import Simkit
@@ -193,3 +195,21 @@ def test_limits_grow_with_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     foreign.check_decoded(tmp_path / "x", 50_000, 1)
     with pytest.raises(TooMuchError):
         foreign.check_decoded(tmp_path / "x", 50_001, 1)
+
+
+@pytest.mark.parametrize(("kind", "names"), [
+    ("jobs", "job_id,submit_time_s,run_time_s,processors"),
+    ("tasks", "job_id,task_id,submit_time,duration,instances_num,cpu,memory,disk"),
+    ("sacct", "JobID|Submit|Start|End|State|AllocCPUS"),
+])  # fmt: skip
+def test_a_header_of_many_columns_is_refused_at_once(tmp_path: Path, kind: str, names: str) -> None:
+    mark = "|" if "|" in names else ","
+    more = mark.join(f"x{number}" for number in range(300_000))
+    path = tmp_path / "t.txt"
+    path.write_text(f"{names}{mark}{more}\n")
+    source = load_scenario({"workload": {"type": kind, "path": str(path)}}).workload
+    begin = time.process_time()
+    width = 300_001 + names.count(mark)
+    with pytest.raises(TraceError, match=rf"1: {width:,} columns, and at most 10,000 are read"):
+        source.trace(np.random.default_rng(0))
+    assert time.process_time() - begin < 5

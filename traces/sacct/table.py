@@ -24,6 +24,7 @@ from simkit.traces.bad_lines import BadLines
 from simkit.traces.files import Block, text_blocks
 from simkit.traces.rules import Tally
 from simkit.traces.sacct.layout import SEPARATOR, USUAL, layout_of
+from simkit.traces.tables.layout import refuse_wide
 
 MACHINES: Final = ("NNodes", "AllocNodes", "ReqNodes")
 """Columns that count machines; the first that exists is read."""
@@ -44,9 +45,10 @@ COMMAND: Final = (
 def column_names(fields: Sequence[str], number: int, path: Path) -> list[str]:
     """Return the names in a header line; the last is empty after ``--parsable``, which ends in |.
 
-    Raises TraceError, with the line `number`, if it is not a header, names a column twice, or lacks
-    columns; it names all missing ones.
+    Raises TraceError, with the line `number`, if it is not a header, names too many columns or one
+    twice, or lacks columns; it names all missing ones.
     """
+    refuse_wide(fields, number, path)
     names = [name.strip() for name in fields]
     lower = [name.lower() for name in names]
     if "jobid" not in lower and "jobidraw" not in lower:

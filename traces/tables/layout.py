@@ -18,6 +18,8 @@ SEPARATORS: Final = (",", ";", "\t", "|")
 """What is looked for between fields."""
 _HEAD_BYTES: Final = 1 << 18
 """How much of a file is searched for the column names."""
+MOST_COLUMNS: Final = 10_000
+"""A table of more columns is refused: it takes seconds a row, and no log has so many."""
 _NAMES: Final = {"\t": "tab", " ": "space"}
 
 
@@ -74,7 +76,8 @@ def find_layout(path: Path, wanted: Sequence[Collection[str]], dialect: Dialect)
     Returns:
         The layout; if no line has all of a set, of the line that comes closest, for a message.
 
-    Raises TraceError if the file is empty, cannot be read, or is shorter than `header_line`.
+    Raises TraceError if the file is empty, cannot be read, is shorter than `header_line`, or has
+    more than `MOST_COLUMNS`.
     """
     lines = head(path)
     if not any(map(str.strip, lines)):
@@ -96,9 +99,19 @@ def find_layout(path: Path, wanted: Sequence[Collection[str]], dialect: Dialect)
     if place < 0:
         place, separator = _likely(lines, places, separators)
         names = split(lines[place], separator)
+    refuse_wide(names, place + 1, path)
     found_above = lines[:place] if dialect.header_line is None else []
     above = tuple(n for n, line in enumerate(found_above, 1) if line.strip())
     return Layout(path, tuple(names), separator, place + 1, above, dialect.separator is None)
+
+
+def refuse_wide(names: Sequence[str], line: int, path: Path) -> None:
+    """Raise TraceError if a line names more columns than a table may have."""
+    if len(names) > MOST_COLUMNS:
+        raise TraceError(
+            f"{path}:{line}: {len(names):,} columns, and at most {MOST_COLUMNS:,} are read; keep "
+            "those that are needed"
+        )
 
 
 def _candidates(

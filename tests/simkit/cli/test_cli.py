@@ -514,7 +514,11 @@ def test_outputs_are_tried_before_the_work(simkit: Callable[..., Result], tmp_pa
 def test_verify_says_which_rules_it_did_not_audit_and_why(simkit: Callable[..., Result]) -> None:
     simkit("run", "quickstart", "-o", "run", "--set", "policy.order=multifactor")
     audit = simkit("verify", "run")
-    assert "not audited: because the order multifactor is not replayed" in audit.out
+    said = " ".join(audit.out.split())
+    assert "not audited: because the order multifactor is not replayed" in said
+    assert "does not apply" not in audit.out
+    told = " ".join(simkit("verify", "run", "--verbose").out.split())
+    assert "does not apply: the order is multifactor, not fcfs" in told
     said = (
         r"every rule that was audited holds \(\d+ rules hold, \d+ do not apply, 1 was not audited\)"
     )
@@ -536,8 +540,8 @@ def test_a_long_reason_of_verify_cuts_no_name_and_no_count(
     log = swf(tmp_path_factory.mktemp("elsewhere") / "log.swf", *[(0, 9, 1, 9)] * 1200)
     scenario(Path("s.yaml"), str(log))
     simkit("run", "s.yaml", "-o", "run")
-    monkeypatch.setattr("simkit.cli.tables.PIPED_WIDTH", width)
-    lines = simkit("verify", "run").out.splitlines()
+    monkeypatch.setattr("simkit.cli.run_text.READ_WIDTH", width)
+    lines = simkit("verify", "run", "--verbose").out.splitlines()
     assert lines[0].split() == ["Check", "examined", "violations", "rule"]
     rows = [line.split()[:3] for line in lines if re.match(r"\S+ +[\d,]+ +[\d,-]+ ", line)]
     checks = json.loads(simkit("verify", "run", "--json").out)["checks"]
@@ -683,7 +687,19 @@ def test_a_path_that_is_too_long_is_reported(
 
 def test_results_by_group(simkit: Callable[..., Result]) -> None:
     printed = simkit("run", "quickstart", "-o", "a", "--by", "size").out
-    assert re.search(r"\n65 to 256 +28 +09:04:54 ", printed)
+    assert re.search(r"\n65 to 256 +28 +17\.7% +09:04:54 ", printed)
+    waits = r"\n([\w ]+?) +(\d+) +([\d.]+)% +[\d:]+ "
+    by_wait = simkit(
+        "run", "quickstart", "-o", "a", "--by", "size", "--sort", "wait_share", "--top", "3"
+    ).out
+    shares = [float(share) for _, _, share in re.findall(waits, by_wait)]
+    assert len(shares) == 3
+    assert shares == sorted(shares, reverse=True)
+    assert "Left out    2 more groups; --top shows more" in by_wait
+    wrong = simkit("run", "quickstart", "-o", "new", "--by", "size", "--sort", "wait_tme_s")
+    assert "sort: groups have no number 'wait_tme_s'; did you mean 'wait_time_s'?" in wrong.err
+    assert not Path("new").exists()
+    assert "add --by user" in simkit("run", "quickstart", "-o", "a", "--top", "3").err
     simkit("run", "quickstart", "-o", "b", "--set", "policy.order=sjf")
     compared = simkit("compare", "a", "b", "--by", "size").out
     assert re.search(r"\nwait_time_s\nSize +mean A +mean B .*\n1 +00:45:27 +00:45:59 ", compared)
@@ -706,5 +722,5 @@ def test_groups_beyond_the_first_twenty_are_counted(simkit: Callable[..., Result
         "workload: {type: jobs, path: jobs.csv}\ncluster: {processors: 2}\npolicy: {order: fcfs}\n"
     )
     printed = simkit("run", "s.yaml", "-o", "run", "--by", "user").out
-    assert "Left out    5 more groups; --json prints all" in printed
+    assert "Left out    5 more groups; --top shows more, --json all" in printed
     assert len(re.findall(r"\n1\d\d +1 ", printed)) == 20

@@ -76,7 +76,7 @@ DAMAGES: dict[str, Damage] = {
     "a table that is text": text("tasks.parquet", "job_id\n1\n"),
 }
 COMMANDS = ["plot {0}", "plot {0} --by user", "compare {0} good", "compare good {0} --by size",
-            "export {0} out.swf", "export {0} out.csv", "verify {0}"]  # fmt: skip
+            "export {0} out.swf", "export {0} out.csv", "verify {0}", "summarise {0}"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

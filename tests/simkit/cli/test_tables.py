@@ -32,10 +32,9 @@ def printed_table():
     """Return a function that prints a table for a width and returns its lines."""
 
     def lines(width, heads, rows, **options):
-        with pytest.MonkeyPatch.context() as patched, io.StringIO() as out:
-            patched.setattr(tables, "PIPED_WIDTH", width)
+        with io.StringIO() as out:
             with contextlib.redirect_stdout(out):
-                tables.print_table(heads, rows, **options)
+                tables.print_table(heads, rows, piped_width=width, **options)
             return [line.rstrip() for line in out.getvalue().splitlines()]
 
     return lines

@@ -30,7 +30,7 @@ LONG = "workload: {type: swf, path: rows.swf}\n"
 def place(tmp_path: Path) -> Path:
     """A folder with a long log and scenarios."""
     row = "{} {} -1 10 1 -1 -1 1 10 -1 1 1 1 1 1 1 -1 -1\n"
-    (tmp_path / "rows.swf").write_text("".join(row.format(n, n) for n in range(1, 400_000)))
+    (tmp_path / "rows.swf").write_text("".join(row.format(n, n) for n in range(1, 900_000)))
     (tmp_path / "s.yaml").write_text(SWEEP)
     (tmp_path / "long.yaml").write_text(LONG)
     return tmp_path

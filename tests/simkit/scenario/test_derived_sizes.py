@@ -16,6 +16,12 @@ from simkit.scenario.yaml_document import load_scenario
 
 JOBS = "workload: {type: lublin, jobs: 20, processors: 64}\n"
 LOG = "workload: {type: swf, path: 'sample:lublin_1000', resample: {weeks: %d}}\n"
+COLUMNS = ("job_id", "task_id", "submit_time_s", "run_time_s", "instances", "cpu")
+BAGS = (
+    "workload: {type: tasks, path: bags.csv, columns: {"
+    + ", ".join(f"{name}: {name}" for name in COLUMNS)
+    + "}}\ncluster: {machines: [{count: 2, cpu: 8}]}\npolicy: {fitness: first-fit}\n"
+)
 US = "1.0e-6"
 POWER = (
     JOBS + "power:\n"
@@ -43,12 +49,13 @@ HOSTILE = [
     (LOG % 10**9, "resample: 1,000,000,000 weeks", "jobs"),
     (JOBS + "cluster: {machines: [{cpu: 1}, {count: 100000000, cpu: 1}]}\n",
      "cluster.machines.1.count", "machines"),
-    (JOBS + "cluster:\n  machines: [{name: a, count: 900000, processors: 64}]\n  maintenance:\n"
-     + "".join(f"    - {{start: {n}d, duration: 1h, machines: [a]}}\n" for n in range(30)),
+    (JOBS + "cluster:\n  machines: [{name: a, count: 180000, processors: 64}]\n  maintenance:\n"
+     + "".join(f"    - {{start: {n}d, duration: 1h, machines: [a]}}\n" for n in range(130)),
      "cluster.maintenance", "steps"),
-    (JOBS + "cluster:\n  machines: [{name: a, count: 900000, processors: 64}]\n  partitions:\n"
-     + "".join(f"    - {{name: p{n}, machines: [a]}}\n" for n in range(30)),
+    (JOBS + "cluster:\n  machines: [{name: a, count: 180000, processors: 64}]\n  partitions:\n"
+     + "".join(f"    - {{name: p{n}, machines: [a]}}\n" for n in range(130)),
      "cluster.partitions", "steps"),
+    (BAGS, "workload", "instances"),
     (JOBS + f"scheduling: {{step: {US}}}\n", "scheduling.step", "steps"),
     (JOBS + "cluster: {processors: 64, maintenance: "
      f"[{{start: 0, duration: {US}, every: 2.0e-6}}]}}\n", "cluster.maintenance", "steps"),
@@ -73,6 +80,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     rows = ["2020-01-01T00:00:00,1", "2020-01-01T00:00:00.000100,2", "2020-01-01T00:00:00.000200,3"]
     Path("prices.csv").write_text("\n".join(["time,v", *rows, "2050-01-01T00:00:00,3", ""]))
+    Path("bags.csv").write_text(",".join(COLUMNS) + "\n1,1,0,5,1000,1\n2,1,0,5,100000000,1\n")
+    Path("small.csv").write_text(",".join(COLUMNS) + "\n1,1,0,5,9,1\n")
 
 
 def write(text: str) -> Path:
@@ -97,7 +106,7 @@ def test_what_a_small_file_blows_up_to_is_refused_at_once(text: str, key: str, l
 
 @pytest.mark.parametrize(
     ("text", "limit"),
-    [(JOBS, "jobs"), (JOBS + "cluster: {machines: [{count: 9, processors: 64}]}\n", "machines"),
+    [(JOBS, "jobs"), (BAGS.replace("bags.csv", "small.csv"), "instances"), (JOBS + "cluster: {machines: [{count: 9, processors: 64}]}\n", "machines"),
      (JOBS + "scheduling: {step: 60}\n", "steps"), (LOG % 3, "jobs"),
      (POWER % LEVELS.replace(US, "60"), "steps")],
 )  # fmt: skip
@@ -116,7 +125,7 @@ def test_validate_refuses_at_line_and_key(
     assert done.code == 2
     assert done.err == (
         "s.yaml:4: cluster.machines.0.count: makes 100,000,000 machines in all, and at most "
-        "1,000,000 are allowed; use fewer, or raise limits.machines\n"
+        "200,000 are allowed; use fewer, or raise limits.machines\n"
     )
 
 

@@ -56,7 +56,7 @@ def test_every_section_has_its_default():
                       "late": "stay"},
         "scheduling": {"every": None, "step": None},
         "limits": {"simulated_time": 2.0**33, "wall_time": 7 * 86_400.0, "decisions": 10_000_000,
-                   "retries": 1000, "jobs": 10_000_000, "machines": 1_000_000,
+                   "retries": 1000, "jobs": 10_000_000, "instances": 20_000_000, "machines": 200_000,
                    "steps": 20_000_000, "runs": 10_000},
         "metrics": {"tau": 10.0, "warmup": 0.0, "cooldown": 0.0},
         "learn": None,

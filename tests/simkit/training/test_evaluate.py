@@ -17,6 +17,7 @@ from simkit.analysis.intervals import set_interval
 from simkit.cli import main
 from simkit.errors import PluginError, RunError, ScenarioError, SimkitError
 from simkit.experiment.api import simulate
+from simkit.results.run_writer import claimed
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import scenario_path
 from simkit.scenario.yaml_document import load_scenario
@@ -270,6 +271,27 @@ def test_another_evaluation_is_replaced_by_force_alone(
         assert "out: holds another evaluation" in refused.err
         assert (tmp_path / "out" / "evaluation.json").read_bytes() == before
     assert simkit(*OTHERS[0], "-o", "out", "--force").code == 0
+
+
+def test_a_second_evaluation_into_a_folder_is_told_so_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    workload = "workload: {type: lublin, jobs: 5, processors: 8}"
+    Path("s.yaml").write_text(workload)
+    simkit = Simkit(capsys, monkeypatch)
+    words = ("evaluate", "s.yaml", "-p", "sjf", "-p", "fcfs", "--sets", "2", "-o", "out", "-j", "1")
+    with claimed(Path("out"), "an evaluation"):
+        done = simkit(*words)
+        assert done.code == 2
+        assert done.err.startswith("out: another process is writing an evaluation there; wait")
+        assert [*Path("out").iterdir()] == []
+    assert not Path("out").exists()  # nothing was written, so nothing stays
+    assert simkit(*words).code == 0
+    assert sorted(path.name for path in Path("out").iterdir()) == [
+        "evaluation.json",
+        "sets.parquet",
+    ]
 
 
 def test_sets_without_a_job_are_counted_and_left_out():

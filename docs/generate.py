@@ -18,7 +18,8 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS))
 
-from generate_cli import commands  # noqa: E402 - the modules beside this one
+from generate_causes import causes  # noqa: E402 - the modules beside this one
+from generate_cli import commands  # noqa: E402
 from generate_learners import learner_arguments  # noqa: E402
 from generate_observations import observations, rewards  # noqa: E402
 from generate_records import tables  # noqa: E402
@@ -30,6 +31,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "ready": ready,
     "commands": commands,
     "tables": tables,
+    "causes": causes,
     **learner_arguments(),
     "observations": observations,
     "rewards": rewards,

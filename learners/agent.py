@@ -35,7 +35,7 @@ from simkit.learning.actions import SlotActions, slot_actions_as_json
 from simkit.learning.observation import Encoder, make_encoder
 from simkit.learning.schema import ObservationSchema, differing_entries
 from simkit.learning.slotted_tracker import SlottedTracker
-from simkit.policy import Place, State, SystemInfo
+from simkit.policy import Place, State, SystemInfo, Task
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import DESCRIPTION, agent_label
 from simkit.scenario.error_messages import problems_of
@@ -283,6 +283,21 @@ class SlottedAgent:
             self.forced += 1
         if placed:
             self._idle_since = None
+
+    def scores(self, state: State) -> dict[Task, float]:
+        """Return what its network says of the tasks in slots; the largest is the likeliest."""
+        assert self._encoder is not None
+        logits = self._network.logits(self._encoder.encode(state).reshape(-1))
+        slots = enumerate(self._tracker.tasks)
+        return {
+            task: float(logits[slot]) for slot, task in slots if task is not None and task.waiting
+        }
+
+    def why(self, state: State, task: Task) -> str:
+        """Say what a waiting task waits for."""
+        if task not in self._tracker.tasks:
+            return f"it is in none of the {self.model.slots} slots that the agent sees"
+        return "the network lets time go on, or chooses another task"
 
     def _choose(self, state: State) -> int:
         """Return the next action."""

@@ -35,7 +35,7 @@ from simkit.arrays import Floats, Ints
 from simkit.errors import ScenarioError
 from simkit.policy import Action, Place, State, SystemInfo, WakeAt
 from simkit.policy.claims import Claims
-from simkit.policy.lane import ChangingOrder, Entry, Lane, Order
+from simkit.policy.lane import ChangingOrder, Entry, Lane, Order, Passing
 from simkit.policy.ordered import OrderedPolicy, resumptions
 from simkit.policy.power_view import Signals, declared_signals
 from simkit.policy.profile import PoolProfile, Profile
@@ -360,6 +360,15 @@ class ConservativePolicy(OrderedPolicy):
     @property
     def signals(self) -> Signals | None:
         return declared_signals(self.order)
+
+    @property
+    def passing(self) -> Passing:
+        """A task passes those that it does not delay: each of them has its place."""
+        return "all" if type(self).schedule is ConservativePolicy.schedule else "own"
+
+    def planned(self) -> dict[Task, float]:
+        """Return when each waiting task is planned to start, in s; `simkit explain` asks for it."""
+        return {t: pieces[0].start_s for t, pieces in self.plan.pieces.items() if t.waiting}
 
     @property
     def promised(self) -> dict[int, float]:

@@ -21,7 +21,7 @@ from simkit.policy.head_place import (
     look_ahead,
     profile_around,
 )
-from simkit.policy.lane import LONG, Gap, Lane, by_estimate
+from simkit.policy.lane import LONG, Gap, Lane, Passing, by_estimate
 from simkit.policy.power_view import NO_SIGNALS
 from simkit.policy.room import total_usable
 from simkit.policy.task import Task
@@ -45,6 +45,7 @@ class Easy:
     """
 
     signals = NO_SIGNALS
+    passing: Passing = "head"
 
     def __init__(self, order: Literal["queue", "sjf"] = "queue") -> None:
         """Try waiting tasks in the queue's order, or the shortest first.

@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from simkit.scenario.yaml_document import load_scenario as load_scenario
     from simkit.training.train import open_training as open_training
     from simkit.verify import verify_run as verify_run
+    from simkit.why.jobs import explain as explain
+    from simkit.why.jobs import explain_jobs as explain_jobs
+    from simkit.why.summary import explain_summary as explain_summary
     from simkit.workload import Trace as Trace
     from simkit.workload import Workload as Workload
     from simkit.workload.cluster import Cluster as Cluster
@@ -63,6 +66,8 @@ _NAMES = {
     "experiment.api": "simulate",
     "experiment.check_policy": "check_policy",
     "experiment.sweep": "run_sweep",
+    "why.jobs": "explain explain_jobs",
+    "why.summary": "explain_summary",
     "policy": "Place Policy State",
     "policy.ordered": "OrderedPolicy",
     "policy.task": "Task",

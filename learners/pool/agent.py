@@ -221,6 +221,13 @@ class PoolAgent:
         may = self._end == "always" or (self._end == "behind-head" and head is not None)
         return may and bool(state.running) and score <= self.scorer.end[0]
 
+    def scores(self, state: State) -> dict[Task, float]:
+        """Return the scores of the waiting tasks that it sees; it picks the highest."""
+        seen = state.queue.tasks[: self._visible]
+        if not seen:
+            return {}
+        return dict(zip(seen, self._order.scores(state, len(seen)).tolist(), strict=True))
+
     def why(self, state: State, task: Task) -> str:
         """Say what a waiting task waits for."""
         if task not in state.queue.tasks[: self._visible]:

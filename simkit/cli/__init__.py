@@ -35,6 +35,7 @@ try:
     from simkit.cli.closed_pipes import outlive_readers, output_is_lost
     from simkit.cli.echo import echo
     from simkit.cli.help_text import WholeHelpGroup
+    from simkit.cli.look import explain, plot, report
     from simkit.errors import (
         LimitError,
         PluginError,
@@ -80,9 +81,10 @@ app.command("reproduce")(reproduce.reproduce)
 app.command("compare")(results.compare)
 app.command("summarise")(results.summarise)
 app.command("verify")(results.verify)
+app.command("explain")(explain.explain)
 app.command("export")(results.export)
-app.command("plot")(results.plot)
-app.command("report")(results.report)
+app.command("plot")(plot.plot)
+app.command("report")(report.report)
 app.command("policies")(catalogue.policies)
 app.command("scenarios")(catalogue.scenarios)
 app.command("schema")(catalogue.schema)

@@ -72,7 +72,11 @@ class RankedBacklog:
         heapify(self._heap)
 
     def _entry(self, task: Task) -> tuple[float, int, Task]:
-        return (-self._rank(task), task.index, task)
+        return (*self.place(task), task)
+
+    def place(self, task: Task) -> tuple[float, int]:
+        """Return by what tasks are compared; the smallest goes first."""
+        return -self._rank(task), task.index
 
     def __len__(self) -> int:
         return len(self._held)
@@ -179,6 +183,16 @@ class Admission:
         self._newcomers: deque[Task] = deque()
         self.limited = rule.slots is not None
         """Whether there is anything to do when a task leaves the queue."""
+
+    @property
+    def backlog(self) -> list[Task]:
+        """The tasks that wait for a slot, in the order in which they will be let in."""
+        held = [*self._backlog]
+        return (
+            sorted(held, key=self._backlog.place)
+            if isinstance(self._backlog, RankedBacklog)
+            else held
+        )
 
     def submit(self, task: Task) -> bool:
         """Show a task to the policy or hold it back; return False if there is no space for it."""

@@ -11,7 +11,7 @@ which order, is in `simkit.engine.events`.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
@@ -238,6 +238,32 @@ class Simulation:
     def jobs_ended(self) -> int:
         """Jobs that have finished or were killed or rejected."""
         return self._books.jobs_ended
+
+    def held_back(self) -> dict[str, Collection[Task]]:
+        """Return what holds tasks back before the queue → these tasks; nothing changes.
+
+        The keys are release (of their job), parents, user_limit and admission.
+        """
+        users, backlog = self._users, self._admission.backlog
+        return {
+            "release": () if self._releases is None else self._releases.held,
+            "parents": self._parents.held,
+            "user_limit": () if users is None else users.held,
+            "admission": backlog,
+        }
+
+    def ahead_of(self, task: Task) -> tuple[list[Task], list[Task]]:
+        """Return who holds back a task of `held_back`: those let in before it, those ahead of it.
+
+        Of a user's limit, both are tasks of the user in the partition; of admission, the first are
+        what takes the slots. Empty for what waits for its release or its parents.
+        """
+        if self._users is not None and task in self._users.held:
+            return self._users.ahead_of(task)
+        backlog = [*self._admission.backlog]
+        if task in backlog:
+            return self._system.queue.tasks.copy(), backlog[: backlog.index(task)]
+        return [], []
 
     # ---- the run ------------------------------------------------------------------------------
 

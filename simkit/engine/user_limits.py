@@ -113,6 +113,22 @@ class UserLimits:
         self._jobs[task.job_index].ready.remove(task)
         return True
 
+    def ahead_of(self, task: Task) -> tuple[list[Task], list[Task]]:
+        """Return the tasks of a held task's user: of jobs let in, and of held jobs ahead of it."""
+        account = self._jobs[task.job_index].account
+        let_in = [
+            other
+            for job in self._jobs.values()
+            if job.account is account and job.let_in
+            for other in job.ready
+        ]
+        ahead: list[Task] = []
+        for job in account.held:
+            if task in job.ready:
+                break
+            ahead += job.ready
+        return let_in, ahead
+
     # ---- as an observer -----------------------------------------------------------------------
 
     def submitted(self, time_s: float, tasks: Sequence[Task]) -> None:

@@ -156,6 +156,11 @@ class SlottedTracker:
         self._forget()
         self._first_submit_s = info.first_submit_s
 
+    @property
+    def tasks(self) -> list[Task | None]:
+        """The waiting task in each slot; None: the slot is empty. Read-only."""
+        return self._slots.tasks
+
     def update(self, state: State) -> None:
         """Follow the simulation; call it as a decision begins and after a placement."""
         waiting = state.queue.tasks

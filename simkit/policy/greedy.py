@@ -16,7 +16,7 @@ import numpy as np
 from simkit.arrays import Floats, Ints
 from simkit.policy import Action, Place, State, SystemInfo
 from simkit.policy.claims import Claims
-from simkit.policy.lane import ChangingOrder, Order
+from simkit.policy.lane import ChangingOrder, Line, Order
 from simkit.policy.ordered import resumptions
 from simkit.policy.profile import Profile
 from simkit.policy.task import Task
@@ -300,6 +300,16 @@ class GreedyPolicy(ABC):
         waiting.sort()
         fresh = waiting.slots_of(newcomers)
         return FitSearch(state, waiting, self._machines, freed, fresh)
+
+    def lines(self, state: State) -> list[Line]:
+        """Return the waiting tasks, those of partitions with a higher priority first.
+
+        Of one priority they are in the order of the policy, if that keeps its keys, else in the
+        order of submission.
+        """
+        key: Callable[[Task], float] = getattr(self.order, "key", lambda _task: 0.0)
+        tasks = sorted(state.queue.tasks, key=lambda task: (-task.priority, key(task)))
+        return [Line(tasks, "free")] if tasks else []
 
     def why(self, state: State, task: Task) -> str:
         """Say what a waiting task waits for."""

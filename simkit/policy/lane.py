@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from operator import itemgetter
-from typing import Final, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from simkit.policy.room import PlacementRule
 from simkit.policy.state import State
 from simkit.policy.task import Task
 
-__all__ = ["ChangingOrder", "Entry", "Gap", "Lane", "Order"]
+__all__ = ["ChangingOrder", "Entry", "Gap", "Lane", "Line", "Order", "Passing"]
 
 Entry = tuple[float, float, int, Task]
 """(-priority, key, index, task): sorts by partition priority, then key, then submission."""
@@ -52,6 +52,18 @@ class ChangingOrder(Protocol):
 
     def keys(self, state: State) -> Floats:
         """Return (n,): a number for each task of ``state.queue.columns()``; smaller goes first."""
+
+
+Passing = Literal["none", "head", "all", "free", "own"]
+"""Which waiting tasks a policy lets pass others: none passes the head; those that do not delay the
+head; those that delay none ahead of them; all that fit; or a rule of the policy's own."""
+
+
+class Line(NamedTuple):
+    """Waiting tasks in the order in which a policy takes them; `simkit explain` asks for it."""
+
+    tasks: Sequence[Task]
+    passing: Passing
 
 
 @dataclass(eq=False, slots=True)

@@ -14,7 +14,7 @@ import numpy as np
 from simkit.errors import PolicyError
 from simkit.policy import Action, Place, Placement, Resume, State, SystemInfo, WakeAt
 from simkit.policy.claims import Claims, stays_where_it_ran
-from simkit.policy.lane import ChangingOrder, Lane, Order, make_lane
+from simkit.policy.lane import ChangingOrder, Lane, Line, Order, Passing, make_lane
 from simkit.policy.power_view import Signals, declared_signals
 from simkit.policy.preemption import preemptions, preempts
 from simkit.policy.room import PlacementRule
@@ -212,6 +212,34 @@ class OrderedPolicy:
         for action in resumptions(state, self.placement, others):
             lane.profile = None  # it takes this place for free
             yield action
+
+    @property
+    def passing(self) -> Passing:
+        """Which waiting tasks may pass others."""
+        if type(self).schedule is not OrderedPolicy.schedule:
+            return "own"
+        if self.backfill is None:
+            return "none"
+        passing: Passing = getattr(self.backfill, "passing", "own")
+        return passing
+
+    def lines(self, state: State) -> list[Line]:
+        """Return the waiting tasks of each lane in order, as the last decision left them."""
+        return [
+            Line([entry[3] for entry in lane.entries if entry[3].waiting], self.passing)
+            for lane in self._lanes
+            if len(lane)
+        ]
+
+    def scores(self, state: State) -> dict[Task, float]:
+        """Return the order's numbers of the waiting tasks, larger first.
+
+        None if they say no more than the order of submission does.
+        """
+        entries = [e for lane in self._lanes if len(lane) for e in lane.entries if e[3].waiting]
+        if all(entry[1] in (0.0, entry[3].submit_time_s) for entry in entries):
+            return {}
+        return {task: -key for _, key, _, task in entries}
 
     def why(self, state: State, task: Task) -> str:
         """Say what a waiting task waits for."""

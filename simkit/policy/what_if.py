@@ -15,6 +15,7 @@ what ends, then reservations that fall due, then one decision.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf, isfinite
@@ -29,7 +30,7 @@ from simkit.policy.state import Outlook
 from simkit.policy.task import Allocation, Placement, Reservation, Task, instances_on
 from simkit.units import instant_on_grid
 
-__all__ = ["WhatIf", "play_on"]
+__all__ = ["WhatIf", "play_on", "starts_now"]
 
 PATIENCE: Final = 100_000
 """Decisions in a row without a start, end or reservation, after which a play is given up."""
@@ -73,10 +74,35 @@ def play_on(
     return play.outcome()
 
 
+def starts_now(
+    state: State,
+    policy: Policy,
+    task: Task,
+    without: Collection[Task] = (),
+    rng: np.random.Generator | None = None,
+) -> bool:
+    """Return whether a policy would start anything of a waiting task now if others were not there.
+
+    Args:
+        state: of a decision, whether or not the policy has acted; it does not change.
+        policy: as for `play_on`: it is reset, and all that waits has just arrived.
+        task: waits in the state.
+        without: tasks that are taken away first, wherever they wait or run.
+        rng: the policy's random stream; None: that of seed 0.
+
+    Raises PolicyError as `play_on` does.
+    """
+    play = _Play(state, type(policy).__name__, None, without)
+    policy.reset(state.info, np.random.default_rng(0) if rng is None else rng)
+    return play.starts(policy, task)
+
+
 class _Play:
     """A copy of a system, and its future."""
 
-    def __init__(self, state: State, policy: str, every_s: float | None) -> None:
+    def __init__(
+        self, state: State, policy: str, every_s: float | None, without: Collection[Task] = ()
+    ) -> None:
         self._who = f"{policy} in a what-if"
         self._every_s = None if every_s is None else instant_on_grid(every_s)
         if state.suspended:
@@ -85,6 +111,7 @@ class _Play:
                 "suspended, and how much of their work is left is not known; look ahead only where "
                 "nothing suspends tasks"
             )
+        self._without = without
         self._twins: dict[Task, Task] = {}
         self._ends_s: dict[Task, float] = {}  # of the twins
         self._due: list[tuple[float, int, int, Any]] = []  # (time, kind, number, subject): a heap
@@ -104,9 +131,13 @@ class _Play:
         mine.now, mine.submitted = state.now, state.submitted
         mine.starts, mine.releases = state.starts, state.releases
         for allocation in state.running:
-            self._run(self._copy(allocation))
+            if allocation.task in self._without:
+                self._room.give(allocation.on, allocation.task.request)
+            else:
+                self._run(self._copy(allocation))
         for task in state.queue.tasks:
-            self._show(self._twin(task))
+            if task not in self._without:
+                self._show(self._twin(task))
         for task, on, start_s in state.reservations.values():
             self._keep(Reservation(self._twin(task), on, start_s))
         self._known = self._twins.copy()
@@ -130,6 +161,13 @@ class _Play:
         """Return when each known task ends."""
         ends = self._ends_s
         return WhatIf({t: inf if twin.waiting else ends[twin] for t, twin in self._known.items()})
+
+    def starts(self, policy: Policy, task: Task) -> bool:
+        """Let the policy decide once; return whether it starts anything of a task."""
+        twin = self._twin(task)
+        left = twin.remaining
+        self._decide(policy)
+        return twin.remaining < left
 
     # ---- time ---------------------------------------------------------------------------------
 

@@ -156,6 +156,22 @@ class Run:
         figure: Figure = plugins.view("run.plot")([self, *others], by=by, kind=kind)
         return figure
 
+    def explain(self, job: int | str) -> Any:
+        """Return why a job waited: an `Explanation`, which is text at a prompt and a table in HTML.
+
+        The run is made again from what it says of its scenario. Raises RunError for a job that it
+        does not have, and if it cannot be made again as it was.
+        """
+        return plugins.view("run.explain")(self, job)
+
+    def report(self, target: str | os.PathLike[str]) -> Path:
+        """Write a report of the run, one HTML file that opens from disk; return the file.
+
+        Raises RunError if it cannot be written.
+        """
+        page: Path = plugins.view("run.report")(self, target)
+        return page
+
     def _counts(self) -> str:
         """Return ``1,000 jobs: 876 finished, 124 rejected``, or why the run is not complete."""
         jobs = self.info.get("jobs")

@@ -21,7 +21,8 @@ MOST_FILES = 21
 HEAVY = ("polars", "pandas", "scipy", "torch", "pyarrow", "pooch", "matplotlib")
 
 ORDER = (
-    "cli", "training", "learning", "report", "analysis", "experiment", "results", "scenario", "engine",
+    "cli", "training", "learning", "report", "analysis", "why", "experiment", "results", "scenario",
+    "engine",
     "power", "policy", "workload", "face",
 )  # fmt: skip
 """Rooms of simkit from the top floor down; each may import what comes after it. The files of

@@ -1,0 +1,1 @@
+"""The commands that show what happened in runs: plot, report, explain."""

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from rare_battery import RareBattery, corrected
 from signal_exceedance import exceedance
 
-from simkit.analysis.plot import COLOURS
+from simkit.analysis.plot_style import COLOURS
 from simkit.power.battery import Battery, BatteryFacts
 from simkit.power.controller import SiteState, SourceOrder
 from simkit.power.forecast import step_means

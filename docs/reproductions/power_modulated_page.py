@@ -15,7 +15,7 @@ import power_modulated_setting as setting
 from power_modulated_runs import MEASURES, Row
 
 from simkit.analysis.intervals import seed_interval
-from simkit.analysis.plot import COLOURS
+from simkit.analysis.plot_style import COLOURS
 from simkit.text import counted
 
 Floats = npt.NDArray[np.float64]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from simkit.analysis.plot import facts_of
+from simkit.analysis.plot_style import facts_of
 from simkit.cli import app
 from simkit.results.run_folder import open_run
 

@@ -1,4 +1,4 @@
-"""The pictures of the README, from two bundled scenarios.
+"""The pictures of the README, from two bundled scenarios: two plots, and a report in Chromium.
 
     python docs/pictures.py            # draw them
     python docs/pictures.py --check    # exit 1 if their data is not what the code computes
@@ -10,6 +10,7 @@ the version of matplotlib and its fonts.
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from hashlib import sha256
@@ -46,6 +47,31 @@ def green_quickstart() -> Figure:
     return draw_power(simkit.simulate("green-quickstart"))
 
 
+def report(target: Path) -> str:
+    """Write a picture of the beginning of a report; return the digest of its run.
+
+    Without a browser the picture stays as it is.
+    """
+    with TemporaryDirectory() as folder:
+        run = simkit.simulate("quickstart", output=Path(folder) / "run")
+        page = run.report(Path(folder) / "report.html")
+        if target.parent == PLACE and (browser := shutil.which("chromium")):
+            _photograph(page, target, browser)
+    return run.digest
+
+
+def _photograph(page: Path, target: Path, browser: str) -> None:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        view = chromium.new_page(viewport={"width": 1180, "height": 1380}, color_scheme="light")
+        view.goto(page.as_uri())
+        view.wait_for_selector("html[data-ready]")
+        view.screenshot(path=target)
+        chromium.close()
+
+
 PICTURES: dict[str, Callable[[], Figure]] = {
     "two-policies": two_policies,
     "green-quickstart": green_quickstart,
@@ -58,7 +84,7 @@ def draw(folder: Path) -> dict[str, str]:
     for name, make in PICTURES.items():
         figure = finished(make, folder / f"{name}.png")
         hashes[name] = data_sha256(figure)
-    return hashes
+    return hashes | {"report": report(folder / "report.png")}
 
 
 def data_sha256(figure: Figure) -> str:
@@ -88,7 +114,7 @@ def main() -> int:
         return 0
     with TemporaryDirectory() as folder:
         found, kept = draw(Path(folder)), json.loads(HASHES.read_text("utf-8"))
-    for name in PICTURES:
+    for name in found:
         if found[name] != kept.get(name):
             print(f"docs/_static/{name}.png shows other data; run python docs/pictures.py")
     return int(found != kept)

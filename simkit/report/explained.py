@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from simkit.report.facts import longest_waits
 from simkit.results.run_folder import Run
-from simkit.why.explanation import Span
+from simkit.why.causes import MEANINGS
 from simkit.why.jobs import Progress, explain_jobs
 
-Explanations = dict[int | str, list[Span]]
+Explanations = dict[int | str, list[tuple[float, float, str, str]]]
 """Job → (start, end, cause, sentence) of each stretch of its wait; times on the trace's clock."""
 
 
@@ -24,4 +24,10 @@ def explanations_of(
     if not ids:
         return {}
     found = explain_jobs(run, ids, allow_partial=allow_partial, allow_code=False, progress=progress)
-    return {each.job_id: each.rows() for each in found}
+    return {
+        each.job_id: [
+            (start, end, MEANINGS[cause].title, sentence)
+            for start, end, cause, sentence in each.rows()
+        ]
+        for each in found
+    }

@@ -26,7 +26,7 @@ function curveFigure(title, label, metric, curves) {
   const time = metric === "wait_time_s";
   const high = Math.max(time ? 60 : 10, ...curves.map((curve) => curve.values[curve.values.length - 1])) * 1.15;
   const x = { low: 1, high, log: true, label: `${label} (logarithmic${time ? "; below 1 s at the left edge" : ""})`, ticks: time ? waitTicks(1, high) : powerTicks(1, high) };
-  const y = { low: 0, high: 100, label: "jobs", ticks: [0, 25, 50, 75, 100].map((n) => [n, `${n} %`]) };
+  const y = { low: 0, high: 100, label: "jobs", ticks: [0, 25, 50, 75, 100].map((n) => [n, `${n}%`]) };
   const { root, layer, sx, sy } = chartFrame(`${title}: share of jobs that ${label} so much`, x, y);
   for (const curve of curves) {
     const points = curve.values.map((value, n) => [sx(Math.max(1, value)), sy(100 * curve.levels[n])]);
@@ -96,7 +96,7 @@ function groupTable(runs, by, measure) {
     ...(runs.length > 1 ? [{ name: "run", value: (row) => row.n, cell: (row) => [el("span", { class: "swatch", style: { background: `var(--run-${row.n})` } }), row.run.label] }] : []),
     { name: "jobs", number: true, value: (row) => row.jobs, text: (row) => plain(row.jobs) },
     { name: "not finished", number: true, value: (row) => row.unfinished, text: (row) => plain(row.unfinished) },
-    part("mean", 0), part("median", 1), part("90 %", 2), part("99 %", 3), part("longest", 4),
+    part("mean", 0), part("median", 1), part("90%", 2), part("99%", 3), part("longest", 4),
     { name: "median to 90 %, logarithmic", value: (row) => row[measure][0],
       cell: (row) => rangeBar(row[measure], 1, highest, `var(--run-${row.n})`, `${row.name}: mean ${number(row[measure][0])}, median ${number(row[measure][1])}, 90th percentile ${number(row[measure][2])}, 99th ${number(row[measure][3])}`) },
   ];

@@ -19,7 +19,7 @@ function counted(number, noun, many) {
 }
 
 function percent(share, digits = 3) {
-  return share === null || share === undefined ? "–" : `${plain(100 * share, digits)} %`;
+  return share === null || share === undefined ? "–" : `${plain(100 * share, digits)}%`;
 }
 
 // 12.5 s, 4 min 05 s, 7 h 12 min, 3 d 4 h, 2.4 years: the two largest units

@@ -77,7 +77,7 @@ class Gantt {
     }
     const far = el("span", { class: "ramp", "aria-hidden": "true" });
     this.key.replaceChildren(el("div", { class: "keys" }, el("span", { class: "soft" }, `Bars: ${by}`), legend(entries),
-      el("span", { class: "soft" }, "From far away: share in use, 0 "), far, el("span", { class: "soft" }, " 100 %")));
+      el("span", { class: "soft" }, "From far away: share in use, 0 "), far, el("span", { class: "soft" }, " 100%")));
   }
 
   notes(facts) {
@@ -380,11 +380,15 @@ function jobFacts(run, bars, job, clock) {
   };
 }
 
+const CAUSES = []; // of waits, in the order in which they are met
+
 // The intervals of a job's wait: a bar in parts, and a sentence for each.
 function explanation(job, clock) {
   const parts = job.explanation, total = parts.reduce((sum, [from, to]) => sum + to - from, 0) || 1;
-  const causes = [...new Set(parts.map(([, , cause]) => cause))];
-  const colour = (cause) => `var(--kind-${Math.min(6, causes.indexOf(cause))})`;
+  const colour = (cause) => { // the same for all jobs
+    if (!CAUSES.includes(cause)) CAUSES.push(cause);
+    return `var(--kind-${Math.min(6, CAUSES.indexOf(cause))})`;
+  };
   return el("div", { class: "explanation" },
     el("div", { class: "parts", role: "img", "aria-label": `The wait in ${counted(parts.length, "interval")}` },
       parts.map(([from, to, cause]) => el("span", { title: `${cause}: ${duration(to - from)}`, style: { flexGrow: String((to - from) / total), background: colour(cause) } }))),

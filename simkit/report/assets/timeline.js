@@ -166,7 +166,7 @@ function timeChart(run, chart, view, columns, colour, top) {
     const y = linear(0, scaleTop || 1, bottom, 8);
     context.clearRect(0, 0, width, height);
     paintTimeAxis(surface, view, bottom, { below: false, grid: bottom - 8 });
-    paintLevels(surface, roundTicks(0, (scaleTop || 1) / factor, 3), (value) => y(value * factor), chart.unit === "%" ? " %" : "");
+    paintLevels(surface, roundTicks(0, (scaleTop || 1) / factor, 3), (value) => y(value * factor), chart.unit === "%" ? "%" : "");
     const found = lines.map((line) => columnsOf(line, columns, view, plot));
     if (stacked) paintStack(context, lines, found, y, bottom);
     else paintLine(context, chart, found, y, bottom, theme.runs[colour]);
@@ -205,7 +205,7 @@ function powerTop(chart, columns) {
 }
 
 function readoutText(chart, columns, view, lines) {
-  const number = (value) => chart.unit === "%" ? `${plain(value, 3)} %` : quantity(value, chart.unit);
+  const number = (value) => chart.unit === "%" ? `${plain(value, 3)}%` : quantity(value, chart.unit);
   if (view.cursor === null) {
     if (chart.kind === "power") return chart.cut ? "curtailed power reaches beyond the scale" : "means";
     return { use: "mean; pale: from least to most; dashed: available", queue: "mean; pale: from least to most", charge: "mean; pale: from least to most" }[chart.kind] || "mean";

@@ -45,7 +45,7 @@ class Settings:
         keys = dict.fromkeys(key for flat in self._flat for key in flat)
         texts = {key: {_text(flat.get(key)) for flat in self._flat} for key in keys}
         self._vary = [key for key, values in texts.items() if len(values) > 1]
-        self._policies = [run.policy for run in runs]
+        self._policies = _without_folders([run.policy for run in runs])
 
     @property
     def keys(self) -> list[str]:
@@ -94,6 +94,12 @@ class Settings:
             for flat in self._flat
         ]
         return len(set(self._policies)) == len(set(whole))
+
+
+def _without_folders(policies: list[str]) -> list[str]:
+    """Return policies by the names of their files alone, if that still tells them apart."""
+    short = [policy.rsplit("/", 1)[-1] for policy in policies]
+    return short if len(set(short)) == len(set(policies)) else policies
 
 
 def _shortened(key: str) -> str:

@@ -75,8 +75,8 @@ def _utilisation(run: Run, resource: str, edges: Floats) -> _Chart:
     used = _stepped("in use", line["time_s"], per * line["allocated"], edges, 0.0)
     there = binned_mean(line["time_s"], per * line["capacity"], edges, before=per * total)
     chart = {
-        "kind": "use", "title": f"{resource[:1].upper()}{resource[1:]} in use", "unit": "%", "resource": resource,
-        "total": total,
+        "kind": "use", "title": f"{resource[:1].upper()}{resource[1:]} in use", "unit": "%",
+        "resource": resource, "total": total,
     }  # fmt: skip
     return chart, [used, _Line("available", there)]
 

@@ -226,4 +226,3 @@ def _plot_runs(
         plot_groups(first, group.value, picture)
     else:
         plot_compare(first, picture)
-    echo(f"picture: {picture}")

@@ -114,7 +114,7 @@ function differencesTable({ differences, level }) {
     return el("tr", {}, el("th", { scope: "row" }, metricName(d.metric)), [text(d.a), text(d.b), signed(d.difference, text)].map((cell) => el("td", { class: "number" }, cell)),
       el("td", { class: "number", title: d.method }, interval), el("td", {}, d.better === null ? "" : shareBar(d.better, d.equal, d.worse)), el("td", { class: "number" }, plain(d.n)));
   });
-  const heads = ["metric, mean", "before", "after", "difference", `${plain(100 * level)} % interval`, "better, equal, worse", "pairs"];
+  const heads = ["metric, mean", "before", "after", "difference", `${plain(100 * level)}% interval`, "better, equal, worse", "pairs"];
   return el("div", { class: "table-box", tabindex: "0", role: "region", "aria-label": "Differences" }, el("table", {}, el("thead", {}, el("tr", {}, heads.map((name, n) => el("th", { scope: "col", class: n && n !== 5 ? "number" : "" }, name)))), el("tbody", {}, rows)));
 }
 

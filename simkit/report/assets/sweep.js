@@ -72,7 +72,7 @@ function curveChart({ x, rows, metrics, level }, metric, log = false) {
     entries.push({ text: label, css, dash });
   }
   return el("figure", { class: "wide" }, legend(entries), root,
-    el("p", { class: "soft" }, `Mean over seeds${points.some((p) => p[2] !== null) ? `; bands: ${plain(100 * level)} % interval (Student's t)` : "; no interval, as there is one seed"}.`));
+    el("p", { class: "soft" }, `Mean over seeds${points.some((p) => p[2] !== null) ? `; bands: ${plain(100 * level)}% interval (Student's t)` : "; no interval, as there is one seed"}.`));
 }
 
 // seconds → the unit of an axis; other units as they are, scaled
@@ -107,7 +107,7 @@ function dotChart({ by, rows, metrics, level }, metric) {
     layer.append(svg("circle", { cx: sx((mean * of) / div), cy: y, r: 5, style: { fill: "var(--run-0)" } }),
       svg("text", { x: left - 10, y: y + 4, class: `tick end${best ? " strong" : ""}` }, label.length > 38 ? `${label.slice(0, 24)}…${label.slice(-12)}` : label, svg("title", {}, label)));
   }
-  return el("figure", { class: "wide" }, root, el("p", { class: "soft" }, `Mean over seeds; lines: ${plain(100 * level)} % interval; best in bold${rows.length > shown.length ? `; ${plain(rows.length - shown.length)} groups not drawn` : ""}.`));
+  return el("figure", { class: "wide" }, root, el("p", { class: "soft" }, `Mean over seeds; lines: ${plain(100 * level)}% interval; best in bold${rows.length > shown.length ? `; ${plain(rows.length - shown.length)} groups not drawn` : ""}.`));
 }
 
 function summaryTable({ by, metrics, rows, notes }) {

@@ -174,7 +174,7 @@ def test_comparisons_of_the_same_runs_are_equal_and_plain_in_json(run: simkit.Ru
     assert one == other
     assert set(one.as_json()) == {
         "a", "b", "seeds", "differences", "only_in_a", "only_in_b", "unfinished_in_a",
-        "unfinished_in_b",
+        "unfinished_in_b", "changes",
     }  # fmt: skip
     json.dumps(one.as_json())
 

@@ -106,7 +106,8 @@ def test_what_another_process_still_writes_stays(tmp_path: Path) -> None:
 
 def test_a_second_sweep_into_a_folder_is_told_so_at_once(place: Path) -> None:
     words = [*SIMKIT, "sweep", "s.yaml", "-o", "out", "-j", "1"]
-    with child(words, place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as first:
+    long = [*words, "--set", "workload.jobs=400000"]
+    with child(long, place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as first:
         until((place / "out").exists)
         second = subprocess.run(words, cwd=place, capture_output=True, text=True)
         assert first.poll() is None

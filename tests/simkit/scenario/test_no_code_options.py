@@ -49,6 +49,7 @@ TEXTS: dict[str, tuple[str, ...]] = {
     "--name": (CODE,),
     "--switch-policy": (f"1h:{CODE}", "1h:mine:Mine", f"1h:{{order: '{CODE}'}}"),
     "--at": (CODE,),
+    "--sort": (CODE,),
     "--format": (CODE,),
     "--week": (CODE,),
     "--warmup": (CODE,),

@@ -712,7 +712,8 @@ limits:
   decisions: 10000000
   retries: 1000
   jobs: 10000000
-  machines: 1000000
+  instances: 20000000
+  machines: 200000
   steps: 20000000
   runs: 10000
 metrics:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -233,7 +234,7 @@ def test_a_repeated_id_leads_the_verdict(
     assert audit.summary() == LEFT_OUT + "every rule that was audited holds (6 rules hold)"
     print_audit(audit)
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[1:7]] == done
+    assert [line.split()[0] for line in lines[1:] if re.match(r"[\w-]+ +[\d,]+ +0 ", line)] == done
     assert " ".join(lines[7:]).endswith(audit.summary())  # one sentence, not forty rows
     changed = pl.read_parquet(tmp_path / "run" / "jobs.parquet").with_columns(wait_time_s=1.0)
     changed.write_parquet(tmp_path / "run" / "jobs.parquet")

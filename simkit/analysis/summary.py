@@ -16,7 +16,7 @@ from simkit.analysis.runs_below import SEED, Settings, runs_below
 from simkit.analysis.summary_text import Cell, Table, html, latex, markdown
 from simkit.errors import RunError, did_you_mean
 from simkit.experiment.sweep import SweepResult
-from simkit.results.metric import metric_numbers
+from simkit.results.metric import is_share, metric_numbers
 from simkit.results.run_folder import Run
 from simkit.shown import text_or
 from simkit.text import counted
@@ -88,9 +88,20 @@ class Summary:
         return pl.DataFrame(columns)
 
     def table(self) -> Table:
-        """Return heads, cells and notes, ready to be written."""
-        rows = tuple(((*row.values, str(row.runs)), row.cells) for row in self.rows)
-        return Table((*self.by, "runs", *self.metrics), rows, tuple(self.notes()))
+        """Return heads, cells and notes, ready to be written; shares are in per cent."""
+        shares = [is_share(name) for name in self.metrics]
+        heads = (f"{n} (%)" if share else n for n, share in zip(self.metrics, shares, strict=True))
+        rows = tuple(
+            (
+                (*row.values, str(row.runs)),
+                tuple(
+                    cell.in_percent() if share else cell
+                    for cell, share in zip(row.cells, shares, strict=True)
+                ),
+            )
+            for row in self.rows
+        )
+        return Table((*self.by, "runs", *heads), rows, tuple(self.notes()))
 
     def markdown(self) -> str:
         """Return the table in Markdown, the best mean in bold, and the notes below it."""

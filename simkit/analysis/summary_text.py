@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 
 
@@ -21,6 +21,11 @@ class Cell:
     best: bool = False
     as_good: bool = False
     """Not surely worse than the best: the interval of their difference, paired by seed, holds 0."""
+
+    def in_percent(self) -> Cell:
+        """Return a share in per cent."""
+        mean, low, high = (None if n is None else 100 * n for n in (self.mean, self.low, self.high))
+        return replace(self, mean=mean, low=low, high=high)
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,8 @@ Sort = Annotated[
     typer.Option(
         "--sort",
         metavar="NUMBER",
-        help="With --by: the groups with the most of it first, such as wait_time_s or wait_share.",
+        help="With --by: the groups with the most of it first, such as wait_time_s; of a "
+        "comparison, those with the largest difference of this metric.",
         show_default=False,
     ),
 ]

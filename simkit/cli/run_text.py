@@ -283,7 +283,9 @@ def print_comparison(comparison: Comparison, groups: Groups | None = None) -> No
     """Print the differences of two runs, also by group if asked for, then what was left out."""
     say("A", comparison.a)
     say("B", comparison.b)
-    say("Differs", "; ".join(comparison.changes) or "nothing but the results")
+    same = {a.digest for a, _ in comparison.runs} == {b.digest for _, b in comparison.runs}
+    nothing = "nothing, the digests are equal" if same else "nothing but the results"
+    say("Differs", "; ".join(comparison.changes) or nothing)
     whole = [row for row in comparison.differences if row.group is None]
     heads, rows = ["Metric", *DIFFERENCE_HEADS], [[r.metric, *difference_cells(r)] for r in whole]
     over = [_pairs_over(row) for row in whole]
@@ -333,8 +335,11 @@ def print_audit(audit: Audit, *, verbose: bool = False) -> None:
         rows.append((check.name, f"{check.examined:,}", found, rule))
     heads = ["Check", "examined", "violations", "rule"]
     print_table(heads, rows, text=1, piped_width=READ_WIDTH)
-    for violation in audit.violations:
-        wrapped(str(violation))
+    for check in audit.checks:
+        for violation in check.violations:
+            wrapped(str(violation))
+        if more := check.found - len(check.violations):
+            wrapped(f"{check.name}: and {more:,} more")
     for check in audit.checks:
         for what, value in check.notes.items():
             if value:

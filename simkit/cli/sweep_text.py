@@ -149,7 +149,8 @@ def _is_informative(name: str, found: Sequence[Mapping[str, Number]]) -> bool:
 
 def _column(name: str, found: Sequence[Mapping[str, Number]]) -> Column:
     numbers = [_number(one, name) for one in found]
-    return Column(name, tuple("-" if n is None else measured(name, *n) for n in numbers))
+    whole = next((full_name(name, one) for one, n in zip(found, numbers, strict=True) if n), name)
+    return Column(name, tuple("-" if n is None else measured(whole, *n) for n in numbers))
 
 
 def _number(found: Mapping[str, Number], name: str) -> Number | None:

@@ -31,7 +31,7 @@ from simkit.experiment.policy import (
     scenario_problems,
 )
 from simkit.experiment.processes import process_builder
-from simkit.experiment.run_warnings import late_warnings
+from simkit.experiment.run_warnings import late_warnings, switches_warning
 from simkit.experiment.site import build_site, span_of
 from simkit.experiment.sizes import check_before_reading, check_before_running
 from simkit.experiment.unit_warnings import unasked_warnings, unit_warnings
@@ -225,6 +225,8 @@ def carry_out(
             )
             results.info["decisions"] = simulation.decisions_made
             late = late_warnings(results)
+            if times_s := getattr(experiment.policy, "switch_times_s", ()):
+                late += filter(None, [switches_warning(times_s, results)])
         last: dict[str, Any] = {
             "decisions": simulation.decisions_made,
             "warnings": [*info["warnings"], *late],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 from typing import Any, Final
 
@@ -23,6 +23,19 @@ from simkit.workload.cluster import MAINTENANCE
 def late_warnings(run: Run) -> list[str]:
     """Return what a reader of the results must know after a run; it needs its metrics."""
     return [text for text in (rejections_warning(run), waiting_warning(run)) if text]
+
+
+def switches_warning(times_s: Iterable[float], run: Run) -> str:
+    """Return a warning about changes of the policy at times after a run's end, or empty."""
+    (last,) = run.scan("timeline").select(pl.col("time_s").max()).collect().row(0)
+    late = [time_s for time_s in times_s if last is None or time_s > last]
+    if not late:
+        return ""
+    verb = "come" if len(late) > 1 else "comes"
+    return (
+        f"warning: {counted(len(late), 'change')} of the policy {verb} after the run's last event, "
+        "so that it never took effect; times count from the first submission"
+    )
 
 
 def waiting_at_end(metrics: Mapping[str, Any]) -> int:

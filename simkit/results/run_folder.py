@@ -153,6 +153,12 @@ class Run:
         ``run.plot().savefig("run.pdf")`` writes it. Raises SimkitError without matplotlib, or for a
         run without jobs.
         """
+        for other in others:
+            if isinstance(other, (str, PathLike)) and Path(other).suffix in _PICTURES:
+                raise RunError(
+                    f"{os.fspath(other)}: plot() takes runs to draw beside this one; a picture is "
+                    f'saved by run.plot().savefig("{os.fspath(other)}")'
+                )
         figure: Figure = plugins.view("run.plot")([self, *others], by=by, kind=kind)
         return figure
 
@@ -620,6 +626,9 @@ class MemoryRun(Run):
         if table not in self._tables:
             raise RunError(f"there is no table {table!r}; the tables are {', '.join(self._tables)}")
         return self._tables[table].lazy()
+
+
+_PICTURES: Final = (".png", ".svg", ".pdf")
 
 
 def _policy_words(policy: Any) -> str:

@@ -47,7 +47,7 @@ def print_calibration(found: Calibration, log: Path) -> None:
     say("Best", f"{best.candidate.name}: explains {_share(best.reports)} of the waits within five "
         "minutes on weeks that chose nothing")  # fmt: skip
     if nearest is not best:
-        say("", f"nearest weekly means: {nearest.candidate.name}, "
+        say("", f"nearest weekly means on the weeks that chose: {nearest.candidate.name}, "
             f"{quantity(_known(nearest.reports.weekly_error_s), 's')} off on weeks that chose "
             "nothing")  # fmt: skip
     if (none := found.rows[0]).reports.share_within >= best.reports.share_within:

@@ -119,6 +119,8 @@ def plot(
                 f"{folder}: there is no such folder; give those that `simkit run`, `simkit sweep` "
                 "or `simkit train` wrote"
             )
+    if not 0 < level < 1:
+        raise typer.BadParameter(f"--level {level:g}; a level of confidence lies between 0 and 1")
     picture = target or folders[0] / f"{_usual_name(chosen, names)}.png"
     check_file(picture)
     if chosen is PictureKind.SWEEP:

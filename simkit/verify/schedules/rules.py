@@ -29,6 +29,8 @@ def check_times(table: Schedule) -> Check:
     ):
         for place in np.flatnonzero(wrong).tolist():
             check.add(message, table.row(place))
+    if repeated := len(table.job) - len(set(table.job)):
+        check.notes["rows with the job of another row, taken as jobs of their own"] = repeated
     if table.without_start:
         check.notes["rows without a start or an end, left out"] = table.without_start
     return check

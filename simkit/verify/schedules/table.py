@@ -61,6 +61,8 @@ class Schedule:
 def read_schedule(path: Path) -> Schedule:
     """Read a table; raises RunError, with all that is wrong with its columns at once."""
     frame = _frame(path)
+    if not frame.height:
+        raise RunError(f"{path}: no rows below the header; a schedule has a row a job")
     found = _columns(path, frame.columns)
     numbers = {what: _seconds(path, frame[column], what) for what, column in found.items()
                if what != "job"}  # fmt: skip

@@ -178,7 +178,7 @@ def test_latex_is_escaped_and_regular(sweep: SweepResult) -> None:
     assert len(body) == 5
     assert {line.count(" & ") for line in body} == {4}
     assert body[0] == (
-        r"workload.offered\_load & policy & runs & wait\_time\_s & utilisation\_processors \\"
+        r"workload.offered\_load & policy & runs & wait\_time\_s & utilisation\_processors (\%) \\"
     )
     assert lines.count(r"\begin{tabular}{llrrr}") == 1
     assert sum(line.count(r"\textbf{") for line in body) == 4

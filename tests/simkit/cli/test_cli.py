@@ -20,6 +20,7 @@ import pytest
 from children import SIMKIT, child
 from command_line import Result
 
+from simkit.errors import RunError
 from simkit.experiment.api import simulate
 from simkit.results.run_folder import open_run
 from simkit.traces.task_table import CLOUDSIMPY
@@ -747,6 +748,17 @@ def test_results_by_group(simkit: Callable[..., Result]) -> None:
     assert (wrong.code, "--by does not go with a picture of power" in wrong.err) == (2, True)
     unknown = simkit("run", "quickstart", "--by", "colour")
     assert (unknown.code, "'--by': 'colour' is not one of 'partition'" in unknown.err) == (2, True)
+
+
+def test_what_says_nothing_is_refused_or_told(simkit: Callable[..., Result]) -> None:
+    simkit("run", "quickstart", "-o", "a")
+    simkit("run", "quickstart", "-o", "b")
+    assert "Differs     nothing, the digests are equal" in simkit("compare", "a", "b").out
+    assert "between 0 and 1" in simkit("plot", "a", "--level", "5").err
+    late = simkit("run", "quickstart", "-o", "c", "--switch-policy", "900d:sjf")
+    assert "1 change of the policy comes after the run's last event" in late.err
+    with pytest.raises(RunError, match=r'saved by run.plot\(\).savefig\("x.png"\)'):
+        open_run("a").plot("x.png")  # type: ignore[arg-type]
 
 
 def test_groups_beyond_the_first_twenty_are_counted(simkit: Callable[..., Result]) -> None:

@@ -131,8 +131,21 @@ def test_tables_as_they_come(tmp_path: Path) -> None:
     assert verify_schedule(tmp_path / "g.csv.gz", processors=4).ok
 
 
+def test_repeated_jobs_are_noted_and_long_lists_say_what_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "".join(f"a,{n},{n + 100},{n + 110},1\n" for n in range(30))
+    (tmp_path / "t.csv").write_text(f"job,submit,start,end,processors\n{rows}")
+    (times, *_) = verify_schedule(tmp_path / "t.csv", processors=40).checks
+    assert times.notes == {"rows with the job of another row, taken as jobs of their own": 29}
+    done = Simkit(capsys, monkeypatch)("verify", str(tmp_path / "t.csv"), "--processors", "40")
+    assert "easy: and 19 more" in done.out
+    assert "violated: easy 30" in " ".join(done.out.split())
+
+
 BAD_TABLES = {
     "": "cannot be read as a table",
+    "job,submit,start,end,processors\n": "no rows below the header",
     "job,submit,start\n1,0,0\n": "no column end",
     GOOD.replace("100,3", "100,x"): "processors of row 1 of the data is 'x'",
     GOOD.replace("b,1,", "b,,"): "1 row without submit (row 2",

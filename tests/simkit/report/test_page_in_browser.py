@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -348,6 +349,24 @@ def test_names_of_strangers_are_text(opened, write_run, random_jobs, tmp_path) -
     assert page.page.locator("script").count() <= 3
     page.page.get_by_label("Colour by").select_option("user")
     assert EVIL in page.page.locator(".keys").inner_text()
+
+
+def test_a_cumulative_curve_starts_at_the_share_that_did_not_wait(
+    opened, write_run, tmp_path
+) -> None:
+    jobs = {
+        "job_id": [1, 2, 3], "submit_time_s": [0.0, 1.0, 2.0], "run_time_s": [100.0] * 3,
+        "processors": [8.0] * 3, "start_time_s": [0.0, 100.0, 200.0],
+    }  # fmt: skip
+    page = opened(write_report(write_run("three", jobs), tmp_path / "r.html"))
+    figure = page.page.locator("#waits figure").first
+    bottom, top = (
+        float(figure.locator("line.grid").nth(n).get_attribute("y1")) for n in (0, 4)
+    )  # of 0 and 100 per cent
+    path = figure.locator("path.curve").get_attribute("d")
+    shares = [(bottom - float(y)) / (bottom - top) for y in re.findall(r"[ML]\S+ ([\d.]+)", path)]
+    thirds = [1, 1, 2, 2, 3, 3]  # level, then up
+    assert shares == pytest.approx([n / 3 for n in thirds], abs=0.002)
 
 
 def test_runs_side_by_side(opened, write_run, random_jobs, tmp_path) -> None:

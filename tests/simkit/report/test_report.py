@@ -17,6 +17,7 @@ from simkit.errors import RunError
 from simkit.report import gantt
 from simkit.report.clock import clock_of
 from simkit.report.facts import longest_waits
+from simkit.report.groups import MOST_STEPS, cumulative_steps
 from simkit.report.report import MOST_RUNS, write_report
 from simkit.results.run_folder import open_run
 
@@ -127,6 +128,33 @@ def test_jobs_that_never_started_are_not_the_longest_waits(write_run, tmp_path) 
     assert [job["job_id"] for job in run["longest"]] == [2]
     assert run["counts"]["waiting"] == 1
     assert run["distributions"]["wait_time_s"]["without"] == 1
+
+
+def three_waits() -> dict[str, Any]:
+    """Return jobs that waited 0, 99 and 198 s."""
+    return {
+        "job_id": [1, 2, 3], "submit_time_s": [0.0, 1.0, 2.0], "run_time_s": [100.0] * 3,
+        "processors": [8.0] * 3, "start_time_s": [0.0, 100.0, 200.0],
+    }  # fmt: skip
+
+
+def test_cumulative_curves_are_shares_of_the_jobs(write_run, tmp_path) -> None:
+    data, _ = read(write_report(write_run("three", three_waits()), tmp_path / "r.html"))
+    curve = data["runs"][0]["distributions"]["wait_time_s"]
+    assert curve["values"] == [0.0, 99.0, 198.0]
+    assert curve["shares"] == pytest.approx([1 / 3, 2 / 3, 1.0])
+
+
+@pytest.mark.parametrize("count", [10, 500, 100_000])
+def test_shares_of_kept_values_are_exact(count) -> None:
+    values = np.random.default_rng(1).lognormal(5, 3, count)
+    values[: count // 4] = 0.0
+    steps, shares = cumulative_steps(values)
+    assert len(steps) <= MOST_STEPS
+    assert (steps[0], steps[-1], shares[-1]) == (0.0, values.max(), 1.0)
+    ordered = np.sort(values)
+    assert np.array_equal(shares, np.searchsorted(ordered, steps, side="right") / count)
+    assert np.diff(shares).max() <= max(0.003, 1.5 / count)
 
 
 EVIL = "</script><script>alert(1)</script><!--"

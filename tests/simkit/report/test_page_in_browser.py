@@ -351,6 +351,26 @@ def test_names_of_strangers_are_text(opened, write_run, random_jobs, tmp_path) -
     assert EVIL in page.page.locator(".keys").inner_text()
 
 
+def test_an_explanation_of_another_task_than_the_first_says_so(opened, write_run, tmp_path) -> None:
+    jobs = {
+        "job_id": [1, 2, 3], "submit_time_s": [0.0] * 3, "run_time_s": [100.0] * 3,
+        "processors": [8.0] * 3, "start_time_s": [0.0, 100.0, 200.0],
+    }  # fmt: skip
+    why = {
+        2: [(0.0, 100.0, "room", "8 short")],
+        3: [(0.0, 200.0, "room", "8 short"), (200.0, 1871.0, "order", "behind job 2")],
+    }
+    page = opened(write_report(write_run("three", jobs), tmp_path / "r.html", explanations=[why]))
+    rows = page.page.locator("#longest tbody tr")
+    told = {}
+    for n in range(2):
+        rows.nth(n).locator("summary").click()
+        told[rows.nth(n).locator("th").inner_text()] = rows.nth(n).inner_text()
+    assert "Of its task that waited longest: 31 min 11 s." in told["3"]
+    assert "The job's own wait, 3 min 20 s, ends when its first task starts." in told["3"]
+    assert "waited longest" not in told["2"]
+
+
 def test_a_cumulative_curve_starts_at_the_share_that_did_not_wait(
     opened, write_run, tmp_path
 ) -> None:
@@ -365,7 +385,7 @@ def test_a_cumulative_curve_starts_at_the_share_that_did_not_wait(
     )  # of 0 and 100 per cent
     path = figure.locator("path.curve").get_attribute("d")
     shares = [(bottom - float(y)) / (bottom - top) for y in re.findall(r"[ML]\S+ ([\d.]+)", path)]
-    thirds = [1, 1, 2, 2, 3, 3]  # level, then up
+    thirds = [1, 1, 2, 2, 3, 3, 3]  # level, then up
     assert shares == pytest.approx([n / 3 for n in thirds], abs=0.002)
 
 

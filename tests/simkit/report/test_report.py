@@ -327,6 +327,53 @@ def test_the_command(simkit_command, write_run, random_jobs) -> None:
     assert simkit_command("report", "run", "-o", "x.txt").code == 2
 
 
+MINE = """
+from simkit import Place
+
+class SmallestFirst:
+    def reset(self, info, rng):
+        pass
+
+    def schedule(self, state):
+        for task in sorted(state.queue, key=lambda task: task.demand[0]):
+            if on := state.fit(task):
+                yield Place(task, on)
+"""
+
+
+def test_waits_under_a_policy_of_your_own_are_explained_if_its_code_is_allowed(
+    simkit_command,
+) -> None:
+    Path("mine.py").write_text(MINE)
+    load = {"type": "lublin", "jobs": 40, "processors": 16, "offered_load": 1.2}
+    policy = {"name": "mine.py:SmallestFirst"}
+    simkit.simulate({"workload": load, "policy": policy}, output="run")
+    done = simkit_command("report", "run")
+    assert "mine.py:SmallestFirst' is code, which would run" in done.err
+    assert "give --allow-code" in done.err
+    assert "--no-code" not in done.err
+    longest = read(Path("run/report.html"))[0]["runs"][0]["longest"]
+    assert longest
+    assert not any(job["explanation"] for job in longest)
+    done = simkit_command("report", "run", "--allow-code")
+    assert done.err == ""
+    longest = read(Path("run/report.html"))[0]["runs"][0]["longest"]
+    assert all(job["explanation"] for job in longest)
+
+
+def test_a_run_and_a_sweep_do_not_mix(simkit_command, write_run, random_jobs) -> None:
+    Path("sweep").mkdir()
+    write_run("easy", random_jobs(20))
+    for name in ("0", "1"):
+        write_run(f"sweep/{name}", random_jobs(20))
+    done = simkit_command("report", "easy", "sweep")
+    assert done.code == 2
+    assert "easy is a run and sweep a folder of runs" in done.err
+    assert "simkit report easy`" in done.err
+    assert "simkit report sweep`" in done.err
+    assert not Path("easy/report.html").exists()
+
+
 @pytest.fixture
 def simkit_command(capsys, monkeypatch, tmp_path):
     from command_line import Simkit

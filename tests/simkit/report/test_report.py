@@ -257,6 +257,27 @@ def test_who_gains_is_paired_by_job(write_run, random_jobs, tmp_path) -> None:
     assert one["paired"] == 100
 
 
+def test_lines_over_time_stop_where_a_run_ends(write_run, tmp_path) -> None:
+    folders = [
+        write_run(
+            name,
+            {
+                "job_id": [1, 2], "submit_time_s": [0.0, 0.0], "run_time_s": [100.0, run_time],
+                "processors": [8.0, 8.0], "start_time_s": [0.0, 100.0],
+            },
+        )
+        for name, run_time in (("short", 100.0), ("long", 300.0))
+    ]  # fmt: skip
+    data, columns = read(write_report(folders, tmp_path / "r.html"))
+    for run, found, known in zip(data["runs"], columns, (0.5, 1.0), strict=True):
+        for chart in run["charts"]:
+            for line in chart["lines"]:
+                for part in line["parts"]:
+                    levels = np.array(found[f"{line['key']}.{part}"])
+                    assert (levels[: int(known * len(levels))] > 0).all()
+                    assert (levels[int(known * len(levels)) :] == 0).all()
+
+
 def test_runs_of_other_workloads_are_shown_and_not_compared(
     write_run, random_jobs, tmp_path
 ) -> None:

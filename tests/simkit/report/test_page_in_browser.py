@@ -433,6 +433,27 @@ def test_a_sweep_can_be_sorted(opened, tmp_path, monkeypatch) -> None:
     assert page.page.locator("#curves path.curve").count() == 2
 
 
+def test_a_band_of_what_cannot_be_negative_ends_at_zero(opened, tmp_path) -> None:
+    load = {"type": "lublin", "jobs": 5, "processors": 16}
+    sweep = {"workload.load": [0.5, 1.0], "seed": [0, 1, 2]}
+    simkit.run_sweep({"workload": load, "sweep": sweep}, tmp_path / "sweep")
+    for file in (tmp_path / "sweep").rglob(
+        "metrics.json"
+    ):  # of which the interval is -93 to 157 s
+        wait = {"mean": [1.0, 90.0, 5.0][open_run(file.parent).seed], "unit": "s"}
+        metrics = json.loads(file.read_text())
+        file.write_text(json.dumps(metrics | {"wait_time_s": metrics["wait_time_s"] | wait}))
+    page = opened(write_report(tmp_path / "sweep", tmp_path / "sweep.html"))
+    chart = page.page.locator("#curves svg.chart")
+    axis = float(chart.locator("line.axis").last.get_attribute("y1"))
+    band = chart.locator("g path").first.get_attribute("d")
+    heights = [float(y) for y in re.findall(r"[ML]\S+ ([\d.]+)", band)]
+    assert max(heights) == pytest.approx(axis, abs=0.1)
+    assert "0 s to" in chart.locator("circle title").first.text_content()
+    lowest = chart.locator("text.tick.end").all_text_contents()
+    assert not any(text.startswith(("-", "−")) for text in lowest)
+
+
 @pytest.mark.parametrize("jobs", [0, 1])
 def test_runs_with_nothing_to_show(opened, write_run, random_jobs, tmp_path, jobs) -> None:
     folder = write_run("small", random_jobs(jobs), status="interrupted", error=EVIL)

@@ -46,6 +46,7 @@ class Gantt {
     this.input = el("input", {
       type: "search", placeholder: "Job id", "aria-label": "Search for a job by its id", spellcheck: "false",
       onkeydown: (event) => { if (event.key === "Enter") this.search(); },
+      oninput: () => { this.message.textContent = ""; }, // which was about another id
     });
     return el("div", { class: "toolbar" },
       el("span", { class: "search" }, this.input, el("button", { type: "button", onclick: () => this.search() }, "Find job"), this.message),
@@ -247,6 +248,7 @@ class Gantt {
 
   search() {
     const text = this.input.value.trim();
+    this.message.textContent = "";
     if (!text) return;
     const job = this.bars.findRow(text);
     if (job === undefined) {
@@ -254,7 +256,6 @@ class Gantt {
       this.message.textContent = left ? `No job ${text} among the ${plain(this.bars.facts.jobs)} of this file` : `No job ${text} in this run`;
       return;
     }
-    this.message.textContent = "";
     this.choose(job, true);
   }
 

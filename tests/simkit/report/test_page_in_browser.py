@@ -193,6 +193,8 @@ def test_search_finds_a_job_and_says_all_of_it(opened, report, folder) -> None:
     page.page.get_by_label("Search for a job by its id").fill("no such job")
     page.page.get_by_role("button", name="Find job").click()
     assert "No job no such job in this run" in page.page.locator(".message").inner_text()
+    page.page.get_by_label("Search for a job by its id").fill("")
+    assert page.page.locator(".message").inner_text() == ""
     page.page.locator("canvas.gantt").focus()
     page.page.keyboard.press("Escape")
     assert page.page.locator(".detail h3").count() == 0
@@ -371,6 +373,32 @@ def test_an_explanation_of_another_task_than_the_first_says_so(opened, write_run
     assert "waited longest" not in told["2"]
 
 
+@pytest.mark.parametrize(
+    ("first_s", "said"), [(552.0, "00:09:12"), (0.0, "00:00:00"), (90061.5, "1 d 01:01:01")]
+)
+def test_undated_times_say_where_the_clock_of_the_trace_is(
+    opened, write_run, random_jobs, tmp_path, first_s, said
+) -> None:
+    jobs = random_jobs(20)
+    shift = first_s - np.min(jobs["submit_time_s"])
+    jobs |= {f"{name}_time_s": jobs[f"{name}_time_s"] + shift for name in ("submit", "start")}
+    page = opened(write_report(write_run("late", jobs), tmp_path / "r.html"))
+    text = page.page.locator("#source").inner_text()
+    assert f"since the first submit, which is at {said} of the trace's clock" in text
+
+
+def test_energy_that_cost_nothing_has_no_tile(opened, tmp_path) -> None:
+    load = {"type": "lublin", "jobs": 20, "processors": 8}
+    pages = []
+    for price in (0.0, 0.3):
+        power = {"machines": {"idle_w": 10, "full_w": 20}, "grid": {"price_per_kwh": price}}
+        run = simkit.simulate({"workload": load, "power": power}, output=tmp_path / f"{price}")
+        pages.append(opened(write_report(run, tmp_path / f"{price}.html")))
+    free, priced = (page.page.locator(".tiles").inner_text() for page in pages)
+    assert "energy cost" not in free
+    assert "energy cost" in priced
+
+
 def test_a_cumulative_curve_starts_at_the_share_that_did_not_wait(
     opened, write_run, tmp_path
 ) -> None:
@@ -437,9 +465,7 @@ def test_a_band_of_what_cannot_be_negative_ends_at_zero(opened, tmp_path) -> Non
     load = {"type": "lublin", "jobs": 5, "processors": 16}
     sweep = {"workload.load": [0.5, 1.0], "seed": [0, 1, 2]}
     simkit.run_sweep({"workload": load, "sweep": sweep}, tmp_path / "sweep")
-    for file in (tmp_path / "sweep").rglob(
-        "metrics.json"
-    ):  # of which the interval is -93 to 157 s
+    for file in (tmp_path / "sweep").rglob("metrics.json"):  # of which the interval is -93 to 157 s
         wait = {"mean": [1.0, 90.0, 5.0][open_run(file.parent).seed], "unit": "s"}
         metrics = json.loads(file.read_text())
         file.write_text(json.dumps(metrics | {"wait_time_s": metrics["wait_time_s"] | wait}))

@@ -84,7 +84,8 @@ def _is_run(one: RunOrFolder) -> bool:
 
 def _check_not_mixed(given: Sequence[RunOrFolder]) -> None:
     """Raise RunError for runs among folders of runs, which have no table and curves in common."""
-    above = [one for one in given if _holds_runs(one)]
+    folders = [Path(one) for one in given if not isinstance(one, Run) and _holds_runs(one)]
+    above = [folder for folder in folders if next(folder.rglob("run.json"), None) is not None]
     runs = [one.folder if isinstance(one, Run) else one for one in given if _is_run(one)]
     if above and runs:
         run = runs[0]

@@ -393,6 +393,10 @@ def test_a_run_and_a_sweep_do_not_mix(simkit_command, write_run, random_jobs) ->
     assert "simkit report easy`" in done.err
     assert "simkit report sweep`" in done.err
     assert not Path("easy/report.html").exists()
+    Path("empty").mkdir()
+    assert (
+        "empty: there is no run in it or below it" in simkit_command("report", "easy", "empty").err
+    )
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from importlib import metadata
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from simkit.errors import PluginError, ScenarioError, SimkitError, at_key, did_you_mean
 from simkit.text import shortened
@@ -87,26 +87,35 @@ def find(group: str, name: str, *, kind: str | None = None, base: Path | None = 
     return _load(_entry_point(group, name, kind))
 
 
+_REMEDY: Final = "leave --no-code out (in Python: allow_code=False)"
+
+
 class _State(threading.local):
-    """Whether code is refused, in this thread."""
+    """Whether code is refused, in this thread, and what lets it run."""
 
     refuses_code = False
+    remedy = _REMEDY
 
 
 _state = _State()
 
 
 @contextmanager
-def code_refused(refuse: bool = True) -> Iterator[None]:
+def code_refused(refuse: bool = True, *, remedy: str | None = None) -> Iterator[None]:
     """Let `find` raise PluginError for a name of code, whoever asks for it, in this thread.
 
     What reads a scenario refuses code with file and key. This is for all else that may name code.
+
+    Args:
+        refuse: False changes nothing.
+        remedy: what the refusals say that lets the code run, here and in what is called from here.
     """
-    before, _state.refuses_code = _state.refuses_code, refuse or _state.refuses_code
+    before = _state.refuses_code, _state.remedy
+    _state.refuses_code, _state.remedy = refuse or before[0], remedy or before[1]
     try:
         yield
     finally:
-        _state.refuses_code = before
+        _state.refuses_code, _state.remedy = before
 
 
 def refuses_code() -> bool:
@@ -117,8 +126,8 @@ def refuses_code() -> bool:
 def code_refusal(name: str) -> str:
     """Return why a name of code is refused, and what to do."""
     return (
-        f"{shortened(name)!r} is code, which would run; read it, and leave --no-code out (in "
-        "Python: allow_code=False), or name a plug-in that is installed"
+        f"{shortened(name)!r} is code, which would run; read it, and {_state.remedy}, or name a "
+        "plug-in that is installed"
     )
 
 

@@ -12,18 +12,29 @@ Explanations = dict[int | str, list[tuple[float, float, str, str]]]
 
 
 def explanations_of(
-    run: Run, *, allow_partial: bool = False, progress: Progress | None = None
+    run: Run,
+    *,
+    allow_partial: bool = False,
+    allow_code: bool = False,
+    progress: Progress | None = None,
 ) -> Explanations:
     """Return the explanations of the jobs that the report lists; the run is made again for them.
 
-    Code that the scenario names is not run: a report may be of a stranger's run.
+    Args:
+        run: the run.
+        allow_partial: also explain a run that did not finish, up to its end.
+        allow_code: also run code that the scenario names, such as a policy of one's own. By default
+            it is not run: a report may be of a stranger's run.
+        progress: is called after every decision of the rerun.
 
-    Raises SimkitError if the run cannot be made again, or names code.
+    Raises SimkitError if the run cannot be made again, or names code that is not allowed.
     """
     ids = [row["job_id"] for row in longest_waits(run)]
     if not ids:
         return {}
-    found = explain_jobs(run, ids, allow_partial=allow_partial, allow_code=False, progress=progress)
+    found = explain_jobs(
+        run, ids, allow_partial=allow_partial, allow_code=allow_code, progress=progress
+    )
     return {
         each.job_id: [
             (start, end, MEANINGS[cause].title, sentence)

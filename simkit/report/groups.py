@@ -21,7 +21,9 @@ METRICS: Final = ("wait_time_s", "bounded_slowdown")
 _NUMBERS: Final = ("", ".p50", ".p90", ".p99", ".max")
 MOST_GROUPS: Final = 200
 """Groups that are listed: those with the most jobs."""
-_LEVELS: Final = np.concatenate((np.linspace(0, 0.98, 99), np.linspace(0.981, 1, 20)))
+MOST_STEPS: Final = 500
+"""Steps of a cumulative curve; of more different values, those at even shares are kept."""
+_SHARES: Final = np.concatenate((np.linspace(0, 0.98, 393), np.linspace(0.9802, 1, 100)))
 
 
 def groups_of(run: Run) -> dict[str, dict[str, Any]]:
@@ -75,28 +77,42 @@ def _table(frame: pl.DataFrame, by: By) -> dict[str, Any]:
 
 
 def distributions_of(run: Run) -> dict[str, Any]:
-    """Return the quantiles of waits and bounded slowdowns over all jobs that have them."""
+    """Return the cumulative shares of waits and bounded slowdowns over all jobs that have them."""
     tau = _settings(run).get("tau", 10.0)
     resource = counted_resource(run.resources)
     values = [m.value(tau, resource).alias(m.name) for m in JOB_METRICS if m.name in METRICS]
     frame = run.scan("jobs").select(values).collect()
     return {"tau": tau} | {
-        name: _quantiles(frame[name].drop_nulls(), len(frame)) for name in METRICS
+        name: _cumulative(frame[name].drop_nulls(), len(frame)) for name in METRICS
     }
 
 
-def _quantiles(values: pl.Series, jobs: int) -> dict[str, Any]:
+def _cumulative(values: pl.Series, jobs: int) -> dict[str, Any]:
     numbers: Floats = values.cast(pl.Float64).to_numpy()
-    found = np.quantile(numbers, _LEVELS).tolist() if len(numbers) else []
+    steps, shares = cumulative_steps(numbers)
     mean = float(numbers.mean()) if len(numbers) else None
     return {
-        "levels": _LEVELS.tolist(), "values": found, "mean": mean, "count": len(numbers),
+        "values": steps.tolist(), "shares": shares.tolist(), "mean": mean, "count": len(numbers),
         "without": jobs - len(numbers),
     }  # fmt: skip
 
 
+def cumulative_steps(values: Floats) -> tuple[Floats, Floats]:
+    """Return ascending values, and the share of all values that are at most as large as each.
+
+    All different values are returned, or about `MOST_STEPS` of them, the least and the most among
+    them; their shares are exact.
+    """
+    steps, counts = np.unique(values, return_counts=True)
+    shares = np.cumsum(counts) / max(1, len(values))
+    if len(steps) > MOST_STEPS:
+        kept = np.unique(np.minimum(np.searchsorted(shares, _SHARES), len(steps) - 1))
+        steps, shares = steps[kept], shares[kept]
+    return steps, shares
+
+
 def recorded_waits(run: Run, waits: pl.DataFrame | None) -> dict[str, Any] | None:
-    """Return the quantiles of the waits that the log records, beside those of the same jobs here.
+    """Return the cumulative shares of the waits that the log records, and of the same jobs here.
 
     Args:
         run: the run.
@@ -114,7 +130,7 @@ def recorded_waits(run: Run, waits: pl.DataFrame | None) -> dict[str, Any] | Non
     apart = (both["wait_time_s"] - both["recorded_s"]).abs()
     return {
         "jobs": len(jobs),
-        "recorded": _quantiles(both["recorded_s"], len(jobs)),
-        "simulated": _quantiles(both["wait_time_s"], len(jobs)),
+        "recorded": _cumulative(both["recorded_s"], len(jobs)),
+        "simulated": _cumulative(both["wait_time_s"], len(jobs)),
         "within_5_min": float((apart <= 300).mean()),  # type: ignore[arg-type]
     }

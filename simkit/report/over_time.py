@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from simkit.arrays import Floats
 from simkit.power.ledger_rows import COLUMNS
-from simkit.report.clock import Clock
+from simkit.report.clock import Clock, clock_of
 from simkit.report.packed import Packed
 from simkit.results.run_folder import Run
 from simkit.results.time_bins import binned_mean, binned_power, timeline_columns
@@ -50,6 +51,8 @@ class _Line(NamedTuple):
 def charts_over_time(run: Run, clock: Clock, packed: Packed) -> list[dict[str, Any]]:
     """Return the charts of a run over time; their numbers go into `packed`."""
     edges = np.linspace(clock.start_s, clock.end_s, BINS + 1)
+    own = clock_of([run])
+    over = edges[:-1] >= (own.end_s if own else clock.start_s)  # bins after the run's end
     charts = [
         *(_utilisation(run, resource, edges) for resource in run.resources),
         _waiting(run, edges),
@@ -59,10 +62,21 @@ def charts_over_time(run: Run, clock: Clock, packed: Packed) -> list[dict[str, A
     found = []
     for number, (chart, lines) in enumerate(charts):
         chart["lines"] = [
-            _pack(packed, f"t{number}.{place}", line) for place, line in enumerate(lines)
+            _pack(packed, f"t{number}.{place}", _cut(line, over))
+            for place, line in enumerate(lines)
         ]
         found.append(chart)
     return found
+
+
+def _cut(line: _Line, over: npt.NDArray[np.bool_]) -> _Line:
+    """Return a line that is not known in some bins."""
+    if not over.any():
+        return line
+    low, high = (
+        None if part is None else np.where(over, np.nan, part) for part in (line.low, line.high)
+    )
+    return _Line(line.name, np.where(over, np.nan, line.mean), low, high)
 
 
 _Chart = tuple[dict[str, Any], list[_Line]]

@@ -50,7 +50,8 @@ def write_report(
             jobs that the page lists.
         allow_partial: also take runs that were interrupted or failed.
 
-    Raises RunError for folders without runs, and for a file that cannot be written.
+    Raises RunError for folders without runs, for runs among folders of runs, and for a file that
+    cannot be written.
     """
     given = [runs] if isinstance(runs, (Run, str, PathLike)) else list(runs)
     if not given:
@@ -58,6 +59,7 @@ def write_report(
     path = Path(target)
     if path.suffix.lower() not in (".html", ".htm"):
         raise RunError(f"{path}: a report is an .html file; name it so")
+    _check_not_mixed(given)
     is_sweep = len(given) > MOST_RUNS or any(_holds_runs(one) for one in given)
     if is_sweep:
         opened = [one for one in given if isinstance(one, Run)]
@@ -74,6 +76,24 @@ def write_report(
 def _holds_runs(one: RunOrFolder) -> bool:
     """Return whether a folder is none of a run, but may have runs below it."""
     return not isinstance(one, Run) and Path(one).is_dir() and not (Path(one) / "run.json").exists()
+
+
+def _is_run(one: RunOrFolder) -> bool:
+    return isinstance(one, Run) or (Path(one) / "run.json").exists()
+
+
+def _check_not_mixed(given: Sequence[RunOrFolder]) -> None:
+    """Raise RunError for runs among folders of runs, which have no table and curves in common."""
+    folders = [Path(one) for one in given if not isinstance(one, Run) and _holds_runs(one)]
+    above = [folder for folder in folders if next(folder.rglob("run.json"), None) is not None]
+    runs = [one.folder if isinstance(one, Run) else one for one in given if _is_run(one)]
+    if above and runs:
+        run = runs[0]
+        raise RunError(
+            f"report: {run} is a run and {above[0]} a folder of runs; a report shows runs beside "
+            f"each other, or the runs of a sweep; write two: `simkit report {run}` and "
+            f"`simkit report {above[0]}`"
+        )
 
 
 def _of_sweep(runs: Sequence[Run]) -> str:

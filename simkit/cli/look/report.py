@@ -38,6 +38,14 @@ def report(
             help="Say why the longest waits were so long; the runs are made again for that.",
         ),
     ] = True,
+    allow_code: Annotated[
+        bool,
+        typer.Option(
+            "--allow-code",
+            help="Also run again what a scenario names as code, such as a policy of your own, to "
+            "explain its waits. Off by default, as a report may be of a stranger's run.",
+        ),
+    ] = False,
     partial: Partial = False,
     no_progress: NoProgress = False,
 ) -> None:
@@ -49,17 +57,20 @@ def report(
     from simkit.report.report import MOST_RUNS, write_report
 
     single = len(runs) <= MOST_RUNS and all((run / "run.json").is_file() for run in runs)
-    why = [_explained(run, partial, not no_progress) for run in runs] if explain and single else []
+    why: list[Explanations] = []
+    if explain and single:
+        why = [_explained(run, partial, allow_code, not no_progress) for run in runs]
     page = write_report(
         runs, target or runs[0] / "report.html", explanations=why, allow_partial=partial
     )
     echo(f"report: {page} ({page.stat().st_size / 1e6:,.1f} MB)")
 
 
-def _explained(folder: Path, partial: bool, shows_progress: bool) -> Explanations:
+def _explained(folder: Path, partial: bool, allow_code: bool, shows_progress: bool) -> Explanations:
     """Return why a run's longest waits were so long; nothing, with a note, if it cannot be told."""
     from simkit.cli.text import warn
     from simkit.errors import SimkitError
+    from simkit.plugins import code_refused
     from simkit.progress import watch_progress
     from simkit.report.explained import explanations_of
     from simkit.results.run_folder import open_run
@@ -67,10 +78,13 @@ def _explained(folder: Path, partial: bool, shows_progress: bool) -> Explanation
     run = open_run(folder, allow_partial=partial)
     total = run.info.get("jobs")
     try:
-        with watch_progress(
-            total if isinstance(total, int) else 0, enabled=shows_progress
-        ) as watch:
-            return explanations_of(run, allow_partial=partial, progress=watch)
+        with (
+            watch_progress(total if isinstance(total, int) else 0, enabled=shows_progress) as watch,
+            code_refused(not allow_code, remedy="give --allow-code"),
+        ):
+            return explanations_of(
+                run, allow_partial=partial, allow_code=allow_code, progress=watch
+            )
     except SimkitError as error:
         warn(f"note: the longest waits of {folder} are not explained: {error}")
         return {}

@@ -29,14 +29,20 @@ function curveFigure(title, label, metric, curves) {
   const y = { low: 0, high: 100, label: "jobs", ticks: [0, 25, 50, 75, 100].map((n) => [n, `${n}%`]) };
   const { root, layer, sx, sy } = chartFrame(`${title}: share of jobs that ${label} so much`, x, y);
   for (const curve of curves) {
-    const points = curve.values.map((value, n) => [sx(Math.max(1, value)), sy(100 * curve.levels[n])]);
-    const last = points[points.length - 1];
     layer.append(svg("path", {
-      d: pathOf([[sx(1), points[0][0] > sx(1) ? sy(0) : points[0][1]], ...points, [sx(high), last[1]]]),
+      d: pathOf(stepped(shareSteps(curve, high)).map(([value, share]) => [sx(value), sy(share)])),
       class: "curve", style: { stroke: curve.css, strokeDasharray: curve.dash || "none" },
     }));
   }
   return el("figure", {}, el("figcaption", {}, el("b", {}, `${title}, cumulative`)), legend(curves), root);
+}
+
+// [value, per cent of jobs that have at most it] from the left edge to the right one; what is below
+// the left edge counts there.
+function shareSteps({ values, shares }, high) {
+  const below = values.filter((value) => value <= 1).length;
+  const steps = values.slice(below).map((value, n) => [value, 100 * shares[below + n]]);
+  return [[1, below ? 100 * shares[below - 1] : 0], ...steps, [high, 100]];
 }
 
 // The waits that a log records, beside those of the runs that replay it.

@@ -130,6 +130,7 @@ class SiteClock {
 
 // 8 d 18:05:10 since the first submit
 function elapsed(seconds) {
+  if (seconds < 0) return `−${elapsed(-seconds)}`;
   const whole = Math.floor(seconds + 1e-6), days = Math.floor(whole / 86400);
   const clock = [Math.floor(whole / 3600) % 24, Math.floor(whole / 60) % 60, whole % 60].map(two).join(":");
   return days ? `${plain(days)} d ${clock}` : clock;

@@ -46,6 +46,7 @@ class Gantt {
     this.input = el("input", {
       type: "search", placeholder: "Job id", "aria-label": "Search for a job by its id", spellcheck: "false",
       onkeydown: (event) => { if (event.key === "Enter") this.search(); },
+      oninput: () => { this.message.textContent = ""; }, // which was about another id
     });
     return el("div", { class: "toolbar" },
       el("span", { class: "search" }, this.input, el("button", { type: "button", onclick: () => this.search() }, "Find job"), this.message),
@@ -247,6 +248,7 @@ class Gantt {
 
   search() {
     const text = this.input.value.trim();
+    this.message.textContent = "";
     if (!text) return;
     const job = this.bars.findRow(text);
     if (job === undefined) {
@@ -254,7 +256,6 @@ class Gantt {
       this.message.textContent = left ? `No job ${text} among the ${plain(this.bars.facts.jobs)} of this file` : `No job ${text} in this run`;
       return;
     }
-    this.message.textContent = "";
     this.choose(job, true);
   }
 
@@ -382,14 +383,17 @@ function jobFacts(run, bars, job, clock) {
 
 const CAUSES = []; // of waits, in the order in which they are met
 
-// The intervals of a job's wait: a bar in parts, and a sentence for each.
+// The intervals of a job's wait: a bar in parts, and a sentence for each. A job waits until its first
+// task starts, and is explained until its last one does.
 function explanation(job, clock) {
   const parts = job.explanation, total = parts.reduce((sum, [from, to]) => sum + to - from, 0) || 1;
   const colour = (cause) => { // the same for all jobs
     if (!CAUSES.includes(cause)) CAUSES.push(cause);
     return `var(--kind-${Math.min(6, CAUSES.indexOf(cause))})`;
   };
+  const waited = parts.reduce((sum, [from, to]) => sum + to - from, 0);
   return el("div", { class: "explanation" },
+    waited > job.wait_time_s + 0.001 ? el("p", { class: "soft" }, `Of its task that waited longest: ${duration(waited)}. The job's own wait, ${duration(job.wait_time_s)}, ends when its first task starts.`) : null,
     el("div", { class: "parts", role: "img", "aria-label": `The wait in ${counted(parts.length, "interval")}` },
       parts.map(([from, to, cause]) => el("span", { title: `${cause}: ${duration(to - from)}`, style: { flexGrow: String((to - from) / total), background: colour(cause) } }))),
     el("ol", {}, parts.map(([from, to, cause, sentence]) => el("li", {},

@@ -84,7 +84,6 @@ async function unpackCharts() {
   // paper gets what is painted before this returns
   theme.listeners.push(() => (matchMedia("print").matches ? view.paint() : view.repaint()));
   addEventListener("resize", () => view.repaint());
-  document.documentElement.dataset.ready = "true";
 }
 
 // Each quantity over time, one chart a run, all with one scale.
@@ -100,7 +99,7 @@ function timeCharts(runs, columns, view) {
 }
 
 build();
-requestAnimationFrame(() => setTimeout(() => unpackCharts().catch((error) => {
+requestAnimationFrame(() => setTimeout(() => unpackCharts().then(() => { document.documentElement.dataset.ready = "true"; }, (error) => {
   page.gantt?.replaceChildren(el("p", { class: "alert" }, `The charts could not be unpacked: ${error.message}. Open this file in a current browser.`));
   throw error;
 }), 0));

@@ -44,7 +44,8 @@ function overview(runs) {
   const [run] = runs;
   if (runs.length > 1) return section("overview", "Overview", comparisonTable(runs));
   const numbers = numbersOfRun(run);
-  const tiles = expanded(HEADLINES, numbers).slice(0, 8).map((name) => {
+  const priced = (name) => name !== "energy_cost" || numbers.get(name).value; // 0: nothing had a price
+  const tiles = expanded(HEADLINES, numbers).filter(priced).slice(0, 8).map((name) => {
     const { value, unit, metric } = numbers.get(name);
     return el("div", { class: "tile", title: metric.formula }, el("div", { class: "tile-name" }, tileName(name)), el("div", { class: "tile-value" }, metricText(name, value, unit)),
       el("div", { class: "soft" }, tileNote(name, metric)));
@@ -191,6 +192,7 @@ function sourceSection(runs) {
       ["scenario", run.name], ["policy", run.policy], ["estimates", run.estimates || "not used"], ["seed", String(run.seed)],
       ["cluster", `${Object.entries(run.resources).map(([name, amount]) => `${plain(amount, 15)} ${name}`).join(", ") || UNKNOWN_TEXT}${run.machines > 1 ? ` on ${plain(run.machines)} machines` : ""}`],
       ["digest", run.digest || "none: the run is not complete"], ["run folder", run.folder], ["simkit", run.versions.simkit || UNKNOWN_TEXT],
+      ["times", !page.clock || page.clock.dated ? null : `since the first submit, which is at ${elapsed(page.clock.start)} of the trace's clock; simkit explain --at counts from that clock's zero`],
       ["rows of the log", trace.read === undefined ? null : `${plain(trace.read)} read, ${plain(trace.accepted)} accepted as they are${[...repaired.map(([rule, count]) => `, ${plain(count)} repaired: ${rule}`), ...dropped.map(([rule, count]) => `, ${plain(count)} dropped: ${rule}`)].join("")}`],
     ].filter(([, text]) => text !== null);
     return el("div", {}, runs.length > 1 ? el("h3", {}, el("span", { class: "swatch", style: { background: `var(--run-${n})` } }), run.label) : null,

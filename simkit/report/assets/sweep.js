@@ -31,13 +31,20 @@ function responseCurves(sweep) {
     place);
 }
 
+// [mean, low, high, …] of each row. An interval of what is never below 0 is cut there.
+function cutCells(rows, metric) {
+  const cells = rows.map((row) => row.cells[metric]);
+  const least = cells.some(([mean]) => mean < 0) ? -Infinity : 0;
+  return cells.map(([mean, low, ...rest]) => [mean, low === null ? null : Math.max(least, low), ...rest]);
+}
+
 // One line a combination of the other keys, with a band for the interval over seeds.
 function curveChart({ x, rows, metrics, level }, metric, log = false) {
-  const { name, unit } = metrics[metric], series = new Map();
-  for (const row of rows) {
+  const { name, unit } = metrics[metric], series = new Map(), cells = cutCells(rows, metric);
+  for (const [place, row] of rows.entries()) {
     const label = row.values.slice(1).join(" · ") || metricName(name);
     if (!series.has(label)) series.set(label, []);
-    if (row.numbers[0] !== null && row.cells[metric][0] !== null) series.get(label).push([row.numbers[0], ...row.cells[metric]]);
+    if (row.numbers[0] !== null && cells[place][0] !== null) series.get(label).push([row.numbers[0], ...cells[place]]);
   }
   const points = [...series.values()].flat();
   if (!points.length) return el("p", { class: "soft" }, "No run has a value.");
@@ -93,16 +100,17 @@ function groupDots(sweep) {
 
 function dotChart({ by, rows, metrics, level }, metric) {
   const { name, unit } = metrics[metric], share = unit === "1" && SHARES.test(name), of = share ? 100 : 1;
-  const shown = rows.filter((row) => row.cells[metric][0] !== null).slice(0, 60);
+  const cells = cutCells(rows, metric);
+  const shown = rows.map((row, n) => ({ ...row, cell: cells[n] })).filter((row) => row.cell[0] !== null).slice(0, 60);
   if (!shown.length) return el("p", { class: "soft" }, "No run has a value.");
-  const values = shown.flatMap((row) => row.cells[metric].slice(0, 3)).filter((value) => value !== null).map((value) => value * of);
+  const values = shown.flatMap((row) => row.cell.slice(0, 3)).filter((value) => value !== null).map((value) => value * of);
   const [div, sign] = share ? [1, "%"] : axisUnit(unit, Math.max(...values.map(Math.abs)));
   const low = Math.min(0, ...values) / div, high = (Math.max(...values) / div) * 1.05 || 1, left = 250;
   const { root, layer, sx } = chartFrame(`${metricName(name)} by ${by.join(", ") || "group"}`,
     { low, high, ticks: roundTicks(low, high, 6).map((n) => [n, plain(n, 6)]), label: `${metricName(name)}${sign ? ` (${sign})` : ""}` },
     { low: 0, high: 1, ticks: [], label: "" }, { width: 900, height: 70 + 26 * shown.length, left });
   for (const [n, row] of shown.entries()) {
-    const y = 26 + 26 * n, [mean, least, most, best] = row.cells[metric], label = row.values.join(" · ") || "all runs";
+    const y = 26 + 26 * n, [mean, least, most, best] = row.cell, label = row.values.join(" · ") || "all runs";
     if (least !== null) layer.append(svg("line", { x1: sx((least * of) / div), x2: sx((most * of) / div), y1: y, y2: y, class: "curve", style: { stroke: "var(--run-0)" } }));
     layer.append(svg("circle", { cx: sx((mean * of) / div), cy: y, r: 5, style: { fill: "var(--run-0)" } }),
       svg("text", { x: left - 10, y: y + 4, class: `tick end${best ? " strong" : ""}` }, label.length > 38 ? `${label.slice(0, 24)}…${label.slice(-12)}` : label, svg("title", {}, label)));

@@ -117,15 +117,15 @@ function columnsOf(line, columns, view, width) {
     let sum = 0, known = 0, low = Infinity, high = -Infinity;
     for (let bin = first; bin < last; bin++) {
       if (parts[0][bin]) { sum += parts[0][bin] - 1; known += 1; }
-      if (out.low) {
+      if (out.low && parts[1][bin]) {
         low = Math.min(low, parts[1][bin] - 1);
         high = Math.max(high, parts[2][bin] - 1);
       }
     }
     out.mean[x] = known ? line.low + (sum / known) * line.step : NaN;
     if (out.low) {
-      out.low[x] = line.low + low * line.step;
-      out.high[x] = line.low + high * line.step;
+      out.low[x] = known ? line.low + low * line.step : NaN;
+      out.high[x] = known ? line.low + high * line.step : NaN;
     }
   }
   return out;
@@ -237,6 +237,7 @@ function paintLine(context, chart, found, y, bottom, colour) {
     context.globalAlpha = 0.28;
     context.fillStyle = colour;
     for (let x = 0; x < line.mean.length; x++) {
+      if (Number.isNaN(line.high[x])) continue;
       const top = y(line.high[x]);
       context.fillRect(GUTTER + x, top, 1, Math.max(1, y(line.low[x]) - top));
     }

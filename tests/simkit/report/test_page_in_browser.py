@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -192,6 +193,8 @@ def test_search_finds_a_job_and_says_all_of_it(opened, report, folder) -> None:
     page.page.get_by_label("Search for a job by its id").fill("no such job")
     page.page.get_by_role("button", name="Find job").click()
     assert "No job no such job in this run" in page.page.locator(".message").inner_text()
+    page.page.get_by_label("Search for a job by its id").fill("")
+    assert page.page.locator(".message").inner_text() == ""
     page.page.locator("canvas.gantt").focus()
     page.page.keyboard.press("Escape")
     assert page.page.locator(".detail h3").count() == 0
@@ -350,6 +353,70 @@ def test_names_of_strangers_are_text(opened, write_run, random_jobs, tmp_path) -
     assert EVIL in page.page.locator(".keys").inner_text()
 
 
+def test_an_explanation_of_another_task_than_the_first_says_so(opened, write_run, tmp_path) -> None:
+    jobs = {
+        "job_id": [1, 2, 3], "submit_time_s": [0.0] * 3, "run_time_s": [100.0] * 3,
+        "processors": [8.0] * 3, "start_time_s": [0.0, 100.0, 200.0],
+    }  # fmt: skip
+    why = {
+        2: [(0.0, 100.0, "room", "8 short")],
+        3: [(0.0, 200.0, "room", "8 short"), (200.0, 1871.0, "order", "behind job 2")],
+    }
+    page = opened(write_report(write_run("three", jobs), tmp_path / "r.html", explanations=[why]))
+    rows = page.page.locator("#longest tbody tr")
+    told = {}
+    for n in range(2):
+        rows.nth(n).locator("summary").click()
+        told[rows.nth(n).locator("th").inner_text()] = rows.nth(n).inner_text()
+    assert "Of its task that waited longest: 31 min 11 s." in told["3"]
+    assert "The job's own wait, 3 min 20 s, ends when its first task starts." in told["3"]
+    assert "waited longest" not in told["2"]
+
+
+@pytest.mark.parametrize(
+    ("first_s", "said"), [(552.0, "00:09:12"), (0.0, "00:00:00"), (90061.5, "1 d 01:01:01")]
+)
+def test_undated_times_say_where_the_clock_of_the_trace_is(
+    opened, write_run, random_jobs, tmp_path, first_s, said
+) -> None:
+    jobs = random_jobs(20)
+    shift = first_s - np.min(jobs["submit_time_s"])
+    jobs |= {f"{name}_time_s": jobs[f"{name}_time_s"] + shift for name in ("submit", "start")}
+    page = opened(write_report(write_run("late", jobs), tmp_path / "r.html"))
+    text = page.page.locator("#source").inner_text()
+    assert f"since the first submit, which is at {said} of the trace's clock" in text
+
+
+def test_energy_that_cost_nothing_has_no_tile(opened, tmp_path) -> None:
+    load = {"type": "lublin", "jobs": 20, "processors": 8}
+    pages = []
+    for price in (0.0, 0.3):
+        power = {"machines": {"idle_w": 10, "full_w": 20}, "grid": {"price_per_kwh": price}}
+        run = simkit.simulate({"workload": load, "power": power}, output=tmp_path / f"{price}")
+        pages.append(opened(write_report(run, tmp_path / f"{price}.html")))
+    free, priced = (page.page.locator(".tiles").inner_text() for page in pages)
+    assert "energy cost" not in free
+    assert "energy cost" in priced
+
+
+def test_a_cumulative_curve_starts_at_the_share_that_did_not_wait(
+    opened, write_run, tmp_path
+) -> None:
+    jobs = {
+        "job_id": [1, 2, 3], "submit_time_s": [0.0, 1.0, 2.0], "run_time_s": [100.0] * 3,
+        "processors": [8.0] * 3, "start_time_s": [0.0, 100.0, 200.0],
+    }  # fmt: skip
+    page = opened(write_report(write_run("three", jobs), tmp_path / "r.html"))
+    figure = page.page.locator("#waits figure").first
+    bottom, top = (
+        float(figure.locator("line.grid").nth(n).get_attribute("y1")) for n in (0, 4)
+    )  # of 0 and 100 per cent
+    path = figure.locator("path.curve").get_attribute("d")
+    shares = [(bottom - float(y)) / (bottom - top) for y in re.findall(r"[ML]\S+ ([\d.]+)", path)]
+    thirds = [1, 1, 2, 2, 3, 3, 3]  # level, then up
+    assert shares == pytest.approx([n / 3 for n in thirds], abs=0.002)
+
+
 def test_runs_side_by_side(opened, write_run, random_jobs, tmp_path) -> None:
     jobs = random_jobs(150)
     later = {**jobs, "start_time_s": jobs["start_time_s"] + 300.0 * (jobs["user"] % 2)}
@@ -380,7 +447,7 @@ def test_a_sweep_can_be_sorted(opened, tmp_path, monkeypatch) -> None:
         "seed": [0, 1, 2],
     }
     simkit.run_sweep({"workload": load, "sweep": sweep}, "sweep")
-    page = opened(write_report("sweep", tmp_path / "sweep.html"), "#table table")
+    page = opened(write_report("sweep", tmp_path / "sweep.html"))
     assert page.page.locator("#curves path.curve").count() == 2
     column = page.page.locator("#table tbody tr > :first-child")
     before = column.all_inner_texts()
@@ -394,13 +461,29 @@ def test_a_sweep_can_be_sorted(opened, tmp_path, monkeypatch) -> None:
     assert page.page.locator("#curves path.curve").count() == 2
 
 
+def test_a_band_of_what_cannot_be_negative_ends_at_zero(opened, tmp_path) -> None:
+    load = {"type": "lublin", "jobs": 5, "processors": 16}
+    sweep = {"workload.load": [0.5, 1.0], "seed": [0, 1, 2]}
+    simkit.run_sweep({"workload": load, "sweep": sweep}, tmp_path / "sweep")
+    for file in (tmp_path / "sweep").rglob("metrics.json"):  # of which the interval is -93 to 157 s
+        wait = {"mean": [1.0, 90.0, 5.0][open_run(file.parent).seed], "unit": "s"}
+        metrics = json.loads(file.read_text())
+        file.write_text(json.dumps(metrics | {"wait_time_s": metrics["wait_time_s"] | wait}))
+    page = opened(write_report(tmp_path / "sweep", tmp_path / "sweep.html"))
+    chart = page.page.locator("#curves svg.chart")
+    axis = float(chart.locator("line.axis").last.get_attribute("y1"))
+    band = chart.locator("g path").first.get_attribute("d")
+    heights = [float(y) for y in re.findall(r"[ML]\S+ ([\d.]+)", band)]
+    assert max(heights) == pytest.approx(axis, abs=0.1)
+    assert "0 s to" in chart.locator("circle title").first.text_content()
+    lowest = chart.locator("text.tick.end").all_text_contents()
+    assert not any(text.startswith(("-", "−")) for text in lowest)
+
+
 @pytest.mark.parametrize("jobs", [0, 1])
 def test_runs_with_nothing_to_show(opened, write_run, random_jobs, tmp_path, jobs) -> None:
     folder = write_run("small", random_jobs(jobs), status="interrupted", error=EVIL)
-    page = opened(
-        write_report(folder, tmp_path / "small.html", allow_partial=True),
-        READY if jobs else "footer",
-    )
+    page = opened(write_report(folder, tmp_path / "small.html", allow_partial=True))
     assert "this run is interrupted" in page.page.locator("main").inner_text()
     assert EVIL in page.page.locator("main").inner_text()
 

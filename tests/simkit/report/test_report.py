@@ -17,6 +17,7 @@ from simkit.errors import RunError
 from simkit.report import gantt
 from simkit.report.clock import clock_of
 from simkit.report.facts import longest_waits
+from simkit.report.groups import MOST_STEPS, cumulative_steps
 from simkit.report.report import MOST_RUNS, write_report
 from simkit.results.run_folder import open_run
 
@@ -129,6 +130,33 @@ def test_jobs_that_never_started_are_not_the_longest_waits(write_run, tmp_path) 
     assert run["distributions"]["wait_time_s"]["without"] == 1
 
 
+def three_waits() -> dict[str, Any]:
+    """Return jobs that waited 0, 99 and 198 s."""
+    return {
+        "job_id": [1, 2, 3], "submit_time_s": [0.0, 1.0, 2.0], "run_time_s": [100.0] * 3,
+        "processors": [8.0] * 3, "start_time_s": [0.0, 100.0, 200.0],
+    }  # fmt: skip
+
+
+def test_cumulative_curves_are_shares_of_the_jobs(write_run, tmp_path) -> None:
+    data, _ = read(write_report(write_run("three", three_waits()), tmp_path / "r.html"))
+    curve = data["runs"][0]["distributions"]["wait_time_s"]
+    assert curve["values"] == [0.0, 99.0, 198.0]
+    assert curve["shares"] == pytest.approx([1 / 3, 2 / 3, 1.0])
+
+
+@pytest.mark.parametrize("count", [10, 500, 100_000])
+def test_shares_of_kept_values_are_exact(count) -> None:
+    values = np.random.default_rng(1).lognormal(5, 3, count)
+    values[: count // 4] = 0.0
+    steps, shares = cumulative_steps(values)
+    assert len(steps) <= MOST_STEPS
+    assert (steps[0], steps[-1], shares[-1]) == (0.0, values.max(), 1.0)
+    ordered = np.sort(values)
+    assert np.array_equal(shares, np.searchsorted(ordered, steps, side="right") / count)
+    assert np.diff(shares).max() <= max(0.003, 1.5 / count)
+
+
 EVIL = "</script><script>alert(1)</script><!--"
 
 
@@ -229,6 +257,27 @@ def test_who_gains_is_paired_by_job(write_run, random_jobs, tmp_path) -> None:
     assert one["paired"] == 100
 
 
+def test_lines_over_time_stop_where_a_run_ends(write_run, tmp_path) -> None:
+    folders = [
+        write_run(
+            name,
+            {
+                "job_id": [1, 2], "submit_time_s": [0.0, 0.0], "run_time_s": [100.0, run_time],
+                "processors": [8.0, 8.0], "start_time_s": [0.0, 100.0],
+            },
+        )
+        for name, run_time in (("short", 100.0), ("long", 300.0))
+    ]  # fmt: skip
+    data, columns = read(write_report(folders, tmp_path / "r.html"))
+    for run, found, known in zip(data["runs"], columns, (0.5, 1.0), strict=True):
+        for chart in run["charts"]:
+            for line in chart["lines"]:
+                for part in line["parts"]:
+                    levels = np.array(found[f"{line['key']}.{part}"])
+                    assert (levels[: int(known * len(levels))] > 0).all()
+                    assert (levels[int(known * len(levels)) :] == 0).all()
+
+
 def test_runs_of_other_workloads_are_shown_and_not_compared(
     write_run, random_jobs, tmp_path
 ) -> None:
@@ -297,6 +346,57 @@ def test_the_command(simkit_command, write_run, random_jobs) -> None:
     assert done.out.startswith("report: run/report.html (")
     assert Path("run/report.html").stat().st_size > 10_000
     assert simkit_command("report", "run", "-o", "x.txt").code == 2
+
+
+MINE = """
+from simkit import Place
+
+class SmallestFirst:
+    def reset(self, info, rng):
+        pass
+
+    def schedule(self, state):
+        for task in sorted(state.queue, key=lambda task: task.demand[0]):
+            if on := state.fit(task):
+                yield Place(task, on)
+"""
+
+
+def test_waits_under_a_policy_of_your_own_are_explained_if_its_code_is_allowed(
+    simkit_command,
+) -> None:
+    Path("mine.py").write_text(MINE)
+    load = {"type": "lublin", "jobs": 40, "processors": 16, "offered_load": 1.2}
+    policy = {"name": "mine.py:SmallestFirst"}
+    simkit.simulate({"workload": load, "policy": policy}, output="run")
+    done = simkit_command("report", "run")
+    assert "mine.py:SmallestFirst' is code, which would run" in done.err
+    assert "give --allow-code" in done.err
+    assert "--no-code" not in done.err
+    longest = read(Path("run/report.html"))[0]["runs"][0]["longest"]
+    assert longest
+    assert not any(job["explanation"] for job in longest)
+    done = simkit_command("report", "run", "--allow-code")
+    assert done.err == ""
+    longest = read(Path("run/report.html"))[0]["runs"][0]["longest"]
+    assert all(job["explanation"] for job in longest)
+
+
+def test_a_run_and_a_sweep_do_not_mix(simkit_command, write_run, random_jobs) -> None:
+    Path("sweep").mkdir()
+    write_run("easy", random_jobs(20))
+    for name in ("0", "1"):
+        write_run(f"sweep/{name}", random_jobs(20))
+    done = simkit_command("report", "easy", "sweep")
+    assert done.code == 2
+    assert "easy is a run and sweep a folder of runs" in done.err
+    assert "simkit report easy`" in done.err
+    assert "simkit report sweep`" in done.err
+    assert not Path("easy/report.html").exists()
+    Path("empty").mkdir()
+    assert (
+        "empty: there is no run in it or below it" in simkit_command("report", "easy", "empty").err
+    )
 
 
 @pytest.fixture

@@ -259,7 +259,7 @@ class _Looker:
         if self._onlooker is None:
             policy = self._first.experiment.policy
             self._onlooker = Onlooker(simulation, policy, self._fresh)
-        self._onlooker.note_capacities()
+        self._onlooker.note_decision()
         if self._since_s <= simulation.state.now <= self._time_s:
             self._take(self._onlooker)
         if self._progress is not None:

@@ -19,6 +19,7 @@ from simkit.policy.room import total_usable
 from simkit.policy.task import Allocation, Task
 from simkit.policy.what_if import starts_now
 from simkit.why.causes import Cause, time_text
+from simkit.why.policy_says import numbers_of, words_of
 from simkit.workload.cluster import MAINTENANCE
 
 _POWER = ("power", "switched off")
@@ -74,11 +75,13 @@ class Onlooker:
         self._away: dict[int, dict[str, None]] = {}  # machine → why it is smaller
         self._scene: tuple[tuple[int, int, float], Scene] | None = None
         self._profile: tuple[float, int, Profile] | None = None
+        self._planned: dict[Task, float] | None = None
 
     # ---- what has happened to machines --------------------------------------------------------
 
-    def note_capacities(self) -> None:
-        """Take in why machines have become smaller since the last decision."""
+    def note_decision(self) -> None:
+        """Take in that another decision is made, and why machines are smaller since the last."""
+        self._planned = None
         events = self.simulation.recorder.events
         if len(events) < self._seen_events:
             self._seen_events = 0  # they have been written
@@ -242,21 +245,20 @@ class Onlooker:
         return "window" if self.state.constrained and not self._fits_through(task) else ""
 
     def _word_of_policy(self, task: Task) -> str:
-        said = ""
-        if (why := getattr(self.policy, "why", None)) is not None:
-            said = str(why(self.state, task))
+        said = words_of(self.policy, "why", self.state.now, self.state, task)
         score = self.scores().get(task)
         return said if score is None else f"{said or 'not chosen'}; its score is {score:.6g}"
 
     def planned(self) -> dict[Task, float]:
         """Return when waiting tasks are to start, of a policy that plans this; else nothing."""
-        ask = getattr(self.policy, "planned", None)
-        return {} if ask is None else dict(ask())
+        if self._planned is None:
+            self._planned = numbers_of(self.policy, "planned", self.state.now)
+        return self._planned
 
     def scores(self) -> dict[Task, float]:
         """Return the scores of waiting tasks, of a policy with ``scores(state)``; else none."""
-        ask = getattr(self.policy, "scores", None)
-        return {} if ask is None else {t: s for t, s in ask(self.state).items() if isfinite(s)}
+        scores = numbers_of(self.policy, "scores", self.state.now, self.state)
+        return {task: score for task, score in scores.items() if isfinite(score)}
 
     def _delayed(self, task: Task, line: Line, place: int) -> tuple[Task, ...]:
         """Return the jobs ahead that a task would delay: few without which it starts.

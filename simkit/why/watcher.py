@@ -106,7 +106,7 @@ class Watcher:
         if state.now > self._until_s:
             raise EndReachedError
         self.end_s = state.now
-        onlooker.note_capacities()
+        onlooker.note_decision()
         self._note_ends(state.ended)
         self._find_tasks(onlooker)
         if self._live:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import simkit
 from simkit.cli import app
-from simkit.errors import RunError
+from simkit.errors import PolicyError, RunError
 from simkit.why.at import queue_at, time_of
 from simkit.why.causes import MEANINGS, Cause
 from simkit.why.jobs import explain, explain_jobs, longest_waits
@@ -186,6 +186,39 @@ def test_the_choice_of_a_policy_of_ones_own(simulate, tmp_path):
     assert queue_at(run, 0.0).waiting[0].score == 0.5
     with pytest.raises(RunError, match="no-code|code"):
         explain(tmp_path / "run", 1, allow_code=False)
+
+
+@pytest.mark.parametrize(
+    ("method", "told"),
+    [
+        ("def scores(self, state): return [1]", r"scores returned \[1\] \(list\)"),
+        ("def scores(self, state): return {1: 2.0}", r"scores has 1 \(int\) where a task is due"),
+        ("def scores(self, state): return dict.fromkeys(state.queue, 'x')", "scores has 'x'"),
+        ("def scores(self): return {}", "scores cannot be called: too many positional"),
+        ("scores = 3", "scores is 3"),
+        ("def why(self): return ''", "why cannot be called: too many positional arguments"),
+        ("def planned(self): return None", "planned returned NoneType"),
+    ],
+)
+def test_wrong_answers_of_a_policy_are_told(simulate, tmp_path, method, told):
+    policy = tmp_path / "mine.py"
+    policy.write_text(
+        "from simkit.policy import Place\n"
+        "class Mine:\n"
+        "    def reset(self, info, rng): pass\n"
+        "    def schedule(self, state):\n"
+        "        for task in state.queue:\n"
+        "            if state.now > 10 and (on := state.fit(task)):\n"
+        "                yield Place(task, on)\n"
+        f"    {method}\n"
+    )
+    run = simulate(["1,10,5,1,5,1,1", "2,20,5,1,5,1,1"], {"path": f"{policy}:Mine"})
+    wrong = f"^Mine at 10 s: {told}.*; explain asks for"
+    with pytest.raises(PolicyError, match=wrong):
+        queue_at(run, 10.0)
+    if "planned" not in method:
+        with pytest.raises(PolicyError, match=wrong):
+            explain(run, 1)
 
 
 def test_summary_is_all_waiting_of_a_run(simulate):

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from simkit.text import counted, printable
 from simkit.units import format_duration
-from simkit.why.causes import MEANINGS, Cause, time_text
+from simkit.why.causes import MEANINGS, Cause
+from simkit.why.clock import RunClock
 from simkit.why.intervals import Interval, few_jobs
 from simkit.why.watcher import JobId
 
@@ -113,7 +114,8 @@ class Explanation:
     """The first of those who overtook it."""
     overtaken: int = 0
     """How many overtook it."""
-    epoch_s: float = float("nan")
+    clock: RunClock = field(default_factory=RunClock)
+    """How its times are written."""
     note: str = ""
     """What a reader must know of the run, e.g. that it did not finish."""
     facts: dict[str, Any] = field(default_factory=dict)
@@ -198,6 +200,7 @@ class Explanation:
             yield f"note: {self.note}"
         if self.facts:
             yield "  " + ", ".join(_fact(name, value) for name, value in self.facts.items())
+        yield f"  {self.clock.line}"
         yield f"  submitted at {self._time(self.submit_time_s)}"
         for wait in self.waits:
             if wait.kind == "first" and len(self.waits) == 1 and not wait.length_s:
@@ -246,7 +249,7 @@ class Explanation:
             yield f"  and {self.overtaken - len(self.overtakers):,} more"
 
     def _time(self, time_s: float) -> str:
-        return time_text(time_s, self.epoch_s)
+        return self.clock.text(time_s)
 
     def _repr_html_(self) -> str:
         """Return the explanation for a notebook."""
@@ -258,7 +261,8 @@ class Explanation:
             for wait in self.waits
             for span in wait.spans
         )
+        clock = f"<p>{escape(self.clock.line)}</p>" if rows else ""
         head = "<tr><th>from</th><th>for</th><th>why</th><th>what</th></tr>"
         over = f"<p>{counted(self.overtaken, 'job')} overtook it</p>" if self.overtaken else ""
         table = f"<table>{head}{rows}</table>" if rows else ""
-        return f"<div><b>{escape(printable(self.headline))}</b>{table}{over}</div>"
+        return f"<div><b>{escape(printable(self.headline))}</b>{clock}{table}{over}</div>"

@@ -18,7 +18,8 @@ from simkit.policy.lane import Line, Passing
 from simkit.policy.room import total_usable
 from simkit.policy.task import Allocation, Task
 from simkit.policy.what_if import starts_now
-from simkit.why.causes import Cause, time_text
+from simkit.why.causes import Cause
+from simkit.why.clock import RunClock
 from simkit.why.policy_says import numbers_of, words_of
 from simkit.workload.cluster import MAINTENANCE
 
@@ -66,8 +67,18 @@ class Sample:
 class Onlooker:
     """Tells causes at a decision, once the policy has acted; one for a whole run."""
 
-    def __init__(self, simulation: Simulation, policy: object, fresh: object = None) -> None:
-        """`fresh` is a copy of the policy from before the run, to try things with; None: none."""
+    def __init__(
+        self,
+        simulation: Simulation,
+        policy: object,
+        fresh: object = None,
+        clock: RunClock | None = None,
+    ) -> None:
+        """`fresh` is a copy of the policy from before the run, to try things with; None: none.
+
+        `clock`: how times are written; None: since the trace's zero.
+        """
+        self._clock = clock or RunClock()
         self.simulation, self.policy, self._fresh = simulation, policy, fresh
         self.state: State = simulation.state
         self._installed = simulation.info.capacity
@@ -215,7 +226,7 @@ class Onlooker:
     def _planned_for(self, start_s: float | None) -> str:
         if start_s is None:
             return ""
-        return f"its start is planned for {time_text(start_s, self.state.info.epoch_s)}"
+        return f"its start is planned for {self._clock.text(start_s)}"
 
     def confirmed(self, task: Task, line: Line, sample: Sample, gone: Sequence[Task]) -> Sample:
         """Return a sample with the jobs ahead that would take the place that others leave.

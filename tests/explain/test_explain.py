@@ -12,8 +12,10 @@ from typer.testing import CliRunner
 import simkit
 from simkit.cli import app
 from simkit.errors import PolicyError, RunError
+from simkit.power.signal_zone import parse_zone
 from simkit.why.at import queue_at, time_of
 from simkit.why.causes import MEANINGS, Cause
+from simkit.why.clock import RunClock, clock_of
 from simkit.why.jobs import explain, explain_jobs, longest_waits
 from simkit.why.summary import explain_summary
 
@@ -236,14 +238,49 @@ def test_the_queue_at_a_time(simulate):
     assert [(w.job_id, str(w.cause)) for w in found.waiting] == [(2, "resource"), (3, "order")]
     assert found.machines[0].free == {"processors": 0.0}
     assert "job 2, can start at 00:01:40 (the shadow time)" in found.text()
-    with pytest.raises(RunError, match="nothing is decided at 1000 s; the run is from 0 s to"):
+    with pytest.raises(
+        RunError, match="nothing is decided at 00:16:40; the run is from 0 s to 00:"
+    ):
         queue_at(run, 1000.0)
     assert time_of(run, "1h30m") == 5400.0
-    for text, words in (("soon", "neither a duration"), ("2020-01-01", "no time zone")):
-        with pytest.raises(RunError, match=words):
+    for text in ("soon", "3d 17:61:00", "2020-13-01", "12:3"):
+        with pytest.raises(RunError, match="3d 17:33:38"):
             time_of(run, text)
-    with pytest.raises(RunError, match="has no dates"):
-        time_of(run, "2020-01-01T00:00:00Z")
+    for text in ("2020-01-01T00:00:00Z", "2020-01-01 00:00:00"):
+        with pytest.raises(RunError, match="has no dates"):
+            time_of(run, text)
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Stockholm", "America/Chicago"])
+def test_times_are_read_as_they_are_printed(simulate, tmp_path, zone):
+    rows = [f"{n},{t},{9 * 86400 + 7},4,{9 * 86400 + 7},1,1" for n, t in ((1, 700), (2, 50_262))]
+    run = simulate(rows)
+    assert "times since the trace's zero; the first job came at 00:11:40" in explain(run, 2).text()
+    stockholm = RunClock(844_000_000.0, parse_zone(zone or "UTC"), zone or "UTC")
+    for clock in (stockholm, clock_of(run)):
+        for time_s in (0.0, 12.5, 59.0, 60.0, 50_262.0, 86_400.0, 322_418.0, 3e7):
+            whole = time_s if clock is not stockholm else float(int(time_s))
+            assert clock.time_of(clock.text(time_s)) == whole
+    assert time_of(run, "13:57:42") == 50_262.0
+    assert time_of(run, "-00:01:05") == -65.0
+    assert queue_at(run, 50_262.0).text().splitlines()[1].startswith("times since the trace's")
+
+
+def test_dates_are_on_the_clock_of_the_run(tmp_path):
+    job = "{} {} 0 {} 4 -1 -1 4 {} -1 1 1 1 1 1 1 -1 -1\n"
+    jobs = job.format(1, 0, 100, 100) + job.format(2, 10, 9, 9)
+    for zone, begin in (("UTC", 1_578_304_800), ("Europe/Stockholm", 1_578_301_200)):
+        log = tmp_path / f"log-{begin}.swf"
+        log.write_text(f"; UnixStartTime: {begin}\n; TimeZoneString: {zone}\n{jobs}")
+        folder = tmp_path / str(begin)
+        load = {"type": "swf", "path": str(log)}
+        simkit.simulate({"workload": load, "cluster": {"processors": 4}}, output=folder)
+        text = _explain(str(folder), "2").output
+        assert f"  times in {zone}\n  submitted at 2020-01-06 10:00:10" in text
+        shown = _explain(str(folder), "--at", "2020-01-06 10:00:20")
+        assert f"after the decision at 2020-01-06 10:00:10\ntimes in {zone}\n" in shown.output
+        wrong = _explain(str(folder), "--at", "2020-01-06 12:00:20")
+        assert "the run is from 2020-01-06 10:00:00 to" in " ".join(str(wrong.exception).split())
 
 
 def test_reservations_of_a_plan_are_shown(simulate):

@@ -300,5 +300,6 @@ class _Looker:
         self._instant.shadow_s = shadow_time_s(onlooker, lines[0].tasks[0]) if lines else None
         planned = [Planned(name(t), place.start_s, "reserved") for t, place in
                    state.reservations.items()]  # fmt: skip
-        planned += [Planned(name(t), at, "planned") for t, at in onlooker.planned().items()]
+        if lines:  # else it holds no places for them
+            planned += [Planned(name(t), at, "planned") for t, at in onlooker.planned().items()]
         self._instant.reservations = sorted(planned, key=lambda each: each.start_s)

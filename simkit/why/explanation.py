@@ -54,7 +54,7 @@ class Wait:
 def _span(group: Sequence[Interval]) -> Span:
     first, last = group[0], group[-1]
     sentence = first.sentence
-    if len(group) > 1:
+    if len({each.sentence for each in group}) > 1:
         jobs = dict.fromkeys(job for each in group for job in each.jobs)
         if all(each.short for each in group) and last.jobs:
             parts = [_shortages(group), f"{counted(len(jobs), 'job')} in its way one after another"]

@@ -132,6 +132,8 @@ class Onlooker:
         """Return why a task in the queue does not start, with so many ahead of it."""
         if place and passing == "none":
             return Cause.ORDER
+        if passing == "own" and self.planned().get(task, -inf) > self.state.now:
+            return Cause.POLICY  # its start was chosen, whatever is free until then
         if (self.state.room.fit(task) is not None) if fits is None else fits:
             return self._cause_of_fitting(task, place, passing)
         if self._away and (why := self._missing(task)) is not None:
@@ -257,6 +259,8 @@ class Onlooker:
 
     def _word_of_policy(self, task: Task) -> str:
         said = words_of(self.policy, "why", self.state.now, self.state, task)
+        if start_s := self._planned_for(self.planned().get(task)):
+            said = f"{said}; {start_s}" if said else start_s
         score = self.scores().get(task)
         return said if score is None else f"{said or 'not chosen'}; its score is {score:.6g}"
 

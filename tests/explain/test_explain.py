@@ -223,6 +223,31 @@ def test_wrong_answers_of_a_policy_are_told(simulate, tmp_path, method, told):
             explain(run, 1)
 
 
+RECORDED = """job_id,submit_time_s,run_time_s,processors,start_time_s
+1,0,100,4,0
+2,10,50,2,90
+3,20,30,1,170
+4,120,20,3,120
+"""
+
+
+def test_a_recorded_start_is_the_choice_until_it_comes(tmp_path):
+    table = tmp_path / "jobs.csv"
+    table.write_text(RECORDED)
+    load = {"type": "jobs", "path": str(table)}
+    run = simkit.simulate({"workload": load, "cluster": {"processors": 4}, "policy": "recorded"})
+    late, waits = explain_jobs(run, [2, 3])
+    assert [piece[2] for piece in pieces(late)] == ["policy", "resource"]
+    assert pieces(late)[-1][:2] == (90.0, 100.0)
+    (span,) = waits.rows()
+    told = "its recorded start has not come; its start is planned for 00:02:50"
+    assert (span.start_s, span.end_s, span.sentence) == (20.0, 170.0, told)
+    assert explain_summary(run).causes[Cause.POLICY].wait_s == 230.0
+    found = queue_at(run, 30.0)
+    assert found.reservations == []
+    assert told in found.text()
+
+
 def test_summary_is_all_waiting_of_a_run(simulate):
     run = simulate(FULL, {"order": "sjf", "backfill": "easy"})
     total = explain_summary(run).total

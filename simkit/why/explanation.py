@@ -118,6 +118,8 @@ class Explanation:
     """How its times are written."""
     note: str = ""
     """What a reader must know of the run, e.g. that it did not finish."""
+    end_time_s: float | None = None
+    """When it finished or was killed, in s; None: it did not."""
     facts: dict[str, Any] = field(default_factory=dict)
     """Its user, partition, request and estimate."""
 
@@ -148,7 +150,8 @@ class Explanation:
         """Return the explanation for scripts."""
         return {
             "job_id": self.job_id, "run": self.run, "status": self.status, "reason": self.reason,
-            "submit_time_s": self.submit_time_s, "note": self.note, **self.facts,
+            "submit_time_s": self.submit_time_s, "end_time_s": self.end_time_s,
+            "note": self.note, **self.facts,
             "waits": [
                 {
                     "task_id": wait.task_id, "kind": wait.kind, "start_s": wait.start_s,
@@ -173,12 +176,19 @@ class Explanation:
         if wait is None:
             return f"{name} was not submitted before the run's end"
         length = format_duration(wait.length_s)
+        waited = f"{name} waited {length}" if wait.length_s else f"{name} started at once"
         if not wait.started:
-            end = f"; then it was {self.status}: {self.reason}" if self.reason else ""
-            return f"{name} waited {length} and never started{end}"
-        if not wait.length_s:
-            return f"{name} started at once"
-        return f"{name} waited {length}"
+            waited = f"{name} waited {length} and never started"
+        return waited + self._end
+
+    @property
+    def _end(self) -> str:
+        """How it ended, if it did not finish: ``; it was killed at 00:01:00: …``."""
+        if self.status not in ("killed", "rejected"):
+            return ""
+        at = "" if self.end_time_s is None else f" at {self._time(self.end_time_s)}"
+        why = f": {self.reason}" if self.reason else ""
+        return f"; {'it' if at else 'then it'} was {self.status}{at}{why}"
 
     def text(self, *, every: bool = False) -> str:
         """Return the explanation as text.

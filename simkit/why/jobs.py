@@ -146,7 +146,7 @@ class _Explainer:
         return Explanation(
             job_id, run.name, str(record.get("status") or "waiting"),
             str(record.get("reason") or ""), submit, tuple(waits), overtakers, count,
-            self._first.clock, self._note(), self._facts(row, record),
+            self._first.clock, self._note(), record.get("end_time_s"), self._facts(row, record),
         )  # fmt: skip
 
     def _note(self) -> str:

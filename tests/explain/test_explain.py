@@ -323,6 +323,15 @@ def test_a_job_that_was_rejected_and_one_that_never_started(simulate):
     assert "was rejected: " in rejected.text()
 
 
+def test_a_job_that_was_killed_says_why(simulate, tmp_path):
+    run = simulate(["1,0,10,4,10,1,1", "2,5,50,4,20,1,1", "3,90,50,4,20,1,1"], walltime="kill")
+    waited, at_once = explain_jobs(run, [2, 3])
+    assert waited.headline.endswith("waited 5 s; it was killed at 30 s: requested time is over")
+    assert waited.as_json()["end_time_s"] == 30.0
+    assert "started at once; it was killed at 00:01:50: requested time is over" in at_once.text()
+    assert "it was" not in explain(run, 1).text()
+
+
 def test_unknown_jobs_are_told_with_what_there_is(simulate):
     run = simulate(FULL)
     with pytest.raises(

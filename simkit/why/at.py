@@ -12,7 +12,7 @@ from simkit.engine.simulation import Simulation
 from simkit.errors import RunError
 from simkit.policy.task import Task
 from simkit.results.run_folder import Run, RunOrFolder
-from simkit.text import counted, printable
+from simkit.text import amount_text, counted, printable
 from simkit.units import format_duration
 from simkit.why.causes import MEANINGS, Cause
 from simkit.why.clock import RunClock, clock_of
@@ -124,7 +124,7 @@ class Instant:
         yield ""
         yield f"{counted(len(self.waiting), 'task')} waiting" + (":" if self.waiting else "")
         for place, each in enumerate(self.waiting[:MOST_SHOWN], 1):
-            asks = " ".join(f"{amount:,.10g} {name}" for name, amount in each.asks.items())
+            asks = " ".join(amount_text(amount, name) for name, amount in each.asks.items())
             score = "" if each.score is None else f", score {each.score:.6g}"
             yield (
                 f"{place:>4}. job {each.job_id}, {asks}, waiting {format_duration(each.waited_s)}"
@@ -145,7 +145,7 @@ class Instant:
         if len(self.machines) == 1 and not self.machines[0].away:
             return
         for machine in some[:MOST_SHOWN]:
-            free = " ".join(f"{amount:,.10g} {name}" for name, amount in machine.free.items())
+            free = " ".join(amount_text(amount, name) for name, amount in machine.free.items())
             away = f"; smaller: {', '.join(machine.away)}" if machine.away else ""
             yield f"  {machine.name}: {free} free{away}"
         if len(some) > MOST_SHOWN:

@@ -8,7 +8,7 @@ from html import escape
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from simkit.text import counted, printable
+from simkit.text import amount_text, counted, printable
 from simkit.units import format_duration
 from simkit.why.causes import MEANINGS, Cause
 from simkit.why.clock import RunClock
@@ -57,7 +57,8 @@ def _span(group: Sequence[Interval]) -> Span:
     if len({each.sentence for each in group}) > 1:
         jobs = dict.fromkeys(job for each in group for job in each.jobs)
         if all(each.short for each in group) and last.jobs:
-            parts = [_shortages(group), f"{counted(len(jobs), 'job')} in its way one after another"]
+            turns = " one after another" if len(jobs) > 1 else ""
+            parts = [_shortages(group), f"{counted(len(jobs), 'job')} in its way{turns}"]
             parts.append(f"at last {few_jobs(last.jobs)}")
             if first.ahead:
                 parts.append(f"tasks ahead: {first.ahead:,} at first, {last.ahead:,} at last")
@@ -74,8 +75,8 @@ def _shortages(group: Sequence[Interval]) -> str:
     for name in names:
         amounts = [each.short.get(name, 0.0) for each in group]
         low, high = min(amounts), max(amounts)
-        span = f"{low:,.10g} to {high:,.10g}" if low < high else f"{high:,.10g}"
-        told.append(f"{span} {name}")
+        least = f"{low:,.10g} to " if low < high else ""
+        told.append(least + amount_text(high, name))
     return f"short by {' and '.join(told)}"
 
 
@@ -83,7 +84,7 @@ def _fact(name: str, value: Any) -> str:
     """Return ``user 7``, ``64 processors`` or ``expected to run for 04:00:00``."""
     if name == "estimate_s":
         return f"expected to run for {format_duration(value)}"
-    return f"{value:,.10g} {name}" if isinstance(value, float) else f"{name} {value}"
+    return amount_text(value, name) if isinstance(value, float) else f"{name} {value}"
 
 
 class Overtaker(NamedTuple):

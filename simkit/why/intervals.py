@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from simkit.policy.task import Allocation, Task
-from simkit.text import counted
+from simkit.text import amount_text, counted
 from simkit.why.causes import MEANINGS, Cause
 from simkit.why.samples import Sample
 from simkit.why.watcher import JobId, Watcher
@@ -214,7 +214,7 @@ def few_jobs(jobs: Sequence[JobId]) -> str:
 
 
 def _amounts(short: dict[str, float]) -> str:
-    return " and ".join(f"{amount:,.10g} {name}" for name, amount in short.items())
+    return " and ".join(amount_text(amount, name) for name, amount in short.items())
 
 
 def _sentence(
@@ -253,7 +253,8 @@ def _sentence(
             return f"its user's jobs that may run already do: {jobs}{more}"
         case Cause.ADMISSION:
             tasks = counted(sample.known, "task")
-            return f"{tasks} fill the slots of the queue, {sample.place:,} ahead in the backlog"
+            fill = "fills" if sample.known == 1 else "fill"
+            return f"{tasks} {fill} the slots of the queue, {sample.place:,} ahead in the backlog"
         case Cause.POLICY:
             return sample.says or "the policy does not start it, and does not say why"
         case Cause.POWER | Cause.MAINTENANCE | Cause.MACHINES_DOWN:

@@ -13,6 +13,7 @@ import simkit
 from simkit.cli import app
 from simkit.errors import PolicyError, RunError
 from simkit.power.signal_zone import parse_zone
+from simkit.text import amount_text
 from simkit.why.at import queue_at, time_of
 from simkit.why.causes import MEANINGS, Cause
 from simkit.why.clock import RunClock, clock_of
@@ -54,9 +55,27 @@ def test_the_head_waits_for_running_jobs_and_others_for_the_order(simulate):
     head, behind = explain_jobs(run, [2, 3])
     assert pieces(head) == [(10.0, 100.0, "resource", (1,))]
     assert head.intervals[0].short == {"processors": 1.0}
-    assert "short by 1 processors; job 1 must end first" in head.text()
+    assert "short by 1 processor; job 1 must end first" in head.text()
     assert pieces(behind) == [(20.0, 100.0, "order", (2,))]
     assert "behind job 2, which waits" in behind.text()
+
+
+def test_one_processor_and_one_job_are_singular(simulate):
+    rows = ["1,0,100,4,100,1,1", "2,10,50,1,50,1,1"]
+    text = explain(simulate(rows), 2).text()
+    assert "user 1, 1 processor, expected" in text
+    assert "short by 1 processor; job 1 must end first" in text
+    assert "job 2, 1 processor, waiting" in queue_at(simulate(rows), 20.0).text()
+    assert amount_text(1.0, "gpus") == "1 gpu"
+    assert amount_text(1.0, "memory") == "1 memory"
+    assert amount_text(1000.5, "gpus") == "1,000.5 gpus"
+
+
+def test_neighbours_of_one_cause_are_one_span(simulate):
+    rows = ["1,0,100,1,100,1,1", "2,0,300,2,300,1,1", "3,5,9,4,9,1,1", "4,400,9,1,9,1,1"]
+    (span,) = explain(simulate(rows), 3).rows()
+    assert span.sentence == "short by 2 to 3 processors, 2 jobs in its way one after another, " \
+        "at last job 2"  # fmt: skip
 
 
 def test_a_job_that_would_delay_the_head_waits_for_its_reservation(simulate):
@@ -95,7 +114,7 @@ def test_slots_of_admission(simulate):
     rows = ["1,0,100,4,100,1,1", "2,10,50,4,50,1,1", "3,20,5,4,5,1,1"]
     run = simulate(rows, admission={"slots": 1})
     assert [i.cause for i in explain(run, 3).intervals] == [Cause.ADMISSION, Cause.RESOURCE]
-    assert "1 task fill" in explain(run, 3).text() or "1 task fills" in explain(run, 3).text()
+    assert "1 task fills the slots" in explain(run, 3).text()
 
 
 def test_a_maintenance_window_ahead_and_maintenance(simulate):

@@ -56,9 +56,10 @@ def _span(group: Sequence[Interval]) -> Span:
     sentence = first.sentence
     if len({each.sentence for each in group}) > 1:
         jobs = dict.fromkeys(job for each in group for job in each.jobs)
-        if all(each.short for each in group) and last.jobs:
+        lacks = last.limit or (_shortages(group) if all(each.short for each in group) else "")
+        if lacks and last.jobs:
             turns = " one after another" if len(jobs) > 1 else ""
-            parts = [_shortages(group), f"{counted(len(jobs), 'job')} in its way{turns}"]
+            parts = [lacks, f"{counted(len(jobs), 'job')} in its way{turns}"]
             parts.append(f"at last {few_jobs(last.jobs)}")
             if first.ahead:
                 parts.append(f"tasks ahead: {first.ahead:,} at first, {last.ahead:,} at last")

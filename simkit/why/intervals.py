@@ -39,6 +39,8 @@ class Interval:
     empty: nothing."""
     sentence: str = ""
     """What blocked it, for people."""
+    limit: str = ""
+    """The limit of a number of jobs or tasks that held it back, for people; empty: none did."""
 
     @property
     def length_s(self) -> float:
@@ -144,7 +146,10 @@ class IntervalMaker:
         sentence = _sentence(sample, names, holders, short)
         if takers:
             sentence += f", and {few_jobs(takers)} would take the place"
-        return Interval(begin_s, end_s, sample.cause, jobs, sample.place, short, needs, sentence)
+        limit = sample.says if sample.cause in (Cause.USER_LIMIT, Cause.ADMISSION) else ""
+        return Interval(
+            begin_s, end_s, sample.cause, jobs, sample.place, short, needs, sentence, limit
+        )
 
     def _names(self, tasks: Sequence[Task]) -> list[JobId]:
         rows = [task.job_index for task in tasks]
@@ -197,7 +202,7 @@ def _facts(interval: Interval) -> tuple[object, ...]:
 def _joined(first: Interval, second: Interval) -> Interval:
     return Interval(
         first.start_s, second.end_s, first.cause, first.jobs, first.ahead, first.short,
-        first.needs, first.sentence,
+        first.needs, first.sentence, first.limit,
     )  # fmt: skip
 
 
@@ -250,11 +255,9 @@ def _sentence(
             return "by its estimate it would not end before a maintenance window begins"
         case Cause.USER_LIMIT:
             more = f"; also {lacks}" if lacks else ""
-            return f"its user's jobs that may run already do: {jobs}{more}"
+            return f"{sample.says}; in its way: {jobs}{more}"
         case Cause.ADMISSION:
-            tasks = counted(sample.known, "task")
-            fill = "fills" if sample.known == 1 else "fill"
-            return f"{tasks} {fill} the slots of the queue, {sample.place:,} ahead in the backlog"
+            return f"{sample.says}, {sample.place:,} ahead in the backlog"
         case Cause.POLICY:
             return sample.says or "the policy does not start it, and does not say why"
         case Cause.POWER | Cause.MAINTENANCE | Cause.MACHINES_DOWN:

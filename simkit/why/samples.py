@@ -18,6 +18,7 @@ from simkit.policy.lane import Line, Passing
 from simkit.policy.room import total_usable
 from simkit.policy.task import Allocation, Task
 from simkit.policy.what_if import starts_now
+from simkit.text import counted
 from simkit.why.causes import Cause
 from simkit.why.clock import RunClock
 from simkit.why.policy_says import numbers_of, words_of
@@ -329,9 +330,22 @@ class Onlooker:
                 needs = self._needs_besides(task, fits) if let_in else ""
                 return Sample(
                     Cause(cause), (*let_in, *ahead), len(ahead), self.short(task), needs,
-                    self.scene(), known=len(let_in),
+                    self.scene(), says=self._limit(Cause(cause), task, len(let_in)),
+                    known=len(let_in),
                 )  # fmt: skip
         return None
+
+    def _limit(self, cause: Cause, task: Task, let_in: int) -> str:
+        """Return which limit of a number of jobs or tasks holds a task back; empty: none does."""
+        if cause is Cause.ADMISSION:
+            fill = "fills" if let_in == 1 else "fill"
+            return f"{counted(let_in, 'task')} {fill} the slots of the queue"
+        if cause is not Cause.USER_LIMIT:
+            return ""
+        partition = self.state.info.partitions[task.partition]
+        jobs = counted(int(partition.max_running_per_user), "job")
+        where = f" in partition {partition.name}" if partition.name else ""
+        return f"at most {jobs} of its user may run{where}"
 
     def elsewhere(self, task: Task) -> Sample | None:
         """Return why a task that is neither queued nor held back waits; None: it does not."""

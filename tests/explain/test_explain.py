@@ -110,6 +110,19 @@ def test_a_limit_of_a_user(simulate):
     assert [row[0] for row in summary.rows()] == [Cause.USER_LIMIT]
 
 
+def test_a_span_names_the_limit_of_the_user(simulate):
+    rows = [f"{n},{n},{60 + n},2,{60 + n},7,1" for n in range(1, 5)] + ["9,5,9,4,9,7,1"]
+    partition = {"name": "batch", "max_running_per_user": 2}
+    found = explain(simulate(rows, cluster={"partitions": [partition]}), 9)
+    span = found.rows()[0]
+    assert span.cause is Cause.USER_LIMIT
+    limit = "at most 2 jobs of its user may run in partition batch"
+    assert span.sentence.startswith(f"{limit}, ")
+    assert "one after another" in span.sentence
+    assert "short" not in span.sentence
+    assert all(i.sentence.startswith(f"{limit}; in its way: job") for i in found.intervals if i.limit)
+
+
 def test_slots_of_admission(simulate):
     rows = ["1,0,100,4,100,1,1", "2,10,50,4,50,1,1", "3,20,5,4,5,1,1"]
     run = simulate(rows, admission={"slots": 1})

@@ -58,15 +58,23 @@ def _span(group: Sequence[Interval]) -> Span:
         jobs = dict.fromkeys(job for each in group for job in each.jobs)
         lacks = last.limit or (_shortages(group) if all(each.short for each in group) else "")
         if lacks and last.jobs:
-            turns = " one after another" if len(jobs) > 1 else ""
-            parts = [lacks, f"{counted(len(jobs), 'job')} in its way{turns}"]
-            parts.append(f"at last {few_jobs(last.jobs)}")
+            parts = [lacks, _in_its_way(list(jobs), last.own)]
+            if len(jobs) > 1:
+                parts.append(f"at last {few_jobs(last.jobs, last.own)}")
             if first.ahead:
-                parts.append(f"tasks ahead: {first.ahead:,} at first, {last.ahead:,} at last")
-            sentence = ", ".join(parts[:3]) + "".join(f"; {part}" for part in parts[3:])
+                parts[-1] += f"; tasks ahead: {first.ahead:,} at first, {last.ahead:,} at last"
+            sentence = ", ".join(parts)
         else:
             sentence = f"at last: {last.sentence} ({len(group):,} intervals)"
     return Span(first.start_s, last.end_s, first.cause, sentence)
+
+
+def _in_its_way(jobs: Sequence[JobId], own: JobId | None) -> str:
+    if len(jobs) == 1:
+        return f"{few_jobs(jobs, own)} in its way"
+    others = sum(job != own for job in jobs)
+    siblings = " and other tasks of its job" if others < len(jobs) else ""
+    return f"{counted(others, 'job')}{siblings} in its way one after another"
 
 
 def _shortages(group: Sequence[Interval]) -> str:

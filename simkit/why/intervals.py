@@ -41,6 +41,8 @@ class Interval:
     """What blocked it, for people."""
     limit: str = ""
     """The limit of a number of jobs or tasks that held it back, for people; empty: none did."""
+    own: JobId | None = None
+    """Its own job, which is among those that blocked it if another of its tasks did."""
 
     @property
     def length_s(self) -> float:
@@ -143,12 +145,13 @@ class IntervalMaker:
         takers = self._names(sample.takers)
         gone = self._names(sample.gone)
         jobs = tuple(dict.fromkeys([*names, *holders, *takers, *gone]))
-        sentence = _sentence(sample, names, holders, short)
+        (own,) = self._names([task])
+        sentence = _sentence(sample, names, holders, short, own)
         if takers:
-            sentence += f", and {few_jobs(takers)} would take the place"
+            sentence += f", and {few_jobs(takers, own)} would take the place"
         limit = sample.says if sample.cause in (Cause.USER_LIMIT, Cause.ADMISSION) else ""
         return Interval(
-            begin_s, end_s, sample.cause, jobs, sample.place, short, needs, sentence, limit
+            begin_s, end_s, sample.cause, jobs, sample.place, short, needs, sentence, limit, own
         )
 
     def _names(self, tasks: Sequence[Task]) -> list[JobId]:
@@ -202,15 +205,22 @@ def _facts(interval: Interval) -> tuple[object, ...]:
 def _joined(first: Interval, second: Interval) -> Interval:
     return Interval(
         first.start_s, second.end_s, first.cause, first.jobs, first.ahead, first.short,
-        first.needs, first.sentence, first.limit,
+        first.needs, first.sentence, first.limit, first.own,
     )  # fmt: skip
 
 
 # ---- sentences ----------------------------------------------------------------------------------
 
 
-def few_jobs(jobs: Sequence[JobId]) -> str:
-    """Return ``job 7``, ``jobs 7, 8 and 9``, or the first few and how many more."""
+def few_jobs(jobs: Sequence[JobId], own: JobId | None = None) -> str:
+    """Return ``job 7``, ``jobs 7, 8 and 9``, or the first few and how many more.
+
+    Of the job `own`, it is another task.
+    """
+    if own in jobs:
+        others = [job for job in jobs if job != own]
+        sibling = "another task of its job"
+        return f"{few_jobs(others)} and {sibling}" if others else sibling
     if len(jobs) == 1:
         return f"job {jobs[0]}"
     if len(jobs) <= _FEW:
@@ -227,11 +237,12 @@ def _sentence(
     names: Sequence[JobId],
     holders: Sequence[JobId],
     short: dict[str, float],
+    own: JobId,
 ) -> str:
-    """Return what blocked a task."""
+    """Return what blocked a task of the job `own`."""
     lacks = f"short by {_amounts(short)}" if short else ""
-    held_by = f"; {few_jobs(holders)} must end first" if holders else ""
-    jobs = few_jobs(names) if names else ""
+    held_by = f"; {few_jobs(holders, own)} must end first" if holders else ""
+    jobs = few_jobs(names, own) if names else ""
     match sample.cause:
         case Cause.RESOURCE:
             if sample.resumes is not None:

@@ -17,6 +17,7 @@ from simkit.text import amount_text
 from simkit.why.at import queue_at, time_of
 from simkit.why.causes import MEANINGS, Cause
 from simkit.why.clock import RunClock, clock_of
+from simkit.why.intervals import few_jobs
 from simkit.why.jobs import explain, explain_jobs, longest_waits
 from simkit.why.summary import explain_summary
 
@@ -78,6 +79,31 @@ def test_neighbours_of_one_cause_are_one_span(simulate):
         "at last job 2"  # fmt: skip
 
 
+def test_another_task_of_a_job_is_called_so(tmp_path):
+    table = tmp_path / "jobs.csv"
+    rows = ["1,1,0,100,1,4,0", "2,1,10,50,1,3,0", "2,2,10,50,1,3,0", "3,1,11,9,1,3,0"]
+    table.write_text(
+        "\n".join(["job_id,task_id,submit_time,duration,instances_num,cpu,memory", *rows])
+    )
+    load = {"type": "tasks", "path": str(table)}
+    pool = {"machines": [{"name": "m", "cpu": 4, "mem": 1}]}
+    run = simkit.simulate({"workload": load, "cluster": pool, "policy": "fcfs"})
+    own, other = explain_jobs(run, [2, 3])
+    second = [i for wait in own.waits for i in wait.intervals if 2 in i.jobs]
+    assert [i.sentence for i in second] == [
+        "behind another task of its job, which waits; also short by 3 cpu",
+        "short by 2 cpu; another task of its job must end first",
+    ]
+    assert "job 2" not in own.text().replace("job 2 of", "")
+    assert "job 2 must end first" in other.text() or "behind job 2" in other.text()
+
+
+def test_few_jobs_and_another_task_of_the_job():
+    assert few_jobs([7], 7) == "another task of its job"
+    assert few_jobs([7, 8, 9], 8) == "jobs 7 and 9 and another task of its job"
+    assert few_jobs([7, 8], 3) == "jobs 7 and 8"
+
+
 def test_a_job_that_would_delay_the_head_waits_for_its_reservation(simulate):
     rows = ["1,0,100,3,100,1,1", "2,10,50,4,50,1,1", "3,20,500,1,500,1,1", "4,25,50,1,50,1,1"]
     run = simulate(rows, {"order": "fcfs", "backfill": "easy"})
@@ -120,7 +146,9 @@ def test_a_span_names_the_limit_of_the_user(simulate):
     assert span.sentence.startswith(f"{limit}, ")
     assert "one after another" in span.sentence
     assert "short" not in span.sentence
-    assert all(i.sentence.startswith(f"{limit}; in its way: job") for i in found.intervals if i.limit)
+    assert all(
+        i.sentence.startswith(f"{limit}; in its way: job") for i in found.intervals if i.limit
+    )
 
 
 def test_slots_of_admission(simulate):

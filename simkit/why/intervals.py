@@ -273,5 +273,5 @@ def _sentence(
             return sample.says or "the policy does not start it, and does not say why"
         case Cause.POWER | Cause.MAINTENANCE | Cause.MACHINES_DOWN:
             first = f"; {jobs} would start first" if jobs else ""
-            return f"{lacks or 'no machine has room'}{first}"
+            return f"{lacks or sample.says or 'no machine has room'}{first}"
     return MEANINGS[sample.cause].blocked

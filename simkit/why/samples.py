@@ -18,7 +18,7 @@ from simkit.policy.lane import Line, Passing
 from simkit.policy.room import total_usable
 from simkit.policy.task import Allocation, Task
 from simkit.policy.what_if import starts_now
-from simkit.text import counted
+from simkit.text import amount_text, counted
 from simkit.why.causes import Cause
 from simkit.why.clock import RunClock
 from simkit.why.policy_says import numbers_of, words_of
@@ -210,6 +210,7 @@ class Onlooker:
             needs = "room"
         elif cause in (Cause.MAINTENANCE, Cause.MACHINES_DOWN, Cause.POWER):
             ahead, needs = tuple(line.tasks[:place]), "capacity"  # which would start first
+            says = self._nearest(task)
         elif cause is Cause.WINDOW_AHEAD:
             needs = "window"
         elif cause is Cause.SUSPENDED_FIRST:
@@ -225,6 +226,25 @@ class Onlooker:
             cause, ahead, place, self.short(task), needs, self.scene(),
             says=self._word_of_policy(task) if cause is Cause.POLICY else says,
         )  # fmt: skip
+
+    def _nearest(self, task: Task) -> str:
+        """Return what an instance lacks on the machine that comes nearest; empty if one has room.
+
+        Nearest is where the sum of what is lacking, each as a share of what is asked, is least.
+        """
+        rows = np.arange(len(self.state.free)) if task.machines is None else [*task.machines]
+        asked = np.array(task.request)
+        lacking = np.maximum(asked - np.maximum(self.state.room.free()[rows], 0.0), 0.0)
+        shares = np.divide(lacking, asked, out=np.zeros_like(lacking), where=asked > 0).sum(axis=1)
+        nearest = int(shares.argmin())
+        info = self.state.info
+        short = " and ".join(
+            amount_text(amount, name)
+            for name, amount in zip(info.resources, lacking[nearest].tolist(), strict=True)
+            if amount
+        )
+        machine = info.machine_names[rows[nearest]]
+        return f"no machine has room, {machine} came nearest: short by {short}" if short else ""
 
     def _planned_for(self, start_s: float | None) -> str:
         if start_s is None:

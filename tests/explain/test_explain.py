@@ -22,6 +22,7 @@ from simkit.why.jobs import explain, explain_jobs, longest_waits
 from simkit.why.summary import explain_summary
 
 HEAD = "job_id,submit_time_s,run_time_s,processors,requested_time_s,user,queue"
+TASKS = "job_id,task_id,submit_time,duration,instances_num,cpu,memory"
 
 
 @pytest.fixture
@@ -82,9 +83,7 @@ def test_neighbours_of_one_cause_are_one_span(simulate):
 def test_another_task_of_a_job_is_called_so(tmp_path):
     table = tmp_path / "jobs.csv"
     rows = ["1,1,0,100,1,4,0", "2,1,10,50,1,3,0", "2,2,10,50,1,3,0", "3,1,11,9,1,3,0"]
-    table.write_text(
-        "\n".join(["job_id,task_id,submit_time,duration,instances_num,cpu,memory", *rows])
-    )
+    table.write_text("\n".join([TASKS, *rows]))
     load = {"type": "tasks", "path": str(table)}
     pool = {"machines": [{"name": "m", "cpu": 4, "mem": 1}]}
     run = simkit.simulate({"workload": load, "cluster": pool, "policy": "fcfs"})
@@ -166,6 +165,21 @@ def test_a_maintenance_window_ahead_and_maintenance(simulate):
     ]  # fmt: skip
     causes = {i.cause for i in explain(run, 2).intervals}
     assert causes <= {Cause.ORDER, Cause.RESOURCE, Cause.MAINTENANCE}
+
+
+def test_the_machine_that_came_nearest_while_others_are_away(tmp_path):
+    table = tmp_path / "tasks.csv"
+    rows = ["1,1,1,300,1,3,0", "2,1,1,300,1,2,0", "3,1,30,5,1,3,0"]
+    table.write_text("\n".join([TASKS, *rows]))
+    machines = [{"name": "m", "count": 2, "cpu": 4, "mem": 1}, {"name": "x", "cpu": 4, "mem": 1}]
+    window = {"start": 0, "duration": 100, "running": "drain", "machines": ["x"]}
+    cluster = {"machines": machines, "maintenance": [window]}
+    load = {"type": "tasks", "path": str(table)}
+    run = simkit.simulate({"workload": load, "cluster": cluster, "policy": "fcfs"})
+    assert queue_at(run, 30.0).machines[1][:3:2] == ("m-1", {"cpu": 2.0, "mem": 1.0})
+    (piece,) = explain(run, 3).intervals
+    assert piece.cause is Cause.MAINTENANCE
+    assert piece.sentence == "no machine has room, m-1 came nearest: short by 1 cpu"
 
 
 def test_free_resources_that_are_scattered(simulate):

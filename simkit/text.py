@@ -14,6 +14,12 @@ def counted(number: int, noun: str, many: str = "") -> str:
     return f"{number:,} {noun if number == 1 else many or noun + 's'}"
 
 
+def amount_text(amount: float, resource: str) -> str:
+    """Return ``64 processors``, ``1 processor`` or ``0.5 gpus``: an amount of a resource."""
+    one = amount == 1 and not resource.endswith("ss")
+    return f"{amount:,.10g} {resource.removesuffix('s') if one else resource}"
+
+
 def shortened(text: str) -> str:
     """Return the text with the middle of words of more than 500 characters left out."""
     return re.sub(r"\S{500,}", lambda word: f"{word[0][:60]}…{word[0][-20:]}", text)

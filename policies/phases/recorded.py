@@ -197,5 +197,14 @@ class RecordedStarts:
         for due in self._due:
             if due.task is task:
                 return due.reason or UNKNOWN
-        start_s = next((entry[0] for entry in sorted(self._coming) if entry[3] is task), inf)
-        return f"its recorded start, at {start_s:g} s" if start_s < inf else UNKNOWN
+        coming = any(entry[3] is task for entry in self._coming)
+        return "its recorded start has not come" if coming else UNKNOWN
+
+    def planned(self) -> dict[Task, float]:
+        """Return when waiting tasks are to start, in s, whose recorded start has not come."""
+        due = {due.task for due in self._due}
+        first: dict[Task, float] = {}
+        for start_s, _, _, task in sorted(self._coming, key=lambda entry: entry[:2]):
+            if task.waiting and task not in due:
+                first.setdefault(task, start_s)
+        return first

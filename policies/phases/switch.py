@@ -138,6 +138,11 @@ class Switching:
         why = getattr(self.acting, "why", None)
         return "its policy does not say" if why is None else str(why(state, task))
 
+    def planned(self) -> dict[Task, float]:
+        """Return when waiting tasks are to start, if the policy that decides plans this."""
+        planned = getattr(self.acting, "planned", None)
+        return {} if planned is None else dict(planned())
+
 
 def _on_clock(change: float | datetime, info: SystemInfo) -> float:
     """Return an instant in seconds on the trace's clock."""

@@ -251,7 +251,8 @@ class OrderedPolicy:
                     return "it is first in the queue, and its place is kept for a suspended task"
                 if position == 0:
                     return "it is first in the queue and does not fit into what is free"
-                return f"{position} tasks are before it in the queue"
+                are = "task is" if position == 1 else "tasks are"
+                return f"{position:,} {are} before it in the queue"
         return "it does not wait for the policy"
 
 

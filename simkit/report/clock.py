@@ -12,6 +12,7 @@ import polars as pl
 from simkit.dates import is_dated
 from simkit.results.metric import run_window
 from simkit.results.run_folder import Run
+from simkit.why.clock import dates_of
 
 _UNITS_S: Final = tuple(10.0**power for power in range(-3, 100))
 _MOST_TICKS: Final = 2**31
@@ -76,14 +77,7 @@ def _has_unfinished(run: Run) -> bool:
 
 def _dates(runs: Sequence[Run]) -> tuple[float | None, str | None]:
     """Return the Unix time of zero and the zone, if all runs have the same."""
-    found = set()
-    for run in runs:
-        # sun and prices may have dates even if the log has none
-        site = run.info.get("power") or {}
-        epoch, zone = run.info.get("epoch_s"), run.info.get("time_zone")
-        if not epoch:
-            epoch, zone = site.get("epoch_s"), site.get("zone") or zone
-        found.add((float(epoch) if epoch else None, zone))
+    found = {dates_of(run) for run in runs}
     return found.pop() if len(found) == 1 else (None, None)
 
 

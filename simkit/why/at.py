@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from html import escape
 from math import inf, isfinite, nan
 from typing import Any, NamedTuple
-
-from pydantic import TypeAdapter, ValidationError
 
 from simkit.engine.simulation import Simulation
 from simkit.errors import RunError
 from simkit.policy.task import Task
 from simkit.results.run_folder import Run, RunOrFolder
-from simkit.scenario.types import Instant as ScenarioInstant
-from simkit.text import counted, printable
+from simkit.text import amount_text, counted, printable
 from simkit.units import format_duration
-from simkit.why.causes import MEANINGS, Cause, time_text
+from simkit.why.causes import MEANINGS, Cause
+from simkit.why.clock import RunClock, clock_of
 from simkit.why.intervals import IntervalMaker
 from simkit.why.rerun import Original, original, rerun
 from simkit.why.samples import Onlooker, Sample, fresh_copy
@@ -82,7 +79,8 @@ class Instant:
     """When the head of the queue is expected to start; infinity: never by all that is known; None:
     nothing waits in an order."""
     reservations: list[Planned] = field(default_factory=list)
-    epoch_s: float = nan
+    clock: RunClock = field(default_factory=RunClock)
+    """How its times are written."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the instant for scripts."""
@@ -112,6 +110,7 @@ class Instant:
             f"{self.run} at {self._time(self.time_s)}, after the decision at "
             f"{self._time(self.decided_s)}"
         )
+        yield self.clock.line
         yield from self._free()
         if self.shadow_s is not None:
             when = "never, by all that is expected" if self.shadow_s == inf else (
@@ -125,7 +124,7 @@ class Instant:
         yield ""
         yield f"{counted(len(self.waiting), 'task')} waiting" + (":" if self.waiting else "")
         for place, each in enumerate(self.waiting[:MOST_SHOWN], 1):
-            asks = " ".join(f"{amount:,.10g} {name}" for name, amount in each.asks.items())
+            asks = " ".join(amount_text(amount, name) for name, amount in each.asks.items())
             score = "" if each.score is None else f", score {each.score:.6g}"
             yield (
                 f"{place:>4}. job {each.job_id}, {asks}, waiting {format_duration(each.waited_s)}"
@@ -146,14 +145,14 @@ class Instant:
         if len(self.machines) == 1 and not self.machines[0].away:
             return
         for machine in some[:MOST_SHOWN]:
-            free = " ".join(f"{amount:,.10g} {name}" for name, amount in machine.free.items())
+            free = " ".join(amount_text(amount, name) for name, amount in machine.free.items())
             away = f"; smaller: {', '.join(machine.away)}" if machine.away else ""
             yield f"  {machine.name}: {free} free{away}"
         if len(some) > MOST_SHOWN:
             yield f"  and {len(some) - MOST_SHOWN:,} more machines with something free"
 
     def _time(self, time_s: float) -> str:
-        return time_text(time_s, self.epoch_s)
+        return self.clock.text(time_s)
 
     def _repr_html_(self) -> str:
         """Return the instant for a notebook."""
@@ -185,32 +184,20 @@ def queue_at(
     times: list[float] = first.run.timeline["time_s"].to_list()
     if not times:
         raise RunError(f"{first.run.folder}: nothing was decided in the run")
+    text = first.clock.text
+    if text(time_s) in (text(times[0]), text(times[-1])):  # as printed, which is to the second
+        time_s = min(max(time_s, times[0]), times[-1])
     if not times[0] <= time_s <= times[-1]:
         raise RunError(
-            f"{first.run.folder}: nothing is decided at {time_s:.10g} s; the run is from "
-            f"{times[0]:.10g} s to {times[-1]:.10g} s"
+            f"{first.run.folder}: nothing is decided at {text(time_s)}; the run is from "
+            f"{text(times[0])} to {text(times[-1])} ({first.clock.line})"
         )
     return _Looker(first, time_s, progress).look()
 
 
 def time_of(run: Run, text: str | float) -> float:
-    """Return seconds on the trace's clock of a duration since its zero, or of a date.
-
-    Raises RunError for neither, and for a date where the zero's date is unknown.
-    """
-    try:
-        moment = TypeAdapter(ScenarioInstant).validate_python(text)
-    except ValidationError as error:
-        told = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
-        raise RunError(f"--at: {told}") from None
-    if not isinstance(moment, datetime):
-        return float(moment)
-    epoch_s = run.info.get("epoch_s")
-    if not isinstance(epoch_s, (int, float)):
-        raise RunError(
-            f"--at {text}: the run has no dates; give a time since the trace's zero (10d, 3h)"
-        )
-    return moment.timestamp() - epoch_s
+    """Return seconds on the trace's clock of a time of a run; see `RunClock.time_of`."""
+    return clock_of(run).time_of(text)
 
 
 class _Looker:
@@ -229,7 +216,7 @@ class _Looker:
         self._onlooker: Onlooker | None = None
         self._found: list[tuple[Task, Sample]] = []
         self._scores: dict[Task, float] = {}
-        self._instant = Instant(first.run.name, time_s, nan, epoch_s=load.epoch_s)
+        self._instant = Instant(first.run.name, time_s, nan, clock=first.clock)
 
     def look(self) -> Instant:
         """Return what was found."""
@@ -258,8 +245,8 @@ class _Looker:
     def _note(self, simulation: Simulation) -> None:
         if self._onlooker is None:
             policy = self._first.experiment.policy
-            self._onlooker = Onlooker(simulation, policy, self._fresh)
-        self._onlooker.note_capacities()
+            self._onlooker = Onlooker(simulation, policy, self._fresh, self._first.clock)
+        self._onlooker.note_decision()
         if self._since_s <= simulation.state.now <= self._time_s:
             self._take(self._onlooker)
         if self._progress is not None:
@@ -313,5 +300,6 @@ class _Looker:
         self._instant.shadow_s = shadow_time_s(onlooker, lines[0].tasks[0]) if lines else None
         planned = [Planned(name(t), place.start_s, "reserved") for t, place in
                    state.reservations.items()]  # fmt: skip
-        planned += [Planned(name(t), at, "planned") for t, at in onlooker.planned().items()]
+        if lines:  # else it holds no places for them
+            planned += [Planned(name(t), at, "planned") for t, at in onlooker.planned().items()]
         self._instant.reservations = sorted(planned, key=lambda each: each.start_s)

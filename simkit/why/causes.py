@@ -8,9 +8,6 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from simkit.dates import date_text, is_dated
-from simkit.units import format_duration
-
 
 class Cause(StrEnum):
     """What keeps a waiting task from starting at an instant."""
@@ -137,10 +134,3 @@ MEANINGS: Final[dict[Cause, Meaning]] = {
         "The policy, with what it says of the job, and its score if it has one.",
     ),
 }
-
-
-def time_text(time_s: float, epoch_s: float) -> str:
-    """Return a time as a date in UTC, or since the trace's zero where no date is known."""
-    if is_dated(epoch_s + time_s):
-        return date_text(epoch_s + time_s, "%Y-%m-%d %H:%M:%S")
-    return format_duration(time_s)

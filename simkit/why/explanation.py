@@ -8,9 +8,10 @@ from html import escape
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from simkit.text import counted, printable
+from simkit.text import amount_text, counted, printable
 from simkit.units import format_duration
-from simkit.why.causes import MEANINGS, Cause, time_text
+from simkit.why.causes import MEANINGS, Cause
+from simkit.why.clock import RunClock
 from simkit.why.intervals import Interval, few_jobs
 from simkit.why.watcher import JobId
 
@@ -53,17 +54,27 @@ class Wait:
 def _span(group: Sequence[Interval]) -> Span:
     first, last = group[0], group[-1]
     sentence = first.sentence
-    if len(group) > 1:
+    if len({each.sentence for each in group}) > 1:
         jobs = dict.fromkeys(job for each in group for job in each.jobs)
-        if all(each.short for each in group) and last.jobs:
-            parts = [_shortages(group), f"{counted(len(jobs), 'job')} in its way one after another"]
-            parts.append(f"at last {few_jobs(last.jobs)}")
+        lacks = last.limit or (_shortages(group) if all(each.short for each in group) else "")
+        if lacks and last.jobs:
+            parts = [lacks, _in_its_way(list(jobs), last.own)]
+            if len(jobs) > 1:
+                parts.append(f"at last {few_jobs(last.jobs, last.own)}")
             if first.ahead:
-                parts.append(f"tasks ahead: {first.ahead:,} at first, {last.ahead:,} at last")
-            sentence = ", ".join(parts[:3]) + "".join(f"; {part}" for part in parts[3:])
+                parts[-1] += f"; tasks ahead: {first.ahead:,} at first, {last.ahead:,} at last"
+            sentence = ", ".join(parts)
         else:
             sentence = f"at last: {last.sentence} ({len(group):,} intervals)"
     return Span(first.start_s, last.end_s, first.cause, sentence)
+
+
+def _in_its_way(jobs: Sequence[JobId], own: JobId | None) -> str:
+    if len(jobs) == 1:
+        return f"{few_jobs(jobs, own)} in its way"
+    others = sum(job != own for job in jobs)
+    siblings = " and other tasks of its job" if others < len(jobs) else ""
+    return f"{counted(others, 'job')}{siblings} in its way one after another"
 
 
 def _shortages(group: Sequence[Interval]) -> str:
@@ -73,8 +84,8 @@ def _shortages(group: Sequence[Interval]) -> str:
     for name in names:
         amounts = [each.short.get(name, 0.0) for each in group]
         low, high = min(amounts), max(amounts)
-        span = f"{low:,.10g} to {high:,.10g}" if low < high else f"{high:,.10g}"
-        told.append(f"{span} {name}")
+        least = f"{low:,.10g} to " if low < high else ""
+        told.append(least + amount_text(high, name))
     return f"short by {' and '.join(told)}"
 
 
@@ -82,7 +93,7 @@ def _fact(name: str, value: Any) -> str:
     """Return ``user 7``, ``64 processors`` or ``expected to run for 04:00:00``."""
     if name == "estimate_s":
         return f"expected to run for {format_duration(value)}"
-    return f"{value:,.10g} {name}" if isinstance(value, float) else f"{name} {value}"
+    return amount_text(value, name) if isinstance(value, float) else f"{name} {value}"
 
 
 class Overtaker(NamedTuple):
@@ -113,9 +124,12 @@ class Explanation:
     """The first of those who overtook it."""
     overtaken: int = 0
     """How many overtook it."""
-    epoch_s: float = float("nan")
+    clock: RunClock = field(default_factory=RunClock)
+    """How its times are written."""
     note: str = ""
     """What a reader must know of the run, e.g. that it did not finish."""
+    end_time_s: float | None = None
+    """When it finished or was killed, in s; None: it did not."""
     facts: dict[str, Any] = field(default_factory=dict)
     """Its user, partition, request and estimate."""
 
@@ -146,7 +160,8 @@ class Explanation:
         """Return the explanation for scripts."""
         return {
             "job_id": self.job_id, "run": self.run, "status": self.status, "reason": self.reason,
-            "submit_time_s": self.submit_time_s, "note": self.note, **self.facts,
+            "submit_time_s": self.submit_time_s, "end_time_s": self.end_time_s,
+            "note": self.note, **self.facts,
             "waits": [
                 {
                     "task_id": wait.task_id, "kind": wait.kind, "start_s": wait.start_s,
@@ -171,12 +186,19 @@ class Explanation:
         if wait is None:
             return f"{name} was not submitted before the run's end"
         length = format_duration(wait.length_s)
+        waited = f"{name} waited {length}" if wait.length_s else f"{name} started at once"
         if not wait.started:
-            end = f"; then it was {self.status}: {self.reason}" if self.reason else ""
-            return f"{name} waited {length} and never started{end}"
-        if not wait.length_s:
-            return f"{name} started at once"
-        return f"{name} waited {length}"
+            waited = f"{name} waited {length} and never started"
+        return waited + self._end
+
+    @property
+    def _end(self) -> str:
+        """How it ended, if it did not finish: ``; it was killed at 00:01:00: …``."""
+        if self.status not in ("killed", "rejected"):
+            return ""
+        at = "" if self.end_time_s is None else f" at {self._time(self.end_time_s)}"
+        why = f": {self.reason}" if self.reason else ""
+        return f"; {'it' if at else 'then it'} was {self.status}{at}{why}"
 
     def text(self, *, every: bool = False) -> str:
         """Return the explanation as text.
@@ -198,6 +220,7 @@ class Explanation:
             yield f"note: {self.note}"
         if self.facts:
             yield "  " + ", ".join(_fact(name, value) for name, value in self.facts.items())
+        yield f"  {self.clock.line}"
         yield f"  submitted at {self._time(self.submit_time_s)}"
         for wait in self.waits:
             if wait.kind == "first" and len(self.waits) == 1 and not wait.length_s:
@@ -246,7 +269,7 @@ class Explanation:
             yield f"  and {self.overtaken - len(self.overtakers):,} more"
 
     def _time(self, time_s: float) -> str:
-        return time_text(time_s, self.epoch_s)
+        return self.clock.text(time_s)
 
     def _repr_html_(self) -> str:
         """Return the explanation for a notebook."""
@@ -258,7 +281,8 @@ class Explanation:
             for wait in self.waits
             for span in wait.spans
         )
+        clock = f"<p>{escape(self.clock.line)}</p>" if rows else ""
         head = "<tr><th>from</th><th>for</th><th>why</th><th>what</th></tr>"
         over = f"<p>{counted(self.overtaken, 'job')} overtook it</p>" if self.overtaken else ""
         table = f"<table>{head}{rows}</table>" if rows else ""
-        return f"<div><b>{escape(printable(self.headline))}</b>{table}{over}</div>"
+        return f"<div><b>{escape(printable(self.headline))}</b>{clock}{table}{over}</div>"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from simkit.policy.task import Allocation, Task
-from simkit.text import counted
+from simkit.text import amount_text, counted
 from simkit.why.causes import MEANINGS, Cause
 from simkit.why.samples import Sample
 from simkit.why.watcher import JobId, Watcher
@@ -39,6 +39,10 @@ class Interval:
     empty: nothing."""
     sentence: str = ""
     """What blocked it, for people."""
+    limit: str = ""
+    """The limit of a number of jobs or tasks that held it back, for people; empty: none did."""
+    own: JobId | None = None
+    """Its own job, which is among those that blocked it if another of its tasks did."""
 
     @property
     def length_s(self) -> float:
@@ -141,10 +145,14 @@ class IntervalMaker:
         takers = self._names(sample.takers)
         gone = self._names(sample.gone)
         jobs = tuple(dict.fromkeys([*names, *holders, *takers, *gone]))
-        sentence = _sentence(sample, names, holders, short)
+        (own,) = self._names([task])
+        sentence = _sentence(sample, names, holders, short, own)
         if takers:
-            sentence += f", and {few_jobs(takers)} would take the place"
-        return Interval(begin_s, end_s, sample.cause, jobs, sample.place, short, needs, sentence)
+            sentence += f", and {few_jobs(takers, own)} would take the place"
+        limit = sample.says if sample.cause in (Cause.USER_LIMIT, Cause.ADMISSION) else ""
+        return Interval(
+            begin_s, end_s, sample.cause, jobs, sample.place, short, needs, sentence, limit, own
+        )
 
     def _names(self, tasks: Sequence[Task]) -> list[JobId]:
         rows = [task.job_index for task in tasks]
@@ -197,15 +205,22 @@ def _facts(interval: Interval) -> tuple[object, ...]:
 def _joined(first: Interval, second: Interval) -> Interval:
     return Interval(
         first.start_s, second.end_s, first.cause, first.jobs, first.ahead, first.short,
-        first.needs, first.sentence,
+        first.needs, first.sentence, first.limit, first.own,
     )  # fmt: skip
 
 
 # ---- sentences ----------------------------------------------------------------------------------
 
 
-def few_jobs(jobs: Sequence[JobId]) -> str:
-    """Return ``job 7``, ``jobs 7, 8 and 9``, or the first few and how many more."""
+def few_jobs(jobs: Sequence[JobId], own: JobId | None = None) -> str:
+    """Return ``job 7``, ``jobs 7, 8 and 9``, or the first few and how many more.
+
+    Of the job `own`, it is another task.
+    """
+    if own in jobs:
+        others = [job for job in jobs if job != own]
+        sibling = "another task of its job"
+        return f"{few_jobs(others)} and {sibling}" if others else sibling
     if len(jobs) == 1:
         return f"job {jobs[0]}"
     if len(jobs) <= _FEW:
@@ -214,7 +229,7 @@ def few_jobs(jobs: Sequence[JobId]) -> str:
 
 
 def _amounts(short: dict[str, float]) -> str:
-    return " and ".join(f"{amount:,.10g} {name}" for name, amount in short.items())
+    return " and ".join(amount_text(amount, name) for name, amount in short.items())
 
 
 def _sentence(
@@ -222,11 +237,12 @@ def _sentence(
     names: Sequence[JobId],
     holders: Sequence[JobId],
     short: dict[str, float],
+    own: JobId,
 ) -> str:
-    """Return what blocked a task."""
+    """Return what blocked a task of the job `own`."""
     lacks = f"short by {_amounts(short)}" if short else ""
-    held_by = f"; {few_jobs(holders)} must end first" if holders else ""
-    jobs = few_jobs(names) if names else ""
+    held_by = f"; {few_jobs(holders, own)} must end first" if holders else ""
+    jobs = few_jobs(names, own) if names else ""
     match sample.cause:
         case Cause.RESOURCE:
             if sample.resumes is not None:
@@ -250,13 +266,12 @@ def _sentence(
             return "by its estimate it would not end before a maintenance window begins"
         case Cause.USER_LIMIT:
             more = f"; also {lacks}" if lacks else ""
-            return f"its user's jobs that may run already do: {jobs}{more}"
+            return f"{sample.says}; in its way: {jobs}{more}"
         case Cause.ADMISSION:
-            tasks = counted(sample.known, "task")
-            return f"{tasks} fill the slots of the queue, {sample.place:,} ahead in the backlog"
+            return f"{sample.says}, {sample.place:,} ahead in the backlog"
         case Cause.POLICY:
             return sample.says or "the policy does not start it, and does not say why"
         case Cause.POWER | Cause.MAINTENANCE | Cause.MACHINES_DOWN:
             first = f"; {jobs} would start first" if jobs else ""
-            return f"{lacks or 'no machine has room'}{first}"
+            return f"{lacks or sample.says or 'no machine has room'}{first}"
     return MEANINGS[sample.cause].blocked

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from math import inf, isfinite, nan
+from math import inf, isfinite
 from typing import Any
 
 import polars as pl
@@ -68,7 +68,8 @@ def explain_jobs(
     rows = [row_of(workload, job, first.run) for job in jobs]
     ids = [workload.job_id[row : row + 1].tolist()[0] for row in rows]
     end_s, foreseen = first.end_s, Foreseen(first.run, ids)
-    watcher = Watcher(workload, rows, first.experiment.policy, end_s, progress, foreseen)
+    policy = first.experiment.policy
+    watcher = Watcher(workload, rows, policy, end_s, progress, foreseen, first.clock)
     again = rerun(first, watcher)
     explainer = _Explainer(first, again, watcher, ids)
     return [explainer.of(row) for row in rows]
@@ -145,7 +146,7 @@ class _Explainer:
         return Explanation(
             job_id, run.name, str(record.get("status") or "waiting"),
             str(record.get("reason") or ""), submit, tuple(waits), overtakers, count,
-            load.epoch_s if isfinite(load.epoch_s) else nan, self._note(), self._facts(row, record),
+            self._first.clock, self._note(), record.get("end_time_s"), self._facts(row, record),
         )  # fmt: skip
 
     def _note(self) -> str:

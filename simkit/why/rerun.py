@@ -18,6 +18,7 @@ from simkit.results.run_folder import Run, RunOrFolder, open_run
 from simkit.results.run_info import changed_inputs, versions
 from simkit.scenario import Scenario
 from simkit.scenario.yaml_document import load_scenario
+from simkit.why.clock import RunClock, clock_of
 from simkit.why.watcher import EndReachedError
 
 
@@ -27,6 +28,12 @@ class Original:
 
     run: Run
     experiment: Experiment
+
+    @property
+    def clock(self) -> RunClock:
+        """How its times are written."""
+        submits = self.experiment.trace.workload.submit_time_s
+        return clock_of(self.run, submits.min() if len(submits) else None)
 
     @property
     def complete(self) -> bool:

@@ -18,7 +18,10 @@ from simkit.policy.lane import Line, Passing
 from simkit.policy.room import total_usable
 from simkit.policy.task import Allocation, Task
 from simkit.policy.what_if import starts_now
-from simkit.why.causes import Cause, time_text
+from simkit.text import amount_text, counted
+from simkit.why.causes import Cause
+from simkit.why.clock import RunClock
+from simkit.why.policy_says import numbers_of, words_of
 from simkit.workload.cluster import MAINTENANCE
 
 _POWER = ("power", "switched off")
@@ -65,8 +68,18 @@ class Sample:
 class Onlooker:
     """Tells causes at a decision, once the policy has acted; one for a whole run."""
 
-    def __init__(self, simulation: Simulation, policy: object, fresh: object = None) -> None:
-        """`fresh` is a copy of the policy from before the run, to try things with; None: none."""
+    def __init__(
+        self,
+        simulation: Simulation,
+        policy: object,
+        fresh: object = None,
+        clock: RunClock | None = None,
+    ) -> None:
+        """`fresh` is a copy of the policy from before the run, to try things with; None: none.
+
+        `clock`: how times are written; None: since the trace's zero.
+        """
+        self._clock = clock or RunClock()
         self.simulation, self.policy, self._fresh = simulation, policy, fresh
         self.state: State = simulation.state
         self._installed = simulation.info.capacity
@@ -74,11 +87,13 @@ class Onlooker:
         self._away: dict[int, dict[str, None]] = {}  # machine → why it is smaller
         self._scene: tuple[tuple[int, int, float], Scene] | None = None
         self._profile: tuple[float, int, Profile] | None = None
+        self._planned: dict[Task, float] | None = None
 
     # ---- what has happened to machines --------------------------------------------------------
 
-    def note_capacities(self) -> None:
-        """Take in why machines have become smaller since the last decision."""
+    def note_decision(self) -> None:
+        """Take in that another decision is made, and why machines are smaller since the last."""
+        self._planned = None
         events = self.simulation.recorder.events
         if len(events) < self._seen_events:
             self._seen_events = 0  # they have been written
@@ -118,6 +133,8 @@ class Onlooker:
         """Return why a task in the queue does not start, with so many ahead of it."""
         if place and passing == "none":
             return Cause.ORDER
+        if passing == "own" and self.planned().get(task, -inf) > self.state.now:
+            return Cause.POLICY  # its start was chosen, whatever is free until then
         if (self.state.room.fit(task) is not None) if fits is None else fits:
             return self._cause_of_fitting(task, place, passing)
         if self._away and (why := self._missing(task)) is not None:
@@ -193,6 +210,7 @@ class Onlooker:
             needs = "room"
         elif cause in (Cause.MAINTENANCE, Cause.MACHINES_DOWN, Cause.POWER):
             ahead, needs = tuple(line.tasks[:place]), "capacity"  # which would start first
+            says = self._nearest(task)
         elif cause is Cause.WINDOW_AHEAD:
             needs = "window"
         elif cause is Cause.SUSPENDED_FIRST:
@@ -209,10 +227,29 @@ class Onlooker:
             says=self._word_of_policy(task) if cause is Cause.POLICY else says,
         )  # fmt: skip
 
+    def _nearest(self, task: Task) -> str:
+        """Return what an instance lacks on the machine that comes nearest; empty if one has room.
+
+        Nearest is where the sum of what is lacking, each as a share of what is asked, is least.
+        """
+        rows = np.arange(len(self.state.free)) if task.machines is None else [*task.machines]
+        asked = np.array(task.request)
+        lacking = np.maximum(asked - np.maximum(self.state.room.free()[rows], 0.0), 0.0)
+        shares = np.divide(lacking, asked, out=np.zeros_like(lacking), where=asked > 0).sum(axis=1)
+        nearest = int(shares.argmin())
+        info = self.state.info
+        short = " and ".join(
+            amount_text(amount, name)
+            for name, amount in zip(info.resources, lacking[nearest].tolist(), strict=True)
+            if amount
+        )
+        machine = info.machine_names[rows[nearest]]
+        return f"no machine has room, {machine} came nearest: short by {short}" if short else ""
+
     def _planned_for(self, start_s: float | None) -> str:
         if start_s is None:
             return ""
-        return f"its start is planned for {time_text(start_s, self.state.info.epoch_s)}"
+        return f"its start is planned for {self._clock.text(start_s)}"
 
     def confirmed(self, task: Task, line: Line, sample: Sample, gone: Sequence[Task]) -> Sample:
         """Return a sample with the jobs ahead that would take the place that others leave.
@@ -242,21 +279,22 @@ class Onlooker:
         return "window" if self.state.constrained and not self._fits_through(task) else ""
 
     def _word_of_policy(self, task: Task) -> str:
-        said = ""
-        if (why := getattr(self.policy, "why", None)) is not None:
-            said = str(why(self.state, task))
+        said = words_of(self.policy, "why", self.state.now, self.state, task)
+        if start_s := self._planned_for(self.planned().get(task)):
+            said = f"{said}; {start_s}" if said else start_s
         score = self.scores().get(task)
         return said if score is None else f"{said or 'not chosen'}; its score is {score:.6g}"
 
     def planned(self) -> dict[Task, float]:
         """Return when waiting tasks are to start, of a policy that plans this; else nothing."""
-        ask = getattr(self.policy, "planned", None)
-        return {} if ask is None else dict(ask())
+        if self._planned is None:
+            self._planned = numbers_of(self.policy, "planned", self.state.now)
+        return self._planned
 
     def scores(self) -> dict[Task, float]:
         """Return the scores of waiting tasks, of a policy with ``scores(state)``; else none."""
-        ask = getattr(self.policy, "scores", None)
-        return {} if ask is None else {t: s for t, s in ask(self.state).items() if isfinite(s)}
+        scores = numbers_of(self.policy, "scores", self.state.now, self.state)
+        return {task: score for task, score in scores.items() if isfinite(score)}
 
     def _delayed(self, task: Task, line: Line, place: int) -> tuple[Task, ...]:
         """Return the jobs ahead that a task would delay: few without which it starts.
@@ -312,9 +350,22 @@ class Onlooker:
                 needs = self._needs_besides(task, fits) if let_in else ""
                 return Sample(
                     Cause(cause), (*let_in, *ahead), len(ahead), self.short(task), needs,
-                    self.scene(), known=len(let_in),
+                    self.scene(), says=self._limit(Cause(cause), task, len(let_in)),
+                    known=len(let_in),
                 )  # fmt: skip
         return None
+
+    def _limit(self, cause: Cause, task: Task, let_in: int) -> str:
+        """Return which limit of a number of jobs or tasks holds a task back; empty: none does."""
+        if cause is Cause.ADMISSION:
+            fill = "fills" if let_in == 1 else "fill"
+            return f"{counted(let_in, 'task')} {fill} the slots of the queue"
+        if cause is not Cause.USER_LIMIT:
+            return ""
+        partition = self.state.info.partitions[task.partition]
+        jobs = counted(int(partition.max_running_per_user), "job")
+        where = f" in partition {partition.name}" if partition.name else ""
+        return f"at most {jobs} of its user may run{where}"
 
     def elsewhere(self, task: Task) -> Sample | None:
         """Return why a task that is neither queued nor held back waits; None: it does not."""

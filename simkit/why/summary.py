@@ -196,7 +196,7 @@ class _Sums:
         if now > self._until_s:
             raise EndReachedError
         self._add_up(now)
-        self._onlooker.note_capacities()
+        self._onlooker.note_decision()
         self._look(self._onlooker)
         if self._then is not None:
             self._then(simulation)

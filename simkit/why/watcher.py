@@ -15,6 +15,7 @@ from simkit.policy.task import Allocation, Task
 from simkit.results.run_folder import Run
 from simkit.units import format_duration
 from simkit.why.causes import Cause
+from simkit.why.clock import RunClock
 from simkit.why.samples import Onlooker, Sample, fresh_copy
 from simkit.workload import Workload
 
@@ -74,8 +75,10 @@ class Watcher:
         until_s: float = inf,
         then: Callable[[Simulation], None] | None = None,
         foreseen: Foreseen | None = None,
+        clock: RunClock | None = None,
     ) -> None:
         """`jobs` are rows of the workload; later than `until_s` nothing is decided any more."""
+        self._clock = clock
         self._foreseen = foreseen
         self._workload, self._wanted = workload, frozenset(jobs)
         self._policy, self._until_s, self._then = policy, until_s, then
@@ -101,12 +104,12 @@ class Watcher:
     def __call__(self, simulation: Simulation) -> None:
         """Look at a decision once it is made."""
         if self._onlooker is None:
-            self._onlooker = Onlooker(simulation, self._policy, self._fresh)
+            self._onlooker = Onlooker(simulation, self._policy, self._fresh, self._clock)
         onlooker, state = self._onlooker, simulation.state
         if state.now > self._until_s:
             raise EndReachedError
         self.end_s = state.now
-        onlooker.note_capacities()
+        onlooker.note_decision()
         self._note_ends(state.ended)
         self._find_tasks(onlooker)
         if self._live:

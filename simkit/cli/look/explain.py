@@ -25,7 +25,8 @@ def explain(
             "--at",
             metavar="TIME",
             help="Show what waits at this time and why, what is free and reserved, and scores: "
-            "seconds or a duration after the trace's zero (10d, 3h), or a date.",
+            "seconds or a duration after the trace's zero (10d, 3h), or as it is printed "
+            "(3d 17:33:38, 1996-10-11 05:08:44); a date without a zone is on the run's clock.",
             show_default=False,
         ),
     ] = None,

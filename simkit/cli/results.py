@@ -145,10 +145,11 @@ def summarise(
     if target is None:
         echo(text.rstrip("\n"))
         return
-    from simkit.results.output_folder import check_file
+    from simkit.results.output_folder import check_file, whole_file
 
     check_file(target)
-    target.write_text(text, encoding="utf-8")
+    with whole_file(target) as part:
+        part.write_text(text, encoding="utf-8")
     echo(f"{target} written ({chosen.value})")
 
 

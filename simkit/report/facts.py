@@ -15,6 +15,7 @@ from simkit.errors import RunError, SimkitError
 from simkit.records import STATUSES
 from simkit.results.metric import counted_resource
 from simkit.results.run_folder import MemoryRun, Run
+from simkit.why.jobs import longest_waiting
 
 _ABOUT: Final = ("unit", "formula", "window", "count", "censored")
 _MOST_INPUTS: Final = 200
@@ -113,23 +114,9 @@ def _scenario_text(run: Run) -> str:
 
 
 def longest_waits(run: Run, most: int = 20) -> list[dict[str, Any]]:
-    """Return the jobs that waited longest before they started, the longest first.
-
-    Ties are broken by submission and id. Jobs that never started are not among them: nobody knows
-    how long they would have waited.
-    """
+    """Return the jobs of `simkit.why.jobs.longest_waiting`, with what the page says of them."""
     resource = counted_resource(run.resources)
-    jobs = run.scan("jobs")
-    names = jobs.collect_schema().names()
-    size = pl.col(resource) if resource in names else pl.lit(None, pl.Float64)
-    frame = (
-        jobs.filter(pl.col("wait_time_s") > 0)
-        .select("job_id", "user", "submit_time_s", "start_time_s", "wait_time_s", size=size)
-        .sort(
-            "wait_time_s", "submit_time_s", "job_id",
-            descending=[True, False, False], maintain_order=True,
-        )
-        .head(most)
-        .collect()
-    )  # fmt: skip
-    return frame.to_dicts()
+    found = longest_waiting(run, most)
+    size = pl.col(resource) if resource in found.columns else pl.lit(None, pl.Float64)
+    columns = ("job_id", "user", "submit_time_s", "start_time_s", "wait_time_s")
+    return found.select(*columns, size=size).to_dicts()

@@ -31,7 +31,7 @@ from simkit.experiment.executors import (
 from simkit.experiment.policy import policy_label
 from simkit.foreign import read_json
 from simkit.results.job_metrics import JobMetric
-from simkit.results.output_folder import check_place, reason
+from simkit.results.output_folder import check_place, reason, whole_file
 from simkit.scenario import Scenario, refuse_sweep
 from simkit.scenario.yaml_document import load_scenario
 from simkit.training.candidates import Candidate, labelled
@@ -44,7 +44,6 @@ from simkit.training.judge import (
     tables_judged,
 )
 from simkit.training.windows import TRACES
-from simkit.unfinished import PART
 
 
 @dataclass(frozen=True)
@@ -389,15 +388,11 @@ def write_evaluation(found: Evaluation, folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / _RESULT).unlink(missing_ok=True)
-        _put(folder / "sets.parquet", found.frame().write_parquet)
-        _put(folder / _RESULT, lambda path: path.write_text(text + "\n", encoding="utf-8"))
+        with whole_file(folder / "sets.parquet") as part:
+            found.frame().write_parquet(part)
+        with whole_file(folder / _RESULT) as part:
+            part.write_text(text + "\n", encoding="utf-8")
     except OSError as error:
         raise RunError(
             f"{folder}: cannot be written: {reason(error)}; choose another folder with --output"
         ) from error
-
-
-def _put(path: Path, write: Callable[[Path], Any]) -> None:
-    part = path.with_name(path.name + PART)
-    write(part)
-    part.replace(path)

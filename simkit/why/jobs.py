@@ -76,16 +76,25 @@ def explain_jobs(
 
 
 def longest_waits(run: RunOrFolder, count: int = 20, *, allow_partial: bool = False) -> list[JobId]:
-    """Return the ids of the jobs that waited longest, the longest first; none that did not wait."""
+    """Return the ids of the jobs of `longest_waiting`."""
     from simkit.results.run_folder import open_run
 
-    jobs = open_run(run, allow_partial=allow_partial).jobs
-    waited = jobs.filter(pl.col("wait_time_s") > 0)
+    found = longest_waiting(open_run(run, allow_partial=allow_partial), count)
+    return found["job_id"].to_list()
+
+
+def longest_waiting(run: Run, count: int = 20) -> pl.DataFrame:
+    """Return the rows of the jobs that waited longest before they started, the longest first.
+
+    Ties are broken by submission and id. Jobs that never started are not among them: nobody knows
+    how long they would have waited.
+    """
+    waited = run.scan("jobs").filter(pl.col("wait_time_s") > 0)
     waited = waited.sort(
         "wait_time_s", "submit_time_s", "job_id",
         descending=[True, False, False], maintain_order=True,
     )  # fmt: skip
-    return waited["job_id"].head(count).to_list()
+    return waited.head(count).collect()
 
 
 def row_of(workload: Workload, job: JobId, run: Run) -> int:

@@ -19,11 +19,10 @@ from simkit.arrays import Floats
 from simkit.errors import RunError
 from simkit.results.group_metrics import By, check_by, in_order
 from simkit.results.job_metrics import JobMetric
-from simkit.results.metric import counted_resource, metric_numbers
+from simkit.results.metric import counted_resource, measured, metric_numbers
 from simkit.results.run_folder import Run, RunOrFolder
 from simkit.shown import notes, table, text_or
 from simkit.text import counted
-from simkit.units import quantity
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -91,7 +90,7 @@ class Comparison:
         keys = () if self.by is None else (self.by,)
         heads = (*keys, "metric", "A", "B", "B - A", "interval", "better", "equal", "worse", "n")
         level = {d.interval.level for d in self.differences}
-        about = [f"A: {self.a}", f"B: {self.b}"]
+        about = [f"A: {self.a}", f"B: {self.b}", *(f"differs: {each}" for each in self.changes)]
         methods = dict.fromkeys(d.interval.method for d in self.differences)
         about += [f"interval: {max(level):.0%}, {method}" for method in methods]
         if more := max(len(rows) - _MOST_ROWS, 0):
@@ -228,10 +227,14 @@ def _capacity(run: Run) -> Counter[str]:
 
 def _numbers(row: Difference) -> list[str]:
     """Return the cells of a metric."""
-    interval = [quantity(bound, row.unit) for bound in (row.interval.low, row.interval.high)]
+    low, high = (
+        measured(row.metric, bound, row.unit, difference=True)
+        for bound in (row.interval.low, row.interval.high)
+    )
     return [
-        *(quantity(number, row.unit) for number in (row.mean_a, row.mean_b, row.difference)),
-        "-" if row.interval.low is None else f"{interval[0]} to {interval[1]}",
+        *(measured(row.metric, mean, row.unit) for mean in (row.mean_a, row.mean_b)),
+        measured(row.metric, row.difference, row.unit, difference=True),
+        "-" if row.interval.low is None else f"{low} to {high}",
         *("-" if s is None else f"{s:.1%}" for s in (row.better, row.equal, row.worse)),
         f"{row.n:,}",
     ]

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from simkit.cli.echo import echo
 from simkit.cli.tables import print_table
-from simkit.cli.text import measured, quantity, say
+from simkit.cli.text import quantity, say
 from simkit.errors import RunError, did_you_mean
 from simkit.results.group_metrics import WAIT_SHARE, By
-from simkit.results.metric import is_share
+from simkit.results.metric import measured
 from simkit.text import counted
 
 if TYPE_CHECKING:
@@ -100,10 +100,7 @@ def difference_cells(row: Difference) -> list[str]:
     """Return means, difference, interval and shares of a difference as text."""
     means = (measured(row.metric, mean, row.unit) for mean in (row.mean_a, row.mean_b))
     apart = (row.difference, row.interval.low, row.interval.high)
-    if is_share(row.metric):  # per cent of what would be open
-        differences = ("-" if n is None else f"{100 * n:,.4g} pp" for n in apart)
-    else:
-        differences = (quantity(number, row.unit) for number in apart)
+    differences = (measured(row.metric, n, row.unit, difference=True) for n in apart)
     shares = ("-" if s is None else f"{s:.0%}" for s in (row.better, row.equal, row.worse))
     return [*means, *differences, *shares]
 

@@ -15,10 +15,11 @@ from simkit.cli.groups_text import (
     print_groups,
 )
 from simkit.cli.tables import READ_WIDTH, print_table
-from simkit.cli.text import as_text, measured, print_rows, say, wrapped
+from simkit.cli.text import as_text, print_rows, say, wrapped
 from simkit.experiment.estimates import estimates_name
 from simkit.experiment.policy import policy_label
 from simkit.experiment.site import span_of
+from simkit.results.metric import measured
 from simkit.text import counted
 from simkit.units import KWH_J, quantity
 

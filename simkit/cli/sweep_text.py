@@ -11,9 +11,9 @@ from ruamel.yaml import YAML
 
 from simkit.analysis.summary import USUAL, full_name
 from simkit.cli.tables import GAP, console, print_table
-from simkit.cli.text import measured, say
+from simkit.cli.text import say
 from simkit.errors import did_you_mean
-from simkit.results.metric import Number, metric_numbers
+from simkit.results.metric import Number, measured, metric_numbers
 
 if TYPE_CHECKING:
     from simkit.experiment.executors import SweepOutcome

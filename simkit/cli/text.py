@@ -11,7 +11,6 @@ from typing import Any
 
 from simkit.cli.echo import echo
 from simkit.cli.tables import READ_WIDTH, at_a_prompt, console, print_table
-from simkit.results.metric import is_share
 from simkit.text import counted, printable
 from simkit.units import quantity as quantity
 
@@ -54,13 +53,6 @@ def wrapped(text: str, indent: int = 0, *, err: bool = False) -> None:
             break_on_hyphens=False,
         )  # fmt: skip
     echo(text, err=err)
-
-
-def measured(name: str, value: float | None, unit: str) -> str:
-    """Return the readable number of a metric: shares in per cent, others as `quantity`."""
-    if value is None or unit != "1" or not is_share(name):
-        return quantity(value, unit)
-    return f"{100 * value:,.4g}%"
 
 
 def print_rows(report: Any) -> None:

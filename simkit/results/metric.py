@@ -69,6 +69,21 @@ def is_share(name: str) -> bool:
     return _SHARES.fullmatch(name) is not None
 
 
+def measured(name: str, value: float | None, unit: str, *, difference: bool = False) -> str:
+    """Return the readable number of a metric: shares in per cent, others as `quantity`.
+
+    Args:
+        name: of the metric.
+        value: its number; None: unknown.
+        unit: its unit.
+        difference: whether it is one of two numbers: of shares in points, as per cent would be of
+            what remains open.
+    """
+    if value is None or unit != "1" or not is_share(name):
+        return quantity(value, unit)
+    return f"{100 * value:,.4g}{' pp' if difference else '%'}"
+
+
 @dataclass(frozen=True)
 class RunWindow:
     """The part of a run that the metrics are about, in seconds on the trace's clock.

@@ -42,7 +42,7 @@ from simkit.policy import Policy
 from simkit.policy.estimates import Predictor, Requested
 from simkit.power.site import Site
 from simkit.power.site_checks import controller_problems, policy_problems
-from simkit.results.compute_metrics import compute_metrics
+from simkit.results.all_metrics import compute_metrics
 from simkit.results.energy_bills import energy_table
 from simkit.results.metric import Metrics, check_trimming
 from simkit.results.run_folder import Run

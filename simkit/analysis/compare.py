@@ -45,8 +45,8 @@ class Difference:
     """Mean of B - A over the pairs, or over the seeds' means."""
     interval: Interval
     better: float | None
-    """Share of pairs of jobs in which B is lower than A; higher if `direction` is high, as that of the
-    value of jobs is. None for whole runs."""
+    """Share of pairs of jobs in which B is lower than A, or higher if `direction` is high, as with
+    the value of jobs. None for whole runs."""
     equal: float | None
     worse: float | None
     n: int

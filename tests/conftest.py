@@ -91,13 +91,14 @@ def pytest_terminal_summary(
         terminalreporter.write_line(f"skipped: tests of {', '.join(missing)}; run make test-all")
 
 
-_begun_s = time.monotonic()
+BEGUN = pytest.StashKey[float]()
+"""When the first test could start (s, monotonic clock)."""
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test that would start after the budget of time."""
     budget = item.config.getoption("budget")
-    if budget is not None and time.monotonic() - _begun_s > budget:
+    if budget is not None and time.monotonic() - item.config.stash[BEGUN] > budget:
         pytest.skip(f"not started within {budget:g} s")
 
 
@@ -106,10 +107,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not any(map(item.get_closest_marker, ("long", "thorough"))))
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Keep thousands of collected tests out of every later garbage collection."""
     gc.collect()
     gc.freeze()
+    session.config.stash[BEGUN] = time.monotonic()
 
 
 @pytest.fixture(scope="session")

@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 
 from simkit import plugins, training
+from simkit.agent.observation import ENCODERS
+from simkit.agent.rewards import REWARDS
+from simkit.gym.env_arguments import ENVS
 from simkit.learners.agent import load_agent
-from simkit.learning.env_arguments import ENVS
-from simkit.learning.observation import ENCODERS
-from simkit.learning.reward import REWARDS
 from simkit.scenario.bundled import scenario_path
 from simkit.scenario.yaml_document import load_scenario
 from simkit.training import Training

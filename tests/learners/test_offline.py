@@ -10,10 +10,10 @@ from ready_pools import check_acts_as_in_lockstep, ready_scenario
 from trainings import check_held_out_changes_nothing, check_resume, weights
 
 from simkit.errors import RunError, ScenarioError
+from simkit.gym.dataset import mix
+from simkit.gym.record_dataset import Recording, record
 from simkit.learners.lockstep.ready_pool.rules import ORDERS
 from simkit.learners.offline import OfflineTraining, begin
-from simkit.learning.dataset.mix import mix
-from simkit.learning.dataset.record import Recording, record
 from simkit.scenario import Scenario
 
 SMALL: dict[str, Any] = {

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from trainings import check_resume, weights
 
+from simkit.agent.slotted import Slotted
 from simkit.errors import PluginError, RunError, ScenarioError
 from simkit.learners.common.torch_training import weights_of
 from simkit.learners.lockstep import MeteredLockstep, load
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.sofia import begin, first_of_steps
-from simkit.learning.slotted import Slotted
 from simkit.scenario import Scenario
 from simkit.scenario.yaml_document import load_scenario
 from simkit.training import Training

@@ -19,8 +19,7 @@ from simkit.learners.lockstep.job_sources import MixedJobs, job_source
 from simkit.learners.lockstep.outcome import outcome
 from simkit.learners.ppo import PPOTraining, begin
 from simkit.scenario import Scenario
-from simkit.training.candidates import Candidate
-from simkit.training.evaluate import evaluate
+from simkit.training.evaluate import Candidate, evaluate
 
 SMALL = {
     "job_sets": 4,

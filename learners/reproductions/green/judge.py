@@ -27,7 +27,7 @@ from simkit.learners.ready_pool.source import ReadySource
 from simkit.learners.reproductions.common import digest_of, keep, weights_hash
 from simkit.learners.reproductions.green.circumstances import Circumstances
 from simkit.seeds import stream
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 __all__ = [
     "FIT",

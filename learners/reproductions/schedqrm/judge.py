@@ -31,7 +31,7 @@ from simkit.learners.reproductions.schedqrm.study import (
     agents,
     judged_sets,
 )
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 SHOWN: Final = (20, 50, 100, 150, 200)
 """Loads of the page's tables, in percent."""

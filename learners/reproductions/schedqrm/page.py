@@ -43,7 +43,7 @@ from simkit.learners.reproductions.schedqrm.study import (
     learner_of,
 )
 from simkit.results.run_info import versions
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 RISES: Final = 0.8
 """At this rank correlation the slowdown is said to rise with the class."""

@@ -29,7 +29,7 @@ from simkit.learners.reproductions.schedqrm.study import (
     judged_sets,
 )
 from simkit.seeds import stream
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 LOADS: Final = (50, 100, 200)
 RULES: Final = (REFERENCE, "earliest-finish")

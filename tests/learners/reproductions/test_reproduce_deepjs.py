@@ -33,7 +33,7 @@ from simkit.learners.reproductions.deepjs.study import (
     agents,
     scenario_of,
 )
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 TINY = DeepJSSetting(
     trained=7,

@@ -20,7 +20,7 @@ from simkit.learners.reproductions.deeprm.study import (
     DeepRMSetting,
     tasks,
 )
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 pytestmark = pytest.mark.long
 

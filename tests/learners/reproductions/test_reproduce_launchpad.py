@@ -32,7 +32,7 @@ from simkit.learners.reproductions.green.launchpad.data import Data, make, seeds
 from simkit.learners.reproductions.green.launchpad.runs import KINDS, Plan, Results, named
 from simkit.learners.reproductions.green.studies import MIXES, Size
 from simkit.seeds import stream
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 pytestmark = pytest.mark.long
 

@@ -28,7 +28,7 @@ from simkit.learners.reproductions.green.rare import carry_out
 from simkit.learners.reproductions.green.rare.claims import claims, within_12_h
 from simkit.learners.reproductions.green.rare.page import meets, order_effect
 from simkit.learners.reproductions.green.studies import FULL, Size
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 TINY = Size(
     seeds=1, share=0.01, games=4, held_out=2, streams=6, tuning=2, hours=60, episodes=1

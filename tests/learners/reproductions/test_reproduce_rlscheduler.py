@@ -23,7 +23,7 @@ from simkit.learners.reproductions.rlscheduler.study import (
     judge_of,
     scenario_of,
 )
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 LUBLIN, ARCHIVE = LOGS[0], LOGS[1]
 TINY = RLSchedulerSetting(

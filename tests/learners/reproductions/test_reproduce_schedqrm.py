@@ -32,7 +32,7 @@ from simkit.learners.reproductions.schedqrm.study import (
     scenario_of,
 )
 from simkit.traces.elf_bursts import read_bursts
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 TINY = study.SchedQRMSetting(1, 2, 60, 6, ("paper", WHOLE, study.PPO), 2)
 

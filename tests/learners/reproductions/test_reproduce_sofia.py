@@ -27,7 +27,7 @@ from simkit.learners.reproductions.sofia.judge import (
 from simkit.learners.reproductions.sofia.page import RESULT
 from simkit.learners.reproductions.sofia.study import METHODS, SofiaRun, SofiaSetting
 from simkit.learners.reproductions.sofia.tables import Results, orders
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 pytestmark = pytest.mark.long
 

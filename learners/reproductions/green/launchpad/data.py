@@ -17,7 +17,7 @@ from simkit.learners.reproductions.green.circumstances import Circumstances
 from simkit.learners.reproductions.green.studies import MIXES
 from simkit.scenario import Scenario
 from simkit.seeds import stream
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 __all__ = ["Data", "make", "seeds_of"]
 

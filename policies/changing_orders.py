@@ -18,7 +18,7 @@ import numpy as np
 
 from simkit.arrays import Floats
 from simkit.policy import State, SystemInfo
-from simkit.policy.power_view import NO_SIGNALS
+from simkit.policy.declared import NO_SIGNALS
 from simkit.policy.recent_run_times import RecentRunTimes
 from simkit.units import ENDLESS_S, TIME_GRID
 

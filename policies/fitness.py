@@ -20,6 +20,7 @@ from simkit.policy.task import Task
 class FirstFit(MachineFitness):
     """The lowest machine row that has room."""
 
+    reads_estimates = False
     fills = True
     by_row = True
 
@@ -38,6 +39,7 @@ class BestFit(MachineFitness):
     capacity (at the start of the run; in `order` now), and the shares are added up. Ties go by row.
     """
 
+    reads_estimates = False
     fills = True
     by_state = True
     _sign = -1.0
@@ -76,6 +78,7 @@ class Spread(MachineFitness):
     whether or not the task asks for them.
     """
 
+    reads_estimates = False
     by_state = True
 
     def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
@@ -85,6 +88,7 @@ class Spread(MachineFitness):
 class Stack(MachineFitness):
     """The most utilised machine that has room: leaves others empty. Measured as for `Spread`."""
 
+    reads_estimates = False
     fills = True
     by_state = True
 
@@ -97,6 +101,8 @@ class RandomFit(MachineFitness):
 
     As a placement rule, the machines in a random order, drawn again each time.
     """
+
+    reads_estimates = False
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         """Begin a run with a stream that nothing else of the policy draws from."""

@@ -29,9 +29,9 @@ from simkit.policies.slot_costs import SlotCosts, Wanted, planned_for, slot_prob
 from simkit.policies.value_orders import LeastSlack, duration_s, last_start_s
 from simkit.policy import Action, Place, State, SystemInfo
 from simkit.policy.claims import Claims
+from simkit.policy.declared import Signals, declared_signals
 from simkit.policy.lane import ChangingOrder, Lane, Order
 from simkit.policy.ordered import OrderedPolicy, resumptions
-from simkit.policy.power_view import Signals, declared_signals
 from simkit.policy.profile import Profile
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Allocation, Placement, Task, instances_on

@@ -28,7 +28,7 @@ from simkit.arrays import Floats, Ints
 from simkit.errors import ScenarioError
 from simkit.policies.value_orders import duration_s
 from simkit.policy import State, SystemInfo
-from simkit.policy.power_view import NO_SIGNALS, Signals
+from simkit.policy.declared import NO_SIGNALS, Signals
 from simkit.policy.task import Allocation
 
 
@@ -55,6 +55,7 @@ class Multifactor:
     favor_small: bool = False
 
     signals: ClassVar[Signals] = NO_SIGNALS
+    reads_estimates: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         for name, weight in (

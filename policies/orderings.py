@@ -19,12 +19,16 @@ from simkit.units import ENDLESS_S
 class FCFS:
     """First come, first served: by submission."""
 
+    reads_estimates = False
+
     def key(self, task: Task) -> float:
         return task.submit_time_s
 
 
 class LCFS:
     """Last come, first served: by submission backwards, also among jobs of one instant."""
+
+    reads_estimates = False
 
     def key(self, task: Task) -> float:
         return -float(task.index)
@@ -132,6 +136,8 @@ class Random:
     So a task keeps its number, whatever else arrives.
     """
 
+    reads_estimates = False
+
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         """Begin a run: draw the run's own seed."""
         self._seed = int(rng.integers(2**63))
@@ -165,6 +171,8 @@ def _splitmix(number: int) -> int:
 class FewestRemaining:
     """The task with the fewest instances left to place first; ties go by submission."""
 
+    reads_estimates = False
+
     def keys(self, state: State) -> Floats:
         return state.queue.columns().remaining.copy()
 
@@ -175,6 +183,8 @@ class LargestRequest:
     The dominant share is the largest, over resources, of an instance's request divided by the
     capacity of the largest machine: large pieces are packed while there are large gaps.
     """
+
+    reads_estimates = False
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         """Begin a run: note the largest machine's capacity, resource by resource."""

@@ -21,9 +21,9 @@ import numpy.typing as npt
 from simkit.arrays import Floats, row_sums
 from simkit.errors import ScenarioError
 from simkit.policy import State, SystemInfo
+from simkit.policy.declared import NO_SIGNALS
 from simkit.policy.fitness import MachineFitness, MachineTaskPairs
 from simkit.policy.pairs.remaining_work import WorkFitness
-from simkit.policy.power_view import NO_SIGNALS
 from simkit.policy.task import Task
 from simkit.units import ENDLESS_S
 
@@ -31,6 +31,7 @@ from simkit.units import ENDLESS_S
 class DotProduct(MachineFitness):
     """The largest product of request and free amounts, summed over resources."""
 
+    reads_estimates = False
     by_state = True
 
     def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
@@ -55,6 +56,7 @@ class Cosine(DotProduct):
 class L2Norm(MachineFitness):
     """The smallest distance between request and free amounts: what fits most closely."""
 
+    reads_estimates = False
     by_state = True
 
     def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
@@ -78,6 +80,7 @@ class Packer:
 
     by_state = True
     signals = NO_SIGNALS
+    reads_estimates = False
 
     def scores(self, pairs: MachineTaskPairs) -> Floats:
         capacity = pairs.capacity
@@ -106,6 +109,8 @@ class Tetris(Packer):
 
     Raises ScenarioError for a weight outside [0, 1].
     """
+
+    reads_estimates = True
 
     def __init__(self, srtf: float = 0.5) -> None:
         number = isinstance(srtf, (int, float)) and isfinite(srtf)

@@ -61,18 +61,20 @@ def duration_s(what: str, value: str | float) -> float:
 class QoS:
     """Highest quality of service first."""
 
+    reads_estimates = False
+
     def key(self, task: Task) -> float:
         return -task.qos
 
 
-class HighestValue(QoS):
+class HighestValue:
     """Highest value first, with the value that follows from the estimate."""
 
     def key(self, task: Task) -> float:
         return -task.value
 
 
-class ValueDensity(QoS):
+class ValueDensity:
     """Highest value per unit of resources and second first: the greedy rule for knapsacks.
 
     G. B. Dantzig, "Discrete-variable extremum problems" (1957).

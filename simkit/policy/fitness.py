@@ -20,6 +20,13 @@ import numpy as np
 
 from simkit.arrays import Floats, Ints
 from simkit.policy import Action, Place, State, SystemInfo
+from simkit.policy.declared import (
+    PolicyMetric,
+    Signals,
+    declared_metrics,
+    declared_signals,
+    reads_estimates,
+)
 from simkit.policy.greedy import FitSearch, GreedyPolicy
 from simkit.policy.instance_split import Split, instances_that_fit, split_by_score, split_in_order
 from simkit.policy.lane import ChangingOrder, Order
@@ -31,7 +38,6 @@ from simkit.policy.pairs.machine_task_pairs import (
     TaskColumns,
     fill,
 )
-from simkit.policy.power_view import Signals, declared_signals
 from simkit.policy.task import Placement, Task
 
 _PART = 128  # machines tried first, as these often suffice; then twice as many, and so on
@@ -159,6 +165,16 @@ class FitnessPolicy(GreedyPolicy):
             return None
         pairs = None if isinstance(self.fitness, MachineFitness) else self.fitness
         return declared_signals(self.order, pairs)
+
+    @property
+    def reads_estimates(self) -> bool:
+        """Whether order or fitness reads estimates; a subclass may, unless it declares it."""
+        return type(self) is not FitnessPolicy or reads_estimates(self.order, self.fitness)
+
+    @property
+    def metrics(self) -> tuple[PolicyMetric, ...]:
+        """Those that its parts bring."""
+        return declared_metrics(self.order, self.fitness)
 
     def schedule(self, state: State) -> Iterable[Action]:
         if state.queue:

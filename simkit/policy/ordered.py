@@ -14,8 +14,14 @@ import numpy as np
 from simkit.errors import PolicyError
 from simkit.policy import Action, Place, Placement, Resume, State, SystemInfo, WakeAt
 from simkit.policy.claims import Claims, stays_where_it_ran
+from simkit.policy.declared import (
+    PolicyMetric,
+    Signals,
+    declared_metrics,
+    declared_signals,
+    reads_estimates,
+)
 from simkit.policy.lane import ChangingOrder, Lane, Line, Order, Passing, make_lane
-from simkit.policy.power_view import Signals, declared_signals
 from simkit.policy.preemption import preemptions, preempts
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Allocation, Task
@@ -93,6 +99,16 @@ class OrderedPolicy:
         if type(self) is not OrderedPolicy:
             return None
         return declared_signals(self.order, self.backfill)  # a placement rule sees no power
+
+    @property
+    def reads_estimates(self) -> bool:
+        """Whether order or backfilling rule reads estimates; a subclass may, unless it declares."""
+        return type(self) is not OrderedPolicy or reads_estimates(self.order, self.backfill)
+
+    @property
+    def metrics(self) -> tuple[PolicyMetric, ...]:
+        """Those that its parts bring."""
+        return declared_metrics(self.order, self.backfill, self.placement)
 
     def schedule(self, state: State) -> Iterable[Action]:
         for lane in self._lanes:

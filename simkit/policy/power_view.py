@@ -2,43 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final, Literal, Protocol, get_args
+from typing import Literal, Protocol
 
 from simkit.arrays import Floats
-from simkit.errors import PolicyError
 from simkit.policy.task import Task
 
 Foreseen = Literal["generation", "available", "price", "carbon"]
 """generation: of all sources, W. available: what machines may draw, W: sources, grid and battery
 less critical load, over PUE, as if all machines were busy. price: per kWh. carbon: g/kWh."""
-
-Signals = frozenset[Foreseen]
-"""The signals that a policy, an order or a rule reads: its attribute `signals`."""
-NO_SIGNALS: Final[Signals] = frozenset()
-
-
-def declared_signals(*parts: object, reads: Iterable[Foreseen] = ()) -> Signals | None:
-    """Return the signals that parts of a policy read; None if one of them does not declare it.
-
-    A part declares it by an attribute `signals`. One that is None reads nothing, nor does an order
-    by a key of the task, which sees no power. `reads` are added to those of the parts.
-
-    Raises PolicyError for a name that is no signal.
-    """
-    found = set(reads)
-    for part in parts:
-        if part is None or hasattr(part, "key"):
-            continue
-        if (signals := getattr(part, "signals", None)) is None:
-            return None
-        if unknown := set(signals) - set(get_args(Foreseen)):
-            raise PolicyError(
-                f"{type(part).__name__}: signals has {', '.join(map(repr, sorted(unknown)))}; "
-                f"they are {', '.join(get_args(Foreseen))}"
-            )
-        found |= signals
-    return frozenset(found)
 
 
 class PowerState(Protocol):

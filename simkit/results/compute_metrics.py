@@ -7,13 +7,15 @@ The formulas are in the files of the metrics: `job_metrics`, `task_metrics`, `ma
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import polars as pl
 
 from simkit.errors import RunError
+from simkit.policy.declared import PolicyMetric
 from simkit.results.energy_metrics import energy_metrics
-from simkit.results.job_metrics import cloudsimpy_makespan_metric, job_metrics
+from simkit.results.job_metrics import job_metrics
 from simkit.results.machine_metrics import machine_metrics
 from simkit.results.machine_records import MachineRecords
 from simkit.results.metric import Metric, RunWindow, counted_resource, run_window, status_counts
@@ -25,20 +27,25 @@ from simkit.results.value_metrics import value_metrics
 
 
 def compute_metrics(
-    run: Run, *, tau: float = 10.0, warmup: float = 0.0, cooldown: float = 0.0
+    run: Run,
+    *,
+    tau: float = 10.0,
+    warmup: float = 0.0,
+    cooldown: float = 0.0,
+    brought: Iterable[PolicyMetric] = (),
 ) -> dict[str, dict[str, Any]]:
     """Return every metric of a run as plain numbers and text, ready for JSON.
 
     The tables are read column by column or in batches and never sorted: memory stays at a few
     columns of the jobs. Sums do not depend on the number of threads. Metrics of value, tasks,
-    machines and energy are included if the run has them, and CloudSimPy's makespan if the policy
-    follows its rules.
+    machines and energy are included if the run has them.
 
     Args:
         run: its tables must be closed.
         tau: floor of the run time in bounded slowdowns, in s, above 0.
         warmup: leaves out jobs submitted in so many seconds after the first submit.
         cooldown: leaves out jobs submitted in so many seconds before the last submit.
+        brought: metrics that the policy brings.
 
     Returns name → ``{"value": …}`` or ``{"mean": …, "p50": …, …}``, with unit, formula, window,
     count and censored. Makespan, counts and the unsuccessful share are never trimmed.
@@ -62,11 +69,29 @@ def compute_metrics(
         *_on_machines(MachineRecords.of(run), jobs, window),
         *suspension_metrics(allocations, tasks, jobs, _priorities(run)),
     ]
-    if run.compat == "cloudsimpy":
-        found.append(cloudsimpy_makespan_metric(allocations, window))
+    found += (_of_policy(row, allocations, window) for row in brought)
     if run.has_power:
         found += energy_metrics(run.scan("power"), run.battery, window)
     return {metric.name: metric.as_json() for metric in (*found, counts)}
+
+
+def _of_policy(row: PolicyMetric, allocations: pl.LazyFrame, window: RunWindow) -> Metric:
+    """Return a metric of the policy's own, over all allocations, never trimmed."""
+    times = allocations.select("start_time_s", "end_time_s").collect()
+    return Metric(
+        name=row.name,
+        unit=row.unit,
+        formula=row.formula,
+        window="all allocations",
+        count=times["end_time_s"].count(),
+        values={"value": value_of(row, times, window.first_submit_s)},
+    )
+
+
+def value_of(row: PolicyMetric, allocations: pl.DataFrame, first_submit_s: float) -> float | None:
+    """Return a metric that a policy brings, by the times of allocations; missing ends are NaN."""
+    start_s, end_s = (allocations[name].to_numpy() for name in ("start_time_s", "end_time_s"))
+    return row.value(start_s, end_s, first_submit_s)
 
 
 def _priorities(run: Run) -> dict[str, float]:

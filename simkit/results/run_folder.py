@@ -221,12 +221,6 @@ class Run:
         return f"{policy}, {estimates}" if estimates not in ("", "requested") else policy
 
     @property
-    def compat(self) -> str | None:
-        """The other simulator whose rules the policy follows; None: none."""
-        policy = self.info.get("scenario", {}).get("policy")
-        return policy.get("compat") if isinstance(policy, dict) else None
-
-    @property
     def status(self) -> str:
         """``complete``, or why it is not: incomplete, interrupted, failed."""
         return str(self.info["status"])

@@ -83,6 +83,7 @@ def _class_reference(name: str) -> str:
 ModelClass = Annotated[str, AfterValidator(_class_reference), PluginName(_GROUP)]
 PolicyName = Annotated[str, PluginName(_GROUP, "policy")]
 PolicyFile = Annotated[str, AfterValidator(_file_reference), PluginName(_GROUP, "policy")]
+OtherSimulator = Annotated[str, PluginName(_GROUP, "compat")]
 
 
 class ComposedPolicy(Section):
@@ -103,7 +104,7 @@ class FittedPolicy(Section):
     """What scores machines for a task, or pairs of a machine and a task: first-fit, tetris, …."""
     order: OrderChoice = Field("fcfs", validate_default=True)
     """The order in which tasks are taken, and which of equal pairs comes first."""
-    compat: Literal["cloudsimpy"] | None = None
+    compat: OtherSimulator | None = None
     """Takes on the time rules and tie-breaks of another simulator; needs its period."""
 
 
@@ -132,7 +133,7 @@ class AgentPolicy(Section):
     """What `simkit train` wrote, or the name of a bundled agent, such as deeprm-70."""
     args: Arguments = Field(default_factory=dict)
     """Keyword arguments for it, such as {choose: greedy}."""
-    compat: Literal["cloudsimpy"] | None = None
+    compat: OtherSimulator | None = None
     """Takes on the time rules of another simulator; for agents of machine–task pairs."""
 
 
@@ -400,5 +401,12 @@ def policies_in(section: Section) -> tuple[Section, ...]:
     return section.lookahead if isinstance(section, LookaheadPolicy) else (section,)
 
 
-COMPAT_PERIODS = {"cloudsimpy": 1.0}
-"""Other simulators, and the period of their decisions in seconds."""
+def compat_period_s(compat: str) -> float | None:
+    """Return the only time between the decisions of another simulator, in s.
+
+    None: any will do, or its code is not at hand yet: what names code is checked when it is made.
+    """
+    if compat not in plugins.names(_GROUP, "compat"):
+        return None
+    period_s: float | None = getattr(plugins.find(_GROUP, compat, kind="compat"), "period_s", None)
+    return period_s

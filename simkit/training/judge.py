@@ -5,15 +5,20 @@ A mean over the jobs that ended would flatter a policy that leaves difficult one
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from typing import Any, Final
 
 import polars as pl
 
-from simkit.errors import ScenarioError, did_you_mean
-from simkit.results.job_metrics import JOB_METRICS, JobMetric, cloudsimpy_makespan
+from simkit import plugins
+from simkit.errors import PluginError, ScenarioError, did_you_mean
+from simkit.policy.declared import PolicyMetric
+from simkit.results.compute_metrics import value_of
+from simkit.results.job_metrics import JOB_METRICS, JobMetric
 from simkit.results.metric import counted_resource
 from simkit.results.run_folder import Run
 
@@ -37,20 +42,25 @@ def _makespan(run: Run, last_s: float) -> float:
     return float(run.jobs.select(end.max() - submit.min()).item())
 
 
-def _cloudsimpy_makespan(run: Run, last_s: float) -> float:
-    """Return the makespan by CloudSimPy's clock; 0 if nothing has started."""
+def _brought_by_policies() -> Iterator[RunMetric]:
+    """Yield the metrics that installed policies bring; a run has 0 if nothing has started."""
+    for name in plugins.names("simkit.policies"):
+        with suppress(PluginError):  # one that cannot be loaded brings none
+            rows = getattr(plugins.find("simkit.policies", name), "metrics", ())
+            for row in rows if isinstance(rows, tuple) else ():
+                yield RunMetric(row.name, row.unit, partial(_by_policy, row), ("allocations",))
+
+
+def _by_policy(row: PolicyMetric, run: Run, last_s: float) -> float:
     so_far = run.allocations.with_columns(pl.col("end_time_s").fill_null(last_s))
     first: Any = run.jobs["submit_time_s"].min()
-    return cloudsimpy_makespan(so_far, first) or 0.0
+    return value_of(row, so_far, first) or 0.0
 
 
 TABLES_JUDGED: Final = ("jobs", "timeline")
 """The tables that `judge` reads."""
-RUN_METRICS: Final = (
-    RunMetric("makespan_s", "s", _makespan),
-    RunMetric("cloudsimpy_makespan", "s", _cloudsimpy_makespan, ("allocations",)),
-)
-"""Metrics of whole runs, which `judge` knows besides those of single jobs."""
+MAKESPAN: Final = RunMetric("makespan_s", "s", _makespan)
+"""The metric of whole runs that `judge` knows without a policy that brings one."""
 NOTHING_JUDGED: Final[dict[str, Any]] = {
     "sum": 0.0, "jobs": 0, "submitted": 0, "unfinished": 0, "rejected": 0, "killed": 0,
     "workload": "",
@@ -62,8 +72,10 @@ _GIVEN: Final = ("job_id", "submit_time_s", "trace_run_time_s")
 
 def judged_metric(name: str) -> JobMetric | RunMetric:
     """Return a metric by name; raises ScenarioError, with the nearest name."""
-    metrics: tuple[JobMetric | RunMetric, ...] = (*JOB_METRICS, *RUN_METRICS)
-    known = {metric.name: metric for metric in metrics}
+    known: dict[str, JobMetric | RunMetric] = {metric.name: metric for metric in JOB_METRICS}
+    known[MAKESPAN.name] = MAKESPAN
+    if name not in known:
+        known |= {metric.name: metric for metric in _brought_by_policies()}
     if name not in known:
         raise ScenarioError(
             f"--metric {name}: {name!r} is not a metric of single jobs or a makespan"

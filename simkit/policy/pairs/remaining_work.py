@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from simkit.arrays import Floats
+from simkit.policy.declared import NO_SIGNALS
 from simkit.policy.pairs.machine_task_pairs import MachineTaskPairs
 from simkit.policy.pairs.terms import fit_terms, on_grid, urgency_terms
-from simkit.policy.power_view import NO_SIGNALS
 from simkit.policy.queue import QueueColumns
 from simkit.policy.state import State, SystemInfo
 from simkit.policy.task import Allocation

@@ -24,6 +24,9 @@ from simkit.policy.ordered import OrderedPolicy
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import agent_label
 from simkit.scenario.policy import (
+    BACKFILL,
+    ORDER,
+    PLACEMENT,
     AgentPolicy,
     ComposedPolicy,
     FittedPolicy,
@@ -252,7 +255,7 @@ def policy_label(scenario: Scenario) -> str:
         return "recorded" if section.recorded.unknown == "reject" else "recorded(unknown=fit)"
     if isinstance(section, FittedPolicy):
         parts = [_label(section.fitness.type, section.fitness.args)]
-        if section.order.type != "fcfs":
+        if section.order.type != ORDER:
             parts.append(_label(section.order.type, section.order.args))
         return "+".join([*parts, section.compat] if section.compat else parts)
     if isinstance(section, AgentPolicy):
@@ -264,7 +267,7 @@ def policy_label(scenario: Scenario) -> str:
         name = section.name if isinstance(section, NamedPolicy) else section.path
         return _label(name.rpartition(":")[2], section.args)
     parts = [_label(section.order.type, section.order.args)]
-    for choice, plain in ((section.backfill, "none"), (section.placement, "first-fit")):
+    for choice, plain in ((section.backfill, BACKFILL), (section.placement, PLACEMENT)):
         if choice.type != plain:
             parts.append(_label(choice.type, choice.args))
     return "+".join(parts)

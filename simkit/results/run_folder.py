@@ -25,6 +25,7 @@ from simkit.results.group_metrics import By, metrics_by
 from simkit.results.metric import Metrics
 from simkit.results.time_bins import power_means
 from simkit.scenario.bundled import agent_label
+from simkit.scenario.policy import BACKFILL, ORDER
 from simkit.scenario.types import shown
 from simkit.shown import Shown, heading, notes, safe, text_or
 from simkit.text import counted, printable
@@ -643,11 +644,11 @@ def _policy_words(policy: Any) -> str:
     if "model" in policy:
         return Path(policy["model"]).stem
     keys: tuple[str, ...] = ("path", "name", "fitness", "order", "backfill", "compat")
-    if "fitness" in policy and policy.get("order") == "fcfs":
-        keys = ("fitness", "compat")  # fcfs is the default order
+    if "fitness" in policy and policy.get("order") == ORDER:
+        keys = ("fitness", "compat")
     parts = [policy.get(key) for key in keys]
     words = [_part(p) for p in parts if p]
-    return " + ".join(word for word in words if word != "none") or "unknown"
+    return " + ".join(word for word in words if word != BACKFILL) or "unknown"
 
 
 def _when(change: Mapping[str, Any]) -> str:

@@ -86,14 +86,18 @@ PolicyFile = Annotated[str, AfterValidator(_file_reference), PluginName(_GROUP, 
 OtherSimulator = Annotated[str, PluginName(_GROUP, "compat")]
 
 
+ORDER, BACKFILL, PLACEMENT = "fcfs", "none", "first-fit"
+"""What the parts of a policy are where a scenario does not name them."""
+
+
 class ComposedPolicy(Section):
     """A policy composed of an order, a backfilling rule and a placement rule."""
 
-    order: OrderChoice = Field("fcfs", validate_default=True)
+    order: OrderChoice = Field(ORDER, validate_default=True)
     """The order in which waiting tasks are tried: a name, or {type: name, and its arguments}."""
-    backfill: BackfillChoice = Field("none", validate_default=True)
+    backfill: BackfillChoice = Field(BACKFILL, validate_default=True)
     """What may start before the queue's head while that waits: none, easy, conservative, …."""
-    placement: PlacementChoice = Field("first-fit", validate_default=True)
+    placement: PlacementChoice = Field(PLACEMENT, validate_default=True)
     """Which machines a task goes to."""
 
 
@@ -102,7 +106,7 @@ class FittedPolicy(Section):
 
     fitness: FitnessChoice
     """What scores machines for a task, or pairs of a machine and a task: first-fit, tetris, …."""
-    order: OrderChoice = Field("fcfs", validate_default=True)
+    order: OrderChoice = Field(ORDER, validate_default=True)
     """The order in which tasks are taken, and which of equal pairs comes first."""
     compat: OtherSimulator | None = None
     """Takes on the time rules and tie-breaks of another simulator; needs its period."""

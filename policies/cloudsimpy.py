@@ -37,12 +37,11 @@ import numpy as np
 
 from simkit.arrays import Floats, Ints
 from simkit.errors import PolicyError, ScenarioError, did_you_mean
-from simkit.policies.packing import Balance
+from simkit.policies.fitness import Balance
 from simkit.policy import Action, Place, State, SystemInfo, WakeAt
 from simkit.policy.declared import PolicyMetric, reads_estimates
 from simkit.policy.fitness import PairFitness, Score
-from simkit.policy.pairs.machine_task_pairs import TaskColumns
-from simkit.policy.pairs.pair_table import PairTable
+from simkit.policy.pairs import PairTable, TaskColumns
 from simkit.policy.task import Allocation, Task
 from simkit.units import ENDLESS_S
 
@@ -111,7 +110,7 @@ class CloudSimPy:
     These are not CloudSimPy's, but decide by its rules, an instance at a time; ties go to the first
     machine, then to the first task:
 
-    - ``balance``: the pair that `simkit.policies.packing.Balance` scores highest.
+    - ``balance``: the pair that `simkit.policies.fitness.Balance` scores highest.
     - any pair fitness, such as an agent's, or a function of `MachineTaskPairs`. It sees ticks in
       place of the time for which an instance holds its machine, and the instances left and the free
       amounts of the moment.

@@ -18,9 +18,9 @@ from simkit.policy.claims import Claims
 from simkit.policy.declared import Signals, declared_signals
 from simkit.policy.lane import ChangingOrder, Lane, Order
 from simkit.policy.ordered import OrderedPolicy, resumptions
-from simkit.policy.power_view import PowerState
 from simkit.policy.profile import Profile
 from simkit.policy.room import PlacementRule
+from simkit.policy.state import PowerState
 from simkit.policy.task import Allocation, Placement, Task, at_most, instances_on
 from simkit.power.site import Site
 from simkit.power.site_checks import unmet_needs

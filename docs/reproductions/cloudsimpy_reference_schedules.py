@@ -21,8 +21,7 @@ import polars as pl
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
 from simkit.policies.cloudsimpy import CloudSimPy, makespan
-from simkit.policies.fitness import FirstFit
-from simkit.policies.packing import Tetris
+from simkit.policies.fitness import FirstFit, Tetris
 from simkit.policy import Policy, SystemInfo
 from simkit.policy.fitness import FitnessPolicy
 from simkit.traces.task_table import read_task_table

@@ -23,10 +23,9 @@ from simkit.policy import Action, Place, State, SystemInfo
 from simkit.policy.declared import NO_SIGNALS, PolicyMetric, declared_metrics
 from simkit.policy.fitness import FitnessPolicy
 from simkit.policy.greedy import FitSearch, GreedyPolicy
-from simkit.policy.pairs.machine_task_pairs import MachineTaskPairs, TaskColumns
-from simkit.policy.pairs.pair_table import PairTable
-from simkit.policy.pairs.remaining_work import WorkFitness
+from simkit.policy.pairs import MachineTaskPairs, PairTable, TaskColumns
 from simkit.policy.queue import QueueColumns
+from simkit.policy.remaining_work import WorkFitness
 from simkit.policy.task import Task
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import DESCRIPTION, agent_label

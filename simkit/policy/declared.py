@@ -24,7 +24,12 @@ from typing import Final, NamedTuple, get_args
 
 from simkit.arrays import Floats
 from simkit.errors import PolicyError
-from simkit.policy.power_view import Foreseen
+from simkit.policy.state import Foreseen
+
+__all__ = [
+    "NO_SIGNALS", "PolicyMetric", "Signals", "declared_metrics", "declared_signals",
+    "reads_estimates",
+]  # fmt: skip
 
 Signals = frozenset[Foreseen]
 """The signals that a policy, an order or a rule reads: its attribute `signals`."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 
 from simkit.errors import ScenarioError
-from simkit.policy.power_view import Foreseen
+from simkit.policy.state import Foreseen
 from simkit.power.battery import BatteryFacts
 from simkit.power.controller import Controller, SourceOrder
 from simkit.power.forecast import Forecast

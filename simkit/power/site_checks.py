@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from typing import Final, Literal, Protocol, runtime_checkable
 
 from simkit.policy import Policy
-from simkit.policy.power_view import Foreseen
+from simkit.policy.state import Foreseen
 from simkit.power.controller import SourceOrder
 from simkit.power.site import NO_GRID, Site
 

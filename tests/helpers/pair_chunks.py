@@ -14,8 +14,8 @@ from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
 from simkit.learners.pairs.scorer import PairScorer
 from simkit.policies.cloudsimpy import CloudSimPy, makespan
-from simkit.policy.pairs.machine_task_pairs import MachineTaskPairs
-from simkit.policy.pairs.remaining_work import WorkFitness
+from simkit.policy.pairs import MachineTaskPairs
+from simkit.policy.remaining_work import WorkFitness
 from simkit.results.run_writer import MemoryWriter
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster

@@ -16,7 +16,7 @@ from simkit import simulate as run_scenario
 from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policies.cloudsimpy import CloudSimPy, makespan
-from simkit.policies.packing import Tetris
+from simkit.policies.fitness import Tetris
 from simkit.scenario.bundled import scenario_path
 from simkit.scenario.yaml_document import load_scenario
 from simkit.seeds import stream

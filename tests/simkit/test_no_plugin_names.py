@@ -16,7 +16,7 @@ from typing import Any, get_args
 import simkit
 from simkit import records
 from simkit.policy import Policy
-from simkit.policy.power_view import Foreseen
+from simkit.policy.state import Foreseen
 from simkit.scenario import Scenario
 
 CORE = Path(simkit.__file__).parent
@@ -35,7 +35,10 @@ ALLOWED: dict[str, set[str]] = {
     "cli/results.py": {"fcfs", "easy", "swf", "csv"},  # options: what a schedule claims, formats
     "cli/trace_generate.py": {"alibaba2017", "swf"},  # tables that it draws, the format of logs
     "analysis/export.py": {"swf", "csv"},  # the formats that it writes
-    "policy/pairs/terms.py": {"balance", "cosine"},  # terms of a score, which have their own names
+    "policy/remaining_work.py": {
+        "balance",
+        "cosine",
+    },  # terms of a score, which have their own names
 }
 """File of the core → names that it may hold, and why."""
 

@@ -138,6 +138,7 @@ class CloudSimPy:
             "tick at which the last allocation's resources come free - floor(first submit); "
             "free at ceil(end), or at start + 2 s after a run of exactly 1 s",
             makespan,
+            "low",
         ),
     )
     arrival_ticks, hold_ticks = ArrivalTicks, staticmethod(hold_ticks)

@@ -22,8 +22,7 @@ from simkit.policy.profile import Profile
 from simkit.policy.room import PlacementRule
 from simkit.policy.state import PowerState
 from simkit.policy.task import Allocation, Placement, Task, at_most, instances_on
-from simkit.power.site import Site
-from simkit.power.site_checks import unmet_needs
+from simkit.power.site import Site, unmet_needs
 
 
 class PowerCap:
@@ -91,7 +90,7 @@ class PowerCapPolicy(OrderedPolicy):
         )
 
     def check_site(self, site: Site | None) -> list[str]:
-        """Say what the site lacks; see `simkit.power.site_checks.SiteChecker`."""
+        """Say what the site lacks; see `simkit.power.site.SiteChecker`."""
         name = "policy.backfill: power-cap"
         if site is not None and self.cap_w is None and site.grid.import_limit_w == inf:
             return [

@@ -21,8 +21,7 @@ from simkit.policy.profile import PoolProfile, Profile
 from simkit.policy.room import PlacementRule
 from simkit.policy.state import PowerState
 from simkit.policy.task import Allocation, Placement, Task
-from simkit.power.site import Site
-from simkit.power.site_checks import unmet_needs
+from simkit.power.site import Site, unmet_needs
 from simkit.units import ENDLESS_S, TIME_GRID
 
 _ALL: Placement = ((0, 1),)

@@ -20,7 +20,7 @@ A subclass inherits them, so it declares again what it does differently.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple, get_args
 
 from simkit.arrays import Floats
 from simkit.errors import PolicyError
@@ -74,6 +74,8 @@ class PolicyMetric(NamedTuple):
     value: Callable[[Floats, Floats, float], float | None]
     """Function of the start and the end of each allocation, (A,) each, in s, and of the first
     submission in s; an end that is still to come is NaN. None: there is no value."""
+    better: Literal["high", "low"] | None = None
+    """Which numbers are better; None: neither."""
 
 
 def declared_metrics(*parts: object) -> tuple[PolicyMetric, ...]:

@@ -5,21 +5,18 @@ A mean over the jobs that ended would flatter a policy that leaves difficult one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from hashlib import sha256
 from typing import Any, Final
 
 import polars as pl
 
-from simkit import plugins
-from simkit.errors import PluginError, ScenarioError, did_you_mean
+from simkit.errors import ScenarioError, did_you_mean
 from simkit.policy.declared import PolicyMetric
-from simkit.results.compute_metrics import value_of
+from simkit.results.all_metrics import metrics_of_policies, value_of
 from simkit.results.job_metrics import JOB_METRICS, JobMetric
-from simkit.results.metric import counted_resource
+from simkit.results.metric import Better, counted_resource
 from simkit.results.run_folder import Run
 
 
@@ -33,7 +30,7 @@ class RunMetric:
     """Function of a run and its last instant in s, at which what has not ended counts as ended."""
     tables: tuple[str, ...] = ()
     """Tables that it reads besides `TABLES_JUDGED`."""
-    high_is_good: bool = False
+    better: Better | None = "low"
 
 
 def _makespan(run: Run, last_s: float) -> float:
@@ -42,19 +39,15 @@ def _makespan(run: Run, last_s: float) -> float:
     return float(run.jobs.select(end.max() - submit.min()).item())
 
 
-def _brought_by_policies() -> Iterator[RunMetric]:
-    """Yield the metrics that installed policies bring; a run has 0 if nothing has started."""
-    for name in plugins.names("simkit.policies"):
-        with suppress(PluginError):  # one that cannot be loaded brings none
-            rows = getattr(plugins.find("simkit.policies", name), "metrics", ())
-            for row in rows if isinstance(rows, tuple) else ():
-                yield RunMetric(row.name, row.unit, partial(_by_policy, row), ("allocations",))
+def _of_policy(row: PolicyMetric) -> RunMetric:
+    """Return a metric that a policy brings; a run has 0 if nothing has started."""
 
+    def value(run: Run, last_s: float) -> float:
+        so_far = run.allocations.with_columns(pl.col("end_time_s").fill_null(last_s))
+        first: Any = run.jobs["submit_time_s"].min()
+        return value_of(row, so_far, first) or 0.0
 
-def _by_policy(row: PolicyMetric, run: Run, last_s: float) -> float:
-    so_far = run.allocations.with_columns(pl.col("end_time_s").fill_null(last_s))
-    first: Any = run.jobs["submit_time_s"].min()
-    return value_of(row, so_far, first) or 0.0
+    return RunMetric(row.name, row.unit, value, ("allocations",), row.better)
 
 
 TABLES_JUDGED: Final = ("jobs", "timeline")
@@ -75,7 +68,7 @@ def judged_metric(name: str) -> JobMetric | RunMetric:
     known: dict[str, JobMetric | RunMetric] = {metric.name: metric for metric in JOB_METRICS}
     known[MAKESPAN.name] = MAKESPAN
     if name not in known:
-        known |= {metric.name: metric for metric in _brought_by_policies()}
+        known |= {brought: _of_policy(row) for brought, row in metrics_of_policies().items()}
     if name not in known:
         raise ScenarioError(
             f"--metric {name}: {name!r} is not a metric of single jobs or a makespan"

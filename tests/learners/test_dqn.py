@@ -13,6 +13,7 @@ import torch
 from trainings import check_held_out_changes_nothing, check_resume, deeprm_scenario
 
 from simkit import simulate
+from simkit.arrays import stream
 from simkit.errors import RunError, ScenarioError
 from simkit.learners.agent import load_agent
 from simkit.learners.bundle import hash_bundle
@@ -26,7 +27,6 @@ from simkit.learners.lockstep.class_slots import ClassLockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.outcome import outcome
 from simkit.scenario import Scenario
-from simkit.seeds import stream
 
 SMALL = {
     "iterations": 4, "job_sets": 12, "held_out_sets": 8, "hidden": 8, "batch": 16,

@@ -47,12 +47,16 @@ def written(page: Path) -> str:
 
 
 INTEGRATIONS = re.compile("stable_baselines3|sb3_contrib|torchrl|--on dask")
+SLOW = ("docs/howto/burst-times.md", "docs/howto/cloud-traces.md", "docs/howto/green-datacenter.md",
+        "docs/howto/what-really-happened.md", "docs/reference/learners.md")  # fmt: skip
+"""Pages that simulate or train for seconds."""
 
 
 def marks(page: Path, part: str) -> list[pytest.MarkDecorator]:
-    """Return the mark of a part that needs software of others, which `make test` does without."""
+    """Return the mark of a part that takes long or needs what `make test` does without."""
     shown = (block.text for block in blocks(page) if block.part == part and not block.file)
-    return [pytest.mark.thorough] if INTEGRATIONS.search("".join(shown)) else []
+    needs = INTEGRATIONS.search("".join(shown))
+    return [pytest.mark.thorough] if needs or identifier(page) in SLOW else []
 
 
 PARTS = [

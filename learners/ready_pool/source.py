@@ -15,13 +15,12 @@ from simkit.agent.ready_pool import (
     ready_set_schema,
 )
 from simkit.agent.ready_pool_actions import Advance
-from simkit.arrays import Floats
+from simkit.arrays import Floats, stream
 from simkit.learners.lockstep.ready_pool.accounts import COSTS, Cost
 from simkit.learners.lockstep.ready_pool.endless import EndlessReadyGames
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.streams import JobStreams, StreamSource
 from simkit.scenario import Scenario
-from simkit.seeds import stream
 
 __all__ = ["HORIZON", "REWARD", "ReadySource"]
 

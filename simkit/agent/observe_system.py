@@ -25,8 +25,8 @@ from simkit.agent.encoder import (
 from simkit.arrays import Floats, Ints
 from simkit.errors import ScenarioError
 from simkit.policy import State, SystemInfo
-from simkit.policy.pairs.machine_task_pairs import MachineTaskPairs, TaskColumns
-from simkit.policy.power_view import Foreseen, PowerState
+from simkit.policy.pairs import MachineTaskPairs, TaskColumns
+from simkit.policy.state import Foreseen, PowerState
 from simkit.policy.task import Task
 from simkit.units import TIME_GRID
 

@@ -26,9 +26,8 @@ from typing import Any
 import numpy as np
 
 from simkit.agent.reward import AccruingReward, JobReward, Reward, WeightedRewards, positive
-from simkit.arrays import Floats, Ints
+from simkit.arrays import ExactSum, Floats, Ints
 from simkit.errors import PluginError, ScenarioError
-from simkit.exact_sum import ExactSum
 from simkit.plugins import find_in_table, instantiate
 from simkit.policy import SystemInfo
 from simkit.policy.task import Allocation, Reservation, Task

@@ -26,9 +26,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from simkit.agent.encoder import ObservationSchema, differing_entries
-from simkit.arrays import Bools, Floats, Ints
+from simkit.arrays import Bools, Floats, Ints, stream
 from simkit.errors import RunError, ScenarioError
-from simkit.foreign import (
+from simkit.files import (
     SpecialFileError,
     TooMuchError,
     check_decoded,
@@ -36,7 +36,6 @@ from simkit.foreign import (
     refuse_special,
 )
 from simkit.results.output_folder import check_file, reason, whole_file
-from simkit.seeds import stream
 from simkit.text import counted
 
 VERSION: Final = 1

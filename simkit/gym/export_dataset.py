@@ -31,9 +31,9 @@ import numpy.typing as npt
 
 from simkit.agent.encoder import ObservationSchema
 from simkit.errors import RunError
+from simkit.files import unfinished
 from simkit.gym.dataset import Dataset
 from simkit.results.output_folder import check_file, check_place, unwritable, whole_file
-from simkit.unfinished import unfinished
 
 
 def import_h5py() -> Any:

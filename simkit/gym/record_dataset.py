@@ -25,7 +25,7 @@ from simkit.agent.actions import Actions
 from simkit.agent.encoder import Encoder, Numbers
 from simkit.agent.reward import Reward, WeightedRewards, earned
 from simkit.agent.rewards import make_reward
-from simkit.arrays import Bools
+from simkit.arrays import Bools, stream
 from simkit.errors import PolicyError, RunError, ScenarioError, did_you_mean
 from simkit.experiment import Experiment, blaming, prepare
 from simkit.experiment.policy import policy_label
@@ -37,7 +37,6 @@ from simkit.gym.windows import EpisodeWindows
 from simkit.policy import Action, Place, Reject, Resume, State, Suspend, WakeAt
 from simkit.policy.task import Task
 from simkit.scenario import Scenario
-from simkit.seeds import stream
 
 Weights = str | Mapping[str, float]
 """The name of a reward, or name → weight."""

@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from simkit.arrays import stream
 from simkit.errors import ScenarioError
 from simkit.experiment.cluster import declared_resources
 from simkit.experiment.workload import TraceMemory
 from simkit.scenario import Scenario
 from simkit.scenario.workload import Window
 from simkit.sections import JobRange
-from simkit.seeds import stream
 from simkit.text import counted
 from simkit.workload.transform import window as jobs_within
 
@@ -130,7 +130,7 @@ def held_out(
         return [{"seed": seed} for seed in seeds]
     if windows is not None:
         return window_overrides(scenario, windows)
-    if scenario.workload.type != "deeprm":
+    if "original_set" not in type(scenario.workload).model_fields:
         return [{"seed": seed} for seed in range(SEEDS if sets is None else sets)]
     count = ORIGINAL_SETS if sets is None else sets
     # another seed for each set: agents and policies that draw should not draw alike in all sets

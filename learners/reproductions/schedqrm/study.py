@@ -13,9 +13,9 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from simkit.agent.slotted import Slotted
+from simkit.arrays import stream
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.scenario import Scenario
-from simkit.seeds import stream
 from simkit.traces.models.schedqrm import SchedQRMModel
 
 CLASSES: Final = 10

@@ -10,7 +10,7 @@ from simkit.errors import RunError, did_you_mean
 from simkit.records import ENERGY, JOBS_RELEASED, JOBS_WITH_VALUE
 from simkit.results.all_metrics import Number, metric_numbers
 from simkit.results.job_metrics import ALSO_COMPARED, JOB_METRICS, LAST_S, SINCE_RELEASE, JobMetric
-from simkit.results.metric import Better
+from simkit.results.metric import Better, custom_names
 from simkit.results.run_folder import Run
 
 
@@ -41,7 +41,14 @@ def default_metrics(runs: Sequence[Run]) -> tuple[str, ...]:
     """Return the names of the metrics by which runs are compared by default."""
     known = _known_job_metrics(runs)
     of_runs = [name for name in _OF_RUNS if all(name in run.metrics for run in runs)]
-    return (*_ALWAYS, *of_runs, *(name for name in _IF_KNOWN if name in known))
+    return (*_ALWAYS, *of_runs, *(name for name in _IF_KNOWN if name in known), *custom_of(runs))
+
+
+def custom_of(runs: Sequence[Run]) -> list[str]:
+    """Return the names of the user's metrics that any of the runs has."""
+    with suppress(RunError):  # an interrupted run may have no metrics
+        return custom_names(*(run.metrics for run in runs))
+    return []
 
 
 def chosen_metrics(names: Sequence[str], runs: Sequence[Run]) -> list[JobMetric | RunMetric]:
@@ -84,12 +91,17 @@ def _columns(run: Run) -> set[str]:
 
 
 def _common_numbers(runs: Sequence[Run]) -> dict[str, Number]:
-    """Return the numbers of the first run's metrics that all runs have."""
+    """Return the numbers of metrics that all runs have, and those of the user that any has."""
     try:
-        first, *others = (metric_numbers(run.metrics) for run in runs)
+        every = [metric_numbers(run.metrics) for run in runs]
     except RunError:  # an interrupted run may have no metrics
         return {}
-    return {n: number for n, number in first.items() if all(n in other for other in others)}
+    own, merged = custom_of(runs), {name: n for one in every for name, n in one.items()}
+    return {
+        name: number
+        for name, number in (every[0] | merged).items()
+        if name.partition(".")[0] in own or all(name in one for one in every)
+    }
 
 
 def _unknown_text(unknown: list[str], of_jobs: list[str], of_runs: dict[str, Number]) -> str:

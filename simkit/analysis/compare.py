@@ -79,6 +79,8 @@ class Comparison:
     """What differs between the scenarios of A and B: ``cluster.processors 1,216 → 1,338``."""
     by: By | None = None
     """What the groups of `differences` are."""
+    unknown: tuple[str, ...] = ()
+    """Which metrics of the user are unknown in which runs, a sentence each."""
     runs: tuple[tuple[Run, Run], ...] = field(default=(), compare=False)
     """The runs of A and B, paired; for pictures."""
 
@@ -122,18 +124,19 @@ class Comparison:
         return {key: value for key, value in asdict(plain).items() if key not in ("runs", "by")}
 
     def notes(self) -> list[str]:
-        """Return which jobs are left out, one group a line."""
+        """Return which metrics are unknown, and which jobs are left out, one group a line."""
         groups = {
             f"only in A ({self.a})": self.only_in_a,
             f"only in B ({self.b})": self.only_in_b,
             f"not ended in A ({self.a})": self.unfinished_in_a,
             f"not ended in B ({self.b})": self.unfinished_in_b,
         }
-        return [
+        left_out = [
             f"{counted(len(ids), 'job')} {where}: {_first(ids)}"
             for where, ids in groups.items()
             if ids
         ]
+        return [*self.unknown, *left_out]
 
 
 def compare_runs(
@@ -203,8 +206,23 @@ def compare_runs(
         unfinished_in_b=tuple(job for pair in pairs for job in pair.unfinished_in_b),
         changes=_changes(pairs[0].a, pairs[0].b),
         by=by,
+        unknown=_unknown(chosen, pairs),
         runs=tuple((pair.a, pair.b) for pair in pairs),
     )
+
+
+def _unknown(chosen: Sequence[JobMetric | RunMetric], pairs: Sequence[RunPair]) -> tuple[str, ...]:
+    """Return which runs do not have the user's metrics, as their scenarios do not name them."""
+    found = []
+    for side, runs in (("A", [p.a for p in pairs]), ("B", [p.b for p in pairs])):
+        for metric in chosen:
+            lacking = [run.name for run in runs if metric.name not in metric_numbers(run.metrics)]
+            if isinstance(metric, RunMetric) and lacking:
+                found.append(
+                    f"{metric.name} is unknown in {side} ({', '.join(dict.fromkeys(lacking))}): "
+                    "its scenario does not name this metric"
+                )
+    return tuple(found)
 
 
 def _changes(a: Run, b: Run) -> tuple[str, ...]:
@@ -297,10 +315,18 @@ def _of_jobs(
 def _of_runs(metric: RunMetric, pairs: Sequence[RunPair], level: float) -> Difference:
     """Return the difference of a number of whole runs."""
     numbers = [
-        [metric_numbers(run.metrics)[metric.name].value for run in (pair.a, pair.b)]
+        [
+            number.value if (number := metric_numbers(run.metrics).get(metric.name)) else None
+            for run in (pair.a, pair.b)
+        ]
         for pair in pairs
     ]
     known = np.array([row for row in numbers if None not in row], np.float64).reshape(-1, 2)
+    means = _means(known, known[:, 1] - known[:, 0])
+    if not len(known):  # one side may have it
+        sides = ([n for n in side if n is not None] for side in zip(*numbers, strict=True))
+        first, second = (float(np.mean(side)) if side else None for side in sides)
+        means = (first, second, None)
     apart: Floats = known[:, 1] - known[:, 0]
     interval = seed_interval(apart, level=level)
     if len(pairs) == 1:
@@ -309,7 +335,7 @@ def _of_runs(metric: RunMetric, pairs: Sequence[RunPair], level: float) -> Diffe
     return Difference(
         metric.name,
         metric.unit,
-        *_means(known, apart),
+        *means,
         interval,
         better=None,
         equal=None,

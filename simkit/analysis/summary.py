@@ -17,7 +17,7 @@ from simkit.analysis.summary_text import Cell, Table, html, latex, markdown
 from simkit.errors import RunError, did_you_mean
 from simkit.experiment.sweep import SweepResult
 from simkit.results.all_metrics import is_share, metric_numbers
-from simkit.results.metric import Better
+from simkit.results.metric import Better, custom_names
 from simkit.results.run_folder import Run
 from simkit.shown import text_or
 from simkit.text import counted
@@ -168,7 +168,8 @@ def summarise(
         runs: a sweep, runs, or folders with runs in them or below them.
         by: dotted keys of the scenario; ``policy`` stands for the whole policy. None: all keys that
             differ between the runs, but the seed.
-        metrics: names as in `simkit.metric_numbers`, such as ``wait_time_s.p99``; None: `USUAL`.
+        metrics: names as in `simkit.metric_numbers`, such as ``wait_time_s.p99``; None: `USUAL`,
+            and the user's metrics.
         level: of confidence, between 0 and 1.
 
     A group holds the runs with the same values of `by`. If they differ in more than the seed, a
@@ -253,7 +254,8 @@ def _numbers(
     """Return metric → its number in each run, metric → unit, and metric → which are better."""
     every = [metric_numbers(run.metrics) for run in runs]
     known = dict.fromkeys(name for one in every for name in one)
-    wanted = [full_name(name, known) for name in names or USUAL]
+    usual = (*USUAL, *custom_names(*(run.metrics for run in runs)))
+    wanted = [full_name(name, known) for name in names or usual]
     if unknown := [name for name in wanted if name not in known]:
         told = ", ".join(f"{name!r}{did_you_mean(name, known)}" for name in unknown)
         raise RunError(f"metric: no run has {told}")

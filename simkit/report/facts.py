@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from simkit.errors import RunError, SimkitError
 from simkit.records import STATUSES
-from simkit.results.metric import counted_resource
+from simkit.results.metric import ABOUT, counted_resource, entries
 from simkit.results.run_folder import MemoryRun, Run
 from simkit.why.jobs import longest_waiting
 
@@ -80,10 +80,10 @@ def _metrics(run: Run) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
-            "values": {key: n for key, n in metric.items() if key not in _ABOUT},
+            "values": {key: n for key, n in metric.items() if key not in ABOUT},
             **{key: metric.get(key) for key in _ABOUT},
         }
-        for name, metric in metrics.items()
+        for name, metric in entries(metrics).items()
     ]
 
 

@@ -12,8 +12,8 @@ SHA-256 over its values in row order:
 - String: the UTF-8 bytes and one 0 byte; null is the bytes 0xff and 0.
 
 The run's digest is SHA-256 over a line ``table.column:hash`` for each column, a line
-``metrics:hash`` and a last line ``scenario:hash``: the SHA-256 of the metrics, and of the
-scenario's portable form, as JSON with sorted keys and no blanks.
+``metrics:hash`` and a last line ``scenario:hash``: the SHA-256 of the metrics, without the user's
+in the part ``custom``, and of the scenario's portable form, as JSON with sorted keys and no blanks.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from typing import Any, Final
 
 import numpy as np
 import polars as pl
+
+from simkit.results.metric import CUSTOM
 
 TABLES: Final = ("jobs", "tasks", "allocations", "timeline", "events", "power", "energy")
 """The tables that the digest covers, in order; only runs with power have the last two."""
@@ -48,7 +50,8 @@ class RunDigest:
         for table, hashes in self._columns.items():
             for name, column in hashes.items():
                 total.update(f"{table}.{name}:{column.hexdigest()}\n".encode())
-        for name, content in (("metrics", metrics), ("scenario", scenario)):
+        own = {name: metric for name, metric in metrics.items() if name != CUSTOM}
+        for name, content in (("metrics", own), ("scenario", scenario)):
             text = json.dumps(content, sort_keys=True, separators=(",", ":"))
             total.update(f"{name}:{sha256(text.encode()).hexdigest()}\n".encode())
         return total.hexdigest()

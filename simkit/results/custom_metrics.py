@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from copy import copy, deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import polars as pl
@@ -19,13 +19,19 @@ from simkit import plugins
 from simkit.errors import ScenarioError, did_you_mean
 from simkit.results.metric import Better, RunWindow
 
-if TYPE_CHECKING:
-    from simkit.results.run_folder import Run
-
 GIVEN: Final = ("jobs", "tasks", "allocations", "timeline", "events", "power", "energy", "run")
 """Parameters that a metric may have: tables as polars frames, and the run itself."""
 _WITH_POWER: Final = ("power", "energy")
 _LARGEST: Final = 1e100
+
+
+class Run(Protocol):
+    """What a metric reads of a `run_folder.Run`."""
+
+    info: dict[str, Any]
+
+    def scan(self, table: str) -> pl.LazyFrame:
+        """Return a table as a lazy frame."""
 
 
 @dataclass(frozen=True)

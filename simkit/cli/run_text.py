@@ -312,7 +312,7 @@ def print_comparison(comparison: Comparison, groups: Groups | None = None) -> No
 
 def print_summary(summary: Summary) -> None:
     """Print the metrics of groups of runs, and what a reader must know of them."""
-    from simkit.analysis.summary_text import with_star
+    from simkit.analysis.summary import with_star
 
     table = summary.table()
     print_table(table.heads, table.cells(with_star), names=table.names)

@@ -23,7 +23,6 @@ from simkit.errors import LimitError, PolicyError, ScenarioError, SimkitError, w
 from simkit.experiment.cluster import build_cluster, declared_resources, limited_by_partitions
 from simkit.experiment.estimates import estimates_info, estimates_warnings
 from simkit.experiment.interrupt import DeferredInterrupt
-from simkit.experiment.metrics import build_metrics, failures, measure
 from simkit.experiment.policy import (
     build_policy,
     build_predictor,
@@ -42,6 +41,7 @@ from simkit.plugins import lines_of_author, told_of_author
 from simkit.policy import Policy
 from simkit.policy.estimates import Predictor, Requested
 from simkit.power.site import Site, controller_problems, policy_problems
+from simkit.results.all_metrics import build_metrics, failures, measure
 from simkit.results.custom_metrics import CustomMetric
 from simkit.results.energy_bills import energy_table
 from simkit.results.metric import check_trimming

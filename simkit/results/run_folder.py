@@ -24,7 +24,7 @@ from simkit.power.battery import BatteryFacts
 from simkit.results.custom_metrics import CustomMetric
 from simkit.results.group_metrics import By, metrics_by
 from simkit.results.metric import CUSTOM, Better, Metrics, entries
-from simkit.results.time_bins import power_means
+from simkit.results.timeline import power_means
 from simkit.scenario.bundled import agent_label
 from simkit.sections import shown
 from simkit.shown import Shown, heading, notes, safe, text_or

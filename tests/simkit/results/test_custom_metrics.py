@@ -11,7 +11,7 @@ import pytest
 
 import simkit
 from simkit.errors import ScenarioError, SimkitError
-from simkit.experiment.metrics import build_metrics
+from simkit.results.all_metrics import build_metrics
 from simkit.scenario.yaml_document import load_scenario
 from simkit.verify import verify_run
 

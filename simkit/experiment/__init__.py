@@ -39,6 +39,7 @@ from simkit.experiment.wall_time import WallClock, WallTimeOver
 from simkit.experiment.workload import TraceMemory, read_trace, valued
 from simkit.plugins import lines_of_author, told_of_author
 from simkit.policy import Policy
+from simkit.policy.declared import declared_metrics
 from simkit.policy.estimates import Predictor, Requested
 from simkit.power.site import Site, controller_problems, policy_problems
 from simkit.results.all_metrics import build_metrics, failures, measure
@@ -88,7 +89,7 @@ class Experiment:
     def warnings(self) -> tuple[str, ...]:
         """What a reader of the results must know before the run."""
         return (
-            *estimates_warnings(self.scenario, self.trace),
+            *estimates_warnings(self.scenario, self.trace, self.policy),
             *unit_warnings(self.scenario, self.trace, self.cluster),
             *unasked_warnings(self.scenario, self.trace, self.cluster),
             *(() if self.site is None else self.site.warnings),
@@ -206,7 +207,9 @@ def carry_out(
         experiment.scenario, experiment.trace, experiment.cluster, experiment.site,
         given=experiment.given,
     )  # fmt: skip
-    info["estimates"] = estimates_info(experiment.scenario, experiment.trace.workload)
+    info["estimates"] = estimates_info(
+        experiment.scenario, experiment.trace.workload, experiment.policy
+    )
     info["warnings"] = list(experiment.warnings)
     store = MemoryWriter(info) if output is None else RunWriter(Path(output), info, force=force)
     times = dict(experiment.wall_time_s)
@@ -223,9 +226,13 @@ def carry_out(
         times["write"] = store.wall_time_s
         with _timed(times, "metrics"):
             results = store.results()
-            results.metrics = measure(results, experiment.scenario, experiment.custom)
+            results.metrics = measure(
+                results, experiment.scenario, experiment.custom, declared_metrics(experiment.policy)
+            )
             results.info["decisions"] = simulation.decisions_made
-            late = [*late_warnings(results), *failures(results.metrics)]
+            late = [
+                *late_warnings(results, experiment.policy), *failures(results.metrics)
+            ]  # fmt: skip
             if times_s := getattr(experiment.policy, "switch_times_s", ()):
                 late += filter(None, [switches_warning(times_s, results)])
         last: dict[str, Any] = {

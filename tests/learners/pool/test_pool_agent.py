@@ -16,7 +16,7 @@ from pool_replay import engine_starts, small_workload
 import simkit
 from simkit.errors import PolicyError, RunError, ScenarioError
 from simkit.learners.agent import load_agent
-from simkit.learners.bundle import hash_bundle, write_bundle
+from simkit.learners.common.bundle import hash_bundle, write_bundle
 from simkit.learners.pool.agent import PoolAgent, ScorerOrder
 from simkit.learners.pool.description import describe
 from simkit.learners.pool.jobs import PoolJobs

@@ -63,12 +63,21 @@ def test_all_mistakes_come_at_once(learner: str) -> None:
     assert places == {"device", "learn.arguments.itterations"}
 
 
-@pytest.mark.parametrize("learner", LEARNERS)
-def test_without_what_writes_its_agent_nothing_begins(
-    learner: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("learner", "library", "extra"),
+    [
+        *((learner, "safetensors.numpy", "agents") for learner in LEARNERS),
+        *((learner, "numba", "learn") for learner in ("deepjs", "fitness", "rlscheduler")),
+        *((learner, "cma", "learn") for learner in ("fitness", "rlscheduler")),
+    ],
+)
+def test_without_its_libraries_it_names_the_extra(
+    learner: str, library: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
-    with pytest.raises(PluginError, match=r"safetensors.*simkit-cluster\[agents\]"):
+    monkeypatch.setitem(sys.modules, library, None)
+    for name in [name for name in sys.modules if name.endswith("_kernel")]:
+        monkeypatch.delitem(sys.modules, name)  # compiled already
+    with pytest.raises(PluginError, match=rf"simkit-cluster\[{extra}\]"):
         small_training(learner)
 
 

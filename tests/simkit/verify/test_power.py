@@ -24,6 +24,8 @@ from simkit.results.run_folder import MemoryRun
 from simkit.units import KWH_J
 from simkit.verify import verify_run
 
+pytestmark = pytest.mark.sampled
+
 Change = Callable[[Any], None]
 POWER_RULES = {"ledger", "sources", "battery", "reserve", "machine-power", "bills"}
 OF_BATTERIES = {"battery", "reserve"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ FORMS = [
     for learner in LEARNERS
     for form in ({}, *(SMALLEST[learner].forms if learner in SMALLEST else ()))
 ]
+COMPILED = re.compile(r"simkit\.learners\..*(kernel|compiled)")
 
 
 def test_every_learner_is_tried() -> None:
@@ -75,8 +77,10 @@ def test_without_its_libraries_it_names_the_extra(
     learner: str, library: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)
-    for name in [name for name in sys.modules if name.endswith("_kernel")]:
-        monkeypatch.delitem(sys.modules, name)  # compiled already
+    for name in [name for name in sys.modules if COMPILED.fullmatch(name)]:
+        monkeypatch.delitem(sys.modules, name)
+        package, _, module = name.rpartition(".")
+        monkeypatch.delattr(sys.modules[package], module, raising=False)
     with pytest.raises(PluginError, match=rf"simkit-cluster\[{extra}\]"):
         small_training(learner)
 

@@ -15,12 +15,14 @@ from pydantic.fields import FieldInfo
 
 from simkit import scenario as top
 from simkit import sections
+from simkit.power import facts
 from simkit.scenario import cluster, policy, power, references, signals
 from simkit.scenario import machine_power as machine
 from simkit.scenario import workload as logs
 from simkit.scenario.kinds import Family, Kind
 from simkit.text import attribute_docstrings
 from simkit.traces.power.series import TableSignal
+from simkit.workload.admission import AdmissionRule
 
 Part = tuple[str, str, type[BaseModel], type[BaseModel] | None]
 """(heading, dotted place, model, the model whose keys have been told before)."""
@@ -91,7 +93,7 @@ SECTIONS: tuple[Part, ...] = (
     ("policy: one after another", "policy", policy.SwitchedPolicy, None),
     ("policy.switch", "policy.switch", policy.PolicyChange, None),
     ("processes", "processes", top.ProcessSection, None),
-    ("admission", "admission", top.AdmissionSection, None),
+    ("admission", "admission", AdmissionRule, None),
     ("scheduling", "scheduling", top.Scheduling, None),
     ("limits", "limits", top.Limits, None),
     ("metrics", "metrics", top.Metrics, None),
@@ -113,10 +115,10 @@ POWER: tuple[Part, ...] = (
     ("power.sources", "power.sources.NAME", power.SourceSection, None),
     ("power.align", "power.align", power.Align, None),
     ("power.grid", "power.grid", power.GridSection, None),
-    ("power.battery", "power.battery", power.BatterySection, None),
+    ("power.battery", "power.battery", facts.BatteryFacts, None),
     ("power.pue", "power.pue", machine.PueCurve, None),
-    ("power.supply", "power.supply", power.SupplySection, None),
-    ("power.supply.checkpoints", "power.supply.checkpoints", power.CheckpointSection, None),
+    ("power.supply", "power.supply", facts.Supply, None),
+    ("power.supply.checkpoints", "power.supply.checkpoints", facts.Checkpoints, None),
     ("power.forecast", "power.forecast", power.ForecastBase, None),
     (
         "power.forecast: type persistence",

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from simkit.analysis.compare import Comparison, Difference
     from simkit.analysis.summary import Summary
     from simkit.experiment import Experiment
-    from simkit.power.site import Foresight, Site, Supply
+    from simkit.power.facts import Supply
+    from simkit.power.site import Foresight, Site
     from simkit.results.run_folder import Run
     from simkit.verify.audit import Audit
 

@@ -13,8 +13,8 @@ from enum import Enum
 from simkit.arrays import Floats
 from simkit.engine.pool_units import POWER
 from simkit.errors import PolicyError
+from simkit.power.facts import Supply
 from simkit.power.machine_model import PowerModel
-from simkit.power.site import Supply
 from simkit.workload.capacity import SWITCHED_OFF, CapacityChange
 
 

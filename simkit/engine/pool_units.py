@@ -9,8 +9,8 @@ from copy import copy
 
 import numpy as np
 
+from simkit.power.facts import Supply
 from simkit.power.machine_model import PowerModel
-from simkit.power.site import Supply
 from simkit.units import amount_on_grid
 from simkit.workload.capacity import CapacityChange
 

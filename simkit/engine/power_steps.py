@@ -15,7 +15,7 @@ from simkit.engine.outages import Outages
 from simkit.engine.pool_units import PoolUnits
 from simkit.errors import PolicyError
 from simkit.policy.power_view import Foreseen
-from simkit.power.battery import BatteryFacts
+from simkit.power.facts import BatteryFacts
 from simkit.power.site import Foresight
 from simkit.power.system import EnergySystem
 from simkit.workload.cluster import CapacityStep

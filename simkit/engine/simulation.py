@@ -18,7 +18,7 @@ from itertools import chain
 from math import inf, nan
 from typing import Any, Literal
 
-from simkit.engine.admission import LATE, AdmissionRule, check_lateness
+from simkit.engine.admission import LATE, check_lateness
 from simkit.engine.events import Event, Rank
 from simkit.engine.execution import Execution
 from simkit.engine.held_back import Parents
@@ -53,6 +53,7 @@ from simkit.power.site import Site
 from simkit.seeds import stream
 from simkit.units import LATEST_S, TIME_GRID, time_on_grid
 from simkit.workload import Workload
+from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from simkit.engine.admission import Admission, AdmissionRule
+from simkit.engine.admission import Admission
 from simkit.engine.bookkeeping import Attempt, Bookkeeping
 from simkit.engine.events import EventLoop
 from simkit.engine.held_back import Releases
@@ -18,6 +18,7 @@ from simkit.policy.room import make_room
 from simkit.policy.state import Outlook
 from simkit.policy.task import Allocation
 from simkit.workload import Workload
+from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from simkit import plugins
-from simkit.engine.admission import AdmissionRule
 from simkit.engine.referee import Limits
 from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError, at_key
@@ -217,14 +216,12 @@ def build_predictor(scenario: Scenario) -> Predictor:
 
 def build_rules(scenario: Scenario) -> Rules:
     """Return the rules of the simulation, which do not depend on the policy."""
-    admission, limits = scenario.admission, scenario.limits
+    limits = scenario.limits
     return Rules(
         walltime=scenario.walltime,
         every_s=scenario.scheduling.every,
         step_s=scenario.scheduling.step,
-        admission=AdmissionRule(
-            admission.slots, admission.backlog, admission.refill, admission.order, admission.late
-        ),
+        admission=scenario.admission,
         correction=scenario.estimates.correction,
         limits=Limits(
             *(

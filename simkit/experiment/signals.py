@@ -81,11 +81,11 @@ class Findings:
         try:
             yield
         except SimkitError as error:
-            own = f"{place.rpartition('.')[2]}: "
-            self.problems += [
-                line if line.startswith(place) else f"{place}: {line.removeprefix(own)}"
-                for line in str(error).splitlines()
-            ]
+            above, _, own = place.rpartition(".")
+            for line in str(error).splitlines():
+                if line.startswith((f"{own}: ", f"{own}.")):
+                    line = f"{above}.{line}"
+                self.problems.append(line if line.startswith(place) else f"{place}: {line}")
 
     def raise_problems(self) -> None:
         """Raise ScenarioError with all problems, if there are any."""

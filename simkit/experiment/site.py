@@ -24,7 +24,6 @@ from simkit.experiment.signals import (
     Quantity,
     SignalBuilder,
 )
-from simkit.power.battery import BatteryFacts
 from simkit.power.controller import Controller, SourceOrder
 from simkit.power.forecast import (
     Forecast,
@@ -33,14 +32,12 @@ from simkit.power.forecast import (
     PerfectForecast,
     Persistence,
 )
-from simkit.power.grid import Amount, Grid
 from simkit.power.machine_model import ConstantPue, PowerModel, Pue
-from simkit.power.signal import CARBON, PRICE, WATT, Constant, Signal, Sum
+from simkit.power.signal import CARBON, PRICE, WATT, Amount, Constant, Signal, Sum
 from simkit.power.signal_align import Span, check_covers
-from simkit.power.site import NO_GRID, Checkpoints, Foresight, Site, Source, Supply
+from simkit.power.site import NO_GRID, Foresight, Grid, Site, Source
 from simkit.scenario import Scenario
 from simkit.scenario.power import (
-    BatterySection,
     ControllerChoice,
     GivenSection,
     GridSection,
@@ -48,7 +45,6 @@ from simkit.scenario.power import (
     PersistenceSection,
     Power,
     SourceSection,
-    SupplySection,
 )
 from simkit.scenario.power import Forecast as ForecastSection
 from simkit.scenario.signals import ConstantSignal
@@ -205,11 +201,11 @@ class _SiteBuilder:
             models=models,
             sources=sources,
             grid=grid,
-            battery=None if section.battery is None else _battery(section.battery),
+            battery=section.battery,
             controller=controller,
             pue=pue,
             critical_w=critical,
-            supply=_supply(section.supply),
+            supply=section.supply,
             foresight=foresight,
             inputs=tuple(dict.fromkeys(findings.inputs)),
             reports=findings.reports,
@@ -314,15 +310,8 @@ def _forecast(section: ForecastSection, truth: Signal, seeds: list[int]) -> Fore
     if isinstance(section, PersistenceSection):
         return Persistence(truth, section.period)
     if isinstance(section, NoisySection) and (section.kind == "relative" or truth.unit == WATT):
-        return NoisyForecast(
-            truth,
-            seeds,
-            spread=section.spread,
-            kind=section.kind,
-            correlation_s=section.correlation,
-            issue_s=section.issue,
-            bounds=(-math.inf if truth.unit == PRICE else 0.0, math.inf),
-        )
+        least = -math.inf if truth.unit == PRICE else 0.0
+        return NoisyForecast(truth, seeds, section, bounds=(least, math.inf))
     return PerfectForecast(truth)
 
 
@@ -353,19 +342,3 @@ def _controller(section: ControllerChoice) -> Controller:
             "simkit.power.controller"
         )
     return controller
-
-
-def _supply(section: SupplySection) -> Supply:
-    saved = section.checkpoints
-    return Supply(
-        section.limit,
-        section.peak_w,
-        section.running,
-        None if saved is None else Checkpoints(saved.every, saved.restart),
-        section.hold,
-    )
-
-
-def _battery(section: BatterySection) -> BatteryFacts:
-    facts = section.model_dump(exclude={"capacity_kwh", "model"})
-    return BatteryFacts(section.capacity_kwh * KWH_J, **facts)

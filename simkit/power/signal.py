@@ -103,6 +103,10 @@ class Signal(ABC):
         return self.integral(start_s, end_s) / (end_s - start_s)
 
 
+Amount = float | Signal
+"""A number that never changes, or a signal."""
+
+
 class Constant(Signal):
     """The same value always.
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, ValidatorFunctionWrapHandler, field_validator, model_validator
 
+from simkit.power.facts import BatteryFacts, Noise, Supply
 from simkit.scenario.machine_power import Machines, PueCurve
 from simkit.scenario.references import PluginChoice, PluginName
 from simkit.scenario.signals import (
@@ -30,84 +31,10 @@ from simkit.sections import (
     PositiveDuration,
     Section,
     SectionName,
-    Share,
-    TimeSpent,
 )
 
 DEFAULT_CONTROLLER: Final = "source-order"
 """The controller of a site that names none."""
-
-Efficiency = Annotated[float, Field(gt=0, le=1)]
-
-_RARE = (
-    "the dissertation's algorithm 5 creates energy (its level falls below 0), so no account of "
-    "energy closes; corrected, it is linear with efficiencies of 1: write model: linear, or see "
-    "rare_battery for its figures as printed"
-)
-
-
-class BatterySection(Section):
-    """A store of energy within its state of charge and C-rates."""
-
-    capacity_kwh: Positive
-    """Energy between state of charge 0 and 1."""
-    charge_c_rate: AtLeastZero = 1.0
-    """Largest charging power over the capacity, 1/h."""
-    discharge_c_rate: AtLeastZero = 1.0
-    """Largest discharging power over the capacity, 1/h."""
-    charge_efficiency: Efficiency = 1.0
-    """Share of the charging power that is stored."""
-    discharge_efficiency: Efficiency = 1.0
-    """Share of the power taken out that reaches the terminals."""
-    floor: Share = 0.0
-    """State of charge below which it is not discharged."""
-    ceiling: Share = 1.0
-    """State of charge above which it is not charged."""
-    initial_soc: Share = 0.5
-    """State of charge at the start, at most the ceiling; below the floor, it gives nothing until it
-    has been charged. If not given, the value nearest to 0.5 between floor and ceiling."""
-    self_discharge_per_day: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Share of the content that is lost in a day at rest."""
-    model: Literal["linear", "clc", "rare"] = "linear"
-    """linear: C-rates limit power until full or empty; clc: limits fall towards full and empty."""
-    charge_slope_h: AtLeastZero = 0.0
-    """clc: by how much charging at 1/h lowers the ceiling, in h."""
-    discharge_slope_h: AtLeastZero = 0.0
-    """clc: by how much discharging at 1/h raises the floor, in h."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _starts_within_the_window(cls, value: object) -> object:
-        if not isinstance(value, dict) or "initial_soc" in value:
-            return value
-        floor, ceiling = value.get("floor", 0.0), value.get("ceiling", 1.0)
-        if not (_is_share(floor) and _is_share(ceiling)):
-            return value  # their own rules report what is wrong
-        return {**value, "initial_soc": min(max(0.5, floor), ceiling)}
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        problems: list[tuple[tuple[str | int, ...], str]] = []
-        if self.floor >= self.ceiling:
-            text = f"must be below the ceiling, {self.ceiling:g}, not {self.floor:g}"
-            problems.append((("floor",), text))
-        if self.initial_soc > self.ceiling:
-            text = f"must be at most the ceiling, {self.ceiling:g}, not {self.initial_soc:g}"
-            problems.append((("initial_soc",), text))
-        slopes = [key for key in ("charge_slope_h", "discharge_slope_h") if getattr(self, key)]
-        if self.model == "rare":
-            problems.append((("model",), f"rare cannot be used in a run: {_RARE}"))
-        elif self.model == "linear":
-            problems += [((key,), "goes with model: clc, not linear") for key in slopes]
-        elif not slopes:
-            problems.append((("model",), "clc needs charge_slope_h or discharge_slope_h above 0"))
-        if problems:
-            raise BrokenRulesError(problems)
-        return self
-
-
-def _is_share(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
 
 
 class ForecastBase(Section):
@@ -144,19 +71,11 @@ class PersistenceSection(ForecastBase):
     """Each step repeats the same time of the last period that is over; 0: the present value."""
 
 
-class NoisySection(ForecastBase):
+class NoisySection(Noise, ForecastBase):
     """The truth with a random error that grows with the lead time, seeded."""
 
     type: Literal["noisy"]
     """The truth with a random error that grows with the lead time, seeded."""
-    spread: AtLeastZero = 0.2
-    """Standard deviation of the error at long lead times."""
-    kind: Literal["relative", "absolute"] = "relative"
-    """relative: the spread is a share of the truth; absolute: in W, for power only."""
-    correlation: PositiveDuration = 21_600.0
-    """How long an error lasts; also how fast it grows."""
-    issue: PositiveDuration = 3600.0
-    """Time between two forecasts; until the next, the last one holds."""
 
 
 class GivenSection(ForecastBase):
@@ -284,44 +203,6 @@ class ControllerChoice(PluginChoice):
         return value
 
 
-class CheckpointSection(Section):
-    """Tasks save their work at regular intervals of run time and resume from there."""
-
-    every: PositiveDuration
-    """Run time between two checkpoints; work since the last one is lost."""
-    restart: TimeSpent = 0.0
-    """Run time that resuming from a checkpoint costs; starting over costs nothing extra."""
-
-
-class SupplySection(Section):
-    """How the available power limits what may run."""
-
-    limit: Literal["none", "power", "resources"] = "none"
-    """none: everything may run; power: what it can supply when busy; resources: a share of them."""
-    peak_w: Positive | None = None
-    """For resources: the power that supplies everything; null: what all machines draw when busy."""
-    running: Literal["drain", "suspend", "checkpoint", "requeue"] = "suspend"
-    """Tasks on what is switched off run on, pause, go back to a checkpoint, or start over."""
-    checkpoints: CheckpointSection | None = None
-    """When work is saved; needed for running: checkpoint."""
-    hold: PositiveDuration = 3600.0
-    """The battery counts with the power that it can hold for this long."""
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        problems: list[tuple[tuple[str | int, ...], str]] = []
-        if self.running == "checkpoint" and self.checkpoints is None:
-            problems.append(((), "running: checkpoint needs checkpoints; add {every: 1h}"))
-        if self.running != "checkpoint" and self.checkpoints is not None:
-            text = f"goes with running: checkpoint, not {self.running}"
-            problems.append((("checkpoints",), text))
-        if self.peak_w is not None and self.limit != "resources":
-            problems.append((("peak_w",), f"goes with limit: resources, not {self.limit}"))
-        if problems:
-            raise BrokenRulesError(problems)
-        return self
-
-
 class Power(Section):
     """The energy side of the cluster."""
 
@@ -333,7 +214,7 @@ class Power(Section):
     """How files lie on the run's clock: calendar, epoch or {offset: 10d}."""
     grid: GridSection | None = None
     """The public grid; absent: none."""
-    battery: BatterySection | None = None
+    battery: BatteryFacts | None = None
     """A store; absent: none."""
     controller: ControllerChoice = Field(DEFAULT_CONTROLLER, validate_default=True)
     """Which source serves the load: a name, or arguments such as {reserve: 0.2}, with a `type` for
@@ -342,7 +223,7 @@ class Power(Section):
     """Power of the site over that of its machines: a number, or {by_load: …}."""
     critical_w: AmountSignal = Field(0.0, validate_default=True)
     """Load that is always on, besides the machines and what the PUE adds."""
-    supply: SupplySection = Field(default_factory=SupplySection)
+    supply: Supply = Field(default_factory=Supply)
     """How power limits what may run."""
     forecast: Forecast | None = None
     """What policies may know about the future; absent: nothing."""

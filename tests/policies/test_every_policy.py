@@ -8,7 +8,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import Rules
 from simkit.policies import (
     changing_orders,
@@ -25,6 +24,7 @@ from simkit.policies.hold import Hold
 from simkit.policies.ready_pool import ReadyPool
 from simkit.policy.ordered import OrderedPolicy
 from simkit.workload import Workload
+from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster, Maintenance, Partition
 
 ORDERS = {

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit import check_policy
-from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policies.changing_orders import HRRN
@@ -20,6 +19,7 @@ from simkit.policies.value_orders import HighestValue, LeastSlack, QoS, ValueDen
 from simkit.policy import Suspend
 from simkit.policy.ordered import OrderedPolicy
 from simkit.policy.task import Allocation, Task
+from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import CapacityStep, Cluster, Maintenance
 
 ORDERS = (FCFS, SJF, Random, QoS, HighestValue, ValueDensity, LeastSlack, HRRN)

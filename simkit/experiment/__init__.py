@@ -41,7 +41,7 @@ from simkit.plugins import lines_of_author, told_of_author
 from simkit.policy import Policy
 from simkit.policy.estimates import Predictor, Requested
 from simkit.power.site import Site, controller_problems, policy_problems
-from simkit.results.compute_metrics import compute_metrics
+from simkit.results.all_metrics import compute_metrics
 from simkit.results.energy_bills import energy_table
 from simkit.results.metric import Metrics, check_trimming
 from simkit.results.run_folder import Run

@@ -16,6 +16,7 @@ from pydantic.fields import FieldInfo
 from simkit import scenario as top
 from simkit import sections
 from simkit.power import facts
+from simkit.power.signal_trace import Gaps
 from simkit.scenario import cluster, policy, power, references, signals
 from simkit.scenario import machine_power as machine
 from simkit.scenario import workload as logs
@@ -113,7 +114,7 @@ POWER: tuple[Part, ...] = (
     ),
     ("power.machines: by group", "power.machines", machine.GroupedMachines, None),
     ("power.sources", "power.sources.NAME", power.SourceSection, None),
-    ("power.align", "power.align", power.Align, None),
+    ("power.align", "power.align", signals.Align, None),
     ("power.grid", "power.grid", power.GridSection, None),
     ("power.battery", "power.battery", facts.BatteryFacts, None),
     ("power.pue", "power.pue", machine.PueCurve, None),
@@ -130,7 +131,7 @@ POWER: tuple[Part, ...] = (
     ("power.forecast: type given", "power.forecast", power.GivenSection, power.ForecastBase),
     *_signals(recorded_ones=False),
     ("signal: from a table", "any signal", TableSignal, None),
-    ("signal: gaps", "any signal's gaps", signals.GapRule, None),
+    ("signal: gaps", "any signal's gaps", Gaps, None),
     *_signals(recorded_ones=True),
 )
 """What `power` says."""
@@ -149,8 +150,8 @@ WORDS: tuple[tuple[Any, str], ...] = (
     (signals.DayPattern, "times of day with values"),
     (machine.Points, "numbers with values"),
     (machine.PueCurve, "number or section"),
-    (power.Align, "name or section"),
-    (signals.GapRule, "name or section"),
+    (signals.Align, "name or section"),
+    (Gaps, "name or section"),
     (machine.Machines, "section"),
     (machine.Machine, "section"),
     (power.Forecast, "section"),

@@ -127,6 +127,11 @@ class Constant(Signal):
         return np.full(np.shape(times_s), self.constant)
 
 
+def as_signal(amount: Amount, unit: str) -> Signal:
+    """Return a signal, or the constant signal of a number in this unit."""
+    return amount if isinstance(amount, Signal) else Constant(amount, unit)
+
+
 class Sum(Signal):
     """The sum of signals in one unit: solar and wind together.
 

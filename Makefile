@@ -4,6 +4,7 @@
 # make test-all  all tests that take less than minutes, with TorchRL, Stable-Baselines3 and Dask
 # make check     formatting, lint, types, quick tests, documentation
 # make guard     hold the speed against recorded ratios, in about a minute
+# make golden    check all golden results; BASE=COMMIT also compares trainings with that commit
 # make clean     remove what these made
 
 PYTHON ?= python3
@@ -16,7 +17,7 @@ INPUTS := pyproject.toml constraints.txt
 # many of the tests start simkit, which would compile its files each time
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all smoke check format lint types docs slow benchmarks guard fuzz clean
+.PHONY: demo test test-all smoke check format lint types docs slow benchmarks guard fuzz golden clean
 
 demo: $(STAMP)plot
 	$(BIN)/simkit run quickstart --output runs/quickstart
@@ -58,6 +59,9 @@ guard: $(STAMP)test
 
 fuzz: $(STAMP)test
 	$(BIN)/python tests/fuzz/campaign.py --simulations 1000 --combinations 1000 --scenarios 2000
+
+golden: $(STAMP)test
+	$(BIN)/python tests/golden/golden.py $(if $(BASE),--base $(BASE)) $(CASES)
 
 $(STAMP)%: $(INPUTS) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$*]" -c constraints.txt

@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 from gleamm_exceedance import dallas, illinois
 
+from simkit.arrays import stream
 from simkit.experiment.workload import valued
 from simkit.policies.easy import Easy
-from simkit.policies.orderings import FCFS, SJF, Random
+from simkit.policies.orderings import FCFS, SJF, HighestValue, LeastSlack, QoS, Random, ValueDensity
 from simkit.policies.ready_pool import ReadyPoolPolicy
-from simkit.policies.value_orders import HighestValue, LeastSlack, QoS, ValueDensity
 from simkit.policy import Place, Policy, State, SystemInfo
 from simkit.policy.ordered import OrderedPolicy
 from simkit.power.facts import BatteryFacts, Supply
@@ -33,7 +33,6 @@ from simkit.power.signal_align import Alignment, aligned
 from simkit.power.signal_patterns import Levels
 from simkit.power.site import Foresight, Site, Source
 from simkit.scenario.workload import Gpus, Value
-from simkit.seeds import stream
 from simkit.traces.models.rare import RareModel
 from simkit.traces.power import SitePower
 from simkit.traces.swf import read_swf

@@ -363,9 +363,9 @@ def _policy_problems(scenario: Loaded) -> Sequence[str]:
 
 def _log_problems(scenario: Loaded, memory: TraceMemory) -> Sequence[str]:
     """Return why the log cannot be read, as `simkit run` reads it."""
+    from simkit.arrays import stream
     from simkit.errors import TraceError
     from simkit.scenario.workload import TraceFormat
-    from simkit.seeds import stream
 
     log = scenario.workload
     try:

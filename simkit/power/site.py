@@ -17,7 +17,7 @@ from typing import Final, Literal, Protocol, runtime_checkable
 
 from simkit.errors import ScenarioError
 from simkit.policy import Policy
-from simkit.policy.power_view import Foreseen
+from simkit.policy.state import Foreseen
 from simkit.power.controller import Controller, GridOffer, SourceOrder
 from simkit.power.facts import FINITE, NOT_NEGATIVE, BatteryFacts, Range, Supply, range_problems
 from simkit.power.forecast import Forecast

@@ -33,7 +33,7 @@ from simkit.units import amount_on_grid
 from simkit.workload import Workload
 from simkit.workload.capacity import CapacityChange, Containers, MachineEvents
 from simkit.workload.cluster import Cluster, Failures, Maintenance, Partition
-from simkit.workload.resource_names import taken_names
+from simkit.workload.workload import taken_names
 
 Groups = Mapping[str, tuple[int, ...]]
 """Name of a group of machines → rows of its machines."""

@@ -13,12 +13,12 @@ import polars as pl
 import pytest
 
 from simkit.analysis.intervals import seed_interval
+from simkit.arrays import stream
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
 from simkit.experiment.workload import valued
-from simkit.policies.orderings import FCFS, SJF
+from simkit.policies.orderings import FCFS, SJF, HighestValue, QoS
 from simkit.policies.ready_pool import ReadyPoolPolicy
-from simkit.policies.value_orders import HighestValue, QoS
 from simkit.policy.estimates import Actual
 from simkit.power.facts import Supply
 from simkit.power.forecast import PerfectForecast
@@ -26,7 +26,6 @@ from simkit.power.machine_model import PowerModel
 from simkit.power.signal_patterns import Levels
 from simkit.power.site import Foresight, Site, Source
 from simkit.scenario.workload import Value
-from simkit.seeds import stream
 from simkit.traces.models.rare import RareModel
 from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster

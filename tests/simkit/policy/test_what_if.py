@@ -9,21 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simkit.arrays import stream
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
 from simkit.errors import PolicyError
 from simkit.policies.conservative import Conservative
 from simkit.policies.easy import Easy
-from simkit.policies.fitness import BestFit
+from simkit.policies.fitness import BestFit, Tetris
 from simkit.policies.orderings import FCFS, SJF, Random
-from simkit.policies.packing import Tetris
 from simkit.policies.ready_pool import ReadyPool
 from simkit.policy import Cancel, Kill, Place, State, WakeAt
 from simkit.policy.estimates import Actual
 from simkit.policy.fitness import FitnessPolicy
 from simkit.policy.ordered import OrderedPolicy
 from simkit.policy.what_if import PATIENCE, play_on
-from simkit.seeds import stream
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 

@@ -15,9 +15,14 @@ from hypothesis import strategies as st
 from simkit.arrays import ExactSum, Floats, RunningSums
 from simkit.errors import PolicyError
 from simkit.power.battery import Battery
-from simkit.power.controller import SetPoints, SiteState, SourceOrder, check_set_points
+from simkit.power.controller import (
+    GridOffer,
+    SetPoints,
+    SiteState,
+    SourceOrder,
+    check_set_points,
+)
 from simkit.power.facts import BatteryFacts
-from simkit.power.grid import GridOffer
 from simkit.power.ledger import (
     COLUMNS,
     RATES,

@@ -31,7 +31,7 @@ from simkit.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from simkit.experiment.executors import Executor
+    from simkit.experiment.workers import Executor
     from simkit.experiment.workload import TraceMemory
     from simkit.scenario import Scenario as Loaded
     from simkit.scenario.yaml_document import Source

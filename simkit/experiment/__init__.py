@@ -21,8 +21,7 @@ from simkit.engine.simulation import Rules, Simulation
 from simkit.engine.submission import Submission
 from simkit.errors import LimitError, PolicyError, ScenarioError, SimkitError, warn_of
 from simkit.experiment.cluster import build_cluster, declared_resources, limited_by_partitions
-from simkit.experiment.estimates import estimates_info, estimates_warnings
-from simkit.experiment.interrupt import DeferredInterrupt
+from simkit.experiment.interrupt import DeferredInterrupt, WallClock, WallTimeOver
 from simkit.experiment.policy import (
     build_policy,
     build_predictor,
@@ -31,11 +30,16 @@ from simkit.experiment.policy import (
     scenario_problems,
 )
 from simkit.experiment.processes import process_builder
-from simkit.experiment.run_warnings import late_warnings, switches_warning
 from simkit.experiment.site import build_site, span_of
 from simkit.experiment.sizes import check_before_reading, check_before_running
-from simkit.experiment.unit_warnings import unasked_warnings, unit_warnings
-from simkit.experiment.wall_time import WallClock, WallTimeOver
+from simkit.experiment.warnings import (
+    estimates_info,
+    estimates_warnings,
+    late_warnings,
+    switches_warning,
+    unasked_warnings,
+    unit_warnings,
+)
 from simkit.experiment.workload import TraceMemory, read_trace, valued
 from simkit.plugins import lines_of_author, told_of_author
 from simkit.policy import Policy

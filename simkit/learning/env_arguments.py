@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from simkit.errors import PolicyError, ScenarioError
-from simkit.experiment.scenario_file import scenario_source
+from simkit.experiment.api import scenario_source
 from simkit.learning.schema import ObservationSchema
 from simkit.scenario import Scenario
 from simkit.scenario.yaml_document import Source, load_scenario

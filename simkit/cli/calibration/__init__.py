@@ -139,7 +139,7 @@ def _scenario_of(
     from simkit.cli.options import overrides
     from simkit.cli.trace import trace_at
     from simkit.errors import ScenarioError
-    from simkit.experiment.scenario_file import log_type, refuse_mistaken
+    from simkit.experiment.api import log_type, refuse_mistaken
     from simkit.scenario.bundled import find_scenario
     from simkit.scenario.first_scenario import first_scenario
     from simkit.scenario.yaml_document import ScenarioText, load_scenario

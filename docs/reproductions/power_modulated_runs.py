@@ -13,7 +13,6 @@ import power_modulated_setting as setting
 
 from simkit.analysis.bound_inputs import BoundJobs, Capacity
 from simkit.analysis.value_bound import value_bound
-from simkit.engine.admission import AdmissionRule
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
 from simkit.policy import Policy
@@ -24,6 +23,7 @@ from simkit.results.run_folder import MemoryRun
 from simkit.results.timeline_metrics import timeline_integrals
 from simkit.results.value_metrics import value_metrics
 from simkit.workload import Workload
+from simkit.workload.admission import AdmissionRule
 
 if TYPE_CHECKING:
     import polars as pl

@@ -20,7 +20,6 @@ from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
 from simkit.engine.submission import Submission
 from simkit.errors import LimitError, PolicyError, ScenarioError, SimkitError, warn_of
-from simkit.experiment.cluster import build_cluster, declared_resources, limited_by_partitions
 from simkit.experiment.interrupt import DeferredInterrupt, WallClock, WallTimeOver
 from simkit.experiment.policy import (
     build_policy,
@@ -30,8 +29,6 @@ from simkit.experiment.policy import (
     scenario_problems,
 )
 from simkit.experiment.processes import process_builder
-from simkit.experiment.site import build_site, span_of
-from simkit.experiment.sizes import check_before_reading, check_before_running
 from simkit.experiment.warnings import (
     estimates_info,
     estimates_warnings,
@@ -45,6 +42,7 @@ from simkit.plugins import lines_of_author, told_of_author
 from simkit.policy import Policy
 from simkit.policy.declared import declared_metrics
 from simkit.policy.estimates import Predictor, Requested
+from simkit.power.signal_align import Span
 from simkit.power.site import Site, controller_problems, policy_problems
 from simkit.results.all_metrics import compute_metrics
 from simkit.results.energy_bills import energy_table
@@ -54,6 +52,7 @@ from simkit.results.run_info import first_info, peak_memory_bytes
 from simkit.results.run_writer import FailedRunError, MemoryWriter, RunWriter
 from simkit.scenario import Scenario, refuse_sweep
 from simkit.scenario.policy import RecordedPolicy, policies_in
+from simkit.scenario.sizes import check_before_reading, check_before_running
 from simkit.units import format_duration
 from simkit.workload import RowReport, Trace, Workload
 from simkit.workload.cluster import Cluster, fill_whole_memory
@@ -128,7 +127,7 @@ def prepare(
     rules = build_rules(scenario)
     begin = perf_counter()
     if workload is None:
-        resources = declared_resources(scenario.cluster) if cluster is None else cluster.resources
+        resources = scenario.cluster.resources if cluster is None else cluster.resources
         trace = read_trace(
             scenario.workload, scenario.seed, scenario.value, memory, resources,
             scenario.limits.jobs, recorded=past is not None,
@@ -138,18 +137,16 @@ def prepare(
             workload = valued(workload, scenario.value, scenario.seed)
         trace = Trace(workload, RowReport(read=len(workload), accepted=len(workload)))
     if cluster is None:
-        cluster = build_cluster(scenario.cluster, trace.workload)
-    workload = limited_by_partitions(fill_whole_memory(trace.workload, cluster), cluster)
+        cluster = scenario.cluster.build(trace.workload)
+    workload = cluster.with_limits(fill_whole_memory(trace.workload, cluster))
     trace = replace(trace, workload=workload)
     if past is not None:
         past.fill(workload)
     _check_before_run(scenario, trace.workload, cluster)
-    check_before_running(scenario, trace.workload, cluster, span_of(trace.workload))
+    check_before_running(scenario, trace.workload, cluster, Span.of(trace.workload))
     site = None
     if scenario.power is not None:
-        site = build_site(
-            scenario.power, cluster, trace.workload, scenario.seed, scenario.limits.steps
-        )
+        site = scenario.power.build(cluster, trace.workload, scenario.seed, scenario.limits.steps)
     problems = scenario_problems(chosen, scenario)
     problems += cluster_problems(
         chosen, cluster, scenario if policy is None else None, trace.workload

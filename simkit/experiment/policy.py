@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from simkit import plugins
-from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import Rules
 from simkit.engine.system import Limits
 from simkit.errors import PolicyError, ScenarioError, at_key
@@ -219,14 +218,12 @@ def build_predictor(scenario: Scenario) -> Predictor:
 
 def build_rules(scenario: Scenario) -> Rules:
     """Return the rules of the simulation, which do not depend on the policy."""
-    admission, limits = scenario.admission, scenario.limits
+    limits = scenario.limits
     return Rules(
         walltime=scenario.walltime,
         every_s=scenario.scheduling.every,
         step_s=scenario.scheduling.step,
-        admission=AdmissionRule(
-            admission.slots, admission.backlog, admission.refill, admission.order, admission.late
-        ),
+        admission=scenario.admission,
         correction=scenario.estimates.correction,
         limits=Limits(
             *(

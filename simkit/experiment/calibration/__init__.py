@@ -24,7 +24,6 @@ from simkit.experiment.calibration.candidates import STAGES, Candidate, first_ca
 from simkit.experiment.calibration.impossible import Impossible, impossible_rows
 from simkit.experiment.calibration.play import play_all, recorded_trace
 from simkit.experiment.calibration.weeks import WITHIN_S, Found, Score, Split, Week, judged
-from simkit.experiment.cluster import build_cluster
 from simkit.scenario import Scenario
 from simkit.scenario.yaml_document import load_scenario
 from simkit.workload import Workload
@@ -148,7 +147,7 @@ def calibrate(
     for stage in STAGES:
         best = _best(search.rows).candidate
         search.try_all(list(stage(best, search.data, workload, chosen)))
-    cluster = build_cluster(base.cluster, workload)
+    cluster = base.cluster.build(workload)
     counted = cluster.resources.index(workload.resources[0])
     impossible = impossible_rows(workload, float(cluster.capacity[:, counted].sum()))
     return Calibration(base, split, tuple(weeks), tuple(search.rows), impossible)

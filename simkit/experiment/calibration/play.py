@@ -13,7 +13,6 @@ import numpy as np
 
 from simkit.experiment import prepare, replay
 from simkit.experiment.calibration.weeks import Found, Split, Week, judged
-from simkit.experiment.cluster import declared_resources
 from simkit.experiment.workers import Workers
 from simkit.experiment.workload import TraceMemory, read_trace
 from simkit.scenario import Scenario
@@ -28,7 +27,7 @@ RECORDED: Final[dict[str, Any]] = {"recorded": {"unknown": "fit"}}
 
 def recorded_trace(scenario: Scenario) -> Trace:
     """Return the log of a scenario with its recorded starts; see `read_trace`."""
-    resources = declared_resources(scenario.cluster)
+    resources = scenario.cluster.resources
     return read_trace(
         scenario.workload, scenario.seed, scenario.value, _MEMORY, resources, recorded=True
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import Rules
 from simkit.learning.actions import SlotActions
 from simkit.learning.encoder import reciprocal
@@ -15,6 +14,7 @@ from simkit.learning.observe_pairs import FitnessPairs, feasible_pairs, pair_fea
 from simkit.learning.slotted import Slotted
 from simkit.learning.slotted_tracker import SlottedTracker
 from simkit.policy import Place
+from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster, Maintenance
 
 STEPWISE = Rules(step_s=1, admission=AdmissionRule(slots=10, backlog=60))

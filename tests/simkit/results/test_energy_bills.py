@@ -19,10 +19,9 @@ from simkit.power.battery import Battery
 from simkit.power.facts import BatteryFacts
 from simkit.power.ledger import Flows, Ledger, StoredEnergy
 from simkit.power.machine_model import PowerModel
-from simkit.results.energy_bills import energy_table, job_bills
+from simkit.results.energy_bills import BILLED, UsagePerWatt, energy_table, job_bills
 from simkit.results.machine_records import MachineRecords
 from simkit.results.run_folder import MemoryRun
-from simkit.results.usage_per_watt import BILLED, UsagePerWatt
 from simkit.units import request_on_grid
 
 KWH = 3.6e6

@@ -11,8 +11,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from simkit.analysis.bound_inputs import BoundJobs, Capacity
-from simkit.analysis.value_bound import value_bound
+from simkit.analysis.value_bound import BoundJobs, Capacity, value_bound
 from simkit.experiment.api import simulate
 from simkit.learners.agent import load_agent
 from simkit.learners.ready_pool.source import HORIZON

@@ -17,9 +17,14 @@ from typing import Any, Final
 
 from simkit.engine.processes import ProcessLike
 from simkit.errors import ScenarioError, warn_of
-from simkit.experiment import carry_out, given_objects, prepare
+from simkit.experiment.experiment import (
+    carry_out,
+    checked_process,
+    given_objects,
+    prepare,
+    recorded_processes,
+)
 from simkit.experiment.policy import checked_policy, recorded_as
-from simkit.experiment.processes import checked_process, recorded_processes
 from simkit.policy import Policy
 from simkit.progress import watch_progress
 from simkit.results.output_folder import check_run_folder, scenario_of

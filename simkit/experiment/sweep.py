@@ -20,8 +20,8 @@ from urllib.parse import quote
 
 from simkit import plugins
 from simkit.errors import RunError, ScenarioError, SimkitError, warn_of
-from simkit.experiment import carry_out, prepare
 from simkit.experiment.api import scenario_source
+from simkit.experiment.experiment import carry_out, prepare
 from simkit.experiment.policy import PolicyClasses, policy_label
 from simkit.experiment.workers import (
     Executor,

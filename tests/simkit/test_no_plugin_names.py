@@ -26,7 +26,7 @@ INDEPENDENT = {"verify"}
 ALLOWED: dict[str, set[str]] = {
     "scenario/policy.py": {"fcfs", "first-fit"},  # the defaults of a policy's parts
     "scenario/cluster.py": {"alibaba2017"},  # the default of a trace of machines
-    "experiment/calibration/candidates.py": {"fcfs", "sjf"},  # the policies that it compares
+    "experiment/calibration.py": {"fcfs", "sjf"},  # the policies that it compares
     "learning/actions.py": {"easy", "sjf"},  # the rule behind the actions that pick a job
     "learning/agent_view.py": {"ready-pool"},  # the name of an agent's actions
     "learning/dataset/summary.py": {"ready-pool"},  # the same

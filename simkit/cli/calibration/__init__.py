@@ -83,7 +83,7 @@ def calibrate(
     from simkit.cli.calibration.text import csv_text, print_calibration, write
     from simkit.cli.text import print_json
     from simkit.experiment.calibration import calibrate as search
-    from simkit.experiment.calibration.weeks import Split
+    from simkit.experiment.calibration_weeks import Split
     from simkit.experiment.interrupt import terminated_like_interrupted
     from simkit.progress import runs_progress
 

@@ -9,6 +9,7 @@ import pytest
 from ready_pools import POWER, ready_scenario
 
 import simkit
+from simkit.agent.ready_pool import ReadyPool
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.rules import (
     ORDERS,
@@ -17,7 +18,6 @@ from simkit.learners.lockstep.ready_pool.rules import (
     threshold,
 )
 from simkit.learners.lockstep.ready_pool.streams import streams_of
-from simkit.learning.ready_pool.observation import ReadyPool
 from simkit.scenario import Scenario
 
 RULES = {

@@ -542,7 +542,7 @@ def test_what_compares_agents_needs_held_out_jobs(
     made = scenario("unjudged", iterations=2, keep="best", patience=3, criterion="unfinished")
     with pytest.raises(ScenarioError) as told:
         train(made, tmp_path / "t")
-    assert [text.partition(", and ")[0] for text in told.value.problems] == [
+    assert [text.partition(", but ")[0] for text in told.value.problems] == [
         "learn.keep: is best", "learn.patience: is 3", "learn.criterion: is unfinished",
     ]  # fmt: skip
     assert all("unjudged holds nothing out" in text for text in told.value.problems)

@@ -24,7 +24,7 @@ from simkit.scenario import types as kinds
 from simkit.scenario import workload as logs
 from simkit.scenario.kinds import Family, Kind
 from simkit.text import attribute_docstrings
-from simkit.traces.power.series import TableSignal
+from simkit.traces.power import TableSignal
 
 Part = tuple[str, str, type[BaseModel], type[BaseModel] | None]
 """(heading, dotted place, model, the model whose keys have been told before)."""

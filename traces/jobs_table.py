@@ -18,17 +18,29 @@ from simkit.errors import TraceError, did_you_mean
 from simkit.scenario.references import File
 from simkit.scenario.types import BrokenRulesError, Many, Positive
 from simkit.traces import rules
-from simkit.traces.bad_lines import BadLines, LineFormat
-from simkit.traces.contradictions import note_early_starts, note_odd_run_times
+from simkit.traces.columns import PLAIN_COLUMNS
 from simkit.traces.files import is_parquet
-from simkit.traces.names import number_names, whole_numbers
-from simkit.traces.odd_units import odd_units
-from simkit.traces.preceding import PRECEDING, note_releases, preceding_of_table
-from simkit.traces.rigid_jobs import LARGEST, LARGEST_ID, repeats
-from simkit.traces.rules import RULES, Tally
-from simkit.traces.swapped import hint_swapped, note_swapped_limits, note_swapped_times
-from simkit.traces.swf import refuse_empty
-from simkit.traces.table_columns import (
+from simkit.traces.oddities import (
+    hint_swapped,
+    note_early_starts,
+    note_odd_run_times,
+    note_swapped_limits,
+    note_swapped_times,
+    odd_units,
+)
+from simkit.traces.rigid_jobs import PRECEDING, note_releases, preceding_of_table, repeats
+from simkit.traces.rules import (
+    LARGEST,
+    LARGEST_ID,
+    RULES,
+    BadLines,
+    LineFormat,
+    Tally,
+    refuse_empty,
+)
+from simkit.traces.tables.layout import SEPARATORS, TableKeys, split
+from simkit.traces.tables.numbers import number_names, whole_numbers
+from simkit.traces.tables.table import (
     TableColumns,
     WantedColumns,
     factors_of,
@@ -37,10 +49,6 @@ from simkit.traces.table_columns import (
     not_read,
     read_columns,
 )
-from simkit.traces.tables import rules as of_tables
-from simkit.traces.tables.keys import TableKeys
-from simkit.traces.tables.layout import SEPARATORS, split
-from simkit.traces.unread import PLAIN_COLUMNS
 from simkit.units import LONGEST_S
 from simkit.workload import JOB_COLUMNS, Trace, Workload
 from simkit.workload.recorded import Recorded
@@ -87,7 +95,7 @@ class JobsTable(TableKeys, LineFormat):
     """Column → what it is multiplied by: {cpu: 0.01, run_time_s: 0.001}."""
 
     suffixes = (".csv", ".parquet")
-    meanings = RULES | of_tables.MEANINGS
+    meanings = RULES
 
     @classmethod
     def recognise(cls, path: Path, head: str) -> bool:

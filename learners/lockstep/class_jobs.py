@@ -13,8 +13,7 @@ from simkit.learners.lockstep.pool_in_steps import pool_of_steps_problems
 from simkit.learning.slotted import Slotted
 from simkit.scenario import Scenario
 from simkit.seeds import stream
-from simkit.traces.models.deeprm import DeepRMModel
-from simkit.traces.models.schedqrm import SchedQRMModel
+from simkit.traces.models.deeprm import DeepRMModel, SchedQRMModel
 
 __all__ = ["ClassJobs"]
 

@@ -18,8 +18,7 @@ from simkit.learners.lockstep.pool_in_steps import RESOURCES, longest_job, pool_
 from simkit.learning.slotted import Slotted
 from simkit.scenario import Scenario
 from simkit.seeds import stream
-from simkit.traces.models.deeprm import DeepRMModel
-from simkit.traces.models.sofia import SofiaModel
+from simkit.traces.models.deeprm import DeepRMModel, SofiaModel
 
 __all__ = ["DeepRMJobs", "JobSource", "MixedJobs", "SofiaJobs", "job_source"]
 

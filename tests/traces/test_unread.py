@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from simkit.scenario.workload import trace_formats
-from simkit.traces.alibaba2017.layout import COLUMNS, HOLDS
+from simkit.traces.alibaba2017.tables import COLUMNS, HOLDS
+from simkit.traces.columns import UNKNOWN_COLUMN
 from simkit.traces.sacct.table import COMMAND
 from simkit.traces.swf.blocks import FIELDS, NEEDED
 from simkit.traces.swf.blocks import HOLDS as SWF_HOLDS
-from simkit.traces.unread import UNKNOWN_COLUMN
 
 SACCT = (
     "JobID|Submit|Elapsed|NCPUS|AllocCPUS|Licenses|Colour|JobName|WorkDir\n"

@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 
 from simkit.errors import TraceError
-from simkit.traces.alibaba2017.layout import COLUMNS
+from simkit.traces.alibaba2017.tables import COLUMNS
 from simkit.traces.alibaba2017_generator.instances import draw_attempts
 from simkit.traces.alibaba2017_generator.machines import BatchLoad, draw_containers, draw_machines
 from simkit.traces.alibaba2017_generator.model import (

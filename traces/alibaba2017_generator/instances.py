@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from simkit.arrays import Bools, Floats, Ints
-from simkit.traces.alibaba2017.layout import CPU_PER_CORE
+from simkit.traces.alibaba2017.tables import CPU_PER_CORE
 from simkit.traces.alibaba2017_generator import model
 from simkit.traces.alibaba2017_generator.tasks import FAILED, RUNNING, STATUSES, TERMINATED, WAITING
 from simkit.traces.alibaba2017_generator.tasks import GeneratedTasks as Tasks

@@ -25,29 +25,31 @@ from pydantic import Field, field_validator
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import did_you_mean
 from simkit.traces import rules
-from simkit.traces.bad_lines import BadLines
-from simkit.traces.contradictions import note_early_starts, note_odd_run_times
-from simkit.traces.names import number_names
-from simkit.traces.preceding import note_releases
+from simkit.traces.oddities import note_early_starts, note_odd_run_times
 from simkit.traces.rigid_jobs import (
-    NO_ID,
     Column,
     KeptJobs,
     RawJobs,
     Request,
     RigidJobs,
     RigidLog,
-    first_that_applies,
+    note_releases,
 )
-from simkit.traces.rules import Tally
-from simkit.traces.sacct.asked import Asked
-from simkit.traces.sacct.attempts import Which, note_repeated_ids, rows_left_out
-from simkit.traces.sacct.recorded import RecordedJobs, RecordedRows
-from simkit.traces.sacct.resources import OF_GPUS, OF_MEMORY, ResourceRows
+from simkit.traces.rules import NO_ID, BadLines, Tally, first_that_applies, refuse_empty
+from simkit.traces.sacct.columns import HOLDS, left_aside
+from simkit.traces.sacct.recorded import (
+    Gathered,
+    Gatherer,
+    RecordedJobs,
+    RecordedRows,
+    UsageRows,
+    Which,
+    note_repeated_ids,
+    rows_left_out,
+)
+from simkit.traces.sacct.resources import OF_GPUS, OF_MEMORY, Asked, ResourceRows
 from simkit.traces.sacct.table import LINE, sacct_tables
-from simkit.traces.sacct.unread import HOLDS, left_aside
-from simkit.traces.sacct.usage import Gathered, Gatherer, UsageRows
-from simkit.traces.swf import refuse_empty
+from simkit.traces.tables.numbers import number_names
 from simkit.workload import JOB_COLUMNS, Trace, Workload
 from simkit.workload.recorded import Recorded
 
@@ -165,7 +167,7 @@ class SacctLog(RigidLog):
             kept = self.judge(_raw(rows), tally, _without_run_time(rows))
             rows = rows[kept.row]
             _note_contradictions(rows, tally)
-            for rule, column in ((rules.SKIPPED_TIME, "skipped"), (rules.TWICE_SHOWN, "twice")):
+            for rule, column in ((rules.SKIPPED_TIME, "skipped"), (rules.FIRST_HOUR, "twice")):
                 tally.note(rule, rows.filter(pl.col(column))[LINE].to_numpy())
             if gathered is not None:
                 gathered.add(parsed, rows)

@@ -23,9 +23,9 @@ from simkit.dates import is_dated
 from simkit.errors import TraceError
 from simkit.text import counted
 from simkit.traces import rules
-from simkit.traces.bad_lines import BadLines
 from simkit.traces.files import Block, text_blocks
-from simkit.traces.rigid_jobs import NO_ID, Column
+from simkit.traces.rigid_jobs import Column
+from simkit.traces.rules import NO_ID, BadLines
 
 _ENTRY = re.compile(r"\s*;\s*([A-Za-z][A-Za-z0-9_ ]*?)\s*:\s*(.*?)\s*$", re.ASCII)
 _NUMBER = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?")

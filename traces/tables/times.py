@@ -19,7 +19,7 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.dates import EARLIEST_S, FIRST_YEAR, LAST_YEAR, LATEST_S
 from simkit.errors import TraceError
 from simkit.power.signal_zone import parse_zone, utc_offset_s
-from simkit.traces.tables.time_format import END, MONTHS, SUGGESTED, UNITS, pattern_of
+from simkit.traces.tables.layout import END, MONTHS, SUGGESTED, UNITS, pattern_of
 
 _ISO: Final = (
     r"^(?<Y>\d{4})-(?<m>\d{2})-(?<d>\d{2})(?:[ Tt](?<H>\d{2})(?::?(?<M>\d{2})"

@@ -41,7 +41,7 @@ from simkit.learners.run_times.scores import (
     majority,
 )
 from simkit.seeds import stream
-from simkit.traces.elf_bursts.plan import CLASSES
+from simkit.traces.elf_bursts.measurements import CLASSES
 from simkit.training.reproduction import Workplace
 
 HELD_OUT: Final = 0.3

@@ -16,7 +16,7 @@ from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learning.slotted import Slotted
 from simkit.scenario import Scenario
 from simkit.seeds import stream
-from simkit.traces.models.schedqrm import SchedQRMModel
+from simkit.traces.models.deeprm import SchedQRMModel
 
 CLASSES: Final = 10
 LOADS: Final = tuple(range(10, 201, 10))

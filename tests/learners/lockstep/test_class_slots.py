@@ -21,7 +21,7 @@ from simkit.learning.classes.observation import class_set, classes_paper
 from simkit.learning.classes.tracker import ClassTracker
 from simkit.learning.slotted import Slotted
 from simkit.policy.estimates import Actual
-from simkit.traces.models.schedqrm import SchedQRMModel
+from simkit.traces.models.deeprm import SchedQRMModel
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 

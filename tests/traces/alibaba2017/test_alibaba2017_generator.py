@@ -20,7 +20,7 @@ from simkit.traces.alibaba2017 import (
     read_machine_events,
     read_usage,
 )
-from simkit.traces.alibaba2017.layout import COLUMNS
+from simkit.traces.alibaba2017.tables import COLUMNS
 from simkit.traces.alibaba2017_generator import default_machines, generate_alibaba2017, model
 from simkit.traces.alibaba2017_generator import model as instance_model
 from simkit.traces.alibaba2017_generator.instances import Attempts, draw_attempts, run_shares

@@ -19,8 +19,8 @@ from simkit.traces.alibaba2017 import (
     read_machine_events,
     read_usage,
 )
-from simkit.traces.alibaba2017 import rules as names
-from simkit.traces.alibaba2017.layout import COLUMNS
+from simkit.traces.alibaba2017 import tables as names
+from simkit.traces.alibaba2017.tables import COLUMNS
 from simkit.workload.capacity import Containers, MachineEvents
 
 DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[4] / "shared" / "data"))

@@ -21,14 +21,23 @@ from simkit.arrays import Bools
 from simkit.errors import TraceError, did_you_mean
 from simkit.scenario.references import File
 from simkit.scenario.types import BrokenRulesError, Positive
-from simkit.traces.bad_lines import BadLines, LineFormat, OnError
+from simkit.traces import task_jobs as names
 from simkit.traces.files import is_parquet
 from simkit.traces.jobs_table import HOLDS, column_names
-from simkit.traces.odd_units import odd_units
-from simkit.traces.preceding import PRECEDING
-from simkit.traces.rigid_jobs import LARGEST, first_that_applies
-from simkit.traces.rules import RULES, Tally, summary
-from simkit.traces.table_columns import (
+from simkit.traces.oddities import odd_units
+from simkit.traces.rigid_jobs import PRECEDING
+from simkit.traces.rules import (
+    LARGEST,
+    RULES,
+    BadLines,
+    LineFormat,
+    OnError,
+    Tally,
+    first_that_applies,
+    summary,
+)
+from simkit.traces.tables.layout import TableKeys
+from simkit.traces.tables.table import (
     TableColumns,
     WantedColumns,
     factors_of,
@@ -37,11 +46,7 @@ from simkit.traces.table_columns import (
     not_read,
     read_columns,
 )
-from simkit.traces.tables import rules as of_tables
-from simkit.traces.tables.keys import TableKeys
-from simkit.traces.task_table import rules as names
-from simkit.traces.task_table.dependencies import BrokenJobs
-from simkit.traces.task_table.jobs import TableJobs, by_task, note_others
+from simkit.traces.task_jobs import BrokenJobs, TableJobs, by_task, note_others
 from simkit.units import LONGEST_S
 from simkit.workload import Trace
 
@@ -93,7 +98,7 @@ class TaskTable(TableKeys, LineFormat):
     parent_separator: Annotated[str, Field(min_length=1)] = ";"
     """What stands between the parents of a task."""
 
-    meanings = RULES | of_tables.MEANINGS | names.MEANINGS
+    meanings = RULES | names.RULES
 
     @model_validator(mode="after")
     def _has_a_usable_map(self) -> Self:

@@ -20,7 +20,7 @@ from pydantic_core import PydanticUndefined, to_jsonable_python
 
 from simkit.scenario import Scenario
 from simkit.scenario.kinds import Family
-from simkit.scenario.types import Section
+from simkit.sections import Section
 
 FILE = Path(__file__).resolve().parents[1] / "simkit" / "verify" / "manifest" / "defaults.json"
 

@@ -16,7 +16,7 @@ import polars as pl
 from pydantic import Field, model_serializer, model_validator
 
 from simkit.arrays import Bools, Floats, Ints
-from simkit.scenario.types import BrokenRulesError, Section
+from simkit.sections import BrokenRulesError, Section
 from simkit.traces import rules
 from simkit.traces.alibaba2017 import tables as names
 from simkit.traces.alibaba2017.tables import (

@@ -27,7 +27,7 @@ from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from simkit.arrays import Floats, Ints
 from simkit.errors import TraceError
-from simkit.scenario.types import Section
+from simkit.sections import Section
 from simkit.traces.files import BLOCK_BYTES, Block, opened, text_blocks, whole_line_blocks
 
 Kind = Literal["id", "number", "text"]

@@ -22,7 +22,7 @@ from pydantic import model_validator
 
 from simkit.arrays import Floats
 from simkit.errors import TraceError
-from simkit.scenario.types import (
+from simkit.sections import (
     BrokenRulesError,
     CountRange,
     DurationRange,

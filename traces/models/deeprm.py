@@ -40,8 +40,8 @@ from pydantic import Field, model_validator
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import NoJobsError, TraceError
-from simkit.scenario.types import BrokenRulesError, Count, CountRange, ItemCount, PositiveDuration
 from simkit.scenario.workload import WorkloadModel
+from simkit.sections import BrokenRulesError, Count, CountRange, ItemCount, PositiveDuration
 from simkit.traces.models.synthetic import (
     DrawnSets,
     LoadModel,

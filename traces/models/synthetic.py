@@ -14,7 +14,6 @@ import numpy.typing as npt
 from pydantic import Field
 
 from simkit.arrays import Bools, Floats, Ints
-from simkit.scenario.types import Count, ItemCount, Positive
 from simkit.scenario.workload import WorkloadModel
 from simkit.units import LONGEST_S, time_on_grid
 from simkit.workload import RowReport, Trace, Workload

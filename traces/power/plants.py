@@ -14,9 +14,8 @@ from simkit.arrays import Floats
 from simkit.errors import TraceError, did_you_mean
 from simkit.power.signal import WATT
 from simkit.power.signal_trace import PowerTrace
-from simkit.scenario.recorded import FileSignal
 from simkit.scenario.references import File
-from simkit.scenario.types import Count, Positive, Section
+from simkit.sections import Count, Positive, Section
 from simkit.traces.power.table import head_lines, read_table
 from simkit.traces.power.weather import (
     SolarWeather,

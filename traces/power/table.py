@@ -23,9 +23,9 @@ import numpy as np
 import polars as pl
 
 from simkit.arrays import Bools, Floats, Ints
+from simkit.dates import fixed_zone, standard_offset_s
 from simkit.errors import TraceError, did_you_mean
 from simkit.power.signal_trace import Sampling
-from simkit.power.signal_zone import fixed_zone, standard_offset_s
 from simkit.text import counted
 from simkit.traces.files import text_blocks
 from simkit.traces.power.units import named_unit, near_name

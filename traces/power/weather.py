@@ -25,9 +25,9 @@ import numpy as np
 import polars as pl
 
 from simkit.arrays import Bools, Floats, Ints
+from simkit.dates import fixed_zone
 from simkit.errors import SimkitError, TraceError
 from simkit.power.signal_trace import PowerTrace
-from simkit.power.signal_zone import fixed_zone
 from simkit.traces.files import text_blocks
 from simkit.traces.power import KeptRows, keep_rows
 from simkit.traces.power.table import Table, head_lines, one_year, read_table

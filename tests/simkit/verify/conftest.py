@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import polars as pl
 import pytest
 
-from simkit.results.compute_metrics import compute_metrics
+from simkit.results.all_metrics import compute_metrics
 from simkit.results.run_folder import MemoryRun
 from simkit.verify import verify_run
 from simkit.verify.audit import Audit

@@ -161,7 +161,7 @@ def test_without_pyelftools_the_extra_is_named(
 ) -> None:
     for name in ("elftools", "elftools.common.exceptions", "elftools.elf.elffile"):
         monkeypatch.setitem(__import__("sys").modules, name, None)
-    monkeypatch.delattr(signature, "ELFFile", raising=False)
+    monkeypatch.delattr(programs, "ELFFile", raising=False)
     with pytest.raises((PluginError, ModuleNotFoundError), match="elf"):
         read_signature(tmp_path / "notes")
 

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.scenario.workload import WorkloadModel
+from simkit.sections import Count, ItemCount, Positive
 from simkit.units import LONGEST_S, time_on_grid
 from simkit.workload import RowReport, Trace, Workload
 

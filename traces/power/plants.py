@@ -15,6 +15,7 @@ from simkit.errors import TraceError, did_you_mean
 from simkit.power.signal import WATT
 from simkit.power.signal_trace import PowerTrace
 from simkit.scenario.references import File
+from simkit.scenario.signals import FileSignal
 from simkit.sections import Count, Positive, Section
 from simkit.traces.power.table import head_lines, read_table
 from simkit.traces.power.weather import (

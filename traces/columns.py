@@ -58,7 +58,7 @@ class Column:
 class ColumnMap:
     """The columns of a format, in the order in which messages name them."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[Column, ...] = ()
 
     @classmethod
     def of(cls, *columns: Column) -> ColumnMap:
@@ -133,3 +133,54 @@ class ColumnMap:
 def unread(columns: ColumnMap, read: Collection[str]) -> list[str]:
     """Return our names of the columns that are not among those read."""
     return [name for name in columns.names if name not in read]
+
+
+JOBS: Final = ColumnMap.of(
+    Column("job_id", "id", needed=True),
+    Column("user", "id"),
+    Column("group", "id"),
+    Column("executable", "id"),
+    Column("queue", "id"),
+    Column("partition", "id"),
+    Column("preceding_job", "text"),
+    Column("submit_time_s", "instant", needed=True),
+    Column("run_time_s", needed=True),
+    Column("processors", needed=True),
+    Column("requested_time_s", "limit"),
+    Column("retries"),
+    Column("qos"),
+    Column("value"),
+    Column("deadline_s", "instant"),
+    Column("release_time_s", "instant"),
+    Column("think_time_s"),
+    Column("start_time_s", "instant", record=True, holds="recorded start"),
+    Column("wait_time_s", record=True, holds="recorded wait"),
+    Column("end_time_s", "instant", record=True, holds="recorded end"),
+)
+"""Our own columns of jobs, which any table of jobs is brought to."""
+
+TASKS: Final = ColumnMap.of(
+    Column("job_id", "id", needed=True),
+    Column("task_id", "id"),
+    Column("submit_time_s", "instant", needed=True),
+    Column("run_time_s", needed=True),
+    Column("instances"),
+    Column("requested_time_s", "limit"),
+    Column("retries"),
+    Column("parents", "text"),
+    Column("user", "id"),
+    Column("release_time_s", "instant"),
+    Column("preceding_job", "text"),
+    Column("think_time_s"),
+)
+"""Our own columns of tasks; every other column of a table of tasks is a resource."""
+CLOUDSIMPY: Final = {
+    "job_id": "job_id",
+    "task_id": "task_id",
+    "submit_time_s": "submit_time",
+    "run_time_s": "duration",
+    "instances": "instances_num",
+    "cpu": "cpu",
+    "mem": "memory",
+}
+"""Our name → that of CloudSimPy's tables: cores, memory as a share of the largest machine's."""

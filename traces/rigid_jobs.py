@@ -22,8 +22,9 @@ from simkit.traces.rules import LARGEST, NO_ID, RULES, LineFormat, Tally, first_
 from simkit.traces.tables.numbers import whole_numbers
 from simkit.traces.tables.table import TableColumns
 from simkit.units import LATEST_S, LONGEST_S
-from simkit.workload import JOB_COLUMNS, Workload
-from simkit.workload.predecessors import Links
+from simkit.workload import Workload
+from simkit.workload.dependencies import Links
+from simkit.workload.workload import JOB_COLUMNS
 
 Column = npt.NDArray[Any]
 

@@ -26,7 +26,7 @@ from simkit.traces.rules import SHOWN, BadLines, Tally
 from simkit.traces.tables.numbers import number_names, plain_ids, whole_numbers
 from simkit.traces.tables.table import TableColumns
 from simkit.workload import Workload
-from simkit.workload.parents import find_cycles
+from simkit.workload.dependencies import find_cycles
 
 NO_ID: Final = "id missing"
 BAD_SUBMIT: Final = "no usable submit time"

@@ -361,10 +361,10 @@ def _policy_problems(scenario: Loaded) -> Sequence[str]:
 
 def _log_problems(scenario: Loaded, memory: TraceMemory) -> Sequence[str]:
     """Return why the log cannot be read, as `simkit run` reads it."""
+    from simkit.arrays import stream
     from simkit.errors import TraceError
     from simkit.experiment.cluster import declared_resources
     from simkit.scenario.workload import TraceFormat
-    from simkit.seeds import stream
 
     log = scenario.workload
     try:

@@ -23,6 +23,7 @@ from typing import Any, Final
 import polars as pl
 
 from simkit.errors import RunError
+from simkit.files import PART
 from simkit.results.digest import TABLES, RunDigest
 from simkit.results.output_folder import (
     UNFINISHED,
@@ -32,7 +33,6 @@ from simkit.results.output_folder import (
     unwritable,
 )
 from simkit.results.run_folder import PORTABLE, MemoryRun, Run
-from simkit.unfinished import PART
 
 ROW_GROUP: Final = 32_768
 """Rows that a table collects before they are written as one row group."""

@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from simkit.arrays import Floats, Ints
-from simkit.exact_sum import RunningSums
+from simkit.arrays import Floats, Ints, RunningSums
 
 BILLED: Final = (
     "energy_j", "overhead_j", "renewable_j", "battery_j", "grid_j", "carbon_g", "cost",

@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 
 from simkit.results.metric import Found, Metric, MetricRow, RunWindow, batches, metrics_of, share
-from simkit.workload import OF_JOBS
+from simkit.workload.workload import OF_JOBS
 
 
 @dataclass

@@ -50,9 +50,9 @@ from simkit.traces.alibaba2017.tables import (
 from simkit.traces.rules import RULES, Tally, summary
 from simkit.workload import RowReport, Trace, Workload
 from simkit.workload.capacity import Containers, MachineEvents
-from simkit.workload.facts import offered_load, rows_facts, spread, workload_facts
-from simkit.workload.parents import slices
+from simkit.workload.dependencies import slices
 from simkit.workload.recorded import Recorded
+from simkit.workload.trace import offered_load, rows_facts, spread, workload_facts
 
 __all__ = ["read_alibaba2017", "read_containers", "read_machine_events", "read_usage"]
 

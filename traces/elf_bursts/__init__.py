@@ -24,9 +24,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import polars as pl
 
-from simkit.arrays import Floats
+from simkit.arrays import Floats, stream
 from simkit.errors import TraceError, did_you_mean
-from simkit.seeds import stream
 from simkit.traces.elf_bursts.measurements import (
     CLASSES,
     HEAP_SHARE,

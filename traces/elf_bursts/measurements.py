@@ -18,7 +18,7 @@ import numpy as np
 
 from simkit.arrays import Floats
 from simkit.errors import TraceError
-from simkit.foreign import SpecialFileError, parse_json, refuse_special
+from simkit.files import SpecialFileError, parse_json, refuse_special
 from simkit.traces.elf_bursts.programs import LEVELS, Program
 
 __all__ = ["Measurements", "locked"]

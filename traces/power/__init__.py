@@ -33,7 +33,7 @@ from simkit.traces.rules import FIRST_HOUR, SECOND_HOUR, Tally, first_that_appli
 from simkit.traces.tables.layout import Dialect, TableKeys, find_layout
 from simkit.traces.tables.times import Instants, Times, instants
 from simkit.workload import RowReport
-from simkit.workload.facts import rows_facts
+from simkit.workload.trace import rows_facts
 
 NO_TIME: Final = "time unreadable"
 NO_SUCH_DATE: Final = "date that cannot be"

@@ -50,8 +50,9 @@ from simkit.traces.sacct.recorded import (
 from simkit.traces.sacct.resources import OF_GPUS, OF_MEMORY, Asked, ResourceRows
 from simkit.traces.sacct.table import LINE, sacct_tables
 from simkit.traces.tables.numbers import number_names
-from simkit.workload import JOB_COLUMNS, Trace, Workload
+from simkit.workload import Trace, Workload
 from simkit.workload.recorded import Recorded
+from simkit.workload.workload import JOB_COLUMNS
 
 _TELLING: Final = {"submit", "elapsed", "elapsedraw", "alloccpus", "ncpus", "state", "timelimit"}
 """Fields of sacct, in lower case, that identify its tables, in addition to a job's id."""

@@ -27,7 +27,7 @@ from simkit.traces.sacct.resources import ResourceRows
 from simkit.traces.sacct.table import LINE, bytes_of, duration_s, number
 from simkit.traces.tables.numbers import number_names
 from simkit.workload import Workload
-from simkit.workload.parents import slices
+from simkit.workload.dependencies import slices
 from simkit.workload.recorded import GPU, Nodes, Recorded
 
 _ENTRY: Final = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")

@@ -21,8 +21,9 @@ from simkit.traces.rigid_jobs import Column, KeptJobs, RawJobs, RigidJobs, Rigid
 from simkit.traces.rules import NO_ID, BadLines, Tally, refuse_empty
 from simkit.traces.swf.blocks import HOLDS, SwfBlock, SwfHeader, swf_blocks
 from simkit.traces.swf.writer import write_swf
-from simkit.workload import JOB_COLUMNS, Trace, Workload
+from simkit.workload import Trace, Workload
 from simkit.workload.recorded import Recorded
+from simkit.workload.workload import JOB_COLUMNS
 
 __all__ = ["read_swf", "write_swf"]
 

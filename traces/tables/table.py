@@ -20,7 +20,7 @@ import polars as pl
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import TraceError
-from simkit.foreign import (
+from simkit.files import (
     SpecialFileError,
     TooMuchError,
     check_decoded,

@@ -1,16 +1,93 @@
-"""Facts of a workload of tasks: what a person would first ask of it, as plain numbers."""
+"""A trace that has been read: the workload, how its rows were read, and facts of its tasks."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from math import isfinite
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from simkit import shown
 from simkit.arrays import Floats
+from simkit.text import counted
 from simkit.units import format_duration
-from simkit.workload import RowReport, Workload
+from simkit.workload.workload import Workload
+
+
+@dataclass
+class RowReport:
+    """How a trace's rows were read; every row read is accepted, repaired or dropped, once.
+
+    ``read == accepted + sum(repaired) + sum(dropped)``: `accepted` rows came through unchanged, a
+    row that several rules repaired counts under the first.
+    """
+
+    read: int = 0
+    accepted: int = 0
+    repaired: dict[str, int] = field(default_factory=dict)
+    """Rule name → rows it changed."""
+    dropped: dict[str, int] = field(default_factory=dict)
+    """Rule name → rows it left out."""
+    notes: dict[str, int] = field(default_factory=dict)
+    """Oddities that change no row, e.g. ``out of submit order`` → lines."""
+    lines: dict[str, list[int]] = field(default_factory=dict)
+    """Rule or note → the first line numbers it met, for `simkit trace check`."""
+    examples: dict[str, str] = field(default_factory=dict)
+    """Rule → what the first row that it left out has there; not every reader says it."""
+    unread: dict[str, str] = field(default_factory=dict)
+    """Column that was not read → what it holds, as far as its name tells."""
+    unread_plain: int = 0
+    """Further columns not read, which hold no resources, times, limits or relations."""
+
+    @property
+    def jobs(self) -> int:
+        """Rows that became jobs."""
+        return self.accepted + sum(self.repaired.values())
+
+    def sentence(self) -> str:
+        """Return ``5,000 rows read = 4,990 accepted + 0 repaired + 10 dropped``."""
+        repaired, dropped = sum(self.repaired.values()), sum(self.dropped.values())
+        return (
+            f"{counted(self.read, 'row')} read = {self.accepted:,} accepted + {repaired:,} "
+            f"repaired + {dropped:,} dropped"
+        )
+
+    def counts(self) -> list[tuple[str, int]]:
+        """Return (rule, rows): the rules that left rows out, those that repaired, the notes."""
+        return [*self.dropped.items(), *self.repaired.items(), *self.notes.items()]
+
+    def balanced(self) -> bool:
+        """Return whether every row read is accounted for."""
+        return self.read == self.jobs + sum(self.dropped.values())
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a reader returns: the workload, how the rows were read, and the files."""
+
+    workload: Workload
+    report: RowReport
+    """Of the rows that jobs and tasks are made of."""
+    inputs: tuple[Path, ...] = ()
+    tables: Mapping[str, RowReport] = field(default_factory=dict)
+    """Table → how its rows were read, for traces of several tables; `report` is among them."""
+
+    def __repr__(self) -> str:
+        return f"<trace of {self.report.sentence()}; {self.workload!r}>"
+
+    def _repr_html_(self) -> str:
+        files = ", ".join(path.name for path in self.inputs) or "Trace"
+        parts = {"": self.report} if not self.tables else self.tables
+        tables = "".join(
+            shown.facts({name or "rows": report.sentence(), **dict(report.counts())})
+            for name, report in parts.items()
+        )
+        return shown.heading(files, *self.workload._facts()) + tables
+
 
 QUANTILES: Final = {"min": 0.0, "p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 HOUR_S: Final = 3600.0

@@ -340,8 +340,8 @@ class _Parser:
 
     def nothing(self) -> pl.DataFrame:
         """Return the columns of a table without rows."""
-        types = dict.fromkeys(self._text, pl.String), dict.fromkeys(self._numbers, pl.Float64)
-        return pl.DataFrame(schema=types[0] | types[1])
+        schema: dict[str, Any] = dict.fromkeys(self._text, pl.String)
+        return pl.DataFrame(schema=schema | dict.fromkeys(self._numbers, pl.Float64))
 
     def words(self, rows: Rows) -> pl.DataFrame:
         """Return the columns of a block as text: numbers as they stand there, others bare."""

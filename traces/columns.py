@@ -69,6 +69,10 @@ class ColumnMap:
         """Yield the columns."""
         return iter(self.columns)
 
+    def __len__(self) -> int:
+        """Return the number of columns."""
+        return len(self.columns)
+
     def __contains__(self, name: object) -> bool:
         """Return whether there is a column of this name of ours."""
         return any(column.name == name for column in self.columns)
@@ -99,6 +103,10 @@ class ColumnMap:
         """Names in the file of the columns that it must have."""
         return {column.in_file for column in self.columns if column.needed}
 
+    def left_aside(self, read: Collection[str]) -> list[str]:
+        """Return our names of the columns that are not among those read."""
+        return [name for name in self.names if name not in read]
+
     @property
     def holds(self) -> dict[str, str]:
         """Name in the file, in lower case → what the column holds, for those left aside."""
@@ -128,11 +136,6 @@ class ColumnMap:
         if problems:
             raise TraceError("\n".join(problems))
         return ColumnMap(tuple(column for column in self.columns if column.in_file in given))
-
-
-def unread(columns: ColumnMap, read: Collection[str]) -> list[str]:
-    """Return our names of the columns that are not among those read."""
-    return [name for name in columns.names if name not in read]
 
 
 JOBS: Final = ColumnMap.of(
@@ -184,3 +187,143 @@ CLOUDSIMPY: Final = {
     "mem": "memory",
 }
 """Our name → that of CloudSimPy's tables: cores, memory as a share of the largest machine's."""
+
+
+def _each(kind: Kind, names: str, holds: str = "") -> Iterator[Column]:
+    """Yield columns of one kind, whose names have blanks between them."""
+    return (Column(name, kind, holds=holds) for name in names.split())
+
+
+SWF: Final = ColumnMap.of(
+    Column("job", "id", needed=True),
+    Column("submit", needed=True),
+    Column("wait", record=True, holds="field 3, the recorded wait"),
+    Column("run", needed=True),
+    Column("allocated", needed=True),
+    Column("cpu_time", holds="field 6, processor time used"),
+    Column("memory", holds="field 7, memory used"),
+    Column("requested", needed=True),
+    Column("requested_time", needed=True),
+    Column("requested_memory", holds="field 10, memory asked for"),
+    Column("status", needed=True),
+    Column("user", "id", needed=True),
+    Column("group", "id", needed=True),
+    Column("executable", "id", needed=True),
+    Column("queue", "id", needed=True),
+    Column("partition", "id", needed=True),
+    Column("previous_job", "id", needed=True),
+    Column("think_time", needed=True),
+)
+"""The 18 fields of the Standard Workload Format, in order; a workload is made of those that are
+needed, and the wait is compared with other times."""
+
+_ATTEMPT: Final = (
+    Column("machine_id", "id", holds="machine that it ran on"),
+    Column("status", "text"),
+    Column("seq_no", holds="which attempt it was"),
+    Column("total_seq_no", holds="how many attempts there were"),
+)
+_USED: Final = (
+    *_each("number", "cpu_percent mem_percent disk_percent"),
+    *_each("number", "load1 load5 load15", "load of the machine"),
+)
+_AMOUNTS: Final = (
+    Column("cpu", holds="cores"), Column("mem", holds="memory"), Column("disk", holds="disk"),
+)  # fmt: skip
+_CYCLES: Final = "cycles an instruction"
+ALIBABA2017: Final = {
+    "batch_task": ColumnMap.of(
+        *_each("number", "create_time_s end_time_s"), *_each("id", "job_id task_id"),
+        Column("instances"), Column("status", "text"), Column("plan_cpu", per=100),
+        Column("plan_mem"),
+    ),
+    "batch_instance": ColumnMap.of(
+        *_each("number", "start_time_s end_time_s"), *_each("id", "job_id task_id"), *_ATTEMPT,
+        Column("cpu_max", holds="most cpu used"), Column("cpu_mean", holds="mean cpu used"),
+        Column("mem_max", holds="most mem used"), Column("mem_mean", holds="mean mem used"),
+    ),
+    "server_event": ColumnMap.of(
+        Column("time_s"), Column("machine_id", "id"), Column("event", "text"),
+        Column("detail", "text", holds="why the machine failed"), *_AMOUNTS,
+    ),
+    "server_usage": ColumnMap.of(Column("time_s"), Column("machine_id", "id"), *_USED),
+    "container_event": ColumnMap.of(
+        Column("time_s"), Column("event", "text"), *_each("id", "container_id machine_id"),
+        *_AMOUNTS, Column("cpu_set", "text", holds="the cores that it is bound to"),
+    ),
+    "container_usage": ColumnMap.of(
+        Column("time_s"), Column("container_id", "id"), *_USED,
+        Column("cpi_mean", holds=_CYCLES), Column("mpki_mean", holds="cache misses"),
+        Column("cpi_max", holds=_CYCLES), Column("mpki_max", holds="cache misses"),
+    ),
+}  # fmt: skip
+"""Table of cluster-trace-v2017 → its columns, in the order of its schema.csv; files have no header.
+`plan_cpu` counts hundredths of a core."""
+
+SACCT: Final = {
+    "job": ("JobIDRaw", "JobID"),
+    "user": ("User", "UID"),
+    "group": ("Account", "Group", "GID"),
+    "executable": ("JobName",),
+    "queue": ("QOS",),
+    "partition": ("Partition",),
+    "run_s": ("ElapsedRaw", "Elapsed"),
+    "allocated": ("AllocCPUS", "NCPUS"),
+    "requested": ("ReqCPUS",),
+    "machines": ("NNodes", "AllocNodes", "ReqNodes"),
+    "mem": ("ReqMem", "AllocTRES", "ReqTRES"),
+    "gpu": ("AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES"),
+}
+"""What a job of Slurm has → the fields of ``sacct`` that tell it, the first that is there."""
+SACCT_SAME: Final = (
+    ("jobid", "jobidraw"),
+    ("alloccpus", "ncpus"),
+    ("elapsed", "elapsedraw"),
+    ("timelimit", "timelimitraw"),
+    ("nnodes", "allocnodes"),
+    ("user", "uid"),
+    ("group", "gid"),
+    ("qos", "qosraw"),
+    ("totalcpu", "usercpu", "systemcpu"),
+    ("consumedenergy", "consumedenergyraw"),
+    ("cputime", "cputimeraw"),
+)
+"""Fields that say the same: where one is read, nothing of the others is lost."""
+
+_SACCT_MEANINGS: Final = {
+    "resources asked for": "ReqTRES ReqGRES ReqMem ReqCPUS ReqNodes Licenses Constraints Layout "
+    "NTasks ReqCPUFreq ReqCPUFreqMin ReqCPUFreqMax ReqCPUFreqGov",
+    "resources allocated": "AllocTRES AllocGRES AllocCPUS NCPUS NNodes AllocNodes",
+    "the machines it ran on": "NodeList BlockID",
+    "when it could start: --begin, dependencies and holds": "Eligible",
+    "time suspended": "Suspended",
+    "time limit": "Timelimit TimelimitRaw Deadline",
+    "recorded wait": "Reserved Planned ResvCPU ResvCPURAW PlannedCPU PlannedCPURAW",
+    "time executed": "Elapsed ElapsedRaw CPUTime CPUTimeRAW",
+    "recorded time": "Submit Start End State",
+    "a reservation that it ran in": "Reservation ReservationId",
+    "jobs that it depends on": "Dependency Dependencies",
+    "how the scheduler treated it": "Flags Priority Reason QOSREQ",
+    "attempts before this one": "Restarts",
+    "cluster that the job belongs to": "Cluster",
+    "processor time used": "TotalCPU UserCPU SystemCPU AveCPU MinCPU MinCPUNode MinCPUTask "
+    "AveCPUFreq",
+    "memory used": "MaxRSS AveRSS MaxVMSize AveVMSize MaxRSSNode MaxRSSTask MaxVMSizeNode "
+    "MaxVMSizeTask AvePages MaxPages MaxPagesNode MaxPagesTask",
+    "energy used": "ConsumedEnergy ConsumedEnergyRaw",
+    "resources used": "TRESUsageInAve TRESUsageInMax TRESUsageInMaxNode TRESUsageInMaxTask "
+    "TRESUsageInMin TRESUsageInMinNode TRESUsageInMinTask TRESUsageInTot TRESUsageOutAve "
+    "TRESUsageOutMax TRESUsageOutMaxNode TRESUsageOutMaxTask TRESUsageOutMin TRESUsageOutMinNode "
+    "TRESUsageOutMinTask TRESUsageOutTot",
+    "disk traffic": "AveDiskRead AveDiskWrite MaxDiskRead MaxDiskReadNode MaxDiskReadTask "
+    "MaxDiskWrite MaxDiskWriteNode MaxDiskWriteTask",
+    "machine that failed": "FailedNode",
+    PLAIN: "Account AdminComment AssocID Comment Container DBIndex DerivedExitCode ExitCode Extra "
+    "GID Group JobID JobIDRaw JobName McsLabel Partition QOS QOSRAW SLUID StdErr StdIn StdOut "
+    "SubmitLine SystemComment UID User WCKey WCKeyID WorkDir",
+}  # fmt: skip
+
+SACCT_HOLDS: Final = {
+    name.lower(): meaning for meaning, names in _SACCT_MEANINGS.items() for name in names.split()
+}
+"""Field of ``sacct`` in lower case → what it holds: ``sacct --helpformat`` lists them all."""

@@ -15,12 +15,13 @@ from simkit.arrays import Floats
 from simkit.errors import TraceError
 from simkit.scenario.workload import TraceFormat
 from simkit.text import counted
+from simkit.traces.columns import SWF
 from simkit.traces.files import written_whole
 from simkit.traces.rigid_jobs import Column, KeptJobs, RigidJobs
 from simkit.traces.rules import BadLines, Tally, refuse_empty
 from simkit.traces.sacct import SacctLog
 from simkit.traces.swf import SwfLog, links_of
-from simkit.traces.swf.blocks import FIELDS, SwfBlock, SwfHeader, swf_blocks
+from simkit.traces.swf.blocks import SwfBlock, SwfHeader, swf_blocks
 from simkit.traces.swf.writer import number_text, write_swf
 from simkit.workload import RowReport, Trace, Workload
 from simkit.workload.recorded import Recorded
@@ -182,7 +183,7 @@ def _repaired(block: SwfBlock, kept: KeptJobs, log: SwfLog) -> bytes:
         has_header=False,
         separator=" ",
         quote_char=None,
-        schema=dict.fromkeys(FIELDS, pl.String),
+        schema=dict.fromkeys(SWF.names, pl.String),
     )[kept.row]
     new = {"allocated": kept.processors}
     if log.requested_time == "max":

@@ -20,16 +20,15 @@ from simkit.sections import BrokenRulesError, Section
 from simkit.traces import rules
 from simkit.traces.alibaba2017 import tables as names
 from simkit.traces.alibaba2017.tables import (
-    CPU_PER_CORE,
-    HOLDS,
     LINE,
     RowRules,
     TableFile,
+    leave_aside,
     lower_text,
     numbers,
     table_rows,
-    unread,
 )
+from simkit.traces.columns import ALIBABA2017
 from simkit.traces.rigid_jobs import GrowingColumn
 from simkit.traces.rules import LARGEST, LARGEST_ID, Tally, first_that_applies
 from simkit.units import LONGEST_S
@@ -38,6 +37,7 @@ _TASK_COLUMNS: Final = (
     "create_time_s", "end_time_s", "job_id", "task_id", "instances", "status", "plan_cpu",
     "plan_mem",
 )  # fmt: skip
+CPU: Final = ALIBABA2017["batch_task"]["plan_cpu"]
 _STATUS: Final = {"waiting": ("waiting", "ready"), "failed": ("failed", "cancelled", "canceled")}
 _KNOWN: Final = ("terminated", "running", *_STATUS["waiting"], *_STATUS["failed"])
 
@@ -64,7 +64,7 @@ def read_tasks(file: TableFile, chosen: RowRules, tally: Tally) -> Tasks:
 
     Raises TraceError, with the line, if the file is no such table.
     """
-    tally.unread(unread("batch_task", _TASK_COLUMNS), HOLDS)
+    leave_aside("batch_task", _TASK_COLUMNS, tally)
     blocks = list(table_rows(file, "batch_task", _TASK_COLUMNS))
     if not blocks:
         none, empty = np.empty(0, np.int64), np.empty(0)
@@ -101,7 +101,7 @@ class _TaskRows:
         self.instances = numbers(rows, "instances")
         self.run = self.end - self.create
         self.request = np.column_stack(
-            (numbers(rows, "plan_cpu") / CPU_PER_CORE, numbers(rows, "plan_mem"))
+            (numbers(rows, "plan_cpu") / CPU.per, numbers(rows, "plan_mem"))
         )
         self.status = lower_text(rows, "status")
         self.unusable = self._unusable(rows)
@@ -232,7 +232,7 @@ def read_instance_times(
     Raises TraceError, with the line, if the file is no such table.
     """
     columns = {name: GrowingColumn() for name in _KEPT_COLUMNS}
-    tally.unread(unread("batch_instance", _INSTANCE_COLUMNS), HOLDS)
+    leave_aside("batch_instance", _INSTANCE_COLUMNS, tally)
     for rows in table_rows(file, "batch_instance", _INSTANCE_COLUMNS):
         attempts = _InstanceRows(rows, index)
         kept = attempts.judge(chosen, tally)

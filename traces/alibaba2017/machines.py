@@ -15,16 +15,16 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import TraceError, did_you_mean
 from simkit.traces.alibaba2017 import tables as names
 from simkit.traces.alibaba2017.tables import (
-    HOLDS,
     LINE,
     TableFile,
     find_tables,
+    leave_aside,
     lower_text,
     numbers,
     scan_table,
     table_rows,
-    unread,
 )
+from simkit.traces.columns import ALIBABA2017
 from simkit.traces.rules import LARGEST, LARGEST_ID, Tally, first_that_applies, summary
 from simkit.workload import RowReport
 from simkit.workload.capacity import KINDS, Containers, MachineEvents
@@ -65,7 +65,7 @@ def check_resources(resources: Sequence[str]) -> None:
 def machine_events(file: TableFile, resources: Sequence[str]) -> MachineEvents:
     """Read server_event from a known file; see `read_machine_events`."""
     tally = Tally()
-    tally.unread(unread("server_event", (*_EVENT_COLUMNS, *resources)), HOLDS)
+    leave_aside("server_event", (*_EVENT_COLUMNS, *resources), tally)
     blocks = list(table_rows(file, "server_event", (*_EVENT_COLUMNS, *AMOUNTS)))
     if not blocks:
         raise TraceError(f"{file}: no machines: the table is empty; check it")
@@ -173,8 +173,7 @@ def read_containers(
     check_resources(resources)
     found, tally = find_tables(Path(path), "container_event"), Tally()
     file = found["container_event"]
-    amounts = [name for name in AMOUNTS if name not in resources]
-    tally.unread([*unread("container_event", _COLUMNS), *amounts], HOLDS)
+    leave_aside("container_event", (*_COLUMNS[: -len(AMOUNTS)], *resources), tally)
     blocks = list(table_rows(file, "container_event", _COLUMNS))
     if not blocks:
         raise TraceError(f"{file}: no containers: the table is empty; check it")
@@ -328,6 +327,7 @@ def usage_report(
     counts = rows.select(rule.alias("rule")).group_by("rule").len().collect(engine="streaming")
     found = dict(counts.rows())
     count, shown = sum(found.values()), {n: found[n] for n in rules if n in found}
-    columns = unread(_TABLES[of], ("time_s", "machine_id", "container_id", *_SHARES))
-    unused = {name: HOLDS[name] for name in columns}
+    columns = ALIBABA2017[_TABLES[of]]
+    aside = columns.left_aside(("time_s", "machine_id", "container_id", *_SHARES))
+    unused = {name: columns[name].holds for name in aside}
     return RowReport(read=count, accepted=count, notes=shown, unread=unused)

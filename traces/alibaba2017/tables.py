@@ -28,108 +28,11 @@ from pydantic import SerializerFunctionWrapHandler, model_serializer
 from simkit.arrays import Floats, Ints
 from simkit.errors import TraceError
 from simkit.sections import Section
+from simkit.traces.columns import ALIBABA2017
 from simkit.traces.files import BLOCK_BYTES, Block, opened, text_blocks, whole_line_blocks
+from simkit.traces.rules import Tally
 
-Kind = Literal["id", "number", "text"]
-
-_LOADS: Final[dict[str, Kind]] = {"load1": "number", "load5": "number", "load15": "number"}
-
-COLUMNS: Final[dict[str, dict[str, Kind]]] = {
-    "batch_task": {
-        "create_time_s": "number",
-        "end_time_s": "number",
-        "job_id": "id",
-        "task_id": "id",
-        "instances": "number",
-        "status": "text",
-        "plan_cpu": "number",
-        "plan_mem": "number",
-    },
-    "batch_instance": {
-        "start_time_s": "number",
-        "end_time_s": "number",
-        "job_id": "id",
-        "task_id": "id",
-        "machine_id": "id",
-        "status": "text",
-        "seq_no": "number",
-        "total_seq_no": "number",
-        "cpu_max": "number",
-        "cpu_mean": "number",
-        "mem_max": "number",
-        "mem_mean": "number",
-    },
-    "server_event": {
-        "time_s": "number",
-        "machine_id": "id",
-        "event": "text",
-        "detail": "text",
-        "cpu": "number",
-        "mem": "number",
-        "disk": "number",
-    },
-    "server_usage": {
-        "time_s": "number",
-        "machine_id": "id",
-        "cpu_percent": "number",
-        "mem_percent": "number",
-        "disk_percent": "number",
-        **_LOADS,
-    },
-    "container_event": {
-        "time_s": "number",
-        "event": "text",
-        "container_id": "id",
-        "machine_id": "id",
-        "cpu": "number",
-        "mem": "number",
-        "disk": "number",
-        "cpu_set": "text",
-    },
-    "container_usage": {
-        "time_s": "number",
-        "container_id": "id",
-        "cpu_percent": "number",
-        "mem_percent": "number",
-        "disk_percent": "number",
-        **_LOADS,
-        "cpi_mean": "number",
-        "mpki_mean": "number",
-        "cpi_max": "number",
-        "mpki_max": "number",
-    },
-}
-"""Table → its columns and what they hold."""
-
-_MOST_AND_MEAN: Final = {"max": "most", "mean": "mean"}
-HOLDS: Final = {
-    "machine_id": "machine that it ran on",
-    "seq_no": "which attempt it was",
-    "total_seq_no": "how many attempts there were",
-    "detail": "why the machine failed",
-    "cpu": "cores",
-    "mem": "memory",
-    "disk": "disk",
-    "cpi_mean": "cycles an instruction",
-    "cpi_max": "cycles an instruction",
-    "mpki_mean": "cache misses",
-    "mpki_max": "cache misses",
-    **dict.fromkeys(_LOADS, "load of the machine"),
-    "cpu_set": "the cores that it is bound to",
-    **{f"{what}_{key}": f"{word} {what} used" for what in ("cpu", "mem")
-       for key, word in _MOST_AND_MEAN.items()},
-}  # fmt: skip
-"""Column that a reader may leave aside → what it holds."""
-
-
-def unread(table: str, read: Sequence[str]) -> list[str]:
-    """Return the columns of a table that are not among those read."""
-    return [name for name in COLUMNS[table] if name not in read]
-
-
-TABLES: Final = tuple(COLUMNS)
-CPU_PER_CORE: Final = 100.0
-"""`plan_cpu` counts hundredths of a core; the machines' cpu counts cores."""
+TABLES: Final = tuple(ALIBABA2017)
 
 NAMES_OF_2018: Final = ("machine_meta", "machine_usage", "container_meta")
 """Tables that only cluster-trace-v2018 has; the others have the names of v2017's."""
@@ -277,10 +180,16 @@ def table_rows(file: TableFile, table: str, columns: Sequence[str]) -> Iterator[
         text, line = _data_lines(block)
         if not started and len(line):
             started = True
-            if _is_header(text, len(COLUMNS[table])):
+            if _is_header(text, len(ALIBABA2017[table])):
                 text, line = text.partition(b"\n")[2], line[1:]
         if len(line):
             yield _parsed(text, line, table, columns, file)
+
+
+def leave_aside(table: str, read: Sequence[str], tally: Tally) -> None:
+    """Name the columns of a table that are not among those read."""
+    columns = ALIBABA2017[table]
+    tally.unread(columns.left_aside(read), columns.holds)
 
 
 def numbers(rows: pl.DataFrame, name: str) -> Floats:
@@ -302,9 +211,9 @@ def scan_table(file: TableFile, table: str) -> pl.LazyFrame:
     """
     from polars.io.plugins import register_io_source
 
-    kinds = COLUMNS[table]
-    types = {"id": pl.Int64(), "number": pl.Float64(), "text": pl.String()}
-    schema = pl.Schema({name: types[kind] for name, kind in kinds.items()})
+    kinds = ALIBABA2017[table]
+    types: dict[str, pl.DataType] = {"id": pl.Int64(), "number": pl.Float64(), "text": pl.String()}
+    schema = pl.Schema({c.name: types[c.kind] for c in kinds})
 
     def frames(
         with_columns: list[str] | None,
@@ -313,7 +222,7 @@ def scan_table(file: TableFile, table: str) -> pl.LazyFrame:
         batch_size: int | None,  # noqa: ARG001 - the blocks of the file are the batches
     ) -> Iterator[pl.DataFrame]:
         left = n_rows
-        for rows in table_rows(file, table, list(kinds)):
+        for rows in table_rows(file, table, kinds.names):
             frame = rows.drop(LINE).cast(schema, strict=False)
             if left is not None:
                 frame = frame.head(left)
@@ -355,18 +264,18 @@ def _is_number(field: bytes) -> bool:
 def _parsed(
     text: bytes, line: Ints, table: str, columns: Sequence[str], file: TableFile
 ) -> pl.DataFrame:
-    kinds = COLUMNS[table]
+    kinds = ALIBABA2017[table]
     commas = int(np.count_nonzero(np.frombuffer(text, np.uint8) == ord(",")))
     if commas != (len(kinds) - 1) * len(line):
         raise _misshapen(text, line, table, file)
-    types = {name: pl.String if kind == "text" else pl.Float64 for name, kind in kinds.items()}
+    types = {c.name: pl.String if c.kind == "text" else pl.Float64 for c in kinds}
     try:
         frame = pl.read_csv(
             text,
             has_header=False,
             quote_char=None,
             schema=types,
-            columns=sorted(list(kinds).index(name) for name in columns),
+            columns=sorted(map(kinds.position, columns)),
         )
     except pl.exceptions.PolarsError:
         frame = _parsed_slowly(text, line, table, columns, file)
@@ -377,12 +286,12 @@ def _parsed_slowly(
     text: bytes, line: Ints, table: str, columns: Sequence[str], file: TableFile
 ) -> pl.DataFrame:
     """Read fields as text, then as numbers; the error names the first that is not a number."""
-    kinds = COLUMNS[table]
+    kinds = ALIBABA2017[table]
     rows = [row.split(",") for row in text.decode("utf-8", "replace").split("\n")[:-1]]
     if any(len(row) != len(kinds) for row in rows):
         raise _misshapen(text, line, table, file)
     read = {}
-    for position, (name, kind) in enumerate(kinds.items()):
+    for position, (name, kind) in enumerate((c.name, c.kind) for c in kinds):
         if name not in columns:
             continue
         words = pl.Series(name, [row[position].strip() or None for row in rows], pl.String)
@@ -398,7 +307,7 @@ def _parsed_slowly(
 
 def _misshapen(text: bytes, line: Ints, table: str, file: TableFile) -> TraceError:
     """Return an error that names the first line with more or fewer fields than the table."""
-    kinds = COLUMNS[table]
+    kinds = ALIBABA2017[table]
     rows = [row.decode("utf-8", "replace").split(",") for row in text.split(b"\n")[:-1]]
     index = next(i for i, row in enumerate(rows) if len(row) != len(kinds))
     fields = rows[index]
@@ -406,11 +315,11 @@ def _misshapen(text: bytes, line: Ints, table: str, file: TableFile) -> TraceErr
     what = f"{place}: {len(fields)} fields, {table} of cluster-trace-v2017 has {len(kinds)}"
     if looks_like_2018(table, fields):
         return TraceError(f"{what}; this is {table} of cluster-trace-v2018, give v2017's table")
-    return TraceError(f"{what} ({', '.join(kinds)}); leave unknown fields empty")
+    return TraceError(f"{what} ({', '.join(kinds.names)}); leave unknown fields empty")
 
 
 def _not_a_number(place: str, table: str, position: int, fields: list[str]) -> TraceError:
-    name, value = list(COLUMNS[table])[position], fields[position].strip()[:40]
+    name, value = ALIBABA2017[table].names[position], fields[position].strip()[:40]
     remedy = "write numbers, or leave the field empty"
     if looks_like_2018(table, fields):
         remedy = "this is a table of cluster-trace-v2018, give v2017's"

@@ -21,7 +21,6 @@ import polars as pl
 
 from simkit.errors import TraceError
 from simkit.files import remove_leftovers, unfinished
-from simkit.traces.alibaba2017.tables import COLUMNS
 from simkit.traces.alibaba2017_generator.batch import draw_attempts, draw_tasks
 from simkit.traces.alibaba2017_generator.model import (
     JOBS,
@@ -37,6 +36,7 @@ from simkit.traces.alibaba2017_generator.site import (
     draw_usage,
     usage_edges,
 )
+from simkit.traces.columns import ALIBABA2017
 
 Tables = Callable[[str, pl.DataFrame], None]
 """Appends rows, with the columns of the layout, to a table: no header, empty is null."""
@@ -61,10 +61,10 @@ def written_tables(folder: Path, rows: dict[str, int], *, packed: bool) -> Itera
         folder.parent.mkdir(parents=True, exist_ok=True)
         with unfinished(folder, folder=True, inside=there) as part:
             with ExitStack() as files:
-                streams = {name: _opened(part, name, files, packed=packed) for name in COLUMNS}
+                streams = {name: _opened(part, name, files, packed=packed) for name in ALIBABA2017}
 
                 def add(table: str, frame: pl.DataFrame) -> None:
-                    text = frame.select(list(COLUMNS[table])).write_csv(include_header=False)
+                    text = frame.select(ALIBABA2017[table].names).write_csv(include_header=False)
                     streams[table].write(text.encode())
                     rows[table] = rows.get(table, 0) + frame.height
 
@@ -136,7 +136,7 @@ def generate_alibaba2017(
     """
     _check(jobs, machines, usage_interval_s)
     machines = default_machines(jobs) if machines is None else machines
-    rows = dict.fromkeys(COLUMNS, 0)
+    rows = dict.fromkeys(ALIBABA2017, 0)
     with written_tables(Path(folder), rows, packed=packed) as add:
         _write(add, jobs, machines, usage_interval_s, rng, progress)
     return rows

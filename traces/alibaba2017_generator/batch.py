@@ -21,12 +21,13 @@ import polars as pl
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.traces.alibaba2017_generator import model
+from simkit.traces.columns import ALIBABA2017
 
 STATUSES: Final = ("Terminated", "Failed", "Running", "Waiting", "Interrupted")
 """Of tasks, and the last of attempts alone."""
 TERMINATED, FAILED, RUNNING, WAITING, INTERRUPTED = range(len(STATUSES))
 _FINISHED_KIND, _WAITING_KIND, _BROKEN_KIND = range(len(model.KINDS))
-CPU_PER_CORE: Final = 100.0
+CPU_PER_CORE: Final = ALIBABA2017["batch_task"]["plan_cpu"].per
 _INSTANCES_AT_ONCE: Final = 300_000
 _NONE: Final = -1
 

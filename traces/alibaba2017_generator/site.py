@@ -251,7 +251,11 @@ def _used(
     percents: tuple[Floats, ...], cores: Floats, rng: np.random.Generator
 ) -> dict[str, Floats]:
     """Return the columns of usage that machines and containers have, from percent and cores."""
-    names = ("cpu_percent", "mem_percent", "disk_percent")
-    loads = {name: cores * rng.uniform(low, high, len(cores)) for name, low, high in _LOADS}
-    shares = {n: np.minimum(share, 100) for n, share in zip(names, percents, strict=True)}
-    return {name: np.round(values, 2) for name, values in (shares | loads).items()}
+    columns = {
+        name: np.minimum(share, 100)
+        for name, share in zip(
+            ("cpu_percent", "mem_percent", "disk_percent"), percents, strict=True
+        )
+    }
+    columns |= {name: cores * rng.uniform(low, high, len(cores)) for name, low, high in _LOADS}
+    return {name: np.asarray(np.round(values, 2)) for name, values in columns.items()}

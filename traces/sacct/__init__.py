@@ -25,6 +25,7 @@ from pydantic import Field, field_validator
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import did_you_mean
 from simkit.traces import rules
+from simkit.traces.columns import SACCT, SACCT_HOLDS
 from simkit.traces.oddities import note_early_starts, note_odd_run_times
 from simkit.traces.rigid_jobs import (
     Column,
@@ -36,7 +37,7 @@ from simkit.traces.rigid_jobs import (
     note_releases,
 )
 from simkit.traces.rules import NO_ID, BadLines, Tally, first_that_applies, refuse_empty
-from simkit.traces.sacct.columns import HOLDS, left_aside
+from simkit.traces.sacct.columns import left_aside
 from simkit.traces.sacct.recorded import (
     Gathered,
     Gatherer,
@@ -47,7 +48,7 @@ from simkit.traces.sacct.recorded import (
     note_repeated_ids,
     rows_left_out,
 )
-from simkit.traces.sacct.resources import OF_GPUS, OF_MEMORY, Asked, ResourceRows
+from simkit.traces.sacct.resources import Asked, ResourceRows
 from simkit.traces.sacct.table import LINE, sacct_tables
 from simkit.traces.tables.numbers import number_names
 from simkit.workload import Trace, Workload
@@ -56,13 +57,7 @@ from simkit.workload.workload import JOB_COLUMNS
 
 _TELLING: Final = {"submit", "elapsed", "elapsedraw", "alloccpus", "ncpus", "state", "timelimit"}
 """Fields of sacct, in lower case, that identify its tables, in addition to a job's id."""
-LABELLED: Final = {
-    "user": ("User", "UID"),
-    "group": ("Account", "Group", "GID"),
-    "executable": ("JobName",),
-    "queue": ("QOS",),
-    "partition": ("Partition",),
-}
+LABELLED: Final = {name: SACCT[name] for name in JOB_COLUMNS}
 """Our job columns ← Slurm's fields: the first that the header has."""
 
 
@@ -103,10 +98,9 @@ class SacctLog(RigidLog):
 
     def source_of(self, resource: str) -> str:
         """Return which columns and key make jobs ask for memory or gpus."""
-        if resource == "mem":
-            return f"they do if the log says it in {' or '.join(OF_MEMORY)}, unless memory is false"
-        if resource == "gpu":
-            return f"they do if the log says it in {' or '.join(OF_GPUS)}, unless gpus is false"
+        if (key := {"mem": "memory", "gpu": "gpus"}.get(resource)) is not None:
+            fields = " or ".join(SACCT[resource])
+            return f"they do if the log says it in {fields}, unless {key} is false"
         return "jobs of sacct's output ask for processors, mem and gpu; use these names"
 
     def read(self) -> Trace:
@@ -233,7 +227,7 @@ def _name_unread(table: pl.DataFrame, columns: ResourceRows, tally: Tally) -> No
     own = [name for name in table.columns if name != LINE]
     labels = (_first_of(fields, own) for fields in LABELLED.values())
     read = columns.read | {name for name in labels if name is not None}
-    tally.unread(left_aside(own, read), HOLDS)
+    tally.unread(left_aside(own, read), SACCT_HOLDS)
 
 
 def _first_of(fields: Sequence[str], columns: Iterable[str]) -> str | None:

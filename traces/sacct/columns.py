@@ -8,11 +8,10 @@ from typing import Final
 import polars as pl
 
 from simkit.traces import rules
-from simkit.traces.columns import PLAIN
+from simkit.traces.columns import SACCT, SACCT_SAME
 from simkit.traces.rules import BadLines, Tally
 from simkit.traces.sacct.table import (
     LINE,
-    MACHINES,
     PARTITION_LIMIT,
     duration_s,
     instant_s,
@@ -102,7 +101,7 @@ class SacctRows:
         self._add(name, pl.lit(None, pl.Float64))
 
     def _identity(self) -> None:
-        column, shown = self._needed("JobIDRaw", "JobID"), self._needed("JobID", "JobIDRaw")
+        column, shown = self._needed(*SACCT["job"]), self._needed("JobID", "JobIDRaw")
         self._add(rules.JOB_STEP, pl.col(column).str.contains(".", literal=True))
         self._add(rules.PENDING_ARRAY, pl.col(shown).str.contains("[", literal=True))
         parts = pl.col(column).str.extract_groups(r"^(\d+)(?:[_+](\d+))?$").struct
@@ -174,8 +173,8 @@ class SacctRows:
 
     def _processors(self, tally: Tally) -> None:
         for name, columns, resources in (
-            ("allocated", ("AllocCPUS", "NCPUS"), "AllocTRES"),
-            ("requested", ("ReqCPUS",), "ReqTRES"),
+            ("allocated", SACCT["allocated"], "AllocTRES"),
+            ("requested", SACCT["requested"], "ReqTRES"),
         ):
             if column := self._name(*columns):
                 self._read(name, column, number(pl.col(column)), "16")
@@ -184,14 +183,14 @@ class SacctRows:
             else:
                 self._nothing(name)
         if self._name("AllocCPUS", "NCPUS", "AllocTRES", "ReqCPUS", "ReqTRES") is None:
-            column = self._needed(*MACHINES)
+            column = self._needed(*SACCT["machines"])
             self._read("allocated", column, number(pl.col(column)), "4")
             tally.note(rules.NODES_COUNTED, self.frame[LINE].to_numpy())
 
     def _memory(self) -> None:
         if (column := self._name("ReqMem")) is None:
             return self._nothing("memory")
-        machines = self._name(*MACHINES)
+        machines = self._name(*SACCT["machines"])
         count = number(pl.col(machines)).fill_null(1.0) if machines else pl.lit(1.0)
         processors = (
             pl.when(pl.col("allocated") > 0)
@@ -232,60 +231,6 @@ def _seconds(text: pl.Expr) -> pl.Expr:
     return pl.coalesce(duration_s(text), number(text))
 
 
-_SAME: Final = (
-    ("jobid", "jobidraw"),
-    ("alloccpus", "ncpus"),
-    ("elapsed", "elapsedraw"),
-    ("timelimit", "timelimitraw"),
-    ("nnodes", "allocnodes"),
-    ("user", "uid"),
-    ("group", "gid"),
-    ("qos", "qosraw"),
-    ("totalcpu", "usercpu", "systemcpu"),
-    ("consumedenergy", "consumedenergyraw"),
-    ("cputime", "cputimeraw"),
-)
-"""Fields that say the same: where one is read, nothing of the others is lost."""
-
-_MEANINGS: Final = {
-    "resources asked for": "ReqTRES ReqGRES ReqMem ReqCPUS ReqNodes Licenses Constraints Layout "
-    "NTasks ReqCPUFreq ReqCPUFreqMin ReqCPUFreqMax ReqCPUFreqGov",
-    "resources allocated": "AllocTRES AllocGRES AllocCPUS NCPUS NNodes AllocNodes",
-    "the machines it ran on": "NodeList BlockID",
-    "when it could start: --begin, dependencies and holds": "Eligible",
-    "time suspended": "Suspended",
-    "time limit": "Timelimit TimelimitRaw Deadline",
-    "recorded wait": "Reserved Planned ResvCPU ResvCPURAW PlannedCPU PlannedCPURAW",
-    "time executed": "Elapsed ElapsedRaw CPUTime CPUTimeRAW",
-    "recorded time": "Submit Start End State",
-    "a reservation that it ran in": "Reservation ReservationId",
-    "jobs that it depends on": "Dependency Dependencies",
-    "how the scheduler treated it": "Flags Priority Reason QOSREQ",
-    "attempts before this one": "Restarts",
-    "cluster that the job belongs to": "Cluster",
-    "processor time used": "TotalCPU UserCPU SystemCPU AveCPU MinCPU MinCPUNode MinCPUTask "
-    "AveCPUFreq",
-    "memory used": "MaxRSS AveRSS MaxVMSize AveVMSize MaxRSSNode MaxRSSTask MaxVMSizeNode "
-    "MaxVMSizeTask AvePages MaxPages MaxPagesNode MaxPagesTask",
-    "energy used": "ConsumedEnergy ConsumedEnergyRaw",
-    "resources used": "TRESUsageInAve TRESUsageInMax TRESUsageInMaxNode TRESUsageInMaxTask "
-    "TRESUsageInMin TRESUsageInMinNode TRESUsageInMinTask TRESUsageInTot TRESUsageOutAve "
-    "TRESUsageOutMax TRESUsageOutMaxNode TRESUsageOutMaxTask TRESUsageOutMin TRESUsageOutMinNode "
-    "TRESUsageOutMinTask TRESUsageOutTot",
-    "disk traffic": "AveDiskRead AveDiskWrite MaxDiskRead MaxDiskReadNode MaxDiskReadTask "
-    "MaxDiskWrite MaxDiskWriteNode MaxDiskWriteTask",
-    "machine that failed": "FailedNode",
-    PLAIN: "Account AdminComment AssocID Comment Container DBIndex DerivedExitCode ExitCode Extra "
-    "GID Group JobID JobIDRaw JobName McsLabel Partition QOS QOSRAW SLUID StdErr StdIn StdOut "
-    "SubmitLine SystemComment UID User WCKey WCKeyID WorkDir",
-}  # fmt: skip
-
-HOLDS: Final = {
-    name.lower(): meaning for meaning, names in _MEANINGS.items() for name in names.split()
-}
-"""Field in lower case → what it holds."""
-
-
 def left_aside(columns: Collection[str], read: Collection[str]) -> Iterator[str]:
     """Yield the columns that say something that no column which was read says.
 
@@ -294,6 +239,6 @@ def left_aside(columns: Collection[str], read: Collection[str]) -> Iterator[str]
         read: those of them that were read.
     """
     lower = {name.lower() for name in read}
-    covered = {name for group in _SAME if lower & set(group) for name in group}
+    covered = {name for group in SACCT_SAME if lower & set(group) for name in group}
     # ``--parsable`` ends lines in a delimiter: the last column has no name, and nothing in it
     yield from (name for name in columns if name and name.lower() not in lower | covered)

@@ -25,10 +25,11 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import TraceError
 from simkit.text import counted
 from simkit.traces import rules
+from simkit.traces.columns import SACCT
 from simkit.traces.rigid_jobs import Column, Request, RigidJobs
 from simkit.traces.rules import Tally
 from simkit.traces.sacct.columns import SacctRows
-from simkit.traces.sacct.table import LINE, MACHINES, NOTHING, amount_gib, number
+from simkit.traces.sacct.table import LINE, NOTHING, amount_gib, number
 
 TRES_FORM: Final = "cpu=8,gres/gpu=2,mem=16G,node=1"
 GRES_FORM: Final = "gpu:2, gpu:tesla:2 or PER_NODE:gpu:2"
@@ -170,8 +171,6 @@ def told_by(text: pl.Series, parse: Callable[[str], Told]) -> pl.DataFrame:
 
 _TEXTS: Final = {"allocated": ("AllocTRES", "AllocGRES"), "requested": ("ReqTRES", "ReqGRES")}
 """Which amounts → the columns that tell them: of a job (TRES), and of each machine (GRES)."""
-OF_MEMORY: Final = ("ReqMem", "AllocTRES", "ReqTRES")
-OF_GPUS: Final = ("AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES")
 _NO_REQUESTS: Final = ("billing", "energy")
 UNREAD: Final = "not read, no job asks for it"
 NO_REQUEST: Final = "not read, it is no request"
@@ -223,7 +222,7 @@ class ResourceRows(SacctRows):
             self._add(name, pl.concat_list(lists).list.unique() if lists else none)
 
     def _machines(self, told: _Told) -> None:
-        column = self._name(*MACHINES)
+        column = self._name(*SACCT["machines"])
         choices = [number(pl.col(column))] if column else []
         choices += [pl.lit(told[tres]["node"]) for tres, _ in _TEXTS.values() if tres in told]
         above = [pl.when(choice > 0).then(choice) for choice in choices]
@@ -358,7 +357,8 @@ class Asked:
         Raises TraceError if they shall ask for something that no column tells.
         """
         asked = []
-        for resource, key, columns in (("mem", "memory", OF_MEMORY), ("gpu", "gpus", OF_GPUS)):
+        for resource, key in (("mem", "memory"), ("gpu", "gpus")):
+            columns = SACCT[resource]
             chosen = self._chosen[resource]
             if chosen and not rows.has(*columns):
                 raise TraceError(

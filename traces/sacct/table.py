@@ -26,6 +26,7 @@ import polars as pl
 from simkit.errors import TraceError
 from simkit.text import counted
 from simkit.traces import rules
+from simkit.traces.columns import SACCT
 from simkit.traces.files import Block, text_blocks
 from simkit.traces.rules import BadLines, Tally
 from simkit.traces.tables.layout import refuse_wide
@@ -120,13 +121,10 @@ def layout_of(header: str, below: str, given: str | None, place: str) -> Layout:
     )
 
 
-MACHINES: Final = ("NNodes", "AllocNodes", "ReqNodes")
-"""Columns that count machines; the first that exists is read."""
-
-PROCESSORS: Final = ("AllocCPUS", "NCPUS", "AllocTRES", "ReqCPUS", "ReqTRES", *MACHINES)
+PROCESSORS: Final = (
+    *SACCT["allocated"], "AllocTRES", *SACCT["requested"], "ReqTRES", *SACCT["machines"],
+)  # fmt: skip
 """Columns that give a job's size; machines are counted if there are no processors."""
-
-RUN_TIME: Final = ("Elapsed", "ElapsedRaw")
 
 COMMAND: Final = (
     "sacct --allusers --allocations --parsable2 --format=JobID,JobIDRaw,User,Account,Partition,"
@@ -169,7 +167,7 @@ def _missing(lower: Sequence[str]) -> list[str]:
     missing = []
     if not has("Submit"):
         missing.append("Submit")
-    if not has(*RUN_TIME) and not (has("Start") and has("End")):
+    if not has(*SACCT["run_s"]) and not (has("Start") and has("End")):
         missing.append("Elapsed (or ElapsedRaw, or both Start and End)")
     if not has(*PROCESSORS):
         missing.append(f"{PROCESSORS[0]} (or {', '.join(PROCESSORS[1:])})")

@@ -16,10 +16,11 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from simkit.traces import rules
+from simkit.traces.columns import SWF
 from simkit.traces.oddities import note_early_starts
 from simkit.traces.rigid_jobs import Column, KeptJobs, RawJobs, RigidJobs, RigidLog, preceding_jobs
 from simkit.traces.rules import NO_ID, BadLines, Tally, refuse_empty
-from simkit.traces.swf.blocks import HOLDS, SwfBlock, SwfHeader, swf_blocks
+from simkit.traces.swf.blocks import SwfBlock, SwfHeader, swf_blocks
 from simkit.traces.swf.writer import write_swf
 from simkit.workload import Trace, Workload
 from simkit.workload.recorded import Recorded
@@ -86,7 +87,7 @@ class SwfLog(RigidLog):
         values = block.values
         names = ("job", "submit", "run", "allocated", "requested", "requested_time")
         tally.note(rules.EXTRA_FIELDS, block.longer)
-        tally.unread(block.filled, HOLDS)
+        tally.unread(block.filled, SWF.holds)
         columns: dict[str, Any] = {name: values[name] for name in names}
         rows = RawJobs(block.line, **columns)
         parts = {rules.PART_OF_A_JOB: np.isin(values["status"], PARTS)}

@@ -496,7 +496,7 @@ def digest_of(tables: Mapping[str, pl.DataFrame], metrics: Any, scenario: Any) -
 
     Args:
         tables: table name → frame; other tables are left out.
-        metrics: the parsed contents of metrics.json.
+        metrics: the parsed contents of metrics.json; its part ``custom`` is left out.
         scenario: the portable form of the scenario.
 
     Raises ValueError for a column of another type.
@@ -513,7 +513,8 @@ def digest_of(tables: Mapping[str, pl.DataFrame], metrics: Any, scenario: Any) -
                 hashes.setdefault(column.name, hashlib.sha256()).update(values)
         for name, of_column in hashes.items():
             total.update(f"{table}.{name}:{of_column.hexdigest()}\n".encode())
-    for name, content in (("metrics", metrics), ("scenario", scenario)):
+    own = {name: metric for name, metric in metrics.items() if name != "custom"}
+    for name, content in (("metrics", own), ("scenario", scenario)):
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         total.update(f"{name}:{hashlib.sha256(text.encode()).hexdigest()}\n".encode())
     return total.hexdigest()

@@ -29,8 +29,8 @@ from simkit.power.ledger import (
     share_out,
 )
 from simkit.records import ENERGY, POWER
-from simkit.results.time_bins import binned_power
-from simkit.results.usage_per_watt import BILLED
+from simkit.results.energy_bills import BILLED
+from simkit.results.timeline import binned_power
 
 KWH = 3.6e6
 

@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 from run_records import Records, simulated
 
-from simkit.results.digest import TABLES
+from simkit.results.run_writer import TABLES
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.metrics import check_metrics
 

@@ -169,7 +169,7 @@ BY_THE_FILES = [
      ("power.controller: 'source-order' takes no argument 'reserv'; did you mean 'reserve'?",)),
     # the default controller, with an argument that may not be so
     ({"controller": "{reserve: 2}"},
-     ("power.controller: reserve is 2; it must be in 0..1",)),
+     ("power.controller.reserve: must be at most 1, not 2",)),
 ]  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from simkit.errors import ScenarioError
-from simkit.power.battery import BatteryFacts
+from simkit.power.facts import BatteryFacts
 from simkit.scenario import Scenario, json_schema, scenario_hash
 from simkit.scenario.bundled import scenario_path
 from simkit.scenario.power import Power
@@ -255,7 +255,9 @@ def test_a_broken_rule_is_told_with_path_value_and_remedy(keys, expected):
 def test_a_battery_starts_half_full_or_as_near_to_it_as_its_window_lets(window, start):
     section = power(battery=BATTERY | window).battery
     assert section.initial_soc == section.model_dump()["initial_soc"] == start
-    assert BatteryFacts(1.0, floor=section.floor, ceiling=section.ceiling, initial_soc=start)
+    assert BatteryFacts(
+        capacity_kwh=1.0 / 3.6e6, floor=section.floor, ceiling=section.ceiling, initial_soc=start
+    )
 
 
 def test_arguments_without_a_type_are_the_default_controllers():

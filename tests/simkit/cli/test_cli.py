@@ -20,6 +20,7 @@ import pytest
 from children import SIMKIT, child
 from command_line import Result
 
+from simkit import plugins
 from simkit.errors import RunError
 from simkit.experiment.api import simulate
 from simkit.results.run_folder import open_run

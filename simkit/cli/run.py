@@ -31,7 +31,7 @@ from simkit.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from simkit.experiment.executors import Executor
+    from simkit.experiment.workers import Executor
     from simkit.experiment.workload import TraceMemory
     from simkit.scenario import Scenario as Loaded
     from simkit.scenario.yaml_document import Source
@@ -156,11 +156,14 @@ def _loaded(
     source: Source, laid_over: dict[str, Any], switches: list[str] | None, *, allow_code: bool
 ) -> Loaded:
     """Return a scenario of one run, with the policies of --switch-policy."""
-    from simkit.experiment.futures import parse_switches, with_switches
     from simkit.scenario.yaml_document import load_scenario
 
     loaded = load_scenario(source, overrides=laid_over, single=True, allow_code=allow_code)
-    return with_switches(loaded, parse_switches(switches or ()), allow_code=allow_code)
+    if not switches:
+        return loaded
+    from simkit.experiment.futures import parse_switches, with_switches
+
+    return with_switches(loaded, parse_switches(switches), allow_code=allow_code)
 
 
 def _forked(
@@ -352,8 +355,8 @@ def validate(
 
 def _policy_problems(scenario: Loaded) -> Sequence[str]:
     """Return why policy, estimator, processes or controller cannot be built: wrong arguments."""
+    from simkit.experiment.experiment import process_builder
     from simkit.experiment.policy import build_policy, build_predictor
-    from simkit.experiment.processes import process_builder
 
     def build_controller(scenario: Loaded) -> object:
         return None if scenario.power is None else scenario.power.controller.build()

@@ -16,8 +16,8 @@ from simkit.cli.groups_text import (
 )
 from simkit.cli.tables import READ_WIDTH, print_table
 from simkit.cli.text import as_text, print_rows, say, wrapped
-from simkit.experiment.estimates import estimates_name
 from simkit.experiment.policy import policy_label
+from simkit.experiment.warnings import estimates_name
 from simkit.power.signal_align import Span
 from simkit.results.all_metrics import measured
 from simkit.results.metric import entries

@@ -81,14 +81,14 @@ def _asking_for_all(log: TraceFormat, trace: Trace, past: Recorded) -> Trace:
 
     The report names the columns that are read neither for them nor for what the log records.
     """
-    known = past.held.keys() - set(trace.workload.resources)
-    if MEMORY in known:
+    held = past.held.keys() - set(trace.workload.resources)
+    if MEMORY in held:
         known = float(np.isfinite(past.held[MEMORY]).mean())
         if known < KNOWN_SHARE or not (past.machines >= 1).all():
-            known.remove(MEMORY)
-    if not known:
+            held.remove(MEMORY)
+    if not held:
         return trace
-    resources = (*trace.workload.resources, *sorted(known))
+    resources = (*trace.workload.resources, *sorted(held))
     asking = log.trace_for(resources, np.random.default_rng(0))
     unread = {name: holds for name, holds in asking.report.unread.items()
               if name in trace.report.unread}  # fmt: skip

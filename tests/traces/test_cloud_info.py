@@ -14,7 +14,7 @@ from simkit.cli.trace_text import task_facts
 from simkit.errors import TraceError
 from simkit.scenario.workload import WORKLOADS, recognise
 from simkit.traces.alibaba2017 import Alibaba2017Trace
-from simkit.traces.alibaba2017.layout import TABLES
+from simkit.traces.alibaba2017.tables import TABLES
 
 DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[3] / "shared" / "data"))
 DATA = DATA / "alibaba"

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from simkit.cli.echo import echo
 from simkit.cli.options import (
     AsJson,
     By,
@@ -19,6 +18,7 @@ from simkit.cli.options import (
     Verbose,
     groups_of,
 )
+from simkit.cli.text import echo, print_blocks
 
 
 def compare(
@@ -52,7 +52,7 @@ def compare(
     `simkit compare A0 A1 A2 --with B0 --with B1 --with B2`.
     """
     from simkit.analysis.compare import compare_runs
-    from simkit.cli.run_text import print_comparison
+    from simkit.cli.run_text import comparison_blocks
     from simkit.cli.text import print_json
     from simkit.results.run_folder import open_run
     from simkit.text import counted
@@ -73,7 +73,7 @@ def compare(
     if as_json:
         print_json(comparison.as_json())
     else:
-        print_comparison(comparison, groups)
+        print_blocks(comparison_blocks(comparison, groups))
 
 
 class TableFormat(StrEnum):
@@ -134,9 +134,9 @@ def summarise(
     )
     found = summary_of(runs, keys, names, level=level)
     if chosen is TableFormat.TEXT:
-        from simkit.cli.run_text import print_summary
+        from simkit.cli.run_text import summary_blocks
 
-        print_summary(found)
+        print_blocks(summary_blocks(found))
         return
     text = {
         TableFormat.CSV: found.csv, TableFormat.MARKDOWN: found.markdown,
@@ -219,7 +219,7 @@ def verify(
     Of the schedule of another tool it checks times and capacity, and first come, first served or
     EASY backfilling: `simkit verify jobs.csv --processors 128 --policy easy`.
     """
-    from simkit.cli.run_text import print_audit
+    from simkit.cli.run_text import audit_blocks
     from simkit.cli.text import print_json
     from simkit.verify import verify_run
     from simkit.verify.schedules import ENDINGS, verify_schedule
@@ -241,7 +241,7 @@ def verify(
     for number, audit in enumerate(() if as_json else audits):
         if number:
             echo()
-        print_audit(audit, verbose=verbose)
+        print_blocks(audit_blocks(audit, verbose=verbose))
     if not all(audit.ok for audit in audits):
         raise typer.Exit(1)
     if strict and not all(audit.fully_audited for audit in audits):

@@ -7,9 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final
 
-from simkit.cli.echo import echo
-from simkit.cli.tables import console, print_table
-from simkit.cli.text import first_lines, print_json, print_pairs, print_rows, say
+from simkit.cli.text import (
+    Blocks,
+    Line,
+    Plain,
+    Table,
+    console,
+    first_lines,
+    pairs_blocks,
+    print_json,
+    rows_blocks,
+)
 from simkit.text import counted
 from simkit.units import format_duration
 from simkit.workload import RowReport
@@ -147,21 +155,21 @@ def _jobs_by(load: Workload, column: str) -> list[dict[str, Any]]:
     return rows
 
 
-def print_job_facts(log: Path, facts: Mapping[str, Any]) -> None:
-    """Print the facts of a log, how its rows were read, then its jobs by queue and partition."""
+def job_facts_blocks(log: Path, facts: Mapping[str, Any]) -> Blocks:
+    """Yield the facts of a log, how its rows were read, then its jobs by queue and partition."""
     lists = {name: facts.get(f"jobs by {name}", ()) for name in GROUPS}
     plain = {
         name: str(value) for name, value in facts.items() if not isinstance(value, list | dict)
     }
-    print_pairs(str(log), "", plain)
-    echo()
-    print_rows(_report(facts["report"]))
+    yield from pairs_blocks(str(log), "", plain)
+    yield Plain()
+    yield from rows_blocks(_report(facts["report"]))
     for name, rows in lists.items():
         if rows:
             peaks = list(dict.fromkeys(key for row in rows for key in row.get("peak", ())))
             heads = [name.capitalize(), "jobs", "share", *(f"peak {key}" for key in peaks)]
-            echo()
-            print_table(heads, _job_counts(rows, facts["jobs"], peaks))
+            yield Plain()
+            yield Table(heads, _job_counts(rows, facts["jobs"], peaks))
 
 
 def _job_counts(
@@ -205,44 +213,48 @@ def checked_as_json(reports: Mapping[str, RowReport], meanings: Mapping[str, str
     print_json(found.get("") or found)
 
 
-def print_check(log: Path, report: RowReport, meanings: Mapping[str, str], table: str = "") -> None:
-    """Print each rule that was met, how often, on which lines first, and what it means."""
-    say("Table" if table else "Log", table or str(log))
-    print_rows(report)
+def check_blocks(
+    log: Path, report: RowReport, meanings: Mapping[str, str], table: str = ""
+) -> Blocks:
+    """Yield each rule that was met, how often, on which lines first, and what it means."""
+    yield Line("Table" if table else "Log", table or str(log))
+    yield from rows_blocks(report)
     for rule, count in report.counts():
         lines = report.lines.get(rule, [])
         example = f": {report.examples[rule]!r}" if report.examples.get(rule) else ""
         first = f" ({first_lines(lines, count)}{example})" if lines else ""
-        echo(f"\n{rule}: {counted(count, 'row')}{first}\n  {meanings.get(rule, '')}".rstrip())
+        yield Plain(
+            f"\n{rule}: {counted(count, 'row')}{first}\n  {meanings.get(rule, '')}".rstrip()
+        )
     if not report.counts():
-        echo(
+        yield Plain(
             "\nNo row met a rule. The columns named above are not read."
             if report.unread
             else f"\nNothing is wrong with {table or 'it'}."
         )
 
 
-def print_written(target: Path, rows: int, remarks: Sequence[str]) -> None:
-    """Say that a log was written, and what is to be known of the machine's size."""
-    echo(f"{target} written: {counted(rows, 'row')}")
+def written_blocks(target: Path, rows: int, remarks: Sequence[str]) -> Blocks:
+    """Yield that a log was written, and what is to be known of the machine's size."""
+    yield Plain(f"{target} written: {counted(rows, 'row')}")
     for remark in remarks:
-        echo(f"  {remark}; `simkit trace convert --processors N` sets it")
+        yield Plain(f"  {remark}; `simkit trace convert --processors N` sets it")
 
 
-def print_first_scenario(log: Path, target: Path, made: FirstScenario) -> None:
-    """Say what `simkit init` wrote, and what the log did not tell."""
-    say("Log", str(log))
-    print_rows(made.report)
-    say("Machines", made.machines[0])
+def first_scenario_blocks(log: Path, target: Path, made: FirstScenario) -> Blocks:
+    """Yield what `simkit init` wrote, and what the log did not tell."""
+    yield Line("Log", str(log))
+    yield from rows_blocks(made.report)
+    yield Line("Machines", made.machines[0])
     for line in made.machines[1:]:
-        say("", line)
+        yield Line("", line)
     for number, line in enumerate(made.unknown):
-        say("" if number else "Not known", line)
-    echo(f"\n{target} written; run it: simkit run {shlex.quote(str(target))}")
+        yield Line("" if number else "Not known", line)
+    yield Plain(f"\n{target} written; run it: simkit run {shlex.quote(str(target))}")
 
 
-def print_catalogue(entries: Sequence[Any]) -> None:
-    """Print the catalogue of public logs and how to get one."""
+def catalogue_blocks(entries: Sequence[Any]) -> Blocks:
+    """Yield the catalogue of public logs and how to get one."""
     rows = [
         (
             entry.name,
@@ -257,13 +269,13 @@ def print_catalogue(entries: Sequence[Any]) -> None:
         for entry in entries
     ]
     heads = ["Name", "jobs", "cleaned", "processors", "months", "from", "system", "problems"]
-    print_table(heads, rows, text=3)
+    yield Table(heads, rows, text=3)
     if not all(entry.checked for entry in entries):
-        echo(
+        yield Plain(
             "\n~ has not been compared with the file: look it up on the archive's page of the log."
         )
     if entries:
-        echo(f"\nGet one: simkit trace fetch {entries[0].name}\nCite: {entries[0].citation}")
+        yield Plain(f"\nGet one: simkit trace fetch {entries[0].name}\nCite: {entries[0].citation}")
 
 
 QUANTILES: Final = ("mean", "min", "p50", "p90", "p99", "max")
@@ -271,27 +283,27 @@ LABEL: Final = 16
 """Columns of the names of facts."""
 
 
-def print_facts(place: Path, facts: Mapping[str, Any]) -> None:
-    """Print the facts of a trace: its tables, its counts, then how its sizes are spread.
+def facts_blocks(place: Path, facts: Mapping[str, Any]) -> Blocks:
+    """Yield the facts of a trace: its tables, its counts, then how its sizes are spread.
 
     Args:
         place: the trace.
         facts: those of its format, or `task_facts`.
     """
-    say("Trace", f"{place} ({facts['format']})")
+    yield Line("Trace", f"{place} ({facts['format']})")
     for name, rows in facts["tables"].items():
-        say("Table", name)
-        print_rows(_report(rows))
+        yield Line("Table", name)
+        yield from rows_blocks(_report(rows))
     if missing := facts.get("missing_tables"):
-        say("Not here", ", ".join(missing))
+        yield Line("Not here", ", ".join(missing))
     if unread := facts.get("unread_tables"):
-        say("Not read", f"{', '.join(unread)}: of use only with batch_task")
-    echo()
+        yield Line("Not read", f"{', '.join(unread)}: of use only with batch_task")
+    yield Plain()
     for name, text in _pairs(facts):
-        echo(fill(f"{name:<{LABEL}}{text}", console().width, subsequent_indent=" " * LABEL))
+        yield Plain(fill(f"{name:<{LABEL}}{text}", console().width, subsequent_indent=" " * LABEL))
     if spreads := dict(_spreads(facts)):
-        echo()
-        _print_spreads(spreads)
+        yield Plain()
+        yield from _spreads_blocks(spreads)
 
 
 def _report(rows: Mapping[str, Any]) -> RowReport:
@@ -387,12 +399,12 @@ def _spreads(facts: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, float
             yield words + ", each task once" * name.endswith("_by_task"), value
 
 
-def _print_spreads(spreads: Mapping[str, Mapping[str, float]]) -> None:
+def _spreads_blocks(spreads: Mapping[str, Mapping[str, float]]) -> Blocks:
     rows = [
         [name, *(_cell(values[quantile]) for quantile in QUANTILES)]
         for name, values in spreads.items()
     ]
-    print_table(["", *QUANTILES], rows)
+    yield Table(["", *QUANTILES], rows)
 
 
 def _cell(value: float) -> str:

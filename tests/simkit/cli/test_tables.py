@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.cli import tables
+from simkit.cli import text as tables
 
 NAME = st.text("abcdefgh_./:+=, ", max_size=40).map(str.strip)
 NUMBER = st.one_of(

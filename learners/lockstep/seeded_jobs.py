@@ -13,9 +13,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from simkit.arrays import Ints
+from simkit.arrays import Ints, stream
 from simkit.errors import NoJobsError
-from simkit.seeds import stream
 from simkit.traces.models.deeprm import DeepRMModel
 from simkit.traces.models.synthetic import DrawnSets
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from simkit.arrays import Floats
+from simkit.arrays import Floats, stream
 from simkit.learners.lockstep.ready_pool.accounts import COSTS, Cost
 from simkit.learners.lockstep.ready_pool.endless import EndlessReadyGames
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
@@ -22,7 +22,6 @@ from simkit.learning.ready_pool.observation import (
 )
 from simkit.learning.schema import ObservationSchema
 from simkit.scenario import Scenario
-from simkit.seeds import stream
 
 __all__ = ["HORIZON", "REWARD", "ReadySource"]
 

@@ -26,7 +26,8 @@ from simkit.results.output_folder import whole_file
 from simkit.results.run_folder import Run, RunOrFolder, open_run
 from simkit.results.timeline import power_means
 from simkit.text import counted
-from simkit.workload import JOB_COLUMNS, Workload
+from simkit.workload import Workload
+from simkit.workload.workload import JOB_COLUMNS
 
 _SWF_STATUS: Final = {"finished": 1.0, "killed": 0.0, "rejected": 5.0}
 

@@ -11,11 +11,11 @@ import typer
 from ruamel.yaml import YAML
 
 from simkit.cli.options import AsJson, NoCode, NoProgress, overrides
-from simkit.cli.text import Blocks, Line, Table, echo, print_or_json, quantity
+from simkit.cli.text import Blocks, Line, Table, echo, print_or_json
 from simkit.results.output_folder import check_file, whole_file
 from simkit.scenario.first_scenario import first_scenario, path_from
 from simkit.text import counted, printable
-from simkit.units import format_duration, parse_duration
+from simkit.units import format_duration, parse_duration, quantity
 
 if TYPE_CHECKING:
     from simkit.experiment.calibration import Calibration, Row

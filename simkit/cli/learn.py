@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,7 +22,7 @@ from simkit.cli.options import (
     overrides,
     scenario_source,
 )
-from simkit.cli.text import Blocks, Line, Plain, Table, echo, print_blocks
+from simkit.cli.text import Blocks, Line, Plain, Table, echo, print_or_json
 
 if TYPE_CHECKING:
     from simkit.analysis.intervals import Interval
@@ -76,7 +77,6 @@ def train(
     scenario names: `policy: {agent: FOLDER}`. The same command continues an interrupted training,
     and gives the same agent as without the interruption.
     """
-    from simkit.cli.text import print_json
     from simkit.scenario import scenario_hash
     from simkit.scenario.yaml_document import load_scenario
     from simkit.training.progress import training_progress
@@ -102,10 +102,7 @@ def train(
     except KeyboardInterrupt:
         echo(f"interrupted; {stands_at(folder)}", err=True)
         raise typer.Exit(130) from None
-    if as_json:
-        print_json(_as_json(done))
-    else:
-        print_blocks(_training_blocks(done))
+    print_or_json(_training_blocks(done), _as_json(done), as_json=as_json)
 
 
 def _short(learner: str | None, iterations: int | None) -> list[str]:
@@ -229,7 +226,6 @@ def evaluate(
     Jobs that never ended count with their value so far. The reference is the best heuristic;
     differences and ratios are against it, paired set by set.
     """
-    from simkit.cli.text import print_json
     from simkit.experiment.interrupt import terminated_like_interrupted
     from simkit.progress import runs_progress
     from simkit.results.run_writer import claimed
@@ -275,12 +271,9 @@ def evaluate(
     except KeyboardInterrupt:
         echo("interrupted; an evaluation cannot be continued, start it again", err=True)
         raise typer.Exit(130) from None
-    if as_json:
-        print_json(found.as_json())
-    else:
-        print_blocks(_evaluation_blocks(found))
-        if output is not None:
-            echo(f"written to {output}")
+    written = [] if output is None else [Plain(f"written to {output}")]
+    blocks = chain(_evaluation_blocks(found), written)
+    print_or_json(blocks, found.as_json(), as_json=as_json)
 
 
 def _evaluation_blocks(found: Evaluation) -> Blocks:

@@ -28,7 +28,7 @@ from simkit.cli.options import (
     scenario_source,
     swept,
 )
-from simkit.cli.text import echo, print_blocks
+from simkit.cli.text import echo, print_blocks, print_or_json
 
 if TYPE_CHECKING:
     from simkit.experiment.executors import Executor
@@ -85,7 +85,7 @@ def run(
     another policy, is only replaced with --force.
     """
     from simkit.cli.run_text import run_blocks, trace_blocks
-    from simkit.cli.text import print_json, warn
+    from simkit.cli.text import warn
     from simkit.errors import LimitError
     from simkit.experiment import carry_out, prepare
     from simkit.progress import watch_progress
@@ -125,17 +125,14 @@ def run(
     except LimitError:
         echo(_kept("stopped", folder), err=True)
         raise
-    if as_json:
-        content: dict[str, Any] = {
-            "run": str(folder),
-            "digest": result.digest,
-            "metrics": result.metrics,
-        }
-        if by is not None:
-            content["by"] = result.metrics_by(by.value).to_dicts()
-        print_json(content)
-    else:
-        print_blocks(run_blocks(result, groups, verbose=verbose))
+    content: dict[str, Any] = {
+        "run": str(folder),
+        "digest": result.digest,
+        "metrics": result.metrics,
+    }
+    if as_json and by is not None:
+        content["by"] = result.metrics_by(by.value).to_dicts()
+    print_or_json(run_blocks(result, groups, verbose=verbose), content, as_json=as_json)
     for warning in result.info["warnings"][len(experiment.warnings) :]:
         warn(warning)
 
@@ -255,7 +252,7 @@ def sweep(
     below --output (default: runs/NAME-sweep).
     """
     from simkit.cli.sweep_text import sweep_blocks
-    from simkit.cli.text import print_json, warn
+    from simkit.cli.text import warn
     from simkit.experiment.interrupt import terminated_like_interrupted
     from simkit.experiment.sweep import plan_sweep, run_plan, sweep_warnings
     from simkit.progress import runs_progress
@@ -282,11 +279,12 @@ def sweep(
     except KeyboardInterrupt:
         echo(f"interrupted; finished runs in {plan.folder} will not be repeated", err=True)
         raise typer.Exit(130) from None
-    if as_json:
-        print_json({"folder": str(plan.folder), "runs": [o.as_json() for o in outcomes]})
-    else:
-        names = [name.strip() for name in (metrics or "").split(",")]
-        print_blocks(sweep_blocks(plan.folder, outcomes, [name for name in names if name]))
+    names = [name.strip() for name in (metrics or "").split(",")]
+    print_or_json(
+        sweep_blocks(plan.folder, outcomes, [name for name in names if name]),
+        {"folder": str(plan.folder), "runs": [outcome.as_json() for outcome in outcomes]},
+        as_json=as_json,
+    )
     for warning in sweep_warnings(outcomes):
         warn(warning)
     if failed := [outcome for outcome in outcomes if outcome.state == "failed"]:
@@ -363,10 +361,10 @@ def _policy_problems(scenario: Loaded) -> Sequence[str]:
 
 def _log_problems(scenario: Loaded, memory: TraceMemory) -> Sequence[str]:
     """Return why the log cannot be read, as `simkit run` reads it."""
+    from simkit.arrays import stream
     from simkit.errors import TraceError
     from simkit.experiment.cluster import declared_resources
     from simkit.scenario.workload import TraceFormat
-    from simkit.seeds import stream
 
     log = scenario.workload
     try:

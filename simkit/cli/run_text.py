@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from simkit.cli.text import Blocks, Line, Plain, Table, quantity
+from simkit.cli.text import Blocks, Line, Plain, Table
 from simkit.errors import RunError, did_you_mean
 from simkit.results.all_metrics import measured
 from simkit.results.group_metrics import WAIT_SHARE, By
 from simkit.text import counted
+from simkit.units import quantity
 
 if TYPE_CHECKING:
     import polars as pl
@@ -420,6 +421,14 @@ def summary_blocks(summary: Summary) -> Blocks:
 
 def _pairs_over(row: Difference) -> str:
     return counted(row.n, "job" if row.of == "jobs" else "run")
+
+
+def audits_blocks(audits: Sequence[Audit], *, verbose: bool = False) -> Blocks:
+    """Yield the checks of each audit, an empty line between two."""
+    for number, audit in enumerate(audits):
+        if number:
+            yield Plain()
+        yield from audit_blocks(audit, verbose=verbose)
 
 
 def audit_blocks(audit: Audit, *, verbose: bool = False) -> Blocks:

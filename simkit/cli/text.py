@@ -34,7 +34,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 import typer
 
 from simkit.text import counted, printable
-from simkit.units import quantity as quantity
 
 if TYPE_CHECKING:
     from rich.console import Console

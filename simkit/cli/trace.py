@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from simkit.cli.options import AsJson, NoProgress, WholeHelpGroup
-from simkit.cli.text import Line, echo, print_blocks
+from simkit.cli.text import Line, echo, print_blocks, print_or_json
 from simkit.cli.trace_generate import generate, power
 
 if TYPE_CHECKING:
@@ -82,24 +82,18 @@ def info(
     as_json: AsJson = False,
 ) -> None:
     """Show what a trace holds: jobs, span, machines, load; of tasks also their sizes and faults."""
-    from simkit.cli.text import print_json
-    from simkit.cli.trace_text import facts_blocks, job_facts, job_facts_blocks, task_facts
+    from simkit.cli.trace_text import facts_blocks, job_facts_blocks
+    from simkit.workload.trace import job_facts, task_facts
 
     source = trace_at(log, kind, settings)
-    facts = source.facts()
+    facts, blocks = source.facts(), facts_blocks
     if facts is None:
         trace, past = source.recorded()
         if trace.workload.gang.all():
-            facts = job_facts(trace, past)
-            if not as_json:
-                print_blocks(job_facts_blocks(log, facts))
-                return
+            facts, blocks = job_facts(trace, past), job_facts_blocks
         else:
             facts = task_facts(source.type, log, trace)
-    if as_json:
-        print_json(facts)
-    else:
-        print_blocks(facts_blocks(log, facts))
+    print_or_json(blocks(log, facts), facts, as_json=as_json)
 
 
 @app.command("check")
@@ -118,18 +112,19 @@ def check(
 ) -> None:
     """Show which rows of a trace are repaired or left out, and why, with line numbers."""
     from simkit import plugins
-    from simkit.cli.trace_text import check_blocks, checked_as_json, written_blocks
+    from simkit.cli.trace_text import check_blocks, checked_content, written_blocks
 
     source = trace_at(log, kind, settings, keep_zero_run=keep_zero_run)
     written = None if fix is None else plugins.find("simkit.tools", "trace.convert")(source, fix)
     reports = source.reports() if written is None else {"": written.report}
-    if as_json:
-        checked_as_json(reports, source.meanings)
-        return
-    for table, report in reports.items():
-        print_blocks(check_blocks(log, report, source.meanings, table))
+    blocks = [
+        block
+        for table, report in reports.items()
+        for block in check_blocks(log, report, source.meanings, table)
+    ]
     if fix is not None and written is not None:
-        print_blocks(written_blocks(fix, written.report.jobs, written.remarks))
+        blocks += written_blocks(fix, written.report.jobs, written.remarks)
+    print_or_json(blocks, checked_content(reports, source.meanings), as_json=as_json)
 
 
 @app.command("convert")
@@ -217,14 +212,11 @@ def list_logs(as_json: AsJson = False) -> None:
     from dataclasses import asdict
 
     from simkit import plugins
-    from simkit.cli.text import print_json
     from simkit.cli.trace_text import catalogue_blocks
 
     entries = plugins.find("simkit.tools", "trace.catalogue")()
-    if as_json:
-        print_json([asdict(entry) for entry in entries])
-    else:
-        print_blocks(catalogue_blocks(entries))
+    content = [asdict(entry) for entry in entries]
+    print_or_json(catalogue_blocks(entries), content, as_json=as_json)
 
 
 @app.command("fetch")

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from time import perf_counter
 
 from simkit.cli.options import NoProgress
-from simkit.cli.text import Blocks, Line, echo, print_blocks
+from simkit.cli.text import Blocks, Line, echo, print_blocks, print_or_json
 from simkit.progress import PATIENCE_S, progress_bar
 
 TABLES = "alibaba2017"
@@ -185,9 +185,9 @@ def _generate_tables(
     Raises SimkitError for arguments out of their range, and if the folder cannot be written.
     """
     from simkit import plugins
+    from simkit.arrays import stream
     from simkit.cli.text import pairs_blocks
     from simkit.errors import ScenarioError
-    from simkit.seeds import stream
 
     try:
         from simkit.units import parse_duration  # brings NumPy, which `--help` does without
@@ -282,7 +282,7 @@ def power(
 ) -> None:
     """Show what a file of power, carbon or prices holds: unit, zone, step, span, gaps and size."""
     from simkit import plugins
-    from simkit.cli.text import print_json, warn
+    from simkit.cli.text import warn
     from simkit.experiment.signals import read_signal_file
     from simkit.scenario.overrides import parse_overrides
 
@@ -291,12 +291,9 @@ def power(
         keys["path"] = str(path)
     trace = read_signal_file(keys)
     facts = plugins.find("simkit.tools", "trace.power")(trace)
-    if as_json:
-        print_json(facts)
-    else:
-        print_blocks(power_blocks(facts, trace.report))
-        for warning in trace.warnings:
-            warn(warning)
+    print_or_json(power_blocks(facts, trace.report), facts, as_json=as_json)
+    for warning in () if as_json else trace.warnings:
+        warn(warning)
 
 
 def power_blocks(facts: Mapping[str, Any], report: RowReport | None) -> Blocks:

@@ -53,9 +53,8 @@ from simkit.scenario import Scenario, refuse_sweep
 from simkit.scenario.policy import RecordedPolicy, policies_in
 from simkit.units import format_duration
 from simkit.workload import RowReport, Trace, Workload
-from simkit.workload.cluster import Cluster
+from simkit.workload.cluster import Cluster, fill_whole_memory
 from simkit.workload.recorded import Past
-from simkit.workload.whole_memory import fill_whole_memory
 
 Watch = Callable[[Simulation], None]
 """Is called after every decision, e.g. to show progress."""

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from simkit.arrays import Floats, Ints
+from simkit.arrays import Floats, Ints, stream
 from simkit.engine.recorder import Recorder, Status
 from simkit.engine.simulation import Simulation
 from simkit.errors import LimitError, PluginError, RunError, ScenarioError, SimkitError
@@ -29,9 +29,8 @@ from simkit.results.run_info import first_info
 from simkit.results.run_writer import MemoryWriter
 from simkit.scenario import Scenario
 from simkit.scenario.workload import WorkloadSource
-from simkit.seeds import stream
 from simkit.workload import RowReport, Trace, Workload
-from simkit.workload.whole_memory import fill_whole_memory
+from simkit.workload.cluster import fill_whole_memory
 
 _WIDTH, _STATUS, _IDEAL = 11, 8, 10
 """Numbers in a row of `Recorder.jobs`, and which of them are the status and the ideal time."""

@@ -15,10 +15,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
+from simkit.arrays import stream
 from simkit.errors import ScenarioError, did_you_mean
 from simkit.scenario import Scenario
 from simkit.sections import Jobs
-from simkit.seeds import stream
 from simkit.text import counted
 from simkit.workload import Workload
 

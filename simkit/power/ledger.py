@@ -29,9 +29,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from simkit.arrays import Bools, Floats, Ints
+from simkit.arrays import Bools, ExactSum, Floats, Ints
 from simkit.errors import PolicyError
-from simkit.exact_sum import ExactSum
 from simkit.units import KWH_J
 
 

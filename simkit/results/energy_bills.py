@@ -25,9 +25,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from simkit.arrays import Bools, Floats, Ints
+from simkit.arrays import Bools, Floats, Ints, RunningSums
 from simkit.errors import ScenarioError
-from simkit.exact_sum import RunningSums
 from simkit.power.machine_model import Curve, PowerModel
 from simkit.results.machine_records import MachineRecords, Requests
 from simkit.results.metric import batches

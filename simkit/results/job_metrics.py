@@ -41,7 +41,7 @@ from simkit.results.metric import (
     throughput_row,
 )
 from simkit.text import counted
-from simkit.workload import OF_JOBS
+from simkit.workload.workload import OF_JOBS
 
 
 @dataclass(frozen=True)

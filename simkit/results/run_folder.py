@@ -19,7 +19,7 @@ import polars as pl
 
 from simkit import plugins, records
 from simkit.errors import RunError
-from simkit.foreign import check_parquet, check_texts, read_json
+from simkit.files import check_parquet, check_texts, read_json
 from simkit.power.battery import BatteryFacts
 from simkit.results.custom_metrics import CustomMetric
 from simkit.results.group_metrics import By, metrics_by

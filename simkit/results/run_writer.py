@@ -40,6 +40,7 @@ import numpy as np
 import polars as pl
 
 from simkit.errors import RunError
+from simkit.files import PART
 from simkit.results.metric import CUSTOM
 from simkit.results.output_folder import (
     UNFINISHED,
@@ -49,7 +50,6 @@ from simkit.results.output_folder import (
     unwritable,
 )
 from simkit.results.run_folder import PORTABLE, MemoryRun, Run
-from simkit.unfinished import PART
 
 TABLES: Final = ("jobs", "tasks", "allocations", "timeline", "events", "power", "energy")
 """The tables that the digest covers, in order; only runs with power have the last two."""

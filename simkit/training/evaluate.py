@@ -29,7 +29,7 @@ from simkit.experiment.executors import (
     SweepOutcome,
 )
 from simkit.experiment.policy import policy_label
-from simkit.foreign import read_json
+from simkit.files import read_json
 from simkit.results.job_metrics import JobMetric
 from simkit.results.output_folder import check_place, reason, whole_file
 from simkit.scenario import Scenario, refuse_sweep

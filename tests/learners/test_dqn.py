@@ -13,6 +13,7 @@ import torch
 from trainings import deeprm_scenario, schedqrm_scenario, small_training
 
 from simkit import simulate
+from simkit.arrays import stream
 from simkit.errors import RunError, ScenarioError
 from simkit.learners.agent import load_agent
 from simkit.learners.bundle import hash_bundle
@@ -26,7 +27,6 @@ from simkit.learners.lockstep.class_slots import ClassLockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.outcome import outcome
 from simkit.scenario import Scenario
-from simkit.seeds import stream
 
 
 def training(where: Scenario | None = None, **arguments: Any) -> DQNTraining:

@@ -13,10 +13,10 @@ import polars as pl
 import pytest
 from command_line import Simkit
 
-from simkit import foreign
+from simkit import files as foreign
 from simkit.errors import RunError, TraceError
 from simkit.experiment.api import simulate
-from simkit.foreign import SpecialFileError, TooMuchError, parse_json, read_json, refuse_special
+from simkit.files import SpecialFileError, TooMuchError, parse_json, read_json, refuse_special
 from simkit.learning.dataset.format import read_dataset
 from simkit.learning.dataset.record import Recording, record
 from simkit.results.run_folder import open_run

@@ -15,7 +15,7 @@ import numpy as np
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.engine.admission import check_lateness
-from simkit.engine.pool_units import PoolUnits
+from simkit.engine.machines_on import PoolUnits
 from simkit.errors import ScenarioError
 from simkit.experiment import Experiment
 from simkit.learners.lockstep import NEVER

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import RunError
-from simkit.foreign import (
+from simkit.files import (
     SpecialFileError,
     TooMuchError,
     check_decoded,

@@ -22,11 +22,11 @@ import numpy as np
 import numpy.typing as npt
 
 from simkit.errors import RunError
+from simkit.files import unfinished
 from simkit.learning.dataset.exported import episodes, import_h5py, schema_of, shaped
 from simkit.learning.dataset.format import Dataset
 from simkit.learning.schema import ObservationSchema
 from simkit.results.output_folder import check_place, unwritable
-from simkit.unfinished import unfinished
 
 __all__ = ["write_minari"]
 

@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from simkit.arrays import Ints
+from simkit.arrays import Ints, stream
 from simkit.errors import RunError, ScenarioError
 from simkit.learning.dataset.format import Dataset, read_dataset, writing_dataset
 from simkit.learning.schema import ObservationSchema, differing_entries
-from simkit.seeds import stream
 from simkit.text import counted
 
 __all__ = ["Part", "differences", "mix"]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simkit.arrays import Bools
+from simkit.arrays import Bools, stream
 from simkit.errors import PolicyError, RunError
 from simkit.experiment import Experiment, blaming
 from simkit.learning.actions import Actions
@@ -23,7 +23,6 @@ from simkit.learning.reward import Reward, WeightedRewards
 from simkit.learning.rewards.base import earned
 from simkit.policy import Action, Place, Reject, Resume, State, Suspend, WakeAt
 from simkit.policy.task import Task
-from simkit.seeds import stream
 
 __all__ = ["Earnings", "PlayedEpisode", "Row"]
 

@@ -8,8 +8,8 @@ from math import inf, isfinite
 
 import numpy as np
 
+from simkit.arrays import ExactSum
 from simkit.errors import PluginError, ScenarioError
-from simkit.exact_sum import ExactSum
 from simkit.policy import SystemInfo
 from simkit.policy.task import Allocation, Reservation, Task
 from simkit.power.ledger import Flows

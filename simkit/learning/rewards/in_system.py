@@ -11,8 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simkit.arrays import Floats
-from simkit.exact_sum import ExactSum
+from simkit.arrays import ExactSum, Floats
 from simkit.learning.rewards.base import JobReward, positive
 from simkit.policy import SystemInfo
 from simkit.policy.task import Allocation, Task

@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+from simkit.arrays import stream
 from simkit.learners.lockstep.ready_pool.rules import ORDERS
 from simkit.learners.ready_pool.source import ReadySource
 from simkit.learners.reproductions.green.circumstances import Circumstances
@@ -27,7 +28,6 @@ from simkit.learners.reproductions.green.launchpad.data import Data, make, seeds
 from simkit.learners.reproductions.green.launchpad.runs import KINDS, Plan, Results, named
 from simkit.learners.reproductions.green.studies import MIXES, Size
 from simkit.learning.dataset.format import read_dataset
-from simkit.seeds import stream
 from simkit.training.reproduction import Workplace
 
 TINY = Size(

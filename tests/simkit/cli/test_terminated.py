@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from children import SIMKIT, child
 
-from simkit.unfinished import PART, remove_leftovers, unfinished
+from simkit.files import PART, remove_leftovers, unfinished
 
 pytestmark = [
     pytest.mark.long,

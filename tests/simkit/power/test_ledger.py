@@ -12,9 +12,8 @@ from energy_meter import MeteredBattery, imbalance
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.arrays import Floats
+from simkit.arrays import ExactSum, Floats, RunningSums
 from simkit.errors import PolicyError
-from simkit.exact_sum import ExactSum, RunningSums
 from simkit.power.battery import Battery, BatteryFacts
 from simkit.power.controller import SetPoints, SiteState, SourceOrder, check_set_points
 from simkit.power.grid import GridOffer

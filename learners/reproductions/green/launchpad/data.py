@@ -10,13 +10,13 @@ from typing import Any, Final
 
 import polars as pl
 
+from simkit.arrays import stream
 from simkit.experiment.workers import Workers
 from simkit.learners.reproductions.green.circumstances import Circumstances
 from simkit.learners.reproductions.green.studies import MIXES
 from simkit.learning.dataset.mix import mix
 from simkit.learning.dataset.record import Recording, record
 from simkit.scenario import Scenario
-from simkit.seeds import stream
 from simkit.training.reproduction import Workplace
 
 __all__ = ["Data", "make", "seeds_of"]

@@ -281,10 +281,10 @@ def export(
 @app.command("show")
 def show(file: File) -> None:
     """Show what is in a dataset: its policies, what they earned, and the actions they took."""
-    from simkit.cli.text import quantity
     from simkit.learning.dataset.format import read_dataset
     from simkit.learning.dataset.summary import summary
     from simkit.text import counted
+    from simkit.units import quantity
 
     data = read_dataset(file)
     found = summary(data)

@@ -278,8 +278,8 @@ def evaluate(
 
 def _evaluation_blocks(found: Evaluation) -> Blocks:
     """Yield each candidate's means, how it does against the reference, and notes on the columns."""
-    from simkit.cli.text import quantity
     from simkit.text import counted
+    from simkit.units import quantity
 
     heads = ["Candidate", "mean of sets", "low", "high", "of all jobs", "unfinished", "rejected"]
     rows = []
@@ -307,7 +307,7 @@ def _evaluation_blocks(found: Evaluation) -> Blocks:
 
 def _against_blocks(reference: str, others: Sequence[Judged], unit: str) -> Blocks:
     """Yield how each candidate does against the reference, set by set."""
-    from simkit.cli.text import quantity
+    from simkit.units import quantity
 
     heads = [f"Against {reference}", "difference", "low", "high", "log ratio", "low", "high",
              "wins", "ties", "losses"]  # fmt: skip

@@ -19,7 +19,7 @@ from simkit.units import format_duration, parse_duration, quantity
 
 if TYPE_CHECKING:
     from simkit.experiment.calibration import Calibration, Row
-    from simkit.experiment.calibration.weeks import Score
+    from simkit.experiment.calibration_weeks import Score
     from simkit.scenario import Scenario
 
 
@@ -90,7 +90,7 @@ def calibrate(
     chooses; the others, which chose nothing, report how well the choice explains them.
     """
     from simkit.experiment.calibration import calibrate as search
-    from simkit.experiment.calibration.weeks import Split
+    from simkit.experiment.calibration_weeks import Split
     from simkit.experiment.interrupt import terminated_like_interrupted
     from simkit.progress import runs_progress
 
@@ -139,7 +139,7 @@ def _scenario_of(
     """Return the first scenario of a log, or the one that is named, with --set laid over it."""
     from simkit.cli.trace import trace_at
     from simkit.errors import ScenarioError
-    from simkit.experiment.scenario_file import log_type, refuse_mistaken
+    from simkit.experiment.api import log_type, refuse_mistaken
     from simkit.scenario.bundled import find_scenario
     from simkit.scenario.yaml_document import ScenarioText, load_scenario
 

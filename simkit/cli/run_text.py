@@ -7,29 +7,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from simkit.cli.text import Blocks, Line, Plain, Table
+from simkit.cli.text import READ_WIDTH, Blocks, Line, Plain, Table, as_text, rows_blocks
 from simkit.errors import RunError, did_you_mean
+from simkit.experiment.policy import policy_label
+from simkit.experiment.warnings import estimates_name
+from simkit.power.signal_align import Span
 from simkit.results.all_metrics import measured
 from simkit.results.group_metrics import WAIT_SHARE, By
+from simkit.results.metric import entries
 from simkit.text import counted
-from simkit.units import quantity
+from simkit.units import KWH_J, quantity
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from simkit.analysis.compare import Difference
-from simkit.cli.text import READ_WIDTH, as_text, rows_blocks
-from simkit.experiment.estimates import estimates_name
-from simkit.experiment.policy import policy_label
-from simkit.experiment.site import span_of
-from simkit.results.metric import entries
-from simkit.units import KWH_J
-
-if TYPE_CHECKING:
     from simkit.analysis.compare import Comparison, Difference
     from simkit.analysis.summary import Summary
     from simkit.experiment import Experiment
-    from simkit.power.site import Foresight, Site, Supply
+    from simkit.power.facts import Supply
+    from simkit.power.site import Foresight, Site
     from simkit.results.run_folder import Run
     from simkit.verify.audit import Audit
 
@@ -342,7 +338,7 @@ def power_line(experiment: Experiment) -> str:
     site, section = experiment.site, experiment.scenario.power
     if site is None:
         return ""
-    start, end = span_of(experiment.trace.workload)
+    start, end = Span.of(experiment.trace.workload)
     means = {source.name: source.power.mean(start, end) for source in site.sources}
     parts = [f"{name} {_power(watts)} on average" for name, watts in means.items()]
     if site.battery is not None:

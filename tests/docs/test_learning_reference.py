@@ -12,10 +12,10 @@ import pytest
 from trainings import SMALLEST
 
 from simkit import plugins, training
+from simkit.agent.observation import ENCODERS
+from simkit.agent.rewards import REWARDS
+from simkit.gym.env_arguments import ENVS
 from simkit.learners.agent import load_agent
-from simkit.learning.env_arguments import ENVS
-from simkit.learning.observation import ENCODERS
-from simkit.learning.reward import REWARDS
 from simkit.scenario import Scenario
 from simkit.training import Training
 from simkit.training.train import Trained, train

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from simkit.agent.observe_slots import compact_schema
+from simkit.agent.slotted import Slotted
 from simkit.errors import PolicyError, RunError, ScenarioError
 from simkit.experiment.api import simulate
 from simkit.learners.agent import load_agent
 from simkit.learners.bundle import hash_bundle, read_bundle, write_bundle
-from simkit.learning.observe_deeprm import compact_schema
-from simkit.learning.slotted import Slotted
 from simkit.policy import SystemInfo
 from simkit.verify import verify_run
 

@@ -12,6 +12,7 @@ import torch
 from ready_pools import POWER, check_acts_as_in_lockstep, ready_scenario
 from trainings import SMALLEST, small_training
 
+from simkit.agent.ready_pool import ready_set
 from simkit.errors import ScenarioError
 from simkit.learners.agent import load_agent
 from simkit.learners.cocorl import CoCoRLTraining
@@ -21,7 +22,6 @@ from simkit.learners.common.distributions import log_probability, masked_log_sof
 from simkit.learners.lockstep.ready_pool.rules import ORDERS, play
 from simkit.learners.ready_pool.cost_limit import mean_cost
 from simkit.learners.ready_pool.sizes import GamesOfSizes
-from simkit.learning.ready_pool.observation import ready_set
 from simkit.scenario import Scenario
 
 SMALL = SMALLEST["cocorl"].arguments

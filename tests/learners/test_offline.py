@@ -10,10 +10,10 @@ from ready_pools import check_acts_as_in_lockstep, ready_scenario
 from trainings import check_resume, small_training, weights
 
 from simkit.errors import RunError, ScenarioError
+from simkit.gym.dataset import mix
+from simkit.gym.record_dataset import Recording, record
 from simkit.learners.lockstep.ready_pool.rules import ORDERS
 from simkit.learners.offline import OfflineTraining
-from simkit.learning.dataset.mix import mix
-from simkit.learning.dataset.record import Recording, record
 from simkit.scenario import Scenario
 
 PHASES: dict[str, Any] = {"clone": 1, "offline": 1}

@@ -18,8 +18,7 @@ from simkit.learners.lockstep.job_sources import MixedJobs, job_source
 from simkit.learners.lockstep.outcome import outcome
 from simkit.learners.ppo import PPOTraining
 from simkit.scenario import Scenario
-from simkit.training.candidates import Candidate
-from simkit.training.evaluate import evaluate
+from simkit.training.evaluate import Candidate, evaluate
 
 CROWDED = {"workload": {"type": "deeprm", "offered_load": 1.3, "steps": 15}}
 """So many jobs that it matters which one begins."""

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from trainings import SMALLEST, small_training, sofia_scenario, weights
 
+from simkit.agent.slotted import Slotted
 from simkit.errors import ScenarioError
 from simkit.learners.common.torch_training import weights_of
 from simkit.learners.lockstep import MeteredLockstep, load
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.sofia import begin, first_of_steps
-from simkit.learning.slotted import Slotted
 from simkit.scenario.yaml_document import load_scenario
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -21,8 +21,7 @@ from simkit.policies.fitness import Tetris
 from simkit.scenario.bundled import scenario_path
 from simkit.scenario.yaml_document import load_scenario
 from simkit.traces.task_table import read_task_table
-from simkit.training.candidates import Candidate
-from simkit.training.evaluate import evaluate
+from simkit.training.evaluate import Candidate, evaluate
 from simkit.verify import verify_run
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster, Partition

@@ -21,9 +21,8 @@ MOST_FILES = 21
 HEAVY = ("polars", "pandas", "scipy", "torch", "pyarrow", "pooch", "matplotlib")
 
 ORDER = (
-    "cli", "training", "learning", "report", "analysis", "why", "experiment", "results", "scenario",
-    "engine",
-    "power", "policy", "workload", "face",
+    "cli", "training", "gym", "report", "analysis", "why", "experiment", "results", "scenario",
+    "engine", "agent", "power", "policy", "workload", "face",
 )  # fmt: skip
 """Rooms of simkit from the top floor down; each may import what comes after it. The files of
 simkit/ itself are the face, but for the two of `ABOVE`."""
@@ -40,7 +39,7 @@ SCENARIO_KEYS = {f"simkit.scenario.{name}" for name in ("workload", "signals", "
 
 FLOORS: dict[str, set[str]] = {
     "traces": {"traces", "scenario", "power", "workload", "face"},
-    "policies": {"policies", "learning", "policy", "power", "workload", "face"},
+    "policies": {"policies", "agent", "policy", "power", "workload", "face"},
     "learners": {"learners", "traces", *ORDER} - {"cli"},
     "scenarios": set(),
     "verify": {"verify", "face"},
@@ -142,7 +141,7 @@ def test_policies_see_only_a_view_of_power() -> None:
         if room_of(module) == "policies"
         for other in others & FILES.keys()
         if (room_of(other) == "power" and other not in POWER_VIEW)
-        or (room_of(other) == "learning" and not other.startswith("simkit.learning.slotted"))
+        or (room_of(other) == "learning" and not other.startswith("simkit.agent.slotted"))
     }
     assert beyond == set()
 
@@ -204,7 +203,7 @@ def test_only_compiled_event_loops_know_numba() -> None:
 def test_only_the_environments_know_gymnasium() -> None:
     assert {m for m, _ in outside("gymnasium")} <= {
         "simkit.env",
-        "simkit.learning.env_arguments",
+        "simkit.gym.env_arguments",
         "simkit.learners.lockstep.vector_env",
         "simkit.learners.lockstep.sb3",
     }

@@ -17,8 +17,8 @@ from simkit import files as foreign
 from simkit.errors import RunError, TraceError
 from simkit.experiment.api import simulate
 from simkit.files import SpecialFileError, TooMuchError, parse_json, read_json, refuse_special
-from simkit.learning.dataset.format import read_dataset
-from simkit.learning.dataset.record import Recording, record
+from simkit.gym.dataset import read_dataset
+from simkit.gym.record_dataset import Recording, record
 from simkit.results.run_folder import open_run
 from simkit.scenario.yaml_document import load_scenario
 from simkit.traces.jobs_table import read_jobs_table

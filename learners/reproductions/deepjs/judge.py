@@ -37,9 +37,8 @@ from simkit.learners.reproductions.deepjs.study import (
 )
 from simkit.scenario import Scenario
 from simkit.traces.task_table import read_task_table
-from simkit.training.candidates import Candidate
-from simkit.training.evaluate import evaluate
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
+from simkit.training.evaluate import Candidate, evaluate
 
 FIRST_FIT: Final = "first-fit"
 TETRIS: Final = "Tetris"

@@ -34,8 +34,8 @@ from simkit.learners.reproductions.deeprm.study import (
     scenario_of,
 )
 from simkit.scenario import Scenario
+from simkit.training import Workplace
 from simkit.training.held_out import applied, held_out
-from simkit.training.reproduction import Workplace
 
 RESAMPLES = 4000
 OPPONENTS = tuple(label for label in HEURISTICS if label != "Random")

@@ -26,7 +26,7 @@ from simkit.learners.ready_pool.judge import finish
 from simkit.learners.ready_pool.source import ReadySource
 from simkit.learners.reproductions.common import digest_of, keep, weights_hash
 from simkit.learners.reproductions.green.circumstances import Circumstances
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 __all__ = [
     "FIT",

@@ -37,8 +37,8 @@ from simkit.learners.reproductions.rlscheduler.study import (
     workload_of,
 )
 from simkit.results.run_writer import MemoryWriter
+from simkit.training import Workplace
 from simkit.training.folder import read_training
-from simkit.training.reproduction import Workplace
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 

@@ -41,7 +41,7 @@ from simkit.learners.run_times.scores import (
     majority,
 )
 from simkit.traces.elf_bursts.plan import CLASSES
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 HELD_OUT: Final = 0.3
 """As in the paper: 30,000 of 100,000."""

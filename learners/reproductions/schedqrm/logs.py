@@ -31,7 +31,7 @@ from simkit.learners.reproductions.common import digest_of, keep, markdown
 from simkit.results.job_metrics import JOB_METRICS
 from simkit.scenario import Scenario
 from simkit.traces.swf import read_swf
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 from simkit.workload import Workload
 
 JITTER_S: Final = 300.0

@@ -28,7 +28,7 @@ from simkit.learners.reproductions.schedqrm.study import (
     SchedQRMSetting,
     judged_sets,
 )
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 LOADS: Final = (50, 100, 200)
 RULES: Final = (REFERENCE, "earliest-finish")

@@ -19,7 +19,7 @@ from simkit.analysis.intervals import Interval, set_interval
 from simkit.arrays import Floats
 from simkit.errors import RunError, SimkitError
 from simkit.experiment import carry_out, prepare
-from simkit.experiment.executors import (
+from simkit.experiment.workers import (
     Executor,
     InProcess,
     LocalProcesses,
@@ -37,9 +37,9 @@ from simkit.learners.reproductions.sofia.study import (
 )
 from simkit.scenario import Scenario
 from simkit.scenario.yaml_document import load_scenario
+from simkit.training import Workplace
 from simkit.training.held_out import applied
 from simkit.training.judge import judge, judged_metric
-from simkit.training.reproduction import Workplace
 
 CUT: Final = 150
 """Step after which the study's episodes end."""

@@ -10,20 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.engine.admission import AdmissionRule
+from simkit.agent.actions import SlotActions
+from simkit.agent.observe_slots import SlotSet, slot_set
+from simkit.agent.rewards import make_reward
+from simkit.agent.slotted import Slotted
+from simkit.agent.slotted_tracker import SlottedTracker
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
 from simkit.learners.lockstep import Lockstep
 from simkit.learners.lockstep.job_sets import JobSets
-from simkit.learning.actions import SlotActions
-from simkit.learning.observe_slots import SlotSet, slot_set
-from simkit.learning.reward import make_reward
-from simkit.learning.slotted import Slotted
-from simkit.learning.slotted_tracker import SlottedTracker
 from simkit.policy.estimates import Actual
 from simkit.traces.models.deeprm import DeepRMModel
 from simkit.units import time_on_grid
 from simkit.workload import Workload
+from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster
 
 TINY = Slotted(
@@ -68,7 +68,9 @@ def assert_equal_runs(model: Slotted, jobs: Workload, rng: np.random.Generator) 
     starts, reward = Starts(), make_reward("slowdown", {"least_run_s": model.step_s / 2})
     recorder = Recorder(jobs, ("cpu", "mem"), starts)
     capacity = dict(zip(("cpu", "mem"), map(float, model.capacity), strict=True))
-    rules = Rules(step_s=model.step_s, admission=AdmissionRule(model.slots, model.backlog))
+    rules = Rules(
+        step_s=model.step_s, admission=AdmissionRule(slots=model.slots, backlog=model.backlog)
+    )
     simulation = Simulation(
         jobs, Cluster.pool(capacity), recorder, rules=rules, predictor=Actual(), observer=reward
     )

@@ -38,7 +38,7 @@ from simkit.learners.reproductions.green.cocorl.runs import (
 )
 from simkit.learners.reproductions.green.judge import THRESHOLDS, threshold_of
 from simkit.learners.reproductions.green.studies import FULL, Size
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 TINY = Size(
     seeds=2, share=0.01, games=4, held_out=2, streams=6, tuning=2, hours=60, episodes=1

@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("torch")
 
 from simkit.arrays import stream
+from simkit.gym.dataset import read_dataset
 from simkit.learners.lockstep.ready_pool.rules import ORDERS
 from simkit.learners.ready_pool.source import ReadySource
 from simkit.learners.reproductions.green.circumstances import Circumstances
@@ -27,8 +28,7 @@ from simkit.learners.reproductions.green.launchpad.claims import BARS, bars, cla
 from simkit.learners.reproductions.green.launchpad.data import Data, make, seeds_of
 from simkit.learners.reproductions.green.launchpad.runs import KINDS, Plan, Results, named
 from simkit.learners.reproductions.green.studies import MIXES, Size
-from simkit.learning.dataset.format import read_dataset
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 TINY = Size(
     seeds=1, share=0.01, games=4, held_out=2, streams=10, tuning=2, hours=60, episodes=2

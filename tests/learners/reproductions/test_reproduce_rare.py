@@ -26,7 +26,7 @@ from simkit.learners.reproductions.green.judge import (
 )
 from simkit.learners.reproductions.green.rare.claims import claims, within_12_h
 from simkit.learners.reproductions.green.rare.page import meets, order_effect
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 
 def workplace(folder: Path) -> Workplace:

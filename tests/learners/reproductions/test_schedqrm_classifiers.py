@@ -39,7 +39,7 @@ from simkit.learners.reproductions.schedqrm.classifiers_page import (
     verdict,
 )
 from simkit.traces.elf_bursts import read_bursts
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 SMALL = ClassifierSetting(
     {RANDOM: 2, SIZE: 1, KIND: 2, HEAP: 1}, (0.5,), 200,

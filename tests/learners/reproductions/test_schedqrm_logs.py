@@ -35,7 +35,7 @@ from simkit.learners.reproductions.schedqrm.logs import (
     standings,
 )
 from simkit.traces.swf import write_swf
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 from simkit.workload import Workload
 
 JOBS = 400

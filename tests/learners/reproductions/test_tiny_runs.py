@@ -24,7 +24,7 @@ from simkit.learners.reproductions.green.studies import Size
 from simkit.learners.reproductions.rlscheduler.study import RLSchedulerSetting
 from simkit.learners.reproductions.schedqrm import classifiers, logs, study
 from simkit.learners.reproductions.sofia.study import METHODS, SofiaSetting
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[4] / "shared" / "data"))
 GREEN = Size(seeds=1, share=0.01, games=4, held_out=2, streams=4, tuning=2, hours=40, episodes=1)

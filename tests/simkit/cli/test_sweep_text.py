@@ -8,7 +8,7 @@ import pytest
 
 from simkit.cli.sweep_text import sweep_blocks
 from simkit.cli.text import print_blocks
-from simkit.experiment.executors import SweepOutcome
+from simkit.experiment.workers import SweepOutcome
 
 USUAL = {
     "wait_time_s": {"mean": 60.0, "p99": 90.0, "unit": "s"},

@@ -18,7 +18,7 @@ from simkit.learners.ready_pool.source import ReadySource
 from simkit.learners.reproductions.common import digest_of, keep
 from simkit.learners.reproductions.green.circumstances import Circumstances
 from simkit.learners.reproductions.green.judge import JUDGED_AFRESH, Candidate
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 __all__ = ["agreement"]
 

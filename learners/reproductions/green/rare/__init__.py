@@ -41,7 +41,7 @@ from simkit.learners.reproductions.green.studies import (
 )
 from simkit.learners.reproductions.green.trainings import Task, agents, minutes, train
 from simkit.scenario import Scenario
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 RULES: Final = (*ORDERS, "value-density", "fit0", "fit12")
 FORECASTS: Final = {"perfect": 0.0, "noisy": 0.2}

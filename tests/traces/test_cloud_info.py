@@ -13,7 +13,7 @@ import pytest
 from simkit.errors import TraceError
 from simkit.scenario.workload import WORKLOADS, recognise
 from simkit.traces.alibaba2017 import Alibaba2017Trace
-from simkit.traces.alibaba2017.layout import TABLES
+from simkit.traces.alibaba2017.tables import TABLES
 from simkit.workload.trace import task_facts
 
 DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[3] / "shared" / "data"))

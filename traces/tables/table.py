@@ -1,6 +1,7 @@
-"""Columns of a CSV or Parquet table by name: text for ids, numbers for everything else.
+"""Columns of a CSV or Parquet table by a column map: text for ids, numbers for everything else.
 
-Numbers that are instants may be dates; they become seconds from the earliest row's.
+Columns of instants may hold dates; they become seconds from the earliest row's, whose date is the
+epoch.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from simkit.arrays import Floats, Ints
-from simkit.errors import TraceError, did_you_mean
+from simkit.arrays import Bools, Floats, Ints
+from simkit.errors import TraceError
 from simkit.files import (
     SpecialFileError,
     TooMuchError,
@@ -26,16 +27,14 @@ from simkit.files import (
     check_parquet,
     text_size,
 )
-from simkit.traces.bad_lines import BadLines
+from simkit.traces import rules
+from simkit.traces.columns import Column, ColumnMap, Kind
 from simkit.traces.files import is_parquet
-from simkit.traces.names import whole_numbers
-from simkit.traces.rules import UNREADABLE_START, Tally
-from simkit.traces.tables.dated import seconds_of
-from simkit.traces.tables.keys import TableKeys
-from simkit.traces.tables.layout import Dialect, Layout, find_layout
-from simkit.traces.tables.numbers import Decimals, without_marks
+from simkit.traces.rules import UNREADABLE_START, BadLines, Tally
+from simkit.traces.tables.layout import Dialect, Layout, TableKeys, find_layout
+from simkit.traces.tables.numbers import Decimals, whole_numbers, without_marks
 from simkit.traces.tables.rows import Rows, misfit_text, table_rows
-from simkit.traces.tables.times import is_date
+from simkit.traces.tables.times import Instants, instants, is_date, unknown_instants, zero_s
 
 
 @dataclass(frozen=True)
@@ -49,6 +48,13 @@ class TableColumns:
     """Unix time of second 0 if instants are dates; else NaN."""
     malformed: pl.DataFrame = field(default_factory=pl.DataFrame)
     """The columns of text of the rows that were left out as malformed."""
+    columns: ColumnMap = field(default_factory=ColumnMap)
+    """Those of the map that the file has."""
+
+    def said(self, name: str) -> str:
+        """Return our name of a column and what the file calls it, for messages."""
+        theirs = self.columns[name].in_file if name in self.columns else name
+        return name if theirs == name else f"{name} (column {theirs!r})"
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -57,6 +63,11 @@ class TableColumns:
     def take(self, rows: npt.NDArray[Any]) -> TableColumns:
         """Return some of the rows: their positions, or a mask."""
         return replace(self, frame=self.frame[np.arange(len(self))[rows]], line=self.line[rows])
+
+    def only(self, names: Collection[str]) -> TableColumns:
+        """Return those of some columns that there are."""
+        kept = [name for name in self.frame.columns if name in names]
+        return replace(self, frame=self.frame.select(kept))
 
     def numbers(self, name: str) -> Floats:
         """Return a column of numbers, (n,), NaN where a field is empty."""
@@ -99,55 +110,50 @@ class TableColumns:
         return replace(self, frame=self.frame.with_columns(changed))
 
 
-@dataclass(frozen=True)
-class WantedColumns:
-    """The names of the columns to read."""
+class RowRule(NamedTuple):
+    """A named rule of a format: which rows it meets, and what becomes of them."""
 
-    text: Sequence[str]
-    """Read as text."""
-    numbers: Sequence[str]
-    """Read as numbers."""
-    optional: Sequence[str] = ()
-    """Those of them that a table need not have."""
-    instants: Sequence[str] = ()
-    """Those of the numbers that may be dates, the submit times first."""
-    amounts: Sequence[str] = ()
-    """Numbers where an empty cell asks for none; a mark of no value does not."""
-    limits: Sequence[str] = ("requested_time_s",)
-    """Those of the numbers that may be words for no limit: unlimited, infinite."""
-    records: Sequence[str] = ()
-    """Those of the numbers that no simulation uses: what is none is unknown, and noted."""
-    remedy: str = "name the table's columns in `columns`"
-    """What to do about a missing column."""
+    name: str
+    """Reports count rows under it; `meanings` of the format explains it."""
+    rows: Bools
+    """(n,) the rows that it meets."""
+    repairs: Mapping[str, Floats] | None = None
+    """Column of numbers → (n,) its new values; None: the rows are left out."""
 
-    @property
-    def needed(self) -> set[str]:
-        """The columns that a table must have."""
-        return {*self.text, *self.numbers} - {*self.optional}
 
-    def among(self, names: Sequence[str], place: str) -> tuple[list[str], list[str]]:
-        """Return the columns of text and of numbers that a table with these columns has.
+def apply_rules(
+    table: TableColumns, row_rules: Sequence[RowRule], tally: Tally
+) -> tuple[TableColumns, dict[str, Ints]]:
+    """Leave out rows, each counted under the first rule that meets it; then repair others.
 
-        `place` begins messages: the file and the line of the names.
+    Returns the rows that stay, and rule → the lines that it repaired, which `count_kept` counts.
+    """
+    drops = {rule.name: rule.rows for rule in row_rules if rule.repairs is None}
+    left = rules.first_that_applies(drops, table.line, tally.drop)
+    tally.read(int(np.count_nonzero(~left)))
+    repaired: dict[str, Ints] = {}
+    unchanged, frame = left.copy(), table.frame
+    for rule in row_rules:
+        if rule.repairs is not None:
+            hit = unchanged & rule.rows
+            repaired[rule.name] = table.line[hit]
+            unchanged &= ~hit
+            mask = pl.Series(hit)
+            for name, values in rule.repairs.items():
+                new = pl.Series(name, values).fill_nan(None)
+                frame = frame.with_columns(new.zip_with(mask, frame[name]))
+    return replace(table, frame=frame).take(left), repaired
 
-        Raises TraceError for all that are missing or there twice.
-        """
-        wanted = [*self.text, *self.numbers]
-        problems = [
-            f"{place}: no column {name!r}{did_you_mean(name, [n for n in names if n])}; "
-            f"{self.remedy}"
-            for name in wanted
-            if name not in names and name not in self.optional
-        ]
-        problems += [
-            f"{place}: two columns {name!r}; give each its own name"
-            for name in wanted
-            if names.count(name) > 1
-        ]
-        if problems:
-            raise TraceError("\n".join(problems))
-        text, numbers = ([n for n in some if n in names] for some in (self.text, self.numbers))
-        return text, numbers
+
+def count_kept(table: TableColumns, repaired: Mapping[str, Ints], tally: Tally) -> None:
+    """Count the rows that stay: repaired under a rule, or accepted as they are."""
+    tally.read(len(table))
+    changed = 0
+    for name, lines in repaired.items():
+        there = lines[np.isin(lines, table.line)]
+        tally.repair(name, there)
+        changed += len(there)
+    tally.accept(len(table) - changed)
 
 
 def misspelt(
@@ -204,40 +210,87 @@ def factors_of(
 
 
 def read_columns(
-    path: Path, wanted: WantedColumns, bad: BadLines, keys: TableKeys, tally: Tally
+    path: Path,
+    wanted: ColumnMap,
+    bad: BadLines,
+    keys: TableKeys,
+    tally: Tally,
+    *,
+    remedy: str = "name the table's columns in `columns`",
 ) -> TableColumns:
-    """Read some columns of a table with a header; CSV, gzipped CSV or Parquet, told by content.
+    """Read the columns of a map from a table with a header, under our names and in our units.
 
-    Empty fields and marks of no value are null. Columns of text are String, of numbers Float64;
-    dates become seconds from the earliest submit time, or from the key `zero`. Rows of another
-    width than the header, numbers that are none and dates that cannot be go to `bad` and are left
-    out; lines that are no rows are counted in `tally`.
+    The file is CSV, gzipped CSV or Parquet: its content tells. Empty fields and marks of no value
+    are null. Columns of ids and text are String, the others Float64; dates become seconds from the
+    earliest submit time, or from the key `zero`. Rows of another width than the header, numbers
+    that are none and dates that cannot be go to `bad` and are left out; lines that are no rows are
+    counted in `tally`.
+
+    Args:
+        path: the table.
+        wanted: its columns; the first instant is that of submit times.
+        bad: gets malformed lines.
+        keys: how the table is written.
+        tally: counts and notes.
+        remedy: what to do about a missing column.
 
     Raises TraceError for missing columns, damaged files, and what the keys must say first.
     """
     if is_parquet(path):
-        read = _parquet(path, wanted, keys, tally)
+        read = _parquet(path, wanted, keys, tally, remedy)
     else:
-        read = _text(path, wanted, bad, keys, tally)
+        read = _text(path, wanted, bad, keys, tally, remedy)
+    found = read.columns
     table = read.take(bad.good(read.line))
-    names = [n for n in wanted.instants if table.frame.schema.get(n) == pl.String]
+    names = [n for n in _instants(found) if table.frame.schema[n] == pl.String]
     if names and len(table):
         columns = {name: table.frame[name] for name in names}
-        found = seconds_of(columns, table.line, bad, keys, tally, wanted.records)
-        new = [pl.Series(n, values).fill_nan(None) for n, values in found.columns.items()]
-        table = replace(table, frame=table.frame.with_columns(new), epoch_s=found.epoch_s)
-    text = [name for name in wanted.text if name in read.frame.columns]
-    malformed = read.frame.select(text).filter(~bad.good(read.line))
-    return replace(table.take(bad.good(table.line)), malformed=malformed)
+        dated = seconds_of(columns, table.line, bad, keys, tally, _records(found))
+        new = [pl.Series(n, values).fill_nan(None) for n, values in dated.columns.items()]
+        table = replace(table, frame=table.frame.with_columns(new), epoch_s=dated.epoch_s)
+    malformed = _ours(read.frame.filter(~bad.good(read.line)), found, _TEXT)
+    good = table.take(bad.good(table.line))
+    return replace(good, frame=_ours(good.frame, found, dates=names), malformed=malformed)
+
+
+_TEXT: Final = ("id", "text")
+"""Kinds of columns that are read as text."""
+_NUMBERS: Final = ("number", "instant", "amount", "limit")
+
+
+def _instants(columns: ColumnMap) -> list[str]:
+    return columns.in_file(columns.of_kind("instant"))
+
+
+def _records(columns: ColumnMap) -> list[str]:
+    return columns.in_file([column.name for column in columns if column.record])
+
+
+def _ours(
+    frame: pl.DataFrame,
+    columns: ColumnMap,
+    kinds: Sequence[Kind] = (*_TEXT, *_NUMBERS),
+    *,
+    dates: Sequence[str] = (),
+) -> pl.DataFrame:
+    """Return columns under our names and in our units; those of `dates` are in seconds already."""
+
+    def ours(column: Column) -> pl.Expr:
+        values = pl.col(column.in_file)
+        if column.per != 1 and column.in_file not in dates:
+            values = values / column.per
+        return values.alias(column.name)
+
+    return frame.select(ours(c) for c in columns if c.kind in kinds)
 
 
 def _text(
-    path: Path, wanted: WantedColumns, bad: BadLines, keys: TableKeys, tally: Tally
+    path: Path, wanted: ColumnMap, bad: BadLines, keys: TableKeys, tally: Tally, remedy: str
 ) -> TableColumns:
-    """Return the columns of a table of text; those of dates stay text."""
+    """Return the columns of a table of text under its names; those of dates stay text."""
     layout = find_layout(path, [wanted.needed], keys.dialect)
-    found = wanted.among(layout.names, f"{path}:{layout.header_line}")
-    parser = _Parser(layout, wanted, found, bad, keys)
+    found = wanted.among(layout.names, f"{path}:{layout.header_line}", remedy)
+    parser = _Parser(layout, found, bad, keys)
     frames: list[pl.DataFrame] = []
     lines: list[Ints] = []
     whole = False  # one decimal sign holds for the whole file, so all of it must be seen first
@@ -255,15 +308,14 @@ def _text(
         frames.append(block if numbers is None else numbers)
         lines.append(rows.line)
     if not frames:
-        schema = dict.fromkeys(found[0], pl.String) | dict.fromkeys(found[1], pl.Float64)
-        return TableColumns(pl.DataFrame(schema=schema), np.empty(0, np.int64))
+        return TableColumns(parser.nothing(), np.empty(0, np.int64), columns=found)
     frame, line = pl.concat(frames), np.concatenate(lines)
     if whole:
         frame = parser.of_file(frame, line)
     if parser.decimals.said:
         tally.note(parser.decimals.said, np.array([layout.header_line]))
     parser.note_unreadable(tally)
-    return TableColumns(frame, line)
+    return TableColumns(frame, line, columns=found)
 
 
 class _Parser:
@@ -273,23 +325,23 @@ class _Parser:
         decimals: reads the numbers.
     """
 
-    def __init__(
-        self,
-        layout: Layout,
-        wanted: WantedColumns,
-        found: tuple[Sequence[str], Sequence[str]],
-        bad: BadLines,
-        keys: TableKeys,
-    ) -> None:
+    def __init__(self, layout: Layout, found: ColumnMap, bad: BadLines, keys: TableKeys) -> None:
         self.decimals = Decimals(keys.decimal, layout.separator, str(layout.path))
-        self._text, self._numbers = found
-        self._position = {name: str(layout.names.index(name)) for names in found for name in names}
+        self._text = found.in_file(found.of_kind(*_TEXT))
+        self._numbers = found.in_file(found.of_kind(*_NUMBERS))
+        both = (*self._text, *self._numbers)
+        self._position = {name: str(layout.names.index(name)) for name in both}
         self._bad, self._keys = bad, keys
         self._dates: list[str] | None = None
-        self._wanted = wanted
-        self._limits = [name for name in wanted.limits if name in self._numbers]
-        self._instants = [name for name in wanted.instants if name in self._numbers]
+        self._limits = found.in_file(found.of_kind("limit"))
+        self._amounts = found.in_file(found.of_kind("amount"))
+        self._instants, self._records = _instants(found), _records(found)
         self._unreadable = np.empty(0, np.int64)
+
+    def nothing(self) -> pl.DataFrame:
+        """Return the columns of a table without rows."""
+        schema: dict[str, Any] = dict.fromkeys(self._text, pl.String)
+        return pl.DataFrame(schema=schema | dict.fromkeys(self._numbers, pl.Float64))
 
     def words(self, rows: Rows) -> pl.DataFrame:
         """Return the columns of a block as text: numbers as they stand there, others bare."""
@@ -343,12 +395,12 @@ class _Parser:
         found: list[pl.Series] = []
         for (name, cells), numbers in zip(words.items(), read, strict=True):
             values = pl.Series(name, numbers).fill_nan(None)
-            if name in self._wanted.amounts:
+            if name in self._amounts:
                 unknown = cells.is_null() & (raw[name].str.strip_chars() != "")
                 values = values.set(unknown.fill_null(value=False), np.nan)
             found.append(values)
             wrong = (values.is_null() & cells.is_not_null()).arg_true().to_numpy()
-            if name in self._wanted.records:
+            if name in self._records:
                 self._unreadable = np.append(self._unreadable, line[wrong])
             else:
                 self._refuse(name, cells, line, wrong.tolist(), frame)
@@ -387,22 +439,27 @@ def without_limit(text: pl.Series) -> pl.Series:
     return text.set(none, "inf") if none.any() else text
 
 
-def _parquet(path: Path, wanted: WantedColumns, keys: TableKeys, tally: Tally) -> TableColumns:
-    """Return the columns of a Parquet file; those of dates as text.
+def _parquet(
+    path: Path, wanted: ColumnMap, keys: TableKeys, tally: Tally, remedy: str
+) -> TableColumns:
+    """Return the columns of a Parquet file under its names; those of dates as text.
 
     Raises TraceError for all columns of a type that is neither text nor number nor date.
     """
-    text, numbers = wanted.among(_parquet_names(path), f"{path}:1")
+    found = wanted.among(_parquet_names(path), f"{path}:1", remedy)
+    text = found.in_file(found.of_kind(*_TEXT))
+    numbers = found.in_file(found.of_kind(*_NUMBERS))
     with _undamaged(path):
         check_parquet(path, len(text) + len(numbers))
         frame = pl.read_parquet(path, columns=[*text, *numbers])
         check_decoded(path, text_size(frame), frame.height)
-    dates = _dated_columns(frame, [n for n in wanted.instants if n in numbers], keys)
+    dates = _dated_columns(frame, _instants(found), keys)
+    amounts = found.in_file(found.of_kind("amount"))
     line = np.arange(1, frame.height + 1)
     problems = {
         n: why for n, dtype in frame.schema.items() if (why := _unfit(n, dtype, text, dates))
     }
-    for name in problems.keys() & {*wanted.records}:
+    for name in problems.keys() & {*_records(found)}:
         tally.note(UNREADABLE_START, line[frame[name].is_not_null().to_numpy()])
         frame = frame.with_columns(pl.lit(None, pl.Float64).alias(name))
         del problems[name]
@@ -415,8 +472,8 @@ def _parquet(path: Path, wanted: WantedColumns, keys: TableKeys, tally: Tally) -
                 _words(frame.select(_as_text(name, frame.schema[name])).to_series(), keys)
             )
         else:
-            chosen.append(_numbers(frame[name], keys, amount=name in wanted.amounts))
-    return TableColumns(pl.DataFrame(chosen), line)
+            chosen.append(_numbers(frame[name], keys, amount=name in amounts))
+    return TableColumns(pl.DataFrame(chosen), line, columns=found)
 
 
 def _dated_columns(frame: pl.DataFrame, instants: Sequence[str], keys: TableKeys) -> Sequence[str]:
@@ -492,3 +549,77 @@ def _undamaged(path: Path) -> Iterator[None]:
         raise TraceError(
             f"{path}: damaged Parquet file ({reason}); write or fetch it again"
         ) from None
+
+
+class Dated(NamedTuple):
+    """Columns of instants."""
+
+    columns: dict[str, Floats]
+    """Name → (n,) seconds from the epoch; NaN where there is none, infinite where never."""
+    epoch_s: float
+    """Unix time of second 0."""
+
+
+def seconds_of(
+    columns: dict[str, pl.Series],
+    line: Ints,
+    bad: BadLines,
+    keys: TableKeys,
+    tally: Tally,
+    records: Sequence[str] = (),
+) -> Dated:
+    """Return dates as seconds from the earliest of the first column, or from `zero`.
+
+    Args:
+        columns: name → (n,) text, null where empty; the first is that of submit times.
+        line: (n,) the rows' lines.
+        bad: gets the rows whose date cannot be read, or does not exist.
+        keys: how they are written.
+        tally: notes what was recognised.
+        records: columns among them where a date that cannot be read is unknown, and noted.
+
+    Raises TraceError if no date of another column can be read, or a zone is missing.
+    """
+    times: dict[str, Floats] = {}
+    for name, words in columns.items():
+        never = words.str.to_lowercase().is_in(["inf", "+inf", "infinity"]).fill_null(value=False)
+        finite = words.set(never, None)
+        time_s = np.full(len(words), np.nan)
+        if finite.null_count() < len(words):
+            found = _found(finite, bad, keys, recorded=name in records)
+            time_s = found.time_s
+            if name in records:
+                unread = finite.is_not_null().to_numpy() & np.isnan(time_s)
+                tally.note(UNREADABLE_START, line[unread])
+            else:
+                _refuse(found, finite, line, bad, keys)
+            for said in found.said:
+                tally.note(said, line[:1])
+            tally.note(rules.SECOND_HOUR, line[found.second])
+            tally.note(rules.FIRST_HOUR, line[found.doubtful])
+        times[name] = np.where(never.to_numpy(), np.inf, time_s)
+    epoch = zero_s(keys, str(bad.path)) if keys.zero is not None else np.nan
+    first = next(iter(times.values()))
+    if np.isnan(epoch) and np.isfinite(first).any():
+        epoch = float(first[np.isfinite(first)].min())
+    return Dated({name: time - epoch for name, time in times.items()}, epoch)
+
+
+def _found(words: pl.Series, bad: BadLines, keys: TableKeys, *, recorded: bool) -> Instants:
+    """Return the instants of a column; of one that is only `recorded`, unknown if none is read."""
+    try:
+        return instants(words, keys, f"{bad.path}: {words.name}", in_order=True)
+    except TraceError:
+        if not recorded:
+            raise
+        return unknown_instants(len(words))
+
+
+def _refuse(found: Instants, words: pl.Series, line: Ints, bad: BadLines, keys: TableKeys) -> None:
+    """Add the rows whose date is none."""
+    for row in np.flatnonzero(words.is_not_null().to_numpy() & np.isnan(found.time_s)).tolist():
+        if found.skipped[row]:
+            why = f"a time that the clock of {keys.zone} skips as it is put forward"
+        else:
+            why = "a date that cannot be" if found.impossible[row] else "not of the form of dates"
+        bad.add(int(line[row]), f"{words.name} is {words[row]!r}, {why}; correct it")

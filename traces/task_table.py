@@ -7,7 +7,7 @@ Alibaba's trace of 2017.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -21,49 +21,37 @@ from simkit.arrays import Bools
 from simkit.errors import TraceError, did_you_mean
 from simkit.scenario.references import File
 from simkit.sections import BrokenRulesError, Positive
-from simkit.traces.bad_lines import BadLines, LineFormat, OnError
+from simkit.traces import task_jobs as names
+from simkit.traces.columns import CLOUDSIMPY, JOBS, PLAIN_COLUMNS, TASKS, Column, ColumnMap
 from simkit.traces.files import is_parquet
-from simkit.traces.jobs_table import HOLDS, column_names
-from simkit.traces.odd_units import odd_units
-from simkit.traces.preceding import PRECEDING
-from simkit.traces.rigid_jobs import LARGEST, first_that_applies
-from simkit.traces.rules import RULES, Tally, summary
-from simkit.traces.table_columns import (
+from simkit.traces.jobs_table import column_names, kept_by_rule
+from simkit.traces.oddities import odd_units
+from simkit.traces.rules import (
+    LARGEST,
+    RULES,
+    BadLines,
+    LineFormat,
+    OnError,
+    Tally,
+    first_that_applies,
+    summary,
+)
+from simkit.traces.tables.layout import TableKeys
+from simkit.traces.tables.table import (
     TableColumns,
-    WantedColumns,
     factors_of,
     header_of,
     misspelt,
     not_read,
     read_columns,
 )
-from simkit.traces.tables import rules as of_tables
-from simkit.traces.tables.keys import TableKeys
-from simkit.traces.task_table import rules as names
-from simkit.traces.task_table.dependencies import BrokenJobs
-from simkit.traces.task_table.jobs import TableJobs, by_task, note_others
+from simkit.traces.task_jobs import BrokenJobs, TableJobs, by_task, note_others
 from simkit.units import LONGEST_S
 from simkit.workload import Trace
 
-CLOUDSIMPY: Final[Mapping[str, str]] = {
-    "job_id": "job_id",
-    "task_id": "task_id",
-    "submit_time_s": "submit_time",
-    "run_time_s": "duration",
-    "instances": "instances_num",
-    "cpu": "cpu",
-    "mem": "memory",
-}
-"""The map for the tables of CloudSimPy: cores, and memory as a share of the largest machine's."""
-
-NEEDED: Final = ("job_id", "submit_time_s", "run_time_s")
-OPTIONAL: Final = (
-    "task_id", "instances", "requested_time_s", "retries", "parents", "user", "release_time_s",
-    PRECEDING, "think_time_s",
-)  # fmt: skip
-INSTANTS: Final = ("submit_time_s", "release_time_s")
-"""Columns that may be dates."""
-_TEXT: Final = ("job_id", "task_id", "parents", "user", PRECEDING)
+NEEDED: Final = tuple(column.name for column in TASKS if column.needed)
+OPTIONAL: Final = tuple(column.name for column in TASKS if not column.needed)
+_TEXT: Final = TASKS.of_kind("id", "text")
 
 
 class TaskTable(TableKeys, LineFormat):
@@ -94,7 +82,7 @@ class TaskTable(TableKeys, LineFormat):
     parent_separator: Annotated[str, Field(min_length=1)] = ";"
     """What stands between the parents of a task."""
 
-    meanings = RULES | of_tables.MEANINGS | names.MEANINGS
+    meanings = RULES | names.RULES
 
     @model_validator(mode="after")
     def _has_a_usable_map(self) -> Self:
@@ -163,27 +151,30 @@ class TaskTable(TableKeys, LineFormat):
         if self.rows == "instance":
             table = by_task(table, self.resources, self.submit, tally, gang=self.gang)
         jobs = TableJobs(table, self.submit, tally, left_out)
-        header = header_of(path, _wanted(self.columns).needed, self.dialect)
+        header = header_of(path, self.column_map.needed, self.dialect)
         self._note_misspelt(header, tally)
         mapped = self.columns.values()
-        tally.unread(not_read(header, mapped), HOLDS)
+        tally.unread(not_read(header, mapped), PLAIN_COLUMNS | JOBS.holds)
         workload = jobs.workload(self.resources, self.parent_separator, path, gang=self.gang)
         if not np.isnan(table.epoch_s) or self.zone is not None:
             workload = replace(workload, epoch_s=table.epoch_s, time_zone=self.zone)
         return Trace(workload, tally.report, (path,))
 
+    @property
+    def column_map(self) -> ColumnMap:
+        """The map of the key `columns`: the table must have all of them."""
+        own = [replace(c, theirs=self.columns[c.name], needed=True) for c in TASKS
+               if c.name in self.columns]  # fmt: skip
+        own.sort(key=lambda column: column.name not in _TEXT)
+        asked = [Column(n, "amount", self.columns[n], needed=True) for n in self.resources]
+        return ColumnMap((*own, *asked))
+
     def _table(self, path: Path, bad: BadLines, tally: Tally) -> TableColumns:
         """Return the table's columns under our names, numbers in our units."""
-        table = read_columns(path, _wanted(self.columns), bad, self, tally)
-        there = [name for name in INSTANTS if name in self.columns]
-        factors = factors_of(self.factors, table, there, path, tally)
-        frame = table.frame.select(
-            (pl.col(column) * factors[name] if name in factors else pl.col(column)).alias(name)
-            for name, column in self.columns.items()
-        )
-        malformed = table.malformed.select(pl.col(self.columns["job_id"]).alias("job_id"))
-        table = replace(table, frame=frame, malformed=malformed)
-        return table.with_one_form_of_ids([n for n in ("job_id", "task_id") if n in frame])
+        table = read_columns(path, self.column_map, bad, self, tally)
+        there = [name for name in TASKS.of_kind("instant") if name in table.frame]
+        table = table.scaled(factors_of(self.factors, table, there, path, tally))
+        return table.with_one_form_of_ids([n for n in ("job_id", "task_id") if n in table.frame])
 
     def _note_misspelt(self, header: Sequence[str], tally: Tally) -> None:
         """Note what may be an optional column: a resource, or a column that is not read."""
@@ -205,20 +196,23 @@ class TaskTable(TableKeys, LineFormat):
         no_id = frame["job_id"].is_null().to_numpy()
         if "task_id" in frame:
             no_id = no_id | frame["task_id"].is_null().to_numpy()
-        bad_request = np.zeros(len(table), dtype=bool)
-        for name in self.resources:
-            amount = table.numbers(name)
-            bad_request |= ~((amount >= 0) & (amount < LARGEST))
+        requests = [table.numbers(name) for name in self.resources]
+
+        def breaks(name: str) -> Bools:
+            if name not in frame:
+                return np.zeros(len(table), dtype=bool)
+            return ~kept_by_rule(name, table.numbers(name))[1]
+
         drops = {
             names.NO_ID: no_id,
-            names.BAD_SUBMIT: ~(np.abs(table.numbers("submit_time_s")) <= LONGEST_S),
+            names.BAD_SUBMIT: breaks("submit_time_s"),
             names.BAD_RUN: ~(np.abs(run) <= LONGEST_S),
             names.NEGATIVE_RUN: (run < 0) & (self.negative_run == "drop"),
             names.ZERO_RUN: (run == 0) & (self.zero_run == "drop"),
-            names.BAD_INSTANCES: _bad_instances(table),
-            names.BAD_RETRIES: _bad_retries(table),
-            names.BAD_REQUEST: bad_request,
-            names.BAD_RELEASE: _bad_release(table),
+            names.BAD_INSTANCES: breaks("instances"),
+            names.BAD_RETRIES: breaks("retries"),
+            names.BAD_REQUEST: ~np.all([(a >= 0) & (a < LARGEST) for a in requests], axis=0),
+            names.BAD_RELEASE: breaks("release_time_s"),
         }
         tally.read(len(table))
         left = first_that_applies(drops, line, tally.drop)
@@ -253,30 +247,6 @@ class TaskTable(TableKeys, LineFormat):
         return replace(table, frame=table.frame.with_columns(number))
 
 
-def _bad_instances(table: TableColumns) -> Bools:
-    if "instances" not in table.frame:
-        return np.zeros(len(table), dtype=bool)
-    count = table.numbers("instances")
-    bad: Bools = ~((count >= 1) & (count < LARGEST)) | (np.floor(count) != count)
-    return bad
-
-
-def _bad_release(table: TableColumns) -> Bools:
-    if "release_time_s" not in table.frame:
-        return np.zeros(len(table), dtype=bool)
-    there = table.frame["release_time_s"].is_not_null().to_numpy()
-    return there & ~(np.abs(table.numbers("release_time_s")) <= LONGEST_S)
-
-
-def _bad_retries(table: TableColumns) -> Bools:
-    if "retries" not in table.frame:
-        return np.zeros(len(table), dtype=bool)
-    own = table.numbers("retries")
-    bad: Bools = ~((own >= 0) & (own < LARGEST)) | (np.floor(own) != own)
-    bad &= table.frame["retries"].is_not_null().to_numpy()
-    return bad
-
-
 def read_task_table(path: str | PathLike[str], **arguments: Any) -> Trace:
     """Read a table of tasks as a workload of bags of instances, or of gangs.
 
@@ -308,13 +278,3 @@ def read_task_table(path: str | PathLike[str], **arguments: Any) -> Trace:
     no row is left.
     """
     return TaskTable.of(path=path, **arguments).read()
-
-
-def _wanted(columns: Mapping[str, str]) -> WantedColumns:
-    """Return the table's columns that a map names."""
-    text = list(dict.fromkeys(columns[name] for name in columns if name in _TEXT))
-    numbers = list(dict.fromkeys(columns[name] for name in columns if name not in _TEXT))
-    amounts = [columns[name] for name in columns if name not in (*NEEDED, *OPTIONAL)]
-    limits = [columns[name] for name in ("requested_time_s",) if name in columns]
-    instants = [columns[name] for name in INSTANTS if name in columns]
-    return WantedColumns(text, numbers, instants=instants, amounts=amounts, limits=limits)

@@ -21,8 +21,8 @@ from pydantic import Field, model_validator
 from simkit.arrays import Floats
 from simkit.errors import ScenarioError, TraceError, at_key
 from simkit.experiment.workload import read_trace
-from simkit.learners.arguments import NotNegative, Positive, attempt, read_arguments
-from simkit.learners.bundle import safetensors
+from simkit.learners.common.arguments import NotNegative, Positive, attempt, read_arguments
+from simkit.learners.common.bundle import safetensors
 from simkit.learners.common.evolution import CMAEvolution
 from simkit.learners.common.training import SeededTraining, Stateful
 from simkit.learners.pool.agent import unknown_rules
@@ -34,7 +34,7 @@ from simkit.learners.pool.windows import WindowSource
 from simkit.scenario import Scenario
 from simkit.scenario.references import File
 from simkit.sections import BrokenRulesError, Count, Many, Section
-from simkit.traces.rlscheduler import RLSchedulerLog
+from simkit.traces.swf import RLSchedulerLog
 from simkit.training import Training
 
 STARTS: Final[Mapping[str, Mapping[str, float]]] = {

@@ -16,7 +16,7 @@ from pool_replay import engine_starts, small_workload
 import simkit
 from simkit.errors import PolicyError, RunError, ScenarioError
 from simkit.learners.agent import load_agent
-from simkit.learners.bundle import hash_bundle, write_bundle
+from simkit.learners.common.bundle import hash_bundle, write_bundle
 from simkit.learners.pool.agent import PoolAgent, ScorerOrder
 from simkit.learners.pool.description import describe
 from simkit.learners.pool.jobs import PoolJobs
@@ -24,7 +24,7 @@ from simkit.learners.pool.scorer import FEATURES, Scorer
 from simkit.learners.pool.simulation import Backfill, End, simulate
 from simkit.policies.rlscheduler import RLScheduler
 from simkit.policy.ordered import OrderedPolicy
-from simkit.traces.rlscheduler import RLSchedulerLog
+from simkit.traces.swf import RLSchedulerLog
 
 DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
 LOGS = {

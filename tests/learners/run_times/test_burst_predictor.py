@@ -16,9 +16,8 @@ pytest.importorskip("sklearn")
 pytest.importorskip("safetensors")
 
 from simkit.errors import PluginError, RunError
-from simkit.learners import burst_classifier
-from simkit.learners.bundle import read_bundle, write_bundle
-from simkit.learners.run_times import burst_models
+from simkit.learners.common.bundle import read_bundle, write_bundle
+from simkit.learners.run_times import burst_classifier, burst_models
 from simkit.learners.run_times.burst_models import ModelName
 from simkit.learners.run_times.burst_predictor import MODELS, BurstPredictor
 from simkit.learners.run_times.examples import Examples, of_programs

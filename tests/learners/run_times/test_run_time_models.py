@@ -14,8 +14,8 @@ pytest.importorskip("sklearn")
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.metrics import precision_recall_fscore_support
 
-from simkit.learners.burst_classifier import PUBLISHED, TUNED, Settings, train
 from simkit.learners.run_times.boosted_trees import BoostedTrees
+from simkit.learners.run_times.burst_classifier import PUBLISHED, TUNED, Settings, train
 from simkit.learners.run_times.examples import (
     Examples,
     by_group,
@@ -25,8 +25,7 @@ from simkit.learners.run_times.examples import (
 )
 from simkit.learners.run_times.local_power_law import LocalPowerLaw
 from simkit.learners.run_times.scores import calibration_of, class_scores, guess, majority
-from simkit.traces.elf_bursts import read_bursts
-from simkit.traces.elf_bursts.table import SIGNATURE, burst_class
+from simkit.traces.elf_bursts import SIGNATURE, burst_class, read_bursts
 
 EDGES = np.arange(1, 10) * 0.03
 

@@ -1,0 +1,75 @@
+"""A checkpoint gives back what was put in, to its own training alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simkit.errors import RunError
+from simkit.learners.common.training import ARRAYS, FACTS, Checkpoint
+
+IDENTITY = {"learner": "deeprm", "seed": 0, "arguments": {"hidden": 20, "shape": (1, 3)}}
+
+
+def written(folder: Path) -> np.random.Generator:
+    """Write a checkpoint; return a generator that stands where the written one does."""
+    rng = np.random.default_rng(3)
+    rng.random(5)
+    rng.integers(0, 10, dtype=np.int32)  # half a number is kept back
+    parts = {
+        "weights": {"layers.0.weight": np.arange(6, dtype=np.float32).reshape(2, 3).T},
+        "optimiser": {"mean.layers.0.weight": np.ones(2), "steps": 7},
+        "empty": {},
+    }
+    Checkpoint(12, parts, {"actions": dict(rng.bit_generator.state)}).write(folder, IDENTITY)
+    return rng
+
+
+def test_everything_comes_back(tmp_path: Path) -> None:
+    rng = written(tmp_path)
+    found = Checkpoint.read(tmp_path, IDENTITY)
+    assert found.iteration == 12
+    weight = found.parts["weights"]["layers.0.weight"]
+    assert weight.dtype == np.float32
+    assert weight.tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert found.parts["optimiser"]["steps"] == 7
+    assert found.parts["optimiser"]["mean.layers.0.weight"].tolist() == [1, 1]
+    assert found.parts["empty"] == {}
+    again = np.random.default_rng()
+    again.bit_generator.state = found.generators["actions"]
+    assert (
+        again.integers(0, 10, 9, dtype=np.int32).tolist()
+        == rng.integers(0, 10, 9, dtype=np.int32).tolist()
+    )
+
+
+def test_another_training_is_refused_with_all_that_differs(tmp_path: Path) -> None:
+    written(tmp_path)
+    other = {"learner": "deeprm", "seed": 1, "arguments": {"hidden": 10, "shape": (1, 3)}}
+    with pytest.raises(RunError) as error:
+        Checkpoint.read(tmp_path, other)
+    first, second = str(error.value).splitlines()
+    assert "seed is 0 there, 1 here" in first
+    assert "arguments.hidden is 20 there, 10 here" in second
+
+
+@pytest.mark.parametrize("name", [FACTS, ARRAYS])
+@pytest.mark.parametrize("harm", ["missing", "cut"])
+def test_what_is_not_whole_is_refused(tmp_path: Path, name: str, harm: str) -> None:
+    written(tmp_path)
+    path = tmp_path / name
+    if harm == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:20])
+    with pytest.raises(RunError, match="checkpoint.*start the training over"):
+        Checkpoint.read(tmp_path, IDENTITY)
+
+
+def test_the_number_of_iterations_makes_no_other_training(tmp_path: Path) -> None:
+    identity = {"learner": "deeprm", "arguments": {"hidden": 20, "iterations": 4}}
+    Checkpoint(4, {}, {}).write(tmp_path, identity)
+    longer = {"learner": "deeprm", "arguments": {"hidden": 20, "iterations": 6}}
+    assert Checkpoint.read(tmp_path, longer).iteration == 4

@@ -25,7 +25,7 @@ LEARNERS = (DOCS / "reference" / "learners.md").read_text("utf-8")
 CONTRACT = (DOCS / "reference" / "learners-contract.md").read_text("utf-8")
 OBSERVATIONS = (DOCS / "reference" / "observations.md").read_text("utf-8")
 CRITERIA = {
-    "cocorl": "lost_value", "offline": "lost_value", "rare": "lost_value", "deepjs": "cost",
+    "cocorl": "lost_value", "offline": "lost_value", "rare": "lost_value",
     "fitness": "cost_ratio",
 }  # fmt: skip
 """Learner → what its best iteration is chosen by, where that is not the slowdown."""

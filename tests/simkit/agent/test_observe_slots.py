@@ -1,18 +1,26 @@
-"""DeepRM's image and short vector: cell by cell, for one state and for many replicas."""
+"""DeepRM's image and vector, Sofia's columns: cell by cell, for one state and many replicas."""
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.agent.observe_slots import (
+    SOFIA_NAMES,
     DeeprmCompact,
     DeeprmImage,
+    SofiaCompact,
+    SofiaShares,
     compact_schema,
     deeprm_compact,
     deeprm_image,
     image_schema,
+    sofia_compact,
+    sofia_schema,
 )
 from simkit.agent.slotted import Slotted, SlottedView
 
@@ -73,10 +81,39 @@ def test_a_vector_by_hand():
     ]  # fmt: skip
 
 
+SOFIA = Slotted((4, 8), slots=2, horizon=3, max_length=2, backlog_shown=4)
+SEEN = SlottedView(
+    occupied=np.array([[4, 1], [2, 0], [0, 0]]),
+    length=np.array([2, 0]),
+    size=np.array([[1, 6], [0, 0]]),
+    backlog=np.array(3),
+    since_arrival=np.array(0),
+)
+COLUMNS = np.array(
+    [
+        # cpu: held, slot 0, slot 1; mem: the same; the backlog's two columns, row by row
+        [4, 1, 0, 1, 6, 0, 1, 1],
+        [2, 1, 0, 0, 6, 0, 1, 0],
+        [0, 0, 0, 0, 0, 0, 0, 0],
+    ]
+)
+
+
+@pytest.mark.parametrize(("shares", "scale"), [(False, 1), (True, [4, 4, 4, 8, 8, 8, 1, 1])])
+def test_sofias_columns_by_hand(shares, scale):
+    table, schema = sofia_compact(SEEN, SOFIA, shares=shares), sofia_schema(SOFIA, shares=shares)
+    np.testing.assert_allclose(table, COLUMNS / np.array(scale))
+    assert (schema.name, schema.shape) == (SOFIA_NAMES[shares], table.shape)
+    long = SlottedView(**(vars(SEEN) | {"backlog": np.array(99)}))
+    assert sofia_compact(long, SOFIA, shares=shares)[..., -2:].sum() == 4
+
+
 def test_the_papers_dimensions():
     assert image_schema(Slotted()).shape == (20, 224)
     assert image_schema(Slotted(slots=5)).shape == (20, 124)
     assert compact_schema(Slotted()).shape == (20 * 2 + 10 * 3 + 2,)
+    sofia = Slotted((50, 50), slots=10, horizon=60, max_length=45, backlog=None, backlog_shown=60)
+    assert sofia_schema(sofia).shape == (60, 23)
 
 
 def test_a_length_of_the_backlog_changes_no_number():
@@ -94,13 +131,19 @@ models = st.builds(
 )
 
 
+SHOWN = (
+    (deeprm_image, image_schema), (deeprm_compact, compact_schema), (sofia_compact, sofia_schema),
+)  # fmt: skip
+
+
 @given(models, st.integers(0, 2**31))
 def test_replicas_see_what_each_would_see_alone(model, seed):
     many = random_view(model, seed, (2, 3))
-    for show, schema in ((deeprm_image, image_schema), (deeprm_compact, compact_schema)):
+    for show, schema in SHOWN:
         together = show(many, model)
         assert together.shape == (2, 3, *schema(model).shape)
-        assert 0 <= together.min() <= together.max() <= 1
+        if show is not sofia_compact:  # which is in units
+            assert 0 <= together.min() <= together.max() <= 1
         for at in np.ndindex(2, 3):
             alone = SlottedView(
                 **{name: np.asarray(a[at]) for name, a in vars(many).items() if a is not None}
@@ -138,7 +181,10 @@ class Still:
 
 def test_encoders_return_fresh_arrays():
     view = random_view(SMALL, 1)
-    for make, show in ((DeeprmImage, deeprm_image), (DeeprmCompact, deeprm_compact)):
+    for make, show in (
+        (DeeprmImage, deeprm_image), (DeeprmCompact, deeprm_compact),
+        (SofiaCompact, sofia_compact), (SofiaShares, partial(sofia_compact, shares=True)),
+    ):  # fmt: skip
         encoder = make(Still(SMALL, view))
         first = encoder.encode(None)
         before = first.copy()

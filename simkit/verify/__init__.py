@@ -22,8 +22,8 @@ from simkit.verify.audited_run import TASK, AuditedRun
 from simkit.verify.battery import check_battery, check_reserve
 from simkit.verify.capacity import check_capacity
 from simkit.verify.estimates import check_estimates
-from simkit.verify.folder import check_digest
-from simkit.verify.inputs import check_clocks, check_inputs
+from simkit.verify.folder import check_columns, check_digest
+from simkit.verify.inputs import check_inputs
 from simkit.verify.jobs import check_causality, check_identity, check_statuses, check_times
 from simkit.verify.ledger import check_ledger, check_sources
 from simkit.verify.limits import (
@@ -33,13 +33,9 @@ from simkit.verify.limits import (
 )
 from simkit.verify.machine_power import check_bills, check_machine_power
 from simkit.verify.machines import check_failures, check_machine_capacity, check_maintenance
-from simkit.verify.manifest.run_info import check_run_info
-from simkit.verify.manifest.scenario import check_scenario
-from simkit.verify.manifest.sizes import refuse_too_much
 from simkit.verify.metrics import check_metrics
 from simkit.verify.outages.stops import check_outages
 from simkit.verify.preemption import check_preemption
-from simkit.verify.records.columns import check_columns
 from simkit.verify.records.decision_times import check_decision_times
 from simkit.verify.records.events import check_events
 from simkit.verify.records.order import check_row_order
@@ -50,11 +46,12 @@ from simkit.verify.rejections import check_admission, check_late_jobs, check_rej
 from simkit.verify.replay.first_come import check_fcfs_order
 from simkit.verify.replay.recorded import check_recorded_starts
 from simkit.verify.replay.schedule import check_schedule
+from simkit.verify.run_info import check_run_info, check_scenario, refuse_too_much
 from simkit.verify.site.dispatch import check_dispatch
 from simkit.verify.site.rules import check_generation, check_grid, check_site_load
+from simkit.verify.site.signals import check_clocks
 from simkit.verify.stops import check_stops
 from simkit.verify.supply import check_supply
-from simkit.verify.task_inputs.trace import check_trace
 from simkit.verify.tasks import (
     check_critical_paths,
     check_gangs,
@@ -65,6 +62,7 @@ from simkit.verify.tasks import (
     check_tasks,
     check_walltime,
 )
+from simkit.verify.trace import check_trace
 from simkit.verify.user_limits import check_user_limits
 from simkit.verify.value import check_value
 

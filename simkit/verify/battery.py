@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from simkit.scenario.power import DEFAULT_CONTROLLER, BatterySection
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.ledger import SLACK, add_power_rows, no_power
@@ -44,22 +45,21 @@ class BatterySpec:
     """J by which the floor rises per W."""
 
     @classmethod
-    def of(cls, section: dict[str, Any]) -> BatterySpec:
-        """Return the battery of a scenario's section; raises KeyError, TypeError or ValueError."""
-        number = {name: float(value) for name, value in section.items() if name != "model"}
-        capacity = number["capacity_kwh"] * KWH
+    def of(cls, section: BatterySection) -> BatterySpec:
+        """Return the battery of a scenario's section."""
+        capacity = section.capacity_kwh * KWH
         return cls(
             capacity,
-            capacity * number["charge_c_rate"] / 3600.0,
-            capacity * number["discharge_c_rate"] / 3600.0,
-            number["charge_efficiency"],
-            number["discharge_efficiency"],
-            capacity * number["floor"],
-            capacity * number["ceiling"],
-            capacity * number["initial_soc"],
-            -math.log(1.0 - number["self_discharge_per_day"]) / 86400.0,
-            3600.0 * number.get("charge_slope_h", 0.0),
-            3600.0 * number.get("discharge_slope_h", 0.0),
+            capacity * section.charge_c_rate / 3600.0,
+            capacity * section.discharge_c_rate / 3600.0,
+            section.charge_efficiency,
+            section.discharge_efficiency,
+            capacity * section.floor,
+            capacity * section.ceiling,
+            capacity * section.initial_soc,
+            -math.log(1.0 - section.self_discharge_per_day) / 86400.0,
+            3600.0 * section.charge_slope_h,
+            3600.0 * section.discharge_slope_h,
         )
 
     def limits(self, content: Floats) -> tuple[Floats, Floats]:
@@ -204,9 +204,8 @@ def check_reserve(run: AuditedRun) -> Check:
     check = Check("reserve", "the reserve serves last; the grid charges only as it may")
     if skipped := no_power(run, check):
         return skipped
-    section, battery = run.setting("power", "controller"), run.setting("power", "battery")
-    rules = section if isinstance(section, dict) else {"type": section}
-    if rules["type"] != "source-order":
+    rules, battery = run.setting("power", "controller"), run.setting("power", "battery")
+    if rules.type != DEFAULT_CONTROLLER:
         return check.skip("the site has a custom controller")
     if battery is None:
         return check.skip("the site has no battery")
@@ -215,8 +214,8 @@ def check_reserve(run: AuditedRun) -> Check:
     except NotRecomputedError as error:
         return check.leave_out(str(error))
     check.examined = len(run.power["seconds"])
-    _check_reserve(check, run, BatterySpec.of(battery), rules, limit)
-    _check_charge(check, run, BatterySpec.of(battery), rules)
+    _check_reserve(check, run, BatterySpec.of(battery), rules.args, limit)
+    _check_charge(check, run, BatterySpec.of(battery), rules.args)
     return check
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
+from simkit.scenario.policy import EstimatorChoice
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import UNIT, AuditedRun
 from simkit.verify.numbers import TICK, Floats, on_grid, stream, times_on_grid
@@ -33,9 +34,8 @@ def check_estimates(run: AuditedRun) -> Check:
     Of a job of several tasks the longest estimate is recorded.
     """
     check = Check("estimates", "the policy saw the estimates of the scenario's estimator")
-    setting = run.setting("estimates")
-    arguments = setting if isinstance(setting, dict) else {"type": setting}
-    kind = arguments.get("type")
+    setting = run.scenario.estimates
+    kind = setting.type
     if kind not in ("requested", "actual", "perturbed", "user-mean"):
         return check.leave_out(f"{kind} estimates are not recomputed")
     if kind == "user-mean" and (reason := _why_not_followed(run)):
@@ -47,8 +47,8 @@ def check_estimates(run: AuditedRun) -> Check:
         jobs = _with_means(run, jobs)
         if jobs["trace_run_time_s"].null_count():
             return check.leave_out("the mean run time of the instances is not known")
-    drawn = _stretches(run, arguments) if kind == "perturbed" else None
-    jobs = _with_bounds(jobs, arguments, drawn).filter(pl.col("status") != "rejected")
+    drawn = _stretches(run, setting) if kind == "perturbed" else None
+    jobs = _with_bounds(jobs, setting, drawn).filter(pl.col("status") != "rejected")
     check.examined = jobs.height
     inside = pl.col("estimate_s").is_between("least_s", "most_s").fill_null(value=False)
     what = "within its bounds" if kind == "perturbed" and drawn is None else f"the {kind} time"
@@ -56,11 +56,11 @@ def check_estimates(run: AuditedRun) -> Check:
     check_corrections(check, jobs, correction_of(run))
     if not check.found and kind == "perturbed" and drawn is None:
         return check.leave_out("the order in which the estimates were drawn is not known")
-    return _check_several(run, check, arguments, drawn)
+    return _check_several(run, check, setting, drawn)
 
 
 def _check_several(
-    run: AuditedRun, check: Check, arguments: dict[str, Any], drawn: pl.DataFrame | None
+    run: AuditedRun, check: Check, setting: EstimatorChoice, drawn: pl.DataFrame | None
 ) -> Check:
     """Check the longest estimates of jobs of several tasks, by the tasks of the input."""
     several = run.tasks.filter(pl.len().over("job_id") > 1).select("job_id").unique()
@@ -76,8 +76,8 @@ def _check_several(
     if drawn is not None:
         tasks = tasks.join(drawn, on=["job_id", "nth"], how="left", maintain_order="left")
     # The mean of different run times may differ by a step of the grid.
-    loose = 0.0 if found.instance_times is None else TICK * (2 + arguments.get("factor", 5.0))
-    tasks = tasks.with_columns(expected_s=_estimate_of(arguments, pl.col("run"), "requested"))
+    loose = 0.0 if found.instance_times is None else TICK * (2 + _factor(setting))
+    tasks = tasks.with_columns(expected_s=_estimate_of(setting.type, pl.col("run"), "requested"))
     expected = (
         tasks.join(several, on="job_id", how="semi")
         .group_by("job_id")
@@ -88,15 +88,14 @@ def _check_several(
     check.examined += rows.height
     estimate, due = pl.col("estimate_s"), pl.col("expected_s")
     same = (estimate == due) | ((estimate - due).abs() <= loose)
-    what = f"the longest {arguments['type']} time of its tasks"
+    what = f"the longest {setting.type} time of its tasks"
     check.add_rows(f"estimate_s is not {what}", rows.filter(~same.fill_null(value=False)))
     return check
 
 
 def correction_of(run: AuditedRun) -> str:
     """Return the name of the scenario's correction."""
-    setting = run.setting("estimates")
-    return str(setting.get("correction") or "none") if isinstance(setting, dict) else "none"
+    return run.scenario.estimates.correction
 
 
 def correction_instants(run: AuditedRun) -> Floats | None:
@@ -185,32 +184,36 @@ def _with_means(run: AuditedRun, jobs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_bounds(
-    jobs: pl.DataFrame, arguments: dict[str, Any], drawn: pl.DataFrame | None
+    jobs: pl.DataFrame, setting: EstimatorChoice, drawn: pl.DataFrame | None
 ) -> pl.DataFrame:
     """Add ``least_s`` and ``most_s``, the bounds of the estimate; they are mostly equal."""
-    truth, kind = pl.col("trace_run_time_s"), arguments["type"]
+    truth, kind = pl.col("trace_run_time_s"), setting.type
     if kind == "user-mean":
-        means = pl.Series(user_means(jobs, arguments.get("last", 2)), dtype=pl.Float64)
+        means = pl.Series(user_means(jobs, int(str(setting.args.get("last", 2)))), dtype=pl.Float64)
         return jobs.with_columns(least_s=means, most_s=means)
     if kind == "perturbed" and drawn is None:
-        most = times_on_grid(truth * (1 + arguments.get("factor", 5.0)))
+        most = times_on_grid(truth * (1 + _factor(setting)))
         return jobs.with_columns(least_s=truth, most_s=pl.max_horizontal(most, truth))
     if drawn is not None:
         first = drawn.filter(pl.col("nth") == 0)
         jobs = jobs.join(first, on="job_id", how="left", maintain_order="left")
-    told = _estimate_of(arguments, truth, "requested_time_s")
+    told = _estimate_of(kind, truth, "requested_time_s")
     return jobs.with_columns(least_s=told, most_s=told)
 
 
-def _estimate_of(arguments: dict[str, Any], truth: pl.Expr, requested: str) -> pl.Expr:
+def _factor(setting: EstimatorChoice) -> float:
+    """Return by how many run times a perturbed estimate may be too long."""
+    return float(str(setting.args.get("factor", 5.0)))
+
+
+def _estimate_of(kind: str, truth: pl.Expr, requested: str) -> pl.Expr:
     """Return the estimates from true run times and requests, or ``stretch``."""
-    kind = arguments["type"]
     if kind == "perturbed":
         return pl.max_horizontal(times_on_grid(truth * pl.col("stretch")), truth)
     return truth if kind == "actual" else pl.coalesce(requested, truth)
 
 
-def _stretches(run: AuditedRun, arguments: dict[str, Any]) -> pl.DataFrame | None:
+def _stretches(run: AuditedRun, setting: EstimatorChoice) -> pl.DataFrame | None:
     """Draw the factors of perturbed estimates again; None if their order is not known.
 
     Each task takes a number from the stream "predictor", in the order of the workload; its estimate
@@ -224,8 +227,8 @@ def _stretches(run: AuditedRun, arguments: dict[str, Any]) -> pl.DataFrame | Non
     jobs = run.in_order.join(counts, on="job_id", how="left", maintain_order="left")
     if jobs["tasks"].null_count():
         return None  # the rule "identity" says so
-    drawn = stream(run.setting("seed"), "predictor").random(run.tasks.height)
-    stretch = 1.0 + float(arguments.get("factor", 5.0)) * drawn
+    drawn = stream(run.scenario.seed, "predictor").random(run.tasks.height)
+    stretch = 1.0 + _factor(setting) * drawn
     rows = jobs.with_columns(nth=pl.int_ranges("tasks")).explode("nth")
     return rows.select("job_id", "nth", stretch=pl.Series(stretch))
 

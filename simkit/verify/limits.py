@@ -26,18 +26,18 @@ def check_machines(run: AuditedRun) -> Check:
 def check_partitions(run: AuditedRun) -> Check:
     """Check that every started job uses machines of its partition, which the jobs name."""
     check = Check("partitions", "jobs run on machines of their partition, within its limits")
-    if not partitions_of(run):
+    if not run.partitions:
         return check.skip("the cluster has no partitions")
     tasks = tasks_by_partition(run)
     rows = run.allocations.join(tasks, on=TASK, maintain_order="left")
     check.examined = rows.height
     check.add_rows("no partition admits this job", rows.filter(pl.col("position") < 0))
-    for number, partition in enumerate(partitions_of(run)):
+    for number, partition in enumerate(run.partitions):
         inside = rows.filter(pl.col("position") == number)
         elsewhere = inside.filter(~pl.col("machine_id").is_in(machines_of(run, partition)))
         check.add_rows("runs on a machine outside its partition", elsewhere)
     if _ROUTED in run.jobs.columns:
-        names = [*(partition["name"] for partition in partitions_of(run)), ""]
+        names = [*(partition["name"] for partition in run.partitions), ""]
         jobs = run.jobs.join(
             tasks.group_by("job_id").agg(pl.col("position").first()), on="job_id", how="left",
             maintain_order="left",
@@ -51,14 +51,9 @@ def check_partitions(run: AuditedRun) -> Check:
 _ROUTED: Final = "site_partition"
 
 
-def partitions_of(run: AuditedRun) -> list[dict[str, Any]]:
-    """Return the partitions of the cluster as run.json has them."""
-    return list(run.manifest["cluster"].get("partitions") or [])
-
-
 def limits_users(run: AuditedRun) -> bool:
     """Return whether a partition limits how many jobs of a user run."""
-    return any(p.get("max_running_per_user") is not None for p in partitions_of(run))
+    return any(p.get("max_running_per_user") is not None for p in run.partitions)
 
 
 def machines_of(run: AuditedRun, partition: dict[str, Any]) -> list[int]:
@@ -95,7 +90,7 @@ def tasks_by_partition(run: AuditedRun) -> pl.DataFrame:
         return task if one_each else task.all().over("job_id")
 
     room_anywhere = pl.lit(value=False)
-    partitions = partitions_of(run) or [{"machines": None}]
+    partitions = run.partitions or [{"machines": None}]
     admitted = []
     for number, partition in enumerate(partitions):
         holds = f"room {number}"
@@ -203,7 +198,7 @@ def _room_for(run: AuditedRun, partition: dict[str, Any], tasks: pl.DataFrame) -
 def check_limits(run: AuditedRun) -> Check:
     """Check that the run kept the scenario's `limits`: no later instant, no further retry."""
     check = Check("limits", "nothing happens after the simulated time, no task restarts too often")
-    seconds, retries = (run.setting("limits", key) for key in ("simulated_time", "retries"))
+    seconds, retries = run.scenario.limits.simulated_time, run.scenario.limits.retries
     if seconds is None and retries is None and run.own_retries is None:
         return check.skip("neither the simulated time nor retries are limited")
     check.examined = run.rows_of("allocations")

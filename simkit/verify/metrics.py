@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from simkit.scenario.power import BatterySection
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import TASK, UNIT, AuditedRun
 from simkit.verify.measures.machines import of_machines
@@ -23,7 +24,7 @@ from simkit.verify.measures.over_time import (
 )
 from simkit.verify.measures.suspensions import of_suspensions
 from simkit.verify.measures.units import unit_of
-from simkit.verify.numbers import KWH, Bools, Floats, seconds
+from simkit.verify.numbers import KWH, Bools, Floats
 
 _RELATIVE_ERROR = 1e-9
 """Sums of the same numbers in another order differ by less."""
@@ -99,9 +100,7 @@ def _expected(run: AuditedRun) -> Numbers:
         ticks = {"value": _ticks_of_cloudsimpy(run, first)}
         ended = run.allocations.height - run.allocations["end_time_s"].null_count()
         numbers |= counted("cloudsimpy_makespan", ticks, ended)
-    warmup, cooldown = (
-        seconds(run.setting("metrics", name) or 0.0) for name in ("warmup", "cooldown")
-    )
+    warmup, cooldown = run.scenario.metrics.warmup, run.scenario.metrics.cooldown
     if warmup or cooldown:
         submit = pl.col("submit_time_s")
         jobs = jobs.filter(submit >= first + warmup, submit <= last_submit - cooldown)
@@ -153,8 +152,7 @@ def _waits(run: AuditedRun, jobs: pl.DataFrame) -> Numbers:
         jobs[f"{name}_time_s"].cast(float).fill_null(np.nan).to_numpy()
         for name in ("submit", "start", "end", "run", "ideal", "turnaround")
     )
-    tau = run.setting("metrics", "tau")
-    tau = 10.0 if tau is None else seconds(tau)
+    tau = run.scenario.metrics.tau
     size = jobs[run.counted].to_numpy()
     several = ~np.isnan(ideal)
     least = np.where(several, ideal, executed)
@@ -315,15 +313,15 @@ def _of_sources(joule: dict[str, float]) -> Numbers:
 
 def _of_battery(run: AuditedRun, joule: dict[str, float], window: tuple[float, float]) -> Numbers:
     """Return the use of the battery within a window in s; nothing if there is none."""
-    section = run.setting("power", "battery")
-    if section is None:
+    battery: BatterySection | None = run.setting("power", "battery")
+    if battery is None:
         return {}
-    capacity = float(section["capacity_kwh"]) * KWH
-    entered = joule["charge"] * float(section["charge_efficiency"])
-    left = joule["discharge"] / float(section["discharge_efficiency"])
-    row, initial = run.power, section.get("initial_soc")
+    capacity = battery.capacity_kwh * KWH
+    entered = joule["charge"] * battery.charge_efficiency
+    left = joule["discharge"] / battery.discharge_efficiency
+    row = run.power
     times = np.append(row["start_s"][0], row["end_s"])
-    content = np.append(capacity * (0.5 if initial is None else float(initial)), row["stored_j"])
+    content = np.append(capacity * battery.initial_soc, row["stored_j"])
     before, after = np.interp(window, times, content)
     stored = float(after - before)
     leaked = entered - left - stored

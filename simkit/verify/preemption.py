@@ -16,7 +16,7 @@ import polars as pl
 
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import TASK, AuditedRun
-from simkit.verify.limits import machines_of, partitions_of, tasks_by_partition
+from simkit.verify.limits import machines_of, tasks_by_partition
 from simkit.verify.replay.preemption import who_gives_way
 
 _PREEMPTED: Final = {"requeue": "lost", "cancel": "killed", "suspend": "suspended"}
@@ -32,7 +32,7 @@ def check_preemption(run: AuditedRun) -> Check:
     check = Check("preemption", "tasks give way only to a higher priority, as their partition says")
     for_other_reasons = (
         run.policy_is_custom or run.machines_change or run.power_limits_capacity
-        or run.setting("cluster", "maintenance")
+        or run.scenario.cluster.maintenance
     )  # fmt: skip
     if not run.preempts and (
         for_other_reasons or not (run.only("allocations", "outcome")["outcome"] == "lost").any()
@@ -47,7 +47,7 @@ def check_preemption(run: AuditedRun) -> Check:
     rows = rows.with_columns(stopped.fill_null(value=False).alias("stopped"))
     victims = rows.filter("stopped")
     check.examined = victims.height
-    modes = [_PREEMPTED.get(str(part.get("preempt"))) for part in partitions_of(run)]
+    modes = [_PREEMPTED.get(str(part.get("preempt"))) for part in run.partitions]
     due = pl.col("position").replace_strict(range(len(modes)), modes, return_dtype=pl.String)
     given_up = run.given_up.select(*TASK, pl.col("time_s").alias("end_time_s"), given_up=True)
     victims = victims.join(given_up, on=[*TASK, "end_time_s"], how="left", maintain_order="left")
@@ -73,7 +73,7 @@ def check_preemption(run: AuditedRun) -> Check:
 
 def _by_priority(run: AuditedRun) -> pl.DataFrame:
     """Return the allocations with ``position`` and ``priority`` of their partition, and reasons."""
-    priorities = [float(part.get("priority") or 0.0) for part in partitions_of(run)]
+    priorities = [float(part.get("priority") or 0.0) for part in run.partitions]
     rows = run.known.filter(pl.col("start_time_s").is_not_null())
     places = tasks_by_partition(run).filter(pl.col("position") >= 0).select(*TASK, "position")
     reasons = run.jobs.select("job_id", "reason").unique("job_id", keep="first")
@@ -120,7 +120,7 @@ _START: Final = attrgetter("start")
 
 def _gangs(run: AuditedRun, rows: pl.DataFrame) -> list[_Gang]:
     """Return the gangs of some allocations by start."""
-    may_stop = [part.get("preempt") is not None for part in partitions_of(run)]
+    may_stop = [part.get("preempt") is not None for part in run.partitions]
     shown = [*TASK, "attempt", "start_time_s", "end_time_s", "outcome", "priority"]
     requests = [f"one_{name}" for name in run.requested]
     facts = ["position", "stopped", "instances", "machine_id", "count"]
@@ -151,7 +151,7 @@ def _check_who_gives_way(check: Check, run: AuditedRun, rows: pl.DataFrame) -> N
     gangs = _gangs(run, rows)
     brief = {gang.start for gang in gangs if gang.start == gang.end}
     pool = len(run.capacity) == 1 and len(run.requested) == 1
-    slots = run.setting("admission", "slots") is not None
+    slots = run.scenario.admission.slots is not None
     running: list[_Gang] = []
     begun = not_judged = 0
     for time in sorted({gang.end for gang in gangs if gang.stopped}):
@@ -188,7 +188,7 @@ def _check_needed(
     check: Check, run: AuditedRun, taker: _Gang, stopped: list[_Gang], running: list[_Gang]
 ) -> None:
     """Check that exactly those of the running gave way to a task that had to."""
-    machines = machines_of(run, partitions_of(run)[taker.position])
+    machines = machines_of(run, run.partitions[taker.position])
     to = {"for_job_id": taker.row["job_id"]}
 
     def fits_without(gone: list[_Gang]) -> bool:

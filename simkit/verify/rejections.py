@@ -18,7 +18,7 @@ _REJECTED = pl.col("status") == "rejected"
 
 def _turned_away(run: AuditedRun) -> pl.Expr:
     """Return which jobs admission turned away, from the reason of their rejection."""
-    if run.setting("admission", "backlog") is None:
+    if run.scenario.admission.backlog is None:
         return pl.lit(value=False)
     return _REJECTED & pl.col("reason").fill_null("").str.contains("^the backlog")
 
@@ -30,7 +30,7 @@ def check_admission(run: AuditedRun) -> Check:
     full when as many jobs wait as there are slots and places in the backlog.
     """
     check = Check("admission", "a job is turned away exactly if the backlog is full")
-    backlog, slots = (run.setting("admission", key) for key in ("backlog", "slots"))
+    backlog, slots = run.scenario.admission.backlog, run.scenario.admission.slots
     if backlog is None:
         return check.skip("the backlog has no limit")
     if reason := _why_not_followed(run):
@@ -60,7 +60,7 @@ def _why_not_followed(run: AuditedRun) -> str:
     """Return why the number of waiting jobs is not known; empty if it is."""
     kinds = set(run.tables["events"]["kind"].to_list())
     one_each = run.tasks["job_id"].is_unique().all() and run.tasks["gang"].all()
-    refill = run.setting("admission", "refill")
+    refill = run.scenario.admission.refill
     reasons = {
         "jobs wait for their release": run.has_releases,
         "the run is not complete": not run.complete,
@@ -107,7 +107,7 @@ def check_late_jobs(run: AuditedRun) -> Check:
     """
     check = Check("late-jobs", "only jobs that can no longer end in time leave, and none starts")
     left = run.left_unstarted.filter(pl.col("reason").str.starts_with("late"))
-    if run.setting("admission", "late") != "leave":
+    if run.scenario.admission.late != "leave":
         check.add_rows("left as it was late, but late jobs stay", left)
         return check if left.height else check.skip("late jobs stay")
     if not run.tasks["job_id"].is_unique().all():

@@ -71,7 +71,7 @@ def _check_outcomes(check: Check, run: AuditedRun) -> None:
     """Check that tasks are stopped as the scenario says, and only where power falls."""
     stopped = run.allocations.filter(pl.col("outcome").is_in(_STOPPED))
     check.examined += stopped.height
-    due = _OUTCOME.get(str(run.setting("power", "supply", "running")))
+    due = _OUTCOME.get(run.setting("power", "supply", "running"))
     otherwise = stopped.filter(pl.col("outcome").ne_missing(pl.lit(due, pl.String)))
     check.add_rows("stopped in another way than the scenario says", otherwise)
     falls = pl.DataFrame(
@@ -99,8 +99,8 @@ def _falls(run: AuditedRun) -> Iterator[tuple[int, float, float]]:
 
 
 def _densities_known(run: AuditedRun) -> bool:
-    if run.setting("value"):
-        brought = run.setting("workload", "type") in ("jobs", "plugin")
+    if run.scenario.value is not None:
+        brought = run.scenario.workload.type in ("jobs", "plugin")
         return "qos" in run.jobs.columns and not brought
     return not {"value", "qos"} & set(run.jobs.columns)
 

@@ -22,9 +22,9 @@ from simkit.verify.audited_run import AuditedRun
 from simkit.verify.battery import CLC_HOLD_S, BatterySpec
 from simkit.verify.ledger import SLACK, no_power
 from simkit.verify.machines import failing_machines, machine_lives
-from simkit.verify.numbers import TICK, Bools, Floats, Ints, seconds, sum_until
+from simkit.verify.numbers import TICK, Bools, Floats, Ints, sum_until
 from simkit.verify.site.course import Course, NotRecomputedError
-from simkit.verify.site.draws import MachineDraw, machine_draws, machine_sections
+from simkit.verify.site.draws import MachineDraw, machine_draws
 
 _ROUNDING = 1e-9
 """Relative error within which power carries a whole unit."""
@@ -97,21 +97,17 @@ def _check_no_limit(check: Check, run: AuditedRun) -> Check:
 
 
 def _rule(run: AuditedRun, draws: dict[int, MachineDraw]) -> _Rule:
-    machines = sorted(run.manifest["cluster"]["machines"], key=lambda m: int(m["id"]))
-    sections = machine_sections(run, machines)
-    boots = [seconds(section.get("boot") or 0.0) for section in sections]
-    shutdowns = [seconds(section.get("shutdown") or 0.0) for section in sections]
-    if len(machines) == 1:  # the processors of a pool go off at once
-        shutdowns = [0.0]
+    alone = len(draws) == 1  # the processors of a pool go off at once
+    transits = [d.boot_s + (0.0 if alone else d.shutdown_s) for d in draws.values()]
     full_w = sum(draw.full for draw in draws.values())
     peak_w = run.setting("power", "supply", "peak_w")
     return _Rule(
         run.setting("power", "supply", "limit") == "power",
-        full_w if peak_w is None else float(peak_w),
+        full_w if peak_w is None else peak_w,
         full_w,
         sum(draw.off for draw in draws.values()),
-        max(boots),
-        max(b + s for b, s in zip(boots, shutdowns, strict=True)),
+        max(draw.boot_s for draw in draws.values()),
+        max(transits),
     )
 
 
@@ -152,7 +148,7 @@ def _from_battery(
 ) -> tuple[Floats, Floats]:
     """Return the bounds of what the battery adds at each instant, in W."""
     row, battery = run.power, BatterySpec.of(run.setting("power", "battery"))
-    hold = seconds(run.setting("power", "supply", "hold"))
+    hold = run.setting("power", "supply", "hold")
     content = battery.contents_before(run)[at]
     content = content * np.exp(-battery.leak * (times - row["start_s"][at]))
     power, slack = _held_power(battery, content, hold)
@@ -185,12 +181,11 @@ class _Pue:
     """What the site draws for each W that machines draw, by the scenario."""
 
     def __init__(self, run: AuditedRun, full_w: float) -> None:
-        section, row = run.setting("power", "pue") or {}, run.power
-        self._full_w, self._curve = full_w, section.get("by_load") is not None
-        by_load = section.get("by_load") or {"0": section.get("ratio") or 1.0}
-        points = sorted((float(place), float(ratio)) for place, ratio in by_load.items())
+        section, row = run.setting("power", "pue"), run.power
+        self._full_w, self._curve = full_w, section.by_load is not None
+        points = sorted((section.by_load or {0.0: section.ratio or 1.0}).items())
         self._places, self._ratios = np.array(points).T
-        self._rated_w = float(section.get("rated_w") or full_w)
+        self._rated_w = section.rated_w or full_w
         # The weather adds what the ledger has above the curve.
         self._added = row["pue"] - self._of(row["machines_w"]) if self._curve else 0 * row["pue"]
 

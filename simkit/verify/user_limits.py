@@ -16,7 +16,7 @@ import polars as pl
 
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
-from simkit.verify.limits import USER, limits_users, partitions_of, tasks_by_partition
+from simkit.verify.limits import USER, limits_users, tasks_by_partition
 from simkit.verify.numbers import sum_until
 
 
@@ -40,7 +40,7 @@ def check_user_limits(run: AuditedRun) -> Check:
     jobs = jobs.join(places, on="job_id", maintain_order="left")
     started = jobs.filter(pl.col("start_time_s").is_not_null()).sort("start_time_s", "until")
     check.examined = started.height
-    for number, partition in enumerate(partitions_of(run)):
+    for number, partition in enumerate(run.partitions):
         most = partition.get("max_running_per_user")
         if most is None:
             continue
@@ -72,7 +72,7 @@ def _why_not_counted(run: AuditedRun) -> str:
     reasons = {
         "the run is not complete": not run.complete,
         "jobs wait for their release": run.has_releases,
-        "slots hold back jobs as well": run.setting("admission", "slots") is not None,
+        "slots hold back jobs as well": run.scenario.admission.slots is not None,
         "jobs have several tasks": run.tasks["job_id"].is_duplicated().any(),
         "the policy may kill waiting jobs": run.policy_is_custom,
     }
@@ -82,7 +82,7 @@ def _why_not_counted(run: AuditedRun) -> str:
 def _check_held_back(check: Check, run: AuditedRun, jobs: pl.DataFrame) -> None:
     """Check that the timeline's backlog is the number of jobs that the limits hold back."""
     instants: list[float] = []
-    limits = [partition.get("max_running_per_user") for partition in partitions_of(run)]
+    limits = [partition.get("max_running_per_user") for partition in run.partitions]
     jobs = jobs.sort("submit_time_s", "job_id")
     for (position, _), mine in jobs.group_by("position", "user", maintain_order=True):
         most = limits[int(str(position))] if int(str(position)) >= 0 else None

@@ -8,14 +8,22 @@ name,)), and each job takes two numbers from it, in the order of (submit time, j
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import polars as pl
 
+from simkit.scenario.value import (
+    AnyQuality,
+    FixedQuality,
+    Gpus,
+    QualityDeadlines,
+    SlackDeadlines,
+    TwoClasses,
+    Value,
+)
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
-from simkit.verify.numbers import TICK, Floats, seconds, stream
+from simkit.verify.numbers import TICK, Floats, stream
 
 _RELATIVE_ERROR = 1e-9
 _DEFAULT_PRICE = 0.5
@@ -26,15 +34,15 @@ def check_value(run: AuditedRun) -> Check:
     """Check that QoS, values, deadlines and drawn GPUs follow from scenario and seed."""
     check = Check("value", "QoS, values, deadlines and drawn GPUs are those of the scenario")
     there = [name for name in ("qos", "value", "deadline_s") if name in run.columns_of("jobs")]
-    section = run.setting("value")
-    if not section and not there:
+    section = run.scenario.value
+    if section is None and not there:
         return check.skip("jobs have no value")
     check.examined = run.rows_of("jobs")
     for name in ("qos", "value"):
-        if section and name not in there:
+        if section is not None and name not in there:
             check.add(f"the scenario gives jobs a value, but the jobs have no column {name}", {})
     _check_ranges(run, there, check)
-    if section and not check.found:
+    if section is not None and not check.found:
         reasons = [*_check_draws(run, section, check), *_check_values(run, section, check)]
         if reasons and not check.found:
             return check.leave_out("; ".join(reasons))
@@ -52,11 +60,11 @@ def _check_ranges(run: AuditedRun, there: Sequence[str], check: Check) -> None:
             check.add_rows(message, run.jobs.filter(~good.fill_null(value=False)))
 
 
-def _check_draws(run: AuditedRun, section: dict[str, Any], check: Check) -> list[str]:
+def _check_draws(run: AuditedRun, section: Value, check: Check) -> list[str]:
     """Draw QoS, deadlines and GPUs again; return what could not be compared."""
-    qos, deadlines = (section.get(key) or {} for key in ("qos", "deadlines"))
-    drawn = {"QoS": qos.get("type") == "two-classes", "GPUs": bool(section.get("gpu")),
-             "deadlines": deadlines.get("type") == "slack"}  # fmt: skip
+    deadlines = section.deadlines
+    drawn = {"QoS": isinstance(section.qos, TwoClasses), "GPUs": section.gpu is not None,
+             "deadlines": isinstance(deadlines, SlackDeadlines)}  # fmt: skip
     names = [name for name, applies in drawn.items() if applies]
     if names and run.in_order is None:
         order = "the order in which jobs were drawn is not known"
@@ -64,13 +72,13 @@ def _check_draws(run: AuditedRun, section: dict[str, Any], check: Check) -> list
     jobs = run.jobs
     if run.in_order is not None:
         jobs = run.in_order.join(jobs, on="job_id", how="left", maintain_order="left")
-    qualities = _qualities(run, qos, jobs.height)
+    qualities = _qualities(run, section.qos, jobs.height)
     if qualities is not None:
         _compare(jobs, "qos", qualities, "the QoS is not the one drawn from the seed", check)
-    if section.get("gpu"):
-        gpus = _gpus(run, section["gpu"], jobs)
+    if section.gpu is not None:
+        gpus = _gpus(run, section.gpu, jobs)
         _compare(jobs, "gpu", gpus, "the GPUs are not those drawn from the seed", check)
-    if deadlines.get("type") not in ("qos", "slack"):
+    if not isinstance(deadlines, QualityDeadlines | SlackDeadlines):
         return []  # none, or those of the trace
     if (due := _deadlines(run, deadlines, jobs)) is None:
         return ["the requested times of jobs of several tasks, for deadlines, are not known"]
@@ -90,27 +98,28 @@ def _compare(jobs: pl.DataFrame, column: str, expected: Floats, message: str, ch
 
 def _uniform(run: AuditedRun, component: str, jobs: int) -> Floats:
     """Return (jobs, 2) numbers from the stream of a component."""
-    return stream(run.setting("seed"), component).random((jobs, 2))
+    return stream(run.scenario.seed, component).random((jobs, 2))
 
 
-def _qualities(run: AuditedRun, rule: dict[str, Any], jobs: int) -> Floats | None:
+def _qualities(run: AuditedRun, rule: AnyQuality, jobs: int) -> Floats | None:
     """Return each job's QoS; None if the trace has it."""
-    if rule.get("type") == "fixed":
-        return np.full(jobs, float(rule["qos"]))
-    if rule.get("type") != "two-classes":
+    if isinstance(rule, FixedQuality):
+        return np.full(jobs, rule.qos)
+    if not isinstance(rule, TwoClasses):
         return None
     drawn = _uniform(run, "value.qos", jobs)
-    high, low = rule["high"], rule["low"]
-    is_high = drawn[:, 0] < rule["high_share"]
-    least = np.where(is_high, high[0], low[0])
-    most = np.where(is_high, high[1], low[1])
+    is_high = drawn[:, 0] < rule.high_share
+    least = np.where(is_high, rule.high[0], rule.low[0])
+    most = np.where(is_high, rule.high[1], rule.low[1])
     return np.asarray(least + (most - least) * drawn[:, 1])
 
 
-def _deadlines(run: AuditedRun, rule: dict[str, Any], jobs: pl.DataFrame) -> Floats | None:
+def _deadlines(
+    run: AuditedRun, rule: QualityDeadlines | SlackDeadlines, jobs: pl.DataFrame
+) -> Floats | None:
     """Return each job's deadline; None if it does not follow from the tables."""
     length = jobs["trace_run_time_s"]
-    if rule.get("of") == "requested":
+    if rule.of == "requested":
         if run.tasks.height != run.jobs.height:
             longest = _longest_requests(run)
             if longest is None:
@@ -119,10 +128,10 @@ def _deadlines(run: AuditedRun, rule: dict[str, Any], jobs: pl.DataFrame) -> Flo
             length = jobs["longest_s"]
         else:
             length = jobs["requested_time_s"].fill_null(jobs["trace_run_time_s"])
-    if rule.get("type") == "qos":
+    if isinstance(rule, QualityDeadlines):
         factor = 1 / jobs["qos"].to_numpy()
     else:
-        least, most = rule["factor"]
+        least, most = rule.factor
         factor = least + (most - least) * _uniform(run, "value.deadlines", jobs.height)[:, 0]
     return np.asarray(jobs["submit_time_s"].to_numpy() + factor * length.to_numpy())
 
@@ -139,26 +148,26 @@ def _longest_requests(run: AuditedRun) -> pl.DataFrame | None:
     return found.tasks.group_by("job_id").agg(told.max().alias("longest_s"))
 
 
-def _gpus(run: AuditedRun, rule: dict[str, Any], jobs: pl.DataFrame) -> Floats:
+def _gpus(run: AuditedRun, rule: Gpus, jobs: pl.DataFrame) -> Floats:
     """Return the GPUs that are drawn for each job."""
     drawn = _uniform(run, "value.gpu", jobs.height)
-    least, most = rule["amount"]
+    least, most = rule.amount
     amount = least + np.floor(drawn[:, 1] * (most - least + 1))
-    amount = np.where(drawn[:, 0] < rule["share"], amount, 0.0)
-    if rule.get("per") == "processor":
+    amount = np.where(drawn[:, 0] < rule.share, amount, 0.0)
+    if rule.per == "processor":
         sizes = run.tasks.group_by("job_id").agg(pl.col("instances").sum())
         amount = amount * jobs.join(sizes, on="job_id", maintain_order="left")["instances"]
     return np.asarray(amount, dtype=np.float64)
 
 
-def _check_values(run: AuditedRun, section: dict[str, Any], check: Check) -> list[str]:
+def _check_values(run: AuditedRun, section: Value, check: Check) -> list[str]:
     """Check that values are amounts * prices * run time * QoS, summed over a job's tasks.
 
     Returns what could not be compared. Values of the input are for the rule "trace".
     """
-    prices = section.get("prices")
+    prices = section.prices
     if prices is None:
-        kind, found = run.setting("workload", "type"), run.input_tasks
+        kind, found = run.scenario.workload.type, run.input_tasks
         if kind == "plugin" or (kind == "jobs" and not found.known):
             return ["values may come from the input, which is not read again"]
         if kind == "jobs" and "value" in found.jobs.columns:
@@ -166,7 +175,7 @@ def _check_values(run: AuditedRun, section: dict[str, Any], check: Check) -> lis
     prices = dict.fromkeys(run.requested, _DEFAULT_PRICE) if prices is None else prices
     priced = (pl.col(name) * pl.col("instances") * price for name, price in prices.items())
     per_unit = sum(priced, pl.lit(0.0))
-    factor = float(section.get("knob") or 1.0) / seconds(section.get("time_unit") or 3600.0)
+    factor = section.knob / section.time_unit
     # Of a bag the table has the mean run time, of a gang the longest, which holds all of it.
     amounts = run.tasks.group_by("job_id").agg(
         (per_unit * pl.col("trace_run_time_s")).sum().alias("amount")

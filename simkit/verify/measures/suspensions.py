@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from simkit.verify.audited_run import TASK, AuditedRun
-from simkit.verify.limits import partitions_of, tasks_by_partition
+from simkit.verify.limits import tasks_by_partition
 from simkit.verify.measures.over_time import Numbers, counted
 
 
@@ -61,7 +61,7 @@ def _between(begun: list[tuple[Any, float]], since: float, until: float) -> list
 
 def _priorities(run: AuditedRun) -> dict[Any, float]:
     """Return task → priority of its partition."""
-    levels = [float(part.get("priority") or 0.0) for part in partitions_of(run)] or [0.0]
+    levels = [float(part.get("priority") or 0.0) for part in run.partitions] or [0.0]
     rows = tasks_by_partition(run).select(*TASK, "position").rows()
     known = {(job, task): levels[max(position, 0)] for job, task, position in rows}
     return defaultdict(float, known)  # rows of tasks may be missing: another rule says so

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from simkit.verify.audited_run import AuditedRun
-from simkit.verify.numbers import on_grid, seconds, stream
+from simkit.verify.numbers import on_grid, stream
 
 
 def drawn_failures(
@@ -24,16 +24,16 @@ def drawn_failures(
         begin_s: when the simulation began.
         until_s: the last time of interest.
     """
-    section = run.setting("cluster", "failures")
-    mtbf, mttr = (seconds(section[key]) for key in ("mtbf", "mttr"))
-    streams = stream(run.setting("seed"), "failures").spawn(len(run.capacity))
+    section = run.scenario.cluster.failures
+    assert section is not None
+    streams = stream(run.scenario.seed, "failures").spawn(len(run.capacity))
     found: dict[int, list[tuple[float, float]]] = {}
     for machine in machines:
         rng, faults = streams[machine], []
-        fails = on_grid(begin_s + rng.exponential(mtbf))
+        fails = on_grid(begin_s + rng.exponential(section.mtbf))
         while fails <= until_s:
-            repaired = on_grid(fails + rng.exponential(mttr))
+            repaired = on_grid(fails + rng.exponential(section.mttr))
             faults.append((fails, repaired))
-            fails = on_grid(repaired + rng.exponential(mtbf))
+            fails = on_grid(repaired + rng.exponential(section.mtbf))
         found[machine] = faults
     return found

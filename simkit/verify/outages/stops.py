@@ -8,8 +8,6 @@ than must.
 
 from __future__ import annotations
 
-import tarfile
-import zlib
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final
@@ -19,6 +17,7 @@ import polars as pl
 
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun, CapacityEvent
+from simkit.verify.input_tasks import UNREADABLE
 from simkit.verify.inputs import MissingInputError
 from simkit.verify.machines import Edge, MachineLife, last_instant, machine_lives
 
@@ -38,10 +37,10 @@ def check_outages(run: AuditedRun) -> Check:
         lives = machine_lives(run, last_instant(run))
     except MissingInputError as error:
         return check.leave_out(str(error))
-    except (OSError, EOFError, ValueError, zlib.error, tarfile.TarError):
+    except UNREADABLE:
         return check.leave_out("what the scenario says of machines is not known: see the rule "
                                "machine-capacity")  # fmt: skip
-    foreseen = run.complete or not run.setting("cluster", "failures")
+    foreseen = run.complete or run.scenario.cluster.failures is None
     if foreseen:
         _check_causes(run, lives, check)
     if run.policy_is_custom or run.preempts:

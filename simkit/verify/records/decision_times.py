@@ -10,25 +10,22 @@ import polars as pl
 
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import TASK, AuditedRun
-from simkit.verify.numbers import on_grid, seconds
 
 
 def check_decision_times(run: AuditedRun) -> Check:
     """Check that every start, but of what was reserved, is at a multiple of the period."""
     check = Check("decision-times", "tasks start at the ticks of the scheduler's clock alone")
-    period = run.setting("scheduling", "every") or run.setting("scheduling", "step")
-    if not period:
+    if run.period_s is None:
         return check.skip("the scheduler decides whenever something changes")
     check.examined = run.rows_of("allocations")
-    step = on_grid(seconds(period))
-    late = (pl.col("start_time_s") % step != 0).fill_null(value=False)
+    late = (pl.col("start_time_s") % run.period_s != 0).fill_null(value=False)
     rows = run.allocations.filter(late)
     if rows.is_empty():
         return check
     reserved = run.tables["events"].filter(kind="reserved").select(TASK).unique()
     rows = rows.join(reserved, on=TASK, how="anti", maintain_order="left")
     # When nothing else is to come, a slot that gets free is filled at once.
-    if run.setting("admission", "slots") is not None or run.policy_may_kill:
+    if run.scenario.admission.slots is not None or run.policy_may_kill:
         rows = rows.filter(pl.col("start_time_s") < _last_change(run))
     check.add_rows("starts between two ticks of the scheduler's clock", rows)
     return check

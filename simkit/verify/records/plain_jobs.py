@@ -16,14 +16,14 @@ import polars as pl
 
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun, CapacityEvent, RecordedCapacity
-from simkit.verify.estimates import check_estimates, correction_of
+from simkit.verify.estimates import check_estimates
+from simkit.verify.inputs import InputTasks
 from simkit.verify.jobs import check_causality, check_identity, check_statuses, check_times
-from simkit.verify.limits import check_machines, check_partitions, partitions_of
+from simkit.verify.limits import check_machines, check_partitions
 from simkit.verify.numbers import Floats, Ints
 from simkit.verify.records.events import check_events
-from simkit.verify.records.table_files import ROWS_AT_ONCE
 from simkit.verify.rejections import check_rejections
-from simkit.verify.task_inputs.input_tasks import InputTasks
+from simkit.verify.tables import ROWS_AT_ONCE
 from simkit.verify.tasks import (
     check_critical_paths,
     check_gangs,
@@ -96,11 +96,10 @@ def check_job_by_job(run: AuditedRun) -> dict[str, Check]:
 def _rules(run: AuditedRun) -> list[Rule]:
     """Return the rules that can be made job by job, of which a plain job breaks none."""
     left_out: set[Rule] = set()
-    kind = run.setting("estimates")
-    kind = kind.get("type") if isinstance(kind, dict) else kind
-    if kind not in ("requested", "actual") or correction_of(run) != "none":
+    estimates = run.scenario.estimates
+    if estimates.type not in ("requested", "actual") or estimates.correction != "none":
         left_out.add(check_estimates)
-    if not _is_whole_cluster(run, partitions_of(run)):
+    if not _is_whole_cluster(run, run.partitions):
         left_out |= {check_partitions, check_rejections}
     if (parents := known_parents(run)) is not None and parents.height:
         left_out.add(check_critical_paths)
@@ -205,7 +204,7 @@ class _Part:
         frames = {name: table.filter(others) for name, table in self.frames.items()}
         run = self.run
         tables = run.tables.with_rows(frames)
-        return _SomeJobs(run.path, run.manifest, run.metrics, tables, run.places, run)
+        return _SomeJobs(run.path, run.manifest, run.scenario, run.metrics, tables, run.places, run)
 
 
 def _beside(rows: pl.DataFrame, others: pl.DataFrame, suffix: str) -> pl.DataFrame:
@@ -245,10 +244,9 @@ def _conditions(run: AuditedRun) -> Iterator[pl.Expr]:
 def _of_limits(run: AuditedRun) -> Iterator[pl.Expr]:
     """Yield that a job ran within its request, if it must, and had the estimate that is due."""
     requested, truth = pl.col("requested_time_s"), pl.col("trace_run_time_s")
-    if run.setting("walltime") != "ignore":
+    if run.scenario.walltime != "ignore":
         yield ~(truth > requested).fill_null(value=False)
-    kind = run.setting("estimates")
-    kind = kind.get("type") if isinstance(kind, dict) else kind
+    kind = run.scenario.estimates.type
     if kind in ("requested", "actual"):
         told = truth if kind == "actual" else pl.coalesce(requested, truth)
         yield pl.col("estimate_s") == told

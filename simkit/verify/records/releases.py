@@ -14,13 +14,11 @@ import polars as pl
 
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
-from simkit.verify.inputs import MissingInputError, inputs_below, log_of, read_swf_links
-from simkit.verify.numbers import times_on_grid
-from simkit.verify.task_inputs.columns import columns_of, whole, with_numbered_ids
-from simkit.verify.task_inputs.text_table import read_table
+from simkit.verify.input_tables import links_of_log, releases_of_table
+from simkit.verify.input_tasks import UNREADABLE, table_of
+from simkit.verify.inputs import log_of
 
 _TIME = "release_time_s"
-_NONE = {"job_id": pl.Int64, "before": pl.Int64, "think_s": pl.Float64}
 Ids = dict[object, float | None]
 
 
@@ -79,64 +77,29 @@ def _check_starts(run: AuditedRun, check: Check) -> None:
 
 def _wanted(run: AuditedRun) -> _Wanted:
     """Read the input's release times and links again."""
-    workload = run.setting("workload") or {}
-    kind, waits = workload.get("type"), workload.get("dependencies") or "simulated"
+    workload = run.scenario.workload
+    kind, waits = workload.type, workload.dependencies
     if waits == "ignore":
         return _Wanted()
     if kind not in ("swf", "jobs"):
-        named = {_TIME, "preceding_job"} & set(workload.get("columns") or ())
+        named = {_TIME, "preceding_job"} & set(getattr(workload, "columns", ()))
         if run.manifest["inputs"] and (kind in ("sacct", "plugin") or named):
             return _Wanted(reason=f"the releases of a workload of type {kind!r} are not read again")
         return _Wanted()
     reasons = {
         "the run is not complete": not run.complete,
-        "the workload has a resample": bool(workload.get("resample")),
-        "the workload names no file": not workload.get("path"),
+        "the workload has a resample": workload.resample is not None,
     }
     if reason := next((reason for reason, applies in reasons.items() if applies), ""):
         return _Wanted(reason=reason)
     try:
-        found = _of_log(run) if kind == "swf" else _of_table(run)
-    except (MissingInputError, OSError, EOFError, ValueError) as error:
+        if kind == "swf":
+            found = _Wanted(links=links_of_log(log_of(run), workload))
+        else:
+            found = _Wanted(*releases_of_table(table_of(run), workload))
+    except UNREADABLE as error:
         return _Wanted(reason=str(error) or type(error).__name__)
     return found if waits == "simulated" else _Wanted(found.held_s)
-
-
-def _of_log(run: AuditedRun) -> _Wanted:
-    rows = read_swf_links(log_of(run), run.setting("workload") or {})
-    return _Wanted(links=pl.DataFrame(rows, orient="row", schema=_NONE))
-
-
-def _of_table(run: AuditedRun) -> _Wanted:
-    workload = run.setting("workload") or {}
-    path = next(inputs_below(run, str(workload["path"])), None)
-    if path is None:
-        raise MissingInputError("the table is not among the recorded inputs")
-    table = read_table(path, workload, ["job_id", "submit_time_s"])
-    names = ("submit_time_s", _TIME, "preceding_job", "think_time_s")
-    columns = {"job_id": "job_id"} | {name: name for name in names if name in table.columns}
-    rows = columns_of(table, columns, workload)
-    missing = {_TIME: pl.Float64, "preceding_job": pl.String, "think_time_s": pl.Float64}
-    rows = with_numbered_ids(rows).with_columns(
-        pl.lit(None, dtype).alias(name) for name, dtype in missing.items() if name not in columns
-    )
-    held = times_on_grid(pl.col(_TIME)) - times_on_grid(pl.col("submit_time_s"))
-    before = pl.col("preceding_job").str.split(";").alias("before")
-    links = rows.select("job_id", before, pl.col("think_time_s").fill_null(0.0).alias("think_s"))
-    links = links.explode("before").with_columns(pl.col("before").str.strip_chars())
-    links = links.filter(
-        pl.col("before").is_not_null() & ~pl.col("before").is_in(["", "-1", "-1.0"])
-    )
-    kind = rows.schema["job_id"]
-    numbers = whole(links["before"])
-    if kind == pl.Int64:
-        links = links.with_columns(numbers).drop_nulls("before")
-    else:
-        named = pl.col("before").is_in(rows["job_id"].implode())
-        plain = pl.coalesce(numbers.cast(pl.String), "before")
-        links = links.with_columns(pl.when(named).then("before").otherwise(plain).alias("before"))
-    links = links.with_columns(times_on_grid(pl.col("think_s")))
-    return _Wanted(rows.select("job_id", held.alias("held_s")), links)
 
 
 def _expected(run: AuditedRun, wanted: _Wanted) -> pl.DataFrame:

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from simkit.scenario.policy import ComposedPolicy
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import TASK, UNIT, AuditedRun
 from simkit.verify.estimates import correction_instants, correction_of, stale_corrections
 from simkit.verify.limits import limits_users
-from simkit.verify.numbers import Bools, Floats, on_grid, seconds, sum_until
+from simkit.verify.numbers import Bools, Floats, sum_until
 
 _GONE = -1e15
 """Change that no number of instances makes up for: a task that was killed does not wait."""
@@ -106,7 +107,7 @@ def _check_instants(run: AuditedRun, time: Floats, check: Check) -> None:
         "something changes, but the timeline has no row",
         np.ones(len(missing), dtype=np.bool_), {"time_s": missing},
     )  # fmt: skip
-    period = run.setting("scheduling", "every") or run.setting("scheduling", "step")
+    period = run.period_s
     made = run.manifest.get("decisions")
     fits = isinstance(made, int) and (made == len(time) if not period else 0 <= made <= len(time))
     if "decisions" in run.manifest and not fits:
@@ -132,7 +133,7 @@ def _check_instants(run: AuditedRun, time: Floats, check: Check) -> None:
     for instants in (switched, passed):
         idle &= ~np.isin(time, instants)
     if period:
-        idle &= ~_ticks(time, on_grid(seconds(period)), run, check)
+        idle &= ~_ticks(time, period, run, check)
     else:
         _check_rounds(run, time, corrected, check)
     check.add_where("the timeline has a row, but nothing changes", idle, {"time_s": time})
@@ -146,7 +147,7 @@ def _ticks(time: Floats, period_s: float, run: AuditedRun, check: Check) -> Bool
     """
     tick: Bools = time % period_s == 0
     next_tick = (np.floor_divide(time, period_s) + 1) * period_s
-    if run.setting("scheduling", "step"):
+    if run.scenario.scheduling.step:
         first, last = _span_of_jobs(run)
         ticks = next_tick[:-1]
         lacking = (time[1:] > ticks) & (ticks >= first) & (ticks < last)
@@ -179,7 +180,7 @@ def ends_of_stopped(run: AuditedRun) -> Floats | None:
     corrects = correction_of(run) != "none"
     if pieces.is_empty() and not corrects:
         return np.empty(0)
-    kills = run.setting("walltime") == "kill"
+    kills = run.scenario.walltime == "kill"
     if run.redone is not None or (run.run_times_may_differ and not pieces["gang"].all()):
         return None  # how much of its work was done, or is to be done, is not recorded
     if kills and (pieces["tasks_of_job"] > 1).any():
@@ -205,7 +206,7 @@ def _check_rounds(run: AuditedRun, time: Floats, corrected: Floats, check: Check
     Who leaves or is killed in a decision may release others, or let in the next of its user.
     """
     zero = run.allocations.filter(pl.col("start_time_s") == pl.col("end_time_s"))["start_time_s"]
-    if run.setting("admission", "slots") is not None:
+    if run.scenario.admission.slots is not None:
         return  # a slot that gets free makes a further round
     again = np.append(False, time[1:] == time[:-1])
     again &= ~np.isin(time, zero.to_numpy()) & ~np.isin(time, corrected)
@@ -219,20 +220,18 @@ def _check_rounds(run: AuditedRun, time: Floats, corrected: Floats, check: Check
 def _changes_may_hide(run: AuditedRun) -> bool:
     """Whether several things take capacities away, so that one may find nothing left to take."""
     causes = ("failures", "trace", "containers", "maintenance")
-    return sum(bool(run.setting("cluster", cause)) for cause in causes) > 1
+    return sum(bool(getattr(run.scenario.cluster, cause)) for cause in causes) > 1
 
 
 def _may_wake(run: AuditedRun) -> bool:
     """Whether decisions may be made although no table shows a change."""
-    policy = run.setting("policy")
-    policy = policy if isinstance(policy, dict) else {}
-    plain = {"fcfs", "sjf", "ljf", "none", "easy", "first-fit", None}  # they ask for no decision
-    parts = [policy.get(key) for key in ("order", "backfill", "placement")]
-    named = {part.get("type") if isinstance(part, dict) else part for part in parts}
-    composed = bool(policy.get("order")) and named <= plain and not policy.get("compat")
+    policy = run.scenario.policy
+    plain = {"fcfs", "sjf", "ljf", "none", "easy", "first-fit"}  # they ask for no decision
+    composed = isinstance(policy, ComposedPolicy) and plain >= {
+        part.type for part in (policy.order, policy.backfill, policy.placement)
+    }
     # Nor do they read a signal: power that limits nothing gives them nothing to decide.
-    limits = run.setting("power") and run.setting("power", "supply", "limit") not in (None, "none")
-    return not composed or bool(limits or run.setting("processes"))
+    return not composed or run.power_limits_capacity or bool(run.scenario.processes)
 
 
 # ---- what is held -------------------------------------------------------------------------------
@@ -319,7 +318,8 @@ def _check_waiting(run: AuditedRun, rows: _LastRows, check: Check) -> None:
     total = waiting + backlog
     message = "waiting + backlog is not the number of tasks that wait"
     check.add_where(message, total != expected, columns)
-    slots = run.setting("admission", "slots")
+    admission = run.scenario.admission
+    slots = admission.slots
     if limits_users(run):
         check.add_where("backlog or waiting is below 0", (backlog < 0) | (waiting < 0), columns)
         return
@@ -328,10 +328,8 @@ def _check_waiting(run: AuditedRun, rows: _LastRows, check: Check) -> None:
         return
     back = ("lost", "reservation_failed", "cancelled", "reserved")
     strict = not run.tables["events"]["kind"].is_in(back).any()
-    strict &= run.setting("admission", "refill") != "next_decision"
-    strict &= run.setting("admission", "order") in (None, "fifo") or not (
-        run.setting("scheduling", "every") or run.setting("scheduling", "step")
-    )
+    strict &= admission.refill != "next_decision"
+    strict &= admission.order == "fifo" or run.period_s is None
     shown: Bools = waiting != np.minimum(total, float(slots))
     if strict:
         check.add_where("the policy does not see as many tasks as slots", shown, columns)

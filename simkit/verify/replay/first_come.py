@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import polars as pl
 
+from simkit.scenario.policy import ComposedPolicy
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.limits import limits_users
-from simkit.verify.replay.schedule import OWN_KEYS, one_gang_each, part_of
+from simkit.verify.replay.schedule import one_gang_each
 
 
 def check_fcfs_order(run: AuditedRun) -> Check:
@@ -32,11 +33,10 @@ def check_fcfs_order(run: AuditedRun) -> Check:
 
 def _other_policy(run: AuditedRun) -> str:
     """Return why the policy of the run makes no such promise; empty if it does."""
-    policy = run.setting("policy") or {}
-    (order, _), (backfill, _) = (part_of(policy.get(key) or "none") for key in OWN_KEYS[:2])
-    admitted = run.setting("admission", "order") or "fifo"
-    if any(key not in OWN_KEYS for key in policy):
+    policy, admitted = run.scenario.policy, run.scenario.admission.order
+    if not isinstance(policy, ComposedPolicy):
         return "the policy is not made of an order and a backfilling rule"
+    order, backfill = policy.order.type, policy.backfill.type
     if admitted != "fifo":
         return f"admission is by {admitted}, not by submission"
     if order != "fcfs":
@@ -53,7 +53,7 @@ def _why_not_followed(run: AuditedRun) -> str:
         "jobs wait for their release": run.has_releases,
         "the cluster is not a pool of one resource": len(run.capacity) * len(run.resources) != 1,
         "users' jobs are held back by partitions": limits_users(run),
-        "the cluster has partitions": len(run.manifest["cluster"].get("partitions") or []) > 1,
+        "the cluster has partitions": len(run.partitions) > 1,
         "there are reservations, suspensions or losses": bool(
             kinds & {"reserved", "suspended", "lost"}
         ),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from math import inf
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import polars as pl
 
 from simkit.verify.audited_run import AuditedRun
-from simkit.verify.limits import partitions_of, tasks_by_partition
-from simkit.verify.numbers import ENDLESS, Bools, Floats, Ints, seconds
+from simkit.verify.limits import tasks_by_partition
+from simkit.verify.numbers import ENDLESS, Bools, Floats, Ints
 
 _DEFAULT_PRICE = 0.5
 """Of one unit for a time unit, if the scenario has no prices."""
@@ -63,8 +63,8 @@ class PoolJobs:
         estimate, size = _floats(jobs, "estimate_s"), _floats(jobs, run.requested[0])
         qos = _floats(jobs, "qos", 1.0)
         account, most_running = _accounts(run, jobs)
-        priorities = [float(p.get("priority") or 0.0) for p in partitions_of(run)] or [0.0]
-        treatments = [p.get("preempt") for p in partitions_of(run)] or [None]
+        priorities = [float(p.get("priority") or 0.0) for p in run.partitions] or [0.0]
+        treatments = [p.get("preempt") for p in run.partitions] or [None]
         positions = np.maximum(jobs["position"].to_numpy(), 0)
         some = [treatments[n] for n in positions.tolist()] if any(treatments) else []
         return cls(
@@ -73,7 +73,7 @@ class PoolJobs:
             rejected=(jobs["status"] == "rejected").to_numpy(),
             submit=_floats(jobs, "submit_time_s"),
             run=_floats(jobs, "trace_run_time_s")
-            if run.setting("walltime") != "kill"
+            if run.scenario.walltime != "kill"
             else np.fmin(_floats(jobs, "trace_run_time_s"), _floats(jobs, "requested_time_s")),
             requested=_floats(jobs, "requested_time_s"),
             estimate=estimate,
@@ -139,7 +139,7 @@ def _retries(run: AuditedRun, jobs: pl.DataFrame) -> Floats:
 
 def _accounts(run: AuditedRun, jobs: pl.DataFrame) -> tuple[Ints, Floats]:
     """Return (J,) the account of each job, -1 if nothing limits it, and (J,) what it may run."""
-    limits = [partition.get("max_running_per_user") for partition in partitions_of(run)] or [None]
+    limits = [partition.get("max_running_per_user") for partition in run.partitions] or [None]
     if not any(limits):
         return np.broadcast_to(np.int64(-1), (jobs.height,)), _always(inf, jobs.height)
     most = np.array([np.inf if limit is None else float(limit) for limit in limits])
@@ -162,14 +162,12 @@ def _values(run: AuditedRun, size: Floats, qos: Floats, estimate: Floats) -> Flo
     That is amount * price / time unit * knob * QoS * estimate. A table of jobs may bring values of
     its own, which the run's table does not tell apart from values that were computed.
     """
-    section: dict[str, Any] | None = run.setting("value")
-    if not section:
+    section = run.scenario.value
+    if section is None:
         return _always(np.nan if "value" in run.columns_of("jobs") else 0.0, len(size))
-    prices = section.get("prices")
-    if prices is None and run.setting("workload", "type") in ("jobs", "plugin"):
+    prices = section.prices
+    if prices is None and run.scenario.workload.type in ("jobs", "plugin"):
         return _always(np.nan, len(size))
-    price = _DEFAULT_PRICE if prices is None else float(prices.get(run.requested[0], 0.0))
-    knob = section.get("knob")
-    unit = seconds(section.get("time_unit") or 3600.0)
-    worth = size * price / unit * (1.0 if knob is None else float(knob)) * qos
+    price = _DEFAULT_PRICE if prices is None else prices.get(run.requested[0], 0.0)
+    worth = size * price / section.time_unit * section.knob * qos
     return np.asarray(worth * np.minimum(estimate, ENDLESS))

@@ -6,19 +6,20 @@ compared start by start. A run that cannot be replayed is not audited.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
 
+from simkit.scenario.policy import BackfillChoice, ComposedPolicy
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.estimates import ADDED_S, correction_of
 from simkit.verify.machines import maintenance_windows
-from simkit.verify.numbers import Floats, Ints, on_grid, seconds
+from simkit.verify.numbers import Floats, Ints
 from simkit.verify.replay.backfill import Easy, NoBackfill, Rule
 from simkit.verify.replay.conservative import Conservative
 from simkit.verify.replay.orders import ARGUMENTS, BY_VALUE, CHANGING, STATIC, Setting
@@ -34,8 +35,6 @@ BACKFILLS: Final[dict[str, Callable[[], Rule]]] = {
     "conservative, by planned starts": partial(Conservative, by_start=True),
 }
 """Backfilling rules that are replayed."""
-OWN_KEYS: Final = ("order", "backfill", "placement")
-"""Keys of a policy that is made of an order and rules."""
 _DISTURBING: Final = {
     "capacity": "the capacity changes",
     "reserved": "jobs wait for reservations",
@@ -48,15 +47,18 @@ _DISTURBING: Final = {
 def check_schedule(run: AuditedRun) -> Check:
     """Check that every job starts, and gives way, when the scenario's policy does so."""
     check = Check("schedule", "every job starts when the stated policy starts it")
-    if reason := _other_policy(run) or _other_system(run):
+    policy = run.scenario.policy
+    if not isinstance(policy, ComposedPolicy):
+        return check.leave_out("only policies of an order and a backfilling rule are replayed")
+    if reason := _other_policy(run, policy) or _other_system(run):
         return check.leave_out(reason)
-    if run.setting("cluster", "maintenance") and _windows(run) is None:
+    if run.scenario.cluster.maintenance and _windows(run) is None:
         return check.leave_out("maintenance windows may overlap, or recur with several periods")
     jobs = PoolJobs.of(run)
-    if reason := _unknown_facts(run, jobs):
+    if reason := _unknown_facts(run, policy, jobs):
         return check.leave_out(reason)
     check.examined = run.rows_of("jobs")
-    expected = expected_schedule(run, jobs)
+    expected = expected_schedule(run, policy, jobs)
     if run.preempts:
         _compare_attempts(check, run, expected.attempts)
     else:
@@ -134,13 +136,11 @@ class Schedule:
         return pl.DataFrame(stopped + ran, schema=schema, orient="row")
 
 
-def expected_schedule(run: AuditedRun, jobs: PoolJobs) -> Schedule:
+def expected_schedule(run: AuditedRun, policy: ComposedPolicy, jobs: PoolJobs) -> Schedule:
     """Return what the stated policy does with the rows of the table of jobs."""
-    order, arguments = part_of(run.setting("policy", "order") or "fcfs")
-    backfill = _backfill(run.setting("policy", "backfill"))
     rules = _rules(run, jobs)
-    setting = Setting(rules.capacity, int(run.setting("seed") or 0), arguments)
-    return replayed(jobs, rules, setting, order, backfill)
+    setting = Setting(rules.capacity, run.scenario.seed, policy.order.args)
+    return replayed(jobs, rules, setting, policy.order.type, _backfill(policy.backfill))
 
 
 def replayed(jobs: PoolJobs, rules: Rules, setting: Setting, order: str, backfill: str) -> Schedule:
@@ -183,64 +183,50 @@ def _sorting(jobs: PoolJobs, setting: Setting, order: str) -> Sort:
 
 
 def _rules(run: AuditedRun, jobs: PoolJobs) -> Rules:
-    every, step = (run.setting("scheduling", key) for key in ("every", "step"))
-    period = every or step
+    admission = run.scenario.admission
     compared = {"qos": jobs.qos, "value": jobs.value}
     return Rules(
         capacity=next(iter(run.capacity.values()))[0],
-        period=None if period is None else on_grid(seconds(period)),
-        steps=step is not None,
-        slots=run.setting("admission", "slots"),
-        refill_at_once=(run.setting("admission", "refill") or "at_once") == "at_once",
+        period=run.period_s,
+        steps=run.scenario.scheduling.step is not None,
+        slots=admission.slots,
+        refill_at_once=admission.refill == "at_once",
         added=ADDED_S[correction_of(run)],
         windows=_windows(run),
-        rank=compared.get(run.setting("admission", "order") or "fifo"),
+        rank=compared.get(admission.order),
     )
 
 
 def _windows(run: AuditedRun) -> Windows | None:
     """Return the maintenance of the pool; None without maintenance.
 
-    Raises KeyError, TypeError or ValueError if a window has no place in time.
+    Raises ValueError if a window has no place in time.
     """
     windows = maintenance_windows(run)
     ((machine, (capacity, *_)),) = run.capacity.items()
     return pool_windows(windows, machine, capacity) if windows else None
 
 
-def part_of(choice: Any) -> tuple[str, Mapping[str, Any]]:
-    """Return name and arguments of ``easy`` or ``{type: easy, …}``."""
-    if isinstance(choice, Mapping):
-        return str(choice.get("type")), {k: v for k, v in choice.items() if k != "type"}
-    return str(choice), {}
-
-
 # ---- what is not replayed -----------------------------------------------------------------------
 
 
-def _other_policy(run: AuditedRun) -> str:
+def _other_policy(run: AuditedRun, policy: ComposedPolicy) -> str:
     """Return why the policy is not replayed; empty if it is."""
-    policy = run.setting("policy") or {}
-    if strange := [key for key in policy if key not in OWN_KEYS]:
-        return f"policies with the key {', '.join(strange)} are not replayed"
-    order, of_order = part_of(policy.get("order") or "fcfs")
+    order = policy.order.type
     if order not in STATIC and order not in CHANGING:
         return f"the order {order} is not replayed"
-    if (backfill := _backfill(policy.get("backfill"))) not in BACKFILLS:
+    if (backfill := _backfill(policy.backfill)) not in BACKFILLS:
         return f"backfilling by {backfill} is not replayed"
-    if unknown := of_order.keys() - ARGUMENTS.get(order, set()):
+    if unknown := policy.order.args.keys() - ARGUMENTS.get(order, set()):
         return f"policies with the argument {', '.join(unknown)} are not replayed"
-    admission = run.setting("admission", "order") or "fifo"
-    if admission not in ("fifo", "qos", "value"):
-        return f"admission by {admission} is not replayed"
     if (correction := correction_of(run)) not in ADDED_S:
         return f"estimates corrected by {correction} are not replayed"
     return ""
 
 
-def _backfill(choice: Any) -> str:
+def _backfill(choice: BackfillChoice) -> str:
     """Return the name of a backfilling rule in `BACKFILLS`, or its words if it is not there."""
-    name, arguments = part_of(choice or "none")
+    name, arguments = choice.type, choice.args
     if name == "easy" and arguments == {"order": "sjf"}:
         return "easy, the shortest first"
     if name == "easy" and arguments == {"order": "queue"}:
@@ -256,10 +242,10 @@ def _other_system(run: AuditedRun) -> str:
     """Return why the run is not that of a pool that stays as it is; empty if it is."""
     kinds = set(run.tables["events"]["kind"].unique().to_list())
     others = (r for r in run.requested if r != run.resources[0])
-    windows = run.setting("cluster", "maintenance") or ()
+    windows = run.scenario.cluster.maintenance
     if windows:
         kinds.discard("capacity")
-    stop_jobs = any((window.get("running") or "drain") != "drain" for window in windows)
+    stop_jobs = any(window.running != "drain" for window in windows)
     if run.preempts:
         kinds.discard("lost")
     happened = [reason for kind, reason in _DISTURBING.items() if kind in kinds]
@@ -275,7 +261,7 @@ def _other_system(run: AuditedRun) -> str:
             run.preempts and not run.retries_known and run.given_up.height > 0
         ),
         "jobs that are preempted go on later": run.pauses,
-        "late jobs leave": run.setting("admission", "late") == "leave",
+        "late jobs leave": run.scenario.admission.late == "leave",
         "power limits the capacity": run.power_limits_capacity,
         "; ".join(happened): bool(happened),
         "jobs have several tasks, no task, or bags": not one_gang_each(run),
@@ -286,8 +272,8 @@ def _other_system(run: AuditedRun) -> str:
 
 def _machines_change(run: AuditedRun) -> bool:
     """Return whether machines change, other than by maintenance that is known ahead."""
-    changes = ("trace", "containers", "failures")
-    return bool(run.setting("processes")) or any(run.setting("cluster", key) for key in changes)
+    cluster = run.scenario.cluster
+    return bool(run.scenario.processes or cluster.trace or cluster.containers or cluster.failures)
 
 
 def one_gang_each(run: AuditedRun) -> bool:
@@ -299,11 +285,10 @@ def one_gang_each(run: AuditedRun) -> bool:
     return ids.equals(others) and ids.n_unique() == len(ids)
 
 
-def _unknown_facts(run: AuditedRun, jobs: PoolJobs) -> str:
+def _unknown_facts(run: AuditedRun, policy: ComposedPolicy, jobs: PoolJobs) -> str:
     """Return what is missing to replay these jobs; empty if nothing is."""
-    order, _ = part_of(run.setting("policy", "order") or "fcfs")
-    backfill = _backfill(run.setting("policy", "backfill"))
-    admission = run.setting("admission", "order")
+    order, backfill = policy.order.type, _backfill(policy.backfill)
+    admission = run.scenario.admission.order
     needed = {"submit": jobs.submit, "estimate": jobs.estimate, "run": jobs.run, "size": jobs.size}
     missing = [name for name, column in needed.items() if np.isnan(column).any()]
     by_value = order in BY_VALUE or admission == "value"

@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 
 from simkit.errors import RunError
+from simkit.foreign import check_parquet, check_texts
 from simkit.text import counted
-from simkit.verify.folder import refuse_equal_rows
 from simkit.verify.numbers import Floats
 
 NAMES: Final = {
@@ -99,9 +99,10 @@ def _frame(path: Path) -> pl.DataFrame:
         if not path.is_file():
             raise RunError(f"{path}: there is no such file; check the path")
         if path.suffix == ".parquet":
-            refuse_equal_rows(path, nested=True)
             wanted = {name for names in NAMES.values() for name in names}
             columns = [c for c in pl.read_parquet_schema(path) if _plain(c) in wanted]
+            check_parquet(path, len(columns))
+            check_texts(path)
             return pl.read_parquet(path, columns=columns, glob=False)
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
             text = stream.read(_LARGEST + 1)

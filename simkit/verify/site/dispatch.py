@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from simkit.scenario.power import DEFAULT_CONTROLLER
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.battery import BatterySpec
@@ -51,16 +52,15 @@ def check_dispatch(run: AuditedRun) -> Check:
     check = Check("dispatch", "grid, battery and curtailment are set as the controller sets them")
     if skipped := no_power(run, check):
         return skipped
-    section = run.setting("power", "controller")
-    rules = section if isinstance(section, dict) else {"type": section}
-    if rules["type"] != "source-order":
+    rules = run.setting("power", "controller")
+    if rules.type != DEFAULT_CONTROLLER:
         return check.leave_out("the set-points of a custom controller are not recomputed")
     try:
         stretches = _Stretches.of(run)
     except NotRecomputedError as error:
         return check.leave_out(str(error))
     check.examined = len(run.power["seconds"])
-    wrong, expected = _wrong(run, rules, stretches)
+    wrong, expected = _wrong(run, rules.args, stretches)
     if wrong.any():
         rows = np.zeros(check.examined, dtype=bool)
         rows[stretches.at[wrong]] = True

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from simkit.scenario.machine_power import (
+    GroupedMachines,
+    LinearMachine,
+    MachineFacts,
+    ResourceMachine,
+    TableMachine,
+)
 from simkit.verify.folder import RunFolder
-from simkit.verify.numbers import Floats, seconds
+from simkit.verify.numbers import Floats
 
 
 @dataclass(frozen=True)
@@ -47,16 +55,16 @@ def machine_draws(run: RunFolder) -> dict[int, MachineDraw]:
     number = float(machines[0]["capacity"]["processors"]) if pool else 1.0
     return {
         int(machine["id"]): _draw_of(run, section, machine["capacity"], number)
-        for machine, section in zip(machines, machine_sections(run, machines), strict=True)
+        for machine, section in zip(machines, _sections(run, machines), strict=True)
     }
 
 
-def machine_sections(run: RunFolder, machines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _sections(run: RunFolder, machines: list[dict[str, Any]]) -> Sequence[MachineFacts]:
     """Return the scenario's section on the power of each machine."""
     section = run.setting("power", "machines")
-    if "groups" not in section:
+    if not isinstance(section, GroupedMachines):
         return [section] * len(machines)
-    groups = section["groups"]
+    groups = section.groups
     chosen = []
     for machine in machines:
         name = str(machine["name"])
@@ -67,23 +75,25 @@ def machine_sections(run: RunFolder, machines: list[dict[str, Any]]) -> list[dic
 
 
 def _draw_of(
-    run: RunFolder, section: dict[str, Any], capacity: dict[str, float], number: float
+    run: RunFolder, section: MachineFacts, capacity: dict[str, float], number: float
 ) -> MachineDraw:
-    if section.get("per_resource") is not None:
-        idle = float(section["idle_w"])
-        added = {name: [0.0, float(w)] for name, w in section["per_resource"].items()}
+    if isinstance(section, ResourceMachine):
+        idle = section.idle_w
+        added = {name: [0.0, watts] for name, watts in section.per_resource.items()}
     else:
-        table = section.get("table") or [section["idle_w"], section["full_w"]]
-        idle = float(table[0])
+        assert isinstance(section, LinearMachine | TableMachine)
+        table: tuple[float, ...] = (
+            section.table if isinstance(section, TableMachine) else (section.idle_w, section.full_w)
+        )
+        idle = table[0]
         usual = [name for name in ("cpu", "processors") if name in run.resources]
-        resource = section.get("resource") or (*usual, run.resources[0])[0]
-        added = {str(resource): [float(watts) - idle for watts in table]}
-    boot = section.get("boot_w")
+        resource = section.resource or (*usual, run.resources[0])[0]
+        added = {resource: [watts - idle for watts in table]}
     return MachineDraw(
         number * idle,
-        number * float(section.get("off_w") or 0.0),
-        number * (idle if boot is None else float(boot)),
-        seconds(section.get("boot") or 0.0),
-        seconds(section.get("shutdown") or 0.0),
+        number * section.off_w,
+        number * (idle if section.boot_w is None else section.boot_w),
+        section.boot,
+        section.shutdown,
         {r: number * np.array(watts) for r, watts in added.items() if capacity.get(r)},
     )

@@ -69,7 +69,7 @@ def check_generation(run: AuditedRun) -> Check:
     if skipped := no_power(run, check):
         return skipped
     audit, row = _Audit(run, check), run.power
-    sources = run.setting("power", "sources") or {}
+    sources = run.setting("power", "sources")
     made = {name: audit.known(partial(run.site.source, name)) for name in sources}
     courses = {name: course for name, course in made.items() if course is not None}
     if len(courses) < len(sources) or not row["start_s"][0] <= row["end_s"][-1]:
@@ -77,7 +77,7 @@ def check_generation(run: AuditedRun) -> Check:
     power = total([Course.constant(0.0), *courses.values()])
     audit.compare("generation_w", power, SLACK * np.abs(row["generation_w"]))
     for key, column in _RATES.items():
-        rates = {name: float(source.get(key) or 0.0) for name, source in sources.items()}
+        rates = {name: float(getattr(source, key)) for name, source in sources.items()}
         most = max(map(abs, rates.values()), default=0.0)
         mixture = _mixture(power, courses, rates, most)
         audit.compare(column, mixture, np.full(len(row["seconds"]), SLACK * most))

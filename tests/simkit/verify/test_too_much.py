@@ -12,7 +12,7 @@ from run_records import Records, claimed, simulated
 
 from simkit.errors import RunError
 from simkit.verify.audited_run import AuditedRun
-from simkit.verify.manifest.sizes import MOST, refuse_too_much
+from simkit.verify.run_info import MOST, refuse_too_much
 
 BASE: dict[str, Any] = {
     "workload": {"type": "poisson", "jobs": 30, "processors": 8, "mean_run_time_s": 90,

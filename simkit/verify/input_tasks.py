@@ -1,42 +1,96 @@
-"""The transforms of a workload, made again: a window, the load, processors and run times.
+"""The tasks of a run's input, made again: read from the file, then changed as the scenario says.
 
-They follow each other as the reference of scenarios says, and times are put on their grid after
-each of them. A resample is drawn, and is not made again.
+The transforms of a workload (window, load, processors, run times) follow each other as the
+reference of scenarios says, and times are put on their grid after each of them. A resample is
+drawn, and is not made again.
 """
 
 from __future__ import annotations
 
+import tarfile
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
-from simkit.verify.inputs import MissingInputError
-from simkit.verify.numbers import TICK, Floats, Ints, seconds
-from simkit.verify.task_inputs.input_tasks import OF_TASKS, InputTasks
+from simkit.errors import TraceError
+from simkit.scenario.workload import TargetLoad, Window, WorkloadSource
+from simkit.verify.folder import RunFolder
+from simkit.verify.input_tables import epoch_of_table, read_batch, read_job_table, read_task_table
+from simkit.verify.inputs import OF_TASKS, InputTasks, MissingInputError, inputs_below
+from simkit.verify.numbers import TICK, Floats, Ints
 
-_NEUTRAL: Final = {
-    "load": 1.0, "processors_scale": 1.0, "processors_max": None, "run_time_scale": 1.0,
-    "run_time_max": None, "resample": None, "target_load": None,
-}  # fmt: skip
-"""Keys that change jobs, in the order in which they do → what changes nothing."""
+UNREADABLE: Final = (OSError, EOFError, ValueError, TraceError, zlib.error, tarfile.TarError)
+"""What reading a damaged input raises."""
+TASK_TABLES = ("jobs", "tasks", "alibaba2017")
+"""Types of workload whose rows are tasks, or jobs of one task."""
 
 
-def changes_of(workload: Mapping[str, Any]) -> list[str]:
+def read_input_tasks(run: RunFolder) -> InputTasks:
+    """Read the files of the run's workload again."""
+    workload: Any = run.scenario.workload
+    if reason := _why_not_reread(workload):
+        return InputTasks(pl.DataFrame(), reason=reason)
+    if run.setting("value", "gpu") is not None:
+        return InputTasks(pl.DataFrame(), reason="the scenario adds GPUs to the jobs")
+    try:
+        if workload.type == "alibaba2017":
+            found = read_batch(run, workload)
+        else:
+            read = read_job_table if workload.type == "jobs" else read_task_table
+            found = read(table_of(run), workload)
+        return transformed(found, workload, run.manifest["epoch_s"])
+    except MissingInputError as error:
+        return InputTasks(pl.DataFrame(), reason=str(error))
+    except UNREADABLE as error:
+        return InputTasks(pl.DataFrame(), problem=str(error) or type(error).__name__)
+
+
+def table_of(run: RunFolder) -> Path:
+    """Return the table of the run's workload; raises MissingInputError unless it was recorded."""
+    path = next(inputs_below(run, run.setting("workload", "path")), None)
+    if path is None:
+        raise MissingInputError("the table is not among the recorded inputs")
+    return path
+
+
+def table_epoch(run: RunFolder) -> float | None:
+    """Return the Unix time of second 0 of a table of jobs or tasks; None if it has no dates.
+
+    Raises MissingInputError for a file that is missing, and TraceError for one that cannot be read.
+    """
+    return epoch_of_table(table_of(run), run.scenario.workload)
+
+
+def _why_not_reread(workload: Any) -> str:
+    if workload.type not in TASK_TABLES:
+        return f"the workload's type is {workload.type!r}"
+    if workload.type == "alibaba2017" and workload.rules != type(workload.rules)():
+        return f"the workload has rules: {workload.rules.model_dump(exclude_defaults=True)}"
+    return ""
+
+
+# ---- transforms ---------------------------------------------------------------------------------
+
+_ORDER: Final = (
+    "load", "processors_scale", "processors_max", "run_time_scale", "run_time_max", "resample",
+    "target_load",
+)  # fmt: skip
+"""Keys that change jobs, in the order in which they do."""
+
+
+def changes_of(workload: WorkloadSource) -> list[str]:
     """Return the keys that change the jobs of a workload's input, but for a window."""
-    return [
-        name
-        for name, value in _NEUTRAL.items()
-        if workload.get(name) is not None and workload[name] != value
-    ]
+    keys = type(workload).model_fields
+    return [name for name in _ORDER if getattr(workload, name) != keys[name].default]
 
 
-def transformed(
-    found: InputTasks, workload: Mapping[str, Any], epoch_s: float | None
-) -> InputTasks:
+def transformed(found: InputTasks, workload: WorkloadSource, epoch_s: float | None) -> InputTasks:
     """Return the tasks of the input after the transforms of the scenario's workload.
 
     Args:
@@ -46,28 +100,26 @@ def transformed(
 
     Raises MissingInputError for what cannot be made again.
     """
-    if window := workload.get("window"):
-        found = _in_window(found, window, epoch_s)
+    if workload.window is not None:
+        found = _in_window(found, workload.window, epoch_s)
     for name in changes_of(workload):
         if name == "resample":
-            raise MissingInputError(f"the workload has resample: {workload[name]}")
-        found = _TRANSFORMS[name](found, workload[name])
+            raise MissingInputError("the workload has a resample")
+        found = _TRANSFORMS[name](found, getattr(workload, name))
     return found
 
 
-def _in_window(found: InputTasks, window: Mapping[str, Any], epoch_s: float | None) -> InputTasks:
+def _in_window(found: InputTasks, window: Window, epoch_s: float | None) -> InputTasks:
     """Return the tasks of the jobs submitted in a window, and of these some by number."""
     begins = np.flatnonzero(np.diff(found.tasks["order"].to_numpy(), prepend=-1))
     submit = found.tasks["submit"].to_numpy()[begins]
     since, low, high = submit - submit[:1], 0, len(submit)
-    if window.get("start") is not None:
-        low = int(np.searchsorted(since, _since(window["start"], submit, epoch_s), side="left"))
-    if window.get("end") is not None:
-        high = int(np.searchsorted(since, _since(window["end"], submit, epoch_s), side="left"))
-    if window.get("jobs") is not None:
-        first, dots, last = str(window["jobs"]).partition("..")
-        ranks = (int(first), int(last)) if dots else (0, int(first) - 1)
-        low, high = low + ranks[0], min(high, low + ranks[1] + 1)
+    if window.start is not None:
+        low = int(np.searchsorted(since, _since(window.start, submit, epoch_s), side="left"))
+    if window.end is not None:
+        high = int(np.searchsorted(since, _since(window.end, submit, epoch_s), side="left"))
+    if window.jobs is not None:
+        low, high = low + window.jobs.first, min(high, low + window.jobs.last + 1)
     inside = found.tasks["order"].is_between(low, high - 1)
     times = found.instance_times
     if times is not None:
@@ -77,15 +129,13 @@ def _in_window(found: InputTasks, window: Mapping[str, Any], epoch_s: float | No
     return replace(found, tasks=found.tasks.filter(inside), jobs=jobs, instance_times=times)
 
 
-def _since(when: Any, submit: Floats, epoch_s: float | None) -> float:
+def _since(when: float | datetime, submit: Floats, epoch_s: float | None) -> float:
     """Return a bound of a window in s since the first submission: a duration, or a date."""
-    try:
-        return seconds(when)
-    except ValueError:
-        date = datetime.fromisoformat(str(when).strip())
-    if date.tzinfo is None or epoch_s is None or not len(submit):
-        raise MissingInputError(f"the window has {when}, and the trace's epoch is not known")
-    return date.timestamp() - epoch_s - float(submit[0])
+    if not isinstance(when, datetime):
+        return when
+    if epoch_s is None or not len(submit):
+        raise MissingInputError(f"the window has {when}, but the trace's epoch is not known")
+    return when.timestamp() - epoch_s - float(submit[0])
 
 
 def _at_load(found: InputTasks, factor: float) -> InputTasks:
@@ -110,7 +160,7 @@ def _denser(submit: Floats, factor: float) -> Floats:
     return np.asarray(first + (submit - first) / factor)
 
 
-def _at_target_load(found: InputTasks, target: Mapping[str, Any]) -> InputTasks:
+def _at_target_load(found: InputTasks, target: TargetLoad) -> InputTasks:
     tasks = found.tasks
     if tasks["run"].null_count():
         raise MissingInputError("run times come from a model of durations")
@@ -124,7 +174,7 @@ def _at_target_load(found: InputTasks, target: Mapping[str, Any]) -> InputTasks:
     area = float((tasks[name].to_numpy() * tasks["instances"].to_numpy() * held).sum())
     submit = tasks["submit"].to_numpy()
     span = float(submit[-1] - submit[0])
-    return _at_load(found, target["offered_load"] * target["processors"] * span / area)
+    return _at_load(found, target.offered_load * target.processors * span / area)
 
 
 def _with_processors(found: InputTasks, factor: float, most: int | None = None) -> InputTasks:
@@ -167,9 +217,7 @@ _TRANSFORMS: Final[Mapping[str, Callable[[InputTasks, Any], InputTasks]]] = {
     "processors_scale": _with_processors,
     "processors_max": _with_at_most,
     "run_time_scale": lambda found, factor: _with_run_times(found, lambda s: s * factor),
-    "run_time_max": lambda found, most: _with_run_times(
-        found, lambda s: np.minimum(s, seconds(most))
-    ),
+    "run_time_max": lambda found, most: _with_run_times(found, lambda s: np.minimum(s, most)),
     "target_load": _at_target_load,
 }
 

@@ -6,24 +6,16 @@ what is said of jobs: users, queues, requests, and what they are worth.
 
 from __future__ import annotations
 
-import zlib
 from typing import Final
 
 import polars as pl
 
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
-from simkit.verify.inputs import (
-    SWF_NUMBERS,
-    MissingInputError,
-    compare_with_input,
-    log_of,
-    read_jobs,
-)
+from simkit.verify.input_tables import OF_JOBS, read_log
+from simkit.verify.input_tasks import TASK_TABLES, UNREADABLE, changes_of, transformed
+from simkit.verify.inputs import InputTasks, MissingInputError, compare_with_input, log_of
 from simkit.verify.numbers import TICK
-from simkit.verify.task_inputs.input_tasks import InputTasks
-from simkit.verify.task_inputs.read import TASK_TABLES
-from simkit.verify.task_inputs.transforms import changes_of, transformed
 
 _WORTH: Final = {"qos": "qos", "value": "prices", "deadline_s": "deadlines"}
 """Columns of a job's worth → the key of the scenario's `value` that says whose they are."""
@@ -36,7 +28,8 @@ def check_trace(run: AuditedRun) -> Check:
     """Check that the run has the jobs of its input: none missing, none added, none changed."""
     check = Check("trace", "the run's jobs are the input's jobs", run.rows_of("jobs"))
     _check_report(run, check)
-    kind = run.setting("workload", "type")
+    workload = run.scenario.workload
+    kind = workload.type
     if kind in TASK_TABLES:
         found = run.input_tasks
         if found.known:
@@ -47,14 +40,13 @@ def check_trace(run: AuditedRun) -> Check:
         return check if check.found else check.leave_out(found.reason)
     if kind != "swf":
         return check if check.found else check.leave_out(f"the workload's type is {kind!r}")
-    workload = run.setting("workload") or {}
     try:
         path = log_of(run)
     except MissingInputError as error:
         return check if check.found else check.leave_out(str(error))
     try:
-        wanted = read_jobs(path, workload)
-    except (OSError, EOFError, ValueError, zlib.error) as error:
+        wanted = read_log(path, workload)
+    except UNREADABLE as error:
         check.add("the log cannot be read", {"path": str(path), "problem": str(error)})
         return check
     try:
@@ -75,11 +67,12 @@ def _check_report(run: AuditedRun, check: Check) -> None:
     balance = kept + sum(trace.get("dropped", {}).values())
     if trace.get("read") != balance:
         check.add("the rows read are not accepted + repaired + dropped", dict(trace))
-    if run.setting("workload", "resample"):
+    workload = run.scenario.workload
+    if workload.resample is not None:
         return
-    fewer = bool(run.setting("workload", "window")) or not run.complete
+    fewer = workload.window is not None or not run.complete
     # A row of a table is a task; that of a custom reader may be one.
-    kind, what, found = run.setting("workload", "type"), "jobs", run.rows_of("jobs")
+    kind, what, found = workload.type, "jobs", run.rows_of("jobs")
     if kind in ("tasks", "alibaba2017") or (kind == "plugin" and run.rows_of("tasks") > found):
         what, found = "tasks", run.rows_of("tasks")
         if run.setting("workload", "rows") == "instance":
@@ -91,16 +84,16 @@ def _check_report(run: AuditedRun, check: Check) -> None:
 
 def _transformed_log(run: AuditedRun, jobs: pl.DataFrame) -> pl.DataFrame:
     """Return the jobs of a log after the scenario's transforms."""
-    workload = run.setting("workload") or {}
-    if not (workload.get("window") or changes_of(workload)):
+    workload = run.scenario.workload
+    if not (workload.window or changes_of(workload)):
         return jobs
     jobs = jobs.sort("submit", "job_id", maintain_order=True).with_row_index("order")
     jobs = jobs.with_columns(pl.col("order").cast(pl.Int64))
     tasks = jobs.with_columns(
         pl.col("processors").cast(pl.Int64).alias("instances"), processors=pl.lit(1.0),
         task_id=pl.lit(0, pl.Int64), gang=pl.lit(value=True), retries=pl.lit(None, pl.Int64),
-    ).drop(SWF_NUMBERS)  # fmt: skip
-    found = InputTasks(tasks, jobs.select("order", "job_id", "submit", *SWF_NUMBERS))
+    ).drop(OF_JOBS)  # fmt: skip
+    found = InputTasks(tasks, jobs.select("order", "job_id", "submit", *OF_JOBS))
     found = transformed(found, workload, run.manifest["epoch_s"])
     size = pl.col("instances").cast(pl.Float64).alias("processors")
     rows = found.tasks.select("order", "job_id", "submit", "run", size, "requested")
@@ -118,7 +111,7 @@ def near_recorded(run: AuditedRun, rows: pl.DataFrame, column: str, recorded: st
         column: times by the input.
         recorded: the column of the table of jobs that has them as recorded.
     """
-    if not run.setting("workload", "target_load"):
+    if run.scenario.workload.target_load is None:
         return rows
     of_jobs = run.jobs.unique("job_id", keep="first").select("job_id", pl.col(recorded).alias("at"))
     rows = rows.join(of_jobs, on="job_id", how="left", maintain_order="left")
@@ -128,19 +121,19 @@ def near_recorded(run: AuditedRun, rows: pl.DataFrame, column: str, recorded: st
 
 def _compare_jobs_of_log(run: AuditedRun, wanted: pl.DataFrame, check: Check) -> None:
     columns = ("job_id", "submit_time_s", "trace_run_time_s", "processors", "requested_time_s")
-    jobs = run.only("jobs", *columns, *SWF_NUMBERS)
+    jobs = run.only("jobs", *columns, *OF_JOBS)
     if "processors" not in jobs.columns or jobs.schema["job_id"] != pl.Int64:
         row = {"job_id": str(jobs.schema["job_id"]), "resources": list(run.resources)}
         check.add("the jobs of a log must have integer ids and request processors", row)
         return
-    if names := [name for name in SWF_NUMBERS if jobs.schema[name] != pl.Int64]:
+    if names := [name for name in OF_JOBS if jobs.schema[name] != pl.Int64]:
         check.add("a log has numbers here, and the run has names", {"columns": ", ".join(names)})
         return
     found = jobs.select(
         "job_id", pl.col("submit_time_s").alias("submit"),
         pl.col("trace_run_time_s").alias("run"),
         pl.col("processors").cast(pl.Float64), pl.col("requested_time_s").alias("requested"),
-        *SWF_NUMBERS,
+        *OF_JOBS,
     )  # fmt: skip
     compare_with_input(check, run, found, wanted.select(found.columns), "job")
 
@@ -149,9 +142,9 @@ def _compare_jobs_of_table(run: AuditedRun, found: InputTasks, check: Check) -> 
     """Compare users, queues, …, requests and worths of the jobs of a table."""
     first = found.tasks.select("order", "requested").unique("order", keep="first")
     wanted = found.jobs.join(first, on="order", how="left", maintain_order="left")
-    unknown = [name for name in SWF_NUMBERS if name not in wanted.columns]
+    unknown = [name for name in OF_JOBS if name not in wanted.columns]
     wanted = wanted.with_columns(pl.lit(-1, pl.Int64).alias(name) for name in unknown)
-    of_run = run.only("jobs", "job_id", *SWF_NUMBERS).schema
+    of_run = run.only("jobs", "job_id", *OF_JOBS).schema
     for name in of_run:
         kinds = {"input": str(wanted.schema[name]), "run": str(of_run[name])}
         if len(set(kinds.values())) > 1:
@@ -165,30 +158,28 @@ def _compare_jobs_of_table(run: AuditedRun, found: InputTasks, check: Check) -> 
         due = pl.col("deadline_s")
         wanted = wanted.with_columns(pl.when(due.is_finite()).then(due).alias("deadline_s"))
         wanted = near_recorded(run, wanted, "deadline_s", "deadline_s")
-    columns = ["job_id", *SWF_NUMBERS, "requested_time_s", *worths]
+    columns = ["job_id", *OF_JOBS, "requested_time_s", *worths]
     wanted = wanted.rename({"requested": "requested_time_s"}).select(columns)
     compare_with_input(check, run, run.only("jobs", *columns), wanted, "job")
 
 
 def _is_of_input(run: AuditedRun, column: str) -> bool:
     """Return whether a column of a job's worth is what the input says, and not the scenario."""
-    section = run.setting("value")
-    if not section:
+    section = run.scenario.value
+    if section is None:
         return True
-    choice = section.get(_WORTH[column])
-    if column == "value":
-        return choice is None
-    return isinstance(choice, dict) and choice.get("type") == "column"
+    choice = getattr(section, _WORTH[column])
+    return choice is None if column == "value" else choice.type == "column"
 
 
 def _check_worth(run: AuditedRun, wanted: pl.DataFrame, check: Check) -> None:
     """Check that jobs have the worths that the input gives them, and no others."""
-    section = run.setting("value")
+    section = run.scenario.value
     for name in _WORTH:
         there, of_input = name in run.columns_of("jobs"), name in wanted.columns
         if of_input and not there and _is_of_input(run, name):
             check.add(f"the input has {name}, but the jobs do not", {"column": name})
-        elif there and not of_input and (not section or _is_missing(run, name)):
+        elif there and not of_input and (section is None or _is_missing(run, name)):
             check.add(f"the jobs have {name}, but the input does not", {"column": name})
 
 

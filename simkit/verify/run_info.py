@@ -1,25 +1,30 @@
-"""The check of run.json's facts: they agree with scenario, tables and files.
+"""Checks of run.json: scenario and portable form agree, and its facts follow from tables and files.
 
-What tells how the run was made, and nothing of its results, is not judged: versions, wall time and
-memory.
+Versions, wall time and memory say nothing about the results and are not judged. Before any rule is
+checked, what a few keys of the scenario derive is estimated: a stranger's folder may ask in a few
+bytes for what takes hours, such as failures every nanosecond or a group of 10⁹ machines.
 """
 
 from __future__ import annotations
 
-import re
-import zlib
-from pathlib import Path
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from math import inf
 from typing import Any, Final
-from zoneinfo import available_timezones
 
 import polars as pl
 
+from simkit.errors import RunError
+from simkit.scenario import portable_form
+from simkit.scenario.cluster import PartitionSection
+from simkit.scenario.types import Section
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
-from simkit.verify.folder import unpacked
+from simkit.verify.input_tables import clock_of_log
+from simkit.verify.input_tasks import UNREADABLE, table_epoch
 from simkit.verify.inputs import MissingInputError, log_of
-from simkit.verify.numbers import KWH, LARGEST
-from simkit.verify.task_inputs.read import table_epoch
+from simkit.verify.numbers import KWH
 
 _KEYS: Final = frozenset({
     "format", "status", "error", "name", "scenario", "scenario_sha256", "portable_scenario",
@@ -28,18 +33,98 @@ _KEYS: Final = frozenset({
     "given", "recorded",
 })  # fmt: skip
 """Keys of run.json."""
-_LATEST_S: Final = 7_258_118_400.0
-"""The end of 2199: a later Unix time is no date of a log."""
-_ABSOLUTE_S: Final = 1e9
-"""Submit times from here on are seconds since 1970: the first of them becomes the trace's zero."""
+MOST: Final = 20_000_000
+"""Instants or machines of one key that are audited."""
+_SHORTEST_S: Final = 2.0**-20
+"""The clock's grid; no period is shorter."""
+
+
+def refuse_too_much(run: AuditedRun) -> None:
+    """Raise RunError if a key of the run's scenario derives more than is audited."""
+    for place, number in _derived(run):
+        if number > MOST:
+            much = "without end" if number == inf else f"{number:,.0f}"
+            raise RunError(
+                f"{run.path}: {place} of the scenario stands for too many instants or machines "
+                f"({much}; at most {MOST:,} are audited), so the run cannot be checked"
+            )
+
+
+def _derived(run: AuditedRun) -> Iterator[tuple[str, float]]:
+    """Yield the place of a key and how much it derives."""
+    known = [time for time in run.only("timeline", "time_s")["time_s"] if time is not None]
+    span_s = float(max(known) - min(known)) if known else 0.0
+    machines, cluster = len(run.manifest["cluster"]["machines"]), run.scenario.cluster
+    yield "cluster.machines", sum(group.count for group in cluster.machines or ())
+    if failures := cluster.failures:
+        yield "cluster.failures", 2 * machines * _times(span_s, failures.mtbf + failures.mttr)
+    for row, window in enumerate(cluster.maintenance):
+        if window.every is not None:
+            yield f"cluster.maintenance.{row}.every", machines * _times(span_s, window.every)
+    for section in ("scheduling", "power"):
+        for place, period in _periods(run.setting(section), section):
+            yield place, _times(span_s, period)
+
+
+def _periods(value: Any, place: str) -> Iterator[tuple[str, float]]:
+    """Yield the place and the seconds of every period in a section."""
+    parts = dict(value) if isinstance(value, Section | Mapping) else {}
+    parts |= dict(enumerate(value)) if isinstance(value, tuple) else {}
+    for key, below in parts.items():
+        if key in ("step", "every", "resample") and isinstance(below, float):
+            yield f"{place}.{key}", below
+        else:
+            yield from _periods(below, f"{place}.{key}")
+
+
+def _times(span_s: float, period_s: float) -> float:
+    """Return how often a period goes into a span; without end if the clock has no such period."""
+    return span_s / period_s if period_s >= _SHORTEST_S else inf
+
+
+def check_scenario(run: AuditedRun) -> Check:
+    """Check the scenario's hash, and that the portable form is that of the scenario.
+
+    ``portable_scenario`` is what enters the run's digest: inputs by their SHA-256, and no keys at
+    their default. ``scenario_sha256`` covers the scenario as it is written.
+    """
+    check = Check("scenario", "the scenario has its SHA-256, and its portable form agrees with it")
+    info = run.manifest
+    found = _hash_of(info["scenario"])
+    if found != info["scenario_sha256"]:
+        row = {"recorded": info["scenario_sha256"], "recomputed": found}
+        check.add("the scenario is not the one that its SHA-256 was taken of", row)
+    inputs = {str(entry["path"]): str(entry["sha256"]) for entry in info["inputs"]}
+    expected = portable_form(run.scenario, inputs)
+    check.examined = 1 + len(expected)
+    for place, recorded, due in _differences(info["portable_scenario"], expected):
+        row = {"key": place, "found": recorded, "expected": due}
+        check.add("the portable form is not that of the scenario", row)
+    return check
+
+
+def _hash_of(scenario: Any) -> str:
+    """Return the SHA-256 of canonical JSON: sorted keys, no blanks, UTF-8."""
+    text = json.dumps(scenario, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _differences(found: Any, expected: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield (dotted key, one value, the other) of all that differs; None for a missing key."""
+    if isinstance(found, dict) and isinstance(expected, dict):
+        for key in sorted({*found, *expected}):
+            below = f"{place}.{key}" if place else key
+            yield from _differences(found.get(key), expected.get(key), below)
+    elif type(found) is not type(expected) or found != expected:
+        yield place, found, expected
 
 
 def check_run_info(run: AuditedRun) -> Check:
     """Check name, seed, number of jobs, epoch, time zone and facts about power."""
     check = Check("run-info", "the facts of run.json agree with scenario, tables and files")
-    info, scenario = run.manifest, run.manifest["scenario"]
+    info = run.manifest
     for key in ("name", "seed"):
-        _compare(check, key, info[key], scenario.get(key))
+        _compare(check, key, info[key], run.setting(key))
     if run.complete:
         _compare(check, "jobs", info["jobs"], run.rows_of("jobs"))
         _compare(check, "error", info.get("error", ""), "")
@@ -89,9 +174,8 @@ def _check_estimates(run: AuditedRun, check: Check) -> None:
 
 def _kind_of_estimates(run: AuditedRun) -> tuple[str, str, dict[str, Any]]:
     """Return type, correction and arguments of the scenario's estimates."""
-    choice = run.setting("estimates")
-    args = dict(choice) if isinstance(choice, dict) else {"type": choice}
-    return str(args.pop("type")), str(args.pop("correction", "none")), args
+    choice = run.scenario.estimates
+    return choice.type, choice.correction, choice.args
 
 
 def _estimates_name(run: AuditedRun, told: int) -> str:
@@ -114,11 +198,11 @@ def _check_clock(run: AuditedRun, check: Check) -> None:
     kind = run.setting("workload", "type")
     if kind == "swf":
         try:
-            epoch, zone = _clock_of(log_of(run))
+            epoch, zone = clock_of_log(log_of(run))
         except MissingInputError as error:
             _leave_out(check, str(error))
             return
-        except (OSError, EOFError, ValueError, IndexError, zlib.error):
+        except (*UNREADABLE, IndexError):
             _leave_out(check, "the log cannot be read: see the rule trace")
             return
         _compare(check, "epoch_s", run.manifest["epoch_s"], epoch)
@@ -138,7 +222,7 @@ def _check_clock(run: AuditedRun, check: Check) -> None:
             _compare(check, "epoch_s", run.manifest["epoch_s"], epoch)
         except MissingInputError as error:
             _leave_out(check, str(error))
-        except (OSError, EOFError, ValueError, zlib.error):
+        except UNREADABLE:
             _leave_out(check, "the table cannot be read: see the rule tasks")
     else:
         for key in ("epoch_s", "time_zone"):
@@ -151,47 +235,19 @@ def _leave_out(check: Check, reason: str) -> None:
         check.leave_out(reason)
 
 
-def _clock_of(path: Path) -> tuple[float | None, str | None]:
-    """Return the Unix time of a log's zero and its time zone, as its header says."""
-    values: dict[str, str] = {}
-    first = None
-    with unpacked(path) as lines:
-        for line in lines:
-            if first is not None and b";" not in line:
-                continue
-            text = line.decode("latin-1").strip()
-            if match := re.match(r";\s*([A-Za-z][A-Za-z0-9_ ]*?)\s*:\s*(.*)$", text):
-                values.setdefault(match[1].lower(), match[2])
-            elif text and not text.startswith(";"):
-                first = float(text.split()[1])
-    zone = values.get("timezonestring", "")
-    start = re.search(r"[-+]?[0-9]+(?:\.[0-9]*)?", values.get("unixstarttime", ""))
-    epoch = float(start[0]) if start and float(start[0]) > 0 else None
-    if epoch is not None and epoch > _LATEST_S:  # in milliseconds, or no date
-        epoch = epoch / 1000 if 6.3e11 <= epoch <= 1000 * _LATEST_S else None
-    if first is not None and _ABSOLUTE_S <= first < LARGEST:
-        epoch = first
-    return epoch, zone if zone in available_timezones() else None
-
-
 def _check_cluster(run: AuditedRun, check: Check) -> None:
     """Check machines and capacities where the scenario gives them as numbers."""
-    section = run.setting("cluster") or {}
-    _check_partitions(section.get("partitions") or [], run, check)
-    if section.get("containers") or section.get("trace") or section.get("overcommit"):
+    section = run.scenario.cluster
+    _check_partitions(section.partitions, run, check)
+    if section.containers or section.trace or section.overcommit:
         return  # the rule machine-capacity is about them
     machines = run.manifest["cluster"]["machines"]
     found = [machine["capacity"] for machine in sorted(machines, key=lambda m: int(m["id"]))]
-    expected = []
-    if section.get("machines"):
-        for group in section["machines"]:
-            amounts = {k: v for k, v in group.items() if k not in ("name", "count")}
-            whole = {name: _amount(amounts.get(name, 0.0)) for name in run.resources}
-            expected += [whole] * int(group.get("count", 1))
-    elif section.get("processors"):
-        expected = [{"processors": _amount(section["processors"])}]
-    elif pools := [p for p in section.get("partitions") or () if p.get("processors")]:
-        expected = [{"processors": _amount(pool["processors"])} for pool in pools]
+    pools = [section.processors, *(partition.processors for partition in section.partitions)]
+    expected = [{"processors": _amount(pool)} for pool in pools if pool is not None]
+    for group in section.machines or ():
+        whole = {name: _amount(group.capacity.get(name, 0.0)) for name in run.resources}
+        expected += [whole] * group.count
     if expected:
         _compare(check, "cluster.machines", found, expected)
 
@@ -202,11 +258,13 @@ _OF_PARTITIONS: Final = (
 """Keys of partitions that run.json takes from the scenario as they are."""
 
 
-def _check_partitions(sections: list[dict[str, Any]], run: AuditedRun, check: Check) -> None:
+def _check_partitions(
+    sections: tuple[PartitionSection, ...], run: AuditedRun, check: Check
+) -> None:
     """Check that run.json has the limits of the scenario's partitions."""
-    found = run.manifest["cluster"]["partitions"]
     for key in _OF_PARTITIONS if sections else ():
-        has, wants = ([part.get(key) for part in parts] for parts in (found, sections))
+        has = [part.get(key) for part in run.partitions]
+        wants = [getattr(section, key) for section in sections]
         check.examined += 1
         if has != wants:
             row = {"key": f"cluster.partitions: {key}", "found": has, "expected": wants}
@@ -221,20 +279,20 @@ def _amount(amount: float) -> float:
 def _check_power(run: AuditedRun, check: Check) -> None:
     """Check what run.json says of the site's power against scenario and ledger."""
     facts = run.manifest.get("power")
-    if run.setting("power") is None:
+    section = run.scenario.power
+    if section is None:
         if facts is not None:
             check.add("run.json has facts about power, but the scenario has none", {})
         return
     if not isinstance(facts, dict):
         check.add("run.json has no facts about power", {"found": facts})
         return
-    battery = run.setting("power", "battery")
-    _compare(check, "power.battery.model", facts.get("battery.model"),
-             None if battery is None else battery.get("model"))  # fmt: skip
-    _compare(check, "power.align", facts.get("align"), run.setting("power", "align", "type"))
+    model = run.setting("power", "battery", "model")
+    _compare(check, "power.battery.model", facts.get("battery.model"), model)
+    _compare(check, "power.align", facts.get("align"), section.align.type)
     if not run.complete or "power" not in run.tables or not run.tables["power"].height:
         return
-    wanted = {f"sources.{name}.generation_kwh" for name in run.setting("power", "sources") or {}}
+    wanted = {f"sources.{name}.generation_kwh" for name in section.sources}
     there = {key for key in facts if key.endswith(".generation_kwh")}
     _compare(check, "power.sources", sorted(there), sorted(wanted))
     check.examined += 1

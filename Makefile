@@ -1,11 +1,15 @@
-# make demo    install into .venv, run the quickstart, draw its picture, write its report
-# make test    install and run the tests, those marked slow left out
-# make check   formatting, lint, types, tests, documentation
-# make guard   hold the speed against recorded ratios, in about a minute
-# make clean   remove what these made
+# make demo      install into .venv, run the quickstart, draw its picture, write its report
+# make test      install and run the quick tests of every room
+# make smoke     the tests near the files that differ from main (BASE=...), a minute at most
+# make test-all  all tests that take less than minutes, with TorchRL, Stable-Baselines3 and Dask
+# make check     formatting, lint, types, quick tests, documentation
+# make guard     hold the speed against recorded ratios, in about a minute
+# make golden    check all golden results; BASE=COMMIT also compares trainings with that commit
+# make clean     remove what these made
 
 PYTHON ?= python3
 VENV := .venv
+BASE ?= main
 BIN := $(VENV)/bin
 # one stamp for each set of extras: a second call installs nothing
 STAMP = $(VENV)/.installed-
@@ -13,7 +17,7 @@ INPUTS := pyproject.toml constraints.txt
 # many of the tests start simkit, which would compile its files each time
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check format lint types docs slow benchmarks guard fuzz clean
+.PHONY: demo test test-all smoke check format lint types docs slow benchmarks guard fuzz golden clean
 
 demo: $(STAMP)plot
 	$(BIN)/simkit run quickstart --output runs/quickstart
@@ -21,7 +25,13 @@ demo: $(STAMP)plot
 	$(BIN)/simkit report runs/quickstart --output runs/quickstart/report.html
 
 test: $(STAMP)test
+	$(BIN)/python -m pytest -m "not slow and not thorough" -n auto --hypothesis-profile=quick
+
+test-all: $(STAMP)test-all
 	$(BIN)/python -m pytest -m "not slow" -n auto
+
+smoke: $(STAMP)test
+	$(BIN)/python tools/smoke.py $(BASE)
 
 check: format lint types test docs
 
@@ -38,10 +48,10 @@ types: $(STAMP)dev
 docs: $(STAMP)dev
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
-slow: $(STAMP)test
+slow: $(STAMP)test-all
 	$(BIN)/python -m pytest -n auto --hypothesis-profile=full
 
-benchmarks: $(STAMP)test
+benchmarks: $(STAMP)test-all
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-only
 
 guard: $(STAMP)test
@@ -49,6 +59,9 @@ guard: $(STAMP)test
 
 fuzz: $(STAMP)test
 	$(BIN)/python tests/fuzz/campaign.py --simulations 1000 --combinations 1000 --scenarios 2000
+
+golden: $(STAMP)test
+	$(BIN)/python tests/golden/golden.py $(if $(BASE),--base $(BASE)) $(CASES)
 
 $(STAMP)%: $(INPUTS) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$*]" -c constraints.txt

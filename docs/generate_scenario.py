@@ -14,13 +14,9 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from simkit import scenario as top
-from simkit.scenario import cluster, policy, process, recorded, references, value
+from simkit import sections
+from simkit.scenario import cluster, policy, power, references, signals
 from simkit.scenario import machine_power as machine
-from simkit.scenario import power as battery
-from simkit.scenario import power as forecast
-from simkit.scenario import power as power_side
-from simkit.scenario import signals as signal
-from simkit.scenario import types as kinds
 from simkit.scenario import workload as logs
 from simkit.scenario.kinds import Family, Kind
 from simkit.text import attribute_docstrings
@@ -43,9 +39,9 @@ def _workloads() -> Iterator[Part]:
 
 def _signals(*, recorded_ones: bool) -> Iterator[Part]:
     """Yield the kinds of signals that are installed."""
-    bases = (TableSignal, recorded.RecordedSignal, recorded.SignalSource)
-    for name, kind in _ranked(recorded.SIGNALS, *bases):
-        if issubclass(kind, recorded.RecordedSignal) is recorded_ones:
+    bases = (TableSignal, signals.RecordedSignal, signals.SignalSource)
+    for name, kind in _ranked(signals.SIGNALS, *bases):
+        if issubclass(kind, signals.RecordedSignal) is recorded_ones:
             base = next(base for base in bases if issubclass(kind, base))
             yield f"signal: type {name}", "any signal", kind, base
 
@@ -66,15 +62,15 @@ SECTIONS: tuple[Part, ...] = (
     ("workload.resample", "workload.resample", logs.Resample, None),
     ("workload.target_load", "workload.target_load", logs.TargetLoad, None),
     *_workloads(),
-    ("value", "value", value.Value, None),
-    ("value.qos: type two-classes", "value.qos", value.TwoClasses, None),
-    ("value.qos: type fixed", "value.qos", value.FixedQuality, None),
-    ("value.qos: type column", "value.qos", value.TraceQuality, None),
-    ("value.deadlines: type none", "value.deadlines", value.NoDeadlines, None),
-    ("value.deadlines: type qos", "value.deadlines", value.QualityDeadlines, None),
-    ("value.deadlines: type slack", "value.deadlines", value.SlackDeadlines, None),
-    ("value.deadlines: type column", "value.deadlines", value.TraceDeadlines, None),
-    ("value.gpu", "value.gpu", value.Gpus, None),
+    ("value", "value", logs.Value, None),
+    ("value.qos: type two-classes", "value.qos", logs.TwoClasses, None),
+    ("value.qos: type fixed", "value.qos", logs.FixedQuality, None),
+    ("value.qos: type column", "value.qos", logs.TraceQuality, None),
+    ("value.deadlines: type none", "value.deadlines", logs.NoDeadlines, None),
+    ("value.deadlines: type qos", "value.deadlines", logs.QualityDeadlines, None),
+    ("value.deadlines: type slack", "value.deadlines", logs.SlackDeadlines, None),
+    ("value.deadlines: type column", "value.deadlines", logs.TraceDeadlines, None),
+    ("value.gpu", "value.gpu", logs.Gpus, None),
     ("cluster", "cluster", cluster.ClusterSection, None),
     ("cluster.machines", "cluster.machines.N", cluster.MachineGroup, None),
     ("cluster.trace", "cluster.trace", cluster.MachineTrace, None),
@@ -94,7 +90,7 @@ SECTIONS: tuple[Part, ...] = (
     ("policy.recorded", "policy.recorded", policy.RecordedRule, None),
     ("policy: one after another", "policy", policy.SwitchedPolicy, None),
     ("policy.switch", "policy.switch", policy.PolicyChange, None),
-    ("processes", "processes", process.ProcessSection, None),
+    ("processes", "processes", top.ProcessSection, None),
     ("admission", "admission", top.AdmissionSection, None),
     ("scheduling", "scheduling", top.Scheduling, None),
     ("limits", "limits", top.Limits, None),
@@ -104,7 +100,7 @@ SECTIONS: tuple[Part, ...] = (
 """What a scenario says, but for power."""
 
 POWER: tuple[Part, ...] = (
-    ("power", "power", power_side.Power, None),
+    ("power", "power", power.Power, None),
     ("power.machines: one straight line", "power.machines", machine.LinearMachine, None),
     ("power.machines: a table", "power.machines", machine.TableMachine, machine.MachineFacts),
     (
@@ -114,49 +110,49 @@ POWER: tuple[Part, ...] = (
         machine.MachineFacts,
     ),
     ("power.machines: by group", "power.machines", machine.GroupedMachines, None),
-    ("power.sources", "power.sources.NAME", power_side.SourceSection, None),
-    ("power.align", "power.align", power_side.Align, None),
-    ("power.grid", "power.grid", power_side.GridSection, None),
-    ("power.battery", "power.battery", battery.BatterySection, None),
+    ("power.sources", "power.sources.NAME", power.SourceSection, None),
+    ("power.align", "power.align", power.Align, None),
+    ("power.grid", "power.grid", power.GridSection, None),
+    ("power.battery", "power.battery", power.BatterySection, None),
     ("power.pue", "power.pue", machine.PueCurve, None),
-    ("power.supply", "power.supply", power_side.SupplySection, None),
-    ("power.supply.checkpoints", "power.supply.checkpoints", power_side.CheckpointSection, None),
-    ("power.forecast", "power.forecast", forecast.ForecastBase, None),
+    ("power.supply", "power.supply", power.SupplySection, None),
+    ("power.supply.checkpoints", "power.supply.checkpoints", power.CheckpointSection, None),
+    ("power.forecast", "power.forecast", power.ForecastBase, None),
     (
         "power.forecast: type persistence",
         "power.forecast",
-        forecast.PersistenceSection,
-        forecast.ForecastBase,
+        power.PersistenceSection,
+        power.ForecastBase,
     ),
-    ("power.forecast: type noisy", "power.forecast", forecast.NoisySection, forecast.ForecastBase),
-    ("power.forecast: type given", "power.forecast", forecast.GivenSection, forecast.ForecastBase),
+    ("power.forecast: type noisy", "power.forecast", power.NoisySection, power.ForecastBase),
+    ("power.forecast: type given", "power.forecast", power.GivenSection, power.ForecastBase),
     *_signals(recorded_ones=False),
     ("signal: from a table", "any signal", TableSignal, None),
-    ("signal: gaps", "any signal's gaps", recorded.GapRule, None),
+    ("signal: gaps", "any signal's gaps", signals.GapRule, None),
     *_signals(recorded_ones=True),
 )
 """What `power` says."""
 
 WORDS: tuple[tuple[Any, str], ...] = (
-    (kinds.Instant, "duration or date"),
-    (kinds.Jobs, 'whole number or `"first..last"`'),
-    (kinds.CountRange, "`[least, most]`, whole numbers ≥ 1"),
-    (kinds.DurationRange, "`[shortest, longest]`, durations > 0"),
-    (kinds.PositiveRange, "`[least, most]`, numbers > 0"),
-    (kinds.QualityRange, "`[least, most]`, numbers > 0 and ≤ 1"),
-    (value.Qualities, "number, name or section"),
-    (value.Deadlines, "name or section"),
-    (signal.Signal, "number or signal"),
-    (signal.AmountSignal, "number or signal"),
-    (signal.DayPattern, "times of day with values"),
+    (sections.Instant, "duration or date"),
+    (sections.Jobs, 'whole number or `"first..last"`'),
+    (sections.CountRange, "`[least, most]`, whole numbers ≥ 1"),
+    (sections.DurationRange, "`[shortest, longest]`, durations > 0"),
+    (sections.PositiveRange, "`[least, most]`, numbers > 0"),
+    (sections.QualityRange, "`[least, most]`, numbers > 0 and ≤ 1"),
+    (logs.Qualities, "number, name or section"),
+    (logs.Deadlines, "name or section"),
+    (signals.Signal, "number or signal"),
+    (signals.AmountSignal, "number or signal"),
+    (signals.DayPattern, "times of day with values"),
     (machine.Points, "numbers with values"),
     (machine.PueCurve, "number or section"),
-    (power_side.Align, "name or section"),
-    (recorded.GapRule, "name or section"),
+    (power.Align, "name or section"),
+    (signals.GapRule, "name or section"),
     (machine.Machines, "section"),
     (machine.Machine, "section"),
-    (forecast.Forecast, "section"),
-    (recorded.Zone, "time zone"),
+    (power.Forecast, "section"),
+    (signals.Zone, "time zone"),
     (references.File, "path"),
     (references.FileOrFolder, "path of a file or folder"),
     (policy.PolicyFile, "`file.py:Class`"),
@@ -205,7 +201,7 @@ def _rows(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
     hints = get_type_hints(model, include_extras=True)
     about = attribute_docstrings(model)
     for key, info in model.model_fields.items():
-        unit = kinds.mark_of(info, kinds.Unit)
+        unit = sections.mark_of(info, sections.Unit)
         text = " ".join(about.get(key, "").split()).replace("|", "\\|")
         kind = type_words(hints[key])
         default = "its defaults" if kind == "section" and not info.is_required() else _default(info)
@@ -256,13 +252,13 @@ def _number(value: float) -> str:
 
 def _annotated(parts: tuple[Any, ...]) -> str:
     """Return the words of the bare type, a duration if it is marked so, and its bounds."""
-    duration = any(isinstance(part, kinds.Unit) for part in parts)
+    duration = any(isinstance(part, sections.Unit) for part in parts)
     words = "duration" if duration else type_words(parts[0])
     bounds = [
         f"{sign} {_number(getattr(rule, name))}"
         for part in parts
         for rule in getattr(part, "metadata", ())
         for name, sign in (("gt", ">"), ("ge", "≥"), ("lt", "<"), ("le", "≤"))
-        if getattr(rule, name, None) not in (None, kinds.LARGEST_AMOUNT)
+        if getattr(rule, name, None) not in (None, sections.LARGEST_AMOUNT)
     ]
     return " ".join([words, " and ".join(bounds)]).strip()

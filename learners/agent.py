@@ -38,9 +38,8 @@ from simkit.learning.slotted_tracker import SlottedTracker
 from simkit.policy import Place, State, SystemInfo, Task
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import DESCRIPTION, agent_label
-from simkit.scenario.error_messages import problems_of
 from simkit.scenario.overrides import dotted
-from simkit.scenario.types import Section
+from simkit.sections import Section, problems_of
 
 PATIENCE: Final = 200
 """Default number of steps without a start after which a task is placed anyway."""

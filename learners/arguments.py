@@ -13,8 +13,7 @@ from simkit.learners.bundle import safetensors
 from simkit.learners.common.devices import check_device
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import JobSource
-from simkit.scenario.error_messages import problems_of
-from simkit.scenario.types import Section
+from simkit.sections import Section, problems_of
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]

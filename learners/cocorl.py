@@ -64,7 +64,7 @@ from simkit.learners.ready_pool.sizes import SourceOfSizes
 from simkit.learners.ready_pool.source import ReadySource
 from simkit.learning.rewards.value import sum_of_powers
 from simkit.scenario import Scenario
-from simkit.scenario.types import BrokenRulesError, Count, Many
+from simkit.sections import BrokenRulesError, Count, Many
 from simkit.training import Training
 
 VALUE_SHARE: Final = 0.5

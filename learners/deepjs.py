@@ -34,7 +34,7 @@ from simkit.learners.pairs.model import Trajectory, play, require_numba, roll_ou
 from simkit.learners.pairs.objectives import Objective
 from simkit.learners.pairs.scorer import RULES, TERMS, FeatureSet, PairScorer, RuleName
 from simkit.scenario import Scenario
-from simkit.scenario.types import BrokenRulesError, Count, Many, Section
+from simkit.sections import BrokenRulesError, Count, Many, Section
 from simkit.training import Training
 
 RESOURCES: Final = ("cpu", "mem")

@@ -32,7 +32,7 @@ from simkit.learners.lockstep.slot_games import ObservedGames
 from simkit.learners.reinforce import ReinforceArguments, ReinforceTraining
 from simkit.learners.warm_start import WarmStart, imitate
 from simkit.scenario import Scenario
-from simkit.scenario.types import Count
+from simkit.sections import Count
 from simkit.training import Training
 
 SETS_A_BATCH: Final = 10

@@ -14,7 +14,7 @@ from simkit.learners.lockstep.pool_in_steps import RESOURCES
 from simkit.learning.actions import slot_actions_as_json
 from simkit.learning.schema import ObservationSchema
 from simkit.learning.slotted import Slotted
-from simkit.scenario.types import Section
+from simkit.sections import Section
 
 Mask = Literal["none", "possible", "now", "ahead"]
 

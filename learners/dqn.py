@@ -56,7 +56,7 @@ from simkit.learning.actions import Starts
 from simkit.learning.classes.observation import class_schema
 from simkit.learning.classes.tracker import PATIENCE
 from simkit.scenario import Scenario
-from simkit.scenario.types import BrokenRulesError, Count, Many, Section
+from simkit.sections import BrokenRulesError, Count, Many, Section
 from simkit.training import Training
 
 Part = Annotated[float, Field(ge=0, le=1)]

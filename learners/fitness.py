@@ -34,7 +34,7 @@ from simkit.learners.pairs.model import play, require_numba
 from simkit.learners.pairs.objectives import Objective
 from simkit.learners.pairs.scorer import RULES, PairScorer, RuleName
 from simkit.scenario import Scenario
-from simkit.scenario.types import Count, Many, Section
+from simkit.sections import Count, Many, Section
 from simkit.training import Training
 
 

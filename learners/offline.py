@@ -40,7 +40,7 @@ from simkit.learners.ready_pool.recorded import Recorded
 from simkit.learners.ready_pool.source import ReadySource
 from simkit.learners.ready_pool.training import OffPolicyTraining
 from simkit.scenario import Scenario
-from simkit.scenario.types import BrokenRulesError, Count
+from simkit.sections import BrokenRulesError, Count
 from simkit.training import Training
 
 Phase = Literal["clone", "offline", "online"]

@@ -56,7 +56,7 @@ from simkit.learners.lockstep.outcome import NOTHING_DONE, outcome
 from simkit.learning.actions import Starts
 from simkit.learning.classes.tracker import PATIENCE
 from simkit.scenario import Scenario
-from simkit.scenario.types import BrokenRulesError, Count, Many, Section
+from simkit.sections import BrokenRulesError, Count, Many, Section
 from simkit.training import Training
 
 VALUE_SHARE: Final = 0.5

@@ -33,7 +33,7 @@ from simkit.learners.lockstep.job_sources import JobSource
 from simkit.learners.lockstep.slot_games import ObservedGames
 from simkit.learners.lockstep.slot_inputs import slot_input
 from simkit.scenario import Scenario
-from simkit.scenario.types import BrokenRulesError, Count, Section
+from simkit.sections import BrokenRulesError, Count, Section
 
 VALUE_UNITS = 20
 """Hidden units of the value network."""

@@ -34,7 +34,7 @@ from simkit.learners.pool.simulation import Backfill, End, Rule, require_numba, 
 from simkit.learners.pool.windows import WindowSource
 from simkit.scenario import Scenario
 from simkit.scenario.references import File
-from simkit.scenario.types import BrokenRulesError, Count, Many, Section
+from simkit.sections import BrokenRulesError, Count, Many, Section
 from simkit.traces.rlscheduler import RLSchedulerLog
 from simkit.training import Training
 

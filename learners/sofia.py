@@ -41,7 +41,7 @@ from simkit.learners.lockstep.job_sources import SofiaJobs
 from simkit.learners.lockstep.outcome import NOTHING_DONE, outcome
 from simkit.learners.reinforce import ReinforceArguments, ReinforceTraining
 from simkit.scenario import Scenario
-from simkit.scenario.types import Count
+from simkit.sections import Count
 from simkit.training import Training
 
 

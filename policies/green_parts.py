@@ -93,7 +93,7 @@ class GreenPartsPolicy(OrderedPolicy):
         return declared_signals(self.order, reads={"generation", self.signal})
 
     def check_site(self, site: Site | None) -> list[str]:
-        """Say what the site lacks; see `simkit.power.site_checks.SiteChecker`."""
+        """Say what the site lacks; see `simkit.power.site.SiteChecker`."""
         return slot_problems(site, self.signal)
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:

@@ -21,8 +21,7 @@ from simkit.policy.power_view import PowerState, Signals, declared_signals
 from simkit.policy.profile import Profile
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Allocation, Placement, Task, at_most, instances_on
-from simkit.power.site import Site
-from simkit.power.site_checks import unmet_needs
+from simkit.power.site import Site, unmet_needs
 
 
 class PowerCap:
@@ -78,7 +77,7 @@ class PowerCapPolicy(OrderedPolicy):
         self.cap_w = PowerCap(cap_w).cap_w
 
     def check_site(self, site: Site | None) -> list[str]:
-        """Say what the site lacks; see `simkit.power.site_checks.SiteChecker`."""
+        """Say what the site lacks; see `simkit.power.site.SiteChecker`."""
         name = "policy.backfill: power-cap"
         if site is not None and self.cap_w is None and site.grid.import_limit_w == inf:
             return [

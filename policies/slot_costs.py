@@ -18,8 +18,7 @@ from simkit.errors import PolicyError
 from simkit.policy import State
 from simkit.policy.power_view import PowerState
 from simkit.policy.task import Allocation, Task
-from simkit.power.site import Site
-from simkit.power.site_checks import unmet_needs
+from simkit.power.site import Site, unmet_needs
 from simkit.units import ENDLESS_S
 
 Wanted = Literal["generation", "price", "carbon"]

@@ -26,8 +26,7 @@ from simkit.policy.ordered import OrderedPolicy, resumptions
 from simkit.policy.power_view import PowerState, Signals, declared_signals
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Task
-from simkit.power.site import Site
-from simkit.power.site_checks import unmet_needs
+from simkit.power.site import Site, unmet_needs
 
 _UNITS = {"carbon": "g/kWh", "price": "the price of a kWh"}
 
@@ -145,7 +144,7 @@ class ThresholdPolicy(OrderedPolicy):
         return declared_signals(self.order, reads={self.low.signal})
 
     def check_site(self, site: Site | None) -> list[str]:
-        """Say what the site lacks; see `simkit.power.site_checks.SiteChecker`."""
+        """Say what the site lacks; see `simkit.power.site.SiteChecker`."""
         return self.low.check_site(site)
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:

@@ -1,11 +1,14 @@
-"""What holds for all tests: threads, signals, hypothesis profiles, order, collection."""
+"""What holds for all tests: threads, signals, hypothesis profiles, order, what is left out."""
 
 from __future__ import annotations
 
 import gc
 import os
+import re
 import signal
+import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +36,7 @@ settings.register_profile("base", deadline=None, suppress_health_check=list(Heal
 settings.register_profile(
     "small", settings.get_profile("base"), max_examples=20, derandomize=True, database=None
 )
+settings.register_profile("quick", settings.get_profile("small"), max_examples=8)  # `make test`
 settings.register_profile("full", settings.get_profile("base"), max_examples=150)
 settings.load_profile("small")
 
@@ -41,6 +45,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--last-bits", type=int, metavar="N",
         help="disturb the last bits of trainings, as the Nth of other processors would",
+    )  # fmt: skip
+    parser.addoption(
+        "--budget", type=float, metavar="SECONDS", help="skip tests that would start later",
     )  # fmt: skip
 
 
@@ -51,15 +58,60 @@ def pytest_configure(config: pytest.Config) -> None:
         disturb_last_bits(number)
 
 
+INTEGRATIONS = ("stable_baselines3", "sb3_contrib", "torchrl", "distributed", "playwright")
+"""What the extra `integrations` installs; only tests marked `thorough` need it."""
+THOROUGH = re.compile(
+    r"^pytestmark = (pytest\.mark\.thorough$|\[\s*pytest\.mark\.thorough\b)", re.M
+)
+
+
+def leaves_out_thorough(config: pytest.Config) -> bool:
+    """Tell whether the tests marked `thorough` are left out, as in `make test`."""
+    return "not thorough" in config.getoption("markexpr")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import a file whose tests are all left out: it may load much."""
+    if collection_path.suffix != ".py" or not leaves_out_thorough(config):
+        return None
+    return bool(THOROUGH.search(collection_path.read_text("utf-8"))) or None
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Say what was left out."""
+    missing = [name for name in INTEGRATIONS if find_spec(name) is None]
+    if leaves_out_thorough(config):
+        terminalreporter.write_line(
+            "left out: tests marked slow or thorough, among them all of Stable-Baselines3, TorchRL, "
+            "Dask and a browser; run make test-all"
+        )
+    elif missing:
+        terminalreporter.write_line(f"skipped: tests of {', '.join(missing)}; run make test-all")
+
+
+BEGUN = pytest.StashKey[float]()
+"""When the first test could start (s, monotonic clock)."""
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test that would start after the budget of time."""
+    budget = item.config.getoption("budget")
+    if budget is not None and time.monotonic() - item.config.stash[BEGUN] > budget:
+        pytest.skip(f"not started within {budget:g} s")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the tests marked `long` first, so that no worker is left with one at the end."""
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    """Run tests marked `long` or `thorough` first: no worker is left with one at the end."""
+    items.sort(key=lambda item: not any(map(item.get_closest_marker, ("long", "thorough"))))
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Keep thousands of collected tests out of every later garbage collection."""
     gc.collect()
     gc.freeze()
+    session.config.stash[BEGUN] = time.monotonic()
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import TraceError, did_you_mean
 from simkit.scenario.references import File
-from simkit.scenario.types import BrokenRulesError, Many, Positive
+from simkit.sections import BrokenRulesError, Many, Positive
 from simkit.traces import rules
 from simkit.traces.bad_lines import BadLines, LineFormat
 from simkit.traces.contradictions import note_early_starts, note_odd_run_times

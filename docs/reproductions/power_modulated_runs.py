@@ -127,7 +127,7 @@ def replay(jobs: Workload, site: Site | None, policy: Policy, cell: Cell) -> Mem
 
 
 def measures(run: MemoryRun, cell: Cell) -> Row:
-    """Return the measures of one run; the formulas are those of `simkit.results.compute_metrics`.
+    """Return the measures of one run; the formulas are those of `simkit.results.all_metrics`.
 
     Value and completion count what has ended by the last submission, when the dissertation's
     simulation ends too; so does utilisation, of the capacity that the power carried.

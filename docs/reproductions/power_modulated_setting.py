@@ -28,12 +28,11 @@ from simkit.policy.ordered import OrderedPolicy
 from simkit.power.battery import BatteryFacts
 from simkit.power.forecast import PerfectForecast, step_means
 from simkit.power.machine_model import PowerModel
-from simkit.power.signal import Constant, Signal, Sum
+from simkit.power.signal import Constant, Signal, Steps, Sum
 from simkit.power.signal_align import Alignment, aligned
-from simkit.power.signal_levels import Levels
-from simkit.power.signal_steps import Steps
+from simkit.power.signal_patterns import Levels
 from simkit.power.site import Foresight, Site, Source, Supply
-from simkit.scenario.value import Gpus, Value
+from simkit.scenario.workload import Gpus, Value
 from simkit.seeds import stream
 from simkit.traces.models.rare import RareModel
 from simkit.traces.power import SitePower

@@ -15,7 +15,7 @@ from simkit.learning.actions import Starts
 from simkit.learning.classes.observation import class_context_size, class_size
 from simkit.learning.schema import ObservationSchema
 from simkit.learning.slotted import Slotted
-from simkit.scenario.types import Positive, Section
+from simkit.sections import Positive, Section
 
 __all__ = ["ClassDescription", "class_scorer", "describe_classes"]
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from simkit.scenario.types import BrokenRulesError, Section
+from simkit.sections import BrokenRulesError, Section
 
 __all__ = [
     "ImageShape",

@@ -14,7 +14,7 @@ from simkit.learners.bundle import write_bundle
 from simkit.learners.checkpoints import Checkpoint
 from simkit.results.run_info import versions
 from simkit.scenario import Scenario
-from simkit.scenario.types import Section
+from simkit.sections import Section
 from simkit.seeds import stream
 from simkit.training import Training
 

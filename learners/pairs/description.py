@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 
 from simkit.learners.common.shapes import Width
 from simkit.learners.pairs.scorer import FeatureSet, PairScorer, feature_names
-from simkit.scenario.types import Section
+from simkit.sections import Section
 
 __all__ = ["PairDescription", "describe"]
 

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, model_validator
 from simkit.learners.common.shapes import Width
 from simkit.learners.pool.scorer import FEATURES, Scorer
 from simkit.learners.pool.simulation import Backfill, End
-from simkit.scenario.types import Count, Section
+from simkit.sections import Count, Section
 
 __all__ = ["PoolDescription", "describe"]
 

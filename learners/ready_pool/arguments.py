@@ -11,7 +11,7 @@ from simkit.learners.common.actor_critic.policy_losses import Filter
 from simkit.learners.common.shapes import Width
 from simkit.learners.ready_pool.source import HORIZON
 from simkit.learning.ready_pool.actions import Advance
-from simkit.scenario.types import Count, Section
+from simkit.sections import Count, Section
 
 __all__ = ["OffPolicyArguments", "ReadyPoolArguments"]
 

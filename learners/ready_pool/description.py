@@ -23,7 +23,7 @@ from simkit.learning.ready_pool.observation import (
     ready_size,
 )
 from simkit.learning.schema import ObservationSchema
-from simkit.scenario.types import Positive, Section
+from simkit.sections import Positive, Section
 
 if TYPE_CHECKING:
     from simkit.learners.ready_pool.source import ReadySource

@@ -6,16 +6,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-import polars as pl
-
 from simkit.errors import RunError, did_you_mean
 from simkit.records import ENERGY, JOBS_RELEASED, JOBS_WITH_VALUE
-from simkit.results.job_metrics import JOB_METRICS, SINCE_RELEASE, JobMetric
-from simkit.results.metric import Number, metric_numbers
+from simkit.results.all_metrics import Number, metric_numbers
+from simkit.results.job_metrics import ALSO_COMPARED, JOB_METRICS, LAST_S, SINCE_RELEASE, JobMetric
+from simkit.results.metric import Better
 from simkit.results.run_folder import Run
-
-LAST_S: Final = "last_s"
-"""A further column: the run's last instant, in s."""
 
 
 class RunMetric(NamedTuple):
@@ -23,61 +19,10 @@ class RunMetric(NamedTuple):
 
     name: str
     unit: str
+    better: Better | None = None
 
 
-def _late(due: pl.Expr) -> pl.Expr:
-    """Return 1 for a job that did not finish by its due time, 0 for one that did, else null.
-
-    The rules are those of `simkit.results.value_metrics`: killed and rejected jobs are late; a job
-    that waits or runs is late if its due time had passed at the run's last instant, else unknown.
-    """
-    status = pl.col("status")
-    late = status.is_in(["killed", "rejected"]) | (
-        pl.col("end_time_s").fill_null(pl.col(LAST_S)) > due
-    )
-    known = due.is_not_null() & due.is_finite() & (late | (status == "finished"))
-    return pl.when(known).then(late.cast(pl.Float64))
-
-
-def _billed(name: str, meaning: str) -> JobMetric:
-    """Return a column of the table "energy" as a metric; jobs that never ran have used nothing."""
-    unit = {"carbon_g": "g CO2e", "cost": "currency of the prices"}.get(name, "J")
-    return JobMetric(
-        name, unit, meaning, lambda _tau, _resource: pl.col(name), (name,), name == "renewable_j"
-    )
-
-
-COMPARABLE_JOB_METRICS: Final[tuple[JobMetric, ...]] = (
-    *JOB_METRICS,
-    SINCE_RELEASE,
-    JobMetric(
-        "job_value",
-        "value",
-        "the value of a job that finished, 0 of any other",
-        lambda _tau, _resource: (
-            pl.when(pl.col("status") == "finished").then(pl.col("value")).otherwise(0.0)
-        ),
-        ("value", "status"),
-        high_is_good=True,
-    ),
-    JobMetric(
-        "qos_violated",
-        "1",
-        "1 if a job did not finish by submit + run time / QoS, 0 if it did",
-        lambda _tau, _resource: _late(
-            pl.col("submit_time_s") + pl.col("trace_run_time_s") / pl.col("qos")
-        ),
-        ("qos", "status", LAST_S),
-    ),
-    JobMetric(
-        "deadline_missed",
-        "1",
-        "1 if a job did not finish by its deadline, 0 if it did",
-        lambda _tau, _resource: _late(pl.col("deadline_s")),
-        ("deadline_s", "status", LAST_S),
-    ),
-    *(_billed(name, meaning) for name, meaning in ENERGY.items() if name != "job_id"),
-)
+COMPARABLE_JOB_METRICS: Final = (*JOB_METRICS, SINCE_RELEASE, *ALSO_COMPARED)
 """Numbers of single jobs: of every run, of jobs with a value, and the columns of "energy"."""
 
 _ALWAYS: Final = ("wait_time_s", "turnaround_time_s", "bounded_slowdown")
@@ -113,7 +58,7 @@ def chosen_metrics(names: Sequence[str], runs: Sequence[Run]) -> list[JobMetric 
             continue
         of_runs = _common_numbers(runs) if of_runs is None else of_runs
         if name in of_runs:
-            found.append(RunMetric(name, of_runs[name].unit))
+            found.append(RunMetric(name, of_runs[name].unit, of_runs[name].better))
         else:
             unknown.append(name)
     if unknown:

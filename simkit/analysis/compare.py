@@ -17,9 +17,10 @@ from simkit.analysis.paired_runs import GROUP, RunPair, as_runs, pair_runs
 from simkit.analysis.runs_below import Settings
 from simkit.arrays import Floats
 from simkit.errors import RunError
+from simkit.results.all_metrics import measured, metric_numbers
 from simkit.results.group_metrics import By, check_by, in_order
 from simkit.results.job_metrics import JobMetric
-from simkit.results.metric import counted_resource, measured, metric_numbers
+from simkit.results.metric import Better, counted_resource
 from simkit.results.run_folder import Run, RunOrFolder
 from simkit.shown import notes, table, text_or
 from simkit.text import counted
@@ -44,8 +45,8 @@ class Difference:
     """Mean of B - A over the pairs, or over the seeds' means."""
     interval: Interval
     better: float | None
-    """Share of pairs of jobs in which B is lower than A; higher if high is good, as with the value
-    of jobs. None for whole runs."""
+    """Share of pairs of jobs in which B is lower than A, or higher if `direction` is high, as with
+    the value of jobs. None for whole runs."""
     equal: float | None
     worse: float | None
     n: int
@@ -56,6 +57,8 @@ class Difference:
     """What `n` counts."""
     group: str | None = None
     """The group of jobs that this is about; None: all."""
+    direction: Better | None = None
+    """Which numbers of the metric are better; None: neither."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -274,7 +277,7 @@ def _of_jobs(
         shares = [
             float(where.mean()) for where in (second < first, second == first, second > first)
         ]
-    if metric.high_is_good:
+    if metric.better == "high":
         shares.reverse()
     better, equal, worse = shares
     return Difference(
@@ -287,6 +290,7 @@ def _of_jobs(
         worse,
         n=len(first),
         without_value=lost,
+        direction=metric.better,
     )
 
 
@@ -313,6 +317,7 @@ def _of_runs(metric: RunMetric, pairs: Sequence[RunPair], level: float) -> Diffe
         n=len(known),
         without_value=len(pairs) - len(known),
         of="runs",
+        direction=metric.better,
     )
 
 

@@ -11,11 +11,11 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from simkit.analysis.comparable_metrics import LAST_S
 from simkit.arrays import Floats
 from simkit.errors import RunError
 from simkit.records import ENERGY, JOBS_WITH_VALUE
 from simkit.results.group_metrics import By, group_of
+from simkit.results.job_metrics import LAST_S
 from simkit.results.metric import counted_resource
 from simkit.results.run_folder import Run, open_run
 from simkit.text import counted

@@ -26,7 +26,7 @@ from simkit.analysis.plot_style import (
     write_lines,
     write_title,
 )
-from simkit.analysis.summary import direction
+from simkit.analysis.summary import SIGNS
 from simkit.arrays import Floats
 from simkit.results.metric import counted_resource
 from simkit.results.run_folder import Run
@@ -150,7 +150,7 @@ def _write_numbers(axes: Axes, rows: Sequence[Difference]) -> None:
 
 def _colour(row: Difference) -> str:
     """Return whether B is better for sure, in a colour."""
-    sign, low, high = direction(row.metric), row.interval.low, row.interval.high
+    sign, low, high = SIGNS[row.direction], row.interval.low, row.interval.high
     if sign == 0 or low is None or high is None or low <= 0 <= high:
         return GREY
     return _BETTER if (low > 0) == (sign > 0) else _WORSE

@@ -25,7 +25,7 @@ from simkit.analysis.plot_style import (
 )
 from simkit.arrays import Floats
 from simkit.experiment.site import sources_again
-from simkit.power.ledger_rows import COLUMNS
+from simkit.power.ledger import COLUMNS
 from simkit.power.signal_align import Span
 from simkit.power.site import Source
 from simkit.results.metric import counted_resource

@@ -26,14 +26,13 @@ from simkit.analysis.summary import (
     Runs,
     Summary,
     complete_runs,
-    direction,
     full_name,
     summarise,
 )
 from simkit.analysis.summary_text import Cell
 from simkit.errors import RunError, did_you_mean
 from simkit.experiment.sweep import SweepResult
-from simkit.results.metric import metric_numbers
+from simkit.results.all_metrics import metric_numbers
 from simkit.results.run_folder import Run
 from simkit.shown import heading, table
 from simkit.text import counted, printable
@@ -162,7 +161,7 @@ def _draw(
     ]
     name = f"{_words(metric)} ({shown_unit})" if shown_unit else _words(metric)
     _finish(axes, lines, numbers, x, name, lie=lie)
-    better = {1: "higher is better", -1: "lower is better"}.get(direction(metric), "")
+    better = f"{summary.better[metric]}er is better" if summary.better[metric] else ""
     axes.set_title(f"{name}{better and f': {better}'}", loc="left", fontsize=10)
     if len(lines.names) > 1:
         named = [(artist, n) for artist, n in zip(drawn, lines.names, strict=True)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,7 +16,8 @@ from simkit.analysis.runs_below import SEED, Settings, runs_below
 from simkit.analysis.summary_text import Cell, Table, html, latex, markdown
 from simkit.errors import RunError, did_you_mean
 from simkit.experiment.sweep import SweepResult
-from simkit.results.metric import is_share, metric_numbers
+from simkit.results.all_metrics import is_share, metric_numbers
+from simkit.results.metric import Better
 from simkit.results.run_folder import Run
 from simkit.shown import text_or
 from simkit.text import counted
@@ -28,20 +29,6 @@ USUAL: Final = ("wait_time_s", "bounded_slowdown", "utilisation", "makespan_s")
 """Metrics of a summary that names none; `utilisation` is that of the first resource."""
 NOT_FINISHED: Final = ("jobs.killed", "jobs.rejected", "jobs.running", "jobs.waiting")
 """Shown in every summary where a run has such jobs: the means of the others leave them out."""
-HIGH_IS_GOOD: Final = (
-    "utilisation", "machine_utilisation", "throughput", "value_ratio", "job_value",
-    "completion_ratio", "completed_jobs", "renewable_fraction", "self_consumption",
-    "served_kwh", "fairness_jain",
-)  # fmt: skip
-LOW_IS_GOOD: Final = (
-    "wait_time_s", "wait_since_release_s", "instance_wait_time_s", "turnaround_time_s",
-    "task_turnaround_time_s", "awrt_s", "bounded_slowdown", "per_processor_bounded_slowdown",
-    "slowdown", "makespan_s", "cloudsimpy_makespan", "carbon_kg", "energy_cost", "delay_cost",
-    "grid_kwh.import", "grid_import_peak_w", "unserved_kwh", "curtailment_kwh", "qos_violations",
-    "deadline_misses", "unsuccessful_share", "retries", "lost", "fragmentation", "stranded",
-    "starts_past_suspended", "jobs.killed", "jobs.rejected", "jobs.running", "jobs.waiting",
-)  # fmt: skip
-"""Beginnings of the names of metrics whose high, or low, numbers are better."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +57,8 @@ class Summary:
     """Keys that also differ within a group: a seed's value is the mean over them."""
     left_out: tuple[str, ...] = ()
     """Folders of runs that are not complete."""
+    better: Mapping[str, Better | None] = field(default_factory=dict)
+    """Metric → which of its numbers are better."""
 
     def frame(self) -> pl.DataFrame:
         """Return a row a group: keys, runs, seeds; and mean, low, high and best of each metric."""
@@ -195,7 +184,7 @@ def summarise(
     keys = tuple(by) if by else tuple(key for key in settings.varying if key != SEED)
     groups = _grouped(complete, list(zip(*map(settings.values, keys), strict=True)))
     mixed = tuple(key for key in settings.varying if key not in (*keys, SEED))
-    numbers, units = _numbers(complete, metrics)
+    numbers, units, better = _numbers(complete, metrics)
     seeds = [run.seed for run in complete]
     values = {
         name: [_by_seed(group, seeds, column) for group in groups.values()]
@@ -205,12 +194,13 @@ def summarise(
     inputs = [
         tuple(v for key, v in zip(keys, group, strict=True) if _is_input(key)) for group in groups
     ]
-    columns = [_cells(name, each, inputs, level) for name, each in values.items()]
+    columns = [_cells(better[name], each, inputs, level) for name, each in values.items()]
     rows = tuple(
         Row(group, len(members), len({seeds[n] for n in members}), tuple(c[k] for c in columns))
         for k, (group, members) in enumerate(groups.items())
     )
-    return Summary(keys, units, rows, level, _really_mixed(mixed, settings, groups), left_out)
+    mixed = _really_mixed(mixed, settings, groups)
+    return Summary(keys, units, rows, level, mixed, left_out, better)
 
 
 Groups = Mapping[tuple[str, ...], Sequence[int]]
@@ -259,8 +249,8 @@ def _check_balance(groups: Groups, seeds: Sequence[int], mixed: Sequence[str]) -
 
 def _numbers(
     runs: Sequence[Run], names: Sequence[str] | None
-) -> tuple[dict[str, list[float | None]], dict[str, str]]:
-    """Return metric → its number in each run, and metric → unit."""
+) -> tuple[dict[str, list[float | None]], dict[str, str], dict[str, Better | None]]:
+    """Return metric → its number in each run, metric → unit, and metric → which are better."""
     every = [metric_numbers(run.metrics) for run in runs]
     known = dict.fromkeys(name for one in every for name in one)
     wanted = [full_name(name, known) for name in names or USUAL]
@@ -272,8 +262,9 @@ def _numbers(
         if name not in wanted and any(name in one and one[name].value for one in every)
     ]  # fmt: skip
     numbers = {name: [one[name].value if name in one else None for one in every] for name in wanted}
-    units = {name: next(one[name].unit for one in every if name in one) for name in wanted}
-    return numbers, units
+    first = {name: next(one[name] for one in every if name in one) for name in wanted}
+    units = {name: number.unit for name, number in first.items()}
+    return numbers, units, {name: number.better for name, number in first.items()}
 
 
 def full_name(name: str, known: Collection[str]) -> str:
@@ -294,18 +285,17 @@ def _by_seed(
     return {seed: float(np.mean(each)) for seed, each in sorted(values.items())}
 
 
-def direction(name: str) -> int:
-    """Return 1 if high numbers of a metric are better, -1 if low ones, 0 if that is not known."""
-    if name.startswith(HIGH_IS_GOOD):
-        return 1
-    return -1 if name.startswith(LOW_IS_GOOD) else 0
+SIGNS: Final[Mapping[Better | None, int]] = {"high": 1, "low": -1, None: 0}
 
 
 def _cells(
-    name: str, groups: Sequence[Mapping[int, float]], inputs: Sequence[Hashable], level: float
+    better: Better | None,
+    groups: Sequence[Mapping[int, float]],
+    inputs: Sequence[Hashable],
+    level: float,
 ) -> list[Cell]:
     """Return a metric's cell of each group; the best is that of the groups with equal inputs."""
-    sign = direction(name)
+    sign = SIGNS[better]
     means = [float(np.mean(list(group.values()))) for group in groups]
     cells = []
     for n, group in enumerate(groups):

@@ -11,8 +11,8 @@ from simkit.cli.echo import echo
 from simkit.cli.tables import print_table
 from simkit.cli.text import quantity, say
 from simkit.errors import RunError, did_you_mean
+from simkit.results.all_metrics import measured
 from simkit.results.group_metrics import WAIT_SHARE, By
-from simkit.results.metric import measured
 from simkit.text import counted
 
 if TYPE_CHECKING:

@@ -414,8 +414,7 @@ def show(
     """Print a scenario with all its defaults."""
     from simkit.cli.text import print_json
     from simkit.experiment.futures import parse_switches, with_switches
-    from simkit.scenario.yaml_document import load_scenario
-    from simkit.scenario.yaml_writer import scenario_to_yaml
+    from simkit.scenario.yaml_document import load_scenario, scenario_to_yaml
 
     loaded: Any = load_scenario(
         scenario_source(scenario), overrides=overrides(settings, seed), allow_code=not no_code

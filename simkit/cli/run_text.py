@@ -19,7 +19,7 @@ from simkit.cli.text import as_text, print_rows, say, wrapped
 from simkit.experiment.estimates import estimates_name
 from simkit.experiment.policy import policy_label
 from simkit.experiment.site import span_of
-from simkit.results.metric import measured
+from simkit.results.all_metrics import measured
 from simkit.text import counted
 from simkit.units import KWH_J, quantity
 

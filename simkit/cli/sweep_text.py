@@ -13,7 +13,7 @@ from simkit.analysis.summary import USUAL, full_name
 from simkit.cli.tables import GAP, console, print_table
 from simkit.cli.text import say
 from simkit.errors import did_you_mean
-from simkit.results.metric import Number, measured, metric_numbers
+from simkit.results.all_metrics import Number, measured, metric_numbers
 
 if TYPE_CHECKING:
     from simkit.experiment.executors import SweepOutcome
@@ -150,7 +150,9 @@ def _is_informative(name: str, found: Sequence[Mapping[str, Number]]) -> bool:
 def _column(name: str, found: Sequence[Mapping[str, Number]]) -> Column:
     numbers = [_number(one, name) for one in found]
     whole = next((full_name(name, one) for one, n in zip(found, numbers, strict=True) if n), name)
-    return Column(name, tuple("-" if n is None else measured(whole, *n) for n in numbers))
+    return Column(
+        name, tuple("-" if n is None else measured(whole, n.value, n.unit) for n in numbers)
+    )
 
 
 def _number(found: Mapping[str, Number], name: str) -> Number | None:

@@ -10,7 +10,7 @@ import numpy as np
 from simkit.arrays import Floats
 from simkit.engine.events import EventLoop, Occurrence, Rank
 from simkit.policy.task import Allocation, Reservation, Task
-from simkit.power.ledger_rows import Flows
+from simkit.power.ledger import Flows
 from simkit.workload import Workload
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from simkit.policy.task import Allocation, Reservation, Task
-from simkit.power.ledger_rows import Flows
+from simkit.power.ledger import Flows
 
 
 class Observer(Protocol):

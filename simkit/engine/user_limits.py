@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 from simkit.policy.task import Allocation, Reservation, Task
-from simkit.power.ledger_rows import Flows
+from simkit.power.ledger import Flows
 from simkit.text import counted
 from simkit.workload.cluster import Partition
 

@@ -40,9 +40,8 @@ from simkit.experiment.workload import TraceMemory, read_trace, valued
 from simkit.plugins import lines_of_author, told_of_author
 from simkit.policy import Policy
 from simkit.policy.estimates import Predictor, Requested
-from simkit.power.site import Site
-from simkit.power.site_checks import controller_problems, policy_problems
-from simkit.results.compute_metrics import compute_metrics
+from simkit.power.site import Site, controller_problems, policy_problems
+from simkit.results.all_metrics import compute_metrics
 from simkit.results.energy_bills import energy_table
 from simkit.results.metric import Metrics, check_trimming
 from simkit.results.run_folder import Run

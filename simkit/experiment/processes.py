@@ -12,8 +12,7 @@ from simkit import plugins
 from simkit.engine.processes import ProcessLike
 from simkit.errors import ScenarioError
 from simkit.plugins import instantiate
-from simkit.scenario import Scenario
-from simkit.scenario.process import ProcessSection
+from simkit.scenario import ProcessSection, Scenario
 
 
 def process_builder(scenario: Scenario) -> Callable[[], list[ProcessLike]]:

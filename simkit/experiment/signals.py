@@ -18,28 +18,27 @@ import numpy as np
 from pydantic import ValidationError
 
 from simkit import plugins
+from simkit.dates import fixed_zone
 from simkit.errors import PluginError, ScenarioError, SimkitError, TraceError, did_you_mean
 from simkit.power.signal import CARBON, PRICE, WATT, Constant, Means, Scaled, Signal, Sum
 from simkit.power.signal_align import Alignment, Span, aligned, scale_factor
-from simkit.power.signal_levels import Levels
-from simkit.power.signal_schedule import WEEK_S, Schedule, weekly
+from simkit.power.signal_patterns import WEEK_S, Levels, Schedule, weekly
 from simkit.power.signal_trace import Gaps, PowerTrace, long_fill_warning
-from simkit.power.signal_zone import fixed_zone
-from simkit.scenario.error_messages import problems_of
 from simkit.scenario.overrides import cut_at_scalar, dotted
 from simkit.scenario.power import Align
-from simkit.scenario.recorded import SIGNALS, RecordedSignal
 from simkit.scenario.references import Context
 from simkit.scenario.signals import (
+    SIGNALS,
     ConstantSignal,
     LevelsSignal,
     MeansSignal,
+    RecordedSignal,
     ScaledSignal,
     ScheduleSignal,
     SumSignal,
 )
 from simkit.scenario.signals import Signal as SignalSection
-from simkit.scenario.types import Section
+from simkit.sections import Section, problems_of
 from simkit.text import counted
 from simkit.units import DAY_S
 from simkit.workload import RowReport, Workload

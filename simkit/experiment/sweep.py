@@ -34,7 +34,7 @@ from simkit.experiment.scenario_file import scenario_source
 from simkit.experiment.workers import end_if_main_runs_again
 from simkit.experiment.workload import TraceMemory
 from simkit.policy import Policy
-from simkit.results.metric import metric_columns
+from simkit.results.all_metrics import metric_columns
 from simkit.results.output_folder import check_content
 from simkit.results.run_folder import open_run
 from simkit.results.run_info import changed_inputs, identity

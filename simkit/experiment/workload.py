@@ -10,16 +10,18 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from simkit.errors import PluginError, ScenarioError, TraceError
-from simkit.scenario.value import (
+from simkit.scenario.workload import (
     FixedQuality,
     Gpus,
     NoDeadlines,
     QualityDeadlines,
     SlackDeadlines,
+    TraceFormat,
     TwoClasses,
     Value,
+    WorkloadModel,
+    WorkloadSource,
 )
-from simkit.scenario.workload import TraceFormat, WorkloadModel, WorkloadSource
 from simkit.seeds import stream
 from simkit.workload import Trace, Workload
 from simkit.workload.recorded import with_recorded_starts

@@ -23,7 +23,7 @@ from simkit.learning.windows import EpisodeWindows, LogWindows, goes_by_the_cloc
 from simkit.plugins import told_of_author
 from simkit.policy import Action, State, SystemInfo
 from simkit.records import TableSink
-from simkit.results.compute_metrics import compute_metrics
+from simkit.results.all_metrics import compute_metrics
 from simkit.results.run_folder import Run
 from simkit.results.run_info import first_info
 from simkit.results.run_writer import MemoryWriter

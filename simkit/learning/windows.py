@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from simkit.errors import ScenarioError, did_you_mean
 from simkit.scenario import Scenario
-from simkit.scenario.types import Jobs
+from simkit.sections import Jobs
 from simkit.seeds import stream
 from simkit.text import counted
 from simkit.workload import Workload

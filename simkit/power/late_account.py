@@ -23,7 +23,7 @@ from simkit.power.controller import (
     check_set_points,
 )
 from simkit.power.grid import Amount, GridOffer
-from simkit.power.ledger_rows import Flows
+from simkit.power.ledger import Flows
 from simkit.power.signal import Signal
 from simkit.power.site import Site
 from simkit.power.system import EnergySystem

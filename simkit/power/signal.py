@@ -7,25 +7,26 @@ it. A signal is a plain function of time and knows no simulator.
 Times are seconds on the run's clock, on the grid of `units.time_on_grid`, on which sums are exact.
 Values are in the signal's unit: W, gCO2/kWh, price/kWh.
 
-- here: `Constant`, `Sum`, `Scaled`, `Means`
-- `signal_steps.Steps`: a recorded or given step function; `signal_align.aligned` makes one from a
-  trace
-- `signal_schedule.Schedule`: a pattern of the day or the week
-- `signal_levels.Levels`: random levels
+- here: `Constant`, `Sum`, `Scaled`, `Means`, and `Steps`, a recorded or given step function;
+  `signal_align.aligned` makes one from a trace
+- `signal_patterns`: `Schedule`, a pattern of the day or the week, and `Levels`, random levels
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from array import array
+from bisect import bisect_right
 from collections.abc import Sequence
+from typing import Final, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from simkit.arrays import Floats
-from simkit.errors import TraceError
-from simkit.units import TIME_GRID, time_on_grid
+from simkit.errors import TraceError, did_you_mean
+from simkit.units import DAY_S, TIME_GRID, format_duration, time_on_grid
 
 WATT = "W"
 CARBON = "gCO2/kWh"
@@ -254,3 +255,223 @@ def _finite(number: float, what: str) -> float:
     if not math.isfinite(number):
         raise TraceError(f"{what}: {number!r}; it must be a finite number")
     return float(number)
+
+
+PastEnd = Literal["error", "hold", "wrap"]
+
+BLOCK: Final = 512
+"""Pieces whose integrals are stored as one number, so a year is a sum of a few hundred."""
+_NONE: Final[Floats] = np.empty(0)
+
+
+class Steps(Signal):
+    """A step function over [first start, end).
+
+    The last piece found is remembered, since a simulation asks for later and later times. Others
+    cost a binary search.
+
+    Args:
+        starts_s: (n,) ascending instants in s at which the pieces start.
+        values: (n,) finite values; equal neighbours are joined.
+        end_s: where the last piece ends.
+        unit: of the values.
+        past_end: what holds before the first start and from the end on.
+        name: its name in messages, such as the path of its file.
+
+    Raises TraceError for no pieces, times that do not ascend, numbers that are not finite, or an
+    unknown rule.
+    """
+
+    def __init__(
+        self,
+        starts_s: npt.ArrayLike,
+        values: npt.ArrayLike,
+        end_s: float,
+        *,
+        unit: str = WATT,
+        past_end: PastEnd = "error",
+        name: str = "signal",
+    ) -> None:
+        edges, kept = _checked(starts_s, values, end_s, name)
+        if past_end not in get_args(PastEnd):
+            known = did_you_mean(past_end, get_args(PastEnd))
+            raise TraceError(f"{name}: past_end {past_end!r} is unknown{known}")
+        self.name = name
+        self.past_end = past_end
+        self._first, self._last = float(edges[0]), float(edges[-1])
+        self._length = self._last - self._first
+        if past_end == "hold":
+            edges[0], edges[-1] = -math.inf, math.inf
+        bounds = (self._first, self._last) if past_end == "error" else (-math.inf, math.inf)
+        super().__init__(unit, *bounds)
+        # Python's arrays are several times faster than NumPy's to read one number at a time.
+        self._edges, self._values = array("d", edges.tobytes()), array("d", kept.tobytes())
+        self._edge_array: Floats = np.array(self._edges)
+        self._value_array: Floats = np.array(self._values)
+        self._blocks = _block_integrals(self._edge_array, self._value_array)
+        self._cursor = 0
+
+    def value(self, time_s: float) -> float:
+        return self._values[self._index(self._inside(time_s))]
+
+    def next_change(self, time_s: float) -> float:
+        """Return the next edge; the end is one if the signal has no value past it."""
+        if self.past_end == "error" and time_s < self._first:
+            return self._first
+        if self.past_end == "error" and time_s >= self._last:
+            return math.inf
+        inside = self._inside(time_s)
+        edge = self._edges[self._index(inside) + 1]
+        if self.past_end == "wrap":
+            if edge == self._last and self._values[0] == self._values[-1]:
+                edge = self._last + self._edges[1] - self._first
+                if len(self._values) == 1:
+                    return math.inf
+            edge += time_s - inside
+        return edge if edge > time_s else math.nextafter(time_s, math.inf)
+
+    def changes(self, length_s: float) -> float:
+        times = max(length_s / self._length, 1.0) if self.past_end == "wrap" else 1.0
+        return times * (len(self._values) - 1)
+
+    def values(self, times_s: npt.ArrayLike) -> Floats:
+        times = np.asarray(times_s, dtype=np.float64)
+        if self.past_end == "wrap":
+            times = self._first + np.mod(times - self._first, self._length)
+        elif self.past_end == "error" and times.size:
+            self._inside(float(times.min()))
+            self._inside(float(times.max()))
+        rows = np.searchsorted(self._edge_array, times, side="right") - 1
+        # A remainder may round up to the whole length.
+        return self._value_array[np.minimum(rows, len(self._values) - 1)]
+
+    def pieces(self, start_s: float, end_s: float) -> tuple[Floats, Floats]:
+        check_span(start_s, end_s)
+        starts, values, at = [], [], start_s
+        while at < end_s:
+            inside, until = self._stretch(at, end_s)
+            first, last = self._index(inside), self._index_before(inside + (until - at))
+            edges = self._edge_array[first : last + 1] + (at - inside)
+            edges[0] = at
+            starts.append(edges)
+            values.append(self._value_array[first : last + 1])
+            at = until
+        return (np.concatenate(starts), np.concatenate(values)) if starts else (_NONE, _NONE)
+
+    def integral(self, start_s: float, end_s: float) -> float:
+        """Return the integral over a span; whole repetitions are multiplied, not walked through."""
+        check_span(start_s, end_s)
+        if start_s == end_s:
+            return 0.0
+        inside, until = self._stretch(start_s, end_s)
+        head = self._within(inside, inside + (until - start_s))
+        if until == end_s:
+            return head
+        repetitions, rest = divmod(end_s - until, self._length)
+        total = repetitions * self._within(self._first, self._last)
+        return math.fsum((head, total, self._within(self._first, self._first + rest)))
+
+    def _inside(self, time_s: float) -> float:
+        """Return the instant within the known span whose value holds at a time."""
+        if self.past_end == "wrap":
+            inside = self._first + (time_s - self._first) % self._length
+            return inside if inside < self._last else self._first
+        if self.past_end == "error" and not self._first <= time_s < self._last:
+            near = max(self._first - time_s, time_s - self._last) <= DAY_S
+            raise TraceError(
+                f"{self.name}: no value at {time_s:.10g} s "
+                f"({_beyond(time_s, self._first, self._last)}); it covers "
+                f"{self._first:.10g} to {self._last:.10g} s of the run: give a longer trace, or "
+                f"past_end {'hold or ' if near else ''}wrap"
+            )
+        return time_s
+
+    def _stretch(self, start_s: float, end_s: float) -> tuple[float, float]:
+        """Return where a span begins in the known one, and when it ends or that repeats."""
+        inside = self._inside(start_s)
+        until = start_s + (self._last - inside) if self.past_end == "wrap" else end_s
+        if self.past_end == "error" and end_s > self._last:
+            self._inside(end_s)
+        return inside, min(until, end_s)
+
+    def _index(self, time_s: float) -> int:
+        """Return the piece that contains an instant of the known span."""
+        edges, row = self._edges, self._cursor
+        if edges[row] <= time_s < edges[row + 1]:
+            return row
+        row += 1
+        if row >= len(self._values) or not edges[row] <= time_s < edges[row + 1]:
+            row = min(bisect_right(edges, time_s) - 1, len(self._values) - 1)
+        self._cursor = row
+        return row
+
+    def _index_before(self, end_s: float) -> int:
+        """Return the piece that contains the time just before an instant of the known span."""
+        row = self._index(end_s)
+        return row - 1 if self._edges[row] == end_s else row
+
+    def _within(self, start_s: float, end_s: float) -> float:
+        """Return the integral over a span within the known one."""
+        if start_s == end_s:
+            return 0.0
+        first, last = self._index(start_s), self._index_before(end_s)
+        if first == last:
+            return self._values[first] * (end_s - start_s)
+        terms = [
+            self._values[first] * (self._edges[first + 1] - start_s),
+            self._values[last] * (end_s - self._edges[last]),
+        ]
+        low, high = -(-(first + 1) // BLOCK), last // BLOCK
+        if low < high:
+            terms += self._blocks[low:high].tolist()
+            terms += self._rectangles(first + 1, low * BLOCK)
+            terms += self._rectangles(high * BLOCK, last)
+        else:
+            terms += self._rectangles(first + 1, last)
+        return math.fsum(terms)
+
+    def _rectangles(self, first: int, last: int) -> list[float]:
+        """Return the integral of each of the pieces first … last - 1."""
+        if last - first < 16:  # NumPy costs more than so few products
+            edges, values = self._edges, self._values
+            return [values[row] * (edges[row + 1] - edges[row]) for row in range(first, last)]
+        lengths = np.diff(self._edge_array[first : last + 1])
+        areas: list[float] = (self._value_array[first:last] * lengths).tolist()
+        return areas
+
+
+def _checked(
+    starts_s: npt.ArrayLike, values: npt.ArrayLike, end_s: float, name: str
+) -> tuple[Floats, Floats]:
+    """Return (k + 1,) edges on the grid of times and (k,) values, equal neighbours merged."""
+    column = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    edges = np.append(time_on_grid(np.atleast_1d(starts_s)), time_on_grid(end_s))
+    if len(column) == 0 or len(edges) != len(column) + 1:
+        raise TraceError(
+            f"{name}: {len(edges) - 1} times and {len(column)} values; a signal needs as many "
+            "values as times, at least one"
+        )
+    if not (np.isfinite(edges).all() and np.isfinite(column).all()):
+        raise TraceError(f"{name}: a time or value is not finite; drop such rows, as a gap")
+    if (wrong := np.flatnonzero(np.diff(edges) <= 0)).size:
+        row = int(wrong[0])
+        raise TraceError(
+            f"{name}: the piece at {edges[row]:.10g} s ends at {edges[row + 1]:.10g} s; times must "
+            "ascend by more than a microsecond: sort them and drop repeated ones"
+        )
+    new = np.append(True, column[1:] != column[:-1])
+    return edges[np.append(new, True)], column[new]
+
+
+def _block_integrals(edges: Floats, values: Floats) -> Floats:
+    """Return the integral over each BLOCK of pieces; endless ones count 0, unasked."""
+    lengths = np.diff(edges)
+    areas = values * np.where(np.isfinite(lengths), lengths, 0.0)
+    blocks = range(0, len(areas), BLOCK)
+    return np.array([math.fsum(areas[first : first + BLOCK].tolist()) for first in blocks])
+
+
+def _beyond(time_s: float, first_s: float, last_s: float) -> str:
+    if time_s < first_s:
+        return f"{format_duration(first_s - time_s)} before its start"
+    return f"{format_duration(time_s - last_s)} past its end"

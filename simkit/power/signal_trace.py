@@ -15,9 +15,8 @@ import numpy as np
 
 from simkit import shown
 from simkit.arrays import Floats
-from simkit.dates import FIRST_YEAR, LAST_YEAR, date_text, is_dated
+from simkit.dates import FIRST_YEAR, LAST_YEAR, date_text, is_dated, parse_zone
 from simkit.errors import TraceError, did_you_mean
-from simkit.power.signal_zone import parse_zone
 from simkit.text import counted, printable
 from simkit.units import format_duration
 from simkit.workload import RowReport

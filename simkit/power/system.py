@@ -21,12 +21,10 @@ from simkit.arrays import Floats
 from simkit.power.battery import Battery
 from simkit.power.controller import ControllerLevels, SiteState, check_set_points
 from simkit.power.grid import GridOffer
-from simkit.power.ledger import Ledger, OnRows
-from simkit.power.ledger_rows import Flows
+from simkit.power.ledger import Flows, Ledger, OnRows, StoredEnergy
 from simkit.power.machine_model import ConstantPue
 from simkit.power.signal import Signal
 from simkit.power.site import Site
-from simkit.power.stored_energy import StoredEnergy
 
 _ROUNDS: Final = 100
 """Most steps of the fixed-point iteration in `within`."""

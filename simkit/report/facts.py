@@ -105,7 +105,7 @@ def _scenario_text(run: Run) -> str:
     """Return the scenario as YAML; as JSON, which YAML includes, if this simkit cannot read it."""
     from simkit.plugins import code_refused
     from simkit.scenario import Scenario
-    from simkit.scenario.yaml_writer import scenario_to_yaml
+    from simkit.scenario.yaml_document import scenario_to_yaml
 
     found = run.info.get("scenario", {})
     with suppress(SimkitError, ValidationError, ValueError, TypeError), code_refused():

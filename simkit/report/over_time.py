@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simkit.arrays import Floats
-from simkit.power.ledger_rows import COLUMNS
+from simkit.power.ledger import COLUMNS
 from simkit.report.clock import Clock, clock_of
 from simkit.report.packed import Packed
 from simkit.results.run_folder import Run

@@ -8,18 +8,16 @@ from typing import Any, Final
 
 from simkit.analysis.runs_below import POLICY, SEED, Settings
 from simkit.analysis.summary import (
-    HIGH_IS_GOOD,
-    LOW_IS_GOOD,
     NOT_FINISHED,
+    SIGNS,
     USUAL,
     Summary,
-    direction,
     full_name,
     summarise,
 )
 from simkit.errors import RunError
 from simkit.report.gantt import short_name
-from simkit.results.metric import metric_numbers
+from simkit.results.all_metrics import metric_numbers
 from simkit.results.run_folder import Run
 
 _MOST_ROWS: Final = 2000
@@ -81,7 +79,7 @@ def _metrics(runs: Sequence[Run]) -> list[str]:
     common = {name: None for name in every[0] if all(name in one for one in every)}
     usual = [full_name(name, common) for name in USUAL]
     heads = [name for name in common if "." not in name]
-    judged = [name for name in heads if name.startswith((*HIGH_IS_GOOD, *LOW_IS_GOOD))]
+    judged = [name for name in heads if every[0][name].better]
     more = [f"{name}.p90" for name in usual if f"{name}.p90" in common]
     known = [name for name in (*usual, *more, *judged) if name in common]
     return [name for name in dict.fromkeys(known) if name not in NOT_FINISHED][:_MOST_METRICS]
@@ -101,7 +99,7 @@ def _table(summary: Summary) -> dict[str, Any]:
     return {
         "by": list(summary.by),
         "metrics": [
-            {"name": name, "unit": unit, "direction": direction(name)}
+            {"name": name, "unit": unit, "direction": SIGNS[summary.better[name]]}
             for name, unit in summary.metrics.items()
         ],
         "rows": rows, "rows_left_out": len(summary.rows) - len(rows), "level": summary.level,

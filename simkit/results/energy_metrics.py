@@ -7,16 +7,25 @@ of what it gives is that of its content, and its content at the start counts as 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
 from simkit.arrays import Floats
 from simkit.power.battery import BatteryFacts
-from simkit.results.metric import Metric, RunWindow, batches, share
+from simkit.results.metric import (
+    Found,
+    Metric,
+    MetricRow,
+    RunWindow,
+    Values,
+    batches,
+    metrics_of,
+    share,
+)
 from simkit.units import KWH_J
 
 _FLOWING: Final = (
@@ -34,7 +43,7 @@ instants of being full and empty are rounded."""
 
 
 @dataclass(frozen=True)
-class _EnergySums:
+class EnergySums:
     """What flowed within a window."""
 
     rows: int
@@ -51,6 +60,7 @@ class _EnergySums:
     """The largest import."""
     stored_j: tuple[float, float]
     """Content of the battery at the window's start and end, in J."""
+    battery: BatteryFacts | None
 
     def j(self, *names: str) -> float:
         """Return a sum of energies in J: ``j("load")`` is that of load_w."""
@@ -63,7 +73,7 @@ class _EnergySums:
 
 def _sum_up(
     power: pl.LazyFrame, battery: BatteryFacts | None, start_s: float, end_s: float
-) -> _EnergySums:
+) -> EnergySums:
     """Return what flowed between two times in s, in one pass over the table.
 
     A row counts for its seconds in the window; within a row the battery's content changes evenly.
@@ -89,7 +99,9 @@ def _sum_up(
             totals[n] += np.add.reduce(powers * seconds, dtype=np.longdouble)
     *amounts, overhead_j, jobs_j, idle_j = (float(total) for total in totals)
     by_name = dict(zip(_FLOWING, amounts, strict=True))
-    return _EnergySums(rows, by_name, overhead_j, jobs_j, idle_j, peak, (contents[0], contents[1]))
+    return EnergySums(
+        rows, by_name, overhead_j, jobs_j, idle_j, peak, (contents[0], contents[1]), battery
+    )
 
 
 def _of_machines(column: Mapping[str, Floats]) -> tuple[Floats, Floats, Floats]:
@@ -102,10 +114,6 @@ def _of_machines(column: Mapping[str, Floats]) -> tuple[Floats, Floats, Floats]:
     return (column["pue"] - 1.0) * machines, short * (machines - standing), short * standing
 
 
-_Row = tuple[str, str, str, dict[str, float | None]]
-"""Name, unit, formula and values of a metric."""
-
-
 def energy_metrics(
     power: pl.LazyFrame, battery: BatteryFacts | None, window: RunWindow
 ) -> list[Metric]:
@@ -114,169 +122,202 @@ def energy_metrics(
     `power` has the columns of `records.POWER`, by ascending time.
     """
     sums = _sum_up(power, battery, window.start_s, window.end_s)
-    rows = [*_load(sums), *_renewables(sums), *_grid(sums)]
-    if battery is not None:
-        rows += _battery(sums, battery)
-    return [
-        Metric(name, unit, f"{formula}; count: rows", window.time_text, sums.rows, values)
-        for name, unit, formula, values in rows
-    ]
-
-
-def _load(sums: _EnergySums) -> list[_Row]:
-    """Return the load, and what served it."""
-    machines, overhead = sums.kwh("machines"), sums.overhead_j / KWH_J
-    load, idle = sums.kwh("load"), sums.kwh("standing")
-    return [
-        (
-            "load_kwh",
-            "kWh",
-            "energy wanted, served or not: integral of load_w; machines: of machines_w; idle: of "
-            "standing_w, what machines draw by themselves; jobs: machines - idle; overhead: of "
-            "(pue - 1) * machines_w; critical: value - machines - overhead",
-            {
-                "value": load,
-                "machines": machines,
-                "idle": idle,
-                "jobs": machines - idle,
-                "overhead": overhead,
-                "critical": load - machines - overhead,
-            },
-        ),
-        (
-            "served_kwh",
-            "kWh",
-            "energy that served load and losses, by source: integrals of load_renewable_w, "
-            "load_battery_w and load_grid_w; value: their sum",
-            {
-                "value": sums.kwh("load_renewable", "load_battery", "load_grid"),
-                "renewable": sums.kwh("load_renewable"),
-                "battery": sums.kwh("load_battery"),
-                "grid": sums.kwh("load_grid"),
-            },
-        ),
-        (
-            "unserved_kwh",
-            "kWh",
-            "load for which there was no power: integral of unserved_w; share: of the load; jobs, "
-            "idle: that of their part of load_kwh, every W of the load alike: integrals of "
-            "unserved_w / load_w * (machines_w - standing_w) and of unserved_w / load_w * "
-            "standing_w; load_kwh.jobs - jobs: what the bills of energy.parquet add up to",
-            {
-                "value": sums.kwh("unserved"),
-                "share": share(sums.j("unserved"), sums.j("load")),
-                "jobs": sums.unserved_jobs_j / KWH_J,
-                "idle": sums.unserved_idle_j / KWH_J,
-            },
-        ),
-    ]
-
-
-def _renewables(sums: _EnergySums) -> list[_Row]:
-    """Return what sun and wind gave, and their share of the load."""
-    made, left = sums.j("generation"), sums.j("curtailment")
-    served = sums.j("load_renewable", "load_battery", "load_grid")
-    renewable = sums.j("load_renewable", "load_battery") - sums.j("load_battery_grid")
-    kept = sums.j("load_renewable", "charge_renewable")
-    return [
-        (
-            "generation_kwh",
-            "kWh",
-            "what sun and wind could give: integral of generation_w; used: less curtailment",
-            {"value": made / KWH_J, "used": (made - left) / KWH_J},
-        ),
-        (
-            "curtailment_kwh",
-            "kWh",
-            "generation that is not used: integral of curtailment_w; share: of generation",
-            {"value": left / KWH_J, "share": share(left, made)},
-        ),
-        (
-            "renewable_fraction",
-            "1",
-            "(load_renewable + load_battery - load_battery_grid) / (load_renewable + load_battery "
-            "+ load_grid), energies: renewables that served the load, at once or through the "
-            "battery",
-            {"value": share(renewable, served)},
-        ),
-        (
-            "self_consumption",
-            "1",
-            "(load_renewable + charge_renewable) / generation, energies: generation used on the "
-            "site, not exported",
-            {"value": share(kept, made)},
-        ),
-    ]
-
-
-def _grid(sums: _EnergySums) -> list[_Row]:
-    """Return what was bought and sold, and the carbon and cost of the site and of its load."""
-    return [
-        (
-            "grid_kwh",
-            "kWh",
-            "integrals of import_w and export_w",
-            {"import": sums.kwh("import"), "export": sums.kwh("export")},
-        ),
-        (
-            "grid_import_peak_w",
-            "W",
-            "the most that is imported for some time: max of import_w",
-            {"value": sums.peak_import_w},
-        ),
-        (
-            "carbon_kg",
-            "kg CO2e",
-            "value: integral of carbon_g_per_s / 1000, import and used generation when they come "
-            "in; load: of load_carbon_g_per_s / 1000, what the load's energy carries",
-            {
-                "value": sums.amounts["carbon_g_per_s"] / 1000.0,
-                "load": sums.amounts["load_carbon_g_per_s"] / 1000.0,
-            },
-        ),
-        (
-            "energy_cost",
-            "currency of the prices",
-            "value: integral of cost_per_s, import and used generation less what export brings; "
-            "load: of load_cost_per_s, what the load's energy carries",
-            {"value": sums.amounts["cost_per_s"], "load": sums.amounts["load_cost_per_s"]},
-        ),
-    ]
-
-
-def _battery(sums: _EnergySums, battery: BatteryFacts) -> list[_Row]:
-    """Return how the battery was used."""
-    entered = sums.j("charge") * battery.charge_efficiency
-    left = sums.j("discharge") / battery.discharge_efficiency
-    converted = sums.j("charge") - entered + left - sums.j("discharge")
-    before, after = sums.stored_j
-    leaked = entered - left - (after - before)
-    return [
-        (
-            "battery_kwh",
-            "kWh",
-            "charge, discharge: integrals of charge_w and discharge_w, at its terminals; "
-            "conversion: charge * (1 - charge_efficiency) + discharge * (1 / discharge_efficiency "
-            "- 1); self_discharge: charge - discharge - conversion - stored; stored: content at "
-            "the end less that at the start, 0 within 1e-9 of the capacity",
-            {
-                "charge": sums.kwh("charge"),
-                "discharge": sums.kwh("discharge"),
-                "conversion": converted / KWH_J,
-                "self_discharge": _above(leaked, _DIGITS * (entered + left + battery.capacity_j)),
-                "stored": _above(after - before, _TICKS * battery.capacity_j),
-            },
-        ),
-        (
-            "battery_full_cycles",
-            "1",
-            "equivalent full cycles: (charge * charge_efficiency + discharge / "
-            "discharge_efficiency) / (2 * capacity), energies",
-            {"value": (entered + left) / (2.0 * battery.capacity_j)},
-        ),
-    ]
+    known = () if battery is None else ("battery",)
+    return metrics_of(ENERGY_METRICS, sums, window, known=known)
 
 
 def _above(energy_j: float, least_j: float) -> float:
     """Return an energy in kWh; 0 unless its size is above `least_j`."""
     return energy_j / KWH_J if abs(energy_j) > least_j else 0.0
+
+
+def _load(sums: EnergySums) -> Values:
+    machines, overhead = sums.kwh("machines"), sums.overhead_j / KWH_J
+    load, idle = sums.kwh("load"), sums.kwh("standing")
+    return {
+        "value": load,
+        "machines": machines,
+        "idle": idle,
+        "jobs": machines - idle,
+        "overhead": overhead,
+        "critical": load - machines - overhead,
+    }
+
+
+def _renewable_fraction(sums: EnergySums) -> float | None:
+    renewable = sums.j("load_renewable", "load_battery") - sums.j("load_battery_grid")
+    return share(renewable, sums.j("load_renewable", "load_battery", "load_grid"))
+
+
+def _battery(sums: EnergySums) -> Values:
+    assert sums.battery is not None
+    entered, left = _through(sums)
+    converted = sums.j("charge") - entered + left - sums.j("discharge")
+    before, after = sums.stored_j
+    leaked = entered - left - (after - before)
+    capacity_j = sums.battery.capacity_j
+    return {
+        "charge": sums.kwh("charge"),
+        "discharge": sums.kwh("discharge"),
+        "conversion": converted / KWH_J,
+        "self_discharge": _above(leaked, _DIGITS * (entered + left + capacity_j)),
+        "stored": _above(after - before, _TICKS * capacity_j),
+    }
+
+
+def _through(sums: EnergySums) -> tuple[float, float]:
+    """Return the energy in J that came into the battery's content, and that left it."""
+    assert sums.battery is not None
+    entered = sums.j("charge") * sums.battery.charge_efficiency
+    return entered, sums.j("discharge") / sums.battery.discharge_efficiency
+
+
+def _full_cycles(sums: EnergySums) -> float:
+    assert sums.battery is not None
+    return sum(_through(sums)) / (2.0 * sums.battery.capacity_j)
+
+
+def _row(
+    name: str,
+    unit: str,
+    formula: str,
+    value: Callable[[EnergySums], Values | float | None],
+    **facts: Any,
+) -> MetricRow[EnergySums]:
+    """Return a row over the window of time, which counts rows of the table "power"."""
+    return MetricRow(
+        name,
+        unit,
+        f"{formula}; count: rows",
+        lambda sums: Found(value(sums), sums.rows),
+        "time",
+        **facts,
+    )
+
+
+ENERGY_METRICS: Final[tuple[MetricRow[EnergySums], ...]] = (
+    _row(
+        "load_kwh",
+        "kWh",
+        "energy wanted, served or not: integral of load_w; machines: of machines_w; idle: of "
+        "standing_w, what machines draw by themselves; jobs: machines - idle; overhead: of "
+        "(pue - 1) * machines_w; critical: value - machines - overhead",
+        _load,
+    ),
+    _row(
+        "served_kwh",
+        "kWh",
+        "energy that served load and losses, by source: integrals of load_renewable_w, "
+        "load_battery_w and load_grid_w; value: their sum",
+        lambda sums: {
+            "value": sums.kwh("load_renewable", "load_battery", "load_grid"),
+            "renewable": sums.kwh("load_renewable"),
+            "battery": sums.kwh("load_battery"),
+            "grid": sums.kwh("load_grid"),
+        },
+        better="high",
+    ),
+    _row(
+        "unserved_kwh",
+        "kWh",
+        "load for which there was no power: integral of unserved_w; share: of the load; jobs, "
+        "idle: that of their part of load_kwh, every W of the load alike: integrals of "
+        "unserved_w / load_w * (machines_w - standing_w) and of unserved_w / load_w * "
+        "standing_w; load_kwh.jobs - jobs: what the bills of energy.parquet add up to",
+        lambda sums: {
+            "value": sums.kwh("unserved"),
+            "share": share(sums.j("unserved"), sums.j("load")),
+            "jobs": sums.unserved_jobs_j / KWH_J,
+            "idle": sums.unserved_idle_j / KWH_J,
+        },
+        better="low",
+    ),
+    _row(
+        "generation_kwh",
+        "kWh",
+        "what sun and wind could give: integral of generation_w; used: less curtailment",
+        lambda sums: {
+            "value": sums.kwh("generation"),
+            "used": (sums.j("generation") - sums.j("curtailment")) / KWH_J,
+        },
+    ),
+    _row(
+        "curtailment_kwh",
+        "kWh",
+        "generation that is not used: integral of curtailment_w; share: of generation",
+        lambda sums: {
+            "value": sums.kwh("curtailment"),
+            "share": share(sums.j("curtailment"), sums.j("generation")),
+        },
+        better="low",
+    ),
+    _row(
+        "renewable_fraction",
+        "1",
+        "(load_renewable + load_battery - load_battery_grid) / (load_renewable + load_battery + "
+        "load_grid), energies: renewables that served the load, at once or through the battery",
+        _renewable_fraction,
+        better="high",
+        share=True,
+    ),
+    _row(
+        "self_consumption",
+        "1",
+        "(load_renewable + charge_renewable) / generation, energies: generation used on the site, "
+        "not exported",
+        lambda sums: share(sums.j("load_renewable", "charge_renewable"), sums.j("generation")),
+        better="high",
+        share=True,
+    ),
+    _row(
+        "grid_kwh",
+        "kWh",
+        "integrals of import_w and export_w",
+        lambda sums: {"import": sums.kwh("import"), "export": sums.kwh("export")},
+        parts={"import": "low"},
+    ),
+    _row(
+        "grid_import_peak_w",
+        "W",
+        "the most that is imported for some time: max of import_w",
+        lambda sums: sums.peak_import_w,
+        better="low",
+    ),
+    _row(
+        "carbon_kg",
+        "kg CO2e",
+        "value: integral of carbon_g_per_s / 1000, import and used generation when they come in; "
+        "load: of load_carbon_g_per_s / 1000, what the load's energy carries",
+        lambda sums: {
+            "value": sums.amounts["carbon_g_per_s"] / 1000.0,
+            "load": sums.amounts["load_carbon_g_per_s"] / 1000.0,
+        },
+        better="low",
+    ),
+    _row(
+        "energy_cost",
+        "currency of the prices",
+        "value: integral of cost_per_s, import and used generation less what export brings; load: "
+        "of load_cost_per_s, what the load's energy carries",
+        lambda sums: {"value": sums.amounts["cost_per_s"], "load": sums.amounts["load_cost_per_s"]},
+        better="low",
+    ),
+    _row(
+        "battery_kwh",
+        "kWh",
+        "charge, discharge: integrals of charge_w and discharge_w, at its terminals; conversion: "
+        "charge * (1 - charge_efficiency) + discharge * (1 / discharge_efficiency - 1); "
+        "self_discharge: charge - discharge - conversion - stored; stored: content at the end less "
+        "that at the start, 0 within 1e-9 of the capacity",
+        _battery,
+        needs=("battery",),
+    ),
+    _row(
+        "battery_full_cycles",
+        "1",
+        "equivalent full cycles: (charge * charge_efficiency + discharge / discharge_efficiency) / "
+        "(2 * capacity), energies",
+        _full_cycles,
+        needs=("battery",),
+    ),
+)

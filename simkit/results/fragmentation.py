@@ -18,7 +18,7 @@ import numpy as np
 
 from simkit.arrays import Floats, Ints
 from simkit.results.machine_segments import Segments
-from simkit.results.metric import Metric, RunWindow, distribution, share
+from simkit.results.metric import Found, share
 
 CELLS: Final = 1 << 21
 """Most cells of the table of requests; popular requests fill it first."""
@@ -54,20 +54,6 @@ class IdleGaps:
         """Return (M,) the fragmentation of each machine's idle time, 0 if it has none."""
         square = self.idle_s**2
         return 1.0 - np.divide(self.squares, square, out=np.ones_like(square), where=square > 0)
-
-    def metrics(self, window: RunWindow) -> list[Metric]:
-        metric = Metric(
-            name="fragmentation_idle_time",
-            unit="1",
-            formula="a machine's 1 - sum(g^2) / (sum g)^2 over its gaps g, stretches in which it "
-            "holds no instance (0 without gaps), then mean, std, ... over machines (Gehr and "
-            'Schneider, "Measuring fragmentation of two-dimensional resources applied to advance '
-            "reservation grid scheduling\", 2009; evalys' fragmentation)",
-            window=window.time_text,
-            count=len(self.idle_s),
-            values=distribution(self.shares()),
-        )
-        return [metric]
 
 
 class Fragmentation:
@@ -112,22 +98,12 @@ class Fragmentation:
             self.free[r] += float(area.sum())
             self.unusable[r] += float((area * table.unfit(part.free)).sum())
 
-    def metrics(self, window: RunWindow) -> list[Metric]:
-        popular_only = "" if self.covered == 1 else f"; the most popular {self.covered:.1%} of them"
-        return [
-            Metric(
-                name=f"fragmentation_{name}",
-                unit="1",
-                formula=f"sum(p * free {name}-seconds of machines on which the request does not "
-                f"fit, or which asks no {name}) / free {name}-seconds, p = share of a request "
-                f"among the run's instances{popular_only} (Weng et al., \"Beware of fragmentation: "
-                'scheduling GPU-sharing workloads with fragmentation gradient descent", 2023)',
-                window=window.time_text,
-                count=self.machines,
-                values={"value": share(self.unusable[r], self.free[r])},
-            )
-            for r, name in enumerate(self.resources)
-        ]
+    def found(self, resource: str) -> Found:
+        """Return the share of the free amounts that is of no use."""
+        r = self.resources.index(resource)
+        kept = "" if self.covered == 1 else f"; the most popular {self.covered:.1%} of them"
+        value = share(self.unusable[r], self.free[r])
+        return Found(value, self.machines, holes={"popular": kept})
 
 
 class FitTable:

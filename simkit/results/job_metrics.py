@@ -1,7 +1,7 @@
 """Metrics of jobs: `wait_time_s`, turnaround, slowdowns, makespan, throughput and fairness.
 
 `JOB_METRICS` defines the numbers of single jobs; a run has the distribution of each:
-mean, deviation and percentiles (`metric.distribution`).
+mean, deviation and percentiles (`metric.distribution`). `WHOLE_JOBS` are numbers of all jobs.
 """
 
 from __future__ import annotations
@@ -9,36 +9,42 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from simkit.arrays import Floats
+from simkit.records import ENERGY
 from simkit.results.metric import (
+    Better,
+    Found,
     Metric,
+    MetricFacts,
+    MetricRow,
     RunWindow,
     batches,
+    counts_row,
     distribution,
+    metrics_of,
     share,
+    status_counts,
     task_area,
     throughput,
+    throughput_row,
 )
 from simkit.text import counted
 
 
 @dataclass(frozen=True)
-class JobMetric:
-    """A number that a job has once it has started or ended."""
+class JobMetric(MetricFacts):
+    """A number that a job has once it has started or ended.
 
-    name: str
-    unit: str
-    formula: str
+    `needs` are the columns that it reads besides times and resources.
+    """
+
     value: Callable[[float, str], pl.Expr]
     """Function of tau (s) and the counted resource; null if a job has no value."""
-    needs: tuple[str, ...] = ()
-    """Columns that it reads besides times and resources; see `analysis.comparable_metrics`."""
-    high_is_good: bool = False
 
 
 _LEAST: Final = pl.coalesce("ideal_time_s", "run_time_s")
@@ -61,15 +67,20 @@ def _bounded_slowdown(tau: float, processors: pl.Expr) -> pl.Expr:
     return pl.when(ended & ratio.is_not_null() & (floor > 0)).then(pl.max_horizontal(ratio, 1.0))
 
 
-JOB_METRICS: tuple[JobMetric, ...] = (
+JOB_METRICS: Final[tuple[JobMetric, ...]] = (
     JobMetric(
-        "wait_time_s", "s", "first start - submit", lambda _tau, _resource: pl.col("wait_time_s")
+        "wait_time_s",
+        "s",
+        "first start - submit",
+        lambda _tau, _resource: pl.col("wait_time_s"),
+        better="low",
     ),
     JobMetric(
         "turnaround_time_s",
         "s",
         "end - submit, killed jobs included",
         lambda _tau, _resource: pl.col("turnaround_time_s"),
+        better="low",
     ),
     JobMetric(
         "slowdown",
@@ -77,12 +88,14 @@ JOB_METRICS: tuple[JobMetric, ...] = (
         "turnaround / run; of several tasks or instances turnaround / ideal, the critical path of "
         "the longest successful instances; a job that ran for 0 s has none and counts as censored",
         lambda _tau, _resource: pl.when(_LEAST > 0).then(pl.col("turnaround_time_s") / _LEAST),
+        better="low",
     ),
     JobMetric(
         "bounded_slowdown",
         "1",
         "max(1, (wait + run) / max(run, {tau:g} s))" + _OR_IDEAL,
         lambda tau, _resource: _bounded_slowdown(tau, pl.lit(1.0)),
+        better="low",
     ),
     JobMetric(
         "per_processor_bounded_slowdown",
@@ -90,6 +103,7 @@ JOB_METRICS: tuple[JobMetric, ...] = (
         "max(1, (wait + run) / ({resource} * max(run, {tau:g} s))) (Zotkin and Keleher, "
         '"Job-length estimation and performance in backfilling schedulers", 1999)' + _OR_IDEAL,
         lambda tau, resource: _bounded_slowdown(tau, pl.col(resource)),
+        better="low",
     ),
 )
 """Metrics that every job has, by the names that `compute_metrics` and `compare_runs` use."""
@@ -100,9 +114,83 @@ SINCE_RELEASE: Final = JobMetric(
     "first start - release: what a job waited once it could run, after its release time and the "
     "ends and think times of its preceding jobs",
     lambda _tau, _resource: pl.col("start_time_s") - pl.col("release_time_s"),
-    ("release_time_s",),
+    needs=("release_time_s",),
+    better="low",
 )
 """The metric that only jobs of a workload with release times or preceding jobs have."""
+
+
+LAST_S: Final = "last_s"
+"""A further column in comparisons: the run's last instant, in s."""
+
+
+def _late(due: pl.Expr) -> pl.Expr:
+    """Return 1 for a job that did not finish by its due time, 0 for one that did, else null.
+
+    The rules are those of `VALUE_METRICS`: killed and rejected jobs are late; a job
+    that waits or runs is late if its due time had passed at the run's last instant, else unknown.
+    """
+    status = pl.col("status")
+    late = status.is_in(["killed", "rejected"]) | (
+        pl.col("end_time_s").fill_null(pl.col(LAST_S)) > due
+    )
+    known = due.is_not_null() & due.is_finite() & (late | (status == "finished"))
+    return pl.when(known).then(late.cast(pl.Float64))
+
+
+def _billed(name: str, meaning: str) -> JobMetric:
+    """Return a column of the table "energy" as a metric; jobs that never ran have used nothing."""
+    unit = {"carbon_g": "g CO2e", "cost": "currency of the prices"}.get(name, "J")
+    better: Better = "high" if name == "renewable_j" else "low"
+    value = pl.col(name)
+    return JobMetric(name, unit, meaning, lambda _t, _r: value, needs=(name,), better=better)
+
+
+ALSO_COMPARED: Final[tuple[JobMetric, ...]] = (
+    JobMetric(
+        "job_value",
+        "value",
+        "the value of a job that finished, 0 of any other",
+        lambda _tau, _resource: (
+            pl.when(pl.col("status") == "finished").then(pl.col("value")).otherwise(0.0)
+        ),
+        needs=("value", "status"),
+        better="high",
+    ),
+    JobMetric(
+        "qos_violated",
+        "1",
+        "1 if a job did not finish by submit + run time / QoS, 0 if it did",
+        lambda _tau, _resource: _late(
+            pl.col("submit_time_s") + pl.col("trace_run_time_s") / pl.col("qos")
+        ),
+        needs=("qos", "status", LAST_S),
+        better="low",
+    ),
+    JobMetric(
+        "deadline_missed",
+        "1",
+        "1 if a job did not finish by its deadline, 0 if it did",
+        lambda _tau, _resource: _late(pl.col("deadline_s")),
+        needs=("deadline_s", "status", LAST_S),
+        better="low",
+    ),
+    *(_billed(name, meaning) for name, meaning in ENERGY.items() if name != "job_id"),
+)
+"""Further numbers of single jobs, by which runs are compared: of jobs with a value, quality of
+service or deadline, and the columns of the table "energy"."""
+
+
+class JobRecords(NamedTuple):
+    """What metrics of all jobs are made of."""
+
+    jobs: pl.LazyFrame
+    """Columns of `records.JOBS`, and one a resource."""
+    tasks: pl.LazyFrame
+    """Columns of `records.TASKS`, and one a resource."""
+    window: RunWindow
+    tau: float
+    resource: str
 
 
 def job_metrics(
@@ -117,22 +205,16 @@ def job_metrics(
         tau: floor of the run time in bounded slowdowns, in s.
         resource: its amount stands for a job's processors.
     """
-    finished = (pl.col("status") == "finished") & pl.col("end_time_s").is_between(
-        window.start_s, window.end_s
-    )
+    records = JobRecords(jobs, tasks, window, tau, resource)
     return [
-        *_distributions(jobs, window, tau, resource),
-        _makespan(jobs),
-        throughput("jobs", jobs.select(finished.sum()).collect().item(), window),
-        _weighted_response(jobs, tasks, window, resource),
-        _fairness(jobs, window, tau),
+        *_distributions(records),
+        *metrics_of(WHOLE_JOBS, records, window, tau=tau, resource=resource),
     ]
 
 
-def _distributions(
-    jobs: pl.LazyFrame, window: RunWindow, tau: float, resource: str
-) -> list[Metric]:
+def _distributions(records: JobRecords) -> list[Metric]:
     """Return each job metric's distribution; the values of one metric are held at a time."""
+    jobs, _, window, tau, resource = records
     found, columns = [], set(jobs.collect_schema().names())
     metrics = (*JOB_METRICS, *([SINCE_RELEASE] if columns.issuperset(SINCE_RELEASE.needs) else []))
     for metric in metrics:
@@ -156,13 +238,12 @@ def _distributions(
     return found
 
 
-def _weighted_response(
-    jobs: pl.LazyFrame, tasks: pl.LazyFrame, window: RunWindow, resource: str
-) -> Metric:
+def _weighted_response(records: JobRecords) -> Found:
     """Return the average weighted response time, each job weighted by its area.
 
     Schwiegelshohn and Yahyapour, "Fairness in parallel job scheduling", 2000.
     """
+    jobs, tasks, window, _, resource = records
     own = pl.col(resource) * pl.col("run_time_s")
     columns = ["job_id", own.alias("own"), pl.col("turnaround_time_s")]
     several = _areas_of_several(jobs, tasks, resource)
@@ -175,17 +256,7 @@ def _weighted_response(
         count, censored = count + len(ended), censored + len(rows) - len(ended)
         total += float(weight.sum())
         weighted += float((weight * turnaround).sum())
-    return Metric(
-        name="awrt_s",
-        unit="s",
-        formula=f"sum(w * turnaround) / sum(w), w = {resource} * run, or of several tasks or "
-        f"instances the {resource}-seconds that they ask for (average weighted response "
-        'time; Schwiegelshohn and Yahyapour, "Fairness in parallel job scheduling", 2000)',
-        window=window.jobs_text,
-        count=count,
-        censored=censored,
-        values={"value": share(weighted, total)},
-    )
+    return Found(share(weighted, total), count, censored)
 
 
 def _areas_of_several(jobs: pl.LazyFrame, tasks: pl.LazyFrame, resource: str) -> pl.DataFrame:
@@ -201,16 +272,16 @@ def _areas_of_several(jobs: pl.LazyFrame, tasks: pl.LazyFrame, resource: str) ->
     return found.select("job_id", pl.Series("area", area, pl.Float64))
 
 
-def _fairness(jobs: pl.LazyFrame, window: RunWindow, tau: float) -> Metric:
+def _fairness(records: JobRecords) -> Found:
     """Return Jain's index over users: 1 if all fare alike, 1/n if one of n has all the slowdown.
 
     Jain, Chiu and Hawe, "A quantitative measure of fairness and discrimination for resource
     allocation in shared computer systems", 1984. Jobs of unknown users (-1) are left out.
     """
-    columns = [pl.col("user"), _bounded_slowdown(tau, pl.lit(1.0)).alias("value")]
+    columns = [pl.col("user"), _bounded_slowdown(records.tau, pl.lit(1.0)).alias("value")]
     sums: dict[int | str, list[float]] = {}  # user → sum and number of values
     seen = 0
-    for rows in batches(jobs, columns, window):
+    for rows in batches(records.jobs, columns, records.window):
         seen += len(rows)
         known = rows.drop_nulls().filter(~pl.col("user").cast(pl.String).is_in(["-1", ""]))
         for user, total, count in _by_group(known["user"], known["value"].to_numpy()):
@@ -220,17 +291,7 @@ def _fairness(jobs: pl.LazyFrame, window: RunWindow, tau: float) -> Metric:
     means = np.array([sums[user][0] / sums[user][1] for user in sorted(sums)])
     number = int(sum(count for _, count in sums.values()))
     index = float(means.sum()) ** 2 / (len(means) * float((means**2).sum())) if len(means) else None
-    return Metric(
-        name="fairness_jain",
-        unit="1",
-        formula="sum(x)^2 / (n * sum(x^2)), x = a user's mean bounded slowdown (tau "
-        f"{tau:g} s), n = {counted(len(means), 'user')} (Jain, Chiu and Hawe 1984); 1 is "
-        "fairest; jobs without a known user count as censored",
-        window=window.jobs_text,
-        count=number,
-        censored=seen - number,
-        values={"value": index},
-    )
+    return Found(index, number, seen - number, {"users": counted(len(means), "user")})
 
 
 def _by_group(group: pl.Series, values: Floats) -> Iterator[tuple[int | str, float, float]]:
@@ -261,32 +322,68 @@ def cloudsimpy_makespan(
     return None if last is None else float(last) - math.floor(first_submit_s)
 
 
-def cloudsimpy_makespan_metric(allocations: pl.LazyFrame, window: RunWindow) -> Metric:
+def _cloudsimpy(records: tuple[pl.LazyFrame, RunWindow]) -> Found:
     """Return the makespan that CloudSimPy would report of the same allocations, never trimmed."""
+    allocations, window = records
     ended = allocations.select(pl.col("end_time_s").is_not_null().sum()).collect().item()
-    return Metric(
-        name="cloudsimpy_makespan",
-        unit="s",
-        formula="tick at which the last allocation's resources come free - floor(first submit); "
+    return Found(cloudsimpy_makespan(allocations, window.first_submit_s), ended)
+
+
+CLOUDSIMPY: Final[tuple[MetricRow[tuple[pl.LazyFrame, RunWindow]], ...]] = (
+    MetricRow(
+        "cloudsimpy_makespan",
+        "s",
+        "tick at which the last allocation's resources come free - floor(first submit); "
         "free at ceil(end), or at start + 2 s after a run of exactly 1 s",
-        window="all allocations",
-        count=ended,
-        values={"value": cloudsimpy_makespan(allocations, window.first_submit_s)},
-    )
+        _cloudsimpy,
+        "all allocations",
+        better="low",
+    ),
+)
+"""Metrics of runs under CloudSimPy's rules: functions of the allocations and the window."""
 
 
-def _makespan(jobs: pl.LazyFrame) -> Metric:
+def _makespan(records: JobRecords) -> Found:
     """Return the time from the first submit to the last end, over all jobs, never trimmed."""
     end, submit = pl.col("end_time_s"), pl.col("submit_time_s")
     columns = {"end": end.max(), "submit": submit.min(), "ended": end.count(), "all": pl.len()}
-    row = jobs.select(**columns).collect().row(0, named=True)
+    row = records.jobs.select(**columns).collect().row(0, named=True)
     known = row["end"] is not None
-    return Metric(
-        name="makespan_s",
-        unit="s",
-        formula="last end - first submit",
-        window="all jobs submitted",
-        count=row["ended"],
-        censored=row["all"] - row["ended"],
-        values={"value": row["end"] - row["submit"] if known else None},
-    )
+    value = row["end"] - row["submit"] if known else None
+    return Found(value, row["ended"], row["all"] - row["ended"])
+
+
+def _throughput(records: JobRecords) -> Found:
+    """Return the jobs that finished in an hour of the window of time."""
+    inside = pl.col("end_time_s").is_between(records.window.start_s, records.window.end_s)
+    finished = ((pl.col("status") == "finished") & inside).sum()
+    return throughput(records.jobs.select(finished).collect().item(), records.window)
+
+
+WHOLE_JOBS: Final[tuple[MetricRow[JobRecords], ...]] = (
+    MetricRow(
+        "makespan_s", "s", "last end - first submit", _makespan, "all jobs submitted", better="low"
+    ),
+    throughput_row("jobs", _throughput),
+    MetricRow(
+        "awrt_s",
+        "s",
+        "sum(w * turnaround) / sum(w), w = {resource} * run, or of several tasks or instances the "
+        "{resource}-seconds that they ask for (average weighted response time; Schwiegelshohn and "
+        'Yahyapour, "Fairness in parallel job scheduling", 2000)',
+        _weighted_response,
+        better="low",
+    ),
+    MetricRow(
+        "fairness_jain",
+        "1",
+        "sum(x)^2 / (n * sum(x^2)), x = a user's mean bounded slowdown (tau {tau:g} s), n = "
+        "{users} (Jain, Chiu and Hawe 1984); 1 is fairest; jobs without a known user count as "
+        "censored",
+        _fairness,
+        better="high",
+    ),
+)
+"""Metrics of all jobs of a run."""
+COUNTS: Final[MetricRow[pl.LazyFrame]] = counts_row("jobs", status_counts)
+"""How many jobs had which status; the last metric of a run."""

@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -15,21 +14,19 @@ from simkit.arrays import Floats
 from simkit.results.fragmentation import Fragmentation, IdleGaps
 from simkit.results.machine_records import MachineRecords, Requests
 from simkit.results.machine_segments import Segments, segments
-from simkit.results.metric import Metric, RunWindow, distribution, share
+from simkit.results.metric import (
+    Found,
+    Metric,
+    MetricRow,
+    RunWindow,
+    distribution,
+    metrics_of,
+    share,
+)
 from simkit.results.time_bins import bin_edges, bin_length
 
 _QUANTILES: Final = {"low": 0.1, "median": 0.5, "high": 0.9}
 """Quantiles over machines, by name."""
-
-
-class _Measure(Protocol):
-    """A sum over segments of machines that becomes metrics."""
-
-    def add(self, part: Segments) -> None:
-        """Add the segments of some machines, from the window's start to its end."""
-
-    def metrics(self, window: RunWindow) -> Iterable[Metric]:
-        """Return the metrics of all segments added."""
 
 
 def machine_metrics(records: MachineRecords, requests: Requests, window: RunWindow) -> list[Metric]:
@@ -39,17 +36,19 @@ def machine_metrics(records: MachineRecords, requests: Requests, window: RunWind
     """
     names, machines = records.resources, len(records.capacity)
     least = requests.amounts.min(axis=0, initial=np.inf)
-    measures: list[_Measure] = [
+    sums = MachineSums(
         MachineUtilisation(names, machines),
         MachinesInUse(machines),
-        _Stranded(names, machines, np.where(np.isfinite(least), least, 0.0)),
+        Stranded(names, machines, np.where(np.isfinite(least), least, 0.0)),
         IdleGaps(machines),
         Fragmentation(names, machines, requests.amounts, requests.instances),
-    ]
+        window.end_s - window.start_s,
+    )
     for part in segments(records, requests, window.start_s, window.end_s):
-        for measure in measures:
+        for measure in sums[:-1]:
             measure.add(part)
-    return [metric for measure in measures for metric in measure.metrics(window)]
+    known = ("several resources",) if len(names) > 1 else ()
+    return metrics_of(MACHINE_METRICS, sums, window, resources=names, known=known)
 
 
 class MachineUtilisation:
@@ -72,22 +71,11 @@ class MachineUtilisation:
                 area = amount[:, r] * part.seconds
                 total[:, r] += np.bincount(part.machine, area, machines)
 
-    def metrics(self, window: RunWindow) -> list[Metric]:
-        return [self._metric(r, name, window) for r, name in enumerate(self.resources)]
-
-    def _metric(self, r: int, name: str, window: RunWindow) -> Metric:
+    def found(self, resource: str) -> Found:
+        r = self.resources.index(resource)
         offered = self.available[:, r] > 0
         shares = self.allocated[offered, r] / self.available[offered, r]
-        return Metric(
-            name=f"machine_utilisation_{name}",
-            unit="1",
-            formula=f"each machine's allocated {name}-seconds / its available {name}-seconds, then "
-            "mean, std, ... over machines; censored: machines that never offered any",
-            window=window.time_text,
-            count=len(shares),
-            censored=len(offered) - len(shares),
-            values=distribution(shares),
-        )
+        return Found(distribution(shares), len(shares), len(offered) - len(shares))
 
 
 class MachinesInUse:
@@ -121,25 +109,8 @@ class MachinesInUse:
         time, number = time[order], np.cumsum(sign[order])
         return int(number[np.diff(time, append=time[-1:]) > 0].max(initial=0))
 
-    def metrics(self, window: RunWindow) -> list[Metric]:
-        length = window.end_s - window.start_s
-        metric = Metric(
-            name="machines_in_use",
-            unit="machines",
-            formula="machines that hold at least one instance, averaged over time; max: the most "
-            "at any time; used: those that ever did; count: machines of the cluster",
-            window=window.time_text,
-            count=self.machines,
-            values={
-                "mean": self.seconds / length if length > 0 else None,
-                "max": self.peak(),
-                "used": self.used,
-            },
-        )
-        return [metric]
 
-
-class _Stranded:
+class Stranded:
     """Free amounts of a resource on machines where another one is used up.
 
     Verma et al., "Large-scale cluster management at Google with Borg", 2015, call resources
@@ -166,27 +137,89 @@ class _Stranded:
             there = np.maximum(part.capacity[:, r], part.allocated[:, r])
             self.available[r] += float((there * part.seconds).sum())
 
-    def metrics(self, window: RunWindow) -> list[Metric]:
-        if len(self.resources) < 2:
-            return []  # no other resource can be used up
-        return [
-            Metric(
-                name=f"stranded_{name}",
-                unit="1",
-                formula=f"free {name}-seconds on machines that have less free of another resource "
-                f"than the least any task asks of it ({self._thresholds(r)}) / available "
-                f'{name}-seconds (stranded as in Verma et al., "Large-scale cluster management at '
-                "Google with Borg\", 2015; the threshold is simkit's)",
-                window=window.time_text,
-                count=self.machines,
-                values={"value": share(self.stranded[r], self.available[r])},
-            )
-            for r, name in enumerate(self.resources)
-        ]
-
-    def _thresholds(self, r: int) -> str:
+    def found(self, resource: str) -> Found:
+        r = self.resources.index(resource)
         pairs = zip(self.resources, self.least.tolist(), strict=True)
-        return ", ".join(f"{least:.6g} {name}" for n, (name, least) in enumerate(pairs) if n != r)
+        least = ", ".join(f"{least:.6g} {name}" for name, least in pairs if name != resource)
+        value = share(self.stranded[r], self.available[r])
+        return Found(value, self.machines, holes={"least": least})
+
+
+class MachineSums(NamedTuple):
+    """What metrics of machines are made of: sums over segments of machines, and the window."""
+
+    utilisation: MachineUtilisation
+    in_use: MachinesInUse
+    stranded: Stranded
+    gaps: IdleGaps
+    fragmentation: Fragmentation
+    length_s: float
+
+
+def _in_use(sums: MachineSums) -> Found:
+    machines, length_s = sums.in_use, sums.length_s
+    mean = machines.seconds / length_s if length_s > 0 else None
+    values = {"mean": mean, "max": machines.peak(), "used": machines.used}
+    return Found(values, machines.machines)
+
+
+MACHINE_METRICS: Final[tuple[MetricRow[MachineSums], ...]] = (
+    MetricRow(
+        "machine_utilisation_{resource}",
+        "1",
+        "each machine's allocated {resource}-seconds / its available {resource}-seconds, then "
+        "mean, std, ... over machines; censored: machines that never offered any",
+        lambda sums, resource: sums.utilisation.found(resource),
+        "time",
+        better="high",
+        share=True,
+    ),
+    MetricRow(
+        "machines_in_use",
+        "machines",
+        "machines that hold at least one instance, averaged over time; max: the most at any time; "
+        "used: those that ever did; count: machines of the cluster",
+        _in_use,
+        "time",
+    ),
+    MetricRow(
+        "stranded_{resource}",
+        "1",
+        "free {resource}-seconds on machines that have less free of another resource than the "
+        "least any task asks of it ({least}) / available {resource}-seconds (stranded as in Verma "
+        'et al., "Large-scale cluster management at Google with Borg", 2015; the threshold is '
+        "simkit's)",
+        lambda sums, resource: sums.stranded.found(resource),
+        "time",
+        better="low",
+        share=True,
+        needs=("several resources",),
+    ),
+    MetricRow(
+        "fragmentation_idle_time",
+        "1",
+        "a machine's 1 - sum(g^2) / (sum g)^2 over its gaps g, stretches in which it holds no "
+        "instance (0 without gaps), then mean, std, ... over machines (Gehr and Schneider, "
+        '"Measuring fragmentation of two-dimensional resources applied to advance reservation grid '
+        "scheduling\", 2009; evalys' fragmentation)",
+        lambda sums: Found(distribution(sums.gaps.shares()), len(sums.gaps.idle_s)),
+        "time",
+        better="low",
+        share=True,
+    ),
+    MetricRow(
+        "fragmentation_{resource}",
+        "1",
+        "sum(p * free {resource}-seconds of machines on which the request does not fit, or which "
+        "asks no {resource}) / free {resource}-seconds, p = share of a request among the run's "
+        'instances{popular} (Weng et al., "Beware of fragmentation: scheduling GPU-sharing '
+        'workloads with fragmentation gradient descent", 2023)',
+        lambda sums, resource: sums.fragmentation.found(resource),
+        "time",
+        better="low",
+        share=True,
+    ),
+)
 
 
 def utilisation_series(

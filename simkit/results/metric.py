@@ -1,16 +1,15 @@
-"""A metric: numbers with their unit, formula, window and count; and what all metrics share.
+"""A metric: a row that defines it, the numbers that a run has of it, and what all metrics share.
 
-`RunWindow` is the part of a run that metrics are about. `metric_numbers` gives the numbers in
-metrics.json by name: ``carbon_kg``, ``grid_kwh.import``, ``wait_time_s.p99``.
+Each kind of metric is a table of `MetricRow`: a kind's records are summed up once, and each row is
+a function of these sums. `RunWindow` is the part of a run that metrics are about.
 """
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, Literal, TypeVar
 
 import numpy as np
 import polars as pl
@@ -22,13 +21,102 @@ from simkit.records import STATUSES
 from simkit.shown import notes, safe, table, text_or
 from simkit.units import format_duration, quantity
 
-_SHARES: Final = re.compile(
-    r"(machine_)?utilisation_.+|offered_load_.+|stranded_.+|fragmentation_.+|.+_share|.+\.share"
-    r"|completed_.+|(completion|value)_ratio(\..+)?|renewable_fraction|self_consumption"
-)
 BATCH_ROWS = 1 << 16
 """Rows read at a time if one pass is enough. Sums are made in batches of this size, so that a
 metric does not depend on the number of threads."""
+
+
+Better = Literal["high", "low"]
+"""Which numbers of a metric are better."""
+Values = Mapping[str, float | int | None]
+"""``{"value": …}``, or a distribution: mean, std, p50, p90, p99, max; None: undefined."""
+_S = TypeVar("_S")
+
+
+@dataclass(frozen=True)
+class MetricFacts:
+    """What is known of a metric before there is a run: its name, and how its numbers are read."""
+
+    name: str
+    """``{resource}`` stands for each resource of the cluster."""
+    unit: str
+    """Unit of all its numbers; ``1`` for a ratio."""
+    formula: str
+    better: Better | None = field(default=None, kw_only=True)
+    """Which of its numbers are better; None: neither."""
+    parts: Mapping[str, Better] = field(default_factory=dict, kw_only=True)
+    """The same for single numbers: ``{"import": "low"}``."""
+    share: bool = field(default=False, kw_only=True)
+    """Whether its numbers are parts of a whole, which people read in per cent."""
+    needs: tuple[str, ...] = field(default=(), kw_only=True)
+    """Columns or facts without which a run does not have it."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a row finds in the sums of a run."""
+
+    values: Values | float | int | None
+    """A single number is written as ``{"value": …}``."""
+    count: int
+    """Jobs that have a value; or what the formula says is counted."""
+    censored: int = 0
+    """Jobs of the window that have no value and are missing from the numbers."""
+    holes: Mapping[str, object] = field(default_factory=dict)
+    """What fills further holes of the formula, such as ``{users}``."""
+
+
+@dataclass(frozen=True)
+class MetricRow(MetricFacts, Generic[_S]):
+    """A metric of whole runs: a function of sums that its kind makes of the records."""
+
+    value: Callable[[_S], Found] | Callable[[_S, str], Found]
+    """Function of the sums, and of a resource if the name has ``{resource}``."""
+    window: str = "jobs"
+    """``jobs``, ``time`` or ``arrivals`` of the `RunWindow`, or words: ``all allocations``."""
+
+
+def metrics_of(
+    rows: Iterable[MetricRow[_S]],
+    sums: _S,
+    window: RunWindow,
+    *,
+    resources: Sequence[str] = (),
+    known: Collection[str] = (),
+    **holes: object,
+) -> list[Metric]:
+    """Return the metrics that rows find in sums.
+
+    Args:
+        rows: one kind's.
+        sums: what their functions take.
+        window: whose words stand in the metrics.
+        resources: a row whose name has ``{resource}`` makes one metric for each.
+        known: columns and facts of the run; a row that needs others makes none.
+        holes: what fills the holes of formulas, such as ``{tau:g}``.
+    """
+    words = {"jobs": window.jobs_text, "time": window.time_text, "arrivals": window.arrivals_text}
+    found = []
+    for row in rows:
+        if not set(row.needs) <= set(known):
+            continue
+        each = "{resource}" in row.name
+        for resource in resources if each else ("",):
+            one = row.value(sums, resource) if each else row.value(sums)  # type: ignore[call-arg]
+            named = {"resource": resource} if each else {}
+            filled: dict[str, Any] = {**holes, **named, **one.holes}
+            found.append(
+                Metric(
+                    name=row.name.format(**named),
+                    unit=row.unit.format(**named),
+                    formula=row.formula.format(**filled),
+                    window=words.get(row.window, row.window),
+                    count=one.count,
+                    censored=one.censored,
+                    values=one.values if isinstance(one.values, Mapping) else {"value": one.values},
+                )
+            )
+    return found
 
 
 @dataclass(frozen=True)
@@ -42,11 +130,8 @@ class Metric:
     window: str
     """Which jobs, or which stretch of time, it covers."""
     count: int
-    """Jobs that have a value; or what the formula says is counted."""
-    values: Mapping[str, float | int | None]
-    """``{"value": …}``, or a distribution: mean, std, p50, p90, p99, max."""
+    values: Values
     censored: int = 0
-    """Jobs of the window that have no value and are missing from the numbers."""
 
     def as_json(self) -> dict[str, Any]:
         """Return plain numbers and text; what is undefined is None, never NaN."""
@@ -58,30 +143,6 @@ class Metric:
             "count": int(self.count),
             "censored": int(self.censored),
         }
-
-
-def is_share(name: str) -> bool:
-    """Return whether the numbers of a metric are parts of a whole, which people read in per cent.
-
-    Args:
-        name: of a metric, or of one of its numbers: ``curtailment_kwh.share``.
-    """
-    return _SHARES.fullmatch(name) is not None
-
-
-def measured(name: str, value: float | None, unit: str, *, difference: bool = False) -> str:
-    """Return the readable number of a metric: shares in per cent, others as `quantity`.
-
-    Args:
-        name: of the metric.
-        value: its number; None: unknown.
-        unit: its unit.
-        difference: whether it is one of two numbers: of shares in points, as per cent would be of
-            what remains open.
-    """
-    if value is None or unit != "1" or not is_share(name):
-        return quantity(value, unit)
-    return f"{100 * value:,.4g}{' pp' if difference else '%'}"
 
 
 @dataclass(frozen=True)
@@ -149,6 +210,14 @@ class RunWindow:
         return (
             f"first submit + {format_duration(self.warmup_s)} to last submit - "
             f"{format_duration(self.cooldown_s)}: {self.start_s:.15g} s to {self.end_s:.15g} s"
+        )
+
+    @property
+    def arrivals_text(self) -> str:
+        """The stretch of time in which the jobs that count arrive, in words."""
+        return (
+            f"{self.jobs_text}: first to last of their submits, "
+            f"{self.first_kept_s:.15g} s to {self.last_kept_s:.15g} s"
         )
 
 
@@ -227,7 +296,7 @@ def distribution(values: Floats) -> dict[str, float | int | None]:
 
 
 def counted_distribution(values: Floats, counts: Ints) -> dict[str, float | int | None]:
-    """Return the `distribution` of values of which each occurs several times.
+    """Return the `distribution` of values each of which occurs several times.
 
     Args:
         values: (n,) finite values.
@@ -254,31 +323,47 @@ def share(part: float, whole: float) -> float | None:
     return float(part / whole) if whole > 0 else None
 
 
-def status_counts(rows: pl.LazyFrame, what: str) -> Metric:
+def status_counts(rows: pl.LazyFrame) -> Found:
     """Return how many jobs or tasks there were, one a row, and how many of each status."""
     status = pl.col("status")
     tally = {name: (status == name).sum() for name in STATUSES}
     row = rows.select(pl.len().alias("submitted"), **tally).collect().row(0, named=True)
-    return Metric(
-        name=what,
-        unit=what,
-        formula=f"{what} by their status at the end of the run; submitted is their sum",
-        window=f"all {what} submitted",
-        count=row["submitted"],
-        values=row,
+    return Found(row, row["submitted"])
+
+
+def counts_row(what: str, value: Callable[[_S], Found]) -> MetricRow[_S]:
+    """Return the row of `status_counts`: of jobs or tasks."""
+    return MetricRow(
+        what,
+        what,
+        f"{what} by their status at the end of the run; submitted is their sum",
+        value,
+        f"all {what} submitted",
+        parts=dict.fromkeys(("killed", "rejected", "running", "waiting"), "low"),
     )
 
 
-def throughput(what: str, finished: int, window: RunWindow) -> Metric:
-    """Return the jobs, tasks or instances that finished in an hour of the window of time."""
-    return Metric(
-        name=f"throughput_{what}_per_h",
-        unit="1/h",
-        formula=f"{what} that finished within the window / its length in hours",
-        window=window.time_text,
-        count=finished,
-        values={"value": share(finished, (window.end_s - window.start_s) / 3600)},
-    )
+def throughput_row(what: str, value: Callable[[_S], Found]) -> MetricRow[_S]:
+    """Return the row of `throughput`: of jobs, tasks or instances."""
+    formula = f"{what} that finished within the window / its length in hours"
+    return MetricRow(f"throughput_{what}_per_h", "1/h", formula, value, "time", better="high")
+
+
+def throughput(finished: int, window: RunWindow) -> Found:
+    """Return what finished in an hour of the window of time."""
+    return Found(share(finished, (window.end_s - window.start_s) / 3600), finished)
+
+
+ABOUT: Final = ("unit", "formula", "window", "count", "censored", "better", "source", "error")
+"""Keys of a metric in metrics.json that are not its numbers."""
+CUSTOM: Final = "custom"
+"""The part of metrics.json that holds the metrics of the user, name → metric."""
+
+
+def entries(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metrics of metrics.json by name, the user's after simkit's."""
+    own = {name: metric for name, metric in metrics.items() if name != CUSTOM}
+    return own | dict(metrics.get(CUSTOM, {}))
 
 
 class Metrics(dict[str, Any]):
@@ -295,7 +380,8 @@ _DISTRIBUTION: Final = ("mean", "p50", "p90", "p99", "max")
 
 
 def _metrics_html(metrics: Mapping[str, Any]) -> str:
-    known = {name: m for name, m in metrics.items() if isinstance(m, Mapping) and "unit" in m}
+    found = entries(metrics)
+    known = {name: m for name, m in found.items() if isinstance(m, Mapping) and "unit" in m}
     spread = [
         [name, *(quantity(m.get(key), m["unit"]) for key in _DISTRIBUTION)]
         for name, m in known.items()
@@ -304,53 +390,13 @@ def _metrics_html(metrics: Mapping[str, Any]) -> str:
     single = [
         [name, quantity(m[key], m["unit"]), "" if m["unit"] in ("1", "s") else m["unit"]]
         for name, m in known.items()
-        if "p50" not in m and (key := _main_key(m)) is not None
+        if "p50" not in m and (key := main_key(m)) is not None
     ]
     parts = [table(("metric", *_DISTRIBUTION), spread)] if spread else []
     parts += [table(("metric", "value", "unit"), single, text=1)] if single else []
     return "".join(parts) or notes(["no metrics: no job was submitted"])
 
 
-_ABOUT: Final = ("unit", "formula", "window", "count", "censored")
-"""Keys of a metric in metrics.json that are not its numbers."""
-
-
-class Number(NamedTuple):
-    """One number of a metric."""
-
-    value: float | None
-    """None if it is undefined, as the mean over no jobs."""
-    unit: str
-
-
-def metric_numbers(metrics: Mapping[str, Any]) -> dict[str, Number]:
-    """Return every number of a run's metrics.
-
-    Args:
-        metrics: the content of metrics.json.
-
-    Returns NAME.KEY → number, and NAME → its `value`, or else its `mean`.
-    """
-    found: dict[str, Number] = {}
-    for name, metric in metrics.items():
-        numbers = {key: number for key, number in metric.items() if key not in _ABOUT}
-        if (main := _main_key(numbers)) is not None:
-            found[name] = Number(numbers[main], metric.get("unit", ""))
-        for key, number in numbers.items():
-            found[f"{name}.{key}"] = Number(number, metric.get("unit", ""))
-    return found
-
-
-def metric_columns(metrics: Mapping[str, Any]) -> dict[str, Number]:
-    """Return every number of a run's metrics once: as `metric_numbers`, without NAME's second name.
-
-    Args:
-        metrics: the content of metrics.json.
-    """
-    again = {f"{name}.{_main_key(metric)}" for name, metric in metrics.items()}
-    return {name: n for name, n in metric_numbers(metrics).items() if name not in again}
-
-
-def _main_key(metric: Mapping[str, Any]) -> str | None:
+def main_key(metric: Mapping[str, Any]) -> str | None:
     """Return the number that a metric's bare name stands for; None if it has neither."""
     return next((key for key in ("value", "mean") if key in metric), None)

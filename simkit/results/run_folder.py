@@ -25,7 +25,7 @@ from simkit.results.group_metrics import By, metrics_by
 from simkit.results.metric import Metrics
 from simkit.results.time_bins import power_means
 from simkit.scenario.bundled import agent_label
-from simkit.scenario.types import shown
+from simkit.sections import shown
 from simkit.shown import Shown, heading, notes, safe, text_or
 from simkit.text import counted, printable
 from simkit.units import ENDLESS_S, KWH_J, format_duration

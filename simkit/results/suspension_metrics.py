@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from simkit.arrays import Bools
-from simkit.results.metric import Metric
+from simkit.results.metric import Found, Metric, MetricRow, RunWindow, metrics_of
 
 _TASK: Final = ("job_id", "task_id")
 _PIECE: Final = (*_TASK, "attempt", "part")
@@ -23,6 +23,7 @@ def suspension_metrics(
     tasks: pl.LazyFrame,
     jobs: pl.LazyFrame,
     priorities: Mapping[str, float],
+    window: RunWindow,
 ) -> list[Metric]:
     """Return ``starts_past_suspended``; nothing for a run in which no task was suspended.
 
@@ -31,6 +32,7 @@ def suspension_metrics(
         tasks: columns of `records.TASKS`.
         jobs: columns of `records.JOBS`.
         priorities: name of each partition → its priority.
+        window: the run's; nothing is trimmed.
     """
     halted = allocations.filter(pl.col("outcome") == "suspended").select(pl.len()).collect().item()
     if not halted:
@@ -44,17 +46,21 @@ def suspension_metrics(
         if len(mine := waits.filter(pl.col("machine_id") == machine))
     ]
     found = pl.concat(passed).n_unique() if passed else 0
-    return [
-        Metric(
-            name="starts_past_suspended",
-            unit="starts",
-            formula="starts of tasks on a machine of a suspended one, of a partition with no "
-            "higher priority, from its suspension until it goes on; count: suspensions",
-            window="all allocations",
-            count=waits.select(*_PIECE, *_MOMENT).n_unique(),
-            values={"value": found},
-        )
-    ]
+    sums = Found(found, waits.select(*_PIECE, *_MOMENT).n_unique())
+    return metrics_of(SUSPENSION_METRICS, sums, window)
+
+
+SUSPENSION_METRICS: Final[tuple[MetricRow[Found], ...]] = (
+    MetricRow(
+        "starts_past_suspended",
+        "starts",
+        "starts of tasks on a machine of a suspended one, of a partition with no higher priority, "
+        "from its suspension until it goes on; count: suspensions",
+        lambda found: found,
+        "all allocations",
+        better="low",
+    ),
+)
 
 
 def _with_facts(

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from simkit.results.machine_records import MachineRecords, Requests
 from simkit.results.metric import (
+    Better,
+    Found,
     Metric,
+    MetricRow,
     RunWindow,
     batches,
     counted_distribution,
+    counts_row,
     distribution,
+    metrics_of,
     share,
     status_counts,
     throughput,
+    throughput_row,
 )
 
 _ALL_ALLOCATIONS: Final = "all allocations"
@@ -34,46 +41,26 @@ def task_metrics(
         window: its jobs count in turnarounds, its stretch of time in throughputs; all other
             metrics are those of the whole run.
     """
-    totals = _OutcomeTotals(records, requests, window)
-    ended = (pl.col("status") == "finished") & pl.col("end_time_s").is_between(
-        window.start_s, window.end_s
-    )
-    return [
-        status_counts(records.tasks, "tasks"),
-        *_completed(jobs, records.tasks, totals.finished),
-        _turnaround(records.tasks, jobs, window),
-        *_instance_waits(records, jobs, window),
-        throughput("tasks", records.tasks.select(ended.sum()).collect().item(), window),
-        throughput("instances", totals.finished_inside, window),
-        totals.retries(),
-        totals.attempts(),
-        *totals.unsuccessful(),
-    ]
+    sums = TaskRecords(records, jobs, window, OutcomeTotals(records, requests, window))
+    known = () if records.tasks.select(pl.col("gang").all()).collect().item() else ("bags",)
+    return metrics_of(TASK_METRICS, sums, window, resources=records.resources, known=known)
 
 
-def _completed(jobs: pl.LazyFrame, tasks: pl.LazyFrame, instances: int) -> list[Metric]:
-    """Return the completed shares of jobs, tasks and instances; `instances` have finished."""
+def _completed(what: str, sums: TaskRecords) -> Found:
+    """Return the completed share of jobs, tasks or instances."""
     columns = [(pl.col("status") == "finished").sum(), pl.len().alias("all")]
-    asked = pl.col("instances").sum().alias("instances")
-    of_jobs = jobs.select(columns).collect().row(0)
-    *of_tasks, planned = tasks.select([*columns, asked]).collect().row(0)
-    shares = {"jobs": of_jobs, "tasks": of_tasks, "instances": (instances, planned)}
-    return [
-        Metric(
-            name=f"completed_{what}",
-            unit="1",
-            formula=f"{what} that finished / all {what} of the run, rejected ones included",
-            window=f"all {what} submitted",
-            count=finished,
-            censored=total - finished,
-            values={"value": share(finished, total)},
-        )
-        for what, (finished, total) in shares.items()
-    ]
+    if what == "instances":
+        planned = sums.records.tasks.select(pl.col("instances").sum()).collect().item()
+        finished, total = sums.totals.finished, planned
+    else:
+        table = sums.jobs if what == "jobs" else sums.records.tasks
+        finished, total = table.select(columns).collect().row(0)
+    return Found(share(finished, total), finished, total - finished)
 
 
-def _turnaround(tasks: pl.LazyFrame, jobs: pl.LazyFrame, window: RunWindow) -> Metric:
+def _turnaround(sums: TaskRecords) -> Found:
     """Return the distribution of the time from a job's submission to the end of its tasks."""
+    tasks, jobs, window = sums.records.tasks, sums.jobs, sums.window
     submitted = window.jobs(jobs).select("job_id", "submit_time_s").unique("job_id").collect()
     turnaround = (pl.col("end_time_s") - pl.col("submit_time_s")).alias("value")
     parts, seen = [np.empty(0)], 0
@@ -82,24 +69,12 @@ def _turnaround(tasks: pl.LazyFrame, jobs: pl.LazyFrame, window: RunWindow) -> M
         seen += len(known)
         parts.append(known.select(turnaround)["value"].drop_nulls().to_numpy())
     values = np.concatenate(parts)
-    return Metric(
-        name="task_turnaround_time_s",
-        unit="s",
-        formula="end of the task - submit of its job, killed tasks included; count: tasks",
-        window=window.jobs_text,
-        count=len(values),
-        censored=seen - len(values),
-        values=distribution(values),
-    )
+    return Found(distribution(values), len(values), seen - len(values))
 
 
-def _instance_waits(records: MachineRecords, jobs: pl.LazyFrame, window: RunWindow) -> list[Metric]:
-    """Return the distribution of the time until instances first started, once they could.
-
-    None if all tasks are gangs, whose instances start with their task: the waits are its own.
-    """
-    if records.tasks.select(pl.col("gang").all()).collect().item():
-        return []
+def _instance_waits(sums: TaskRecords) -> Found:
+    """Return the distribution of the time until instances first started, once they could."""
+    records, jobs, window = sums.records, sums.jobs, sums.window
     key = ["job_id", "task_id"]
     tasks = records.tasks.select(*key, "instances", "ready_time_s").collect()
     if window.trimmed:
@@ -124,18 +99,8 @@ def _instance_waits(records: MachineRecords, jobs: pl.LazyFrame, window: RunWind
         pl.concat(parts) if parts else pl.DataFrame(schema={"wait": pl.Float64, "count": pl.Int64})
     )
     started = int(waits["count"].sum())
-    waited = Metric(
-        name="instance_wait_time_s",
-        unit="s",
-        formula="first start of an instance - when its task was ready (submit of the job, or the "
-        "end of the last task that it depends on); starting over does not count again; count: "
-        "instances",
-        window=window.jobs_text,
-        count=started,
-        censored=submitted_instances - started,
-        values=counted_distribution(waits["wait"].to_numpy(), waits["count"].to_numpy()),
-    )
-    return [waited]
+    values = counted_distribution(waits["wait"].to_numpy(), waits["count"].to_numpy())
+    return Found(values, started, submitted_instances - started)
 
 
 def _waits(rows: pl.DataFrame) -> pl.DataFrame:
@@ -154,7 +119,7 @@ def _first_starts(rows: pl.DataFrame) -> pl.DataFrame:
     return instances.with_columns(pl.lit(1, pl.Int64).alias("count"))
 
 
-class _OutcomeTotals:
+class OutcomeTotals:
     """Sums over all allocations, by outcome."""
 
     def __init__(self, records: MachineRecords, requests: Requests, window: RunWindow) -> None:
@@ -201,46 +166,103 @@ class _OutcomeTotals:
         self.seconds[outcome][0] += float(seconds.sum())
         self.seconds[outcome][1:] += (asked * seconds[:, None]).sum(axis=0)
 
-    def retries(self) -> Metric:
-        """Return how many times an instance lost its work and had to start over."""
-        return Metric(
-            name="retries",
-            unit="instances",
-            formula="instances of allocations that were lost, each time they were; count: "
-            "allocations",
-            window=_ALL_ALLOCATIONS,
-            count=self.rows,
-            values={"value": self.instances["lost"]},
-        )
 
-    def attempts(self) -> Metric:
-        """Return at which attempt instances finished."""
-        return Metric(
-            name="attempts",
-            unit="1",
-            formula="the attempt at which an instance finished, 1 for the first: mean over "
-            "instances, and the most; censored: instances of allocations that were lost or killed",
-            window=_ALL_ALLOCATIONS,
-            count=self.finished,
-            censored=sum(self.instances.values()),
-            values={
-                "mean": share(self.last_attempts, self.finished),
-                "max": self.most_attempts if self.finished else None,
-            },
-        )
+class TaskRecords(NamedTuple):
+    """What metrics of tasks and instances are made of."""
 
-    def unsuccessful(self) -> list[Metric]:
-        """Return the time and resources of allocations that were lost, and of those killed."""
-        return [
-            Metric(
-                name=f"{outcome}_{what}_s",
-                unit="s" if what == "instance" else f"{what} s",
-                formula=f"{what}-seconds of allocations that were {outcome}, from start to end",
-                window=_ALL_ALLOCATIONS,
-                count=self.rows - self.running,
-                censored=self.running,
-                values={"value": float(self.seconds[outcome][n])},
-            )
-            for outcome in self.instances
-            for n, what in enumerate(("instance", *self.resources))
-        ]
+    records: MachineRecords
+    jobs: pl.LazyFrame
+    window: RunWindow
+    totals: OutcomeTotals
+
+
+def _tasks_per_h(sums: TaskRecords) -> Found:
+    inside = pl.col("end_time_s").is_between(sums.window.start_s, sums.window.end_s)
+    ended = ((pl.col("status") == "finished") & inside).sum()
+    return throughput(sums.records.tasks.select(ended).collect().item(), sums.window)
+
+
+def _attempts(sums: TaskRecords) -> Found:
+    totals = sums.totals
+    values = {
+        "mean": share(totals.last_attempts, totals.finished),
+        "max": totals.most_attempts if totals.finished else None,
+    }
+    return Found(values, totals.finished, sum(totals.instances.values()))
+
+
+def _unsuccessful(outcome: str) -> tuple[MetricRow[TaskRecords], ...]:
+    """Return the rows of the time and resources of allocations that were lost, or killed."""
+
+    def found(sums: TaskRecords, resource: str = "") -> Found:
+        totals = sums.totals
+        place = 1 + totals.resources.index(resource) if resource else 0
+        ended = totals.rows - totals.running
+        return Found(float(totals.seconds[outcome][place]), ended, totals.running)
+
+    better: Better | None = "low" if outcome == "lost" else None
+    formula = f"-seconds of allocations that were {outcome}, from start to end"
+    return (
+        MetricRow(
+            f"{outcome}_instance_s", "s", f"instance{formula}", found, _ALL_ALLOCATIONS,
+            better=better,
+        ),
+        MetricRow(
+            f"{outcome}_{{resource}}_s", "{resource} s", f"{{resource}}{formula}", found,
+            _ALL_ALLOCATIONS, better=better,
+        ),
+    )  # fmt: skip
+
+
+TASK_METRICS: Final[tuple[MetricRow[TaskRecords], ...]] = (
+    counts_row("tasks", lambda sums: status_counts(sums.records.tasks)),
+    *(
+        MetricRow(
+            f"completed_{what}",
+            "1",
+            f"{what} that finished / all {what} of the run, rejected ones included",
+            partial(_completed, what),
+            f"all {what} submitted",
+            better="high",
+            share=True,
+        )
+        for what in ("jobs", "tasks", "instances")
+    ),
+    MetricRow(
+        "task_turnaround_time_s",
+        "s",
+        "end of the task - submit of its job, killed tasks included; count: tasks",
+        _turnaround,
+        better="low",
+    ),
+    MetricRow(
+        "instance_wait_time_s",
+        "s",
+        "first start of an instance - when its task was ready (submit of the job, or the end of "
+        "the last task that it depends on); starting over does not count again; count: instances",
+        _instance_waits,
+        better="low",
+        needs=("bags",),
+    ),
+    throughput_row("tasks", _tasks_per_h),
+    throughput_row("instances", lambda sums: throughput(sums.totals.finished_inside, sums.window)),
+    MetricRow(
+        "retries",
+        "instances",
+        "instances of allocations that were lost, each time they were; count: allocations",
+        lambda sums: Found(sums.totals.instances["lost"], sums.totals.rows),
+        _ALL_ALLOCATIONS,
+        better="low",
+    ),
+    MetricRow(
+        "attempts",
+        "1",
+        "the attempt at which an instance finished, 1 for the first: mean over instances, and the "
+        "most; censored: instances of allocations that were lost or killed",
+        _attempts,
+        _ALL_ALLOCATIONS,
+    ),
+    *_unsuccessful("lost"),
+    *_unsuccessful("killed"),
+)
+"""``bags``: some task's instances start one by one; a gang's wait as long as its task."""

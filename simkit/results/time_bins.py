@@ -15,7 +15,7 @@ import polars as pl
 
 from simkit.arrays import Floats
 from simkit.errors import RunError
-from simkit.power.ledger_rows import COLUMNS, RATES, STORED, Flows
+from simkit.power.ledger import COLUMNS, RATES, STORED, Flows
 from simkit.units import parse_duration
 
 _BIN_LENGTHS_S: Final = (1.0, 10.0, 60.0, 600.0, 3600.0, 21600.0, 86400.0, 604800.0, 2419200.0)

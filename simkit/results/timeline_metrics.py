@@ -5,13 +5,23 @@ The first three are integrals of the timeline, a step function.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from simkit.arrays import Floats
-from simkit.results.metric import Metric, RunWindow, batches, share, task_area
+from simkit.results.metric import (
+    Found,
+    Metric,
+    MetricRow,
+    RunWindow,
+    batches,
+    metrics_of,
+    share,
+    task_area,
+)
 
 
 def timeline_metrics(
@@ -34,13 +44,35 @@ def timeline_metrics(
     """
     spans = [(window.start_s, window.end_s), (window.first_kept_s, window.last_kept_s)]
     whole, arriving = timeline_integrals(timeline, spans, capacity)
-    unsuccessful, rows = _unsuccessful_share(allocations)
-    return [
-        *_utilisations(whole, capacity, window, rows),
-        *_offered_loads(jobs, tasks, arriving, capacity, window),
-        _backlog(whole, window),
-        unsuccessful,
-    ]
+    held = _held(allocations)
+    asked, counting = _asked(jobs, tasks, capacity, window)
+    sums = TimelineSums(whole, arriving, asked, counting, held)
+    return metrics_of(TIMELINE_METRICS, sums, window, resources=list(capacity))
+
+
+class Held(NamedTuple):
+    """What allocations held, in instance-seconds of those that have ended."""
+
+    rows: int
+    running: int
+    """Allocations that have not ended."""
+    total_s: float
+    wasted_s: float
+    """Instance-seconds of those that were lost or killed."""
+
+
+class TimelineSums(NamedTuple):
+    """What metrics over time are made of."""
+
+    whole: StepIntegral
+    """From the start to the end of the window."""
+    arriving: StepIntegral
+    """From the first submit that counts to the last."""
+    asked: Mapping[str, float]
+    """Resource-seconds that the window's jobs ask for."""
+    counting: int
+    """The window's jobs."""
+    held: Held
 
 
 class StepIntegral:
@@ -119,52 +151,10 @@ def timeline_integrals(
     return integrals
 
 
-def _utilisations(
-    integral: StepIntegral, capacity: Mapping[str, float], window: RunWindow, allocations: int
-) -> list[Metric]:
-    return [
-        Metric(
-            name=f"utilisation_{name}",
-            unit="1",
-            formula=f"allocated {name}-seconds / available {name}-seconds (what drains is "
-            "available until it is free); count: allocations",
-            window=window.time_text,
-            count=allocations,
-            values={
-                "value": share(
-                    integral.area[f"allocated_{name}"], integral.area[f"available_{name}"]
-                )
-            },
-        )
-        for name in capacity
-    ]
-
-
-def _backlog(integral: StepIntegral, window: RunWindow) -> Metric:
-    """Return how many tasks waited: the mean over time and the maximum."""
-    length = integral.end_s - integral.start_s
-    return Metric(
-        name="backlog",
-        unit="tasks",
-        formula="tasks in the queue, reserved or held back by admission, averaged over time; max: "
-        "the most at any time; count: decisions",
-        window=window.time_text,
-        count=integral.rows,
-        values={
-            "mean": share(integral.area["backlog"], length),
-            "max": integral.top.get("backlog"),
-        },
-    )
-
-
-def _offered_loads(
-    jobs: pl.LazyFrame,
-    tasks: pl.LazyFrame,
-    integral: StepIntegral,
-    capacity: Mapping[str, float],
-    window: RunWindow,
-) -> list[Metric]:
-    """Return each resource's offered load; `integral` runs from the first submit to the last."""
+def _asked(
+    jobs: pl.LazyFrame, tasks: pl.LazyFrame, capacity: Collection[str], window: RunWindow
+) -> tuple[dict[str, float], int]:
+    """Return the resource-seconds that the window's jobs ask for, and how many these jobs are."""
     area = dict.fromkeys(capacity, 0.0)
     kept = window.jobs(jobs).select("job_id").collect()
     demand = ["job_id", *(task_area(name).alias(name) for name in area)]
@@ -176,23 +166,11 @@ def _offered_loads(
         )
         for name in area:
             area[name] += float(rows[name].to_numpy().sum())
-    return [
-        Metric(
-            name=f"offered_load_{name}",
-            unit="1",
-            formula=f"sum over tasks of instances * {name} an instance asks for * the trace's run "
-            f"time / available {name}-seconds, rejected jobs included; count: jobs",
-            window=f"{window.jobs_text}: first to last of their submits, "
-            f"{window.first_kept_s:.15g} s to {window.last_kept_s:.15g} s",
-            count=len(kept),
-            values={"value": share(asked, integral.area[f"capacity_{name}"])},
-        )
-        for name, asked in area.items()
-    ]
+    return area, len(kept)
 
 
-def _unsuccessful_share(allocations: pl.LazyFrame) -> tuple[Metric, int]:
-    """Return the share of held instance-seconds lost or killed, and the number of rows."""
+def _held(allocations: pl.LazyFrame) -> Held:
+    """Add up what the allocations held."""
     held = pl.col("count") * (pl.col("end_time_s") - pl.col("start_time_s"))
     vain = pl.when(pl.col("outcome").is_in(["lost", "killed"])).then(held).otherwise(0.0)
     rows, running, total, wasted = 0, 0, 0.0, 0.0
@@ -201,14 +179,60 @@ def _unsuccessful_share(allocations: pl.LazyFrame) -> tuple[Metric, int]:
         running += batch["held"].null_count()
         total += float(batch["held"].fill_null(0.0).to_numpy().sum())
         wasted += float(batch["vain"].fill_null(0.0).to_numpy().sum())
-    metric = Metric(
-        name="unsuccessful_share",
-        unit="1",
-        formula="instance-seconds of allocations that were lost or killed / those of all "
-        "allocations that have ended",
-        window="all allocations",
-        count=rows - running,
-        censored=running,
-        values={"value": share(wasted, total)},
-    )
-    return metric, rows
+    return Held(rows, running, total, wasted)
+
+
+TIMELINE_METRICS: Final[tuple[MetricRow[TimelineSums], ...]] = (
+    MetricRow(
+        "utilisation_{resource}",
+        "1",
+        "allocated {resource}-seconds / available {resource}-seconds (what drains is available "
+        "until it is free); count: allocations",
+        lambda sums, r: Found(
+            share(sums.whole.area[f"allocated_{r}"], sums.whole.area[f"available_{r}"]),
+            sums.held.rows,
+        ),
+        "time",
+        better="high",
+        share=True,
+    ),
+    MetricRow(
+        "offered_load_{resource}",
+        "1",
+        "sum over tasks of instances * {resource} an instance asks for * the trace's run time / "
+        "available {resource}-seconds, rejected jobs included; count: jobs",
+        lambda sums, r: Found(
+            share(sums.asked[r], sums.arriving.area[f"capacity_{r}"]), sums.counting
+        ),
+        "arrivals",
+        share=True,
+    ),
+    MetricRow(
+        "backlog",
+        "tasks",
+        "tasks in the queue, reserved or held back by admission, averaged over time; max: the most "
+        "at any time; count: decisions",
+        lambda sums: Found(
+            {
+                "mean": share(sums.whole.area["backlog"], sums.whole.end_s - sums.whole.start_s),
+                "max": sums.whole.top.get("backlog"),
+            },
+            sums.whole.rows,
+        ),
+        "time",
+    ),
+    MetricRow(
+        "unsuccessful_share",
+        "1",
+        "instance-seconds of allocations that were lost or killed / those of all allocations that "
+        "have ended",
+        lambda sums: Found(
+            share(sums.held.wasted_s, sums.held.total_s),
+            sums.held.rows - sums.held.running,
+            sums.held.running,
+        ),
+        "all allocations",
+        better="low",
+        share=True,
+    ),
+)

@@ -11,18 +11,19 @@ allows, or its deadline:
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import polars as pl
 
-from simkit.results.metric import Metric, RunWindow, batches, share
+from simkit.results.metric import Found, Metric, MetricRow, RunWindow, batches, metrics_of, share
 from simkit.workload import OF_JOBS
 
 
 @dataclass
-class _JobSums:
+class ValueSums:
     """Counts and sums over jobs."""
 
     submitted: int = 0
@@ -45,6 +46,12 @@ class _JobSums:
     """Jobs that have one."""
     in_system_s: float = 0.0
     """Time from submission until the end, or the run's last instant."""
+    held_s: float = 0.0
+    """Time in which jobs held something."""
+    has_qos: bool = False
+
+
+_Lateness = Callable[[ValueSums], tuple[int, int, int]]
 
 
 def value_metrics(
@@ -64,46 +71,17 @@ def value_metrics(
     last = timeline.select(pl.col("time_s").max()).collect().item()
     end_s = window.last_end_s if last is None else max(float(last), window.last_end_s)
     tally = _tally(jobs, window, there, end_s)
-    waited_s = tally.in_system_s - _held_s(jobs, allocations, window, end_s)
-    found = _value_and_ratio(tally, window, there) if "value" in there else []
-    found.append(
-        Metric(
-            name="completion_ratio",
-            unit="1",
-            formula=f"jobs that finished / all, rejected ones included; {_EARLY}",
-            window=window.jobs_text,
-            count=tally.submitted,
-            values={
-                "value": share(tally.finished, tally.submitted),
-                "by_last_submit": share(tally.finished_early, tally.submitted),
-            },
-        )
-    )
-    if "qos" in there:
-        late = (tally.violated, tally.unviolated, tally.submitted)
-        found.append(_lateness("qos_violations", "submit + run time / QoS", late, window))
-    if tally.deadlines:
-        late = (tally.missed, tally.met, tally.deadlines)
-        found.append(_lateness("deadline_misses", "the deadline", late, window))
-    found.append(
-        Metric(
-            name="delay_cost",
-            unit="job h",
-            formula="hours from submit to end (or the run's last instant) in which a job holds "
-            "nothing: before its start, while it is suspended or waits to start over; rejected "
-            "jobs none",
-            window=window.jobs_text,
-            count=tally.submitted,
-            values={"value": waited_s / 3600},
-        )
-    )
-    return found
+    tally.held_s = _held_s(jobs, allocations, window, end_s)
+    known = {*there, *(["deadlines"] if tally.deadlines else [])}
+    return metrics_of(VALUE_METRICS, tally, window, known=known)
 
 
-def _tally(jobs: pl.LazyFrame, window: RunWindow, there: Collection[str], end_s: float) -> _JobSums:
+def _tally(
+    jobs: pl.LazyFrame, window: RunWindow, there: Collection[str], end_s: float
+) -> ValueSums:
     """Count and add up the window's jobs; `end_s` is the run's last instant."""
     columns = ["status", "submit_time_s", "end_time_s", "trace_run_time_s", *there]
-    tally = _JobSums()
+    tally = ValueSums(has_qos="qos" in there)
     for rows in batches(jobs, [pl.col(name) for name in columns], window):
         status = rows["status"].to_numpy()
         finished, rejected = status == "finished", status == "rejected"
@@ -151,48 +129,89 @@ def _held_s(
     return float(np.maximum(table["end_time_s"].to_numpy() - begun, 0.0).sum())
 
 
-def _value_and_ratio(tally: _JobSums, window: RunWindow, there: Collection[str]) -> list[Metric]:
-    """Return the value of finished jobs, and its share of the value of all jobs."""
-    sums = {"value": tally.earned, "by_last_submit": tally.earned_early}
-    if "qos" in there:
-        sums["in_time"] = tally.earned_in_time
-    ratios = {name: share(part, tally.value) for name, part in sums.items()}
-    late = "; in_time: of those whose QoS was not violated" if "qos" in there else ""
-    return [
-        Metric(
-            name="job_value",
-            unit="value",
-            formula=f"sum of the values of the jobs that finished; {_EARLY}{late}",
-            window=window.jobs_text,
-            count=tally.finished,
-            censored=tally.submitted - tally.finished,
-            values=sums,
-        ),
-        Metric(
-            name="value_ratio",
-            unit="1",
-            formula="job_value / the value of all jobs, rejected ones included",
-            window=window.jobs_text,
-            count=tally.submitted,
-            values=ratios,
-        ),
-    ]
+def _by_part(tally: ValueSums) -> dict[str, float]:
+    """Return the value of the jobs that finished, of those by the last submit and in time."""
+    found = {"value": tally.earned, "by_last_submit": tally.earned_early}
+    return found | ({"in_time": tally.earned_in_time} if tally.has_qos else {})
 
 
-_EARLY = "by_last_submit: by then, as if the run ended when no new job comes"
+_EARLY: Final = "by_last_submit: by then, as if the run ended when no new job comes"
 
 
-def _lateness(name: str, due: str, counts: tuple[int, int, int], window: RunWindow) -> Metric:
-    """Return how many jobs were late; `counts`: late, in time, and all with a due time."""
-    late, in_time, total = counts
-    known = late + in_time
-    return Metric(
-        name=name,
-        unit="jobs",
-        formula=f"jobs that did not finish by {due}; killed and rejected ones did not; unfinished "
-        "ones whose time was not up at the run's last instant are censored; share: of the others",
-        window=window.jobs_text,
-        count=known,
-        censored=total - known,
-        values={"value": late, "share": share(late, known)},
+def _lateness(name: str, due: str, need: str, counts: _Lateness) -> MetricRow[ValueSums]:
+    """Return the row of jobs that were late; `counts` gives late, in time, all with a due time."""
+
+    def found(tally: ValueSums) -> Found:
+        late, in_time, total = counts(tally)
+        known = late + in_time
+        return Found({"value": late, "share": share(late, known)}, known, total - known)
+
+    formula = (
+        f"jobs that did not finish by {due}; killed and rejected ones did not; unfinished "
+        "ones whose time was not up at the run's last instant are censored; share: of the others"
     )
+    return MetricRow(name, "jobs", formula, found, better="low", needs=(need,))
+
+
+VALUE_METRICS: Final[tuple[MetricRow[ValueSums], ...]] = (
+    MetricRow(
+        "job_value",
+        "value",
+        "sum of the values of the jobs that finished; " + _EARLY + "{in_time}",
+        lambda tally: Found(
+            _by_part(tally),
+            tally.finished,
+            tally.submitted - tally.finished,
+            {"in_time": "; in_time: of those whose QoS was not violated" * tally.has_qos},
+        ),
+        better="high",
+        needs=("value",),
+    ),
+    MetricRow(
+        "value_ratio",
+        "1",
+        "job_value / the value of all jobs, rejected ones included",
+        lambda tally: Found(
+            {name: share(part, tally.value) for name, part in _by_part(tally).items()},
+            tally.submitted,
+        ),
+        better="high",
+        share=True,
+        needs=("value",),
+    ),
+    MetricRow(
+        "completion_ratio",
+        "1",
+        f"jobs that finished / all, rejected ones included; {_EARLY}",
+        lambda tally: Found(
+            {
+                "value": share(tally.finished, tally.submitted),
+                "by_last_submit": share(tally.finished_early, tally.submitted),
+            },
+            tally.submitted,
+        ),
+        better="high",
+        share=True,
+    ),
+    _lateness(
+        "qos_violations",
+        "submit + run time / QoS",
+        "qos",
+        lambda tally: (tally.violated, tally.unviolated, tally.submitted),
+    ),
+    _lateness(
+        "deadline_misses",
+        "the deadline",
+        "deadlines",
+        lambda tally: (tally.missed, tally.met, tally.deadlines),
+    ),
+    MetricRow(
+        "delay_cost",
+        "job h",
+        "hours from submit to end (or the run's last instant) in which a job holds nothing: before "
+        "its start, while it is suspended or waits to start over; rejected jobs none",
+        lambda tally: Found((tally.in_system_s - tally.held_s) / 3600, tally.submitted),
+        better="low",
+    ),
+)
+"""``deadlines``: a job of the window has one."""

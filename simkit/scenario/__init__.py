@@ -13,20 +13,19 @@ from hashlib import sha256
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, JsonValue, field_validator, model_validator
+from pydantic import AfterValidator, Field, JsonValue, field_validator, model_validator
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 from pydantic_core.core_schema import ModelSchema
 
 from simkit.errors import ScenarioError
 from simkit.scenario.cluster import ClusterSection
 from simkit.scenario.kinds import Family
-from simkit.scenario.learn import Learn
 from simkit.scenario.policy import COMPAT_PERIODS, EstimatorChoice, PolicySection
 from simkit.scenario.power import Power
-from simkit.scenario.process import ProcessSection
-from simkit.scenario.recorded import SIGNALS
-from simkit.scenario.references import FiniteJson
-from simkit.scenario.types import (
+from simkit.scenario.references import Arguments, FiniteJson, PluginName
+from simkit.scenario.signals import SIGNALS
+from simkit.scenario.workload import WORKLOADS, Value, WorkloadSection
+from simkit.sections import (
     BrokenRulesError,
     ClockTime,
     Count,
@@ -35,10 +34,64 @@ from simkit.scenario.types import (
     PositiveDuration,
     Section,
 )
-from simkit.scenario.value import Value
-from simkit.scenario.workload import WORKLOADS, WorkloadSection
 from simkit.text import attribute_docstrings
 from simkit.units import LATEST_S
+
+
+def _reference(name: str) -> str:
+    if ":" not in name:
+        raise ValueError(f"{name!r} names no class in a file; write my_process.py:MyProcess")
+    return name
+
+
+ProcessFile = Annotated[str, AfterValidator(_reference), PluginName("simkit.processes")]
+
+
+class ProcessSection(Section):
+    """A process of the user, which may take machines away and give them back."""
+
+    path: ProcessFile
+    """The file and the class or generator function in it, my_process.py:MyProcess, relative to the
+    scenario file; or package.module:MyProcess."""
+    args: Arguments = Field(default_factory=dict)
+    """Keyword arguments for it."""
+
+
+LearnerName = Annotated[str, PluginName("simkit.learners")]
+
+
+class Learn(Section):
+    """How `simkit train` trains an agent; runs of the scenario ignore it."""
+
+    learner: LearnerName
+    """Name of a learner: an entry point, package.module:function or file.py:function."""
+    iterations: Count | None = None
+    """Iterations of the training; null: the learner's default."""
+    arguments: Arguments = Field(default_factory=dict)
+    """Arguments of the learner, which checks them itself."""
+    held_out_every: Count = 10
+    """Iterations between evaluations on the held-out job sets; one comes before the first."""
+    criterion: str = "slowdown"
+    """The held-out metric by which agents are compared; lower must be better."""
+    keep: Literal["last", "best"] = "last"
+    """Which agent is written: that of the last iteration, or the one with the lowest held-out
+    criterion. Its result on these job sets is biased: evaluate it on others."""
+    patience: Count | None = None
+    """Stop after this many evaluations in a row without a lower criterion; null: never."""
+
+    @model_validator(mode="after")
+    def _says_iterations_once(self) -> Self:
+        if self.iterations is not None and "iterations" in self.arguments:
+            text = "is given twice, here and as learn.iterations; leave one of them out"
+            raise BrokenRulesError([(("arguments", "iterations"), text)])
+        return self
+
+    @property
+    def all_arguments(self) -> dict[str, object]:
+        """The learner's arguments, the number of iterations among them."""
+        given = {} if self.iterations is None else {"iterations": self.iterations}
+        return {**self.arguments, **given}
+
 
 LONGEST_NAME = 200
 """Characters of a run's name: it is part of the names of files, which file systems limit to 255."""

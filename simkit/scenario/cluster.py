@@ -11,18 +11,18 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from simkit.errors import did_you_mean
 from simkit.scenario.references import FileOrFolder
-from simkit.scenario.types import (
+from simkit.sections import (
     BrokenRulesError,
     Count,
     Instant,
     ItemCount,
+    KeyPath,
     Many,
     Positive,
     PositiveDuration,
     Section,
     check_order,
 )
-from simkit.scenario.yaml_lines import KeyPath
 from simkit.workload.resource_names import taken_names
 
 _Problem = tuple[KeyPath, str]

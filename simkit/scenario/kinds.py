@@ -16,8 +16,7 @@ from pydantic_core import core_schema
 
 from simkit import plugins
 from simkit.errors import PluginError, TraceError, did_you_mean
-from simkit.scenario.error_messages import problems_of
-from simkit.scenario.types import BrokenRulesError, Section, shown
+from simkit.sections import BrokenRulesError, Section, problems_of, shown
 
 
 class Kind(Section):

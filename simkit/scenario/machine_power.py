@@ -8,11 +8,17 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
-from simkit.scenario.signals import AtLeastZero, Finite, Signal
-from simkit.scenario.types import BrokenRulesError, Duration, Many, Positive, Section, SectionName
-
-TimeSpent = Annotated[Duration, Field(ge=0)]
-"""Seconds, at least 0."""
+from simkit.scenario.signals import Signal
+from simkit.sections import (
+    AtLeastZero,
+    BrokenRulesError,
+    Finite,
+    Many,
+    Positive,
+    Section,
+    SectionName,
+    TimeSpent,
+)
 
 
 class MachineFacts(Section):

@@ -14,16 +14,14 @@ from pydantic import WithJsonSchema
 from simkit.errors import ScenarioError
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import SAMPLE, agent_names
-from simkit.scenario.error_messages import Location
 from simkit.scenario.policy import section_of
 from simkit.scenario.references import (
     AGENT_FORMAT,
-    PluginChoice,
     PluginName,
     expand_variables,
 )
-from simkit.scenario.types import mark_of, shown
-from simkit.scenario.yaml_lines import KeyPath, parse_scalar
+from simkit.scenario.yaml_lines import parse_scalar
+from simkit.sections import KeyPath, Location, mark_of, shown
 
 _TOKENS: Final = re.compile(r"""'(?:[^']|'')*'|"(?:[^"\\]|\\.)*"|.""", re.DOTALL)
 """A quoted text, or any one character."""
@@ -119,7 +117,7 @@ def _anchored(path: KeyPath, value: Any, folder: Path) -> Any:
         known = expand_variables(value)
     except ValueError:
         return value  # the validation says what is wrong with it
-    is_plugin = bool(field and mark_of(field, PluginName)) or _has_short_form(location)
+    is_plugin = bool(field and mark_of(field, PluginName)) or location.has_short_form
     file, colon, attribute = known.rpartition(":")
     if is_plugin and file.endswith(".py"):
         return f"{folder / Path(file).expanduser()}{colon}{attribute}"
@@ -182,11 +180,7 @@ def set_value(data: dict[str, Any], path: KeyPath, value: Any) -> None:
             below = {}
         elif isinstance(below, str) and path[: depth + 1] == ("policy",):
             below = section_of(below)
-        elif isinstance(below, str) and _has_short_form(Location(Scenario, path[: depth + 1])):
+        elif isinstance(below, str) and Location(Scenario, path[: depth + 1]).has_short_form:
             below = {"type": below}
         inside[step] = below
         inside = below
-
-
-def _has_short_form(location: Location) -> bool:
-    return any(issubclass(model, PluginChoice) for model in location.inner.values())

@@ -22,7 +22,7 @@ from simkit import plugins
 from simkit.errors import did_you_mean
 from simkit.scenario.bundled import agent_names
 from simkit.scenario.references import AgentFolder, Arguments, File, PluginChoice, PluginName
-from simkit.scenario.types import BrokenRulesError, Instant, Many, Section, check_order
+from simkit.sections import BrokenRulesError, Instant, Many, Section, check_order
 
 _GROUP = "simkit.policies"
 

@@ -11,18 +11,27 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, ValidatorFunctionWrapHandler, field_validator, model_validator
 
-from simkit.scenario.machine_power import Machines, PueCurve, TimeSpent
-from simkit.scenario.recorded import RecordedSignal, Zone
+from simkit.scenario.machine_power import Machines, PueCurve
 from simkit.scenario.references import PluginChoice, PluginName
-from simkit.scenario.signals import AmountSignal, AtLeastZero, Finite, MeansSignal, Share, Signal
-from simkit.scenario.types import (
+from simkit.scenario.signals import (
+    AmountSignal,
+    MeansSignal,
+    RecordedSignal,
+    Signal,
+    Zone,
+)
+from simkit.sections import (
+    AtLeastZero,
     BrokenRulesError,
     Duration,
+    Finite,
     Instant,
     Positive,
     PositiveDuration,
     Section,
     SectionName,
+    Share,
+    TimeSpent,
 )
 
 DEFAULT_CONTROLLER: Final = "source-order"

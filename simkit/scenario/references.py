@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import (
     AfterValidator,
@@ -33,7 +33,7 @@ from simkit.errors import PluginError, did_you_mean
 from simkit.foreign import SpecialFileError, refuse_special
 from simkit.plugins import code_refusal, split_reference
 from simkit.scenario.bundled import SAMPLE, agent_folder, sample_path
-from simkit.scenario.types import Section, shown
+from simkit.sections import Section, shown
 
 
 class Context(NamedTuple):
@@ -253,6 +253,7 @@ class PluginChoice(Section):
     """A plug-in by name, with arguments: ``easy`` or ``{type: perturbed, factor: 5}``."""
 
     model_config = ConfigDict(extra="allow")
+    by_name: ClassVar[bool] = True
     __pydantic_extra__: dict[str, Annotated[FiniteJson, AfterValidator(_no_variables)]] = Field(
         init=False
     )

@@ -15,9 +15,9 @@ from typing import Any, Final, NamedTuple
 from simkit.errors import ScenarioError
 from simkit.scenario import Scenario
 from simkit.scenario.overrides import dotted, split_key, starts_with
-from simkit.scenario.types import shown
 from simkit.scenario.yaml_document import Document, Source
-from simkit.scenario.yaml_lines import KeyPath, Problem, from_python
+from simkit.scenario.yaml_lines import from_python
+from simkit.sections import KeyPath, Problem, shown
 
 
 class GridPoint(NamedTuple):

@@ -1,10 +1,10 @@
-"""The scenario file: reads a scenario from YAML, and reports every problem with its line.
+"""The scenario file: reads a scenario from YAML, reports every problem with its line, writes it.
 
     s.yaml:3: workload.proccessors: unknown key; did you mean 'processors'?
     s.yaml:9: policy.backfill: 'eazy' is not known as a backfilling rule; did you mean 'easy'?
 
 Relative paths in a scenario start from its folder, and ``${NAME}`` in a path is the environment
-variable. `yaml_lines` knows the line of each key, `error_messages` says what is wrong.
+variable. `yaml_lines` knows the line of each key, `simkit.sections` says what is wrong.
 """
 
 from __future__ import annotations
@@ -15,28 +15,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap
 
 from simkit import plugins
 from simkit.errors import PluginError, ScenarioError
 from simkit.scenario import SWEEP_REFUSAL, Scenario
 from simkit.scenario.bundled import find_scenario
-from simkit.scenario.error_messages import MOST, problems_of
 from simkit.scenario.overrides import cut_at_scalar, dotted, set_value, split_key, starts_with
 from simkit.scenario.references import PATHS_ALONE, Context, PluginName, check_file
-from simkit.scenario.types import mark_of, shown
-from simkit.scenario.yaml_lines import (
-    LARGEST_FILE,
-    KeyPath,
-    Problem,
-    Values,
-    from_python,
-    parse_yaml,
-)
+from simkit.scenario.yaml_lines import LARGEST_FILE, Values, from_python, parse_yaml
+from simkit.sections import MOST, KeyPath, Problem, Unit, mark_of, problems_of, shown
 from simkit.text import shortened
+from simkit.units import format_duration
 
 
 @dataclass(frozen=True)
@@ -326,3 +322,44 @@ def _plugin_names(model: BaseModel, path: KeyPath) -> Iterator[tuple[KeyPath, Pl
             yield from _plugin_names(value, (*path, key))
         elif plugin and isinstance(value, str):
             yield (*path, key), plugin, value
+
+
+_LONG_S = 60.0
+"""Longer durations are also written as days and hours."""
+
+
+def scenario_to_yaml(scenario: Scenario) -> str:
+    """Return YAML that `load_scenario` reads back to an equal scenario."""
+    data = _section(scenario, scenario.model_dump(mode="json"))
+    if not scenario.sweep:
+        del data["sweep"]
+    yaml, text = YAML(), StringIO()
+    yaml.width = 4096  # no folding of long paths
+    yaml.representer.add_representer(type(None), _represent_null)
+    yaml.dump(data, text)
+    return text.getvalue()
+
+
+def _section(model: BaseModel, data: dict[str, Any]) -> CommentedMap:
+    """Return the dumped data of a model as a mapping with comments."""
+    section = CommentedMap()
+    for key, value in data.items():
+        section[key] = _value(getattr(model, key), value)
+        info = type(model).model_fields.get(key)
+        unit = mark_of(info, Unit) if info else None
+        if unit and isinstance(value, float):
+            long = f" = {format_duration(value)}" if abs(value) >= _LONG_S else ""
+            section.yaml_add_eol_comment(f"{unit.symbol}{long}", key)
+    return section
+
+
+def _value(value: Any, data: Any) -> Any:
+    if isinstance(value, BaseModel) and isinstance(data, dict):
+        return _section(value, data)
+    if isinstance(data, list) and any(isinstance(part, BaseModel) for part in value):
+        return [_value(part, row) for part, row in zip(value, data, strict=True)]
+    return data
+
+
+def _represent_null(representer: Any, _: None) -> Any:
+    return representer.represent_scalar("tag:yaml.org,2002:null", "null")

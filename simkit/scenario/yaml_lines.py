@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -22,8 +22,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.scanner import Scanner, ScannerError
 
 from simkit.errors import ScenarioError
-
-KeyPath = tuple[str | int, ...]
+from simkit.sections import KeyPath, Problem
 
 LARGEST_FILE: Final = 2_000_000
 """Most bytes of a scenario file; the parser takes about a minute for so many."""
@@ -40,18 +39,6 @@ _SECOND = (
     "a second YAML document begins here, and a scenario is one document; delete the line `---` or "
     "`...` between them, or put the second into a file of its own"
 )
-
-
-class Problem(NamedTuple):
-    """Something wrong at a path."""
-
-    path: KeyPath
-    text: str
-    """What is wrong, the value, and what to do."""
-    line: int | None = None
-    """The line, if it is not that of the path."""
-    cause: KeyPath = ()
-    """The path of the override that it comes from, if that is not at or above the path."""
 
 
 @dataclass

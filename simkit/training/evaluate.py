@@ -290,7 +290,7 @@ def _evaluation(
 
 def _reference(means: Floats, kinds: Sequence[str], metric: JobMetric | RunMetric) -> int:
     """Return the row of the best heuristic, or of the best candidate if there is none."""
-    ordered = np.argsort(-means if metric.high_is_good else means, kind="stable").tolist()
+    ordered = np.argsort(-means if metric.better == "high" else means, kind="stable").tolist()
     heuristics = [row for row in ordered if kinds[row] == "policy"]
     return int((heuristics or ordered)[0])
 
@@ -311,7 +311,7 @@ def _judged(
     apart: Floats = mine - other
     one: Floats = np.ones(len(mine))
     is_reference = who[0] == who[1]
-    better = apart > 0 if metric.high_is_good else apart < 0
+    better = apart > 0 if metric.better == "high" else apart < 0
 
     def interval(values: Floats, weights: Floats) -> Interval:
         return set_interval(values, weights, level=bootstrap[0], resamples=bootstrap[1])

@@ -14,7 +14,7 @@ import polars as pl
 
 from simkit.errors import ScenarioError, did_you_mean
 from simkit.results.job_metrics import JOB_METRICS, JobMetric, cloudsimpy_makespan
-from simkit.results.metric import counted_resource
+from simkit.results.metric import Better, counted_resource
 from simkit.results.run_folder import Run
 
 
@@ -28,7 +28,7 @@ class RunMetric:
     """Function of a run and its last instant in s, at which what has not ended counts as ended."""
     tables: tuple[str, ...] = ()
     """Tables that it reads besides `TABLES_JUDGED`."""
-    high_is_good: bool = False
+    better: Better | None = "low"
 
 
 def _makespan(run: Run, last_s: float) -> float:

@@ -20,9 +20,8 @@ from simkit import plugins
 from simkit.errors import PluginError, RunError, ScenarioError, did_you_mean
 from simkit.experiment.interrupt import DeferredInterrupt
 from simkit.results.run_info import versions
-from simkit.scenario import Scenario, refuse_sweep
+from simkit.scenario import Learn, Scenario, refuse_sweep
 from simkit.scenario.bundled import AGENT
-from simkit.scenario.learn import Learn
 from simkit.shown import heading, notes, table
 from simkit.text import printable
 from simkit.training import Training

@@ -10,8 +10,8 @@ from simkit.errors import ScenarioError
 from simkit.experiment.cluster import declared_resources
 from simkit.experiment.workload import TraceMemory
 from simkit.scenario import Scenario
-from simkit.scenario.types import JobRange
 from simkit.scenario.workload import Window
+from simkit.sections import JobRange
 from simkit.seeds import stream
 from simkit.text import counted
 from simkit.workload.transform import window as jobs_within

@@ -10,11 +10,10 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from simkit.dates import date_text, is_dated
+from simkit.dates import date_text, is_dated, parse_zone
 from simkit.errors import RunError, TraceError
-from simkit.power.signal_zone import parse_zone
 from simkit.results.run_folder import Run
-from simkit.scenario.types import Instant as ScenarioInstant
+from simkit.sections import Instant as ScenarioInstant
 from simkit.units import format_duration
 
 _CLOCK: Final = re.compile(

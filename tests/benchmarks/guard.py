@@ -45,8 +45,11 @@ from simkit.policy.fitness import FitnessPolicy  # noqa: E402
 from simkit.policy.ordered import OrderedPolicy  # noqa: E402
 from simkit.power.grid import Grid  # noqa: E402
 from simkit.power.machine_model import PowerModel  # noqa: E402
-from simkit.power.signal import CARBON, PRICE  # noqa: E402
-from simkit.power.signal_steps import Steps  # noqa: E402
+from simkit.power.signal import (  # noqa: E402
+    CARBON,
+    PRICE,
+    Steps,
+)
 from simkit.power.site import Site, Source  # noqa: E402
 from simkit.workload import Workload  # noqa: E402
 from simkit.workload.cluster import Cluster  # noqa: E402

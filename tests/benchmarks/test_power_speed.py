@@ -32,8 +32,7 @@ from simkit.power.battery import BatteryFacts
 from simkit.power.forecast import Persistence
 from simkit.power.grid import Grid
 from simkit.power.machine_model import PowerModel
-from simkit.power.signal import CARBON, PRICE
-from simkit.power.signal_steps import Steps
+from simkit.power.signal import CARBON, PRICE, Steps
 from simkit.power.site import Foresight, Site, Source, Supply
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster

@@ -45,8 +45,17 @@ def written(page: Path) -> str:
 # --- what is shown runs ------------------------------------------------------------------------
 
 
+INTEGRATIONS = re.compile("stable_baselines3|sb3_contrib|torchrl|--on dask")
+
+
+def marks(page: Path, part: str) -> list[pytest.MarkDecorator]:
+    """Return the mark of a part that needs software of others, which `make test` does without."""
+    shown = (block.text for block in blocks(page) if block.part == part and not block.file)
+    return [pytest.mark.thorough] if INTEGRATIONS.search("".join(shown)) else []
+
+
 PARTS = [
-    pytest.param(page, part, id=f"{identifier(page)} {part}".strip())
+    pytest.param(page, part, id=f"{identifier(page)} {part}".strip(), marks=marks(page, part))
     for page in PAGES
     if shows_what_runs(page)
     for part in dict.fromkeys(block.part for block in blocks(page))

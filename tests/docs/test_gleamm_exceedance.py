@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rare_battery import RareBattery, as_printed
 from signal_exceedance import exceedance
 
-from simkit.power.signal_steps import Steps
+from simkit.power.signal import Steps
 from simkit.traces.power.site import draw_wind
 
 ROOT = Path(__file__).parents[2]

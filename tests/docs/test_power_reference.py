@@ -12,7 +12,7 @@ from rare_battery import RareBattery, as_printed, corrected
 
 from simkit.power.battery import BatteryFacts
 from simkit.power.controller import SourceOrder
-from simkit.power.ledger_rows import POWERS, Flows
+from simkit.power.ledger import POWERS, Flows
 from simkit.power.site import Supply, WhenShort
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "power.md").read_text("utf-8")

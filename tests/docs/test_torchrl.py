@@ -12,12 +12,13 @@ import simkit
 torch = pytest.importorskip("torch")
 pytest.importorskip("torchrl")
 
+pytestmark = pytest.mark.thorough
+
 LOG = {
     "workload": {"type": "swf", "path": "sample:lublin_1000", "window": {"jobs": 250}},
 }
 
 
-@pytest.mark.long
 def test_an_actor_starts_what_it_starts_in_torchrl(tmp_path: Path, monkeypatch) -> None:
     from torchrl.envs import GymWrapper
     from torchrl.envs.utils import ExplorationType, set_exploration_type

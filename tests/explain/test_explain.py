@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 import simkit
 from simkit.cli import app
+from simkit.dates import parse_zone
 from simkit.errors import PolicyError, RunError
-from simkit.power.signal_zone import parse_zone
 from simkit.text import amount_text
 from simkit.why.at import queue_at, time_of
 from simkit.why.causes import MEANINGS, Cause

@@ -8,7 +8,7 @@ from typing import Any
 
 from simkit.exact_sum import ExactSum
 from simkit.power.battery import Battery
-from simkit.power.ledger_rows import POWERS
+from simkit.power.ledger import POWERS
 
 
 class MeteredBattery(Battery):

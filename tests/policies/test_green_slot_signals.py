@@ -17,8 +17,7 @@ from simkit.power.forecast import PerfectForecast
 from simkit.power.grid import Grid
 from simkit.power.machine_model import PowerModel
 from simkit.power.signal import CARBON as CARBON_UNIT
-from simkit.power.signal import PRICE, WATT
-from simkit.power.signal_steps import Steps
+from simkit.power.signal import PRICE, WATT, Steps
 from simkit.power.site import Foresight, Site, Source
 
 STEP_S = 10.0

@@ -23,9 +23,9 @@ from simkit.policies.value_orders import HighestValue, QoS
 from simkit.policy.estimates import Actual
 from simkit.power.forecast import PerfectForecast
 from simkit.power.machine_model import PowerModel
-from simkit.power.signal_levels import Levels
+from simkit.power.signal_patterns import Levels
 from simkit.power.site import Foresight, Site, Source, Supply
-from simkit.scenario.value import Value
+from simkit.scenario.workload import Value
 from simkit.seeds import stream
 from simkit.traces.models.rare import RareModel
 from simkit.workload.cluster import Cluster

@@ -32,13 +32,11 @@ ABOVE = {"simkit", "simkit.env"}
 AUDITOR = {"simkit.errors", "simkit.text"}
 """All that the auditor takes from simkit, so that it shares no code with what it audits."""
 
-POWER_VIEW = {"simkit.power.site", "simkit.power.site_checks"}
+POWER_VIEW = {"simkit.power.site"}
 """What policies may take of power: the site that they see, and the words for what it lacks."""
 
-SCENARIO_KEYS = {
-    f"simkit.scenario.{name}" for name in ("workload", "recorded", "references", "types")
-}
-"""What formats and signals may take of scenarios: the base classes, and the types of their keys."""
+SCENARIO_KEYS = {f"simkit.scenario.{name}" for name in ("workload", "signals", "references")}
+"""What formats and signals may take of scenarios: the base classes, and references to files."""
 
 FLOORS: dict[str, set[str]] = {
     "traces": {"traces", "scenario", "power", "workload", "face"},

@@ -10,10 +10,18 @@ from hypothesis import strategies as st
 import simkit
 from simkit.analysis.time_axis import TimeAxis
 from simkit.cli.trace_text import job_facts
-from simkit.dates import EARLIEST_S, LATEST_S, date_of, date_text, is_dated
+from simkit.dates import (
+    EARLIEST_S,
+    LATEST_S,
+    date_of,
+    date_text,
+    is_dated,
+    parse_zone,
+    standard_offset_s,
+    utc_offset_s,
+)
 from simkit.errors import TraceError
 from simkit.power.signal_trace import PowerTrace
-from simkit.power.signal_zone import parse_zone, standard_offset_s, utc_offset_s
 from simkit.progress import simulated_date
 from simkit.traces.swf import read_swf
 from simkit.workload import Workload

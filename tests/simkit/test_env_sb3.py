@@ -14,7 +14,7 @@ from stable_baselines3.common.monitor import Monitor  # noqa: E402
 
 from simkit.env import SchedulingEnv  # noqa: E402
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.thorough
 
 STEPS = 2048
 

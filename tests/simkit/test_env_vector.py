@@ -220,7 +220,13 @@ VECTORS = {
 }
 
 
-@pytest.mark.parametrize("kind", VECTORS)
+OF_SB3 = ("DummyVecEnv", "SubprocVecEnv")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(k, marks=pytest.mark.thorough) if k in OF_SB3 else k for k in VECTORS],
+)
 def test_replicas_without_a_seed_differ_and_with_one_are_those_of_every_vector(kind):
     envs = VECTORS[kind]()
     try:
@@ -250,6 +256,7 @@ def test_a_vector_that_nobody_seeds_plays_the_same_however_often_it_is_made():
     assert found["async"] == [0, 1, 2]
 
 
+@pytest.mark.thorough
 def test_make_vec_env_of_stable_baselines3_seeds_its_replicas():
     make = pytest.importorskip("stable_baselines3.common.env_util").make_vec_env
     envs = Told(make(SchedulingEnv, 3, seed=5, env_kwargs={"scenario": "deeprm"}))

@@ -25,6 +25,7 @@ def test_the_mask_is_that_of_info():
         seen, _, _, _, info = env.step(action)
 
 
+@pytest.mark.thorough
 def test_torchrl_trains_with_the_mask():
     torch = pytest.importorskip("torch")
     pytest.importorskip("torchrl")

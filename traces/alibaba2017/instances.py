@@ -16,7 +16,7 @@ import polars as pl
 from pydantic import Field, model_serializer, model_validator
 
 from simkit.arrays import Bools, Floats, Ints
-from simkit.scenario.types import BrokenRulesError, Section
+from simkit.sections import BrokenRulesError, Section
 from simkit.traces.alibaba2017 import rules as names
 from simkit.traces.alibaba2017.files import LINE, TableFile, lower_text, numbers, table_rows
 from simkit.traces.alibaba2017.layout import HOLDS, unread

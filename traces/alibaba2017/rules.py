@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from simkit.scenario.types import Section
+from simkit.sections import Section
 
 NOT_A_NUMBER: Final = "value not usable"
 NO_IDS: Final = "job or task id missing"

@@ -18,7 +18,7 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import model_validator
 
-from simkit.scenario.types import (
+from simkit.sections import (
     BrokenRulesError,
     CountRange,
     DurationRange,

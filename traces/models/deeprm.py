@@ -28,7 +28,7 @@ from pydantic import Field, model_validator
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import NoJobsError, TraceError
-from simkit.scenario.types import BrokenRulesError, Count, CountRange, PositiveDuration
+from simkit.sections import BrokenRulesError, Count, CountRange, PositiveDuration
 from simkit.traces.models.synthetic import (
     DrawnSets,
     LoadModel,

@@ -22,7 +22,7 @@ import numpy as np
 from pydantic import model_validator
 
 from simkit.arrays import Floats, Ints
-from simkit.scenario.types import (
+from simkit.sections import (
     BrokenRulesError,
     Count,
     CountRange,

@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from simkit.arrays import Floats, Ints
-from simkit.scenario.types import Count, ItemCount, PositiveDuration
 from simkit.scenario.workload import WorkloadModel
+from simkit.sections import Count, ItemCount, PositiveDuration
 from simkit.traces.models.synthetic import DrawnSets, Probability, pool_trace, spread
 from simkit.workload import Trace
 

@@ -16,8 +16,8 @@ import numpy as np
 from pydantic import model_validator
 
 from simkit.errors import TraceError
-from simkit.scenario.types import BrokenRulesError, Count, CountRange, PositiveDuration
 from simkit.scenario.workload import WorkloadModel
+from simkit.sections import BrokenRulesError, Count, CountRange, PositiveDuration
 from simkit.traces.models.synthetic import DrawnSets, Probability, Share, pool_trace, spread
 from simkit.workload import Trace
 

@@ -8,8 +8,8 @@ import numpy as np
 from pydantic import Field
 
 from simkit.arrays import Bools, Floats, Ints
-from simkit.scenario.types import Count, ItemCount, Positive
 from simkit.scenario.workload import WorkloadModel
+from simkit.sections import Count, ItemCount, Positive
 from simkit.traces.models.users import Estimates, draw_users, requested_times
 from simkit.units import LONGEST_S, time_on_grid
 from simkit.workload import RowReport, Trace, Workload

@@ -12,7 +12,7 @@ from os import PathLike
 from typing import Any, Literal, NamedTuple
 
 from simkit.power.signal_trace import PowerTrace, Sampling
-from simkit.scenario.types import PositiveDuration
+from simkit.sections import PositiveDuration
 from simkit.traces.power.series import ColumnSignal, TableSignal
 
 __all__ = ["PowerTrace", "SitePower", "read_gleamm", "read_power"]

@@ -19,10 +19,10 @@ import numpy as np
 import polars as pl
 
 from simkit.arrays import Bools, Ints
+from simkit.dates import fixed_zone
 from simkit.errors import TraceError
 from simkit.power.signal_trace import PowerTrace
-from simkit.power.signal_zone import fixed_zone
-from simkit.scenario.recorded import FileSignal
+from simkit.scenario.signals import FileSignal
 from simkit.traces.files import text_blocks
 from simkit.traces.power.libraries import power_library
 from simkit.traces.power.nrel import SolarWeather, WindWeather

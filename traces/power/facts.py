@@ -7,9 +7,8 @@ from typing import Any, Final
 import numpy as np
 
 from simkit.arrays import Floats
-from simkit.dates import date_text
+from simkit.dates import date_text, parse_zone
 from simkit.power.signal_trace import PowerTrace, intervals
-from simkit.power.signal_zone import parse_zone
 from simkit.workload.facts import rows_facts
 
 GAPS_NAMED: Final = 5

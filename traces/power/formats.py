@@ -16,9 +16,9 @@ from typing import Any, Final, Literal, NamedTuple
 
 import polars as pl
 
+from simkit.dates import fixed_zone
 from simkit.errors import TraceError, did_you_mean
 from simkit.power.signal_trace import Sampling
-from simkit.power.signal_zone import fixed_zone
 from simkit.traces.power.units import named_unit
 from simkit.traces.tables.layout import SEPARATORS, head, split
 from simkit.traces.tables.time_format import pattern_of

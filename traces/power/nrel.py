@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 
 from simkit.arrays import Floats
+from simkit.dates import fixed_zone
 from simkit.errors import TraceError
 from simkit.power.signal_trace import PowerTrace
-from simkit.power.signal_zone import fixed_zone
 from simkit.traces.power.series import keep_rows
 from simkit.traces.power.table import Table, head_lines, read_table
 from simkit.traces.power.typical_year import one_year

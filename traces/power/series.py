@@ -17,11 +17,11 @@ import numpy as np
 from pydantic import Field, ValidationInfo, field_validator
 
 from simkit.arrays import Bools, Floats, Ints
+from simkit.dates import is_utc
 from simkit.errors import TraceError
 from simkit.power.signal import WATT
 from simkit.power.signal_trace import Label, PowerTrace, Sampling, intervals
-from simkit.power.signal_zone import is_utc
-from simkit.scenario.recorded import FileSignal, Zone
+from simkit.scenario.signals import FileSignal, Zone
 from simkit.traces.power import rules
 from simkit.traces.power.declared_unit import UnitChoice, choose_unit
 from simkit.traces.power.formats import TableFormat, find_format

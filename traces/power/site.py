@@ -19,11 +19,11 @@ from typing import Final
 import numpy as np
 
 from simkit.arrays import Floats
+from simkit.dates import standard_offset_s
 from simkit.errors import TraceError
 from simkit.power.signal import WATT
 from simkit.power.signal_trace import PowerTrace
-from simkit.power.signal_zone import standard_offset_s
-from simkit.scenario.recorded import RecordedSignal
+from simkit.scenario.signals import RecordedSignal
 from simkit.traces.files import written_whole
 from simkit.traces.power import GleammSignal, Part, SitePower, read_gleamm
 from simkit.traces.power.libraries import deprecations_hidden, power_library

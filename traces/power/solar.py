@@ -10,8 +10,8 @@ from pydantic import Field
 from simkit.arrays import Floats
 from simkit.power.signal import WATT
 from simkit.power.signal_trace import PowerTrace
-from simkit.scenario.recorded import FileSignal
-from simkit.scenario.types import Positive, Section
+from simkit.scenario.signals import FileSignal
+from simkit.sections import Positive, Section
 from simkit.traces.power.libraries import deprecations_hidden, power_library
 from simkit.traces.power.nrel import SolarWeather, read_nsrdb, without_last_digits
 

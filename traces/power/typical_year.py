@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from simkit.arrays import Bools, Floats, Ints
+from simkit.dates import standard_offset_s
 from simkit.errors import TraceError
-from simkit.power.signal_zone import standard_offset_s
 from simkit.traces.tables.times import Instants
 from simkit.units import DAY_S
 

@@ -14,9 +14,9 @@ from simkit.arrays import Floats
 from simkit.errors import TraceError, did_you_mean
 from simkit.power.signal import WATT
 from simkit.power.signal_trace import PowerTrace
-from simkit.scenario.recorded import FileSignal
 from simkit.scenario.references import File
-from simkit.scenario.types import Count, Positive
+from simkit.scenario.signals import FileSignal
+from simkit.sections import Count, Positive
 from simkit.traces.power.libraries import deprecations_hidden, power_library
 from simkit.traces.power.nrel import WindWeather, read_wind_toolkit, without_last_digits
 from simkit.traces.power.table import head_lines, read_table

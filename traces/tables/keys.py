@@ -6,8 +6,8 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, WithJsonSchema, model_validator
 
-from simkit.scenario.recorded import Zone
-from simkit.scenario.types import Count, Many, Section
+from simkit.scenario.signals import Zone
+from simkit.sections import Count, Many, Section
 from simkit.traces.tables.layout import Dialect
 from simkit.traces.tables.time_format import UNITS, check_time_format
 

@@ -16,9 +16,8 @@ import numpy as np
 import polars as pl
 
 from simkit.arrays import Bools, Floats, Ints
-from simkit.dates import EARLIEST_S, FIRST_YEAR, LAST_YEAR, LATEST_S
+from simkit.dates import EARLIEST_S, FIRST_YEAR, LAST_YEAR, LATEST_S, parse_zone, utc_offset_s
 from simkit.errors import TraceError
-from simkit.power.signal_zone import parse_zone, utc_offset_s
 from simkit.traces.tables.time_format import END, MONTHS, SUGGESTED, UNITS, pattern_of
 
 _ISO: Final = (

@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 from simkit.arrays import Bools
 from simkit.errors import TraceError, did_you_mean
 from simkit.scenario.references import File
-from simkit.scenario.types import BrokenRulesError, Positive
+from simkit.sections import BrokenRulesError, Positive
 from simkit.traces.bad_lines import BadLines, LineFormat, OnError
 from simkit.traces.files import is_parquet
 from simkit.traces.jobs_table import HOLDS, column_names

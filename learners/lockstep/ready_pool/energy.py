@@ -16,7 +16,7 @@ from simkit.arrays import Floats, Ints
 from simkit.errors import ScenarioError
 from simkit.power.controller import SourceOrder
 from simkit.power.late_account import Instants, flows_at_once, instants
-from simkit.power.ledger_rows import site_rates
+from simkit.power.ledger import site_rates
 from simkit.power.machine_model import PowerModel, Pue
 from simkit.power.site import Site
 from simkit.units import TIME_GRID

@@ -24,9 +24,9 @@ from simkit.results.run_info import changed_inputs
 from simkit.scenario import Scenario
 from simkit.scenario.overrides import anchor_paths
 from simkit.scenario.policy import SwitchedPolicy
-from simkit.scenario.types import Instant
 from simkit.scenario.yaml_document import load_scenario
 from simkit.scenario.yaml_lines import parse_scalar
+from simkit.sections import Instant
 
 _INSTANT: Final[TypeAdapter[float | datetime]] = TypeAdapter(Instant)
 FREE: Final = ("policy", "name", "metrics", "limits")

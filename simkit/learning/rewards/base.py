@@ -12,7 +12,7 @@ from simkit.errors import PluginError, ScenarioError
 from simkit.exact_sum import ExactSum
 from simkit.policy import SystemInfo
 from simkit.policy.task import Allocation, Reservation, Task
-from simkit.power.ledger_rows import Flows
+from simkit.power.ledger import Flows
 from simkit.workload import Workload
 
 __all__ = ["AccruingReward", "JobReward", "Reward", "WeightedRewards", "earned", "positive"]

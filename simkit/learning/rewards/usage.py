@@ -10,7 +10,7 @@ from simkit.errors import ScenarioError
 from simkit.learning.rewards.base import AccruingReward, positive
 from simkit.policy import SystemInfo
 from simkit.policy.task import Allocation
-from simkit.power.ledger_rows import Flows, site_rates
+from simkit.power.ledger import Flows, site_rates
 from simkit.workload import Workload
 
 

@@ -13,7 +13,7 @@ from simkit.learners.bundle import read_bundle
 from simkit.learners.common.networks import build, seeded
 from simkit.learners.common.shapes import PerceptronShape
 from simkit.learners.common.torch_training import TorchTraining, one_thread
-from simkit.scenario.types import Section
+from simkit.sections import Section
 
 SHAPE = PerceptronShape(type="perceptron", layers=(2, 4, 1), activation="relu")
 

@@ -15,6 +15,8 @@ import simkit.env  # noqa: E402
 from simkit.errors import ScenarioError  # noqa: E402
 from simkit.learners.lockstep.sb3 import MaskedVecEnv  # noqa: E402
 
+pytestmark = pytest.mark.thorough
+
 
 def make(count, **arguments):
     return gymnasium.make_vec(

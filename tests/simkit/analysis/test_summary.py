@@ -16,9 +16,10 @@ from scipy.stats import t
 
 import simkit
 from simkit.analysis.runs_below import Settings, runs_below
-from simkit.analysis.summary import HIGH_IS_GOOD, LOW_IS_GOOD, direction, summarise
+from simkit.analysis.summary import summarise
 from simkit.errors import RunError
 from simkit.experiment.sweep import SweepResult
+from simkit.results.all_metrics import better_of
 
 BASE = {
     "name": "small",
@@ -87,10 +88,9 @@ def test_a_seed_counts_once_where_other_keys_are_averaged(sweep: SweepResult) ->
 
 
 def test_high_numbers_are_better_where_they_are() -> None:
-    assert direction("utilisation_processors") == direction("value_ratio") == 1
-    assert direction("wait_time_s.p99") == direction("grid_kwh.import") == -1
-    assert direction("offered_load_processors") == direction("jobs.submitted") == 0
-    assert not any(a.startswith(b) for a in HIGH_IS_GOOD for b in LOW_IS_GOOD)
+    assert better_of("utilisation_processors") == better_of("value_ratio") == "high"
+    assert better_of("wait_time_s.p99") == better_of("grid_kwh.import") == "low"
+    assert better_of("offered_load_processors") == better_of("jobs.submitted") is None
 
 
 def test_what_runs_do_not_finish_is_always_shown(tmp_path: Path) -> None:

@@ -23,11 +23,10 @@ from simkit.power import late_account
 from simkit.power.battery import BatteryFacts
 from simkit.power.controller import SetPoints, SourceOrder
 from simkit.power.grid import Grid
-from simkit.power.ledger_rows import RATES, STORED, Flows
+from simkit.power.ledger import RATES, STORED, Flows
 from simkit.power.machine_model import ConstantPue, CurvedPue, PowerModel
-from simkit.power.signal import CARBON, PRICE
-from simkit.power.signal_schedule import Schedule
-from simkit.power.signal_steps import Steps
+from simkit.power.signal import CARBON, PRICE, Steps
+from simkit.power.signal_patterns import Schedule
 from simkit.power.site import Site, Source, Supply
 from simkit.workload.cluster import Cluster, Failures
 

@@ -9,7 +9,7 @@ from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import Rules
 from simkit.policy import Place
 from simkit.power.machine_model import PowerModel
-from simkit.power.signal_steps import Steps
+from simkit.power.signal import Steps
 from simkit.power.site import Site, Source, Supply
 
 PIECES = "job_id start_time_s end_time_s outcome"

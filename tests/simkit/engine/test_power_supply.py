@@ -23,7 +23,7 @@ from simkit.power.controller import SourceOrder
 from simkit.power.forecast import NoisyForecast, PerfectForecast, Persistence
 from simkit.power.grid import Grid
 from simkit.power.machine_model import ConstantPue, PowerModel
-from simkit.power.signal_steps import Steps
+from simkit.power.signal import Steps
 from simkit.power.site import Checkpoints, Foresight, Site, Source, Supply
 from simkit.workload.capacity import CapacityChange
 from simkit.workload.cluster import Cluster, Maintenance

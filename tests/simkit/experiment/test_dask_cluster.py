@@ -29,7 +29,7 @@ from simkit.policy import Place
 pytest.importorskip("cryptography")
 
 pytestmark = [
-    pytest.mark.long,
+    pytest.mark.thorough,
     pytest.mark.skipif(os.name != "posix", reason="signals to processes"),
 ]
 

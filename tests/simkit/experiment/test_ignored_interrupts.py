@@ -15,7 +15,7 @@ from children import SIMKIT, child
 from simkit.results.run_folder import open_run
 
 pytestmark = [
-    pytest.mark.long,
+    pytest.mark.thorough,
     pytest.mark.skipif(os.name != "posix", reason="signals to processes"),
 ]
 

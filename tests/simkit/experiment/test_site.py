@@ -20,7 +20,7 @@ from simkit.power.battery import BatteryFacts
 from simkit.power.controller import SourceOrder
 from simkit.power.forecast import GivenForecast, NoisyForecast, PerfectForecast, Persistence
 from simkit.power.machine_model import PowerModel
-from simkit.power.signal_levels import Levels
+from simkit.power.signal_patterns import Levels
 from simkit.power.site import Checkpoints, Site, Source, Supply
 from simkit.scenario.bundled import scenario_path
 from simkit.scenario.yaml_document import load_scenario

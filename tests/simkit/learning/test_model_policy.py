@@ -80,7 +80,7 @@ def episode(env: SchedulingEnv, model: Any, *, masked: bool) -> pl.DataFrame:
     return env.records().allocations
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("library", "algorithm", "scenario", "arguments"),
     [
@@ -245,6 +245,7 @@ def test_slotted_arguments_of_the_wrong_kind_are_told(own: Path) -> None:
         simkit.simulate(DEEPRM, policy=section(horizon="20"))
 
 
+@pytest.mark.thorough
 def test_a_zip_of_another_class_is_told(own: Path) -> None:
     pytest.importorskip("stable_baselines3")
     with pytest.raises(

@@ -146,7 +146,7 @@ def normalised(**arguments: Any) -> tuple[Any, Any]:
     return venv, trained(venv)
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 @pytest.mark.parametrize("norm_obs", [True, False])
 def test_vec_normalize_is_applied_also_to_saved_models(tmp_path: Path, norm_obs: bool) -> None:
     venv, model = normalised(norm_obs=norm_obs)
@@ -204,7 +204,7 @@ def around_vector(name: str, venv: Any) -> Any:
     return getattr(library, name)(venv) if name else venv
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", APPLIED)
 def test_what_wrappers_do_is_done_here_as_well(case: str) -> None:
     single, outside, policy = APPLIED[case]
@@ -235,7 +235,7 @@ def test_what_wrappers_do_is_done_here_as_well(case: str) -> None:
     assert run.equals(as_in_training(model, shown))
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 @pytest.mark.parametrize("mask_key", ["action_mask", None])
 def test_a_model_of_the_lock_step_environment_comes_back(tmp_path: Path, mask_key: Any) -> None:
     pytest.importorskip("simkit.learners.lockstep.sb3")
@@ -282,7 +282,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_done_here_is_refused_by_its_name(case: str) -> None:
     single, outside, told = REFUSED[case]
@@ -294,14 +294,14 @@ def test_what_cannot_be_done_here_is_refused_by_its_name(case: str) -> None:
         run_of(model)
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 def test_an_unknown_wrapper_is_named_in_a_warning() -> None:
     model = sb3().PPO("MlpPolicy", vector(Shifting), device="cpu", n_steps=32, batch_size=32)
     with pytest.warns(UserWarning, match="trained behind Shifting; if it changes observations"):
         run_of(model)
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 def test_replicas_with_statistics_of_their_own_are_refused() -> None:
     def make() -> Any:
         return wrappers.NormalizeObservation(SchedulingEnv(LOG, slots=5))
@@ -312,7 +312,7 @@ def test_replicas_with_statistics_of_their_own_are_refused() -> None:
         run_of(model)
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 def test_wrappers_inside_of_processes_are_refused() -> None:
     def make() -> Any:
         return wrappers.RescaleObservation(SchedulingEnv(LOG, slots=5), 0, 1)
@@ -326,7 +326,7 @@ def test_wrappers_inside_of_processes_are_refused() -> None:
         run_of(model)
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 @pytest.mark.parametrize("around", [wrappers.NormalizeObservation, Wider])
 def test_a_saved_model_with_another_range_is_refused(tmp_path: Path, around: Any) -> None:
     model = sb3().PPO("MlpPolicy", vector(around), device="cpu", n_steps=32, batch_size=32)

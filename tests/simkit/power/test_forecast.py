@@ -16,8 +16,7 @@ from simkit.power.forecast import (
     PerfectForecast,
     Persistence,
 )
-from simkit.power.signal import Constant
-from simkit.power.signal_steps import Steps
+from simkit.power.signal import Constant, Steps
 
 HOUR, DAY = 3600.0, 86_400.0
 rng = np.random.default_rng(3)

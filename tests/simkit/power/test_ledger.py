@@ -18,9 +18,17 @@ from simkit.exact_sum import ExactSum, RunningSums
 from simkit.power.battery import Battery, BatteryFacts
 from simkit.power.controller import SetPoints, SiteState, SourceOrder, check_set_points
 from simkit.power.grid import GridOffer
-from simkit.power.ledger import Ledger
-from simkit.power.ledger_rows import COLUMNS, RATES, Flows, first_wrong, share_out
-from simkit.power.stored_energy import BatteryRows, Footprint, StoredEnergy
+from simkit.power.ledger import (
+    COLUMNS,
+    RATES,
+    BatteryRows,
+    Flows,
+    Footprint,
+    Ledger,
+    StoredEnergy,
+    first_wrong,
+    share_out,
+)
 from simkit.records import ENERGY, POWER
 from simkit.results.time_bins import binned_power
 from simkit.results.usage_per_watt import BILLED

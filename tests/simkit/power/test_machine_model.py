@@ -10,7 +10,7 @@ import pytest
 from simkit.engine.machine_units import MachinePower, Switch
 from simkit.errors import PolicyError, ScenarioError
 from simkit.power.machine_model import ConstantPue, Curve, CurvedPue, PowerModel
-from simkit.power.signal_steps import Steps
+from simkit.power.signal import Steps
 
 SPEC = (100.0, 150.0, 170.0, 180.0, 300.0)  # W at 0, 25, 50, 75, 100 %
 

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.errors import TraceError
-from simkit.power.signal import Constant, Scaled, Signal, Sum
-from simkit.power.signal_steps import BLOCK, Steps
+from simkit.power.signal import BLOCK, Constant, Scaled, Signal, Steps, Sum
 from simkit.units import TIME_GRID
 
 INF = math.inf

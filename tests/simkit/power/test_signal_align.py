@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simkit.dates import is_utc
 from simkit.errors import TraceError
 from simkit.power.signal_align import Alignment, Span, aligned
 from simkit.power.signal_trace import Gaps, PowerTrace
-from simkit.power.signal_zone import is_utc
 
 HOUR, DAY = 3600.0, 86_400.0
 

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.errors import TraceError
-from simkit.power.signal import Constant, Means
-from simkit.power.signal_steps import Steps
+from simkit.power.signal import Constant, Means, Steps
 
 
 def test_a_step_has_the_mean_of_what_was_in_it() -> None:

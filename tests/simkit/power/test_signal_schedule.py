@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simkit.dates import parse_zone, standard_offset_s
 from simkit.errors import TraceError
-from simkit.power.signal_schedule import WEEK_S, Schedule, weekly
-from simkit.power.signal_zone import parse_zone, standard_offset_s
+from simkit.power.signal_patterns import WEEK_S, Schedule, weekly
 
 HOUR = 3600.0
 DALLAS = ZoneInfo("America/Chicago")

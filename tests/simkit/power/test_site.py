@@ -6,8 +6,7 @@ import pytest
 
 from simkit.errors import TraceError
 from simkit.power.machine_model import PowerModel
-from simkit.power.signal import Constant, Sum
-from simkit.power.signal_steps import Steps
+from simkit.power.signal import Constant, Steps, Sum
 from simkit.power.site import Site, Source
 from simkit.units import KWH_J
 

@@ -13,10 +13,8 @@ from simkit.policy.ordered import OrderedPolicy
 from simkit.power.controller import SourceOrder
 from simkit.power.forecast import PerfectForecast
 from simkit.power.grid import Grid
-from simkit.power.signal import CARBON, Constant
-from simkit.power.signal_steps import Steps
-from simkit.power.site import Foresight, Site
-from simkit.power.site_checks import controller_problems, policy_problems
+from simkit.power.signal import CARBON, Constant, Steps
+from simkit.power.site import Foresight, Site, controller_problems, policy_problems
 
 SUN = PerfectForecast(Constant(1e3))
 POWER_ALONE = Foresight(7200.0, 3600.0, SUN)

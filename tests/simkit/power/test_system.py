@@ -14,10 +14,9 @@ from simkit.errors import PolicyError
 from simkit.power.battery import Battery, BatteryFacts
 from simkit.power.controller import SetPoints, SiteState, SourceOrder
 from simkit.power.grid import Grid
-from simkit.power.ledger_rows import Flows
+from simkit.power.ledger import Flows
 from simkit.power.machine_model import PowerModel
-from simkit.power.signal import PRICE
-from simkit.power.signal_steps import Steps
+from simkit.power.signal import PRICE, Steps
 from simkit.power.site import Site, Source
 from simkit.power.system import EnergySystem
 from simkit.units import TIME_GRID

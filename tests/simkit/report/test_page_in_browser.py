@@ -19,7 +19,7 @@ from simkit.report.facts import longest_waits
 from simkit.report.report import write_report
 from simkit.results.run_folder import open_run
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.thorough
 READY = "html[data-ready]"
 EVIL = "</script><script>document.title='owned'</script><img src=x onerror=alert(1)>"
 

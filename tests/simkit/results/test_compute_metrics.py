@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.errors import RunError
-from simkit.results.compute_metrics import compute_metrics
+from simkit.results.all_metrics import compute_metrics
 from simkit.results.run_folder import MemoryRun
 
 

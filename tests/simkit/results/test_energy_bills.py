@@ -16,10 +16,8 @@ from hypothesis import strategies as st
 from simkit.arrays import Floats
 from simkit.errors import ScenarioError
 from simkit.power.battery import Battery, BatteryFacts
-from simkit.power.ledger import Ledger
-from simkit.power.ledger_rows import Flows
+from simkit.power.ledger import Flows, Ledger, StoredEnergy
 from simkit.power.machine_model import PowerModel
-from simkit.power.stored_energy import StoredEnergy
 from simkit.results.energy_bills import energy_table, job_bills
 from simkit.results.machine_records import MachineRecords
 from simkit.results.run_folder import MemoryRun

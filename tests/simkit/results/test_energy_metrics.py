@@ -12,9 +12,7 @@ import pytest
 
 from simkit.arrays import Floats
 from simkit.power.battery import BatteryFacts
-from simkit.power.ledger import Ledger
-from simkit.power.ledger_rows import Flows
-from simkit.power.stored_energy import StoredEnergy
+from simkit.power.ledger import Flows, Ledger, StoredEnergy
 from simkit.results.energy_metrics import energy_metrics
 from simkit.results.metric import RunWindow
 from simkit.units import KWH_J

@@ -10,9 +10,6 @@ from hypothesis import strategies as st
 from simkit.results import fragmentation
 from simkit.results.fragmentation import FitTable, Fragmentation, IdleGaps, popular
 from simkit.results.machine_segments import Segments
-from simkit.results.metric import RunWindow
-
-WINDOW = RunWindow(0, 10, 10)
 
 
 def one_machine(*stretches):
@@ -81,7 +78,7 @@ USELESS = [
 def test_free_capacity_that_the_next_instance_cannot_use(free, cpu, gpu):
     measure = Fragmentation(("cpu", "gpu"), 1, *WORKLOAD)
     measure.add(one_machine((10, 1, *free)))
-    values = [metric.values["value"] for metric in measure.metrics(WINDOW)]
+    values = [measure.found(name).values for name in measure.resources]
     assert values == pytest.approx([cpu, gpu])
 
 
@@ -107,7 +104,7 @@ def test_of_very_many_requests_the_most_popular_are_looked_at(monkeypatch):
     assert 15 < len(kept) < 30
     measure = Fragmentation(("cpu", "mem"), 1, amounts, weights)
     assert measure.covered == pytest.approx(weights[kept].sum() / weights.sum())
-    assert f"{measure.covered:.1%}" in next(iter(measure.metrics(WINDOW))).formula
+    assert f"{measure.covered:.1%}" in str(measure.found(measure.resources[0]).holes["popular"])
 
 
 amounts = st.floats(0, 4, allow_nan=False).map(lambda x: round(x, 1))
@@ -126,4 +123,4 @@ def test_the_table_agrees_with_asking_each_request(requests, free, resource):
 def test_an_empty_workload_has_no_fragmentation_of_its_own():
     measure = Fragmentation(("cpu",), 1, np.empty((0, 1)), np.empty(0))
     measure.add(one_machine((10, 0, 4)))
-    assert [metric.values["value"] for metric in measure.metrics(WINDOW)] == [1]
+    assert [measure.found(name).values for name in measure.resources] == [1]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.errors import RunError
-from simkit.results.compute_metrics import compute_metrics
+from simkit.results.all_metrics import compute_metrics
 from simkit.results.group_metrics import group_of
 from simkit.results.job_metrics import JOB_METRICS
 from simkit.results.run_folder import open_run

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from simkit.experiment import carry_out, prepare
 from simkit.results import machine_segments
-from simkit.results.compute_metrics import compute_metrics
+from simkit.results.all_metrics import compute_metrics
 from simkit.results.machine_metrics import (
     MachinesInUse,
     MachineUtilisation,

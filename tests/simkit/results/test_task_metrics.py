@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from simkit.records import EVENTS, TASKS
-from simkit.results.compute_metrics import compute_metrics
+from simkit.results.all_metrics import compute_metrics
 from simkit.results.machine_records import MachineRecords
 from simkit.results.metric import RunWindow
 from simkit.results.run_folder import MemoryRun

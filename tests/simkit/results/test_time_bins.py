@@ -17,7 +17,7 @@ from simkit.cli import app
 from simkit.cli.run_text import power_line
 from simkit.errors import RunError
 from simkit.experiment import prepare
-from simkit.power.ledger_rows import COLUMNS, RATES, STORED
+from simkit.power.ledger import COLUMNS, RATES, STORED
 from simkit.results import time_bins
 from simkit.results.run_folder import MemoryRun
 from simkit.results.time_bins import MEANS, binned_power

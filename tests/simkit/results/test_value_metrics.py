@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.results.compute_metrics import compute_metrics
+from simkit.results.all_metrics import compute_metrics
 from simkit.results.metric import RunWindow, run_window
 from simkit.results.run_folder import MemoryRun
 from simkit.results.value_metrics import value_metrics

@@ -12,8 +12,7 @@ from simkit.power.battery import BatteryFacts
 from simkit.scenario import Scenario, json_schema, scenario_hash
 from simkit.scenario.bundled import scenario_path
 from simkit.scenario.power import Power
-from simkit.scenario.yaml_document import load_scenario
-from simkit.scenario.yaml_writer import scenario_to_yaml
+from simkit.scenario.yaml_document import load_scenario, scenario_to_yaml
 
 LUBLIN = {"type": "lublin", "jobs": 100, "processors": 64}
 MACHINES = {"idle_w": 100, "full_w": 250}

@@ -16,7 +16,7 @@ from simkit.scenario import (
     refuse_sweep,
     scenario_hash,
 )
-from simkit.scenario.error_messages import problems_of
+from simkit.sections import problems_of
 
 LUBLIN = {"type": "lublin", "jobs": 100, "processors": 64}
 

@@ -13,8 +13,12 @@ from simkit import plugins
 from simkit.errors import ScenarioError
 from simkit.scenario import scenario_hash
 from simkit.scenario.overrides import anchor_paths, parse_overrides
-from simkit.scenario.yaml_document import check_names, load_scenario, locate_problems
-from simkit.scenario.yaml_writer import scenario_to_yaml
+from simkit.scenario.yaml_document import (
+    check_names,
+    load_scenario,
+    locate_problems,
+    scenario_to_yaml,
+)
 
 LUBLIN = {"type": "lublin", "jobs": 100, "processors": 64}
 WORKLOAD = "workload: {type: lublin, jobs: 100, processors: 64}\n"

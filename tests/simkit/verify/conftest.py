@@ -18,7 +18,7 @@ import polars as pl
 import pytest
 from pydantic import ValidationError
 
-from simkit.results.compute_metrics import compute_metrics
+from simkit.results.all_metrics import compute_metrics
 from simkit.results.run_folder import MemoryRun
 from simkit.scenario import Scenario, portable_form, scenario_hash
 from simkit.verify import verify_run

@@ -15,10 +15,8 @@ from simkit.arrays import Floats
 from simkit.power.battery import Battery, BatteryFacts
 from simkit.power.controller import SiteState, SourceOrder
 from simkit.power.grid import GridOffer
-from simkit.power.ledger import Ledger
-from simkit.power.ledger_rows import Flows
+from simkit.power.ledger import Flows, Ledger, StoredEnergy
 from simkit.power.machine_model import PowerModel
-from simkit.power.stored_energy import StoredEnergy
 from simkit.results.energy_bills import energy_table
 from simkit.results.energy_metrics import energy_metrics
 from simkit.results.metric import RunWindow

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from simkit.errors import ScenarioError, TraceError
 from simkit.experiment.workload import valued
-from simkit.scenario.value import Value
+from simkit.scenario.workload import Value
 from simkit.workload import Workload
 from simkit.workload.transform import scale_load, window
 from simkit.workload.value import (

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from simkit.errors import TraceError
-from simkit.scenario.recorded import SIGNALS
+from simkit.scenario.signals import SIGNALS
 from simkit.traces.power.epw import read_epw
 
 pytest.importorskip("pvlib")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simkit.errors import TraceError
-from simkit.scenario.recorded import SIGNALS
+from simkit.scenario.signals import SIGNALS
 
 ENTSOE = """\
 "MTU (CET/CEST)","Day-ahead Price [EUR/MWh]","Currency","BZN|DE-LU"

@@ -16,7 +16,7 @@ from simkit import simulate
 from simkit.cli import app
 from simkit.errors import ScenarioError, TraceError
 from simkit.scenario import Scenario
-from simkit.scenario.recorded import SIGNALS
+from simkit.scenario.signals import SIGNALS
 from simkit.scenario.yaml_document import load_scenario
 
 ROOT = Path(__file__).resolve().parents[3]

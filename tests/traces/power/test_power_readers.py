@@ -11,7 +11,7 @@ import pytest
 from simkit import plugins
 from simkit.errors import PluginError, TraceError
 from simkit.power.signal_trace import PowerTrace
-from simkit.scenario.recorded import SIGNALS
+from simkit.scenario.signals import SIGNALS
 from simkit.scenario.workload import WORKLOADS
 from simkit.traces.power.site import read_sample_site, sample_site_path
 

@@ -3,7 +3,7 @@
 import pytest
 
 from simkit.errors import TraceError
-from simkit.scenario.recorded import SIGNALS
+from simkit.scenario.signals import SIGNALS
 from simkit.traces.power import read_power
 
 ROWS = ",berlin\n0,0.1\n300,0.2\n600,0.4\n"

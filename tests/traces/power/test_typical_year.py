@@ -10,7 +10,7 @@ import pytest
 from simkit.errors import TraceError
 from simkit.power.signal_align import Alignment, aligned
 from simkit.power.signal_trace import Gaps, step_function
-from simkit.scenario.recorded import SIGNALS
+from simkit.scenario.signals import SIGNALS
 from simkit.traces.power import read_power
 
 YEARS = (2007, 2004, 2015, 2009, 2009, 2013, 1999, 2001, 2018, 2010, 2003, 2016)

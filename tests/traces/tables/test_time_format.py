@@ -5,7 +5,7 @@ import pytest
 
 from simkit.errors import TraceError
 from simkit.scenario.overrides import parse_overrides
-from simkit.scenario.recorded import SIGNALS
+from simkit.scenario.signals import SIGNALS
 from simkit.scenario.workload import WORKLOADS
 from simkit.traces.tables.time_format import SUGGESTED, UNITS, check_time_format, pattern_of
 

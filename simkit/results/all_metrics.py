@@ -1,0 +1,221 @@
+"""All metrics: the tables of their rows, what a run has of them, and how their numbers are read.
+
+A metric is a row of the table of its kind (`TABLES`); results, groups, comparisons, sweeps,
+summaries and the reference follow from it. `metric_numbers` gives the numbers in metrics.json by
+name: ``carbon_kg``, ``grid_kwh.import``, ``wait_time_s.p99``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+import polars as pl
+
+from simkit.errors import RunError
+from simkit.results.energy_metrics import ENERGY_METRICS, energy_metrics
+from simkit.results.job_metrics import (
+    ALSO_COMPARED,
+    CLOUDSIMPY,
+    COUNTS,
+    JOB_METRICS,
+    SINCE_RELEASE,
+    WHOLE_JOBS,
+    job_metrics,
+)
+from simkit.results.machine_metrics import MACHINE_METRICS, machine_metrics
+from simkit.results.machine_records import MachineRecords
+from simkit.results.metric import (
+    ABOUT,
+    Better,
+    Metric,
+    MetricFacts,
+    RunWindow,
+    counted_resource,
+    entries,
+    main_key,
+    metrics_of,
+    run_window,
+)
+from simkit.results.run_folder import Run
+from simkit.results.suspension_metrics import SUSPENSION_METRICS, suspension_metrics
+from simkit.results.task_metrics import TASK_METRICS, task_metrics
+from simkit.results.timeline_metrics import TIMELINE_METRICS, timeline_metrics
+from simkit.results.value_metrics import VALUE_METRICS, value_metrics
+from simkit.units import quantity
+
+TABLES: Final[Mapping[str, Sequence[MetricFacts]]] = {
+    "single jobs": (*JOB_METRICS, SINCE_RELEASE),
+    "jobs": (*WHOLE_JOBS, *CLOUDSIMPY),
+    "time": TIMELINE_METRICS,
+    "value": VALUE_METRICS,
+    "tasks": TASK_METRICS,
+    "machines": MACHINE_METRICS,
+    "suspensions": SUSPENSION_METRICS,
+    "energy": ENERGY_METRICS,
+    "counts": (COUNTS,),
+    "comparisons": ALSO_COMPARED,
+}
+"""Kind of metric → its rows. Those of comparisons are numbers of single jobs that no run's
+metrics.json has: they stand last, as `job_value` is also a metric of runs."""
+
+
+@cache
+def _rows() -> Mapping[str, MetricFacts]:
+    return {row.name: row for table in reversed([*TABLES.values()]) for row in table}
+
+
+@cache
+def facts_of(name: str) -> MetricFacts | None:
+    """Return the row of a metric, or of one of its numbers; None of one that simkit does not know.
+
+    Args:
+        name: as in metrics.json, such as ``utilisation_processors``, or ``wait_time_s.p99``.
+    """
+    head, rows = name.partition(".")[0], _rows()
+    if head in rows:
+        return rows[head]
+    for template, row in rows.items():
+        before, hole, after = template.partition("{resource}")
+        if hole and re.fullmatch(f"{re.escape(before)}.+{re.escape(after)}", head):
+            return row
+    return None
+
+
+def better_of(name: str) -> Better | None:
+    """Return whether high or low numbers of a metric are better; None: neither, or unknown.
+
+    Args:
+        name: of a metric, or of one of its numbers: ``grid_kwh.import``.
+    """
+    row = facts_of(name)
+    return None if row is None else row.parts.get(name.partition(".")[2], row.better)
+
+
+def is_share(name: str) -> bool:
+    """Return whether the numbers of a metric are parts of a whole, which people read in per cent.
+
+    Args:
+        name: of a metric, or of one of its numbers: ``curtailment_kwh.share``.
+    """
+    row = facts_of(name)
+    return name.endswith(("_share", ".share")) or (row is not None and row.share)
+
+
+def compute_metrics(
+    run: Run, *, tau: float = 10.0, warmup: float = 0.0, cooldown: float = 0.0
+) -> dict[str, dict[str, Any]]:
+    """Return every metric of a run as plain numbers and text, ready for JSON.
+
+    The tables are read column by column or in batches and never sorted: memory stays at a few
+    columns of the jobs. Sums do not depend on the number of threads. Metrics of value, tasks,
+    machines and energy are included if the run has them, and CloudSimPy's makespan if the policy
+    follows its rules.
+
+    Args:
+        run: its tables must be closed.
+        tau: floor of the run time in bounded slowdowns, in s, above 0.
+        warmup: leaves out jobs submitted in so many seconds after the first submit.
+        cooldown: leaves out jobs submitted in so many seconds before the last submit.
+
+    Returns name → ``{"value": …}`` or ``{"mean": …, "p50": …, …}``, with unit, formula, window,
+    count and censored. Makespan, counts and the unsuccessful share are never trimmed.
+
+    Raises RunError if `tau`, `warmup` or `cooldown` are out of range, or a table is missing.
+    """
+    if not (math.isfinite(tau) and tau > 0):
+        raise RunError(f"metrics.tau: {tau!r} is not above 0 s; 10s is usual")
+    for name, value in (("warmup", warmup), ("cooldown", cooldown)):
+        if not (math.isfinite(value) and value >= 0):
+            raise RunError(f"metrics.{name}: {value!r} is not a time of 0 s or more")
+    jobs, tasks, allocations, timeline = map(run.scan, ("jobs", "tasks", "allocations", "timeline"))
+    window = run_window(jobs, timeline, warmup=warmup, cooldown=cooldown)
+    (counts,) = metrics_of((COUNTS,), jobs, window or RunWindow(0, 0, 0))
+    if window is None:
+        return {counts.name: counts.as_json()}
+    found = [
+        *job_metrics(jobs, tasks, window, tau=tau, resource=counted_resource(run.resources)),
+        *timeline_metrics(jobs, tasks, allocations, timeline, window, run.capacity),
+        *value_metrics(jobs, allocations, timeline, window),
+        *_on_machines(MachineRecords.of(run), jobs, window),
+        *suspension_metrics(allocations, tasks, jobs, _priorities(run), window),
+    ]
+    if run.compat == "cloudsimpy":
+        found += metrics_of(CLOUDSIMPY, (allocations, window), window)
+    if run.has_power:
+        found += energy_metrics(run.scan("power"), run.battery, window)
+    return {metric.name: metric.as_json() for metric in (*found, counts)}
+
+
+def _priorities(run: Run) -> dict[str, float]:
+    """Return the priority of each partition by its name."""
+    partitions = run.info.get("cluster", {}).get("partitions") or ()
+    return {str(part["name"]): float(part.get("priority") or 0.0) for part in partitions}
+
+
+def _on_machines(machines: MachineRecords, jobs: pl.LazyFrame, window: RunWindow) -> list[Metric]:
+    """Return the metrics of machines, if there are several, and of tasks, unless each is a job."""
+    several = len(machines.capacity) > 1
+    if not several and machines.tasks.select(pl.col("gang").all()).collect().item():
+        return []
+    requests = machines.requests()
+    found = task_metrics(machines, requests, jobs, window)
+    return found + machine_metrics(machines, requests, window) if several else found
+
+
+def measured(name: str, value: float | None, unit: str, *, difference: bool = False) -> str:
+    """Return the readable number of a metric: shares in per cent, others as `quantity`.
+
+    Args:
+        name: of the metric.
+        value: its number; None: unknown.
+        unit: its unit.
+        difference: whether it is one of two numbers: of shares in points, as per cent would be of
+            what remains open.
+    """
+    if value is None or unit != "1" or not is_share(name):
+        return quantity(value, unit)
+    return f"{100 * value:,.4g}{' pp' if difference else '%'}"
+
+
+class Number(NamedTuple):
+    """One number of a metric."""
+
+    value: float | None
+    """None if it is undefined, as the mean over no jobs."""
+    unit: str
+    better: Better | None = None
+    """Whether high or low numbers are better; None: neither."""
+
+
+def metric_numbers(metrics: Mapping[str, Any]) -> dict[str, Number]:
+    """Return every number of a run's metrics.
+
+    Args:
+        metrics: the content of metrics.json.
+
+    Returns NAME.KEY → number, and NAME → its `value`, or else its `mean`.
+    """
+    found: dict[str, Number] = {}
+    for name, metric in entries(metrics).items():
+        numbers = {key: number for key, number in metric.items() if key not in ABOUT}
+        unit, better = metric.get("unit", ""), metric.get("better")
+        if (main := main_key(numbers)) is not None:
+            found[name] = Number(numbers[main], unit, better or better_of(name))
+        for key, number in numbers.items():
+            full = f"{name}.{key}"
+            found[full] = Number(number, unit, better or better_of(full))
+    return found
+
+
+def metric_columns(metrics: Mapping[str, Any]) -> dict[str, Number]:
+    """Return every number of a run's metrics once: as `metric_numbers`, without NAME's second name.
+
+    Args:
+        metrics: the content of metrics.json.
+    """
+    again = {f"{name}.{main_key(metric)}" for name, metric in entries(metrics).items()}
+    return {name: n for name, n in metric_numbers(metrics).items() if name not in again}

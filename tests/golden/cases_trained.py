@@ -1,0 +1,173 @@
+"""What rests on the training of floats: weights after two iterations, tables of reproductions.
+
+The last bits of floats depend on the processor, and a training turns them into another course, so
+that none of this is pinned; `golden.py --base COMMIT` compares it between two commits.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cases import Case
+
+import simkit
+from simkit.training.train import train
+
+POOL_OF_TEN = {"machines": [{"count": 1, "cpu": 10, "mem": 10}]}
+DEEPRM: dict[str, Any] = {
+    "workload": {"type": "deeprm", "offered_load": 0.9, "steps": 15}, "cluster": POOL_OF_TEN,
+    "admission": {"slots": 10, "backlog": 60}, "estimates": "actual", "scheduling": {"step": "1s"},
+}  # fmt: skip
+CLASSES: dict[str, Any] = {
+    "workload": {"type": "schedqrm", "jobs": 8}, "cluster": POOL_OF_TEN, "estimates": "actual",
+    "scheduling": {"step": "1s"},
+}  # fmt: skip
+SOFIA: dict[str, Any] = DEEPRM | {
+    "workload": {
+        "type": "sofia", "positions": 12, "capacity": 10, "short_steps": [1, 2],
+        "long_steps": [5, 8], "dominant": [4, 6], "other": [1, 2],
+    },
+    "admission": {"slots": 3},
+}  # fmt: skip
+READY: dict[str, Any] = {
+    "workload": {"type": "rare", "jobs": 70, "offered_load": 1.2}, "value": {},
+    "estimates": "actual", "scheduling": {"step": "1h"},
+    "cluster": {"machines": [{"count": 1, "processors": 10, "gpu": 10}]},
+    "admission": {"slots": 8, "backlog": 144, "late": "leave"},
+}  # fmt: skip
+POOL: dict[str, Any] = {
+    "workload": {"type": "lublin", "jobs": 600, "processors": 32}, "cluster": {"processors": 32},
+}  # fmt: skip
+TABLE: dict[str, Any] = {
+    "workload": {"type": "tasks", "path": "jobs.csv", "submit": "last"},
+    "cluster": {"machines": [{"count": 3, "cpu": 8, "mem": 1}]},
+    "estimates": "actual",
+}  # fmt: skip
+SETS = {"job_sets": 4, "rollouts": 3, "held_out_sets": 3}
+GAMES = {
+    "games": 6, "decisions": 8, "hours": 60, "held_out_games": 4, "hidden": 8, "batch": 32,
+}  # fmt: skip
+RECALL = {"updates": 3, "replay": 300}
+CHUNKS = {"jobs": 5, "held_out_share": 0.2}
+WINDOWS = {
+    "candidates": 6, "windows": 3, "fewest_jobs": 30, "most_jobs": 60, "held_out_windows": 2,
+    "least_slowdown": 1.5, "start": "fcfs", "held_out_share": 0.2,
+}  # fmt: skip
+DQN = {
+    "job_sets": 12, "held_out_sets": 8, "hidden": 8, "batch": 16, "decisions_per_update": 16,
+    "replay": 300,
+}  # fmt: skip
+HORIZON = {"horizon": 12, "backlog_shown": 12, "fisher_share": 0.5, "max_decisions": 300}
+
+TRAININGS: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "deeprm": (DEEPRM, SETS | {"hidden": 8}),
+    "deeprm compact": (DEEPRM, SETS | {
+        "hidden": 8, "observation": "deeprm-compact", "mask": True, "entropy": 0.01,
+        "optimiser": "adam", "baseline": "value", "warm_start": "sjf", "warm_start_rounds": 1,
+    }),
+    "ppo": (DEEPRM, SETS | {"hidden": 8, "batch": 64}),
+    "ppo ahead": (SOFIA, SETS | {"hidden": 8, "batch": 64, "starts": "ahead"}),
+    "dqn": (CLASSES, DQN),
+    "dqn now": (CLASSES, DQN | {"starts": "now", "prioritised": True, "duelling": False}),
+    "dqn paper": (CLASSES, DQN | {
+        "network": "perceptron", "mask": "none", "reading": "clock", "max_decisions": 60,
+    }),
+    "sofia natural": (SOFIA, SETS | HORIZON | {"update": "natural", "last_step": 10}),
+    "sofia proximal": (SOFIA, SETS | HORIZON | {
+        "update": "proximal", "batch": 64, "mask": True, "observation": "sofia-compact",
+        "last_step": 10,
+    }),
+    "rare": (READY, GAMES | RECALL),
+    "rare image": (READY, GAMES | RECALL | {
+        "encoder": "small", "max_start": 12, "advance": "each", "hours": 40, "replay": 60,
+    }),
+    "cocorl": (READY, GAMES | {"cost_limit": 1.0, "suspend": 2}),
+    "cocorl rejects": (READY, GAMES | {"reject": True}),
+    "cocorl lstm": (READY, GAMES | {"network": "lstm", "cost_limit": 1.0}),
+    "offline": (READY, GAMES | RECALL),
+    "rlscheduler": (POOL, WINDOWS | {"units": 2}),
+    "rlscheduler backfill": (POOL, WINDOWS | {"backfill": "rlscheduler"}),
+    "fitness": (TABLE, {"candidates": 4, "jobs": 5, "chunks": 3, "units": 2}),
+    "deepjs": (TABLE, {"jobs": 5, "repeats": 2, "rollouts": 3, "batch": 20}),
+}  # fmt: skip
+"""Learner, and what tells a training apart → scenario and the learner's arguments."""
+CRITERIA = {**dict.fromkeys(("rare", "cocorl", "offline"), "lost_value"), "fitness": "cost_ratio"}
+"""Learner → the held-out metric that it has instead of a slowdown."""
+
+
+def table_of_jobs(path: Path) -> None:
+    """Write a table of 60 jobs, each of three tasks, that keep three machines busy."""
+    rng = np.random.default_rng(0)
+    lines = ["job_id,task_id,submit_time,duration,instances_num,cpu,memory"]
+    for task in range(180):
+        run, count = rng.choice([3.0, 8.5, 40.0]), rng.integers(1, 20)
+        cpu, mem = rng.choice([0.5, 1.0, 2.0]), rng.choice([0.0625, 0.25])
+        lines.append(f"{task // 3},{task},{7 * (task // 3)},{run},{count},{cpu},{mem}")
+    path.write_text("\n".join([*lines, ""]))
+
+
+def scenario_of(name: str, folder: Path, iterations: int) -> simkit.Scenario:
+    """Return the scenario of a training; its tables are written to the folder."""
+    stated, arguments = TRAININGS[name]
+    if stated is TABLE:
+        table_of_jobs(folder / "jobs.csv")
+        stated = TABLE | {"workload": TABLE["workload"] | {"path": str(folder / "jobs.csv")}}
+    learn = {"learner": name.split()[0], "iterations": iterations, "arguments": arguments}
+    learn["criterion"] = CRITERIA.get(learn["learner"], "slowdown")
+    return simkit.Scenario.model_validate({**stated, "name": "golden", "seed": 1, "learn": learn})
+
+
+def trained(name: str) -> dict[str, Any]:
+    """Return a digest of the weights after two iterations, and of what was logged."""
+    with tempfile.TemporaryDirectory() as place:
+        done = train(scenario_of(name, Path(place), 2), Path(place) / "training")
+        weights = (done.agent / "weights.safetensors").read_bytes()
+        logged = [
+            {key: value for key, value in row.items() if not key.endswith(("time_s", "per_s"))}
+            for row in done.rows
+        ]
+    text = json.dumps(logged, sort_keys=True)
+    return {
+        "weights": sha256(weights).hexdigest()[:16],
+        "logged": sha256(text.encode()).hexdigest()[:16],
+    }
+
+
+def reproduced(name: str) -> dict[str, str]:
+    """Return a digest of each table that the small version of a reproduction writes."""
+    with tempfile.TemporaryDirectory() as place:
+        pages, work = Path(place) / "page", Path(place) / "work"
+        call = ["simkit", "reproduce", name, "--quick", "--no-progress", "--workers", "2"]
+        command = "from simkit.cli import main; main()"
+        subprocess.run(
+            [sys.executable, "-c", f"import sys; sys.argv[:] = sys.argv[1:]; {command}",
+             *call, "--output", str(pages), "--work", str(work)],
+            check=True, stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+        return {
+            str(path.relative_to(pages)): sha256(path.read_bytes()).hexdigest()[:16]
+            for path in sorted(pages.rglob("*"))
+            if path.suffix in (".csv", ".json") and not path.is_relative_to(work)
+        }
+
+
+LEARN = ("torch", "numba", "cma", "safetensors")
+REPRODUCTIONS = (
+    "cocorl", "deepjs", "deeprm", "launchpad", "rlscheduler", "rare", "schedqrm", "sofia",
+)  # fmt: skip
+CASES: Mapping[str, Case] = {
+    **{f"train {name}": Case(partial(trained, name), needs=LEARN) for name in TRAININGS},
+    **{
+        f"reproduce {name}": Case(partial(reproduced, name), needs_data=True, needs=LEARN)
+        for name in REPRODUCTIONS
+    },
+}

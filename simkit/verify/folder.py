@@ -22,8 +22,8 @@ from simkit.errors import RunError
 from simkit.foreign import read_json
 from simkit.plugins import code_refused
 from simkit.scenario import Scenario
-from simkit.scenario.error_messages import problems_of
 from simkit.scenario.policy import ComposedPolicy, FittedPolicy
+from simkit.sections import problems_of
 from simkit.text import printable
 from simkit.verify.audit import Check
 from simkit.verify.numbers import on_grid
@@ -134,7 +134,7 @@ class RunFolder:
                 "run it again, or verify what is there with --partial (in Python: "
                 "allow_partial=True)"
             )
-        scenario = _scenario_of(path / "run.json", manifest["scenario"])
+        scenario = scenario_of(path / "run.json", manifest["scenario"])
         tables = TableFiles(path)
         for name in _tables_of(path, scenario, complete=manifest["status"] == "complete"):
             _read_table(path, name, tables)
@@ -331,7 +331,7 @@ _SHOWN: Final = 5
 """Problems of run.json that are shown."""
 
 
-def _scenario_of(path: Path, content: dict[str, Any]) -> Scenario:
+def scenario_of(path: Path, content: dict[str, Any]) -> Scenario:
     """Return the scenario of a run."""
     return _validated(path, Scenario, content, "scenario.")
 

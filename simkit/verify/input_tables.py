@@ -567,7 +567,7 @@ def read_batch(run: RunFolder, rules: Any) -> InputTasks:
     table = trace_table(run, place, "batch_task")
     if table is None:
         raise MissingInputError("batch_task is not among the recorded inputs")
-    tasks = _batch_tasks(table, known_run=rules.durations == "task")
+    tasks = _batch_tasks(table, known_run=rules.durations.type == "task")
     attempts = None
     if rules.instances:
         attempts = trace_table(run, place, "batch_instance")

@@ -18,7 +18,7 @@ import polars as pl
 from simkit.errors import RunError
 from simkit.scenario import portable_form
 from simkit.scenario.cluster import PartitionSection
-from simkit.scenario.types import Section
+from simkit.sections import Section
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.input_tables import clock_of_log

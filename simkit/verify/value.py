@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from simkit.scenario.value import (
+from simkit.scenario.workload import (
     AnyQuality,
     FixedQuality,
     Gpus,

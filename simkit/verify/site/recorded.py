@@ -16,9 +16,9 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
+from simkit.dates import fixed_zone, parse_zone
 from simkit.power.signal_trace import PowerTrace
-from simkit.power.signal_zone import fixed_zone, parse_zone
-from simkit.scenario.recorded import GapRule
+from simkit.scenario.signals import GapRule
 from simkit.verify.folder import RunFolder
 from simkit.verify.numbers import TICK, Floats, on_grid
 from simkit.verify.site.course import Course, NotRecomputedError, pieces_of

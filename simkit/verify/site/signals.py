@@ -17,20 +17,21 @@ from zlib import crc32
 import numpy as np
 import polars as pl
 
+from simkit.dates import is_utc
 from simkit.errors import SimkitError
 from simkit.power.signal import CARBON, PRICE, WATT
-from simkit.power.signal_zone import is_utc
 from simkit.scenario.machine_power import PueCurve
-from simkit.scenario.recorded import RecordedSignal, SignalSource
 from simkit.scenario.signals import (
     ConstantSignal,
     LevelsSignal,
     MeansSignal,
+    RecordedSignal,
     ScaledSignal,
     ScheduleSignal,
+    SignalSource,
     SumSignal,
 )
-from simkit.scenario.types import Section
+from simkit.sections import Section
 from simkit.verify.audit import Check
 from simkit.verify.folder import RunFolder
 from simkit.verify.inputs import MissingInputError, inputs_below

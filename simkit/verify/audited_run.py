@@ -22,7 +22,6 @@ from simkit.verify.folder import RunFolder
 from simkit.verify.input_tasks import TASK_TABLES, read_input_tasks
 from simkit.verify.inputs import InputTasks
 from simkit.verify.numbers import Floats, on_grid
-from simkit.verify.site.draws import machine_draws
 from simkit.verify.site.signals import SiteSignals
 
 TASK = ["job_id", "task_id"]
@@ -380,7 +379,7 @@ class AuditedRun(RunFolder):
     def site(self) -> SiteSignals:
         """The signals of the site, each made again from the scenario when it is asked for."""
         span = float(self.power["start_s"][0]), float(self.power["end_s"][-1])
-        return SiteSignals(self, span, lambda: sum(d.full for d in machine_draws(self).values()))
+        return SiteSignals(self, span)
 
     @cached_property
     def input_tasks(self) -> InputTasks:

@@ -9,7 +9,7 @@ of a pool. The user's processes may take whole machines, as their own rows of ev
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -28,8 +28,7 @@ from simkit.verify.audited_run import AuditedRun
 from simkit.verify.input_tables import trace_table
 from simkit.verify.input_tasks import UNREADABLE
 from simkit.verify.inputs import MissingInputError
-from simkit.verify.numbers import LARGEST, LARGEST_ID, Floats, on_grid
-from simkit.verify.outages.failures import drawn_failures
+from simkit.verify.numbers import LARGEST, LARGEST_ID, Floats, on_grid, stream
 
 Amounts = tuple[float, ...]
 """One number per resource of the cluster, in its order."""
@@ -467,3 +466,29 @@ def check_failures(run: AuditedRun) -> Check:
     if run.scenario.cluster.failures is None and not check.found:
         return check.skip("the scenario has no random failures")
     return check
+
+
+def drawn_failures(
+    run: AuditedRun, machines: Iterable[int], begin_s: float, until_s: float
+) -> dict[int, list[tuple[float, float]]]:
+    """Return machine → (failure, repair) in s on the trace's clock, for those before `until_s`.
+
+    Args:
+        run: with random failures.
+        machines: that may fail.
+        begin_s: when the simulation began.
+        until_s: the last time of interest.
+    """
+    section = run.scenario.cluster.failures
+    assert section is not None
+    streams = stream(run.scenario.seed, "failures").spawn(len(run.capacity))
+    found: dict[int, list[tuple[float, float]]] = {}
+    for machine in machines:
+        rng, faults = streams[machine], []
+        fails = on_grid(begin_s + rng.exponential(section.mtbf))
+        while fails <= until_s:
+            repaired = on_grid(fails + rng.exponential(section.mttr))
+            faults.append((fails, repaired))
+            fails = on_grid(repaired + rng.exponential(section.mtbf))
+        found[machine] = faults
+    return found

@@ -13,10 +13,10 @@ import polars as pl
 from simkit.scenario.policy import RecordedPolicy, policies_in
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
+from simkit.verify.capacity import limits_users
 from simkit.verify.input_tables import starts_of_table, waits_of_log
 from simkit.verify.input_tasks import UNREADABLE, table_of
 from simkit.verify.inputs import MissingInputError, log_of
-from simkit.verify.limits import limits_users
 from simkit.verify.numbers import Floats, Ints, times_on_grid
 from simkit.verify.replay.schedule import one_gang_each
 

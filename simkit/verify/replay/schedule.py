@@ -6,10 +6,11 @@ compared start by start. A run that cannot be replayed is not audited.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Final
+from math import log10, sqrt
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -17,15 +18,148 @@ import polars as pl
 from simkit.scenario.policy import BackfillChoice, ComposedPolicy
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
+from simkit.verify.capacity import limits_users
 from simkit.verify.estimates import ADDED_S, correction_of
 from simkit.verify.machines import maintenance_windows
-from simkit.verify.numbers import Floats, Ints
-from simkit.verify.replay.backfill import Easy, NoBackfill, Rule
-from simkit.verify.replay.conservative import Conservative
-from simkit.verify.replay.orders import ARGUMENTS, BY_VALUE, CHANGING, STATIC, Setting
-from simkit.verify.replay.pool import Pool, Rules, Sort
-from simkit.verify.replay.pool_jobs import PoolJobs
-from simkit.verify.replay.windows import Windows, pool_windows
+from simkit.verify.numbers import ENDLESS, TICK, Floats, Ints, stream
+from simkit.verify.replay.backfill import Conservative, Easy, NoBackfill, Rule
+from simkit.verify.replay.pool import Pool, PoolJobs, Rules, Sort, Windows, pool_windows
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What an order knows apart from the jobs."""
+
+    capacity: float
+    """Of the pool."""
+    seed: int
+    arguments: Mapping[str, Any]
+    """Of the order, as the scenario gives them."""
+
+
+Keys = Callable[[PoolJobs, Setting], Floats]
+"""(J,): a number that a job keeps while it waits."""
+ChangingKeys = Callable[[PoolJobs, Setting, Ints, float], tuple[Floats, ...]]
+"""(W,) keys of W waiting jobs at an instant, the first decides."""
+
+
+def _each(function: Callable[[float], float], values: Floats) -> Floats:
+    return np.array([function(value) for value in values.tolist()], dtype=np.float64)
+
+
+def _logs(values: Floats) -> Floats:
+    """Return log10(x), x at least 2."""
+    return _each(log10, np.maximum(values, 2.0))
+
+
+def _roots(values: Floats) -> Floats:
+    return _each(sqrt, values)
+
+
+def _log_submit(jobs: PoolJobs) -> Floats:
+    """Return log10 of the submit time since the first job, in s, at least 1."""
+    return _logs(np.maximum(jobs.submit - jobs.submit.min(initial=np.inf), 1.0))
+
+
+def _r(jobs: PoolJobs) -> Floats:
+    """Return estimates in s; one without an end is a number, too."""
+    return np.minimum(jobs.estimate, ENDLESS)
+
+
+def _at_least_10(jobs: PoolJobs) -> Floats:
+    """Return estimates in s, at least 10."""
+    return np.maximum(_r(jobs), 10.0)
+
+
+def _density(jobs: PoolJobs, setting: Setting) -> Floats:
+    """Return minus value / (share of the cluster * estimate)."""
+    held = jobs.size / setting.capacity * _r(jobs)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return -np.where(held > 0, jobs.value / held, np.inf)
+
+
+def _drawn(jobs: PoolJobs, setting: Setting) -> Floats:
+    """Return SplitMix64 of the policy's first draw plus the rank.
+
+    G. L. Steele, D. Lea and C. H. Flood, "Fast splittable pseudorandom number generators" (2014).
+    """
+    first = int(stream(setting.seed, "policy").integers(2**63))
+    with np.errstate(over="ignore"):
+        mixed = jobs.rank.astype(np.uint64) + np.uint64(first + 1)
+        mixed *= np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ mixed >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ mixed >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(31)
+    return mixed.astype(np.float64) / 2.0**64
+
+
+STATIC: Final[dict[str, Keys]] = {
+    "fcfs": lambda jobs, _: jobs.submit,
+    "lcfs": lambda jobs, _: -jobs.rank.astype(np.float64),
+    "sjf": lambda jobs, _: jobs.estimate,
+    "ljf": lambda jobs, _: -jobs.estimate,
+    "saf": lambda jobs, _: jobs.size * _r(jobs),
+    "laf": lambda jobs, _: -(jobs.size * _r(jobs)),
+    "f1": lambda jobs, _: _logs(_r(jobs)) * jobs.size + 870.0 * _log_submit(jobs),
+    "f2": lambda jobs, _: _roots(_r(jobs)) * jobs.size + 25_600.0 * _log_submit(jobs),
+    "f3": lambda jobs, _: _r(jobs) * jobs.size + 6_860_000.0 * _log_submit(jobs),
+    "f4": lambda jobs, _: _r(jobs) * _roots(jobs.size) + 530_000.0 * _log_submit(jobs),
+    "log-r-n": lambda jobs, _: _logs(_r(jobs)) * jobs.size,
+    "r2-n": lambda jobs, _: _at_least_10(jobs) * _at_least_10(jobs) * jobs.size,
+    "random": _drawn,
+    "fewest-remaining": lambda jobs, _: jobs.instances,
+    "largest-request": lambda jobs, setting: -jobs.request / setting.capacity,
+    "qos": lambda jobs, _: -jobs.qos,
+    "value": lambda jobs, _: -jobs.value,
+    "value-density": _density,
+}
+"""Orders whose keys do not change while a job waits; all jobs are gangs of a pool."""
+BY_VALUE: Final = ("value", "value-density")
+"""Orders that need the value of jobs."""
+
+
+def _facts(jobs: PoolJobs, waiting: Ints, now: float) -> tuple[Floats, Floats, Floats]:
+    """Return wait, estimate (at least a tick) and processors."""
+    estimate = np.clip(jobs.estimate[waiting], TICK, ENDLESS)
+    return now - jobs.submit[waiting], estimate, jobs.size[waiting]
+
+
+def _hrrn(jobs: PoolJobs, _: Setting, waiting: Ints, now: float) -> tuple[Floats]:
+    wait, estimate, _size = _facts(jobs, waiting, now)
+    return (-((wait + estimate) / estimate),)
+
+
+def _wfp3(jobs: PoolJobs, _: Setting, waiting: Ints, now: float) -> tuple[Floats]:
+    wait, estimate, size = _facts(jobs, waiting, now)
+    return (-((wait / estimate) ** 3 * size),)
+
+
+def _unicef(jobs: PoolJobs, _: Setting, waiting: Ints, now: float) -> tuple[Floats]:
+    wait, estimate, size = _facts(jobs, waiting, now)
+    return (-(wait / (np.log2(np.maximum(size, 2.0)) * estimate)),)
+
+
+def _least_slack(
+    jobs: PoolJobs, setting: Setting, waiting: Ints, now: float
+) -> tuple[Floats, Floats]:
+    """Return whether it is too late, if that comes first, and the latest start, on the grid."""
+    estimate, deadline = _r(jobs)[waiting], jobs.deadline[waiting]
+    due = jobs.submit[waiting] + estimate / jobs.qos[waiting]
+    latest = np.floor((np.where(np.isfinite(deadline), deadline, due) - estimate) / TICK) * TICK
+    late = (latest < now) & bool(setting.arguments.get("hopeless_last", True))
+    return late.astype(np.float64), latest
+
+
+CHANGING: Final[dict[str, ChangingKeys]] = {
+    "hrrn": _hrrn,
+    "wfp3": _wfp3,
+    "unicef": _unicef,
+    "least-slack": _least_slack,
+}
+"""Orders that are sorted again at every decision."""
+ARGUMENTS: Final = {"least-slack": {"hopeless_last"}}
+"""Order → names of its arguments; the others have none."""
+
 
 BACKFILLS: Final[dict[str, Callable[[], Rule]]] = {
     "none": NoBackfill,
@@ -306,5 +440,52 @@ def _unknown_facts(run: AuditedRun, policy: ComposedPolicy, jobs: PoolJobs) -> s
         "jobs are decided on when power changes, and such instants are not replayed": (
             "power" in run.tables and sensitive
         ),
+    }
+    return next((reason for reason, applies in reasons.items() if applies), "")
+
+
+def check_fcfs_order(run: AuditedRun) -> Check:
+    """Check that without backfilling jobs start in order of (submit time, job id)."""
+    check = Check("fcfs-order", "without backfilling, jobs start in order of submission")
+    if reason := _promises_no_order(run):
+        return check.skip(reason)
+    if reason := _why_order_is_unknown(run):
+        return check.leave_out(reason)
+    started = pl.col("start_time_s").is_not_null()
+    jobs = run.jobs.filter(started).sort("submit_time_s", "job_id")
+    check.examined = jobs.height
+    jobs = jobs.with_columns(pl.col("job_id").shift(1).alias("starts_before_job"))
+    early = jobs.filter(pl.col("start_time_s").diff() < 0)
+    check.add_rows("starts before a job that was submitted earlier", early)
+    return check
+
+
+def _promises_no_order(run: AuditedRun) -> str:
+    """Return why the policy of the run makes no such promise; empty if it does."""
+    policy, admitted = run.scenario.policy, run.scenario.admission.order
+    if not isinstance(policy, ComposedPolicy):
+        return "the policy is not made of an order and a backfilling rule"
+    order, backfill = policy.order.type, policy.backfill.type
+    if admitted != "fifo":
+        return f"admission is by {admitted}, not by submission"
+    if order != "fcfs":
+        return f"the order is {order}, not fcfs"
+    return "" if backfill == "none" else f"backfilling is {backfill}"
+
+
+def _why_order_is_unknown(run: AuditedRun) -> str:
+    """Return why the order of the queue is not known in this run; empty if it is."""
+    kinds = set(run.tables["events"]["kind"].to_list())
+    once = run.jobs["attempts"].is_in([0, 1]).all()
+    reasons = {
+        "the run is not complete": not run.complete,
+        "jobs wait for their release": run.has_releases,
+        "the cluster is not a pool of one resource": len(run.capacity) * len(run.resources) != 1,
+        "users' jobs are held back by partitions": limits_users(run),
+        "the cluster has partitions": len(run.partitions) > 1,
+        "there are reservations, suspensions or losses": bool(
+            kinds & {"reserved", "suspended", "lost"}
+        ),
+        "jobs have several tasks or attempts, no task, or bags": not (once and one_gang_each(run)),
     }
     return next((reason for reason, applies in reasons.items() if applies), "")

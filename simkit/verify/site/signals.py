@@ -1,4 +1,4 @@
-"""The signals of a run's site, by their places in the scenario, made again when they are needed.
+"""The signals of a run's site, made again when they are needed, and what its machines may draw.
 
 Schedules, random levels, sums, means and scales are recomputed here. Files are read by the readers
 of the scenario's own signals; how they are laid on the run's clock is in `recorded`.
@@ -6,9 +6,11 @@ of the scenario's own signals; how they are laid on the run's clock is in `recor
 
 from __future__ import annotations
 
+import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,14 @@ import polars as pl
 from simkit.dates import is_utc
 from simkit.errors import SimkitError
 from simkit.power.signal import CARBON, PRICE, WATT
-from simkit.scenario.machine_power import PueCurve
+from simkit.scenario.machine_power import (
+    GroupedMachines,
+    LinearMachine,
+    MachineFacts,
+    PueCurve,
+    ResourceMachine,
+    TableMachine,
+)
 from simkit.scenario.signals import (
     ConstantSignal,
     LevelsSignal,
@@ -74,19 +83,16 @@ class SiteSignals:
     is not recomputed.
     """
 
-    def __init__(
-        self, run: RunFolder, span: tuple[float, float], full_w: Callable[[], float]
-    ) -> None:
-        """Begin.
-
-        Args:
-            run: with power.
-            span: begin and end of its ledger, in s.
-            full_w: returns what all machines draw when busy, in W.
-        """
-        self._run, self._span, self._full_w = run, span, full_w
+    def __init__(self, run: RunFolder, span: tuple[float, float]) -> None:
+        """Begin with a run with power, and begin and end of its ledger, in s."""
+        self._run, self._span = run, span
         self._made: dict[str, Course | NotRecomputedError] = {}
         self._facts: dict[str, float] = {}
+
+    @cached_property
+    def _full_w(self) -> float:
+        """What all machines draw when busy, in W."""
+        return sum(draw.full for draw in machine_draws(self._run).values())
 
     @cached_property
     def _clock(self) -> Clock:
@@ -94,7 +100,7 @@ class SiteSignals:
 
     def facts(self) -> dict[str, float]:
         """Return what run.json must say of the site, as far as signals have been made again."""
-        found = self._facts | {"machines.full_w": self._full_w()}
+        found = self._facts | {"machines.full_w": self._full_w}
         with suppress(NotRecomputedError):
             found["load_w"] = self.load_w
         with suppress(NotRecomputedError):
@@ -125,7 +131,7 @@ class SiteSignals:
         section = self._pue
         if section.by_load is None:
             return np.full(len(machines_w), section.ratio or 1.0)
-        return _between(section.by_load, machines_w / (section.rated_w or self._full_w()))
+        return _between(section.by_load, machines_w / (section.rated_w or self._full_w))
 
     def added_pue(self) -> Course:
         """Return what the temperature outside adds to the PUE."""
@@ -153,7 +159,7 @@ class SiteSignals:
     @cached_property
     def load_w(self) -> float:
         """What the site draws in the mean when all its machines are busy, in W."""
-        run, full = self._run, self._full_w()
+        run, full = self._run, self._full_w
         if run.setting("power", "pue", "temperature") is not None:
             raise NotRecomputedError("the load of busy machines depends on the weather")
         return full * float(self.pue_of(np.array([full]))[0]) + self._critical_mean()
@@ -376,3 +382,85 @@ def _tables_in(section: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any]]
     parts |= dict(enumerate(section)) if isinstance(section, tuple) else {}
     for name, part in parts.items():
         yield from _tables_in(part, (*path, str(name)))
+
+
+# ---- what machines draw -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MachineDraw:
+    """What one machine draws, in W."""
+
+    idle: float
+    """When on without tasks, and while it shuts down."""
+    off: float
+    """When switched off."""
+    boot: float
+    """While it boots."""
+    boot_s: float
+    """How long it boots."""
+    shutdown_s: float
+    """How long it shuts down."""
+    added: dict[str, Floats]
+    """Resource → W above idle at equal steps of its use, from 0 to 1."""
+
+    @property
+    def full(self) -> float:
+        """The power when all resources are in use."""
+        return self.idle + float(sum(watts[-1] for watts in self.added.values()))
+
+    @property
+    def linear(self) -> bool:
+        """Whether the power is linear in the use of each resource."""
+        return all(len(watts) == 2 for watts in self.added.values())
+
+
+def machine_draws(run: RunFolder) -> dict[int, MachineDraw]:
+    """Return machine id → what it draws."""
+    machines = sorted(run.manifest["cluster"]["machines"], key=lambda m: int(m["id"]))
+    pool = len(machines) == 1 and "processors" in run.resources
+    number = float(machines[0]["capacity"]["processors"]) if pool else 1.0
+    return {
+        int(machine["id"]): _draw_of(run, section, machine["capacity"], number)
+        for machine, section in zip(machines, _sections(run, machines), strict=True)
+    }
+
+
+def _sections(run: RunFolder, machines: list[dict[str, Any]]) -> Sequence[MachineFacts]:
+    """Return the scenario's section on the power of each machine."""
+    section = run.setting("power", "machines")
+    if not isinstance(section, GroupedMachines):
+        return [section] * len(machines)
+    groups = section.groups
+    chosen = []
+    for machine in machines:
+        name = str(machine["name"])
+        group = re.sub(r"-\d+$", "", name)
+        named = [key for key in groups if key != "default" and key in (name, group)]
+        chosen.append(groups[named[0] if named else "default"])
+    return chosen
+
+
+def _draw_of(
+    run: RunFolder, section: MachineFacts, capacity: dict[str, float], number: float
+) -> MachineDraw:
+    if isinstance(section, ResourceMachine):
+        idle = section.idle_w
+        added = {name: [0.0, watts] for name, watts in section.per_resource.items()}
+    else:
+        assert isinstance(section, LinearMachine | TableMachine)
+        table: tuple[float, ...] = (
+            section.table if isinstance(section, TableMachine) else (section.idle_w, section.full_w)
+        )
+        idle = table[0]
+        usual = [name for name in ("cpu", "processors") if name in run.resources]
+        resource = section.resource or (*usual, run.resources[0])[0]
+        added = {resource: [watts - idle for watts in table]}
+    return MachineDraw(
+        number * idle,
+        number * section.off_w,
+        number * (idle if section.boot_w is None else section.boot_w),
+        section.boot,
+        section.shutdown,
+        {r: number * np.array(watts) for r, watts in added.items() if capacity.get(r)},
+    )

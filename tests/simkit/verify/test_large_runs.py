@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 
 import simkit
+from simkit import verify
 from simkit.errors import RunError
 from simkit.verify import capacity, inputs, tables, verify_run
-from simkit.verify.records import plain_jobs
 from simkit.verify.replay import pool
 
 SWF = "".join(
@@ -55,7 +55,7 @@ def few_rows_are_many(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.Monkey
     with monkeypatch.context() as patch:
         for module in (tables, inputs):
             patch.setattr(module, "LARGE", 1)
-        for module in (tables, plain_jobs):
+        for module in (tables, verify):
             patch.setattr(module, "ROWS_AT_ONCE", 25)
         patch.setattr(capacity, "_AT_ONCE", 5)
         patch.setattr(pool, "_LISTED", 0)
@@ -120,7 +120,7 @@ def test_a_missing_row_has_the_verdict_of_a_small_run(
         with pytest.MonkeyPatch.context() as patch:
             small = verdict(runs["pool"])
             patch.setattr(tables, "LARGE", 1)
-            patch.setattr(plain_jobs, "ROWS_AT_ONCE", 25)
+            patch.setattr(verify, "ROWS_AT_ONCE", 25)
             assert verdict(runs["pool"]) == small, name
         path.write_bytes(whole)
 

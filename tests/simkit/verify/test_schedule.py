@@ -18,10 +18,15 @@ from hypothesis import strategies as st
 import simkit
 from simkit.verify import Check, verify_run
 from simkit.verify.audited_run import AuditedRun
-from simkit.verify.replay.orders import CHANGING, STATIC, Setting
-from simkit.verify.replay.pool import Rules
-from simkit.verify.replay.pool_jobs import PoolJobs
-from simkit.verify.replay.schedule import BACKFILLS, check_schedule, replayed
+from simkit.verify.replay.pool import PoolJobs, Rules
+from simkit.verify.replay.schedule import (
+    BACKFILLS,
+    CHANGING,
+    STATIC,
+    Setting,
+    check_schedule,
+    replayed,
+)
 
 ORDERS = [*STATIC, *CHANGING]
 POLICIES = [(order, backfill) for order in ORDERS for backfill in BACKFILLS]

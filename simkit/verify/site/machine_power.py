@@ -15,9 +15,9 @@ import polars as pl
 
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
-from simkit.verify.ledger import SLACK, add_power_rows, no_power
 from simkit.verify.numbers import TICK, Bools, Floats, Ints, ratio, sum_until
-from simkit.verify.site.draws import MachineDraw, machine_draws
+from simkit.verify.site.ledger import SLACK, add_power_rows, no_power
+from simkit.verify.site.signals import MachineDraw, machine_draws
 
 Steps = tuple[Floats, Floats]
 """(T,) ascending instants, and (T,) values, each from its instant on."""

@@ -19,12 +19,12 @@ import numpy as np
 
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
-from simkit.verify.battery import CLC_HOLD_S, BatterySpec
-from simkit.verify.ledger import SLACK, no_power
 from simkit.verify.machines import failing_machines, machine_lives
 from simkit.verify.numbers import TICK, Bools, Floats, Ints, sum_until
+from simkit.verify.site.battery import CLC_HOLD_S, BatterySpec
 from simkit.verify.site.course import Course, NotRecomputedError
-from simkit.verify.site.draws import MachineDraw, machine_draws
+from simkit.verify.site.ledger import SLACK, no_power
+from simkit.verify.site.signals import MachineDraw, machine_draws
 
 _ROUNDING = 1e-9
 """Relative error within which power carries a whole unit."""

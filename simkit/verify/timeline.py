@@ -15,8 +15,8 @@ import polars as pl
 from simkit.scenario.policy import ComposedPolicy
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import TASK, UNIT, AuditedRun
+from simkit.verify.capacity import limits_users
 from simkit.verify.estimates import correction_instants, correction_of, stale_corrections
-from simkit.verify.limits import limits_users
 from simkit.verify.numbers import Bools, Floats, sum_until
 
 _GONE = -1e15
@@ -395,3 +395,30 @@ def _only_waits(run: AuditedRun) -> pl.DataFrame | None:
     whole &= (held["start_time_s"] == tasks["start_time_s"]) & (held["outcome"] == "finished")
     whole = whole.fill_null(value=False)
     return tasks.select("ready_time_s", "start_time_s") if whole.all() else None
+
+
+def check_decision_times(run: AuditedRun) -> Check:
+    """Check that every start, but of what was reserved, is at a multiple of the period."""
+    check = Check("decision-times", "tasks start at the ticks of the scheduler's clock alone")
+    if run.period_s is None:
+        return check.skip("the scheduler decides whenever something changes")
+    check.examined = run.rows_of("allocations")
+    late = (pl.col("start_time_s") % run.period_s != 0).fill_null(value=False)
+    rows = run.allocations.filter(late)
+    if rows.is_empty():
+        return check
+    reserved = run.tables["events"].filter(kind="reserved").select(TASK).unique()
+    rows = rows.join(reserved, on=TASK, how="anti", maintain_order="left")
+    # When nothing else is to come, a slot that gets free is filled at once.
+    if run.scenario.admission.slots is not None or run.policy_may_kill:
+        rows = rows.filter(pl.col("start_time_s") < _last_change(run))
+    check.add_rows("starts between two ticks of the scheduler's clock", rows)
+    return check
+
+
+def _last_change(run: AuditedRun) -> float:
+    """Return the last time at which something came, ended or changed, but for starts, in s."""
+    times = pl.concat([
+        run.jobs["submit_time_s"], run.allocations["end_time_s"], run.tables["events"]["time_s"],
+    ])  # fmt: skip
+    return float(times.max() or 0.0)  # type: ignore[arg-type]

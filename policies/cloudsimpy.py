@@ -31,17 +31,17 @@ multiples of 2⁻²⁰ s, so ends differ by less than 1e-6 s.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import ceil, floor
 
 import numpy as np
 
 from simkit.arrays import Floats, Ints
 from simkit.errors import PolicyError, ScenarioError, did_you_mean
-from simkit.policies.packing import Balance
+from simkit.policies.fitness import Balance
 from simkit.policy import Action, Place, State, SystemInfo, WakeAt
-from simkit.policy.cloudsimpy_ticks import ArrivalTicks, hold_ticks
+from simkit.policy.declared import PolicyMetric, reads_estimates
 from simkit.policy.fitness import PairFitness, Score
-from simkit.policy.pairs.machine_task_pairs import TaskColumns
-from simkit.policy.pairs.pair_table import PairTable
+from simkit.policy.pairs import PairTable, TaskColumns
 from simkit.policy.task import Allocation, Task
 from simkit.units import ENDLESS_S
 
@@ -49,6 +49,49 @@ Placed = list[tuple[int, dict[int, int]]]
 """(row of a task, machine → instances), in order; a task comes again after others had a turn."""
 
 _THRESHOLD = 0.8  # CloudSimPy's random fitness takes a pair if it draws more than this
+
+
+class ArrivalTicks:
+    """The tick at which each job is first seen (rule 1); asked for job by job, as submitted.
+
+    Args:
+        begin_s: the tick of the first submission, a whole second.
+    """
+
+    def __init__(self, begin_s: float) -> None:
+        self._last = (begin_s, False)  # previous job: submission, whether it was seen in time
+
+    def next(self, submit_s: float) -> float:
+        """Return the tick, in s, at which the next job is seen."""
+        before, was_in_time = self._last
+        tick = float(ceil(submit_s))
+        in_time = tick > submit_s or (
+            submit_s > before
+            and (before < submit_s - 1.0 or (before == submit_s - 1.0 and was_in_time))
+        )
+        self._last = (submit_s, in_time)
+        return tick if in_time else tick + 1.0
+
+
+def hold_ticks(run_s: Floats) -> Floats:
+    """Return how many ticks an instance that starts at a tick holds its resources (rule 2)."""
+    return np.where(run_s == 1.0, 2.0, np.ceil(run_s))
+
+
+def makespan(start_s: Floats, end_s: Floats, first_submit_s: float = 0.0) -> float | None:
+    """Return the makespan in s by CloudSimPy's clock (rule 4); None if nothing has ended.
+
+    Args:
+        start_s: (A,) start of each allocation.
+        end_s: (A,) its end; NaN if it has not ended.
+        first_submit_s: when the first job was submitted.
+    """
+    ended = np.isfinite(end_s)
+    start_s, end_s = start_s[ended], end_s[ended]
+    if not len(end_s):
+        return None
+    free_s = np.where(end_s - start_s == 1.0, start_s + 2.0, np.ceil(end_s))
+    return float(free_s.max()) - floor(first_submit_s)
 
 
 class CloudSimPy:
@@ -67,7 +110,7 @@ class CloudSimPy:
     These are not CloudSimPy's, but decide by its rules, an instance at a time; ties go to the first
     machine, then to the first task:
 
-    - ``balance``: the pair that `simkit.policies.packing.Balance` scores highest.
+    - ``balance``: the pair that `simkit.policies.fitness.Balance` scores highest.
     - any pair fitness, such as an agent's, or a function of `MachineTaskPairs`. It sees ticks in
       place of the time for which an instance holds its machine, and the instances left and the free
       amounts of the moment.
@@ -76,6 +119,7 @@ class CloudSimPy:
 
     Args:
         fitness: the heuristic, or a pair fitness.
+        order: another name for the heuristic, beside the default fitness; fcfs says nothing.
         draws: a pair fitness draws pairs, with probabilities in proportion to exp(score); else it
             takes the best.
 
@@ -85,10 +129,35 @@ class CloudSimPy:
 
     begins_with_run = True
     """Whether it must see a run from its beginning on, to know when jobs are seen."""
+    period_s = 1.0
+    """Its only time between decisions."""
+    metrics = (
+        PolicyMetric(
+            "cloudsimpy_makespan",
+            "s",
+            "tick at which the last allocation's resources come free - floor(first submit); "
+            "free at ceil(end), or at start + 2 s after a run of exactly 1 s",
+            makespan,
+            "low",
+        ),
+    )
+    arrival_ticks, hold_ticks = ArrivalTicks, staticmethod(hold_ticks)
+    """Its clock, for models that agents are trained in."""
 
     def __init__(
-        self, fitness: str | PairFitness | Score = "first-fit", *, draws: bool = False
+        self,
+        fitness: str | PairFitness | Score = "first-fit",
+        *,
+        order: str = "fcfs",
+        draws: bool = False,
     ) -> None:
+        if order != "fcfs":
+            if fitness != "first-fit":
+                raise ScenarioError(
+                    f"cloudsimpy: the order {order} goes with the fitness first-fit alone, not "
+                    f"with {fitness}"
+                )
+            fitness = order
         self.fitness = fitness
         if fitness == "balance":
             fitness = Balance()
@@ -102,6 +171,11 @@ class CloudSimPy:
             known = did_you_mean(fitness, [*_RULES, "balance"])
             raise ScenarioError(f"cloudsimpy: there is no fitness {fitness!r}{known}")
         self._scorer, self._rule = None, _RULES[fitness]
+
+    @property
+    def reads_estimates(self) -> bool:
+        """Whether the heuristic sorts by estimates, or the pair fitness reads them."""
+        return self.fitness in _BY_ESTIMATE or reads_estimates(self._scorer)
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         if any(partition.machines is not None for partition in info.partitions):
@@ -357,3 +431,4 @@ _RULES: dict[str, Callable[[_Tick], None]] = {
     "ljf": _by_estimate(-1.0),
     "random": _random,
 }
+_BY_ESTIMATE = ("sjf", "ljf")

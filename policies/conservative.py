@@ -35,9 +35,9 @@ from simkit.arrays import Floats, Ints
 from simkit.errors import ScenarioError
 from simkit.policy import Action, Place, State, SystemInfo, WakeAt
 from simkit.policy.claims import Claims
+from simkit.policy.declared import Signals, declared_signals
 from simkit.policy.lane import ChangingOrder, Entry, Lane, Order, Passing
 from simkit.policy.ordered import OrderedPolicy, resumptions
-from simkit.policy.power_view import Signals, declared_signals
 from simkit.policy.profile import PoolProfile, Profile
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Allocation, Placement, Task, at_most, instances_on

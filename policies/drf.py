@@ -16,6 +16,7 @@ from simkit.arrays import Floats, Ints
 from simkit.errors import ScenarioError, did_you_mean
 from simkit.policies.fitness import FirstFit
 from simkit.policy import Place, State, SystemInfo
+from simkit.policy.declared import reads_estimates
 from simkit.policy.fitness import MachineFitness, place_by
 from simkit.policy.greedy import FitSearch, GreedyPolicy
 from simkit.policy.lane import ChangingOrder, Order
@@ -52,6 +53,11 @@ class DRF(GreedyPolicy):
             raise ScenarioError(f"drf: by is {by!r}{did_you_mean(str(by), BY)}")
         self.by = by
         self.fitness = fitness
+
+    @property
+    def reads_estimates(self) -> bool:
+        """Whether order or machine fitness reads estimates."""
+        return reads_estimates(self.order, self.fitness)
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         super().reset(info, rng)

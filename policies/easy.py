@@ -15,6 +15,7 @@ import numpy as np
 
 from simkit.errors import ScenarioError
 from simkit.policy import Place, State, SystemInfo
+from simkit.policy.declared import NO_SIGNALS
 from simkit.policy.head_place import (
     PlaceOnMachines,
     instances_within,
@@ -22,7 +23,6 @@ from simkit.policy.head_place import (
     profile_around,
 )
 from simkit.policy.lane import LONG, Gap, Lane, Passing, by_estimate
-from simkit.policy.power_view import NO_SIGNALS
 from simkit.policy.room import total_usable
 from simkit.policy.task import Task
 

@@ -12,12 +12,12 @@ from math import isnan
 import numpy as np
 
 from simkit.errors import ScenarioError
-from simkit.policies.value_orders import duration_s
+from simkit.policies.orderings import duration_s
 from simkit.policy import Action, Place, State, SystemInfo
 from simkit.policy.claims import Claims
+from simkit.policy.declared import Signals, declared_signals
 from simkit.policy.lane import ChangingOrder, Lane, Order
 from simkit.policy.ordered import OrderedPolicy, resumptions
-from simkit.policy.power_view import Signals, declared_signals
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Task
 

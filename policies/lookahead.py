@@ -25,7 +25,7 @@ import numpy as np
 
 from simkit.errors import ScenarioError, did_you_mean
 from simkit.policy import Action, Policy, State, SystemInfo
-from simkit.policy.power_view import Signals, declared_signals
+from simkit.policy.declared import PolicyMetric, Signals, declared_metrics, declared_signals
 from simkit.policy.task import Task
 from simkit.policy.what_if import WhatIf, play_on
 
@@ -68,6 +68,11 @@ class Lookahead:
     def signals(self) -> Signals | None:
         """Those that the candidates read; None if one does not declare it."""
         return declared_signals(*self.policies)
+
+    @property
+    def metrics(self) -> tuple[PolicyMetric, ...]:
+        """Those that the candidates bring."""
+        return declared_metrics(*self.policies)
 
     def check_scenario(self, scenario: Any) -> list[str]:
         """Return what of a `Scenario` cannot be played ahead, a line each."""

@@ -15,11 +15,12 @@ from simkit.policies.orderings import SJF
 from simkit.policies.power_profile import PowerProfile, earliest_with_power, next_start, site_power
 from simkit.policy import Action, Place, State
 from simkit.policy.claims import Claims
+from simkit.policy.declared import Signals, declared_signals
 from simkit.policy.lane import ChangingOrder, Lane, Order
 from simkit.policy.ordered import OrderedPolicy, resumptions
-from simkit.policy.power_view import PowerState, Signals, declared_signals
 from simkit.policy.profile import Profile
 from simkit.policy.room import PlacementRule
+from simkit.policy.state import PowerState
 from simkit.policy.task import Allocation, Placement, Task, at_most, instances_on
 from simkit.power.site import Site, unmet_needs
 
@@ -75,6 +76,18 @@ class PowerCapPolicy(OrderedPolicy):
     ) -> None:
         super().__init__(order, None, placement)
         self.cap_w = PowerCap(cap_w).cap_w
+
+    @property
+    def holds_back(self) -> str:
+        """Why jobs may wait to the end of a run, and the remedy."""
+        if self.cap_w is None:
+            cap, remedy = "what sources, grid and battery give", "raise the grid's import_limit_w"
+        else:
+            cap, remedy = f"its cap_w of {self.cap_w:,.10g} W", "raise cap_w"
+        return (
+            f"backfill power-cap starts a job only if the site's load stays within {cap}, and what "
+            f"waits needs more power than that leaves; {remedy}, or make the jobs smaller"
+        )
 
     def check_site(self, site: Site | None) -> list[str]:
         """Say what the site lacks; see `simkit.power.site.SiteChecker`."""

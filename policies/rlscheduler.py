@@ -34,9 +34,9 @@ from simkit.arrays import Floats
 from simkit.errors import ScenarioError
 from simkit.policy import Action, Place, State, SystemInfo
 from simkit.policy.claims import Claims
+from simkit.policy.declared import NO_SIGNALS
 from simkit.policy.lane import ChangingOrder, Order
 from simkit.policy.ordered import resumptions
-from simkit.policy.power_view import NO_SIGNALS
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Allocation, Task
 from simkit.units import ENDLESS_S, TIME_GRID

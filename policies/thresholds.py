@@ -17,14 +17,15 @@ from typing import Literal
 import numpy as np
 
 from simkit.errors import ScenarioError
+from simkit.policies.orderings import duration_s, last_start_s
 from simkit.policies.power_profile import site_power
-from simkit.policies.value_orders import duration_s, last_start_s
 from simkit.policy import Action, Place, State, SystemInfo, WakeAt
 from simkit.policy.claims import Claims
+from simkit.policy.declared import Signals, declared_signals
 from simkit.policy.lane import ChangingOrder, Order
 from simkit.policy.ordered import OrderedPolicy, resumptions
-from simkit.policy.power_view import PowerState, Signals, declared_signals
 from simkit.policy.room import PlacementRule
+from simkit.policy.state import PowerState
 from simkit.policy.task import Task
 from simkit.power.site import Site, unmet_needs
 

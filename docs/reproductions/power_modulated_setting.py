@@ -20,9 +20,8 @@ from gleamm_exceedance import dallas, illinois
 
 from simkit.experiment.workload import valued
 from simkit.policies.easy import Easy
-from simkit.policies.orderings import FCFS, SJF, Random
+from simkit.policies.orderings import FCFS, SJF, HighestValue, LeastSlack, QoS, Random, ValueDensity
 from simkit.policies.ready_pool import ReadyPoolPolicy
-from simkit.policies.value_orders import HighestValue, LeastSlack, QoS, ValueDensity
 from simkit.policy import Place, Policy, State, SystemInfo
 from simkit.policy.ordered import OrderedPolicy
 from simkit.power.battery import BatteryFacts

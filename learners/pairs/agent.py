@@ -20,13 +20,12 @@ from simkit.learners.pairs.description import PairDescription
 from simkit.learners.pairs.model import require_numba
 from simkit.learners.pairs.scorer import PairScorer, feature_names
 from simkit.policy import Action, Place, State, SystemInfo
+from simkit.policy.declared import NO_SIGNALS, PolicyMetric, declared_metrics
 from simkit.policy.fitness import FitnessPolicy
 from simkit.policy.greedy import FitSearch, GreedyPolicy
-from simkit.policy.pairs.machine_task_pairs import MachineTaskPairs, TaskColumns
-from simkit.policy.pairs.pair_table import PairTable
-from simkit.policy.pairs.remaining_work import WorkFitness
-from simkit.policy.power_view import NO_SIGNALS
+from simkit.policy.pairs import MachineTaskPairs, PairTable, TaskColumns
 from simkit.policy.queue import QueueColumns
+from simkit.policy.remaining_work import WorkFitness
 from simkit.policy.task import Task
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import DESCRIPTION, agent_label
@@ -171,6 +170,11 @@ class PairAgent:
             self._policy = FitnessPolicy(fitness)
 
     signals = NO_SIGNALS
+
+    @property
+    def metrics(self) -> tuple[PolicyMetric, ...]:
+        """Those of the rules by which it decides."""
+        return declared_metrics(self._policy)
 
     @property
     def begins_with_run(self) -> bool:

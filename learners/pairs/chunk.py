@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from simkit import plugins
 from simkit.arrays import Floats, Ints
 from simkit.errors import ScenarioError
-from simkit.policy.cloudsimpy_ticks import ArrivalTicks, hold_ticks
 from simkit.workload import Workload
 
 __all__ = ["Chunk", "chunks"]
+
+
+def _clock() -> Any:
+    """Return what knows CloudSimPy's clock."""
+    return plugins.find("simkit.policies", "cloudsimpy", kind="compat")
 
 
 @dataclass(frozen=True)
@@ -70,11 +76,11 @@ class Chunk:
             raise ScenarioError(problems)
         submit = workload.submit_time_s
         begin_s = float(np.floor(submit[0])) if len(submit) else 0.0
-        ticks = ArrivalTicks(begin_s)
+        ticks = _clock().arrival_ticks(begin_s)
         seen = np.array([ticks.next(each) for each in submit.tolist()]) - begin_s
         return cls(
             np.repeat(seen, np.diff(workload.first_task)),
-            hold_ticks(workload.run_time_s),
+            _clock().hold_ticks(workload.run_time_s),
             workload.run_time_s.copy(),
             np.ascontiguousarray(request, np.float64),
             workload.instances.astype(np.int64),
@@ -99,7 +105,7 @@ class Chunk:
         room = self.capacity[fits.argmax(axis=1)]
         run_s = np.maximum(self.run_s * np.exp(rng.normal(0.0, run_times)), 1.0)
         request = np.minimum(self.request * factors, room)
-        return replace(self, request=request, run_s=run_s, hold=hold_ticks(run_s))
+        return replace(self, request=request, run_s=run_s, hold=_clock().hold_ticks(run_s))
 
     @property
     def total_instances(self) -> int:

@@ -16,7 +16,7 @@ from simkit.learners.pairs.placing_kernel import (
     update,
 )
 from simkit.learners.pairs.scorer import PairScorer
-from simkit.policy.pairs.machine_task_pairs import MachineTaskPairs
+from simkit.policy.pairs import MachineTaskPairs
 from simkit.policy.queue import QueueColumns
 from simkit.units import ENDLESS_S
 

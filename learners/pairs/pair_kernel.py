@@ -12,7 +12,7 @@ import numba
 import numpy as np
 
 from simkit.arrays import Floats, Ints
-from simkit.policy.pairs import terms
+from simkit.policy import remaining_work as terms
 
 __all__ = ["PAPER", "TERMS", "Scratch", "Weights", "begin", "compiled", "hidden", "make_scratch",
            "score_pairs", "see_match", "see_moment", "see_task", "seen_as", "weighted"]  # fmt: skip

@@ -14,7 +14,7 @@ import numpy as np
 
 from simkit.arrays import Floats, Ints
 from simkit.learners.pairs.pair_kernel import compiled
-from simkit.policy.pairs import terms
+from simkit.policy import remaining_work as terms
 
 __all__ = ["TaskCache", "Waiting", "empty_cache", "has_space", "place_best", "rebuild",
            "update"]  # fmt: skip

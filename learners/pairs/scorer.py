@@ -2,7 +2,7 @@
 
 Two sets of features are known. ``paper`` is that of F. Li and B. Hu, "DeepJS: Job scheduling based
 on deep reinforcement learning in cloud data center" (ICBDC 2019): free amounts, request, run time
-and the instances left. ``terms`` is that of `simkit.policy.pairs.terms`, whose numbers do not
+and the instances left. ``terms`` is that of `simkit.policy.remaining_work`, whose numbers do not
 depend on the units or the size of the cluster.
 """
 
@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from simkit.arrays import Floats
 from simkit.errors import RunError
-from simkit.policy.pairs.terms import FIT_TERMS, URGENCY_TERMS
+from simkit.policy.remaining_work import FIT_TERMS, URGENCY_TERMS
 
 __all__ = ["RULES", "TERMS", "FeatureSet", "PairScorer", "RuleName", "feature_names"]
 

@@ -18,8 +18,8 @@ from simkit.learners.pool.description import PoolDescription
 from simkit.learners.pool.scorer import FEATURES, Scorer, job_features, job_score
 from simkit.learners.pool.simulation import Backfill, End
 from simkit.policy import Action, Place, State, SystemInfo
-from simkit.policy.power_view import NO_SIGNALS
-from simkit.policy.recent_run_times import RecentRunTimes
+from simkit.policy.declared import NO_SIGNALS
+from simkit.policy.estimates import RecentRunTimes
 from simkit.policy.task import Task
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import DESCRIPTION, agent_label

@@ -34,7 +34,7 @@ def job_features(
     Args:
         requested_s: the requested time r.
         predicted_s: p, the mean of the user's last two run times; see
-            `simkit.policies.changing_orders`.
+            `simkit.policies.orderings`.
         processors: n.
         wait_s: since submission.
         since_s: s, the submission since the first of the run.

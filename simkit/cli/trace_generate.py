@@ -154,7 +154,7 @@ def _generate_log(
     keys: dict[str, Any] = {"type": model, "jobs": jobs, "processors": processors or 128}
     if load is not None:
         keys["offered_load"] = load
-    elif not (settings or model == "lublin"):  # lublin models the arrivals itself
+    elif not (settings or models[model].has_arrivals):
         keys["offered_load"] = 0.7
     scenario = load_scenario({"workload": keys | parse_overrides(settings), "seed": seed})
     trace = read_trace(scenario.workload, seed)

@@ -14,7 +14,7 @@ from simkit.engine.machine_units import MachineUnits
 from simkit.engine.outages import Outages
 from simkit.engine.pool_units import PoolUnits
 from simkit.errors import PolicyError
-from simkit.policy.power_view import Foreseen
+from simkit.policy.state import Foreseen
 from simkit.power.battery import BatteryFacts
 from simkit.power.site import Foresight
 from simkit.power.system import EnergySystem

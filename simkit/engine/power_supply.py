@@ -25,7 +25,7 @@ from simkit.engine.power_steps import PowerOutlook, least_of_both, machine_steps
 from simkit.engine.system import Patience, System
 from simkit.errors import PolicyError
 from simkit.policy import State, SwitchOff, SwitchOn
-from simkit.policy.power_view import Foreseen
+from simkit.policy.state import Foreseen
 from simkit.policy.task import Allocation, Task
 from simkit.power.late_account import MOST_NOTES, LateAccount
 from simkit.power.signal import Signal
@@ -37,7 +37,7 @@ from simkit.workload.cluster import CapacityStep
 
 
 class SitePowerView:
-    """The site as policies see it: implements `simkit.policy.power_view.PowerState`."""
+    """The site as policies see it: implements `simkit.policy.state.PowerState`."""
 
     def __init__(self, supply: PowerSupply) -> None:
         self._supply = supply

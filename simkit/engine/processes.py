@@ -25,8 +25,7 @@ from simkit.engine.outages import Outages
 from simkit.engine.system import Patience, System
 from simkit.errors import ProcessError
 from simkit.plugins import lines_of_author
-from simkit.policy.power_view import PowerState
-from simkit.policy.state import Allocations, SystemInfo
+from simkit.policy.state import Allocations, PowerState, SystemInfo
 from simkit.seeds import stream
 from simkit.units import TIME_GRID
 from simkit.workload.capacity import SWITCHED_OFF, CapacityChange, WhenTaken

@@ -46,8 +46,8 @@ from simkit.policy import (
     SwitchOn,
     WakeAt,
 )
+from simkit.policy.declared import declared_signals
 from simkit.policy.estimates import CORRECTIONS, Correction, Predictor, Requested
-from simkit.policy.power_view import declared_signals
 from simkit.policy.task import Task
 from simkit.power.site import Site
 from simkit.seeds import stream

@@ -39,6 +39,7 @@ from simkit.experiment.wall_time import WallClock, WallTimeOver
 from simkit.experiment.workload import TraceMemory, read_trace, valued
 from simkit.plugins import lines_of_author, told_of_author
 from simkit.policy import Policy
+from simkit.policy.declared import declared_metrics
 from simkit.policy.estimates import Predictor, Requested
 from simkit.power.site import Site, controller_problems, policy_problems
 from simkit.results.all_metrics import compute_metrics
@@ -85,7 +86,7 @@ class Experiment:
     def warnings(self) -> tuple[str, ...]:
         """What a reader of the results must know before the run."""
         return (
-            *estimates_warnings(self.scenario, self.trace),
+            *estimates_warnings(self.scenario, self.trace, self.policy),
             *unit_warnings(self.scenario, self.trace, self.cluster),
             *unasked_warnings(self.scenario, self.trace, self.cluster),
             *(() if self.site is None else self.site.warnings),
@@ -200,7 +201,9 @@ def carry_out(
         experiment.scenario, experiment.trace, experiment.cluster, experiment.site,
         given=experiment.given,
     )  # fmt: skip
-    info["estimates"] = estimates_info(experiment.scenario, experiment.trace.workload)
+    info["estimates"] = estimates_info(
+        experiment.scenario, experiment.trace.workload, experiment.policy
+    )
     info["warnings"] = list(experiment.warnings)
     store = MemoryWriter(info) if output is None else RunWriter(Path(output), info, force=force)
     times = dict(experiment.wall_time_s)
@@ -217,13 +220,13 @@ def carry_out(
         times["write"] = store.wall_time_s
         with _timed(times, "metrics"):
             given, results = experiment.scenario.metrics, store.results()
-            results.metrics = Metrics(
-                compute_metrics(
-                    results, tau=given.tau, warmup=given.warmup, cooldown=given.cooldown
-                )
-            )
+            found = compute_metrics(
+                results, tau=given.tau, warmup=given.warmup, cooldown=given.cooldown,
+                brought=declared_metrics(experiment.policy),
+            )  # fmt: skip
+            results.metrics = Metrics(found)
             results.info["decisions"] = simulation.decisions_made
-            late = late_warnings(results)
+            late = late_warnings(results, experiment.policy)
             if times_s := getattr(experiment.policy, "switch_times_s", ()):
                 late += filter(None, [switches_warning(times_s, results)])
         last: dict[str, Any] = {

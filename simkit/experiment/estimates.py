@@ -6,26 +6,15 @@ from typing import Any, Final
 
 import numpy as np
 
+from simkit.policy import Policy
+from simkit.policy.declared import reads_estimates
 from simkit.scenario import Scenario
-from simkit.scenario.policy import ComposedPolicy, FittedPolicy, RecordedPolicy, SwitchedPolicy
 from simkit.text import counted
 from simkit.workload import Trace, Workload
 
 WORTH_SAYING: Final = 0.2
 """Share of tasks told their run time from which on it is said; it is below 0.11 in most logs of the
 Parallel Workloads Archive: jobs that ran longer than requested."""
-
-_BY_ESTIMATE: Final = {
-    "sjf", "ljf", "saf", "laf", "f1", "f2", "f3", "f4", "hrrn", "wfp3", "unicef", "value",
-    "value-density", "least-slack", "rlscheduler-wfp3", "rlscheduler-unicep", "rlscheduler-f1",
-    "log-r-n", "r2-n", "saf-p", "wfp3-p-n2",
-}  # fmt: skip
-"""Orders that ask for estimates."""
-_BLIND_FITNESS: Final = {
-    "first-fit", "best-fit", "worst-fit", "random", "spread", "stack", "dot-product", "cosine",
-    "l2-norm", "drf",
-}  # fmt: skip
-"""Fitnesses that do not."""
 
 
 def told_run_time(workload: Workload) -> int:
@@ -55,31 +44,17 @@ def estimates_name(scenario: Scenario, workload: Workload) -> str:
     )
 
 
-def uses_estimates(scenario: Scenario) -> bool:
-    """Return whether the policy may ask for estimates: it does, or it is a custom one."""
-    policy = scenario.policy
-    if isinstance(policy, ComposedPolicy):
-        custom = ":" in policy.order.type + policy.backfill.type
-        return custom or policy.backfill.type != "none" or policy.order.type in _BY_ESTIMATE
-    if isinstance(policy, FittedPolicy):
-        return policy.order.type in _BY_ESTIMATE or policy.fitness.type not in _BLIND_FITNESS
-    if isinstance(policy, SwitchedPolicy):
-        phases = (policy.start, *(change.to for change in policy.switch))
-        return any(uses_estimates(scenario.model_copy(update={"policy": one})) for one in phases)
-    return not isinstance(policy, RecordedPolicy)
-
-
-def estimates_info(scenario: Scenario, workload: Workload) -> dict[str, Any]:
+def estimates_info(scenario: Scenario, workload: Workload, policy: Policy) -> dict[str, Any]:
     """Return the entry ``estimates`` of run.json."""
     return {
         "name": estimates_name(scenario, workload),
-        "used": uses_estimates(scenario),
+        "used": reads_estimates(policy),
         "tasks": workload.tasks,
         "told_run_time": told_run_time(workload),
     }
 
 
-def estimates_warnings(scenario: Scenario, trace: Trace) -> list[str]:
+def estimates_warnings(scenario: Scenario, trace: Trace, policy: Policy) -> list[str]:
     """Return what a reader of the results must know of estimates and the wall-time limit.
 
     Generated workloads have requests only if their model was given users' estimates, so that
@@ -87,13 +62,14 @@ def estimates_warnings(scenario: Scenario, trace: Trace) -> list[str]:
     """
     if not trace.inputs or not trace.workload.tasks:
         return []
-    found = (_perfect_knowledge(scenario, trace.workload), _kills_nobody(scenario, trace.workload))
-    return [text for text in found if text]
+    workload = trace.workload
+    perfect = _perfect_knowledge(scenario, workload) if reads_estimates(policy) else ""
+    return [text for text in (perfect, _kills_nobody(scenario, workload)) if text]
 
 
 def _perfect_knowledge(scenario: Scenario, workload: Workload) -> str:
     told, tasks, kind = told_run_time(workload), workload.tasks, scenario.estimates.type
-    if told < WORTH_SAYING * tasks or not uses_estimates(scenario):
+    if told < WORTH_SAYING * tasks:
         return ""
     by_reader = getattr(scenario.workload, "requested_time", None) == "max"
     who = counted(tasks, "job" if tasks == len(workload) else "task")

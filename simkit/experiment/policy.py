@@ -24,6 +24,9 @@ from simkit.policy.ordered import OrderedPolicy
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import agent_label
 from simkit.scenario.policy import (
+    BACKFILL,
+    ORDER,
+    PLACEMENT,
     AgentPolicy,
     ComposedPolicy,
     FittedPolicy,
@@ -96,8 +99,9 @@ def _fitted(section: FittedPolicy) -> Policy:
     """Return a policy by fitness, or another simulator's policy of that name."""
     if section.compat is not None:
         factory = plugins.find(POLICIES, section.compat, kind="compat")
-        arguments = {"fitness": _name_in(section), **section.fitness.args}
-        return checked_policy(instantiate("policy.compat", factory, arguments), section.compat)
+        own = {"fitness": section.fitness.type, "order": section.order.type}
+        made = instantiate(f"policy.compat: {section.compat!r}", factory, section.fitness.args, own)
+        return checked_policy(made, section.compat)
     order = _part("order", section.order)
     factory = plugins.find(POLICIES, section.fitness.type, kind="fitness")
     place = f"policy.fitness: {section.fitness.type!r}"
@@ -159,18 +163,6 @@ def _learned(section: AgentPolicy, scenario: Scenario) -> Policy:
         load = partial(load, compat=section.compat)
     label = agent_label(section.agent)
     return checked_policy(instantiate(f"policy: agent {label!r}", load, section.args), label)
-
-
-def _name_in(section: FittedPolicy) -> str:
-    """Return the other simulator's name of the policy: the order if it is not fcfs."""
-    if section.order.type == "fcfs":
-        return section.fitness.type
-    if section.fitness.type != "first-fit":
-        raise ScenarioError(
-            f"policy.compat: {section.compat} knows the order {section.order.type} with first-fit "
-            f"alone, not with {section.fitness.type}"
-        )
-    return section.order.type
 
 
 def checked_policy(
@@ -263,7 +255,7 @@ def policy_label(scenario: Scenario) -> str:
         return "recorded" if section.recorded.unknown == "reject" else "recorded(unknown=fit)"
     if isinstance(section, FittedPolicy):
         parts = [_label(section.fitness.type, section.fitness.args)]
-        if section.order.type != "fcfs":
+        if section.order.type != ORDER:
             parts.append(_label(section.order.type, section.order.args))
         return "+".join([*parts, section.compat] if section.compat else parts)
     if isinstance(section, AgentPolicy):
@@ -275,7 +267,7 @@ def policy_label(scenario: Scenario) -> str:
         name = section.name if isinstance(section, NamedPolicy) else section.path
         return _label(name.rpartition(":")[2], section.args)
     parts = [_label(section.order.type, section.order.args)]
-    for choice, plain in ((section.backfill, "none"), (section.placement, "first-fit")):
+    for choice, plain in ((section.backfill, BACKFILL), (section.placement, PLACEMENT)):
         if choice.type != plain:
             parts.append(_label(choice.type, choice.args))
     return "+".join(parts)
@@ -299,10 +291,17 @@ def _label(name: str, arguments: Mapping[str, Any]) -> str:
 def scenario_problems(policy: Policy, scenario: Scenario) -> list[str]:
     """Return the problems that the policy's ``check_scenario(scenario)`` reports, if any.
 
-    Policies that were made for one scenario, and may be given to another, have such a method.
+    Policies that were made for one scenario, and may be given to another, have such a method. One
+    that works with a single time between decisions declares it as `period_s`.
     """
-    check = getattr(policy, "check_scenario", None)
-    return [] if check is None else at_key("policy", check(scenario))
+    check, period_s = getattr(policy, "check_scenario", None), getattr(policy, "period_s", None)
+    problems = [] if check is None else at_key("policy", check(scenario))
+    if period_s not in (None, scenario.scheduling.every):
+        problems.append(
+            f"policy: {type(policy).__name__} decides every {period_s:g}s; add "
+            f"`scheduling: {{every: {period_s:g}s}}`"
+        )
+    return problems
 
 
 def cluster_problems(

@@ -12,6 +12,7 @@ import polars as pl
 
 from simkit.engine.outages import FAILURE
 from simkit.engine.pool_units import POWER
+from simkit.policy import Policy
 from simkit.results.job_metrics import SINCE_RELEASE
 from simkit.results.run_folder import Run
 from simkit.scenario.cluster import MaintenanceSection
@@ -20,9 +21,10 @@ from simkit.units import format_duration
 from simkit.workload.cluster import MAINTENANCE
 
 
-def late_warnings(run: Run) -> list[str]:
-    """Return what a reader of the results must know after a run; it needs its metrics."""
-    return [text for text in (rejections_warning(run), waiting_warning(run)) if text]
+def late_warnings(run: Run, policy: Policy) -> list[str]:
+    """Return what a reader of the results must know after a run of a policy; it needs metrics."""
+    waiting = waiting_warning(run, getattr(policy, "holds_back", ""))
+    return [text for text in (rejections_warning(run), waiting) if text]
 
 
 def switches_warning(times_s: Iterable[float], run: Run) -> str:
@@ -43,8 +45,13 @@ def waiting_at_end(metrics: Mapping[str, Any]) -> int:
     return int(metrics.get("jobs", {}).get("waiting") or 0)
 
 
-def waiting_warning(run: Run) -> str:
-    """Return a warning about jobs that wait at the end of a run, with a likely cause, or empty."""
+def waiting_warning(run: Run, holds_back: str = "") -> str:
+    """Return a warning about jobs that wait at the end of a run, with a likely cause, or empty.
+
+    Args:
+        run: with its metrics.
+        holds_back: what the policy says of itself: why it may start nothing, and the remedy.
+    """
     waiting = waiting_at_end(run.metrics)
     if not waiting:
         return ""
@@ -56,7 +63,8 @@ def waiting_warning(run: Run) -> str:
     verb = "wait" if waiting > 1 else "waits"
     held = _unreleased(run)
     more = f"; of these, {held:,} for a preceding job that has not ended" if held else ""
-    return f"warning: {share} still {verb} at the end of the run: {_reason(run, waiting)}{more}"
+    reason = _reason(run, waiting, holds_back)
+    return f"warning: {share} still {verb} at the end of the run: {reason}{more}"
 
 
 def _unreleased(run: Run) -> int:
@@ -90,7 +98,7 @@ def rejections_warning(run: Run) -> str:
     return "\n".join(lines)
 
 
-def _reason(run: Run, waiting: int) -> str:
+def _reason(run: Run, waiting: int, holds_back: str) -> str:
     if reason := _no_gap_is_long_enough(run):
         return reason
     takes = _what_takes_capacity(run)
@@ -101,9 +109,13 @@ def _reason(run: Run, waiting: int) -> str:
     did = "left them in the queue" if started else "placed nothing"
     policy = run.policy.rsplit("/", 1)[-1]
     decisions = counted(int(run.info.get("decisions", 0)), "decision")
-    why = _rules_that_hold_back(run) or (
-        "check that its `schedule` yields a Place for every task that fits, and test it with "
-        "simkit.check_policy"
+    why = (
+        holds_back
+        or _rules_that_hold_back(run)
+        or (
+            "check that its `schedule` yields a Place for every task that fits, and test it with "
+            "simkit.check_policy"
+        )
     )
     return f"the policy {policy} {did} in {decisions}; {why}" + (
         f"; besides, {takes}" if takes else ""
@@ -192,23 +204,9 @@ def _rules_that_hold_back(run: Run) -> str:
     rules = [rule if isinstance(rule, dict) else {"type": rule} for rule in policy.values()]
     if any(":" in str(rule.get("type")) for rule in rules):
         return ""
-    for rule in rules:
-        if rule.get("type") == "power-cap":
-            return _power_is_short(rule.get("cap_w"))
     return (
         "what waits may never have had room until its expected end; compare its request and its "
         "estimate_s in jobs.parquet with the maintenance and the power of the site"
-    )
-
-
-def _power_is_short(cap_w: float | None) -> str:
-    if cap_w is None:
-        cap, remedy = "what sources, grid and battery give", "raise the grid's import_limit_w"
-    else:
-        cap, remedy = f"its cap_w of {cap_w:,.10g} W", "raise cap_w"
-    return (
-        f"backfill power-cap starts a job only if the site's load stays within {cap}, and what "
-        f"waits needs more power than that leaves; {remedy}, or make the jobs smaller"
     )
 
 

@@ -10,12 +10,10 @@ from typing import Final
 from simkit.errors import ScenarioError
 from simkit.results.output_folder import scenario_of
 from simkit.scenario.bundled import find_scenario
-from simkit.scenario.workload import recognise
+from simkit.scenario.workload import WORKLOADS, recognise
 from simkit.scenario.yaml_document import Source
 
 _SCENARIO_ENDINGS: Final = (".yaml", ".yml", ".json")
-_OF_TASKS: Final = ("alibaba2017", "tasks")
-"""Formats of tasks, for which `simkit init` knows no machines."""
 
 
 def scenario_source(source: Source) -> Source:
@@ -55,7 +53,7 @@ def log_type(path: Path) -> str:
 def _about_log(path: Path, kind: str) -> str:
     """Return what makes a scenario of a log of this type."""
     place = f"./{path}" if str(path).startswith("-") else str(path)
-    if kind in _OF_TASKS:
+    if getattr(WORKLOADS.find(kind), "of_tasks", False):  # `simkit init` knows no machines for it
         setting = shlex.quote(f"workload={{type: {kind}, path: {_yaml_text(place)}}}")
         return (
             "A scenario names the log, the machines and the policy; take those of a bundled one "

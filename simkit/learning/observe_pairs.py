@@ -21,7 +21,7 @@ from simkit.learning.encoder import (
 )
 from simkit.learning.schema import Field, ObservationSchema
 from simkit.policy import State, SystemInfo
-from simkit.policy.pairs.machine_task_pairs import MachineTaskPairs, TaskColumns
+from simkit.policy.pairs import MachineTaskPairs, TaskColumns
 from simkit.policy.task import Task
 
 

@@ -12,7 +12,7 @@ from simkit.errors import ScenarioError
 from simkit.learning.encoder import Numbers, check_numbers
 from simkit.learning.schema import Field, ObservationSchema
 from simkit.policy import State, SystemInfo
-from simkit.policy.power_view import Foreseen, PowerState
+from simkit.policy.state import Foreseen, PowerState
 
 NOW = ("generation", "load", "machines", "available", "price", "carbon", "soc")
 """What is shown of the present, in order."""

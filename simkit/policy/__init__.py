@@ -23,10 +23,11 @@ Most policies need less than a whole class. The bases are in separate modules:
 - `simkit.policy.lane`: orders, and the waiting tasks in such an order.
 - `simkit.policy.fitness`: what scores highest is placed next.
 - `simkit.policy.greedy`: places until nothing fits; the base of `fitness`.
+- `simkit.policy.declared`: what a policy says that it reads and brings.
 - `simkit.policy.estimates`: where a task's `estimate_s` comes from.
 - `simkit.policy.what_if`: what would happen under another policy.
 
-The names in `__all__` and in these six modules are public. The other modules hold their
+The names in `__all__` and in these seven modules are public. The other modules hold their
 implementation.
 """
 
@@ -37,17 +38,18 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from simkit.policy.power_view import PowerState
+from simkit.policy.declared import PolicyMetric
 from simkit.policy.profile import Profile
 from simkit.policy.queue import QueueColumns, TaskQueue
 from simkit.policy.room import PlacementRule, Release, Room
-from simkit.policy.state import Allocations, State, SystemInfo
+from simkit.policy.state import Allocations, PowerState, State, SystemInfo
 from simkit.policy.task import Allocation, Placement, Reservation, Task
 from simkit.workload.cluster import CapacityStep, Partition
 
 __all__ = [
     "Action", "Allocation", "Allocations", "Cancel", "CapacityStep", "Kill", "Partition", "Place",
-    "Placement", "PlacementRule", "Policy", "PowerState", "Profile", "QueueColumns", "Reject",
+    "Placement", "PlacementRule", "Policy", "PolicyMetric", "PowerState", "Profile",
+    "QueueColumns", "Reject",
     "Release", "Reservation", "Resume", "Room", "State", "Suspend", "SwitchOff", "SwitchOn",
     "SystemInfo", "Task", "TaskQueue", "WakeAt",
 ]  # fmt: skip
@@ -130,8 +132,7 @@ Action = Place | Cancel | WakeAt | Suspend | Resume | Kill | Reject | SwitchOff 
 class Policy(Protocol):
     """Decides what starts, where and when.
 
-    It may declare which signals of the site's power it reads, as an attribute `signals`, such as
-    ``frozenset({"price"})``: it is then called only when one of these changes.
+    It may declare what it reads and brings; see `simkit.policy.declared`.
     """
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:

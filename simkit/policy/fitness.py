@@ -13,25 +13,32 @@ task that fits on it; a function is one:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count
 from typing import Protocol
 
 import numpy as np
 
 from simkit.arrays import Floats, Ints
 from simkit.policy import Action, Place, State, SystemInfo
+from simkit.policy.declared import (
+    PolicyMetric,
+    Signals,
+    declared_metrics,
+    declared_signals,
+    reads_estimates,
+)
 from simkit.policy.greedy import FitSearch, GreedyPolicy
-from simkit.policy.instance_split import Split, instances_that_fit, split_by_score, split_in_order
 from simkit.policy.lane import ChangingOrder, Order
-from simkit.policy.pairs.machine_states import MachineStates
-from simkit.policy.pairs.machine_task_pairs import (
+from simkit.policy.pairs import (
     MachineTaskPairs,
     PairPlacer,
     Score,
     TaskColumns,
     fill,
 )
-from simkit.policy.power_view import Signals, declared_signals
+from simkit.policy.room import Split, instances_that_fit, split_by_score, split_in_order
 from simkit.policy.task import Placement, Task
 
 _PART = 128  # machines tried first, as these often suffice; then twice as many, and so on
@@ -159,6 +166,16 @@ class FitnessPolicy(GreedyPolicy):
             return None
         pairs = None if isinstance(self.fitness, MachineFitness) else self.fitness
         return declared_signals(self.order, pairs)
+
+    @property
+    def reads_estimates(self) -> bool:
+        """Whether order or fitness reads estimates; a subclass may, unless it declares it."""
+        return type(self) is not FitnessPolicy or reads_estimates(self.order, self.fitness)
+
+    @property
+    def metrics(self) -> tuple[PolicyMetric, ...]:
+        """Those that its parts bring."""
+        return declared_metrics(self.order, self.fitness)
 
     def schedule(self, state: State) -> Iterable[Action]:
         if state.queue:
@@ -412,3 +429,47 @@ def _place_by_row(task: Task, free: Floats, machines: Ints | None, needed: int) 
             return tuple(on)
         first, size = first + size, 2 * size
     return () if task.gang else tuple(on)
+
+
+_MOST = 4  # states remembered for each machine, before those that are gone are forgotten
+
+
+class MachineStates:
+    """Numbers the states of M machines; only machines that have changed are looked up again."""
+
+    def __init__(self) -> None:
+        self._free: Floats = np.empty((0, 0))
+        self._capacity: Floats = np.empty((0, 0))
+        self._number: Ints = np.empty(0, np.int64)
+        self._known: defaultdict[bytes, int] = defaultdict(count().__next__)
+
+    def numbers(self, free: Floats, capacity: Floats) -> Ints:
+        """Return (M,): the number of each machine's state; the array is read-only.
+
+        Args:
+            free: (M, R) free amounts.
+            capacity: (M, R) machine totals; when they change, this is another array.
+        """
+        machines = len(free)
+        if self._free.shape != free.shape or len(self._known) > _MOST * machines + 1024:
+            self._known = defaultdict(count().__next__)
+            self._number = np.empty(machines, np.int64)
+            changed = np.arange(machines)
+        else:
+            changed = _rows_that_differ(free, self._free)
+            if capacity is not self._capacity:
+                changed = np.union1d(changed, _rows_that_differ(capacity, self._capacity))
+        if len(changed) == machines:
+            self._free = free.copy()
+        else:
+            self._free[changed] = free[changed]
+        self._capacity = capacity
+        rows = np.hstack((free[changed], capacity[changed]))
+        keys = rows.view(f"V{rows.itemsize * rows.shape[1]}").ravel().tolist()
+        self._number[changed] = [self._known[key] for key in keys]
+        return self._number
+
+
+def _rows_that_differ(now: Floats, before: Floats) -> Ints:
+    places = np.flatnonzero(now.ravel() != before.ravel())
+    return np.unique(places // now.shape[1])

@@ -19,8 +19,8 @@ import numpy as np
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import PolicyError
 from simkit.policy.claims import Claims
-from simkit.policy.column_table import ColumnTable
 from simkit.policy.profile import LeastFree, Profile
+from simkit.policy.queue import ColumnTable
 from simkit.policy.room import PlacementRule
 from simkit.policy.state import State
 from simkit.policy.task import Task

@@ -1,20 +1,19 @@
-"""The state of the system as a policy sees it."""
+"""The state of the system as a policy sees it: tasks, machines, what runs, the site's power."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
+from itertools import chain
 from math import inf
-from operator import attrgetter
-from typing import Any
+from operator import attrgetter, itemgetter
+from typing import Any, Literal, Protocol, overload
 
 from simkit.arrays import Floats
-from simkit.policy.expected_ends import ExpectedEnds
-from simkit.policy.power_view import PowerState
 from simkit.policy.profile import Profile, make_profile
 from simkit.policy.queue import TaskQueue
-from simkit.policy.room import PlacementRule, Room
+from simkit.policy.room import PlacementRule, Release, Room
 from simkit.policy.task import Allocation, Placement, Reservation, Task
 from simkit.workload.cluster import (
     CapacityStep,
@@ -23,6 +22,193 @@ from simkit.workload.cluster import (
     cycle_s,
     step_order,
 )
+
+Foreseen = Literal["generation", "available", "price", "carbon"]
+"""generation: of all sources, W. available: what machines may draw, W: sources, grid and battery
+less critical load, over PUE, as if all machines were busy. price: per kWh. carbon: g/kWh."""
+
+
+class PowerState(Protocol):
+    """The site at a decision instant; read-only."""
+
+    @property
+    def generation_w(self) -> float:
+        """What all sources give now."""
+
+    @property
+    def load_w(self) -> float:
+        """What the site draws now, with critical load and PUE."""
+
+    @property
+    def machines_w(self) -> float:
+        """What machines draw of it, without PUE and critical load."""
+
+    @property
+    def available_w(self) -> float:
+        """What machines may draw now; infinite with an unlimited grid."""
+
+    @property
+    def price_per_kwh(self) -> float:
+        """The grid's price now."""
+
+    @property
+    def carbon_gco2_per_kwh(self) -> float:
+        """The grid's carbon intensity now."""
+
+    @property
+    def soc(self) -> float:
+        """State of charge of the battery, 0..1; 0 without one."""
+
+    @property
+    def horizon_s(self) -> float:
+        """How far the forecast reaches; 0 without one."""
+
+    @property
+    def step_s(self) -> float:
+        """Length of a forecast's step."""
+
+    def forecast(self, what: Foreseen, start_s: float | None = None) -> Floats:
+        """Return (horizon / step,) the means expected of the steps from now on.
+
+        With `start_s`, an instant up to now in s, the forecast is the one issued then, so that
+        steps may lie on the clock. Asked again at the same instant it is the same. Raises
+        PolicyError if the scenario has no forecast, or none of this, or for a start after now.
+        """
+
+    def power_of(self, task: Task) -> float:
+        """Return what a task adds to the site's load when all its instances run, in W, with PUE."""
+
+    def machine_power_of(self, task: Task) -> float:
+        """Return what a task adds to `machines_w` when all its instances run, in W."""
+
+    def machines_within(self, site_w: float) -> float:
+        """Return what machines may draw so that the site draws `site_w` in all, in W; at least 0.
+
+        It is what critical load, as it is now, and the PUE leave.
+        """
+
+
+_BLOCK = 64  # releases in a block, at most twice as many
+_FULL = 2 * _BLOCK
+_LAST = itemgetter(-1)
+
+
+class ExpectedEnds(Sequence[Release]):
+    """The releases (expected end, rank, allocation), soonest first.
+
+    A short list is just that. A long one stands in blocks, each with the sum of the first resource
+    that it frees, so that a search for the time at which much is free passes over whole blocks.
+    """
+
+    __slots__ = ("_blocks", "_freed", "_short")
+
+    def __init__(self, allocations: Iterable[Allocation] = ()) -> None:
+        ordered = sorted([(a.expected_end_s, a.rank, a) for a in allocations])
+        self._short: list[Release] | None = ordered
+        self._blocks, self._freed = [ordered], [0.0]
+        if len(ordered) > _FULL:
+            self._divide()
+
+    def _divide(self) -> None:
+        """Put a list that is no longer short into blocks."""
+        ordered = self._blocks[0]
+        starts = range(0, len(ordered), _BLOCK)
+        self._blocks = [ordered[start : start + _BLOCK] for start in starts]
+        self._freed = [_sum(block) for block in self._blocks]
+        self._short = None
+
+    def add(self, allocation: Allocation) -> None:
+        """Add an allocation by its expected end."""
+        release = allocation.expected_end_s, allocation.rank, allocation
+        if (short := self._short) is not None:
+            insort(short, release)
+            if len(short) > _FULL:
+                self._divide()
+            return
+        blocks = self._blocks
+        row = min(bisect_left(blocks, release, key=_LAST), len(blocks) - 1)
+        block = blocks[row]
+        insort(block, release)
+        self._freed[row] += allocation.held[0]
+        if len(block) > _FULL:
+            blocks[row : row + 1] = block[:_BLOCK], block[_BLOCK:]
+            self._freed[row : row + 1] = [_sum(half) for half in blocks[row : row + 2]]
+
+    def remove(self, allocation: Allocation) -> None:
+        """Remove an allocation; its expected end must be what it was when it was added."""
+        place = allocation.expected_end_s, allocation.rank
+        if (short := self._short) is not None:
+            del short[bisect_left(short, place)]
+            return
+        blocks = self._blocks
+        row = bisect_left(blocks, place, key=_LAST)
+        block = blocks[row]
+        del block[bisect_left(block, place)]
+        self._freed[row] -= allocation.held[0]
+        if not block:
+            del blocks[row], self._freed[row]
+            if len(blocks) == 1:
+                self._short = blocks[0]
+
+    def when_freed(self, amount: float, now: float) -> tuple[float, float]:
+        """Return when so much more of the first resource is free, and how much more it is then.
+
+        Not before now; infinity, and all that is held, if it is never that much. All that ends by
+        that time counts.
+        """
+        freed, releases = self._passed_over(amount)
+        time = inf
+        for end, _, allocation in releases:
+            freed += allocation.held[0]
+            if freed >= amount:
+                time = end if end > now else now
+                break
+        for end, _, allocation in releases:
+            if end > time:
+                break
+            freed += allocation.held[0]
+        return time, freed
+
+    def _passed_over(self, amount: float) -> tuple[float, Iterator[Release]]:
+        """Return what the first blocks free that free less than an amount, and what is behind."""
+        if self._short is not None:
+            return 0.0, iter(self._short)
+        freed, passed = 0.0, 0
+        for more in self._freed:
+            if freed + more >= amount:
+                break
+            freed += more
+            passed += 1
+        return freed, chain.from_iterable(self._blocks[passed:])
+
+    def has(self, time: float) -> bool:
+        """Return whether anything is expected to end at exactly that time."""
+        blocks = self._blocks
+        row = 0 if self._short is not None else bisect_left(blocks, (time, 0), key=_LAST)
+        block = blocks[row] if row < len(blocks) else []
+        position = bisect_left(block, (time, 0))
+        return position < len(block) and block[position][0] == time
+
+    def __len__(self) -> int:
+        return sum(map(len, self._blocks))
+
+    def __iter__(self) -> Iterator[Release]:
+        return chain.from_iterable(self._blocks)
+
+    @overload
+    def __getitem__(self, position: int) -> Release: ...
+
+    @overload
+    def __getitem__(self, position: slice) -> list[Release]: ...
+
+    def __getitem__(self, position: int | slice) -> Release | list[Release]:
+        if position == 0:
+            return self._blocks[0][0]
+        return list(self)[position]
+
+
+def _sum(block: Sequence[Release]) -> float:
+    return sum([allocation.held[0] for _, _, allocation in block])
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Final, Literal, Protocol, get_args, runtime_checkable
 
 from simkit.errors import ScenarioError
 from simkit.policy import Policy
-from simkit.policy.power_view import Foreseen
+from simkit.policy.state import Foreseen
 from simkit.power.battery import BatteryFacts
 from simkit.power.controller import Controller, SourceOrder
 from simkit.power.forecast import Forecast

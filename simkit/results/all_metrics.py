@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any, Final, NamedTuple
 
 import polars as pl
 
-from simkit.errors import RunError
+from simkit import plugins
+from simkit.errors import PluginError, RunError
+from simkit.policy.declared import PolicyMetric
 from simkit.results.energy_metrics import ENERGY_METRICS, energy_metrics
 from simkit.results.job_metrics import (
     ALSO_COMPARED,
-    CLOUDSIMPY,
     COUNTS,
     JOB_METRICS,
     SINCE_RELEASE,
@@ -31,8 +33,10 @@ from simkit.results.machine_records import MachineRecords
 from simkit.results.metric import (
     ABOUT,
     Better,
+    Found,
     Metric,
     MetricFacts,
+    MetricRow,
     RunWindow,
     counted_resource,
     entries,
@@ -49,7 +53,7 @@ from simkit.units import quantity
 
 TABLES: Final[Mapping[str, Sequence[MetricFacts]]] = {
     "single jobs": (*JOB_METRICS, SINCE_RELEASE),
-    "jobs": (*WHOLE_JOBS, *CLOUDSIMPY),
+    "jobs": WHOLE_JOBS,
     "time": TIMELINE_METRICS,
     "value": VALUE_METRICS,
     "tasks": TASK_METRICS,
@@ -82,7 +86,8 @@ def facts_of(name: str) -> MetricFacts | None:
         before, hole, after = template.partition("{resource}")
         if hole and re.fullmatch(f"{re.escape(before)}.+{re.escape(after)}", head):
             return row
-    return None
+    brought = metrics_of_policies().get(head)
+    return None if brought is None else _row_of(brought)
 
 
 def better_of(name: str) -> Better | None:
@@ -106,20 +111,25 @@ def is_share(name: str) -> bool:
 
 
 def compute_metrics(
-    run: Run, *, tau: float = 10.0, warmup: float = 0.0, cooldown: float = 0.0
+    run: Run,
+    *,
+    tau: float = 10.0,
+    warmup: float = 0.0,
+    cooldown: float = 0.0,
+    brought: Iterable[PolicyMetric] = (),
 ) -> dict[str, dict[str, Any]]:
     """Return every metric of a run as plain numbers and text, ready for JSON.
 
     The tables are read column by column or in batches and never sorted: memory stays at a few
     columns of the jobs. Sums do not depend on the number of threads. Metrics of value, tasks,
-    machines and energy are included if the run has them, and CloudSimPy's makespan if the policy
-    follows its rules.
+    machines and energy are included if the run has them.
 
     Args:
         run: its tables must be closed.
         tau: floor of the run time in bounded slowdowns, in s, above 0.
         warmup: leaves out jobs submitted in so many seconds after the first submit.
         cooldown: leaves out jobs submitted in so many seconds before the last submit.
+        brought: metrics that the policy brings.
 
     Returns name → ``{"value": …}`` or ``{"mean": …, "p50": …, …}``, with unit, formula, window,
     count and censored. Makespan, counts and the unsuccessful share are never trimmed.
@@ -143,11 +153,40 @@ def compute_metrics(
         *_on_machines(MachineRecords.of(run), jobs, window),
         *suspension_metrics(allocations, tasks, jobs, _priorities(run), window),
     ]
-    if run.compat == "cloudsimpy":
-        found += metrics_of(CLOUDSIMPY, (allocations, window), window)
+    found += metrics_of([_row_of(row) for row in brought], (allocations, window), window)
     if run.has_power:
         found += energy_metrics(run.scan("power"), run.battery, window)
     return {metric.name: metric.as_json() for metric in (*found, counts)}
+
+
+def _row_of(brought: PolicyMetric) -> MetricRow[tuple[pl.LazyFrame, RunWindow]]:
+    """Return a policy's metric as a row: over all allocations, never trimmed."""
+
+    def value(records: tuple[pl.LazyFrame, RunWindow]) -> Found:
+        allocations, window = records
+        times = allocations.select("start_time_s", "end_time_s").collect()
+        number = value_of(brought, times, window.first_submit_s)
+        return Found(number, times["end_time_s"].count())
+
+    name, unit, formula, _, better = brought
+    return MetricRow(name, unit, formula, value, "all allocations", better=better)
+
+
+def value_of(row: PolicyMetric, allocations: pl.DataFrame, first_submit_s: float) -> float | None:
+    """Return a metric that a policy brings, by the times of allocations; missing ends are NaN."""
+    start_s, end_s = (allocations[name].to_numpy() for name in ("start_time_s", "end_time_s"))
+    return row.value(start_s, end_s, first_submit_s)
+
+
+@cache
+def metrics_of_policies() -> Mapping[str, PolicyMetric]:
+    """Return the metrics that installed policies bring, by name; it loads all of them."""
+    found: dict[str, PolicyMetric] = {}
+    for name in plugins.names("simkit.policies"):
+        with suppress(PluginError):  # one that cannot be loaded brings none
+            rows = getattr(plugins.find("simkit.policies", name), "metrics", ())
+            found |= {row.name: row for row in rows} if isinstance(rows, tuple) else {}
+    return found
 
 
 def _priorities(run: Run) -> dict[str, float]:

@@ -6,7 +6,6 @@ mean, deviation and percentiles (`metric.distribution`). `WHOLE_JOBS` are number
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -300,47 +299,6 @@ def _by_group(group: pl.Series, values: Floats) -> Iterator[tuple[int | str, flo
         codes = group.rank("dense").to_numpy().astype(np.int64) - 1
         sums, counts = np.bincount(codes, weights=values), np.bincount(codes)
         yield from zip(group.unique().sort(), sums.tolist(), counts.tolist(), strict=True)
-
-
-def cloudsimpy_makespan(
-    allocations: pl.DataFrame | pl.LazyFrame, first_submit_s: float = 0.0
-) -> float | None:
-    """Return the makespan in s as the simulator CloudSimPy counts it; None if nothing has ended.
-
-    Its clock counts whole seconds since the first submit, and the makespan is the tick at which the
-    last instance's resources come free: the first from its end on, or two ticks after the start of
-    one that ran for exactly a second (Li and Hu, "DeepJS: Job scheduling based on deep
-    reinforcement learning in cloud data center", 2019; see `simkit.policies.cloudsimpy`).
-
-    Args:
-        allocations: columns ``start_time_s`` and ``end_time_s``.
-        first_submit_s: when the first job was submitted.
-    """
-    start, end = pl.col("start_time_s"), pl.col("end_time_s")
-    free = pl.when(end - start == 1.0).then(start + 2.0).otherwise(end.ceil())
-    last = allocations.lazy().select(free.max()).collect().item()
-    return None if last is None else float(last) - math.floor(first_submit_s)
-
-
-def _cloudsimpy(records: tuple[pl.LazyFrame, RunWindow]) -> Found:
-    """Return the makespan that CloudSimPy would report of the same allocations, never trimmed."""
-    allocations, window = records
-    ended = allocations.select(pl.col("end_time_s").is_not_null().sum()).collect().item()
-    return Found(cloudsimpy_makespan(allocations, window.first_submit_s), ended)
-
-
-CLOUDSIMPY: Final[tuple[MetricRow[tuple[pl.LazyFrame, RunWindow]], ...]] = (
-    MetricRow(
-        "cloudsimpy_makespan",
-        "s",
-        "tick at which the last allocation's resources come free - floor(first submit); "
-        "free at ceil(end), or at start + 2 s after a run of exactly 1 s",
-        _cloudsimpy,
-        "all allocations",
-        better="low",
-    ),
-)
-"""Metrics of runs under CloudSimPy's rules: functions of the allocations and the window."""
 
 
 def _makespan(records: JobRecords) -> Found:

@@ -25,6 +25,7 @@ from simkit.results.group_metrics import By, metrics_by
 from simkit.results.metric import Metrics
 from simkit.results.time_bins import power_means
 from simkit.scenario.bundled import agent_label
+from simkit.scenario.policy import BACKFILL, ORDER
 from simkit.sections import shown
 from simkit.shown import Shown, heading, notes, safe, text_or
 from simkit.text import counted, printable
@@ -219,12 +220,6 @@ class Run:
         """The policy, and its estimates unless they are requests, in a few words."""
         policy, estimates = self.policy.rsplit("/", 1)[-1], self.estimates
         return f"{policy}, {estimates}" if estimates not in ("", "requested") else policy
-
-    @property
-    def compat(self) -> str | None:
-        """The other simulator whose rules the policy follows; None: none."""
-        policy = self.info.get("scenario", {}).get("policy")
-        return policy.get("compat") if isinstance(policy, dict) else None
 
     @property
     def status(self) -> str:
@@ -649,11 +644,11 @@ def _policy_words(policy: Any) -> str:
     if "model" in policy:
         return Path(policy["model"]).stem
     keys: tuple[str, ...] = ("path", "name", "fitness", "order", "backfill", "compat")
-    if "fitness" in policy and policy.get("order") == "fcfs":
-        keys = ("fitness", "compat")  # fcfs is the default order
+    if "fitness" in policy and policy.get("order") == ORDER:
+        keys = ("fitness", "compat")
     parts = [policy.get(key) for key in keys]
     words = [_part(p) for p in parts if p]
-    return " + ".join(word for word in words if word != "none") or "unknown"
+    return " + ".join(word for word in words if word != BACKFILL) or "unknown"
 
 
 def _when(change: Mapping[str, Any]) -> str:

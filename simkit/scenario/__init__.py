@@ -20,7 +20,7 @@ from pydantic_core.core_schema import ModelSchema
 from simkit.errors import ScenarioError
 from simkit.scenario.cluster import ClusterSection
 from simkit.scenario.kinds import Family
-from simkit.scenario.policy import COMPAT_PERIODS, EstimatorChoice, PolicySection
+from simkit.scenario.policy import EstimatorChoice, PolicySection, compat_period_s
 from simkit.scenario.power import Power
 from simkit.scenario.references import Arguments, FiniteJson, PluginName
 from simkit.scenario.signals import SIGNALS
@@ -226,8 +226,10 @@ class Scenario(Section):
     @model_validator(mode="after")
     def _has_the_period_of_the_other_simulator(self) -> Self:
         compat = getattr(self.policy, "compat", None)
-        if compat is not None and self.scheduling.every != COMPAT_PERIODS[compat]:
-            text = f"{compat} decides every second; add `scheduling: {{every: 1s}}`"
+        period_s = None if compat is None else compat_period_s(compat)
+        if period_s not in (None, self.scheduling.every):
+            period = f"{period_s:g}s"
+            text = f"{compat} decides every {period}; add `scheduling: {{every: {period}}}`"
             raise BrokenRulesError([(("policy", "compat"), text)])
         return self
 

@@ -83,16 +83,21 @@ def _class_reference(name: str) -> str:
 ModelClass = Annotated[str, AfterValidator(_class_reference), PluginName(_GROUP)]
 PolicyName = Annotated[str, PluginName(_GROUP, "policy")]
 PolicyFile = Annotated[str, AfterValidator(_file_reference), PluginName(_GROUP, "policy")]
+OtherSimulator = Annotated[str, PluginName(_GROUP, "compat")]
+
+
+ORDER, BACKFILL, PLACEMENT = "fcfs", "none", "first-fit"
+"""What the parts of a policy are where a scenario does not name them."""
 
 
 class ComposedPolicy(Section):
     """A policy composed of an order, a backfilling rule and a placement rule."""
 
-    order: OrderChoice = Field("fcfs", validate_default=True)
+    order: OrderChoice = Field(ORDER, validate_default=True)
     """The order in which waiting tasks are tried: a name, or {type: name, and its arguments}."""
-    backfill: BackfillChoice = Field("none", validate_default=True)
+    backfill: BackfillChoice = Field(BACKFILL, validate_default=True)
     """What may start before the queue's head while that waits: none, easy, conservative, …."""
-    placement: PlacementChoice = Field("first-fit", validate_default=True)
+    placement: PlacementChoice = Field(PLACEMENT, validate_default=True)
     """Which machines a task goes to."""
 
 
@@ -101,9 +106,9 @@ class FittedPolicy(Section):
 
     fitness: FitnessChoice
     """What scores machines for a task, or pairs of a machine and a task: first-fit, tetris, …."""
-    order: OrderChoice = Field("fcfs", validate_default=True)
+    order: OrderChoice = Field(ORDER, validate_default=True)
     """The order in which tasks are taken, and which of equal pairs comes first."""
-    compat: Literal["cloudsimpy"] | None = None
+    compat: OtherSimulator | None = None
     """Takes on the time rules and tie-breaks of another simulator; needs its period."""
 
 
@@ -132,7 +137,7 @@ class AgentPolicy(Section):
     """What `simkit train` wrote, or the name of a bundled agent, such as deeprm-70."""
     args: Arguments = Field(default_factory=dict)
     """Keyword arguments for it, such as {choose: greedy}."""
-    compat: Literal["cloudsimpy"] | None = None
+    compat: OtherSimulator | None = None
     """Takes on the time rules of another simulator; for agents of machine–task pairs."""
 
 
@@ -400,5 +405,12 @@ def policies_in(section: Section) -> tuple[Section, ...]:
     return section.lookahead if isinstance(section, LookaheadPolicy) else (section,)
 
 
-COMPAT_PERIODS = {"cloudsimpy": 1.0}
-"""Other simulators, and the period of their decisions in seconds."""
+def compat_period_s(compat: str) -> float | None:
+    """Return the only time between the decisions of another simulator, in s.
+
+    None: any will do, or its code is not at hand yet: what names code is checked when it is made.
+    """
+    if compat not in plugins.names(_GROUP, "compat"):
+        return None
+    period_s: float | None = getattr(plugins.find(_GROUP, compat, kind="compat"), "period_s", None)
+    return period_s

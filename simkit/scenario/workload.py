@@ -156,6 +156,8 @@ class TraceFormat(WorkloadSource):
     """Rule of the reader's report → what it means, in a sentence, for `simkit trace check`."""
     suffixes: ClassVar[tuple[str, ...]] = ()
     """Endings of file names, such as ``.swf``; they count where no format knows the content."""
+    of_tasks: ClassVar[bool] = False
+    """Whether its jobs are of tasks for machines that it does not tell, not of processors."""
 
     @abstractmethod
     def read(self) -> Trace:
@@ -192,6 +194,9 @@ class TraceFormat(WorkloadSource):
 
 class WorkloadModel(WorkloadSource):
     """A statistical model of jobs."""
+
+    has_arrivals: ClassVar[bool] = False
+    """Whether it models the arrivals itself, so that it needs no `offered_load`."""
 
     @abstractmethod
     def generate(self, rng: np.random.Generator) -> Trace:

@@ -136,7 +136,7 @@ def evaluate(
             ``range(202, 522)``: with ``workload.window: {jobs: 0..9}``, window k holds jobs 10 k to
             10 k + 9, and its seed is the scenario's + k.
         metric: of single jobs: slowdown, bounded_slowdown, wait_time_s, turnaround_time_s, …; or
-            of the whole job set: makespan_s, cloudsimpy_makespan.
+            of the whole job set: makespan_s, or one that a policy brings.
         level: of confidence, between 0 and 1.
         resamples: of the bootstrap over job sets.
         workers: processes; None: one for each core.

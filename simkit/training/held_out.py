@@ -50,7 +50,7 @@ def held_out(
         return [{"seed": seed} for seed in seeds]
     if windows is not None:
         return window_overrides(scenario, windows)
-    if scenario.workload.type != "deeprm":
+    if "original_set" not in type(scenario.workload).model_fields:
         return [{"seed": seed} for seed in range(SEEDS if sets is None else sets)]
     count = ORIGINAL_SETS if sets is None else sets
     # another seed for each set: agents and policies that draw should not draw alike in all sets

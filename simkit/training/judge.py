@@ -13,7 +13,9 @@ from typing import Any, Final
 import polars as pl
 
 from simkit.errors import ScenarioError, did_you_mean
-from simkit.results.job_metrics import JOB_METRICS, JobMetric, cloudsimpy_makespan
+from simkit.policy.declared import PolicyMetric
+from simkit.results.all_metrics import metrics_of_policies, value_of
+from simkit.results.job_metrics import JOB_METRICS, JobMetric
 from simkit.results.metric import Better, counted_resource
 from simkit.results.run_folder import Run
 
@@ -37,20 +39,21 @@ def _makespan(run: Run, last_s: float) -> float:
     return float(run.jobs.select(end.max() - submit.min()).item())
 
 
-def _cloudsimpy_makespan(run: Run, last_s: float) -> float:
-    """Return the makespan by CloudSimPy's clock; 0 if nothing has started."""
-    so_far = run.allocations.with_columns(pl.col("end_time_s").fill_null(last_s))
-    first: Any = run.jobs["submit_time_s"].min()
-    return cloudsimpy_makespan(so_far, first) or 0.0
+def _of_policy(row: PolicyMetric) -> RunMetric:
+    """Return a metric that a policy brings; a run has 0 if nothing has started."""
+
+    def value(run: Run, last_s: float) -> float:
+        so_far = run.allocations.with_columns(pl.col("end_time_s").fill_null(last_s))
+        first: Any = run.jobs["submit_time_s"].min()
+        return value_of(row, so_far, first) or 0.0
+
+    return RunMetric(row.name, row.unit, value, ("allocations",), row.better)
 
 
 TABLES_JUDGED: Final = ("jobs", "timeline")
 """The tables that `judge` reads."""
-RUN_METRICS: Final = (
-    RunMetric("makespan_s", "s", _makespan),
-    RunMetric("cloudsimpy_makespan", "s", _cloudsimpy_makespan, ("allocations",)),
-)
-"""Metrics of whole runs, which `judge` knows besides those of single jobs."""
+MAKESPAN: Final = RunMetric("makespan_s", "s", _makespan)
+"""The metric of whole runs that `judge` knows without a policy that brings one."""
 NOTHING_JUDGED: Final[dict[str, Any]] = {
     "sum": 0.0, "jobs": 0, "submitted": 0, "unfinished": 0, "rejected": 0, "killed": 0,
     "workload": "",
@@ -62,8 +65,10 @@ _GIVEN: Final = ("job_id", "submit_time_s", "trace_run_time_s")
 
 def judged_metric(name: str) -> JobMetric | RunMetric:
     """Return a metric by name; raises ScenarioError, with the nearest name."""
-    metrics: tuple[JobMetric | RunMetric, ...] = (*JOB_METRICS, *RUN_METRICS)
-    known = {metric.name: metric for metric in metrics}
+    known: dict[str, JobMetric | RunMetric] = {metric.name: metric for metric in JOB_METRICS}
+    known[MAKESPAN.name] = MAKESPAN
+    if name not in known:
+        known |= {brought: _of_policy(row) for brought, row in metrics_of_policies().items()}
     if name not in known:
         raise ScenarioError(
             f"--metric {name}: {name!r} is not a metric of single jobs or a makespan"

@@ -25,8 +25,7 @@ import pytest
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
 from simkit.learners.agent import load_agent
-from simkit.policies.fitness import FirstFit
-from simkit.policies.packing import Balance
+from simkit.policies.fitness import Balance, FirstFit
 from simkit.policy.fitness import FitnessPolicy
 from simkit.scenario.bundled import agent_folder
 from simkit.traces.alibaba2017 import read_machine_events

@@ -18,11 +18,9 @@ from long_queues import PROCESSORS, long_queue
 
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
-from simkit.policies.changing_orders import WFP3
 from simkit.policies.conservative import Conservative
 from simkit.policies.easy import Easy
-from simkit.policies.multifactor import Multifactor
-from simkit.policies.orderings import FCFS, SJF
+from simkit.policies.orderings import FCFS, SJF, WFP3, Multifactor
 from simkit.policy import Policy
 from simkit.policy.ordered import OrderedPolicy
 from simkit.workload import Workload

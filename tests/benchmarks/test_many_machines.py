@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import simkit
-from simkit.policies.packing import Tetris
+from simkit.policies.fitness import Tetris
 from simkit.policy.fitness import FitnessPolicy
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster

@@ -10,8 +10,8 @@ import pytest
 
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
+from simkit.policies.orderings import QoS
 from simkit.policies.ready_pool import ReadyPoolPolicy
-from simkit.policies.value_orders import QoS
 from simkit.policy import Place
 from simkit.policy.estimates import Actual
 from simkit.results.run_writer import MemoryWriter

@@ -82,7 +82,7 @@ def shown(name: str) -> str:
             (Path(place) / path).parent.mkdir(parents=True, exist_ok=True)
             (Path(place) / path).touch()
         text = command("show", name, "--json").replace(place, "data")
-    found = json.loads(re.sub(r'"[^"]*/(traces/samples)/', r'"\1/', text))
+    found = json.loads(re.sub(r'"[^"]*/(traces/samples|learners/pretrained)/', r'"\1/', text))
     return " ".join(f"{section}:{digest(content)[:4]}" for section, content in found.items())
 
 

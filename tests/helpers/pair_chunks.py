@@ -13,10 +13,9 @@ from simkit.arrays import Floats
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
 from simkit.learners.pairs.scorer import PairScorer
-from simkit.policies.cloudsimpy import CloudSimPy
-from simkit.policy.pairs.machine_task_pairs import MachineTaskPairs
-from simkit.policy.pairs.remaining_work import WorkFitness
-from simkit.results.job_metrics import cloudsimpy_makespan
+from simkit.policies.cloudsimpy import CloudSimPy, makespan
+from simkit.policy.pairs import MachineTaskPairs
+from simkit.policy.remaining_work import WorkFitness
 from simkit.results.run_writer import MemoryWriter
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
@@ -66,7 +65,8 @@ def engine_run(
     found, begin_s = kept.results().allocations, floor(workload.submit_time_s[0])
     columns = found.select("start_time_s", "task_id", "machine_id", "count").rows()
     placed = instances((start - begin_s, *rest) for start, *rest in columns)
-    return cloudsimpy_makespan(found, first_submit_s=float(begin_s)), placed
+    start_s, end_s = (found[name].to_numpy() for name in ("start_time_s", "end_time_s"))
+    return makespan(start_s, end_s, float(begin_s)), placed
 
 
 def instances(placed: Iterable[Sequence[float]]) -> Counter[Key]:

@@ -13,7 +13,7 @@ from simkit import simulate as run_scenario
 from simkit.engine.simulation import Rules
 from simkit.errors import ScenarioError
 from simkit.policies.cloudsimpy import CloudSimPy
-from simkit.policies.packing import Balance
+from simkit.policies.fitness import Balance
 from simkit.policy import Policy
 from simkit.policy.fitness import FitnessPolicy
 from simkit.workload import JOB_COLUMNS, Workload

@@ -7,7 +7,7 @@ from math import log2
 import numpy as np
 import pytest
 
-from simkit.policies.changing_orders import HRRN, UNICEF, WFP3
+from simkit.policies.orderings import HRRN, UNICEF, WFP3
 from simkit.policy import State, SystemInfo
 from simkit.policy.ordered import OrderedPolicy
 from simkit.policy.queue import TaskQueue

@@ -15,9 +15,8 @@ import pytest
 from simkit import simulate as run_scenario
 from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
-from simkit.policies.cloudsimpy import CloudSimPy
-from simkit.policies.packing import Tetris
-from simkit.results.job_metrics import cloudsimpy_makespan
+from simkit.policies.cloudsimpy import CloudSimPy, makespan
+from simkit.policies.fitness import Tetris
 from simkit.scenario.bundled import scenario_path
 from simkit.scenario.yaml_document import load_scenario
 from simkit.seeds import stream
@@ -97,6 +96,11 @@ def test_when_jobs_are_seen(submits, seen, simulate):
     assert run["jobs"].sort("job_id")["start_time_s"].to_list() == seen
 
 
+def makespan_of(allocations, first_submit_s=0.0):
+    times = (allocations[name].to_numpy() for name in ("start_time_s", "end_time_s"))
+    return makespan(*times, first_submit_s)
+
+
 @pytest.mark.parametrize(
     ("run_time", "next_start"),
     [
@@ -111,12 +115,12 @@ def test_when_resources_come_free(run_time, next_start, simulate):
     one = Cluster(("cpu", "mem"), ("a",), np.array([[4.0, 4.0]]))
     run = simulate(CloudSimPy(), bags((0, 2, 4, 4, run_time)), one, rules=EVERY_SECOND)
     assert [row[0] for row in started(run)] == [1, next_start]
-    assert cloudsimpy_makespan(run["allocations"]) == 2 * next_start - 1
+    assert makespan_of(run["allocations"]) == 2 * next_start - 1
 
 
 def test_the_makespan_counts_from_the_first_job(simulate):
     run = simulate(CloudSimPy(), bags((100, 1, 1, 1, 2.5)), TWO, rules=EVERY_SECOND)
-    assert cloudsimpy_makespan(run["allocations"], first_submit_s=100.0) == 4  # 101 + 2.5 -> 104
+    assert makespan_of(run["allocations"], 100.0) == 4  # 101 + 2.5 -> 104
 
 
 @pytest.mark.parametrize(
@@ -329,7 +333,7 @@ def makespans_differ(chunks, table, oracle, simulate):
     reference = oracle("makespans_0_202.csv").select("chunk", "policy", "makespan").rows()
     expected = {(chunk, name): span for chunk, name, span in reference}
     found = {
-        (chunk, name): cloudsimpy_makespan(allocations(table, chunk, name, simulate))
+        (chunk, name): makespan_of(allocations(table, chunk, name, simulate))
         for chunk in chunks
         for name in NAMES
     }

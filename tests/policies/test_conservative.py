@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
-from simkit.policies.changing_orders import WFP3
 from simkit.policies.conservative import Conservative, ConservativePolicy
 from simkit.policies.fitness import BestFit, RandomFit, WorstFit
-from simkit.policies.orderings import FCFS, SJF, Random
+from simkit.policies.orderings import FCFS, SJF, WFP3, Random
 from simkit.policy.ordered import OrderedPolicy
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster, Maintenance, Partition

@@ -2,92 +2,63 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
-
 import numpy as np
 import polars as pl
 import pytest
 
+from simkit import plugins
 from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import Rules
-from simkit.policies import (
-    changing_orders,
-    fitness,
-    multifactor,
-    orderings,
-    rlscheduler,
-    value_orders,
-)
-from simkit.policies import orderings as bag_orders
-from simkit.policies.conservative import Conservative
-from simkit.policies.easy import Easy
-from simkit.policies.hold import Hold
-from simkit.policies.ready_pool import ReadyPool
+from simkit.policy import SystemInfo
+from simkit.policy.declared import reads_estimates
+from simkit.policy.estimates import Actual
+from simkit.policy.fitness import FitnessPolicy
+from simkit.policy.greedy import GreedyPolicy
 from simkit.policy.ordered import OrderedPolicy
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster, Maintenance, Partition
 
-ORDERS = {
-    "fcfs": orderings.FCFS,
-    "lcfs": orderings.LCFS,
-    "sjf": orderings.SJF,
-    "ljf": orderings.LJF,
-    "saf": orderings.SAF,
-    "laf": orderings.LAF,
-    "f1": orderings.F1,
-    "f2": orderings.F2,
-    "f3": orderings.F3,
-    "f4": orderings.F4,
-    "log-r-n": orderings.LogRN,
-    "r2-n": orderings.R2N,
-    "random": orderings.Random,
-    "hrrn": changing_orders.HRRN,
-    "wfp3": changing_orders.WFP3,
-    "unicef": changing_orders.UNICEF,
-    "saf-p": changing_orders.SAFP,
-    "wfp3-p-n2": changing_orders.WFP3P,
-    "multifactor": multifactor.Multifactor,
-    "fewest-remaining": bag_orders.FewestRemaining,
-    "largest-request": bag_orders.LargestRequest,
-    "qos": value_orders.QoS,
-    "value": value_orders.HighestValue,
-    "value-density": value_orders.ValueDensity,
-    "least-slack": value_orders.LeastSlack,
-    "rlscheduler-wfp3": rlscheduler.RLSchedulerWFP3,
-    "rlscheduler-unicep": rlscheduler.RLSchedulerUNICEP,
-    "rlscheduler-f1": rlscheduler.RLSchedulerF1,
+ARGUMENTS = {
+    "hold": {"longer_than": 5},
+    "carbon-threshold": {"at_most": 100},
+    "price-threshold": {"at_most": 0.1},
 }
-BACKFILLS = {
-    "none": None,
-    "easy": Easy,
-    "conservative": Conservative,
-    "ready-pool": ReadyPool,
-    "hold": lambda: Hold(longer_than=5),
-}
-# Tried on sites with power, in test_power_policies.py.
-NEED_POWER = {
-    "backfill.power-cap",
-    "backfill.green-slot",
-    "backfill.carbon-threshold",
-    "backfill.price-threshold",
-}
-# Knows pools of gangs alone; tried in test_rlscheduler.py.
-NEED_A_POOL = {"backfill.rlscheduler"}
-PLACEMENTS = {
-    "first-fit": fitness.FirstFit,
-    "best-fit": fitness.BestFit,
-    "worst-fit": fitness.WorstFit,
-    "random": fitness.RandomFit,
-}
+"""Of rules that cannot do without; every other plug-in is made as it is."""
+
+
+def part(kind, name):
+    return plugins.find("simkit.policies", name, kind=kind)(**ARGUMENTS.get(name, {}))
 
 
 def compose(order, backfill, rule=None):
-    rule = PLACEMENTS[rule]() if rule else None
-    filling = BACKFILLS[backfill] and BACKFILLS[backfill]()
+    filling, placing = part("backfill", backfill), part("placement", rule) if rule else None
     if hasattr(filling, "compose"):
-        return filling.compose(ORDERS[order](), rule)
-    return OrderedPolicy(ORDERS[order](), filling, rule)
+        return filling.compose(part("order", order), placing)
+    return OrderedPolicy(part("order", order), filling, placing)
 
+
+def by_fitness(name):
+    fitness = part("fitness", name)
+    return fitness if isinstance(fitness, GreedyPolicy) else FitnessPolicy(fitness)
+
+
+def composable():
+    """Return the backfilling rules for any cluster; those that need a site or a pool have tests."""
+    info = SystemInfo(("cpu",), ("a", "b"), np.ones((2, 1)), (Partition("all"),))
+
+    def fits(policy):
+        return not hasattr(policy, "check_site") and not (
+            hasattr(policy, "check_cluster") and policy.check_cluster(info)
+        )
+
+    names = plugins.names("simkit.policies", "backfill")
+    return [name for name in names if fits(compose("fcfs", name))]
+
+
+ORDERS, PLACEMENTS, FITNESSES = (
+    plugins.names("simkit.policies", kind) for kind in ("order", "placement", "fitness")
+)
+BACKFILLS = composable()
 
 NAMES = ("a", "b", "c")
 CAPACITY = np.array([[4.0, 2.0], [4.0, 2.0], [2.0, 4.0]])
@@ -199,10 +170,20 @@ def test_periodic_decisions(order, backfill, simulate, job_columns):
     assert (run["jobs"]["start_time_s"] % 10.0 == 0).all()
 
 
-def test_the_names_of_scenarios_are_those_tried_here():
-    names = {point.name for point in entry_points(group="simkit.policies")}
-    for kind, tried in (("order", ORDERS), ("backfill", BACKFILLS), ("placement", PLACEMENTS)):
-        found = {n for n in names if n.startswith(f"{kind}.")}
-        found -= NEED_POWER | NEED_A_POOL
-        assert found == {f"{kind}.{n}" for n in tried}
-    assert names >= NEED_POWER | NEED_A_POOL
+PLAIN = {
+    **{f"order {name}": lambda name=name: compose(name, "none") for name in ORDERS},
+    **{f"fitness {name}": lambda name=name: by_fitness(name) for name in FITNESSES},
+}
+
+
+@pytest.mark.parametrize("make", PLAIN.values(), ids=PLAIN)
+def test_policies_that_read_estimates_say_so(make, simulate):
+    """What does not say that it reads them decides alike, whatever they are."""
+    policy, load = make(), workload(11, jobs=80)
+    by_request, by_run_time = (
+        simulate(policy, load, CLUSTERS["machines"], predictor=source)["allocations"]
+        for source in (None, Actual())
+    )
+    places = ["task_id", "machine_id", "start_time_s"]
+    same = by_request.select(places).equals(by_run_time.select(places))
+    assert same or reads_estimates(policy)

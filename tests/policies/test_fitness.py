@@ -8,12 +8,13 @@ import pytest
 
 from simkit import check_policy
 from simkit.errors import PolicyError, ScenarioError
-from simkit.policies import fitness, packing
-from simkit.policies import packing as alignment
+from simkit.policies import fitness
+from simkit.policies import fitness as alignment
+from simkit.policies import fitness as packing
 from simkit.policies.orderings import SJF, FewestRemaining, LargestRequest
 from simkit.policy import SystemInfo
 from simkit.policy.fitness import FitnessPolicy
-from simkit.policy.pairs.machine_task_pairs import MachineTaskPairs, TaskColumns
+from simkit.policy.pairs import MachineTaskPairs, TaskColumns
 from simkit.policy.task import Task
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster, Maintenance

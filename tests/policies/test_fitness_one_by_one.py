@@ -12,12 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.policies import changing_orders, fitness, orderings, packing
-from simkit.policies import packing as alignment
+from simkit.policies import fitness, orderings
+from simkit.policies import fitness as alignment
+from simkit.policies import fitness as packing
+from simkit.policies import orderings as changing_orders
 from simkit.policies.orderings import FewestRemaining, LargestRequest
 from simkit.policy import Place
 from simkit.policy.fitness import FitnessPolicy, MachineFitness, MachineTaskPairs
-from simkit.policy.pairs.machine_task_pairs import TaskColumns
+from simkit.policy.pairs import TaskColumns
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster, Partition
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from simkit.errors import PolicyError
 from simkit.policies.green_slot import GreenSlot
-from simkit.policies.orderings import FCFS
-from simkit.policies.value_orders import LeastSlack
+from simkit.policies.orderings import FCFS, LeastSlack
 from simkit.power.forecast import PerfectForecast
 from simkit.power.grid import Grid
 from simkit.power.machine_model import PowerModel

@@ -16,10 +16,9 @@ from simkit.errors import PolicyError, ScenarioError
 from simkit.policies.cloudsimpy import CloudSimPy
 from simkit.policies.conservative import Conservative
 from simkit.policies.easy import Easy
-from simkit.policies.fitness import BestFit
+from simkit.policies.fitness import BestFit, Tetris
 from simkit.policies.lookahead import Lookahead
 from simkit.policies.orderings import FCFS, LJF, SJF, Random
-from simkit.policies.packing import Tetris
 from simkit.policy.estimates import Actual
 from simkit.policy.fitness import FitnessPolicy
 from simkit.policy.ordered import OrderedPolicy

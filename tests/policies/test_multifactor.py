@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from simkit.errors import ScenarioError
-from simkit.policies.multifactor import Multifactor
+from simkit.policies.orderings import Multifactor
 from simkit.policy.ordered import OrderedPolicy
 
 PROCESSORS = 8

@@ -16,10 +16,9 @@ from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policies.easy import Easy
 from simkit.policies.green_slot import GreenSlot
-from simkit.policies.orderings import FCFS, SJF
+from simkit.policies.orderings import FCFS, SJF, LeastSlack
 from simkit.policies.power_cap import PowerCap
 from simkit.policies.thresholds import carbon_threshold, price_threshold
-from simkit.policies.value_orders import LeastSlack
 from simkit.policy import WakeAt
 from simkit.policy.ordered import OrderedPolicy
 from simkit.power.forecast import PerfectForecast

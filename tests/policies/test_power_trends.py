@@ -17,9 +17,8 @@ from simkit.engine.admission import AdmissionRule
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
 from simkit.experiment.workload import valued
-from simkit.policies.orderings import FCFS, SJF
+from simkit.policies.orderings import FCFS, SJF, HighestValue, QoS
 from simkit.policies.ready_pool import ReadyPoolPolicy
-from simkit.policies.value_orders import HighestValue, QoS
 from simkit.policy.estimates import Actual
 from simkit.power.forecast import PerfectForecast
 from simkit.power.machine_model import PowerModel

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import simkit
-from simkit.policies.changing_orders import SAFP, WFP3P
 from simkit.policies.easy import Easy
+from simkit.policies.orderings import SAFP, WFP3P
 from simkit.policy import State, SystemInfo
+from simkit.policy.estimates import RecentRunTimes
 from simkit.policy.ordered import OrderedPolicy
 from simkit.policy.queue import TaskQueue
-from simkit.policy.recent_run_times import RecentRunTimes
 from simkit.policy.room import make_room
 from simkit.policy.task import Allocation, Task
 

@@ -12,11 +12,18 @@ from simkit import check_policy
 from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
-from simkit.policies.changing_orders import HRRN
 from simkit.policies.fitness import WorstFit
-from simkit.policies.orderings import FCFS, SJF, Random
+from simkit.policies.orderings import (
+    FCFS,
+    HRRN,
+    SJF,
+    HighestValue,
+    LeastSlack,
+    QoS,
+    Random,
+    ValueDensity,
+)
 from simkit.policies.ready_pool import ReadyPool, ReadyPoolPolicy
-from simkit.policies.value_orders import HighestValue, LeastSlack, QoS, ValueDensity
 from simkit.policy import Suspend
 from simkit.policy.ordered import OrderedPolicy
 from simkit.policy.task import Allocation, Task

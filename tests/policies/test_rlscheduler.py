@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 import simkit
 from simkit.errors import ScenarioError
-from simkit.policies.changing_orders import HRRN
-from simkit.policies.orderings import FCFS, LJF, SAF, SJF
+from simkit.policies.orderings import FCFS, HRRN, LJF, SAF, SJF
 from simkit.policies.rlscheduler import (
     RLScheduler,
     RLSchedulerF1,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from simkit import check_policy
 from simkit.errors import ScenarioError
 from simkit.policies.easy import Easy
-from simkit.policies.value_orders import (
+from simkit.policies.orderings import (
     HighestValue,
     LeastSlack,
     QoS,

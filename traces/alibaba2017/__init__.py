@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from pydantic import Field
@@ -54,6 +54,7 @@ RESOURCES: Final = ("cpu", "mem")
 class Alibaba2017Trace(TraceFormat):
     """The batch jobs of Alibaba's cluster-trace-v2017."""
 
+    of_tasks: ClassVar[bool] = True
     path: FileOrFolder
     """The folder of the tables, its archive, or batch_task alone; relative to the scenario file."""
     rules: RowRules = Field(default_factory=RowRules)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 import numpy as np
 
@@ -175,6 +175,7 @@ _MODELS: Final[dict[str, tuple[LublinParameters, ...]]] = {
 class LublinModel(RigidModel):
     """The model of Lublin and Feitelson (2003), with a daily cycle."""
 
+    has_arrivals: ClassVar[bool] = True
     kind: Literal["all", "batch", "interactive", "both"] = "all"
     """Which of the published parameters; both: batch and interactive jobs mixed."""
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 import numpy as np
 import polars as pl
@@ -69,6 +69,7 @@ _TEXT: Final = ("job_id", "task_id", "parents", "user", PRECEDING)
 class TaskTable(TableKeys, LineFormat):
     """A table of tasks, by default in the columns of CloudSimPy's job table."""
 
+    of_tasks: ClassVar[bool] = True
     path: File
     """A .csv, .csv.gz or .parquet file; relative to the scenario file."""
     columns: dict[str, str] = Field(default_factory=lambda: dict(CLOUDSIMPY))

@@ -13,8 +13,7 @@ from pair_chunks import engine_run, workload_of
 
 from simkit.errors import ScenarioError
 from simkit.learners.pairs.chunk import Chunk, chunks
-from simkit.policies.cloudsimpy import CloudSimPy
-from simkit.policy.cloudsimpy_ticks import hold_ticks
+from simkit.policies.cloudsimpy import CloudSimPy, hold_ticks
 from simkit.workload import Workload
 
 ONE = np.array([[4.0, 1.0]])

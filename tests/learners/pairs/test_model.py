@@ -21,7 +21,7 @@ from simkit.learners.pairs.chunk import Chunk, chunks
 from simkit.learners.pairs.model import Outcome, look_ahead, play, roll_out
 from simkit.learners.pairs.scorer import RULES, TERMS, PairScorer, feature_names
 from simkit.policies.cloudsimpy import CloudSimPy
-from simkit.policy.pairs.pair_table import PairTable
+from simkit.policy.pairs import PairTable
 from simkit.seeds import stream
 from simkit.traces.task_table import read_task_table
 from simkit.workload import Workload

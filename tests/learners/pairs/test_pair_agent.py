@@ -23,7 +23,7 @@ from simkit.learners.pairs.chunk import Chunk
 from simkit.learners.pairs.description import describe
 from simkit.learners.pairs.model import play, roll_out
 from simkit.learners.pairs.scorer import RULES, PairScorer
-from simkit.policy.pairs.machine_task_pairs import MachineTaskPairs, TaskColumns
+from simkit.policy.pairs import MachineTaskPairs, TaskColumns
 from simkit.policy.task import Task
 from simkit.seeds import stream
 from simkit.traces.task_table import read_task_table

@@ -13,7 +13,7 @@ from simkit.arrays import Floats
 from simkit.learners.pairs.agent import ScorerFitness
 from simkit.learners.pairs.compiled_scores import CompiledScores
 from simkit.learners.pairs.scorer import RULES, TERMS, PairScorer
-from simkit.policy.pairs.machine_task_pairs import MachineTaskPairs, TaskColumns
+from simkit.policy.pairs import MachineTaskPairs, TaskColumns
 from simkit.policy.queue import TaskQueue
 from simkit.policy.task import Task
 

@@ -19,10 +19,9 @@ from simkit.learners.pool.jobs import PoolJobs
 from simkit.learners.pool.scorer import Scorer
 from simkit.learners.pool.simulation import Backfill, Hold, Rule, simulate
 from simkit.learners.reproductions.rlscheduler.study import RULES
-from simkit.policies.changing_orders import SAFP
 from simkit.policies.easy import Easy
 from simkit.policies.hold import Hold as HoldRule
-from simkit.policies.orderings import SJF
+from simkit.policies.orderings import SAFP, SJF
 from simkit.policies.rlscheduler import RLScheduler
 from simkit.policy.ordered import OrderedPolicy
 from simkit.traces.rlscheduler import RLSchedulerLog

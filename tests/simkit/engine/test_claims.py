@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from simkit.policies.conservative import Conservative
 from simkit.policies.drf import DRF
 from simkit.policies.easy import Easy
-from simkit.policies.fitness import BestFit, FirstFit
+from simkit.policies.fitness import Balance, BestFit, FirstFit, Tetris
 from simkit.policies.hold import Hold
 from simkit.policies.lookahead import Lookahead
 from simkit.policies.orderings import FCFS, SJF
-from simkit.policies.packing import Balance, Tetris
 from simkit.policies.ready_pool import ReadyPool
 from simkit.policies.rlscheduler import RLScheduler
 from simkit.policy.fitness import FitnessPolicy

@@ -12,8 +12,7 @@ import pytest
 from simkit.engine.simulation import Rules
 from simkit.policies.easy import Easy
 from simkit.policies.fitness import RandomFit
-from simkit.policies.multifactor import Multifactor
-from simkit.policies.orderings import FCFS, Random
+from simkit.policies.orderings import FCFS, Multifactor, Random
 from simkit.policy.estimates import Perturbed
 from simkit.policy.ordered import OrderedPolicy
 from simkit.traces.models.lublin import LublinModel
@@ -27,7 +26,7 @@ import numpy as np
 from simkit.workload.cluster import Cluster, Maintenance
 from simkit.policy.estimates import Perturbed
 from simkit.policies.easy import Easy
-from simkit.policies.multifactor import Multifactor
+from simkit.policies.orderings import Multifactor
 from simkit.policies.fitness import RandomFit
 from simkit.policy.ordered import OrderedPolicy
 from simkit.engine.recorder import Recorder

@@ -17,8 +17,8 @@ from polars.testing import assert_frame_equal
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policies.easy import Easy
 from simkit.policies.orderings import FCFS
+from simkit.policy.declared import NO_SIGNALS
 from simkit.policy.ordered import OrderedPolicy
-from simkit.policy.power_view import NO_SIGNALS
 from simkit.power import late_account
 from simkit.power.battery import BatteryFacts
 from simkit.power.controller import SetPoints, SourceOrder

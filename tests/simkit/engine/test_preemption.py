@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simkit.policies.changing_orders import WFP3
 from simkit.policies.easy import Easy
-from simkit.policies.orderings import FCFS, LCFS, SJF
+from simkit.policies.orderings import FCFS, LCFS, SJF, WFP3
 from simkit.policy.ordered import OrderedPolicy
 from simkit.workload.cluster import Cluster, Maintenance, Partition
 

@@ -13,8 +13,7 @@ from simkit.experiment.check_policy import BrokenRule, check_policy
 from simkit.policies.conservative import Conservative
 from simkit.policies.easy import Easy
 from simkit.policies.fitness import BestFit, RandomFit
-from simkit.policies.multifactor import Multifactor
-from simkit.policies.orderings import FCFS, SJF, Random
+from simkit.policies.orderings import FCFS, SJF, Multifactor, Random
 from simkit.policy import Cancel, Kill, Place, Suspend, WakeAt
 from simkit.policy.ordered import OrderedPolicy
 

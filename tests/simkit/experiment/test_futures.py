@@ -21,7 +21,7 @@ from simkit.experiment.futures import fork, parse_switches, with_switches
 from simkit.policies.conservative import Conservative
 from simkit.policies.easy import Easy
 from simkit.policies.orderings import FCFS, SJF
-from simkit.policies.phases.switch import Switching
+from simkit.policies.switch import Switching
 from simkit.policy import Place, State, SystemInfo
 from simkit.policy.ordered import OrderedPolicy
 from simkit.scenario import portable_form, scenario_hash

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.policy.column_table import ColumnTable
+from simkit.policy.queue import ColumnTable
 
 CHANGES = st.lists(
     st.tuples(st.sampled_from(["extend", "insert", "remove", "set"]), st.integers(0, 10**6)),

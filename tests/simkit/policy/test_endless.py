@@ -7,7 +7,9 @@ from math import inf, isfinite
 import numpy as np
 import pytest
 
-from simkit.policies import changing_orders, orderings, rlscheduler, value_orders
+from simkit.policies import orderings, rlscheduler
+from simkit.policies import orderings as changing_orders
+from simkit.policies import orderings as value_orders
 from simkit.policy.estimates import CORRECTIONS, corrected
 from simkit.policy.profile import make_profile
 from simkit.policy.room import make_room

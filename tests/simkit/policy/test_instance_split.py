@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.policy.instance_split import instances_that_fit, split_by_score, split_in_order
+from simkit.policy.room import instances_that_fit, split_by_score, split_in_order
 
 FREE = np.array([[4.0, 8.0], [0.5, 9.0], [-1.0, 6.0]])
 

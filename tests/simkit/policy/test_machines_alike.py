@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.policy.pairs.machine_states import MachineStates
-from simkit.policy.pairs.machine_task_pairs import PairPlacer, TaskColumns
+from simkit.policy.fitness import MachineStates
+from simkit.policy.pairs import PairPlacer, TaskColumns
 from simkit.policy.task import Task
 
 SCORES = {

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from simkit.arrays import Floats
 from simkit.errors import PolicyError
-from simkit.policy.pairs.machine_task_pairs import MachineTaskPairs, TaskColumns
-from simkit.policy.pairs.pair_table import PairTable
+from simkit.policy.pairs import MachineTaskPairs, PairTable, TaskColumns
 from simkit.policy.task import Task
 
 Score = Callable[[MachineTaskPairs], Floats]

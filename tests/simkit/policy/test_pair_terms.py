@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.policy.pairs.terms import (
+from simkit.policy.remaining_work import (
     FIT_TERMS,
     URGENCY_TERMS,
     fit_terms,

@@ -14,7 +14,7 @@ REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "reference"
 PAGES = {name: (REFERENCE / name).read_text(encoding="utf-8")
          for name in ("policy-api.md", "policies.md", "python-api.md")}  # fmt: skip
 BASES = ["simkit.policy.ordered", "simkit.policy.lane", "simkit.policy.fitness", "simkit.policy.greedy",
-         "simkit.policy.estimates", "simkit.policy.what_if"]  # fmt: skip
+         "simkit.policy.estimates", "simkit.policy.what_if", "simkit.policy.declared"]  # fmt: skip
 
 
 def public_names(module):

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from simkit.arrays import Floats
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
-from simkit.policies.packing import Balance
+from simkit.policies.fitness import Balance
 from simkit.policy import State
 from simkit.policy.estimates import Correction, Requested
 from simkit.policy.fitness import FitnessPolicy
-from simkit.policy.pairs.remaining_work import RunningWork
+from simkit.policy.remaining_work import RunningWork
 from simkit.policy.state import Allocations
 from simkit.policy.task import Allocation, Task
 from simkit.results.run_writer import MemoryWriter

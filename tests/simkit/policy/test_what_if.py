@@ -14,9 +14,8 @@ from simkit.engine.simulation import Rules, Simulation
 from simkit.errors import PolicyError
 from simkit.policies.conservative import Conservative
 from simkit.policies.easy import Easy
-from simkit.policies.fitness import BestFit
+from simkit.policies.fitness import BestFit, Tetris
 from simkit.policies.orderings import FCFS, SJF, Random
-from simkit.policies.packing import Tetris
 from simkit.policies.ready_pool import ReadyPool
 from simkit.policy import Cancel, Kill, Place, State, WakeAt
 from simkit.policy.estimates import Actual

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import simkit
 from simkit.errors import ScenarioError
-from simkit.policy import State, preemption
+from simkit.policy import State
+from simkit.policy import ordered as preemption
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Allocation, Task
 from simkit.verify import Audit, verify_run

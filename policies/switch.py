@@ -24,7 +24,13 @@ import numpy as np
 from simkit.errors import ScenarioError
 from simkit.policies.lookahead import AllArrived
 from simkit.policy import Action, Cancel, Policy, State, SystemInfo
-from simkit.policy.power_view import Signals, declared_signals
+from simkit.policy.declared import (
+    PolicyMetric,
+    Signals,
+    declared_metrics,
+    declared_signals,
+    reads_estimates,
+)
 from simkit.policy.task import Allocation, Task
 from simkit.units import instant_on_grid
 
@@ -56,6 +62,16 @@ class Switching:
     def signals(self) -> Signals | None:
         """Those that the policies read; None if one does not declare it."""
         return declared_signals(*self.policies)
+
+    @property
+    def reads_estimates(self) -> bool:
+        """Whether one of the policies reads estimates."""
+        return reads_estimates(*self.policies)
+
+    @property
+    def metrics(self) -> tuple[PolicyMetric, ...]:
+        """Those that the policies bring."""
+        return declared_metrics(*self.policies)
 
     @property
     def preempts(self) -> bool:

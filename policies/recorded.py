@@ -21,8 +21,8 @@ import numpy as np
 
 from simkit.errors import ScenarioError
 from simkit.policy import Action, Place, Reject, State, SystemInfo, WakeAt
+from simkit.policy.declared import NO_SIGNALS, Signals
 from simkit.policy.ordered import resumptions
-from simkit.policy.power_view import NO_SIGNALS, Signals
 from simkit.policy.task import Task, at_most, instances_on
 from simkit.workload.recorded import Past
 
@@ -68,6 +68,7 @@ class RecordedStarts:
     """
 
     signals: Signals = NO_SIGNALS
+    reads_estimates = False
 
     def __init__(self, past: Past, unknown: str = "reject") -> None:
         if unknown not in ("reject", "fit"):

@@ -25,11 +25,10 @@ from simkit.verify.measures import (
     statuses,
 )
 from simkit.verify.numbers import KWH, Bools, Floats
+from simkit.verify.tables import CUSTOM
 
 _RELATIVE_ERROR = 1e-9
 """Sums of the same numbers in another order differ by less."""
-CUSTOM = "custom"
-"""The part of metrics.json that holds the user's own metrics; the digest leaves it out."""
 _ABOUT = ("unit", "formula", "window")
 """Keys of a metric that are text."""
 
@@ -63,8 +62,9 @@ def _check_form(run: AuditedRun, expected: Numbers, check: Check) -> None:
     for metric, key in expected:
         keys.setdefault(metric, set()).add(key)
     for metric, entry in run.metrics.items():
-        if metric == CUSTOM:
-            check.notes["metrics of the user are not audited"] = len(entry)
+        if metric == CUSTOM or (metric not in keys and _brings_metrics(run)):
+            names = ", ".join(sorted(entry)) if metric == CUSTOM else metric
+            check.notes[f"not audited, of the user or the policy: {names}"] = len(entry)
             continue
         if metric not in keys or not isinstance(entry, dict):
             check.add("a run has no such metric", {"metric": metric})
@@ -78,6 +78,14 @@ def _check_form(run: AuditedRun, expected: Numbers, check: Check) -> None:
         for key in ("formula", "window"):
             if not (isinstance(entry.get(key), str) and entry[key]):
                 check.add(f"the metric has no {key}", {"metric": metric})
+
+
+def _brings_metrics(run: AuditedRun) -> bool:
+    """Return whether the policy, or a part of it, may come with metrics of its own."""
+    policy = run.scenario.policy
+    parts = (getattr(policy, name, None) for name in ("order", "backfill", "placement", "fitness"))
+    of_others = any(part is not None and ":" in part.type for part in parts)
+    return run.policy_is_custom or of_others
 
 
 def _equal(found: Any, expected: float | None) -> bool:

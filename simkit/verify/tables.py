@@ -19,6 +19,8 @@ from simkit import records
 from simkit.errors import RunError
 from simkit.foreign import check_parquet, check_texts
 
+CUSTOM: Final = "custom"
+"""The part of metrics.json that holds the user's own metrics."""
 LARGE: Final = 600_000
 """Rows from which on a table stays on disk."""
 ROWS_AT_ONCE: Final = 262_144
@@ -160,7 +162,7 @@ def digest_of(tables: Mapping[str, pl.DataFrame], metrics: Any, scenario: Any) -
 
     Args:
         tables: table name → frame; other tables are left out.
-        metrics: the parsed contents of metrics.json.
+        metrics: the parsed contents of metrics.json; its part `CUSTOM` is left out.
         scenario: the portable form of the scenario.
 
     Raises ValueError for a column of another type.
@@ -177,7 +179,8 @@ def digest_of(tables: Mapping[str, pl.DataFrame], metrics: Any, scenario: Any) -
                 hashes.setdefault(column.name, hashlib.sha256()).update(values)
         for name, of_column in hashes.items():
             total.update(f"{table}.{name}:{of_column.hexdigest()}\n".encode())
-    for name, content in (("metrics", metrics), ("scenario", scenario)):
+    own = {name: metric for name, metric in metrics.items() if name != CUSTOM}
+    for name, content in (("metrics", own), ("scenario", scenario)):
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         total.update(f"{name}:{hashlib.sha256(text.encode()).hexdigest()}\n".encode())
     return total.hexdigest()

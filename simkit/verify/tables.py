@@ -44,14 +44,11 @@ FURTHER: Final = (
 
 
 def types_of(column: str, about: str) -> tuple[str, ...]:
-    """Return the types that a column may have, from its record; none if any will do.
-
-    Those of users, groups and the like follow from the trace.
-    """
+    """Return the types that a column may have, by its record; none if any will do."""
     if column in ("job_id", "task_id"):
         return ("Int64", "String")
-    kind = about.partition(",")[0].partition(";")[0].partition(":")[0]
-    return (kind,) if kind in ("Float64", "Int64", "Boolean", "String") else ()
+    kinds = about.partition(";")[0]
+    return tuple(kind for kind in ("Int64", "Float64", "Boolean", "String") if kind in kinds)
 
 
 class TableFiles(Mapping[str, pl.DataFrame]):

@@ -292,7 +292,7 @@ def build(
         "scenario": {
             "name": "world",
             "seed": 0,
-            "workload": {"type": "plugin", "reader": "in-memory"},
+            "workload": {"type": "uniform", "jobs": 1, "processors": 1, "offered_load": 0.5},
             "cluster": {},
             "policy": {"order": "fcfs", "backfill": "easy", "placement": "first-fit"},
             "estimates": "requested",

@@ -4,7 +4,7 @@
 # make test-all  all tests that take less than minutes, with TorchRL, Stable-Baselines3 and Dask
 # make check     formatting, lint, types, quick tests, documentation
 # make guard     hold the speed against recorded ratios, in about a minute
-# make golden    check all golden results; BASE=COMMIT also compares trainings with that commit
+# make golden    check all golden results; BASE=COMMIT also compares trainings with it
 # make clean     remove what these made
 
 PYTHON ?= python3
@@ -61,7 +61,7 @@ fuzz: $(STAMP)test
 	$(BIN)/python tests/fuzz/campaign.py --simulations 1000 --combinations 1000 --scenarios 2000
 
 golden: $(STAMP)test
-	$(BIN)/python tests/golden/golden.py $(if $(BASE),--base $(BASE)) $(CASES)
+	$(BIN)/python tests/golden/golden.py $(if $(filter file,$(origin BASE)),,--base $(BASE)) $(CASES)
 
 $(STAMP)%: $(INPUTS) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$*]" -c constraints.txt

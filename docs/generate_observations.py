@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from simkit.learning.schema import Field, ObservationSchema
+    from simkit.agent.encoder import Field, ObservationSchema
 
 STUDIES: dict[str, dict[str, Any]] = {
     "deeprm": {},
@@ -27,14 +27,14 @@ GIVEN = ("info", "tracker")
 
 def observations() -> str:
     """Return a section an encoder: what it is, its arguments, its numbers."""
-    from simkit.learning.observation import ENCODERS
+    from simkit.agent.observation import ENCODERS
 
     return "\n\n".join(_encoder(name) for name in ENCODERS)
 
 
 def rewards() -> str:
     """Return a table of the rewards, and one of their arguments."""
-    from simkit.learning.reward import REWARDS
+    from simkit.agent.rewards import REWARDS
 
     rows, arguments = [], []
     for name in REWARDS:
@@ -47,7 +47,7 @@ def rewards() -> str:
 
 
 def _encoder(name: str) -> str:
-    from simkit.learning.observation import ENCODERS
+    from simkit.agent.observation import ENCODERS
 
     maker = ENCODERS[name]
     schema = example(name)
@@ -65,9 +65,9 @@ def example(name: str) -> ObservationSchema:
     """Return the schema of an encoder by its name, as the page shows it."""
     import numpy as np
 
-    from simkit.learning.observation import make_encoder
-    from simkit.learning.slotted import Slotted
-    from simkit.learning.slotted_tracker import SlottedTracker
+    from simkit.agent.observation import make_encoder
+    from simkit.agent.slotted import Slotted
+    from simkit.agent.slotted_tracker import SlottedTracker
     from simkit.policy import SystemInfo
 
     model = Slotted(**next((d for study, d in STUDIES.items() if name.startswith(study)), {}))
@@ -78,7 +78,7 @@ def example(name: str) -> ObservationSchema:
 
 def brief(schema: ObservationSchema) -> str:
     """Return a schema's table, in which fields that differ in their slot alone share a row."""
-    from simkit.learning.schema import ObservationSchema
+    from simkit.agent.encoder import ObservationSchema
 
     whole = schema.table().splitlines()
     places = {part.name: (begin, end) for part, begin, end in schema.places()}

@@ -13,6 +13,10 @@ from typing import Any, Final, Literal
 import numpy as np
 from pydantic import ValidationError
 
+from simkit.agent.actions import SlotActions, slot_actions_as_json
+from simkit.agent.encoder import Encoder, ObservationSchema, differing_entries
+from simkit.agent.observation import make_encoder
+from simkit.agent.slotted_tracker import SlottedTracker
 from simkit.arrays import Bools
 from simkit.errors import RunError, ScenarioError, SimkitError
 from simkit.learners.bundle import WEIGHTS, Bundle, read_bundle
@@ -31,10 +35,6 @@ from simkit.learners.pool.agent import PoolAgent
 from simkit.learners.pool.description import PoolDescription
 from simkit.learners.ready_pool.agent import ReadyAgent
 from simkit.learners.ready_pool.description import ReadyDescription
-from simkit.learning.actions import SlotActions, slot_actions_as_json
-from simkit.learning.observation import Encoder, make_encoder
-from simkit.learning.schema import ObservationSchema, differing_entries
-from simkit.learning.slotted_tracker import SlottedTracker
 from simkit.policy import Place, State, SystemInfo, Task
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import DESCRIPTION, agent_label

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simkit.errors import PluginError, RunError
-from simkit.foreign import SpecialFileError, parse_json, refuse_special
+from simkit.files import SpecialFileError, parse_json, refuse_special
 from simkit.learners.common.inference import LARGEST_FLOW, PlainNetwork, plain_network
 from simkit.learners.common.shapes import ImageShape, RecurrentShape, Shape
 from simkit.scenario.bundled import DESCRIPTION

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from simkit.errors import RunError
-from simkit.foreign import read_json, refuse_special
+from simkit.files import read_json, refuse_special
 from simkit.learners.bundle import safetensors
 
 FACTS: Final = "checkpoint.json"

@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from pydantic import Field, model_validator
 
+from simkit.agent.rewards import sum_of_powers
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.arguments import NotNegative, Positive, Share, prepared
 from simkit.learners.common.actor_critic.multiplier import Gains, Multiplier
@@ -62,7 +63,6 @@ from simkit.learners.ready_pool.description import (
 from simkit.learners.ready_pool.judge import greedy_and_drawn
 from simkit.learners.ready_pool.sizes import SourceOfSizes
 from simkit.learners.ready_pool.source import ReadySource
-from simkit.learning.rewards.value import sum_of_powers
 from simkit.scenario import Scenario
 from simkit.sections import BrokenRulesError, Count, Many
 from simkit.training import Training

@@ -9,11 +9,11 @@ from typing import Any, Literal, Self, get_type_hints
 
 from pydantic import ConfigDict, create_model
 
+from simkit.agent.actions import slot_actions_as_json
+from simkit.agent.encoder import ObservationSchema
+from simkit.agent.slotted import Slotted
 from simkit.learners.common.shapes import PerceptronShape, SetScorerShape, Shape
 from simkit.learners.lockstep.pool_in_steps import RESOURCES
-from simkit.learning.actions import slot_actions_as_json
-from simkit.learning.schema import ObservationSchema
-from simkit.learning.slotted import Slotted
 from simkit.sections import Section
 
 Mask = Literal["none", "possible", "now", "ahead"]

@@ -23,6 +23,8 @@ import numpy.typing as npt
 import torch
 from pydantic import Field, model_validator
 
+from simkit.agent.actions import Starts
+from simkit.agent.burst_classes import PATIENCE, class_schema
 from simkit.arrays import Bools, Ints
 from simkit.learners.arguments import (
     Extent,
@@ -52,9 +54,6 @@ from simkit.learners.lockstep.class_jobs import ClassJobs
 from simkit.learners.lockstep.class_slots import ClassLockstep, Reading
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.outcome import outcome
-from simkit.learning.actions import Starts
-from simkit.learning.classes.observation import class_schema
-from simkit.learning.classes.tracker import PATIENCE
 from simkit.scenario import Scenario
 from simkit.sections import BrokenRulesError, Count, Many, Section
 from simkit.training import Training

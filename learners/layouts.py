@@ -9,6 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
+from simkit.agent.actions import Starts
+from simkit.agent.burst_classes import PATIENCE, class_schema
+from simkit.agent.encoder import ObservationSchema
+from simkit.agent.observe_slots import context_size, slot_set_schema, slot_size
+from simkit.agent.slotted import Slotted
 from simkit.learners.classes.description import class_scorer, describe_classes
 from simkit.learners.common.rollouts import Games
 from simkit.learners.common.shapes import SetScorerShape
@@ -18,12 +23,6 @@ from simkit.learners.lockstep.class_games import ClassGames
 from simkit.learners.lockstep.class_slots import ClassLockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.slot_games import SlotGames
-from simkit.learning.actions import Starts
-from simkit.learning.classes.observation import class_schema
-from simkit.learning.classes.tracker import PATIENCE
-from simkit.learning.observe_slots import context_size, slot_set_schema, slot_size
-from simkit.learning.schema import ObservationSchema
-from simkit.learning.slotted import Slotted
 
 __all__ = ["BurstClasses", "Layout", "LayoutName", "NumberedSlots", "PlayedGames"]
 

@@ -17,6 +17,8 @@ import numpy as np
 import torch
 from pydantic import Field, model_validator
 
+from simkit.agent.actions import Starts
+from simkit.agent.burst_classes import PATIENCE
 from simkit.arrays import Floats, Ints
 from simkit.learners.arguments import (
     NotNegative,
@@ -53,8 +55,6 @@ from simkit.learners.lockstep.class_jobs import ClassJobs
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import JobSource, job_source
 from simkit.learners.lockstep.outcome import NOTHING_DONE, outcome
-from simkit.learning.actions import Starts
-from simkit.learning.classes.tracker import PATIENCE
 from simkit.scenario import Scenario
 from simkit.sections import BrokenRulesError, Count, Many, Section
 from simkit.training import Training

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class TensorBoardLog:
-    """Writes each number of a row as a scalar; a `simkit.training.log.TrainingLog`."""
+    """Writes each number of a row as a scalar; a `simkit.training.train.TrainingLog`."""
 
     def __init__(self, folder: Path, iteration: int) -> None:
         """Open the event files in ``folder/tensorboard``.

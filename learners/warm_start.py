@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from simkit.agent.slotted import SlottedView
 from simkit.arrays import Ints
 from simkit.learners.common.distributions import log_probability, masked_log_softmax, sample
 from simkit.learners.common.networks import Network
 from simkit.learners.lockstep import Lockstep
 from simkit.learners.lockstep.slot_games import SlotGames
-from simkit.learning.slotted import SlottedView
 
 __all__ = ["WarmStart", "imitate", "labelled_decisions", "shortest_first"]
 

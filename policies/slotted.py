@@ -40,9 +40,9 @@ from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
+from simkit.agent.slotted import Slotted
+from simkit.agent.slotted_tracker import SlottedTracker
 from simkit.errors import ScenarioError
-from simkit.learning.slotted import Slotted
-from simkit.learning.slotted_tracker import SlottedTracker
 from simkit.policy import Action, State, SystemInfo
 from simkit.units import parse_duration
 

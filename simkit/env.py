@@ -8,7 +8,7 @@ At a decision the agent acts as often as it likes while time stands still. An ac
 task is carried out at once, with reward 0. The void action, or one that does nothing, lets time go
 on to the next decision; the reward is what has accrued meanwhile.
 
-Importing this module registers the ids of `simkit.learning.env_arguments`.
+Importing this module registers the ids of `simkit.gym.env_arguments`.
 """
 
 from __future__ import annotations
@@ -37,10 +37,13 @@ except ModuleNotFoundError as error:
         name="gymnasium",
     ) from error
 
+from simkit.agent.encoder import ObservationSchema
+from simkit.agent.rewards import make_reward
 from simkit.errors import PluginError, ScenarioError, TraceError
 from simkit.experiment import Experiment
-from simkit.learning.agent_view import AgentView
-from simkit.learning.env_arguments import (
+from simkit.gym.agent_view import AgentView
+from simkit.gym.env_arguments import (
+    ReplicaNumbers,
     action_number,
     autoreset_mode,
     check_replicas,
@@ -51,12 +54,9 @@ from simkit.learning.env_arguments import (
     register_envs,
     tighter,
 )
-from simkit.learning.episodes import Episode, Episodes, Loss
-from simkit.learning.model_policy import ModelPolicy
-from simkit.learning.observation import ObservationSchema
-from simkit.learning.reward import make_reward
-from simkit.learning.unseeded import ReplicaNumbers
-from simkit.learning.windows import EpisodeWindows
+from simkit.gym.episodes import Episode, Episodes, Loss
+from simkit.gym.model_policy import ModelPolicy
+from simkit.gym.windows import EpisodeWindows
 from simkit.plugins import find
 from simkit.policy import State
 from simkit.results.run_folder import Run
@@ -142,7 +142,7 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
             memory: the steps since the last arrival are counted up to this number.
             unit: amount of a resource in a unit, one number for all resources or one for each.
             actions: what an action does: ``slots`` in slotted time, else ``start``, ``next-head``
-                or ``pick``, see `simkit.learning.actions`; ``classes`` or ``ready-pool``; None:
+                or ``pick``, see `simkit.agent.actions`; ``classes`` or ``ready-pool``; None:
                 ``slots`` or ``start``.
             action_arguments: arguments of the actions.
             episode: each episode replays a window of the log: ``jobs`` in a row, ``from``

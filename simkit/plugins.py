@@ -36,6 +36,7 @@ GROUPS = (
     "simkit.predictors",
     "simkit.controllers",
     "simkit.learners",
+    "simkit.metrics",
 )
 """The entry-point groups of names in scenarios."""
 
@@ -55,6 +56,7 @@ _NOUNS = {
     "simkit.controllers": "a controller",
     "simkit.learners": "a learner",
     "simkit.reproductions": "a reproduction",
+    "simkit.metrics": "a metric",
     "run": "a view of a run",
     "metrics": "a view of metrics",
     "comparison": "a view of a comparison",
@@ -236,6 +238,11 @@ def _entry_point(
     known = _of_kind(_group(group) if table is None else table, kind)
     found = {point.value: point for label, point in known if label == name}
     noun = _NOUNS.get(kind or group, f"in {group}")
+    if not known and group == "simkit.metrics":
+        raise PluginError(
+            f"{name!r} is not known as {noun}: no package with metrics is installed; a function in "
+            f"a file is my_metrics.py:{name}"
+        )
     if not known:
         raise PluginError(
             f"{name!r} is not known as {noun}: none is installed; "

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from simkit.errors import TraceError
-from simkit.foreign import SpecialFileError, TooMuchError, Unpacked, refuse_special
-from simkit.unfinished import unfinished
+from simkit.files import SpecialFileError, TooMuchError, Unpacked, refuse_special, unfinished
 
 _PIECE = 1 << 16
 _GZIP_WRAPPED = 31  # zlib's window bits for data in a gzip wrapper

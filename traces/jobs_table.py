@@ -42,8 +42,9 @@ from simkit.traces.tables.keys import TableKeys
 from simkit.traces.tables.layout import SEPARATORS, split
 from simkit.traces.unread import PLAIN_COLUMNS
 from simkit.units import LONGEST_S
-from simkit.workload import JOB_COLUMNS, Trace, Workload
+from simkit.workload import Trace, Workload
 from simkit.workload.recorded import Recorded
+from simkit.workload.workload import JOB_COLUMNS
 
 NEEDED: Final = ("job_id", "submit_time_s", "run_time_s", "processors")
 """With `resources`, a table needs these in place of processors."""

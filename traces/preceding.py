@@ -15,7 +15,7 @@ from simkit.traces.names import whole_numbers
 from simkit.traces.rules import Tally
 from simkit.traces.table_columns import TableColumns
 from simkit.units import LONGEST_S
-from simkit.workload.predecessors import Links
+from simkit.workload.dependencies import Links
 
 PRECEDING: Final = "preceding_job"
 """A table's column of text: ids of the jobs that precede a job, with ``;`` between them."""

@@ -20,7 +20,8 @@ from simkit.traces.bad_lines import LineFormat
 from simkit.traces.rules import RULES, Tally
 from simkit.traces.swapped import note_swapped_limits, note_swapped_times
 from simkit.units import LATEST_S, LONGEST_S
-from simkit.workload import JOB_COLUMNS, Workload
+from simkit.workload import Workload
+from simkit.workload.workload import JOB_COLUMNS
 
 Column = npt.NDArray[Any]
 

@@ -19,7 +19,7 @@ import polars as pl
 
 from simkit.arrays import Floats, Ints
 from simkit.errors import TraceError, did_you_mean
-from simkit.foreign import (
+from simkit.files import (
     SpecialFileError,
     TooMuchError,
     check_decoded,

@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import power_modulated_setting as setting
 
-from simkit.analysis.bound_inputs import BoundJobs, Capacity
-from simkit.analysis.value_bound import value_bound
+from simkit.analysis.value_bound import BoundJobs, Capacity, value_bound
 from simkit.engine.admission import AdmissionRule
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
 from simkit.policy import Policy
 from simkit.policy.estimates import Actual
 from simkit.power.site import Site
+from simkit.results.job_metrics import value_metrics
 from simkit.results.metric import RunWindow, run_window
 from simkit.results.run_folder import MemoryRun
-from simkit.results.timeline_metrics import timeline_integrals
-from simkit.results.value_metrics import value_metrics
+from simkit.results.timeline import timeline_integrals
 from simkit.workload import Workload
 
 if TYPE_CHECKING:

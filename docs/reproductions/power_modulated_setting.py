@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from gleamm_exceedance import dallas, illinois
 
+from simkit.arrays import stream
 from simkit.experiment.workload import valued
 from simkit.policies.easy import Easy
 from simkit.policies.orderings import FCFS, SJF, HighestValue, LeastSlack, QoS, Random, ValueDensity
@@ -32,7 +33,6 @@ from simkit.power.signal_align import Alignment, aligned
 from simkit.power.signal_patterns import Levels
 from simkit.power.site import Foresight, Site, Source, Supply
 from simkit.scenario.workload import Gpus, Value
-from simkit.seeds import stream
 from simkit.traces.models.rare import RareModel
 from simkit.traces.power import SitePower
 from simkit.traces.swf import read_swf

@@ -12,13 +12,19 @@ from typing import Final
 
 import numpy as np
 
+from simkit.agent.burst_classes import (
+    NAMES,
+    ClassTracker,
+    class_model,
+    class_schema,
+    class_set,
+    classes_paper,
+)
+from simkit.agent.encoder import ObservationSchema
 from simkit.arrays import Bools
 from simkit.errors import RunError, ScenarioError
 from simkit.learners.bundle import Bundle, network_of
 from simkit.learners.classes.description import ClassDescription
-from simkit.learning.classes.observation import NAMES, class_schema, class_set, classes_paper
-from simkit.learning.classes.tracker import ClassTracker, class_model
-from simkit.learning.schema import ObservationSchema
 from simkit.policy import Action, State, SystemInfo, WakeAt
 from simkit.policy.ordered import resumptions
 from simkit.scenario import Scenario

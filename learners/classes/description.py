@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field
 
+from simkit.agent.actions import Starts
+from simkit.agent.burst_classes import class_context_size, class_size
+from simkit.agent.encoder import ObservationSchema
+from simkit.agent.slotted import Slotted
 from simkit.learners.common.shapes import PerceptronShape, SetScorerShape, Shape
 from simkit.learners.lockstep.class_games import ClassMask
 from simkit.learners.lockstep.pool_in_steps import RESOURCES
-from simkit.learning.actions import Starts
-from simkit.learning.classes.observation import class_context_size, class_size
-from simkit.learning.schema import ObservationSchema
-from simkit.learning.slotted import Slotted
 from simkit.sections import Positive, Section
 
 __all__ = ["ClassDescription", "class_scorer", "describe_classes"]

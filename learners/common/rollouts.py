@@ -16,10 +16,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from simkit.agent.encoder import Numbers
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.common.distributions import log_probability, masked_log_softmax, sample
 from simkit.learners.common.networks import ActorCritic, Network
-from simkit.learning.encoder import Numbers
 
 __all__ = ["Games", "Rollouts", "minibatches", "roll_out"]
 

@@ -9,13 +9,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from simkit.arrays import stream
 from simkit.errors import RunError
 from simkit.learners.bundle import write_bundle
 from simkit.learners.checkpoints import Checkpoint
 from simkit.results.run_info import versions
 from simkit.scenario import Scenario
 from simkit.sections import Section
-from simkit.seeds import stream
 from simkit.training import Training
 
 __all__ = ["SeededTraining", "Stateful"]

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from simkit.agent.encoder import Numbers
 from simkit.arrays import Bools, Floats, Ints
-from simkit.learning.encoder import Numbers
 
 __all__ = ["Rows", "Trajectories", "Transitions", "joined"]
 

@@ -3,7 +3,7 @@
 Think of an arcade with a game in every cabinet: all games wait for their player, all take one
 action, and a cabinet whose game is over is switched off. A decision of all replicas is a few dozen
 array operations, so that a replica's share is below a microsecond. Each replica plays the slotted
-model as the simulation does: `simkit.learning.slotted` says what is seen, `Lockstep.step` what an
+model as the simulation does: `simkit.agent.slotted` says what is seen, `Lockstep.step` what an
 action does. Sofia's environment also measures the load.
 
 Arrays of state have the replica as their *last* axis, so that they are dense along it; a view has
@@ -17,12 +17,12 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from simkit.agent.observe_slots import SlotFacts
+from simkit.agent.slotted import Slotted, SlottedView
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import PolicyError, ScenarioError
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.replicas import ReplicaGrid, ReplicaSlots, Small
-from simkit.learning.observe_slots import SlotFacts
-from simkit.learning.slotted import Slotted, SlottedView
 
 Objective = Literal["slowdown", "completion"]
 

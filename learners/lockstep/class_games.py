@@ -7,10 +7,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from simkit.agent.actions import Starts
+from simkit.agent.burst_classes import ClassView, class_set, classes_paper
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.lockstep.class_slots import ClassLockstep
-from simkit.learning.actions import Starts
-from simkit.learning.classes.observation import ClassView, class_set, classes_paper
 
 __all__ = ["ClassGames", "ClassMask", "potential", "view_of"]
 

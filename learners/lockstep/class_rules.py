@@ -14,11 +14,11 @@ from typing import Final
 
 import numpy as np
 
+from simkit.agent.actions import Starts
+from simkit.agent.burst_classes import ClassView
 from simkit.arrays import Floats, Ints
 from simkit.learners.lockstep.class_games import view_of
 from simkit.learners.lockstep.class_slots import ClassLockstep
-from simkit.learning.actions import Starts
-from simkit.learning.classes.observation import ClassView
 
 __all__ = ["RULES", "Rule", "play"]
 

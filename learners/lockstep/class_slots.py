@@ -10,12 +10,12 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from simkit.agent.slotted import Slotted
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import ScenarioError
 from simkit.learners.lockstep import NEVER, Lockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.replicas import ReplicaSlots, Small
-from simkit.learning.slotted import Slotted
 
 __all__ = ["ClassLockstep", "ClassSlots", "Reading"]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from simkit.agent.slotted import Slotted
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.lockstep import NEVER, Lockstep, Objective
 from simkit.learners.lockstep.job_sets import JobSets
-from simkit.learning.slotted import Slotted
 from simkit.traces.models.synthetic import DrawnSets
 
 
@@ -99,7 +99,7 @@ class EndlessLockstep(Lockstep):
     def summary(self, replicas: Ints) -> dict[str, Ints | Floats]:
         """Return (K,) counts and means over the jobs of some replicas' games; times in steps.
 
-        They are those of `simkit.learning.episodes.EpisodeRecorder.summary`, and ``decisions``.
+        They are those of `simkit.gym.episodes.EpisodeRecorder.summary`, and ``decisions``.
         """
         sets, start, finish = self.job_sets, self.start[replicas], self.finish[replicas]
         enter, length = sets.enter[replicas], sets.length[replicas]

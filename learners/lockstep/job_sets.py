@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from simkit.agent.slotted import Slotted
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import ScenarioError
-from simkit.learning.slotted import Slotted
 from simkit.units import time_on_grid
 from simkit.workload import Workload
 

@@ -11,13 +11,12 @@ from typing import Protocol
 
 import numpy as np
 
-from simkit.arrays import Ints
+from simkit.agent.slotted import Slotted
+from simkit.arrays import Ints, stream
 from simkit.errors import ScenarioError, TraceError
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.pool_in_steps import RESOURCES, longest_job, pool_problems
-from simkit.learning.slotted import Slotted
 from simkit.scenario import Scenario
-from simkit.seeds import stream
 from simkit.traces.models.deeprm import DeepRMModel
 from simkit.traces.models.sofia import SofiaModel
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from simkit.agent.slotted import Slotted
 from simkit.arrays import Bools, Floats, Ints
-from simkit.learning.slotted import Slotted
 
 Small = npt.NDArray[Any]
 """Whole numbers of two bytes where the dimensions allow it: a quarter of the memory traffic."""

@@ -2,7 +2,7 @@
 
 Each replica has a generator of its own, as each of so many environments has: the first episode's
 seed is given, the others are drawn from it, and a seed that draws no job is skipped. Where no seed
-is given, `simkit.learning.unseeded` numbers the replicas. Sets are drawn ahead, since to draw many
+is given, `simkit.gym.env_arguments` numbers the replicas. Sets are drawn ahead, since to draw many
 at once takes a fraction of the time.
 """
 
@@ -13,9 +13,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from simkit.arrays import Ints
+from simkit.arrays import Ints, stream
 from simkit.errors import NoJobsError
-from simkit.seeds import stream
 from simkit.traces.models.deeprm import DeepRMModel
 from simkit.traces.models.synthetic import DrawnSets
 

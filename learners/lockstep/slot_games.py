@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from simkit.agent.actions import Starts
+from simkit.agent.observe_slots import slot_set
+from simkit.agent.slotted import SlottedView
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.lockstep import Lockstep
-from simkit.learning.actions import Starts
-from simkit.learning.observe_slots import slot_set
-from simkit.learning.slotted import SlottedView
 
 
 class SlotGames:

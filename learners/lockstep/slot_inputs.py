@@ -10,13 +10,19 @@ from typing import Any
 import numpy.typing as npt
 from torch import nn
 
+from simkit.agent.encoder import ObservationSchema
+from simkit.agent.observe_slots import (
+    SOFIA_NAMES,
+    compact_schema,
+    deeprm_compact,
+    image_schema,
+    sofia_compact,
+    sofia_schema,
+)
+from simkit.agent.slotted import Slotted, SlottedView
 from simkit.learners.common.images.layer import ImageLayer, TableLayout
 from simkit.learners.common.networks import Dense, Perceptron
 from simkit.learners.common.shapes import PerceptronShape
-from simkit.learning.observe_deeprm import compact_schema, deeprm_compact, image_schema
-from simkit.learning.observe_sofia import NAMES, sofia_compact, sofia_schema
-from simkit.learning.schema import ObservationSchema
-from simkit.learning.slotted import Slotted, SlottedView
 
 __all__ = ["SlotInput", "slot_input"]
 
@@ -47,7 +53,7 @@ def slot_input(observation: str, model: Slotted) -> SlotInput:
     if observation == "deeprm-compact":
         schema = compact_schema(model)
         return SlotInput(schema, partial(deeprm_compact, model=model), partial(Dense, schema.size))
-    shares = observation == NAMES[True]
+    shares = observation == SOFIA_NAMES[True]
     schema = sofia_schema(model, shares=shares)
 
     def observe(view: SlottedView) -> npt.NDArray[Any]:

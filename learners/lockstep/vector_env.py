@@ -22,28 +22,27 @@ from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from simkit.agent.encoder import Numbers
+from simkit.agent.observe_slots import SlotEncoder, deeprm_compact, deeprm_image, slot_set
+from simkit.agent.rewards import make_reward
+from simkit.agent.slotted import Slotted, SlottedView
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import ScenarioError, did_you_mean
-from simkit.learners.lockstep import Objective
-from simkit.learners.lockstep.endless import EndlessLockstep
-from simkit.learners.lockstep.job_sets import JobSets
-from simkit.learners.lockstep.job_sources import DeepRMJobs
-from simkit.learners.lockstep.seeded_jobs import SeededJobs
-from simkit.learning.agent_view import AgentView
-from simkit.learning.encoder import Numbers, SlotEncoder
-from simkit.learning.env_arguments import autoreset_mode as checked_mode
-from simkit.learning.env_arguments import (
+from simkit.gym.agent_view import AgentView
+from simkit.gym.env_arguments import (
+    ReplicaNumbers,
     check_replicas,
     check_settings,
     loaded_scenario,
     observation_space,
 )
-from simkit.learning.episodes import Episode, Episodes, Loss
-from simkit.learning.observe_deeprm import deeprm_compact, deeprm_image
-from simkit.learning.observe_slots import slot_set
-from simkit.learning.reward import make_reward
-from simkit.learning.slotted import Slotted, SlottedView
-from simkit.learning.unseeded import ReplicaNumbers
+from simkit.gym.env_arguments import autoreset_mode as checked_mode
+from simkit.gym.episodes import Episode, Episodes, Loss
+from simkit.learners.lockstep import Objective
+from simkit.learners.lockstep.endless import EndlessLockstep
+from simkit.learners.lockstep.job_sets import JobSets
+from simkit.learners.lockstep.job_sources import DeepRMJobs
+from simkit.learners.lockstep.seeded_jobs import SeededJobs
 from simkit.scenario import Scenario
 from simkit.scenario.yaml_document import Source as ScenarioSource
 from simkit.traces.models.deeprm import DeepRMModel

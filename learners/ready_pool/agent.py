@@ -11,13 +11,12 @@ from typing import Literal
 
 import numpy as np
 
+from simkit.agent.encoder import ObservationSchema
+from simkit.agent.ready_pool_actions import ReadyActions, ReadyTracker
 from simkit.errors import RunError, ScenarioError
 from simkit.learners.bundle import Bundle, network_of
 from simkit.learners.common.inference import PlainRecurrent
 from simkit.learners.ready_pool.description import ReadyDescription
-from simkit.learning.ready_pool.actions import ReadyActions
-from simkit.learning.ready_pool.tracker import ReadyTracker
-from simkit.learning.schema import ObservationSchema
 from simkit.policy import Action, State, SystemInfo
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import DESCRIPTION, agent_label

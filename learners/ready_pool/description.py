@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from simkit.errors import ScenarioError
-from simkit.learners.common.shapes import ImageShape, RecurrentShape, SetScorerShape
-from simkit.learning.encoder import Numbers
-from simkit.learning.ready_pool.actions import Advance
-from simkit.learning.ready_pool.observation import (
+from simkit.agent.encoder import Numbers, ObservationSchema
+from simkit.agent.ready_pool import (
     ReadyPool,
     ReadyView,
     ready_context_size,
@@ -22,7 +19,9 @@ from simkit.learning.ready_pool.observation import (
     ready_set_schema,
     ready_size,
 )
-from simkit.learning.schema import ObservationSchema
+from simkit.agent.ready_pool_actions import Advance
+from simkit.errors import ScenarioError
+from simkit.learners.common.shapes import ImageShape, RecurrentShape, SetScorerShape
 from simkit.sections import Positive, Section
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ ReadyShape = Annotated[SetScorerShape | RecurrentShape | ImageShape, Field(discr
 
 
 class ActionSection(Section):
-    """What the numbers of actions mean; see `simkit.learning.ready_pool.actions`."""
+    """What the numbers of actions mean; see `simkit.agent.ready_pool_actions`."""
 
     type: Literal["ready-pool"]
     max_start: Annotated[int, Field(ge=0, le=10_000)]

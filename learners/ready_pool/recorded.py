@@ -8,11 +8,11 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import Any, Self
 
+from simkit.agent.encoder import ObservationSchema
 from simkit.errors import RunError, ScenarioError
+from simkit.gym.dataset import Dataset, read_dataset
 from simkit.learners.common.trajectories import Rows, Trajectories
 from simkit.learners.ready_pool.source import REWARD, ReadySource
-from simkit.learning.dataset.format import Dataset, read_dataset
-from simkit.learning.schema import ObservationSchema
 
 __all__ = ["Recorded"]
 

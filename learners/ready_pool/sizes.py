@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from simkit.agent.encoder import Numbers
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import ScenarioError
 from simkit.learners.lockstep.ready_pool.accounts import Cost
 from simkit.learners.lockstep.ready_pool.endless import EndlessReadyGames
 from simkit.learners.lockstep.ready_pool.games import Passed, ReadyGames
 from simkit.learners.ready_pool.source import ReadySource
-from simkit.learning.encoder import Numbers
 from simkit.scenario import Scenario
 
 __all__ = ["GamesOfSizes", "SourceOfSizes"]

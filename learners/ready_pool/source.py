@@ -6,23 +6,21 @@ from typing import Any, Final
 
 import numpy as np
 
-from simkit.arrays import Floats
-from simkit.learners.lockstep.ready_pool.accounts import COSTS, Cost
-from simkit.learners.lockstep.ready_pool.endless import EndlessReadyGames
-from simkit.learners.lockstep.ready_pool.games import ReadyGames
-from simkit.learners.lockstep.ready_pool.streams import JobStreams, StreamSource
-from simkit.learning.encoder import Numbers
-from simkit.learning.ready_pool.actions import Advance
-from simkit.learning.ready_pool.observation import (
+from simkit.agent.encoder import Numbers, ObservationSchema
+from simkit.agent.ready_pool import (
     ReadyPool,
     ready_image,
     ready_image_schema,
     ready_set,
     ready_set_schema,
 )
-from simkit.learning.schema import ObservationSchema
+from simkit.agent.ready_pool_actions import Advance
+from simkit.arrays import Floats, stream
+from simkit.learners.lockstep.ready_pool.accounts import COSTS, Cost
+from simkit.learners.lockstep.ready_pool.endless import EndlessReadyGames
+from simkit.learners.lockstep.ready_pool.games import ReadyGames
+from simkit.learners.lockstep.ready_pool.streams import JobStreams, StreamSource
 from simkit.scenario import Scenario
-from simkit.seeds import stream
 
 __all__ = ["HORIZON", "REWARD", "ReadySource"]
 

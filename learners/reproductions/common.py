@@ -14,8 +14,8 @@ import polars as pl
 
 from simkit.results.run_info import versions
 from simkit.scenario import Scenario
-from simkit.training.reproduction import Workplace
-from simkit.training.workers import train_all
+from simkit.training import Workplace
+from simkit.training.train import train_all
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

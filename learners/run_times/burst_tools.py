@@ -9,14 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from simkit.arrays import Bools
+from simkit.arrays import Bools, stream
 from simkit.errors import RunError
 from simkit.learners.run_times.burst_models import ModelName
 from simkit.learners.run_times.burst_predictor import BurstPredictor, require_libraries
 from simkit.learners.run_times.examples import by_size, of_programs, random_rows
 from simkit.learners.run_times.scores import class_scores
 from simkit.results.run_info import versions
-from simkit.seeds import stream
 from simkit.traces.elf_bursts import read_bursts
 from simkit.traces.elf_bursts.signature import read_signature, require_pyelftools
 from simkit.traces.elf_bursts.table import SIGNATURE

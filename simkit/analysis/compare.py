@@ -4,29 +4,150 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from simkit import plugins
-from simkit.analysis.comparable_metrics import RunMetric, chosen_metrics, default_metrics
 from simkit.analysis.intervals import Interval, seed_interval, weekly_interval
 from simkit.analysis.paired_runs import GROUP, RunPair, as_runs, pair_runs
 from simkit.analysis.runs_below import Settings
 from simkit.arrays import Floats
-from simkit.errors import RunError
-from simkit.results.all_metrics import measured, metric_numbers
+from simkit.errors import RunError, did_you_mean
+from simkit.records import ENERGY, JOBS_RELEASED, JOBS_WITH_VALUE
+from simkit.results.all_metrics import Number, measured, metric_numbers
 from simkit.results.group_metrics import By, check_by, in_order
-from simkit.results.job_metrics import JobMetric
-from simkit.results.metric import Better, counted_resource
+from simkit.results.job_metrics import ALSO_COMPARED, JOB_METRICS, LAST_S, SINCE_RELEASE, JobMetric
+from simkit.results.metric import Better, counted_resource, custom_names
 from simkit.results.run_folder import Run, RunOrFolder
 from simkit.shown import notes, table, text_or
 from simkit.text import counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+class RunMetric(NamedTuple):
+    """A number of a whole run, by its name in `metric_numbers`."""
+
+    name: str
+    unit: str
+    better: Better | None = None
+
+
+COMPARABLE_JOB_METRICS: Final = (*JOB_METRICS, SINCE_RELEASE, *ALSO_COMPARED)
+"""Numbers of single jobs: of every run, of jobs with a value, and the columns of "energy"."""
+
+_ALWAYS: Final = ("wait_time_s", "turnaround_time_s", "bounded_slowdown")
+"""Compared by default."""
+_OF_RUNS: Final = ("instance_wait_time_s",)
+"""Numbers of whole runs that are compared by default if all runs have them: a job's wait ends with
+the start of its first instance."""
+_IF_KNOWN: Final = (
+    "wait_since_release_s", "job_value", "qos_violated", "deadline_missed", "energy_j", "carbon_g",
+    "cost",
+)  # fmt: skip
+"""Also compared by default if all runs have them."""
+
+
+def default_metrics(runs: Sequence[Run]) -> tuple[str, ...]:
+    """Return the names of the metrics by which runs are compared by default."""
+    known = _known_job_metrics(runs)
+    of_runs = [name for name in _OF_RUNS if all(name in run.metrics for run in runs)]
+    return (*_ALWAYS, *of_runs, *(name for name in _IF_KNOWN if name in known), *custom_of(runs))
+
+
+def custom_of(runs: Sequence[Run]) -> list[str]:
+    """Return the names of the user's metrics that any of the runs has."""
+    with suppress(RunError):  # an interrupted run may have no metrics
+        return custom_names(*(run.metrics for run in runs))
+    return []
+
+
+def chosen_metrics(names: Sequence[str], runs: Sequence[Run]) -> list[JobMetric | RunMetric]:
+    """Return metrics by name; a metric of single jobs goes before one of whole runs.
+
+    Raises RunError, with all that is wrong, for names of which not all runs have a metric.
+    """
+    of_jobs = _known_job_metrics(runs)
+    found: list[JobMetric | RunMetric] = []
+    unknown, of_runs = [], None
+    for name in names:
+        if name in of_jobs:
+            found.append(of_jobs[name])
+            continue
+        of_runs = _common_numbers(runs) if of_runs is None else of_runs
+        if name in of_runs:
+            found.append(RunMetric(name, of_runs[name].unit, of_runs[name].better))
+        else:
+            unknown.append(name)
+    if unknown:
+        raise RunError(_unknown_text(unknown, list(of_jobs), of_runs or {}))
+    return found
+
+
+def _known_job_metrics(runs: Sequence[Run]) -> dict[str, JobMetric]:
+    """Return the metrics of single jobs for which all runs have the columns."""
+    columns = set.intersection(*map(_columns, runs))
+    return {m.name: m for m in COMPARABLE_JOB_METRICS if columns.issuperset(m.needs)}
+
+
+def _columns(run: Run) -> set[str]:
+    columns = {"status", LAST_S}
+    columns |= (JOBS_WITH_VALUE.keys() | JOBS_RELEASED.keys()) & set(
+        run.scan("jobs").collect_schema().names()
+    )
+    if run.has_power:
+        with suppress(RunError):  # an interrupted run may have no bills
+            columns |= set(run.scan("energy").collect_schema().names())
+    return columns
+
+
+def _common_numbers(runs: Sequence[Run]) -> dict[str, Number]:
+    """Return the numbers of metrics that all runs have, and those of the user that any has."""
+    try:
+        every = [metric_numbers(run.metrics) for run in runs]
+    except RunError:  # an interrupted run may have no metrics
+        return {}
+    own, merged = custom_of(runs), {name: n for one in every for name, n in one.items()}
+    return {
+        name: number
+        for name, number in (every[0] | merged).items()
+        if name.partition(".")[0] in own or all(name in one for one in every)
+    }
+
+
+def _unknown_text(unknown: list[str], of_jobs: list[str], of_runs: dict[str, Number]) -> str:
+    """Return which names are unknown, why, and which names there are."""
+    needs = {metric.name: metric.needs for metric in COMPARABLE_JOB_METRICS}
+    lines = []
+    for name in unknown:
+        if name not in needs:
+            near = did_you_mean(name, [*of_jobs, *of_runs])
+            lines.append(f"{name!r} is not a metric of these runs{near if '?' in near else ''}")
+        elif ENERGY.keys() & set(needs[name]):
+            lines.append(
+                f"{name!r} needs the bills of a run with power, and not all runs have power"
+            )
+        else:
+            column = needs[name][0]
+            released = "a workload with release times or preceding jobs"
+            gives = released if column in JOBS_RELEASED else "a section value:"
+            lines.append(
+                f"{name!r} needs the column {column} of the jobs, and not all runs have it; "
+                f"{gives} gives it"
+            )
+    lines.append(f"metrics of single jobs: {', '.join(of_jobs)}")
+    if of_runs:
+        heads = [n for n in of_runs if "." not in n or n.partition(".")[0] not in of_runs]
+        whole = [n for n in heads if n not in of_jobs]
+        lines.append(
+            f"numbers of whole runs: {', '.join(whole)}; and their parts, such as wait_time_s.p99"
+        )
+    return "compare: " + "\n  ".join(lines)
 
 
 _MOST_ROWS: Final = 60
@@ -79,6 +200,8 @@ class Comparison:
     """What differs between the scenarios of A and B: ``cluster.processors 1,216 → 1,338``."""
     by: By | None = None
     """What the groups of `differences` are."""
+    unknown: tuple[str, ...] = ()
+    """Which metrics of the user are unknown in which runs, a sentence each."""
     runs: tuple[tuple[Run, Run], ...] = field(default=(), compare=False)
     """The runs of A and B, paired; for pictures."""
 
@@ -122,18 +245,19 @@ class Comparison:
         return {key: value for key, value in asdict(plain).items() if key not in ("runs", "by")}
 
     def notes(self) -> list[str]:
-        """Return which jobs are left out, one group a line."""
+        """Return which metrics are unknown, and which jobs are left out, one group a line."""
         groups = {
             f"only in A ({self.a})": self.only_in_a,
             f"only in B ({self.b})": self.only_in_b,
             f"not ended in A ({self.a})": self.unfinished_in_a,
             f"not ended in B ({self.b})": self.unfinished_in_b,
         }
-        return [
+        left_out = [
             f"{counted(len(ids), 'job')} {where}: {_first(ids)}"
             for where, ids in groups.items()
             if ids
         ]
+        return [*self.unknown, *left_out]
 
 
 def compare_runs(
@@ -203,8 +327,23 @@ def compare_runs(
         unfinished_in_b=tuple(job for pair in pairs for job in pair.unfinished_in_b),
         changes=_changes(pairs[0].a, pairs[0].b),
         by=by,
+        unknown=_unknown(chosen, pairs),
         runs=tuple((pair.a, pair.b) for pair in pairs),
     )
+
+
+def _unknown(chosen: Sequence[JobMetric | RunMetric], pairs: Sequence[RunPair]) -> tuple[str, ...]:
+    """Return which runs do not have the user's metrics, as their scenarios do not name them."""
+    found = []
+    for side, runs in (("A", [p.a for p in pairs]), ("B", [p.b for p in pairs])):
+        for metric in chosen:
+            lacking = [run.name for run in runs if metric.name not in metric_numbers(run.metrics)]
+            if isinstance(metric, RunMetric) and lacking:
+                found.append(
+                    f"{metric.name} is unknown in {side} ({', '.join(dict.fromkeys(lacking))}): "
+                    "its scenario does not name this metric"
+                )
+    return tuple(found)
 
 
 def _changes(a: Run, b: Run) -> tuple[str, ...]:
@@ -297,10 +436,18 @@ def _of_jobs(
 def _of_runs(metric: RunMetric, pairs: Sequence[RunPair], level: float) -> Difference:
     """Return the difference of a number of whole runs."""
     numbers = [
-        [metric_numbers(run.metrics)[metric.name].value for run in (pair.a, pair.b)]
+        [
+            number.value if (number := metric_numbers(run.metrics).get(metric.name)) else None
+            for run in (pair.a, pair.b)
+        ]
         for pair in pairs
     ]
     known = np.array([row for row in numbers if None not in row], np.float64).reshape(-1, 2)
+    means = _means(known, known[:, 1] - known[:, 0])
+    if not len(known):  # one side may have it
+        sides = ([n for n in side if n is not None] for side in zip(*numbers, strict=True))
+        first, second = (float(np.mean(side)) if side else None for side in sides)
+        means = (first, second, None)
     apart: Floats = known[:, 1] - known[:, 0]
     interval = seed_interval(apart, level=level)
     if len(pairs) == 1:
@@ -309,7 +456,7 @@ def _of_runs(metric: RunMetric, pairs: Sequence[RunPair], level: float) -> Diffe
     return Difference(
         metric.name,
         metric.unit,
-        *_means(known, apart),
+        *means,
         interval,
         better=None,
         equal=None,

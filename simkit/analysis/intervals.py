@@ -12,8 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from simkit.arrays import Floats, Ints
-from simkit.seeds import stream
+from simkit.arrays import Floats, Ints, stream
 from simkit.text import counted
 
 WEEK_S: Final = 7 * 86400.0

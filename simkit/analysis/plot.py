@@ -16,7 +16,7 @@ from simkit.analysis.plot_style import INK, finished, look_of, plain_numbers
 from simkit.errors import SimkitError
 from simkit.results.group_metrics import By
 from simkit.results.run_folder import Run, RunOrFolder, open_run
-from simkit.results.time_bins import binned_mean, timeline_columns
+from simkit.results.timeline import binned_mean, timeline_columns
 from simkit.text import counted, printable
 from simkit.units import format_duration
 

@@ -30,7 +30,7 @@ from simkit.analysis.summary import SIGNS
 from simkit.arrays import Floats
 from simkit.results.metric import counted_resource
 from simkit.results.run_folder import Run
-from simkit.results.time_bins import bin_edges, binned_mean, timeline_columns
+from simkit.results.timeline import bin_edges, binned_mean, timeline_columns
 from simkit.text import counted
 from simkit.units import quantity
 

@@ -30,7 +30,7 @@ from simkit.power.signal_align import Span
 from simkit.power.site import Source
 from simkit.results.metric import counted_resource
 from simkit.results.run_folder import Run, RunOrFolder, open_run
-from simkit.results.time_bins import binned_mean, binned_power, timeline_columns
+from simkit.results.timeline import binned_mean, binned_power, timeline_columns
 from simkit.text import printable
 
 if TYPE_CHECKING:

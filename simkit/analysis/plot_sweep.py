@@ -23,13 +23,13 @@ from simkit.analysis.plot_style import (
 from simkit.analysis.runs_below import SEED, Settings
 from simkit.analysis.summary import (
     USUAL,
+    Cell,
     Runs,
     Summary,
     complete_runs,
     full_name,
     summarise,
 )
-from simkit.analysis.summary_text import Cell
 from simkit.errors import RunError, did_you_mean
 from simkit.experiment.sweep import SweepResult
 from simkit.results.all_metrics import metric_numbers

@@ -125,8 +125,8 @@ def record(
     Observations, actions and rewards are those of the Gymnasium environment with the same
     arguments, simkit.env.SchedulingEnv. The file has a row for each decision.
     """
-    from simkit.learning.dataset.record import Recording
-    from simkit.learning.dataset.record import record as do_record
+    from simkit.gym.record_dataset import Recording
+    from simkit.gym.record_dataset import record as do_record
     from simkit.progress import runs_progress
     from simkit.scenario.yaml_document import load_scenario
     from simkit.text import counted
@@ -205,7 +205,7 @@ def mix(
 ) -> None:
     """Mix datasets: whole episodes of each, as near to the stated shares as these allow."""
     from simkit.cli.tables import print_table
-    from simkit.learning.dataset.mix import mix as do_mix
+    from simkit.gym.dataset import mix as do_mix
 
     with _interruptible():
         done = do_mix(_shares(shares), output, decisions=rows, seed=seed)
@@ -264,9 +264,8 @@ def export(
     ] = None,
 ) -> None:
     """Write a dataset in the form of other libraries; needs h5py, simkit-cluster[export]."""
-    from simkit.learning.dataset.d3rlpy import write_d3rlpy
-    from simkit.learning.dataset.format import read_dataset
-    from simkit.learning.dataset.minari import write_minari
+    from simkit.gym.dataset import read_dataset
+    from simkit.gym.export_dataset import write_d3rlpy, write_minari
 
     if minari is None and d3rlpy is None:
         raise typer.BadParameter("say what to write: --minari FOLDER, --d3rlpy FILE, or both")
@@ -284,8 +283,7 @@ def show(file: File) -> None:
     """Show what is in a dataset: its policies, what they earned, and the actions they took."""
     from simkit.cli.tables import print_table
     from simkit.cli.text import quantity, say
-    from simkit.learning.dataset.format import read_dataset
-    from simkit.learning.dataset.summary import summary
+    from simkit.gym.dataset import read_dataset, summary
     from simkit.text import counted
 
     data = read_dataset(file)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -43,12 +43,15 @@ _NUMBERS: Final = {
 _STATES: Final = ("rejected", "killed", "unfinished")
 
 
-def print_groups(found: pl.DataFrame, groups: Groups) -> None:
-    """Print a row for each group of `metrics_by`, with the states that any of its jobs is in."""
+def print_groups(found: pl.DataFrame, groups: Groups, own: Mapping[str, str]) -> None:
+    """Print a row for each group of `metrics_by`, with the states that any of its jobs is in.
+
+    `own` are the user's metrics → their units; those that groups have are columns too.
+    """
     if groups.sort is not None:
         found = found.sort(groups.sort, descending=True, nulls_last=True, maintain_order=True)
     states = [state for state in _STATES if found[state].sum()]
-    shown = dict(_NUMBERS)
+    shown = _NUMBERS | {name: unit for name, unit in own.items() if name in found.columns}
     if groups.sort not in (None, "jobs", *states, *shown, WAIT_SHARE):
         shown[str(groups.sort)] = "s" if "_s" in str(groups.sort) else "1"
     rows = [

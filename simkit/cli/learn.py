@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import nullcontext
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,7 +26,9 @@ from simkit.cli.options import (
 
 if TYPE_CHECKING:
     from simkit.analysis.intervals import Interval
+    from simkit.training import Training
     from simkit.training.evaluate import Evaluation, Judged
+    from simkit.training.folder import Row
     from simkit.training.train import Trained
 
 
@@ -79,7 +82,6 @@ def train(
     from simkit.cli.text import print_json
     from simkit.scenario import scenario_hash
     from simkit.scenario.yaml_document import load_scenario
-    from simkit.training.progress import training_progress
     from simkit.training.train import stands_at
     from simkit.training.train import train as do_train
 
@@ -235,11 +237,15 @@ def evaluate(
     from simkit.progress import runs_progress
     from simkit.results.run_writer import claimed
     from simkit.scenario.yaml_document import load_scenario
-    from simkit.training.candidates import agent_candidate, policy_candidate
-    from simkit.training.evaluate import check_evaluation, evaluation_hash, write_evaluation
+    from simkit.training.evaluate import (
+        agent_candidate,
+        check_evaluation,
+        evaluation_hash,
+        policy_candidate,
+        write_evaluation,
+    )
     from simkit.training.evaluate import evaluate as judge_all
-    from simkit.training.held_out import held_out, parse_seeds
-    from simkit.training.windows import parse_windows
+    from simkit.training.held_out import held_out, parse_seeds, parse_windows
 
     laid_over = overrides(settings, seed)
     loaded = load_scenario(
@@ -336,3 +342,49 @@ def _print_against(reference: str, others: Sequence[Judged], unit: str) -> None:
 
 def _bounds(interval: Interval | None) -> tuple[float | None, float | None]:
     return (None, None) if interval is None else (interval.low, interval.high)
+
+
+class TrainingProgress:
+    """A bar with iteration, return, held-out number and decisions a second; from the first on."""
+
+    def __init__(self) -> None:
+        self._bar: Any = None
+        self._row: Any = None
+        self._held_out = ""
+
+    def __call__(self, training: Training, row: Row) -> None:
+        """Show an iteration."""
+        from simkit.progress import progress_bar
+        from simkit.training.train import HELD_OUT
+
+        if self._bar is None:
+            self._bar = progress_bar("{task.fields[numbers]}", "{task.fields[rate]}")
+            self._row = self._bar.add_task("", total=training.iterations, numbers="", rate="")
+            self._bar.start()
+        if found := [f"{k} {v:,.4g}" for k, v in row.items() if k.startswith(HELD_OUT)]:
+            self._held_out = ", " + found[0].replace("_", " ")
+        rate = f"{row['decisions_per_s']:,.0f} decisions/s" if "decisions_per_s" in row else ""
+        self._bar.update(
+            self._row,
+            completed=training.iteration,
+            numbers=(f"return {row['return']:,.4g}" if "return" in row else "") + self._held_out,
+            rate=rate,
+        )
+
+    def close(self) -> None:
+        """Remove the bar."""
+        if self._bar is not None:
+            self._bar.stop()
+
+
+@contextmanager
+def training_progress(*, enabled: bool) -> Iterator[Callable[[Training, Row], None] | None]:
+    """Yield a function to call after every iteration; None if stderr is not a terminal."""
+    if not (enabled and sys.stderr.isatty()):
+        yield None
+        return
+    progress = TrainingProgress()
+    try:
+        yield progress
+    finally:
+        progress.close()

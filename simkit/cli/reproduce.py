@@ -55,7 +55,7 @@ def reproduce(
     from simkit import plugins
     from simkit.experiment.interrupt import terminated_like_interrupted
     from simkit.results.output_folder import check_place
-    from simkit.training.reproduction import Reproduction, Workplace
+    from simkit.training import Reproduction, Workplace
 
     if name is None:
         for known in plugins.names(GROUP):

@@ -96,8 +96,6 @@ def run(
     from simkit.scenario.yaml_document import problems_located
 
     groups = groups_of(by, sort, top)
-    if sort is not None:
-        check_number(sort)
     source: Source
     laid_over: dict[str, Any]
     if fork is None and at is None:
@@ -106,6 +104,10 @@ def run(
     else:
         loaded = _forked(scenario, fork, at, seed, settings, switch_policy, not no_code)
         source, laid_over = loaded, {}
+    if sort is not None:
+        check_number(
+            sort, [name.replace(".", ":").split(":")[-1] for name in loaded.metrics.custom]
+        )
     folder = output or RUNS / f"{loaded.name}-{scenario_hash(loaded)[:8]}"
     check_run_folder(folder, identity(loaded), force=force)
     with problems_located(source, laid_over):
@@ -361,10 +363,10 @@ def _policy_problems(scenario: Loaded) -> Sequence[str]:
 
 def _log_problems(scenario: Loaded, memory: TraceMemory) -> Sequence[str]:
     """Return why the log cannot be read, as `simkit run` reads it."""
+    from simkit.arrays import stream
     from simkit.errors import TraceError
     from simkit.experiment.cluster import declared_resources
     from simkit.scenario.workload import TraceFormat
-    from simkit.seeds import stream
 
     log = scenario.workload
     try:

@@ -20,6 +20,7 @@ from simkit.experiment.estimates import estimates_name
 from simkit.experiment.policy import policy_label
 from simkit.experiment.site import span_of
 from simkit.results.all_metrics import measured
+from simkit.results.metric import entries
 from simkit.text import counted
 from simkit.units import KWH_J, quantity
 
@@ -66,7 +67,7 @@ def summary_text(summary: Summary) -> str:
 
 def _print_metrics(metrics: Mapping[str, Any], *, verbose: bool = False) -> None:
     """Print metrics; zeros, and what is the same everywhere, in a line each unless `verbose`."""
-    numbers = {name: values for name, values in metrics.items() if "unit" in values}
+    numbers = {name: values for name, values in entries(metrics).items() if "unit" in values}
     same: dict[str, str] = {} if verbose else _same_everywhere(numbers)
     shown = {name: values for name, values in numbers.items() if name not in same}
     echo()
@@ -131,7 +132,8 @@ def print_run(run: Run, groups: Groups | None = None, *, verbose: bool = False) 
     """
     _print_metrics(run.metrics, verbose=verbose)
     if groups is not None:
-        print_groups(run.metrics_by(groups.by), groups)
+        units = {metric.name: metric.unit for metric in run.custom}
+        print_groups(run.metrics_by(groups.by), groups, units)
         echo()
     counts = run.metrics["jobs"]
     states = ("finished", "killed", "rejected", "running", "waiting")
@@ -310,7 +312,7 @@ def print_comparison(comparison: Comparison, groups: Groups | None = None) -> No
 
 def print_summary(summary: Summary) -> None:
     """Print the metrics of groups of runs, and what a reader must know of them."""
-    from simkit.analysis.summary_text import with_star
+    from simkit.analysis.summary import with_star
 
     table = summary.table()
     print_table(table.heads, table.cells(with_star), names=table.names)

@@ -14,6 +14,7 @@ from simkit.cli.tables import GAP, console, print_table
 from simkit.cli.text import say
 from simkit.errors import did_you_mean
 from simkit.results.all_metrics import Number, measured, metric_numbers
+from simkit.results.metric import custom_names
 
 if TYPE_CHECKING:
     from simkit.experiment.executors import SweepOutcome
@@ -72,7 +73,8 @@ def print_sweep(
         shown = [_column(name, found) for name in metrics]
     else:
         taken = sum(column.width + GAP for column in (*named, *last))
-        shown, left_out = _chosen(found, console().width + GAP - taken)
+        usual = (*USUAL, *custom_names(*(outcome.metrics for outcome in outcomes)))
+        shown, left_out = _chosen(usual, found, console().width + GAP - taken)
     columns = [*named, *shown, *last]
     rows = zip(*(column.cells for column in columns), strict=True)
     print_table([column.name for column in columns], list(rows), names=len(named))
@@ -125,10 +127,12 @@ def _say_states(outcomes: Sequence[SweepOutcome]) -> None:
     say("Runs", ", ".join(f"{states.count(s)} {s}" for s in dict.fromkeys(states)))
 
 
-def _chosen(found: Sequence[Mapping[str, Number]], room: int) -> tuple[list[Column], list[str]]:
+def _chosen(
+    usual: Sequence[str], found: Sequence[Mapping[str, Number]], room: int
+) -> tuple[list[Column], list[str]]:
     """Return the metrics that fit into a table, and the names of those that do not."""
     informative = [name for name in VALUE_AND_ENERGY if _is_informative(name, found)]
-    columns = [_column(name, found) for name in (*USUAL, *informative)]
+    columns = [_column(name, found) for name in (*usual, *informative)]
     if not informative:
         return columns, []
     left_out = []

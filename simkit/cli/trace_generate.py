@@ -179,9 +179,9 @@ def _generate_tables(
     Raises SimkitError for arguments out of their range, and if the folder cannot be written.
     """
     from simkit import plugins
+    from simkit.arrays import stream
     from simkit.cli.text import print_pairs
     from simkit.errors import ScenarioError
-    from simkit.seeds import stream
 
     try:
         from simkit.units import parse_duration  # brings NumPy, which `--help` does without

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def task_facts(kind: str, log: Path, trace: Trace) -> dict[str, Any]:
     """Return what a trace of tasks holds, as plain numbers and text."""
-    from simkit.workload.facts import rows_facts, workload_facts
+    from simkit.workload.trace import rows_facts, workload_facts
 
     reports = trace.tables or {log.name: trace.report}
     tables = {name: rows_facts(report) for name, report in reports.items()}
@@ -35,7 +35,7 @@ def job_facts(trace: Trace, past: Recorded) -> dict[str, Any]:
     """Return what a log holds: counts, span, sizes and times, load, and what it records."""
     import numpy as np
 
-    from simkit.workload.facts import instant_text, release_facts, rows_facts
+    from simkit.workload.trace import instant_text, release_facts, rows_facts
 
     load, report = trace.workload, trace.report
     submit = load.submit_time_s
@@ -75,7 +75,7 @@ def _recorded_facts(load: Workload, past: Recorded) -> dict[str, str]:
     """Return the share with gpus, the waits, and the most in use at once; some may be unknown."""
     import numpy as np
 
-    from simkit.workload.facts import instant_text
+    from simkit.workload.trace import instant_text
 
     facts: dict[str, str] = {}
     if (gpu_jobs := past.gpu_jobs()) is not None:

@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush
 from itertools import chain
 from typing import Final, Literal, Protocol, get_args
 
-from simkit.engine.user_limits import UserLimits
+from simkit.engine.held_back import UserLimits
 from simkit.errors import ScenarioError
 from simkit.policy.queue import TaskQueue
 from simkit.policy.task import Task

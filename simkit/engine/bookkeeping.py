@@ -1,19 +1,95 @@
-"""Bookkeeping: records what happens to every task and job in the system."""
+"""Bookkeeping: records what happens to every task and job in the system, and tells observers.
+
+An observer learns when jobs come and go and power changes, at the exact time. Decisions see only
+the state that is left; a reward that adds up over time needs every instant.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from itertools import groupby
 from math import nan
+from operator import itemgetter
+from typing import Protocol
+
+import numpy as np
 
 from simkit.arrays import Floats
 from simkit.engine.events import EventLoop
-from simkit.engine.instances import spread
-from simkit.engine.observer import Observer
 from simkit.engine.recorder import Outcome, Recorder, Status
 from simkit.policy.estimates import Predictor
-from simkit.policy.task import Allocation, Instances, Task
+from simkit.policy.task import Allocation, Instances, Placement, Reservation, Task
+from simkit.power.ledger import Flows
 from simkit.workload import Workload
+
+
+class Observer(Protocol):
+    """Takes facts in order of time; `time_s` is in seconds on the trace's clock.
+
+    One from outside the engine must change nothing.
+    """
+
+    def submitted(self, time_s: float, tasks: Sequence[Task]) -> None:
+        """Note a job's tasks, submitted now; `rejected` may follow at once."""
+
+    def rejected(self, time_s: float, tasks: Sequence[Task]) -> None:
+        """Note a job that was submitted at this time and will not be run."""
+
+    def reserved(self, time_s: float, place: Reservation) -> None:
+        """Note a task that is to start later; if it cannot then, it waits again."""
+
+    def started(self, time_s: float, allocation: Allocation) -> None:
+        """Note an allocation that begins to hold resources, also after a suspension."""
+
+    def released(self, time_s: float, allocation: Allocation) -> None:
+        """Note an allocation that no longer holds resources, whatever happens to its task.
+
+        Of one that was split in between, all parts are released and none of them was started; the
+        amounts that all allocations hold agree at any time.
+        """
+
+    def ended(self, time_s: float, task: Task, *, killed: bool) -> None:
+        """Note a task that has ended for good: finished or killed, waiting or not."""
+
+    def flowing(self, time_s: float, flows: Flows) -> None:
+        """Note what flows through the site from now on, until this is called again."""
+
+
+class Observers:
+    """Several observers as one: each is told of everything, in the order given."""
+
+    def __init__(self, *observers: Observer) -> None:
+        self._observers = observers
+
+    def submitted(self, time_s: float, tasks: Sequence[Task]) -> None:
+        for observer in self._observers:
+            observer.submitted(time_s, tasks)
+
+    def rejected(self, time_s: float, tasks: Sequence[Task]) -> None:
+        for observer in self._observers:
+            observer.rejected(time_s, tasks)
+
+    def reserved(self, time_s: float, place: Reservation) -> None:
+        for observer in self._observers:
+            observer.reserved(time_s, place)
+
+    def started(self, time_s: float, allocation: Allocation) -> None:
+        for observer in self._observers:
+            observer.started(time_s, allocation)
+
+    def released(self, time_s: float, allocation: Allocation) -> None:
+        for observer in self._observers:
+            observer.released(time_s, allocation)
+
+    def ended(self, time_s: float, task: Task, *, killed: bool) -> None:
+        for observer in self._observers:
+            observer.ended(time_s, task, killed=killed)
+
+    def flowing(self, time_s: float, flows: Flows) -> None:
+        for observer in self._observers:
+            observer.flowing(time_s, flows)
+
 
 _NO_REASON = 0
 # Plain numbers: looking a member of an enum up costs more than the comparison.
@@ -420,3 +496,76 @@ def _earlier(a: float, b: float) -> float:
     if a != a:
         return b
     return a if b != b else min(a, b)
+
+
+def spread(
+    on: Sequence[tuple[int, int]], instances: Sequence[Instances]
+) -> Iterator[tuple[int, int, int, int]]:
+    """Deal runs of instances out to machines: yield (machine, first, count, attempt)."""
+    runs = iter(instances)
+    first, size, attempt = next(runs)
+    for machine, count in on:
+        left = count
+        while left:
+            if not size:
+                first, size, attempt = next(runs)
+            taken = min(left, size)
+            yield machine, first, taken, attempt
+            first, size, left = first + taken, size - taken, left - taken
+
+
+Part = tuple[Placement, int, tuple[Instances, ...] | None]
+"""Instances that become an allocation: (machines and how many, how many, which; None: a gang)."""
+
+
+def by_machine(on: Placement, instances: tuple[Instances, ...]) -> Iterator[Part]:
+    """Deal runs of instances of a bag out to machines: yield the part of each machine."""
+    if len(instances) == 1:
+        first, _, attempt = instances[0]
+        for machine, count in on:
+            yield ((machine, count),), count, ((first, count, attempt),)
+            first += count
+    else:
+        for machine, pieces in groupby(spread(on, instances), key=itemgetter(0)):
+            runs = tuple([piece[1:] for piece in pieces])
+            size = sum([run[1] for run in runs])
+            yield ((machine, size),), size, runs
+
+
+class InstanceTimes:
+    """The run time of every instance of a workload."""
+
+    def __init__(self, workload: Workload) -> None:
+        self._times = workload.instance_run_time_s
+        self._first = np.concatenate(([0], np.cumsum(workload.instances)))
+
+    def split(
+        self, task: Task, on: Placement, instances: Sequence[Instances]
+    ) -> Iterator[tuple[float, Part]]:
+        """Deal instances out to machines, and tell apart those that end at different times.
+
+        Yields:
+            (run time, part) of those that end together on a machine, the shortest first.
+        """
+        begin = int(self._first[task.index])
+        rows: list[tuple[float, int, int, int]] = []  # (run time, instance, machine, attempt)
+        for machine, first, count, attempt in spread(on, instances):
+            times = self._times[begin + first : begin + first + count].tolist()
+            rows += [(t, first + i, machine, attempt) for i, t in enumerate(times)]
+        rows.sort()
+        for (run_time, machine), group in groupby(rows, key=itemgetter(0, 2)):
+            together = list(group)
+            size = len(together)
+            runs = ((together[0][1], 1, together[0][3]),) if size == 1 else _runs(together)
+            yield run_time, (((machine, size),), size, runs)
+
+
+def _runs(rows: Sequence[tuple[float, int, int, int]]) -> tuple[Instances, ...]:
+    """Join instances with consecutive numbers and the same attempt."""
+    runs: list[Instances] = []
+    for _, instance, _, attempt in rows:
+        if runs and instance == runs[-1][0] + runs[-1][1] and attempt == runs[-1][2]:
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1, attempt)
+        else:
+            runs.append((instance, 1, attempt))
+    return tuple(runs)

@@ -17,11 +17,15 @@ import numpy as np
 from simkit.arrays import Floats
 from simkit.engine.events import Occurrence, Rank
 from simkit.engine.execution import Execution
-from simkit.engine.machine_load import MachineLoad
-from simkit.engine.machine_units import MachineUnits, Switch
+from simkit.engine.machines_on import MachineUnits, PoolUnits, Switch
 from simkit.engine.outages import Outages
-from simkit.engine.pool_units import PoolUnits
-from simkit.engine.power_steps import PowerOutlook, least_of_both, machine_steps, pool_steps
+from simkit.engine.power_outlook import (
+    MachineLoad,
+    PowerOutlook,
+    least_of_both,
+    machine_steps,
+    pool_steps,
+)
 from simkit.engine.system import Patience, System
 from simkit.errors import PolicyError
 from simkit.policy import State, SwitchOff, SwitchOn

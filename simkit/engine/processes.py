@@ -19,14 +19,13 @@ from typing import Any, Final, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 
-from simkit.arrays import Floats
+from simkit.arrays import Floats, stream
 from simkit.engine.events import Event, EventLoop, NamedEvent, error_text
 from simkit.engine.outages import Outages
 from simkit.engine.system import Patience, System
 from simkit.errors import ProcessError
 from simkit.plugins import lines_of_author
 from simkit.policy.state import Allocations, PowerState, SystemInfo
-from simkit.seeds import stream
 from simkit.units import TIME_GRID
 from simkit.workload.capacity import SWITCHED_OFF, CapacityChange, WhenTaken
 

@@ -17,7 +17,8 @@ from simkit.arrays import Floats, Ints
 from simkit.policy.estimates import CORRECTIONS, Correction, corrected
 from simkit.records import EVENTS, OUTCOMES, STATUSES, TableSink
 from simkit.units import TIME_GRID
-from simkit.workload import JOB_COLUMNS, OF_JOBS, Workload
+from simkit.workload import Workload
+from simkit.workload.workload import JOB_COLUMNS, OF_JOBS
 
 if TYPE_CHECKING:
     import polars as pl

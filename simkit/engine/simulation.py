@@ -18,19 +18,18 @@ from itertools import chain
 from math import inf, nan
 from typing import Any, Literal
 
+from simkit.arrays import stream
 from simkit.engine.admission import LATE, AdmissionRule, check_lateness
+from simkit.engine.bookkeeping import Observer
 from simkit.engine.events import Event, Rank
-from simkit.engine.execution import Execution
+from simkit.engine.execution import Execution, Reservations
 from simkit.engine.held_back import Parents
-from simkit.engine.observer import Observer
 from simkit.engine.outages import MachineFailures, Outages
 from simkit.engine.power_supply import PowerSupply, least_valuable_first
 from simkit.engine.processes import Processes, ProcessLike
 from simkit.engine.recorder import FLUSH_EVERY, Outcome, Recorder
-from simkit.engine.referee import Limits
-from simkit.engine.reservations import Reservations
 from simkit.engine.submission import Submission
-from simkit.engine.system import System
+from simkit.engine.system import Limits, System
 from simkit.errors import LimitError, PolicyError, ScenarioError
 from simkit.policy import (
     Action,
@@ -50,7 +49,6 @@ from simkit.policy.declared import declared_signals
 from simkit.policy.estimates import CORRECTIONS, Correction, Predictor, Requested
 from simkit.policy.task import Task
 from simkit.power.site import Site
-from simkit.seeds import stream
 from simkit.units import LATEST_S, TIME_GRID, time_on_grid
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster

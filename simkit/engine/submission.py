@@ -10,13 +10,14 @@ import numpy as np
 
 from simkit.arrays import Floats, Ints
 from simkit.engine.events import Arriving
-from simkit.engine.user_limits import UserLimits
+from simkit.engine.held_back import UserLimits
 from simkit.errors import ScenarioError
 from simkit.policy.estimates import Predictor
 from simkit.policy.task import Task
 from simkit.units import AMOUNT_GRID
-from simkit.workload import OF_JOBS, Workload
+from simkit.workload import Workload
 from simkit.workload.cluster import Cluster, Partition
+from simkit.workload.workload import OF_JOBS
 
 
 class TaskWorths:
@@ -197,7 +198,7 @@ class Submission:
         if len(workload.whole_memory):
             raise ScenarioError(
                 "workload: jobs take all memory of their machines, however much that is; "
-                "`simkit.workload.whole_memory.fill_whole_memory` gives them an amount"
+                "`simkit.workload.cluster.fill_whole_memory` gives them an amount"
             )
         if inexact := _inexact_sums(workload, cluster):
             raise ScenarioError(inexact)

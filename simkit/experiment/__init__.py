@@ -42,9 +42,10 @@ from simkit.policy import Policy
 from simkit.policy.declared import declared_metrics
 from simkit.policy.estimates import Predictor, Requested
 from simkit.power.site import Site, controller_problems, policy_problems
-from simkit.results.all_metrics import compute_metrics
+from simkit.results.all_metrics import build_metrics, failures, measure
+from simkit.results.custom_metrics import CustomMetric
 from simkit.results.energy_bills import energy_table
-from simkit.results.metric import Metrics, check_trimming
+from simkit.results.metric import check_trimming
 from simkit.results.run_folder import Run
 from simkit.results.run_info import first_info, peak_memory_bytes
 from simkit.results.run_writer import FailedRunError, MemoryWriter, RunWriter
@@ -52,9 +53,8 @@ from simkit.scenario import Scenario, refuse_sweep
 from simkit.scenario.policy import RecordedPolicy, policies_in
 from simkit.units import format_duration
 from simkit.workload import RowReport, Trace, Workload
-from simkit.workload.cluster import Cluster
+from simkit.workload.cluster import Cluster, fill_whole_memory
 from simkit.workload.recorded import Past
-from simkit.workload.whole_memory import fill_whole_memory
 
 Watch = Callable[[Simulation], None]
 """Is called after every decision, e.g. to show progress."""
@@ -79,6 +79,8 @@ class Experiment:
     given: tuple[str, ...] = ()
     """Parts of the scenario that Python objects took the place of, so that its hash says nothing
     about them; see `run_info.identity`."""
+    custom: tuple[CustomMetric, ...] = ()
+    """The user's metrics."""
     past: Past | None = None
     """The recorded starts, if the policy replays them; it counts there what started later."""
 
@@ -100,6 +102,7 @@ def prepare(
     workload: Workload | None = None,
     cluster: Cluster | None = None,
     processes: Sequence[ProcessLike] | None = None,
+    metrics: Sequence[Callable[..., Any]] = (),
     memory: TraceMemory | None = None,
 ) -> Experiment:
     """Read the trace and build cluster, policy and predictor of a scenario.
@@ -110,6 +113,7 @@ def prepare(
         workload: takes the place of the scenario's and its transforms.
         cluster: takes the place of the scenario's.
         processes: take the place of the scenario's; every simulation gets these objects.
+        metrics: functions of the user, besides the metrics of the scenario.
         memory: keeps the log that is read, for the next experiments.
 
     Raises ScenarioError, PluginError, TraceError, PolicyError or RunError (settings of the metrics
@@ -122,6 +126,7 @@ def prepare(
     chosen = build_policy(scenario, past) if policy is None else policy
     build = process_builder(scenario) if processes is None else partial(tuple, processes)
     predictor = build_predictor(scenario)
+    custom = build_metrics(scenario, metrics)
     rules = build_rules(scenario)
     begin = perf_counter()
     if workload is None:
@@ -158,7 +163,7 @@ def prepare(
         raise ScenarioError(problems)
     times = {"read": perf_counter() - begin}
     return Experiment(
-        scenario, trace, cluster, chosen, predictor, rules, build, site, times, given, past
+        scenario, trace, cluster, chosen, predictor, rules, build, site, times, given, custom, past
     )
 
 
@@ -219,14 +224,14 @@ def carry_out(
                 store.close_tables()
         times["write"] = store.wall_time_s
         with _timed(times, "metrics"):
-            given, results = experiment.scenario.metrics, store.results()
-            found = compute_metrics(
-                results, tau=given.tau, warmup=given.warmup, cooldown=given.cooldown,
-                brought=declared_metrics(experiment.policy),
-            )  # fmt: skip
-            results.metrics = Metrics(found)
+            results = store.results()
+            results.metrics = measure(
+                results, experiment.scenario, experiment.custom, declared_metrics(experiment.policy)
+            )
             results.info["decisions"] = simulation.decisions_made
-            late = late_warnings(results, experiment.policy)
+            late = [
+                *late_warnings(results, experiment.policy), *failures(results.metrics)
+            ]  # fmt: skip
             if times_s := getattr(experiment.policy, "switch_times_s", ()):
                 late += filter(None, [switches_warning(times_s, results)])
         last: dict[str, Any] = {
@@ -240,6 +245,7 @@ def carry_out(
         if experiment.site is not None:
             last["power"] = _facts_of_power(experiment.site, simulation)
         run = store.complete(last, results.metrics)
+        run.custom = experiment.custom
     if not quiet:
         warn_of(run.info["warnings"])
     return run

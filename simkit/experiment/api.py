@@ -9,7 +9,7 @@ print(run.metrics["wait_time_s"]["mean"], run.jobs)
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,7 @@ def simulate(
     workload: Workload | None = None,
     cluster: Cluster | None = None,
     processes: Sequence[ProcessLike] | None = None,
+    metrics: Sequence[Callable[..., Any]] = (),
     output: str | os.PathLike[str] | None = None,
     force: bool = False,
     progress: bool = False,
@@ -65,10 +66,14 @@ def simulate(
         cluster: in place of the scenario's.
         processes: in place of the scenario's: objects with a method ``run(view)`` that yields
             events of SimPy, or generator functions of a view; see `SimulationView`.
+        metrics: your own, besides those of the scenario: functions of tables of the run that return
+            a number, such as ``def tail_wait(jobs)``; the result has them in
+            ``run.metrics["custom"]``.
         output: folder to write; None keeps the results in memory. A run of the same scenario after
             defaults that is there is replaced when the new one is complete.
         force: replace also any other run there, or write next to other files. A policy object with
-            attributes, a `workload`, a `cluster` and `processes` never count as the same.
+            attributes, a `workload`, a `cluster`, `processes` and `metrics` never count as the
+            same.
         progress: show a progress bar if stderr is a terminal.
         allow_code: False refuses a scenario that names code, ``my_policy.py:Mine`` or
             ``package.module:attribute``: for scenarios from others.
@@ -105,13 +110,16 @@ def simulate(
     if processes is not None:
         processes = [checked_process(process) for process in processes]
     loaded = _as_run(loaded, chosen, workload, cluster, processes)
-    objects = given_objects(workload=workload, cluster=cluster, processes=processes)
+    objects = given_objects(
+        workload=workload, cluster=cluster, processes=processes, metrics=metrics or None
+    )
     objects += ("policy",) if _has_state(policy) else ()
     if output is not None:
         check_run_folder(Path(output), identity(loaded, objects), force=force)
     experiment = prepare(
-        loaded, policy=chosen, workload=workload, cluster=cluster, processes=processes
-    )
+        loaded, policy=chosen, workload=workload, cluster=cluster, processes=processes,
+        metrics=metrics,
+    )  # fmt: skip
     experiment = replace(experiment, given=objects)
     warn_of(experiment.warnings)
     with watch_progress(len(experiment.trace.workload), enabled=progress) as watch:

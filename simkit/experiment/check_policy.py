@@ -40,12 +40,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from simkit.arrays import stream
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
 from simkit.errors import PolicyError
 from simkit.experiment.policy import missing_methods
 from simkit.policy import Action, Policy, State
-from simkit.seeds import stream
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster, Maintenance, Partition
 

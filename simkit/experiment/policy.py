@@ -12,8 +12,8 @@ from typing import Any
 
 from simkit import plugins
 from simkit.engine.admission import AdmissionRule
-from simkit.engine.referee import Limits
 from simkit.engine.simulation import Rules
+from simkit.engine.system import Limits
 from simkit.errors import PolicyError, ScenarioError, at_key
 from simkit.plugins import instantiate
 from simkit.policy import Policy, SystemInfo

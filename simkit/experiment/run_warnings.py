@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import polars as pl
 
+from simkit.engine.machines_on import POWER
 from simkit.engine.outages import FAILURE
-from simkit.engine.pool_units import POWER
 from simkit.policy import Policy
 from simkit.results.job_metrics import SINCE_RELEASE
 from simkit.results.run_folder import Run

@@ -197,7 +197,7 @@ class SignalBuilder:
         raise PluginError(f"{section.type!r} is not a RecordedSignal; derive its class from that")
 
     def seeds(self, place: str) -> list[int]:
-        """Return the seed of the random stream of a place; see `simkit.seeds`."""
+        """Return the seed of the random stream of a place; see `simkit.arrays`."""
         return [self.seed, crc32(place.encode())]
 
     def _schedule(self, section: ScheduleSignal, quantity: Quantity) -> Schedule:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from simkit.arrays import stream
 from simkit.errors import PluginError, ScenarioError, TraceError
 from simkit.scenario.workload import (
     FixedQuality,
@@ -22,7 +23,6 @@ from simkit.scenario.workload import (
     WorkloadModel,
     WorkloadSource,
 )
-from simkit.seeds import stream
 from simkit.workload import Trace, Workload
 from simkit.workload.recorded import with_recorded_starts
 from simkit.workload.transform import (

@@ -4,7 +4,7 @@ Power is constant between two events, so energy is power times time, without any
 event the ledger is told what has flowed since the last one. It only stores this; balance, shares,
 carbon and cost are computed for many rows at once. Sums are compensated, so a year of small steps
 closes as well as one step does. Tables at regular intervals are made from the rows afterwards
-(`simkit.results.time_bins`) and change no total.
+(`simkit.results.timeline`) and change no total.
 
 All powers are in W and at least 0; the names give the direction:
 
@@ -29,9 +29,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from simkit.arrays import Bools, Floats, Ints
+from simkit.arrays import Bools, ExactSum, Floats, Ints
 from simkit.errors import PolicyError
-from simkit.exact_sum import ExactSum
 from simkit.units import KWH_J
 
 

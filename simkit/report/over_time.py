@@ -14,10 +14,9 @@ import numpy.typing as npt
 
 from simkit.arrays import Floats
 from simkit.power.ledger import COLUMNS
-from simkit.report.clock import Clock, clock_of
-from simkit.report.packed import Packed
+from simkit.report.clock import Clock, Packed, clock_of
 from simkit.results.run_folder import Run
-from simkit.results.time_bins import binned_mean, binned_power, timeline_columns
+from simkit.results.timeline import binned_mean, binned_power, timeline_columns
 
 BINS: Final = 4096
 _LEVELS: Final = 65_534

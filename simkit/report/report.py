@@ -1,27 +1,37 @@
-"""Writes the report of runs or of a sweep: one HTML file."""
+"""Writes the report of runs or of a sweep: one HTML file.
+
+The data are JSON in elements that no browser runs, with every character escaped that could end such
+an element. The scripts write names as text, never as HTML. A content security policy lets only
+these scripts run, and nothing be loaded, sent or framed.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
+import math
 from collections.abc import Mapping, Sequence
+from html import escape
+from importlib.resources import files
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
 from simkit.analysis.runs_below import runs_below
 from simkit.errors import RunError
-from simkit.report.clock import Clock, clock_of
-from simkit.report.facts import longest_waits, missing_tables, run_facts
-from simkit.report.gains import compare_with_first
+from simkit.report.clock import Clock, Packed, clock_of
+from simkit.report.facts import log_waits, longest_waits, missing_tables, run_facts
 from simkit.report.gantt import MOST_JOBS, MOST_RECTANGLES, chart_of
-from simkit.report.groups import distributions_of, groups_of, recorded_waits
+from simkit.report.groups import compare_with_first, distributions_of, groups_of, recorded_waits
 from simkit.report.over_time import charts_over_time
-from simkit.report.packed import Packed
-from simkit.report.page import page_text
-from simkit.report.recorded_log import log_waits
 from simkit.report.sweeps import sweep_facts
 from simkit.results.output_folder import check_file, whole_file
 from simkit.results.run_folder import Run, RunOrFolder, open_run
-from simkit.text import counted
+from simkit.results.run_info import versions
+from simkit.text import counted, printable
+from simkit.why.causes import MEANINGS
+from simkit.why.jobs import Progress, explain_jobs
 
 MOST_RUNS: Final = 6
 """Runs that are shown side by side; of more, a table and curves are shown, as of a sweep."""
@@ -144,4 +154,121 @@ def _of_run(
         "distributions": distributions_of(run),
         "recorded": recorded_waits(run, log_waits(run)),
         "longest": longest,
+    }
+
+
+_SCRIPTS: Final = (
+    "format.js", "dom.js", "decode.js", "axes.js", "chart.js", "timeline.js", "gantt_data.js",
+    "gantt_paint.js", "gantt.js", "tables.js", "distributions.js", "sweep.js", "sections.js",
+    "main.js",
+)  # fmt: skip
+"""In the order in which they need each other."""
+
+_PAGE: Final = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="generator" content="simkit {version}">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src '{hash}'; \
+style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'">
+<title>{title}</title>
+<style>
+{style}
+</style>
+</head>
+<body>
+<noscript><p class="alert">This report is drawn by its own scripts, and needs no network. Allow \
+scripts for this file to see it.</p></noscript>
+<div id="page"></div>
+<script type="application/json" id="data">{data}</script>
+{blocks}
+<script>
+{script}
+</script>
+</body>
+</html>
+"""
+
+
+def page_text(title: str, data: Mapping[str, Any], blocks: Sequence[str]) -> str:
+    """Return the page.
+
+    Args:
+        title: of the window.
+        data: what the scripts read, as JSON: plain numbers and texts. Numbers that are not finite
+            become null.
+        blocks: base64 texts of packed columns, one a run.
+    """
+    version = versions()["simkit"]
+    script = "\n".join(_asset(name) for name in _SCRIPTS)
+    script = f'"use strict";\n(() => {{\n{script}\n}})();'
+    digest = base64.b64encode(hashlib.sha256(f"\n{script}\n".encode()).digest()).decode()
+    return _PAGE.format(
+        version=escape(version), hash=f"sha256-{digest}", title=escape(printable(title)),
+        style=_asset("style.css"), data=embedded({**data, "version": version}), script=script,
+        blocks="\n".join(
+            f'<script type="application/octet-stream" id="block-{n}">{block}</script>'
+            for n, block in enumerate(blocks)
+        ),
+    )  # fmt: skip
+
+
+def embedded(data: Any) -> str:
+    """Return JSON that is harmless within a script element, whatever the texts are."""
+    text = json.dumps(_plain(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with texts that no reader can be misled by, and numbers that JSON has."""
+    if isinstance(value, str):
+        return "\n".join(printable(line) for line in value.split("\n"))
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {printable(str(key)): _plain(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    return value
+
+
+def _asset(name: str) -> str:
+    return files("simkit.report.assets").joinpath(name).read_text(encoding="utf-8").strip()
+
+
+def explanations_of(
+    run: Run,
+    *,
+    allow_partial: bool = False,
+    allow_code: bool = False,
+    progress: Progress | None = None,
+) -> Explanations:
+    """Return the explanations of the jobs that the report lists; the run is made again for them.
+
+    Args:
+        run: the run.
+        allow_partial: also explain a run that did not finish, up to its end.
+        allow_code: also run code that the scenario names, such as a policy of one's own. By default
+            it is not run: a report may be of a stranger's run.
+        progress: is called after every decision of the rerun.
+
+    Raises SimkitError if the run cannot be made again, or names code that is not allowed.
+    """
+    ids = [row["job_id"] for row in longest_waits(run)]
+    if not ids:
+        return {}
+    found = explain_jobs(
+        run, ids, allow_partial=allow_partial, allow_code=allow_code, progress=progress
+    )
+    return {
+        each.job_id: [
+            (start, end, MEANINGS[cause].title, sentence)
+            for start, end, cause, sentence in each.rows()
+        ]
+        for each in found
     }

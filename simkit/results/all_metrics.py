@@ -1,15 +1,17 @@
 """All metrics: the tables of their rows, what a run has of them, and how their numbers are read.
 
-A metric is a row of the table of its kind (`TABLES`); results, groups, comparisons, sweeps,
-summaries and the reference follow from it. `metric_numbers` gives the numbers in metrics.json by
-name: ``carbon_kg``, ``grid_kwh.import``, ``wait_time_s.p99``.
+A metric is a row of the table of its kind (`TABLES`); results, groups, comparisons, sweeps and
+summaries follow from it. `measure` also computes the user's metrics, which a scenario names.
+`metric_numbers` gives the numbers in metrics.json by name: ``carbon_kg``, ``grid_kwh.import``,
+``wait_time_s.p99``.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any, Final, NamedTuple
@@ -17,26 +19,32 @@ from typing import Any, Final, NamedTuple
 import polars as pl
 
 from simkit import plugins
-from simkit.errors import PluginError, RunError
+from simkit.errors import PluginError, RunError, ScenarioError, SimkitError
 from simkit.policy.declared import PolicyMetric
+from simkit.results.custom_metrics import CustomMetric, custom_metric
 from simkit.results.energy_metrics import ENERGY_METRICS, energy_metrics
+from simkit.results.group_metrics import COLUMNS
 from simkit.results.job_metrics import (
     ALSO_COMPARED,
     COUNTS,
     JOB_METRICS,
     SINCE_RELEASE,
+    VALUE_METRICS,
     WHOLE_JOBS,
     job_metrics,
+    value_metrics,
 )
 from simkit.results.machine_metrics import MACHINE_METRICS, machine_metrics
 from simkit.results.machine_records import MachineRecords
 from simkit.results.metric import (
     ABOUT,
+    CUSTOM,
     Better,
     Found,
     Metric,
     MetricFacts,
     MetricRow,
+    Metrics,
     RunWindow,
     counted_resource,
     entries,
@@ -45,10 +53,14 @@ from simkit.results.metric import (
     run_window,
 )
 from simkit.results.run_folder import Run
-from simkit.results.suspension_metrics import SUSPENSION_METRICS, suspension_metrics
-from simkit.results.task_metrics import TASK_METRICS, task_metrics
-from simkit.results.timeline_metrics import TIMELINE_METRICS, timeline_metrics
-from simkit.results.value_metrics import VALUE_METRICS, value_metrics
+from simkit.results.task_metrics import (
+    SUSPENSION_METRICS,
+    TASK_METRICS,
+    suspension_metrics,
+    task_metrics,
+)
+from simkit.results.timeline import TIMELINE_METRICS, timeline_metrics
+from simkit.scenario import Scenario
 from simkit.units import quantity
 
 TABLES: Final[Mapping[str, Sequence[MetricFacts]]] = {
@@ -258,3 +270,74 @@ def metric_columns(metrics: Mapping[str, Any]) -> dict[str, Number]:
     """
     again = {f"{name}.{main_key(metric)}" for name, metric in entries(metrics).items()}
     return {name: n for name, n in metric_numbers(metrics).items() if name not in again}
+
+
+_TAKEN: Final = (CUSTOM, *COLUMNS)
+"""Names that mean something else in metrics.json or in a table of groups."""
+
+
+def build_metrics(
+    scenario: Scenario, functions: Sequence[Callable[..., Any]] = ()
+) -> tuple[CustomMetric, ...]:
+    """Return the user's metrics of a scenario, and those that are given as functions.
+
+    Raises ScenarioError, with all that is wrong, for what is no metric or has the name of another
+    one.
+    """
+    has_power = scenario.power is not None
+    found, problems = list[CustomMetric](), list[str]()
+    named: list[tuple[str, str, Any]] = [
+        (f"metrics.custom.{n}", name, None) for n, name in enumerate(scenario.metrics.custom)
+    ]
+    named += [
+        (f"metrics.{n}", getattr(function, "__name__", type(function).__name__), function)
+        for n, function in enumerate(functions)
+    ]
+    for what, name, function in named:
+        try:
+            if function is None:
+                function = plugins.find("simkit.metrics", name)
+            found.append(custom_metric(what, name, function, has_power=has_power))
+        except ScenarioError as error:
+            problems += error.problems
+        except SimkitError as error:
+            problems.append(f"{what}: {error}")
+    times = Counter(metric.name for metric in found)
+    for metric in dict.fromkeys(found):
+        if facts_of(metric.name) is not None or metric.name in _TAKEN:
+            problems.append(
+                f"metrics.custom: {metric.source!r}: {metric.name} is a name of simkit's own; "
+                "rename the function"
+            )
+        elif times[metric.name] > 1:
+            problems.append(
+                f"metrics.custom: {metric.source!r}: {metric.name} is the name of "
+                f"{times[metric.name]} metrics; rename one"
+            )
+    if problems:
+        raise ScenarioError(dict.fromkeys(problems))
+    return tuple(found)
+
+
+def measure(
+    run: Run,
+    scenario: Scenario,
+    custom: Sequence[CustomMetric],
+    brought: Iterable[PolicyMetric] = (),
+) -> Metrics:
+    """Return the metrics of a run whose tables are closed; `brought` are those of the policy."""
+    given = scenario.metrics
+    window = {"warmup": given.warmup, "cooldown": given.cooldown}
+    found = Metrics(compute_metrics(run, tau=given.tau, **window, brought=brought))
+    if custom:
+        jobs = run.scan("jobs")
+        kept = run_window(jobs, run.scan("timeline"), **window)
+        counted = jobs if kept is None else kept.jobs(jobs)
+        found[CUSTOM] = {metric.name: metric.entry(run, counted, kept) for metric in custom}
+    return found
+
+
+def failures(metrics: Metrics) -> list[str]:
+    """Return why metrics of the user could not be computed, a warning each."""
+    errors = (entry.get("error") for entry in metrics.get(CUSTOM, {}).values())
+    return [f"{error}\n  metrics.json has null instead" for error in errors if error]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
@@ -11,6 +11,7 @@ import polars as pl
 
 from simkit.arrays import Floats
 from simkit.errors import RunError, did_you_mean
+from simkit.results.custom_metrics import CustomMetric
 from simkit.results.job_metrics import JOB_METRICS
 from simkit.results.metric import counted_resource, distribution, run_window
 from simkit.units import parse_duration
@@ -24,7 +25,7 @@ UNKNOWN: Final = "unknown"
 NO_PARTITION: Final = "none"
 """The group of jobs that none of the scenario's partitions took: they are rejected."""
 NUMBERS: Final = ("mean", "p50", "p90", "p99", "max")
-"""What is told of the distribution of each metric."""
+"""Numbers of the distribution of each metric."""
 WAIT_SHARE: Final = "wait_share"
 """A group's part of all waiting."""
 _STATES: Final = {
@@ -38,6 +39,10 @@ _LENGTHS: Final = {
 """Longest run time in s → name of the group."""
 
 
+COLUMNS: Final = ("jobs", *_STATES, WAIT_SHARE, *get_args(By))
+"""Columns of `metrics_by` that are no metrics."""
+
+
 def metrics_by(
     jobs: pl.LazyFrame,
     timeline: pl.LazyFrame,
@@ -45,6 +50,7 @@ def metrics_by(
     *,
     resources: Sequence[str],
     settings: Mapping[str, Any],
+    custom: Sequence[CustomMetric] = (),
 ) -> pl.DataFrame:
     """Return the metrics of a run's jobs by group; all jobs of its metrics' window count.
 
@@ -54,6 +60,7 @@ def metrics_by(
         by: see `By`.
         resources: names of the cluster's resources.
         settings: `metrics` of the scenario: tau, warmup and cooldown, in s or as text.
+        custom: metrics of the user; those that need nothing but jobs are columns too.
 
     Returns:
         One row a group, small before large or, of names, in order of jobs, most first. Columns:
@@ -76,11 +83,21 @@ def metrics_by(
     counted = jobs if window is None else window.jobs(jobs)
     frame = counted.select(group_of(jobs, by, resource), "status", *values).collect()
     rows = [_row(by, name, group) for (name,), group in frame.group_by(by, maintain_order=True)]
+    own = [metric for metric in custom if metric.by_group]
+    if own:
+        whole = counted.with_columns(group_of(jobs, by, resource).alias(_GROUP)).collect()
+        parts = whole.partition_by(_GROUP, as_dict=True)
+        for row in rows:
+            part = parts[(row[by],)].drop(_GROUP)
+            row |= {metric.name: metric.value({"jobs": part})[0] for metric in own}
     types: dict[str, pl.DataType] = {by: pl.String()}
-    types |= _numbers()
+    types |= _numbers() | {metric.name: pl.Float64() for metric in own}
     waits = pl.col(WAIT_SHARE)
     share = pl.when(waits.sum() > 0).then(waits / waits.sum())
     return in_order(pl.DataFrame(rows, types).with_columns(share.alias(WAIT_SHARE)), by)
+
+
+_GROUP: Final = "group of the job"
 
 
 def _numbers() -> dict[str, pl.DataType]:
@@ -91,9 +108,9 @@ def _numbers() -> dict[str, pl.DataType]:
     return types | {WAIT_SHARE: pl.Float64()}
 
 
-def check_number(name: str) -> None:
-    """Raise RunError for what is no number of a group."""
-    if name not in (known := _numbers()):
+def check_number(name: str, custom: Collection[str] = ()) -> None:
+    """Raise RunError for what is no number of a group; `custom`: names of the user's metrics."""
+    if name not in (known := (*_numbers(), *custom)):
         raise RunError(f"sort: groups have no number {name!r}{did_you_mean(name, known)}")
 
 

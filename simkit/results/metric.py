@@ -360,6 +360,11 @@ CUSTOM: Final = "custom"
 """The part of metrics.json that holds the metrics of the user, name → metric."""
 
 
+def custom_names(*metrics: Mapping[str, Any]) -> list[str]:
+    """Return the names of the user's metrics in one or more metrics.json, each once."""
+    return list(dict.fromkeys(name for one in metrics for name in one.get(CUSTOM, {})))
+
+
 def entries(metrics: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metrics of metrics.json by name, the user's after simkit's."""
     own = {name: metric for name, metric in metrics.items() if name != CUSTOM}

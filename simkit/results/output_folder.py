@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from simkit.errors import RunError, SimkitError
-from simkit.foreign import read_json
+from simkit.files import PART, read_json, unfinished
 from simkit.results.run_info import changed_inputs
 from simkit.scenario import Scenario
 from simkit.text import counted
-from simkit.unfinished import PART, unfinished
 
 UNFINISHED: Final = "unfinished"
 """Folder inside a finished run's folder, in which the run that will replace it is written."""

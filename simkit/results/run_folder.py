@@ -13,17 +13,18 @@ from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
 
 import polars as pl
 
 from simkit import plugins, records
 from simkit.errors import RunError
-from simkit.foreign import check_parquet, check_texts, read_json
+from simkit.files import check_parquet, check_texts, read_json
 from simkit.power.battery import BatteryFacts
+from simkit.results.custom_metrics import CustomMetric
 from simkit.results.group_metrics import By, metrics_by
-from simkit.results.metric import Metrics
-from simkit.results.time_bins import power_means
+from simkit.results.metric import CUSTOM, Better, Metrics, entries
+from simkit.results.timeline import power_means
 from simkit.scenario.bundled import agent_label
 from simkit.scenario.policy import BACKFILL, ORDER
 from simkit.sections import shown
@@ -113,6 +114,8 @@ class Run:
         self.folder = folder
         self.info = info
         """The content of run.json."""
+        self.custom: tuple[CustomMetric, ...] = ()
+        """The user's metrics, of a run of this process alone: no code of a run folder runs."""
 
     def __repr__(self) -> str:
         return f"Run({str(self.folder)!r}, {self._counts()})"
@@ -351,11 +354,14 @@ class Run:
     def metrics_by(self, by: By) -> pl.DataFrame:
         """Return the metrics of the jobs by partition, queue, user, group, size or length.
 
-        The columns are those of `simkit.results.group_metrics.metrics_by`.
+        The columns are those of `simkit.results.group_metrics.metrics_by`; the user's metrics are
+        among them if this process made the run, and if they need nothing but the jobs.
         """
         settings = self.info.get("scenario", {}).get("metrics") or {}
         jobs, timeline = self.scan("jobs"), self.scan("timeline")
-        return metrics_by(jobs, timeline, by, resources=self.resources, settings=settings)
+        return metrics_by(
+            jobs, timeline, by, resources=self.resources, settings=settings, custom=self.custom
+        )
 
     def scan(self, table: str) -> pl.LazyFrame:
         """Return a table as a lazy frame, its rows in the order in which they were written.
@@ -566,17 +572,22 @@ def _entries(value: Any, steps: list[str], above: str = "") -> Iterator[tuple[st
 
 def _wrong_metric(metrics: Mapping[str, Any]) -> str:
     """Return what is wrong with the metrics of a run; empty if nothing is."""
-    for name, metric in metrics.items():
+    custom = metrics.get(CUSTOM, {})
+    if not isinstance(custom, dict):
+        return f"{CUSTOM} is {shown(custom)}, it must be metrics by name"
+    for name, metric in entries(metrics).items():
         if not isinstance(metric, dict):
             return f"{printable(name)} is {shown(metric)}, it must be numbers with their unit"
         for key, value in metric.items():
             if not isinstance(value, str if key in _WORDS else (int, float, NoneType)):
                 kind = "text" if key in _WORDS else "a number"
                 return f"{printable(name)}.{printable(key)} is {shown(value)}, it must be {kind}"
+        if metric.get("better", "high") not in get_args(Better):
+            return f"{printable(name)}.better is {shown(metric['better'])}, it must be high or low"
     return ""
 
 
-_WORDS: Final = ("unit", "formula", "window")
+_WORDS: Final = ("unit", "formula", "window", "better", "source", "error")
 """Keys of a metric that are text."""
 
 

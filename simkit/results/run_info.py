@@ -20,7 +20,7 @@ from simkit.scenario.bundled import agent_files
 from simkit.scenario.policy import AgentPolicy, ModelPolicy, policies_in
 from simkit.workload import RowReport, Trace, Workload
 from simkit.workload.cluster import Cluster, Partition
-from simkit.workload.facts import rows_facts
+from simkit.workload.trace import rows_facts
 
 _PACKAGES = ("numpy", "polars", "pyarrow", "pydantic", "scipy", "simpy")
 """Distributions whose versions are recorded besides simkit's."""

@@ -13,9 +13,18 @@ from hashlib import sha256
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, JsonValue, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    GetJsonSchemaHandler,
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
-from pydantic_core.core_schema import ModelSchema
+from pydantic_core.core_schema import CoreSchema, ModelSchema
 
 from simkit.errors import ScenarioError
 from simkit.scenario.cluster import ClusterSection
@@ -172,6 +181,31 @@ class Metrics(Section):
     """Jobs submitted within this time of the first are left out."""
     cooldown: Annotated[Duration, Field(ge=0)] = 0.0
     """Jobs submitted within this time of the last are left out."""
+    custom: Many[Annotated[str, PluginName("simkit.metrics")]] = ()
+    """Metrics of the user, functions of a run's tables: [my_metrics.py:tail_wait], or the names of
+    installed ones. `metrics: [my_metrics.py:tail_wait]` is short for it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: object) -> object:
+        return {"custom": value} if isinstance(value, (list, tuple)) else value
+
+    @model_serializer(mode="wrap")
+    def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Return the keys; `custom` only if it names a metric."""
+        found: dict[str, Any] = handler(self)
+        if not found.get("custom"):
+            found.pop("custom", None)
+        return found
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Return the schema of the short form and the long one."""
+        long = handler.resolve_ref_schema(handler(schema))
+        names = {"type": "array", "items": {"type": "string"}}
+        return {"title": cls.__name__, "description": cls.__doc__, "anyOf": [names, long]}
 
 
 class Scenario(Section):
@@ -278,7 +312,8 @@ def portable_form(scenario: Scenario, inputs: Mapping[str, str]) -> dict[str, An
     """Return the scenario as it enters a run's digest: equal on every machine and in every folder.
 
     Keys at their default are left out, so that a key that is added later changes no digest, and so
-    are the name, which says nothing about the run, and the limits, which a whole run never met.
+    are the name, which says nothing about the run, the limits, which a whole run never met, and
+    the user's metrics, which change no result.
     Where a text is the path of an input, its file stands as ``sha256:…``; a folder as the SHA-256
     of a line ``relative/path sha256`` for each input below it, by path; ``file.py:attribute`` as
     ``sha256:…:attribute``. The hashes of inputs that no text names are listed under ``inputs``.
@@ -287,7 +322,7 @@ def portable_form(scenario: Scenario, inputs: Mapping[str, str]) -> dict[str, An
         scenario: with absolute paths.
         inputs: absolute path of each file that the run read → its SHA-256 in hexadecimal.
     """
-    named: set[str] = set()
+    named = {name.rpartition(":")[0] for name in scenario.metrics.custom}
 
     def by_content(value: Any) -> Any:
         if isinstance(value, dict):
@@ -296,9 +331,12 @@ def portable_form(scenario: Scenario, inputs: Mapping[str, str]) -> dict[str, An
             return [by_content(part) for part in value]
         return _content_of(value, inputs, named) if isinstance(value, str) else value
 
+    left_out: dict[str, Any] = {"name": True, "limits": True, "metrics": {"custom"}}
     form: dict[str, Any] = by_content(
-        scenario.model_dump(mode="json", exclude={"name", "limits"}, exclude_defaults=True)
+        scenario.model_dump(mode="json", exclude=left_out, exclude_defaults=True)
     )
+    if not form.get("metrics", True):
+        del form["metrics"]  # it had the user's alone
     others = sorted(digest for path, digest in inputs.items() if path not in named)
     return form | ({"inputs": others} if others else {})
 

@@ -23,7 +23,7 @@ from simkit.sections import (
     Section,
     check_order,
 )
-from simkit.workload.resource_names import taken_names
+from simkit.workload.workload import taken_names
 
 _Problem = tuple[KeyPath, str]
 

@@ -21,10 +21,9 @@ from simkit.scenario.workload import TraceFormat, trace_formats
 from simkit.text import counted, printable
 from simkit.units import format_duration
 from simkit.workload import RowReport, Trace, Workload
-from simkit.workload.facts import instant_text
-from simkit.workload.machine_groups import machine_groups
-from simkit.workload.machine_sizes import MachineSize, machine_size
+from simkit.workload.machine_groups import MachineSize, machine_groups, machine_size
 from simkit.workload.recorded import GPU, Peak, Recorded
+from simkit.workload.trace import instant_text
 
 MEMORY: Final = "mem"
 KNOWN_SHARE: Final = 0.5

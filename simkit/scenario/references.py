@@ -30,7 +30,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from simkit.errors import PluginError, did_you_mean
-from simkit.foreign import SpecialFileError, refuse_special
+from simkit.files import SpecialFileError, refuse_special
 from simkit.plugins import code_refusal, split_reference
 from simkit.scenario.bundled import SAMPLE, agent_folder, sample_path
 from simkit.sections import Section, shown

@@ -24,7 +24,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from simkit import plugins
 from simkit.errors import PluginError, TraceError
-from simkit.foreign import SpecialFileError, refuse_special
+from simkit.files import SpecialFileError, refuse_special
 from simkit.scenario.kinds import Family, Kind
 from simkit.scenario.references import Arguments, File, ReaderName
 from simkit.sections import (

@@ -1,9 +1,10 @@
-"""The contract between `simkit train` and a learner: a training that can stop and resume.
+"""The contracts of `simkit train` and `reproduce`: trainings that stop and resume, reproductions.
 
 A learner is a function `begin` (see `Learner`): an entry point of the group ``simkit.learners``,
 or ``learn: {learner: my_learner.py:begin}``. It returns a `Training`. simkit runs its iterations,
 evaluates the agent on held-out job sets, and manages the folder, the checkpoints, early stopping
-and progress.
+and progress. A reproduction is a function of a `Workplace`: an entry point of the group
+``simkit.reproductions``.
 
     class Walk(Training):
         def __init__(self, seed, iterations):
@@ -24,13 +25,12 @@ and progress.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from simkit.scenario import Scenario
-
-__all__ = ["Learner", "Training"]
 
 
 class Training(ABC):
@@ -101,3 +101,26 @@ class Learner(Protocol):
         Raises ScenarioError, with all problems at once, if it cannot train with the scenario or the
         arguments.
         """
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Where a reproduction works, and at which size."""
+
+    pages: Path
+    """Receives NAME.md, its pictures and its tables."""
+    work: Path
+    """Keeps trainings and results; complete ones are not made again."""
+    quick: bool
+    """A small version that takes minutes: the same steps, fewer iterations, sets and seeds."""
+    workers: int
+    """The most processes."""
+    say: Callable[[str], None]
+    """Shows the user a line of progress."""
+
+
+class Reproduction(Protocol):
+    """An entry point of ``simkit.reproductions``."""
+
+    def __call__(self, place: Workplace) -> Path:
+        """Do the missing work; return the page."""

@@ -12,14 +12,14 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
 from simkit.analysis.intervals import Interval, set_interval
 from simkit.arrays import Floats
-from simkit.errors import NoJobsError, RunError, ScenarioError, SimkitError
+from simkit.errors import NoJobsError, PluginError, RunError, ScenarioError, SimkitError
 from simkit.experiment import prepare, replay
 from simkit.experiment.executors import (
     Executor,
@@ -29,13 +29,16 @@ from simkit.experiment.executors import (
     SweepOutcome,
 )
 from simkit.experiment.policy import policy_label
-from simkit.foreign import read_json
+from simkit.files import read_json
 from simkit.results.job_metrics import JobMetric
 from simkit.results.output_folder import check_place, reason, whole_file
 from simkit.scenario import Scenario, refuse_sweep
+from simkit.scenario.bundled import agent_folder
+from simkit.scenario.overrides import anchor_paths
+from simkit.scenario.policy import section_of
 from simkit.scenario.yaml_document import load_scenario
-from simkit.training.candidates import Candidate, labelled
-from simkit.training.held_out import applied, held_out
+from simkit.scenario.yaml_lines import parse_scalar
+from simkit.training.held_out import TRACES, applied, held_out
 from simkit.training.judge import (
     NOTHING_JUDGED,
     RunMetric,
@@ -43,7 +46,64 @@ from simkit.training.judge import (
     judged_metric,
     tables_judged,
 )
-from simkit.training.windows import TRACES
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An agent or a policy to judge on held-out job sets."""
+
+    kind: Literal["agent", "policy"]
+    policy: Mapping[str, Any]
+    """The section `policy` of a scenario."""
+    label: str = ""
+    """Its name in tables; empty: the name of the scenario's policy."""
+
+
+def agent_candidate(text: str) -> Candidate:
+    """Return the agent of a bundle, a training's folder or a bundled agent's name.
+
+    Raises ScenarioError if there is none.
+    """
+    try:
+        folder = agent_folder(text, Path.cwd())
+    except ValueError as error:
+        raise ScenarioError(f"--agent {text}: {error}") from error
+    return Candidate("agent", {"agent": str(folder)})
+
+
+def policy_candidate(text: str) -> Candidate:
+    """Return the policy that a name, a file's class or a mapping stands for.
+
+    Args:
+        text: ``sjf`` (a policy, an order or a fitness), ``sjf+easy`` (order, backfilling and
+            placement), ``my_policy.py:Mine``, ``package.module:Mine``, or ``{fitness: tetris}`` as
+            a scenario writes it. Relative paths start from the working folder.
+
+    Raises ScenarioError, with the nearest name, if there is none.
+    """
+    if text.lstrip().startswith("{"):
+        section = parse_scalar(text)
+        if not isinstance(section, dict):
+            raise ScenarioError(f"--policy {text}: is not a mapping; write {{order: sjf}}")
+    else:
+        try:
+            section = section_of(text)
+        except ValueError as error:
+            raise PluginError(f"--policy {text}: {error}") from error
+    laid_over: dict[str, Any] = anchor_paths({"policy": section}, Path.cwd())["policy"]
+    learned = "agent" in laid_over or "model" in laid_over
+    return Candidate("agent" if learned else "policy", laid_over)
+
+
+def labelled(candidates: Sequence[Candidate], labels: Sequence[str]) -> list[str]:
+    """Return distinct labels: of equal ones, all but the first get a number."""
+    found: list[str] = []
+    for candidate, label in zip(candidates, labels, strict=True):
+        name, number = candidate.label or label, 2
+        while name in found:
+            name, number = f"{candidate.label or label}#{number}", number + 1
+        found.append(name)
+    return found
 
 
 @dataclass(frozen=True)

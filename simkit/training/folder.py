@@ -22,12 +22,11 @@ from typing import Any, Final
 import polars as pl
 
 from simkit.errors import RunError, SimkitError
-from simkit.foreign import read_json
+from simkit.files import PART, read_json
 from simkit.results.output_folder import check_place, differences_text, reason
 from simkit.results.run_writer import claim
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import AGENT, DESCRIPTION
-from simkit.unfinished import PART
 
 FORMAT: Final = 1
 """The version of training folders that this module writes and reads."""

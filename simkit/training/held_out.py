@@ -1,4 +1,4 @@
-"""Held-out job sets: overrides of a scenario, each of which gives it other jobs."""
+"""Held-out job sets: overrides of a scenario that each give it other jobs: seeds, sets, windows."""
 
 from __future__ import annotations
 
@@ -6,9 +6,89 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from simkit.arrays import stream
 from simkit.errors import ScenarioError
+from simkit.experiment.cluster import declared_resources
+from simkit.experiment.workload import TraceMemory
 from simkit.scenario import Scenario
-from simkit.training.windows import window_overrides
+from simkit.scenario.workload import Window
+from simkit.sections import JobRange
+from simkit.text import counted
+from simkit.workload.transform import window as jobs_within
+
+TRACES: Final = TraceMemory()
+"""The logs of this process's evaluations: each is read once, here and in every worker."""
+_WINDOWS: Final = re.compile(r"(\d{1,18})\.\.(\d{1,18})", re.ASCII)
+
+
+def parse_windows(text: str) -> range:
+    """Return the windows of ``0..20``, both included; raises ScenarioError for anything else."""
+    span = _WINDOWS.fullmatch(text.replace(" ", ""))
+    if not span:
+        raise ScenarioError(
+            f"--windows {text}: is not a range; write the first and the last window, both "
+            "included: 0..20"
+        )
+    first, last = int(span[1]), int(span[2])
+    if first > last:
+        raise ScenarioError(
+            f"--windows {text}: the last window ({last}) comes before the first ({first}); write "
+            f"{last}..{first}"
+        )
+    return range(first, last + 1)
+
+
+def window_overrides(scenario: Scenario, windows: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the overrides of each window, dotted key → value.
+
+    Of a scenario with ``workload.window: {jobs: 0..9}``, window k holds jobs 10 k to 10 k + 9 of
+    those that the window's `start` and `end` leave; the last one of a trace may hold fewer. Each
+    has a seed of its own, the scenario's + k, so that policies that draw do not draw alike in all.
+
+    Raises ScenarioError if the scenario has no such windows, and TraceError if its trace cannot be
+    read.
+    """
+    workload = scenario.workload
+    if workload.window is None or workload.window.jobs is None:
+        raise ScenarioError(
+            "evaluate: windows are given, but workload.window.jobs is not set, which tells how "
+            "many jobs each has; add --set workload.window.jobs=0..9 for ten"
+        )
+    if workload.is_drawn:
+        raise ScenarioError(
+            f"evaluate: windows are given, but a workload of type {workload.type} is drawn from "
+            "the seed, and windows are those of a recorded trace; give seeds instead"
+        )
+    size = workload.window.jobs.last - workload.window.jobs.first + 1
+    _check_numbers(windows, _jobs(scenario, workload.window), size)
+    return [
+        {
+            "workload.window.jobs": str(JobRange(number * size, (number + 1) * size - 1)),
+            "seed": scenario.seed + number,
+        }
+        for number in windows
+    ]
+
+
+def _jobs(scenario: Scenario, window: Window) -> int:
+    """Return how many jobs of the trace the window's `start` and `end` leave."""
+    resources, rng = declared_resources(scenario.cluster), stream(scenario.seed, "workload")
+    trace = TRACES.trace(scenario.workload, resources, rng)
+    return len(jobs_within(trace.workload, start=window.start, end=window.end))
+
+
+def _check_numbers(windows: Sequence[int], jobs: int, size: int) -> None:
+    """Raise ScenarioError if there are no windows, one is beyond the trace, or occurs twice."""
+    count = -(-jobs // size)
+    beyond = next((number for number in windows if not 0 <= number < count), None)
+    if beyond is not None:
+        raise ScenarioError(
+            f"evaluate: there is no window {beyond}; {counted(jobs, 'job')} of the trace make "
+            f"{counted(count, 'window')} of {size:,}; choose from 0..{count - 1}"
+        )
+    if not windows or len(set(windows)) < len(windows):
+        raise ScenarioError("evaluate: windows must not be empty, and each must occur once")
+
 
 ORIGINAL_SETS: Final = 100
 """Known job sets of the original DeepRM code."""

@@ -8,17 +8,20 @@ numbers and the same agent as one that was not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import as_completed
 from dataclasses import dataclass
+from importlib.util import find_spec
 from math import isfinite
 from os import PathLike
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from simkit import plugins
 from simkit.errors import PluginError, RunError, ScenarioError, did_you_mean
 from simkit.experiment.interrupt import DeferredInterrupt
+from simkit.experiment.workers import Workers
 from simkit.results.run_info import versions
 from simkit.scenario import Learn, Scenario, refuse_sweep
 from simkit.scenario.bundled import AGENT
@@ -26,10 +29,57 @@ from simkit.shown import heading, notes, table
 from simkit.text import printable
 from simkit.training import Training
 from simkit.training.folder import Row, TrainingFolder, is_training, read_training
-from simkit.training.log import TrainingLog, open_log
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+def train_all(
+    trainings: Sequence[tuple[Scenario, Path]], *, workers: int, say: Callable[[str], None]
+) -> None:
+    """Do all trainings that are not complete, each in its folder; `say` is told of each."""
+    if workers == 1:
+        for scenario, folder in trainings:
+            say(f"trained {_train(scenario, folder)}")
+        return
+    with Workers(workers, grace_s=0.0) as pool:
+        for done in as_completed([pool.submit(_train, *one) for one in trainings]):
+            say(f"trained {done.result()}")
+
+
+def _train(scenario: Scenario, folder: Path) -> str:
+    train(scenario, folder)
+    return folder.name
+
+
+class TrainingLog(Protocol):
+    """Receives the rows of a training."""
+
+    def add(self, row: Row) -> None:
+        """Write the row of an iteration."""
+
+    def close(self) -> None:
+        """Write what is buffered."""
+
+
+class _NoLog:
+    def add(self, row: Row) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def open_log(folder: Path, iteration: int) -> TrainingLog:
+    """Return the log of a training that resumes from an iteration.
+
+    Rows of later iterations that an earlier start has written are discarded.
+    """
+    if find_spec("tensorboard") is None or find_spec("torch") is None:
+        return _NoLog()
+    log: TrainingLog = plugins.find("simkit.tools", "training.tensorboard")(folder, iteration)
+    return log
+
 
 HELD_OUT: Final = "held_out_"
 """Prefix of the names of held-out metrics."""

@@ -19,7 +19,7 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from simkit.errors import RunError
-from simkit.foreign import read_json
+from simkit.files import read_json
 from simkit.plugins import code_refused
 from simkit.scenario import Scenario
 from simkit.scenario.policy import ComposedPolicy, FittedPolicy

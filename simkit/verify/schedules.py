@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 
 from simkit.errors import RunError, did_you_mean
-from simkit.foreign import check_parquet, check_texts
+from simkit.files import check_parquet, check_texts
 from simkit.text import counted
 from simkit.verify.audit import Audit, Check
 from simkit.verify.numbers import Floats

@@ -17,7 +17,7 @@ import polars as pl
 
 from simkit import records
 from simkit.errors import RunError
-from simkit.foreign import check_parquet, check_texts
+from simkit.files import check_parquet, check_texts
 
 CUSTOM: Final = "custom"
 """The part of metrics.json that holds the user's own metrics."""

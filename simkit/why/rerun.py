@@ -5,6 +5,7 @@ Nothing of a normal run is kept for explanations: they cost what the run cost.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -69,13 +70,13 @@ def original(
     """
     run = open_run(folder, allow_partial=allow_partial)
     info = run.info
-    if given := info.get("given"):
+    if given := [name for name in info.get("given") or () if name != "metrics"]:
         raise RunError(
             f"{run.folder}: Python gave {' and '.join(map(str, given))} as objects, which run.json "
             "does not hold, so the run cannot be made again; name them in the scenario "
             "(my_policy.py:Mine)"
         )
-    if changed := changed_inputs(info):
+    if changed := _changed(info):
         raise RunError(
             f"{run.folder}: {', '.join(changed)} changed since the run or is gone, so another run "
             "would be explained; put the file back, or run the scenario again"
@@ -93,7 +94,28 @@ def _scenario(run: Run, info: Mapping[str, Any], allow_code: bool) -> Scenario:
     section = info.get("scenario")
     if not isinstance(section, dict) or not section:
         raise RunError(f"{run.folder}: run.json has no scenario; run the scenario again")
-    return load_scenario(section, single=True, allow_code=allow_code)
+    return load_scenario(_without_metrics(section), single=True, allow_code=allow_code)
+
+
+def _without_metrics(section: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a scenario without the metrics of the user: code that changes nothing of the run."""
+    metrics = section.get("metrics")
+    if not isinstance(metrics, dict):
+        return dict(section)
+    return {**section, "metrics": {k: v for k, v in metrics.items() if k != "custom"}}
+
+
+def _changed(info: Mapping[str, Any]) -> list[str]:
+    """Return the files that the run read and that are not as they were, but those of metrics."""
+    section = info.get("scenario") or {}
+    custom = (section.get("metrics") or {}).get("custom") or ()
+    of_metrics = {str(name).rpartition(":")[0] for name in custom}
+    others = json.dumps(_without_metrics(section), ensure_ascii=False)
+    return [
+        file
+        for file in changed_inputs(info)
+        if file not in of_metrics or json.dumps(file, ensure_ascii=False)[1:-1] in others
+    ]
 
 
 def rerun(first: Original, watch: Watch) -> Run:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from simkit.arrays import Floats
 from simkit.errors import TraceError
 from simkit.units import amount_on_grid, request_on_grid, time_on_grid
-from simkit.workload import RowReport
+from simkit.workload.trace import RowReport
 
 WhenTaken = Literal["drain", "requeue", "suspend"]
 """What happens to tasks on capacity that is taken away: they run to their end; they start over

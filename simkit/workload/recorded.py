@@ -15,7 +15,7 @@ import numpy as np
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import TraceError
-from simkit.workload import Workload
+from simkit.workload.workload import Workload
 
 GPU = "gpu"
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from simkit.arrays import Floats, Ints
 from simkit.errors import ScenarioError
-from simkit.workload import Workload
+from simkit.workload.workload import Workload
 
 Of = Literal["requested", "actual"]
 """The run time that a deadline is set by."""

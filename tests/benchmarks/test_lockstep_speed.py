@@ -7,9 +7,9 @@ from time import perf_counter
 import numpy as np
 import pytest
 
+from simkit.agent.slotted import Slotted
 from simkit.learners.lockstep import Lockstep
 from simkit.learners.lockstep.job_sets import JobSets
-from simkit.learning.slotted import Slotted
 from simkit.traces.models.deeprm import DeepRMModel
 
 LEAST_PER_S = 500_000

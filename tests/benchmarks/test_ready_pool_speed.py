@@ -8,11 +8,11 @@ from time import process_time
 import numpy as np
 import pytest
 
+from simkit.agent.ready_pool import ready_set
 from simkit.env import SchedulingEnv
 from simkit.learners.lockstep.ready_pool.accounts import ACCOUNTS
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.streams import streams_of
-from simkit.learning.ready_pool.observation import ready_set
 from simkit.scenario.bundled import scenario_path
 from simkit.scenario.yaml_document import load_scenario
 

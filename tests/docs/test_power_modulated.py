@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from simkit.arrays import stream
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
 from simkit.policies.orderings import QoS
@@ -15,7 +16,6 @@ from simkit.policies.ready_pool import ReadyPoolPolicy
 from simkit.policy import Place
 from simkit.policy.estimates import Actual
 from simkit.results.run_writer import MemoryWriter
-from simkit.seeds import stream
 from simkit.traces.models.rare import RareModel
 from simkit.workload.cluster import Cluster
 

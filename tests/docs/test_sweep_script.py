@@ -10,7 +10,7 @@ import pytest
 from pages import DOCS, blocks
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 def test_a_class_is_swept_in_worker_processes(tmp_path: Path) -> None:
     for block in blocks(DOCS / "howto" / "sweep-and-compare.md"):
         if block.file:

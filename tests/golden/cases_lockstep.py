@@ -17,6 +17,8 @@ from cases import Case, digest, rounded
 from cases_trained import DEEPRM, POOL, READY, TABLE, table_of_jobs
 
 import simkit
+from simkit.agent.ready_pool import ReadyPool
+from simkit.agent.slotted import Slotted
 from simkit.learners.lockstep import Lockstep, MeteredLockstep
 from simkit.learners.lockstep.class_games import ClassGames
 from simkit.learners.lockstep.class_slots import ClassLockstep
@@ -35,8 +37,6 @@ from simkit.learners.pairs.scorer import RULES, PairScorer
 from simkit.learners.pool.jobs import PoolJobs
 from simkit.learners.pool.scorer import Scorer
 from simkit.learners.pool.simulation import Hold, Rule, simulate
-from simkit.learning.ready_pool.observation import ReadyPool
-from simkit.learning.slotted import Slotted
 from simkit.traces.models.deeprm import DeepRMModel
 from simkit.traces.models.schedqrm import SchedQRMModel
 from simkit.traces.task_table import read_task_table

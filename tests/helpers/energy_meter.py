@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from simkit.exact_sum import ExactSum
+from simkit.arrays import ExactSum
 from simkit.power.battery import Battery
 from simkit.power.ledger import POWERS
 

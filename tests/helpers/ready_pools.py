@@ -10,11 +10,11 @@ import numpy as np
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
 from simkit.experiment import Experiment
+from simkit.gym.episodes import Episodes, Nowhere
 from simkit.learners.agent import load_agent
 from simkit.learners.bundle import read_bundle
 from simkit.learners.common.inference import PlainRecurrent, plain_network
 from simkit.learners.ready_pool.description import ReadyDescription
-from simkit.learning.episodes import Episodes, Nowhere
 from simkit.policy import Place
 from simkit.scenario import Scenario
 

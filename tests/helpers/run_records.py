@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 import simkit
-from simkit.results.digest import TABLES, RunDigest
+from simkit.results.run_writer import TABLES, RunDigest
 from simkit.verify import verify_run
 from simkit.verify.audit import Audit
 

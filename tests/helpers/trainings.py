@@ -1,11 +1,17 @@
-"""What the tests of trainings share: a small scenario, weights to compare, and the resume test."""
+"""Every learner at its smallest: its scenario, arguments, further forms; and checks of a training."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
+import numpy as np
+from ready_pools import ready_scenario
+
+from simkit import plugins
 from simkit.learners.common.torch_training import weights_of
 from simkit.scenario import Scenario
 
@@ -22,8 +28,163 @@ def deeprm_scenario(**changes: Any) -> Scenario:
     return Scenario.model_validate({**plain, **changes})
 
 
+def schedqrm_scenario(**changes: Any) -> Scenario:
+    """Return eight jobs of SchedQRM's workload that come at once, with some sections changed."""
+    plain: dict[str, Any] = {
+        "workload": {"type": "schedqrm", "jobs": 8},
+        "cluster": {"machines": [{"count": 1, "cpu": 10, "mem": 10}]},
+        "estimates": "actual",
+        "scheduling": {"step": "1s"},
+    }
+    return Scenario.model_validate({**plain, **changes})
+
+
+def sofia_scenario(**workload: Any) -> Scenario:
+    """Return some eight short jobs for a small pool with three slots."""
+    shape = {"positions": 12, "capacity": 10, "short_steps": [1, 2], "long_steps": [5, 8]}
+    shape |= {"dominant": [4, 6], "other": [1, 2]}
+    return deeprm_scenario(
+        workload={"type": "sofia", **shape, **workload}, admission={"slots": 3},
+        policy={"order": "sjf"},
+    )  # fmt: skip
+
+
+def pool_scenario(**changes: Any) -> Scenario:
+    """Return 600 jobs on a pool of 32 processors, with some sections changed."""
+    plain: dict[str, Any] = {
+        "workload": {"type": "lublin", "jobs": 600, "processors": 32},
+        "cluster": {"processors": 32},
+    }
+    return Scenario.model_validate({**plain, **changes})
+
+
+def bags_scenario(table: Path | None = None, **changes: Any) -> Scenario:
+    """Return bags of tasks that keep three machines busy, with some sections changed."""
+    plain: dict[str, Any] = {
+        "workload": {"type": "tasks", "path": str(table or _bags()), "submit": "last"},
+        "cluster": {"machines": [{"count": 3, "cpu": 8, "mem": 1}]},
+        "estimates": "actual",
+    }
+    return Scenario.model_validate({**plain, **changes})
+
+
+_FOLDER = TemporaryDirectory(prefix="simkit-tests-")
+
+
+@cache
+def _bags() -> Path:
+    """Write a table of 60 jobs, each of three tasks."""
+    rng = np.random.default_rng(0)
+    lines = ["job_id,task_id,submit_time,duration,instances_num,cpu,memory"]
+    for task in range(180):
+        job = task // 3
+        run, count = rng.choice([3.0, 8.5, 40.0]), rng.integers(1, 20)
+        cpu, mem = rng.choice([0.5, 1.0, 2.0]), rng.choice([0.05, 0.2])
+        lines.append(f"{job},{task},{7 * job},{run},{count},{cpu},{mem}")
+    path = Path(_FOLDER.name) / "jobs.csv"
+    path.write_text("\n".join([*lines, ""]))
+    return path
+
+
+class Smallest(NamedTuple):
+    """A learner's scenario, its arguments at their smallest, and other forms of it."""
+
+    where: Callable[..., Scenario]
+    arguments: Mapping[str, Any]
+    forms: list[dict[str, Any]]
+
+
+READY = {
+    "iterations": 4, "games": 6, "decisions": 8, "hours": 150, "held_out_games": 4, "hidden": 8,
+    "batch": 32,
+}  # fmt: skip
+REPLAYED = {**READY, "updates": 3, "replay": 300}
+
+SMALLEST: dict[str, Smallest] = {
+    "cocorl": Smallest(ready_scenario, READY, [
+        {"cost_limit": 1.0, "reject": True, "gains_twice": True, "derivative": 1.0},
+        {"max_start": 12, "advance": "each", "hours": 40},  # games end within an iteration
+        {"suspend": 2, "hours": 40},
+        {"suspend": 20, "hours": 40},
+        {"network": "lstm", "hours": 40, "cost_limit": 1.0},
+        {"units": [4, 10, 30], "games": 7},
+    ]),
+    "deepjs": Smallest(bags_scenario, {
+        "iterations": 4, "jobs": 5, "repeats": 2, "rollouts": 3, "batch": 20,
+    }, [
+        {"features": "terms", "hidden": [4]},
+        {"features": "terms", "hidden": [4], "start": "balance"},
+        {"update": "ppo", "epochs": 3},
+        {"features": "terms", "start": "longest", "update": "ppo", "objective": "slowdown"},
+        {"objective": "weighted-turnaround", "baseline": "tick", "machines": [1, 3]},
+    ]),
+    "deeprm": Smallest(deeprm_scenario, {
+        "iterations": 4, "job_sets": 4, "rollouts": 3, "held_out_sets": 3, "hidden": 8,
+    }, [
+        {"optimiser": "adam", "observation": "deeprm-compact", "mask": True, "entropy": 0.01},
+        {"fresh": False, "samples_share": 0.5, "discount": 0.99, "objective": "completion"},
+        {"baseline": "value", "warm_start": "sjf", "warm_start_rounds": 1},
+    ]),
+    "dqn": Smallest(schedqrm_scenario, {
+        "iterations": 4, "job_sets": 4, "held_out_sets": 8, "hidden": 8, "batch": 16,
+        "decisions_per_update": 16, "replay": 300, "target_every": 3,
+    }, [
+        {"loads": [0.2, 1.5], "steps": 1, "double": False, "duelling": False, "shaping": False},
+        {"network": "perceptron", "mask": "none", "reading": "clock", "max_decisions": 60},
+        {"prioritised": True, "falls": False, "optimiser": "rmsprop", "reading": "decisions"},
+        {"starts": "now"},
+    ]),
+    "fitness": Smallest(bags_scenario, {
+        "iterations": 4, "candidates": 4, "jobs": 5, "chunks": 3, "units": 2,
+    }, [{"units": 0}]),
+    "offline": Smallest(ready_scenario, REPLAYED, [{"reject": True, "popart": False}]),
+    "ppo": Smallest(deeprm_scenario, {
+        "iterations": 4, "job_sets": 4, "rollouts": 3, "held_out_sets": 3, "hidden": 8, "batch": 64,
+    }, [
+        {"loads": [0.3, 1.3], "weights": [3, 1]},
+        {"objective": "completion"},
+        {"starts": "ahead"},
+    ]),
+    "rare": Smallest(ready_scenario, REPLAYED, [
+        {"warm_up": 2, "reject": True, "critics": 2, "filter": "exponential", "popart": False},
+        {"encoder": "small", "max_start": 12, "advance": "each", "hours": 40, "replay": 60},
+    ]),
+    "rlscheduler": Smallest(pool_scenario, {
+        "iterations": 4, "candidates": 6, "windows": 3, "fewest_jobs": 30, "most_jobs": 60,
+        "held_out_windows": 2, "least_slowdown": 1.5, "start": "fcfs", "held_out_share": 0.2,
+    }, [
+        {"units": 2},
+        {"objective": "relative", "end": "behind-head"},
+        {"objective": "mean"},
+        {"backfill": "rlscheduler"},
+        {"backfill": "rlscheduler-none"},
+    ]),
+    "sofia": Smallest(sofia_scenario, {
+        "job_sets": 2, "rollouts": 4, "horizon": 12, "backlog_shown": 12, "held_out_sets": 4,
+        "fisher_share": 0.5, "last_step": 10, "max_decisions": 300,
+    }, [
+        {"update": "gradient", "optimiser": "rmsprop", "fresh": False},
+        {"update": "proximal", "batch": 64, "mask": True, "entropy": 0.01},
+        {"update": "natural", "baseline": "value", "credit": "first", "mask": True, "entropy": 0.01},
+        {"update": "gradient", "observation": "sofia-compact", "objective": "completion"},
+    ]),
+}  # fmt: skip
+"""Learner → how it is tried. `tests/learners/test_every_learner.py` asks for each entry point."""
+
+
+def small_training(
+    learner: str, seed: int = 0, where: Scenario | None = None, **arguments: Any
+) -> Any:
+    """Return a training of a learner at its smallest, with some arguments changed."""
+    small = SMALLEST[learner]
+    begin = plugins.find("simkit.learners", learner)
+    return begin(where or small.where(), {**small.arguments, **arguments}, seed=seed)
+
+
 def weights(training: Any) -> dict[str, bytes]:
     """Return the bytes of a training's weights by name."""
+    if hasattr(training, "scorer"):
+        return {"scorer": training.scorer.flat.tobytes()}
     return {name: array.tobytes() for name, array in weights_of(training.network).items()}
 
 

@@ -1,4 +1,4 @@
-"""Constrained PPO: repeatable, resumable, within its limit; its agent runs as a policy."""
+"""Constrained PPO: it learns, within its limit; its agent does what was trained."""
 
 from __future__ import annotations
 
@@ -10,51 +10,28 @@ import numpy as np
 import pytest
 import torch
 from ready_pools import POWER, check_acts_as_in_lockstep, ready_scenario
-from trainings import check_held_out_changes_nothing, check_resume
+from trainings import SMALLEST, small_training
 
+from simkit.agent.ready_pool import ready_set
 from simkit.errors import ScenarioError
 from simkit.learners.agent import load_agent
-from simkit.learners.cocorl import CoCoRLTraining, begin
+from simkit.learners.cocorl import CoCoRLTraining
 from simkit.learners.common.actor_critic.multiplier import Gains, Multiplier
 from simkit.learners.common.actor_critic.recurrent import look
 from simkit.learners.common.distributions import log_probability, masked_log_softmax
 from simkit.learners.lockstep.ready_pool.rules import ORDERS, play
 from simkit.learners.ready_pool.cost_limit import mean_cost
 from simkit.learners.ready_pool.sizes import GamesOfSizes
-from simkit.learning.ready_pool.observation import ready_set
 from simkit.scenario import Scenario
 
-SMALL = {
-    "iterations": 4, "games": 6, "decisions": 8, "hours": 150, "held_out_games": 4, "hidden": 8,
-    "batch": 32,
-}  # fmt: skip
+SMALL = SMALLEST["cocorl"].arguments
 
 
-def training(seed: int = 0, where: Scenario | None = None, **arguments: Any) -> CoCoRLTraining:
-    made = begin(where or ready_scenario(), {**SMALL, **arguments}, seed=seed)
-    assert isinstance(made, CoCoRLTraining)
-    return made
+def training(where: Scenario | None = None, **arguments: Any) -> CoCoRLTraining:
+    return small_training("cocorl", where=where, **arguments)
 
 
-SETTINGS: list[Mapping[str, Any]] = [
-    {},
-    {"cost_limit": 1.0, "reject": True, "gains_twice": True, "derivative": 1.0},
-    {"max_start": 12, "advance": "each", "hours": 40},  # games end within an iteration
-    {"suspend": 2, "hours": 40},
-    {"suspend": 20, "hours": 40},
-    {"network": "lstm", "hours": 40, "cost_limit": 1.0},
-]
-
-
-@pytest.mark.parametrize("arguments", SETTINGS)
-def test_resumed_is_as_not_interrupted(arguments: Mapping[str, Any], tmp_path: Path) -> None:
-    check_resume(lambda: training(**arguments), tmp_path)
-
-
-def test_held_out_changes_nothing() -> None:
-    check_held_out_changes_nothing(training)
-
-
+@pytest.mark.thorough
 def test_it_learns() -> None:
     """It loses far less than untrained, and less than first come first served, on held-out streams."""
     made = training(
@@ -91,6 +68,7 @@ def test_the_multiplier_answers_the_dearer_of_drawn_and_likeliest_actions(
     assert reference.value > 0
 
 
+@pytest.mark.thorough
 def test_a_limit_keeps_jobs_from_waiting() -> None:
     """With the limit far below the cost at first, the multiplier rises and the cost falls."""
     told = {"iterations": 25, "games": 32, "decisions": 32, "hours": 400, "hidden": 32,
@@ -154,23 +132,18 @@ def test_the_other_agent_is_named_from_the_working_directory(
 def test_what_has_no_cost_of_its_own_is_refused(tmp_path: Path) -> None:
     """The first evaluation says so, before a training writes anything."""
     limited = free_agent(tmp_path / "half", held_out_cost_drawn=2.0, held_out_cost_limit=2.0)
-    wrong = {
-        str(tmp_path / "none"): "there is no folder",
-        "deeprm-70": "deeprm-70 is an agent of ppo",
-        limited: "was itself trained with a limit, of 2;",
-        free_agent(tmp_path / "broken_off"): "its training was interrupted",
-    }
-    for agent, text in wrong.items():
-        with pytest.raises(ScenarioError, match=f"^learn.arguments.cost_of: .*{text}"):
+    broken_off = free_agent(tmp_path / "broken_off")
+    for agent in (str(tmp_path / "none"), "deeprm-70", limited, broken_off):
+        with pytest.raises(ScenarioError, match=r"^learn.arguments.cost_of: "):
             training(cost_of=agent, cost_share=0.5).held_out()
 
 
-@pytest.mark.parametrize("power", [False, True])
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "power"),
     [
-        {}, {"reject": True}, {"max_start": 12}, {"suspend": 2}, {"suspend": 1, "reject": True},
-        {"network": "lstm", "max_start": 12}, {"network": "lstm", "reject": True},
+        ({}, False), ({"reject": True}, True), ({"max_start": 12}, True), ({"suspend": 2}, False),
+        ({"suspend": 1, "reject": True}, True), ({"network": "lstm", "max_start": 12}, False),
+        ({"network": "lstm", "reject": True}, True),
     ],
 )  # fmt: skip
 def test_its_agent_acts_in_the_simulation_as_in_lockstep(
@@ -183,28 +156,25 @@ def test_its_agent_acts_in_the_simulation_as_in_lockstep(
     check_acts_as_in_lockstep(made, where, tmp_path / "agent")
 
 
-WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-    ({"scheduling": {}}, {}, "decides once a step"),
-    ({}, {"max_start": 48}, "learn.arguments.max_start: must be less than 48"),
-    ({"admission": {"backlog": 9}}, {}, "admission.slots: a ready pool has a size"),
-    ({}, {"games": 0}, "learn.arguments.games: must be at least 1"),
-    ({}, {"units": [10, 20], "cost_limit": 1.0}, "learn.arguments.units: knows no limit yet"),
-    ({}, {"cost_limits": 1.0}, "learn.arguments.cost_limits: unknown key"),
-    ({}, {"cost_share": 0.5}, "learn.arguments.cost_of: is missing beside cost_share; give both"),
-    ({}, {"cost_of": "free"}, "learn.arguments.cost_share: is missing beside cost_of; give both"),
-    (
-        {},
-        {"cost_limit": 1.0, "cost_of": "free", "cost_share": 0.5},
-        "learn.arguments.cost_limit: is given beside cost_of and cost_share; give the number",
-    ),
-]
-
-
-@pytest.mark.parametrize(("changes", "arguments", "text"), WRONG)
-def test_what_does_not_suit_is_said(
-    changes: dict[str, Any], arguments: dict[str, Any], text: str
+@pytest.mark.parametrize(
+    ("changes", "arguments", "place"),
+    [
+        ({"scheduling": {}}, {}, "scheduling.step"),
+        ({}, {"max_start": 48}, "learn.arguments.max_start"),
+        ({"admission": {"backlog": 9}}, {}, "admission.slots"),
+        ({}, {"games": 0}, "learn.arguments.games"),
+        ({}, {"units": [10, 20], "cost_limit": 1.0}, "learn.arguments.units"),
+        ({}, {"cost_share": 0.5}, "learn.arguments.cost_of"),
+        ({}, {"cost_of": "free"}, "learn.arguments.cost_share"),
+        ({}, {"cost_limit": 1.0, "cost_of": "free", "cost_share": 0.5}, "learn.arguments.cost_limit"),
+        ({"power": POWER}, {"units": [20]}, "learn.arguments.units"),
+        ({}, {"units": [10, 20], "games": 1}, "learn.arguments.games"),
+    ],
+)  # fmt: skip
+def test_what_does_not_suit_is_refused(
+    changes: dict[str, Any], arguments: dict[str, Any], place: str
 ) -> None:
-    with pytest.raises(ScenarioError, match=text):
+    with pytest.raises(ScenarioError, match=rf"^{place}: "):
         training(where=ready_scenario(**changes), **arguments)
 
 
@@ -227,6 +197,7 @@ GRID: dict[str, Any] = {
 }  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("cost", ["energy-cost", "carbon"])
 def test_money_and_carbon_can_be_limited(cost: str) -> None:
     """What energy costs falls below a limit between that of an idle pool and that of a busy one."""
@@ -241,12 +212,9 @@ def test_money_and_carbon_can_be_limited(cost: str) -> None:
     assert np.mean(kept[-8:]) < 1.1 * limit
 
 
-SIZES: dict[str, Any] = {"units": [4, 10, 30], "games": 7}
-
-
-def test_pools_of_several_sizes_are_played_side_by_side(tmp_path: Path) -> None:
+def test_pools_of_several_sizes_are_played_side_by_side() -> None:
     """Each game shows its own pool; the shares of jobs are those of the sizes."""
-    made = training(**SIZES)
+    made = training(units=[4, 10, 30], games=7)
     assert isinstance(made.games, GamesOfSizes)
     capacities = [part.streams.capacity for part in made.games.parts]
     assert capacities == [(4, 4), (10, 10), (30, 30)]
@@ -254,7 +222,6 @@ def test_pools_of_several_sizes_are_played_side_by_side(tmp_path: Path) -> None:
     seen = made.source.see(made.games)
     for part, own in zip(made.games.parts, np.split(seen, [3, 5]), strict=True):
         np.testing.assert_array_equal(own, ready_set(part.view(), part.pool))
-    check_resume(lambda: training(**SIZES), tmp_path)
 
 
 def test_sizes_learn_as_one_if_they_are_one() -> None:
@@ -263,17 +230,3 @@ def test_sizes_learn_as_one_if_they_are_one() -> None:
     for _ in range(2):
         assert one.step() == other.step()
     assert one.held_out() == other.held_out()
-
-
-@pytest.mark.parametrize(
-    ("changes", "text"),
-    [
-        ({"cluster": {"machines": [{"count": 1, "processors": 10, "gpu": 9}]}}, "changes the size"),
-        ({"power": POWER}, "would need other power"),
-    ],
-)
-def test_sizes_of_what_has_none_are_refused(changes: dict[str, Any], text: str) -> None:
-    with pytest.raises(ScenarioError, match=f"learn.arguments.units: .*{text}"):
-        training(where=ready_scenario(**changes), units=[20])
-    with pytest.raises(ScenarioError, match="fewer than the 2 sizes"):
-        training(units=[10, 20], games=1)

@@ -7,19 +7,15 @@ from typing import Any
 
 import pytest
 from ready_pools import check_acts_as_in_lockstep, ready_scenario
-from trainings import check_held_out_changes_nothing, check_resume, weights
+from trainings import check_resume, small_training, weights
 
 from simkit.errors import RunError, ScenarioError
+from simkit.gym.dataset import mix
+from simkit.gym.record_dataset import Recording, record
 from simkit.learners.lockstep.ready_pool.rules import ORDERS
-from simkit.learners.offline import OfflineTraining, begin
-from simkit.learning.dataset.mix import mix
-from simkit.learning.dataset.record import Recording, record
+from simkit.learners.offline import OfflineTraining
 from simkit.scenario import Scenario
 
-SMALL: dict[str, Any] = {
-    "iterations": 4, "games": 6, "decisions": 8, "hours": 150, "held_out_games": 4, "hidden": 8,
-    "batch": 32, "updates": 3, "replay": 300,
-}  # fmt: skip
 PHASES: dict[str, Any] = {"clone": 1, "offline": 1}
 PAID: dict[str, Any] = {
     "reward": "value-at-decision",
@@ -48,29 +44,17 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
     return recorded(tmp_path_factory.mktemp("data"))
 
 
-def training(seed: int = 0, where: Scenario | None = None, **arguments: Any) -> OfflineTraining:
-    made = begin(where or ready_scenario(), {**SMALL, **arguments}, seed=seed)
-    assert isinstance(made, OfflineTraining)
-    return made
+def training(where: Scenario | None = None, **arguments: Any) -> OfflineTraining:
+    return small_training("offline", where=where, **arguments)
 
 
-SETTINGS: list[dict[str, Any]] = [
-    PHASES,
-    {**PHASES, "actor": "regression", "filter": "exponential", "critics": 1},
-    {"reject": True, "popart": False},
-]
-
-
-@pytest.mark.parametrize("arguments", SETTINGS)
-def test_resumed_is_as_not_interrupted(
-    arguments: dict[str, Any], data: str, tmp_path: Path
+@pytest.mark.parametrize(
+    "further", [{}, {"actor": "regression", "filter": "exponential", "critics": 1}]
+)
+def test_resumed_with_data_is_as_not_interrupted(
+    further: dict[str, Any], data: str, tmp_path: Path
 ) -> None:
-    told = {"dataset": data, **arguments} if "clone" in arguments else arguments
-    check_resume(lambda: training(**told), tmp_path)
-
-
-def test_held_out_changes_nothing(data: str) -> None:
-    check_held_out_changes_nothing(lambda: training(dataset=data, **PHASES))
+    check_resume(lambda: training(dataset=data, **PHASES, **further), tmp_path)
 
 
 def test_phases_follow_one_another(data: str) -> None:
@@ -81,6 +65,7 @@ def test_phases_follow_one_another(data: str) -> None:
     assert [row["value_per_hour"] > 0 for row in rows] == [False, False, True, True]
 
 
+@pytest.mark.thorough
 def test_a_clone_decides_as_its_model(tmp_path: Path) -> None:
     made = training(
         dataset=recorded(tmp_path, episodes=8), iterations=12, clone=12, offline=0, updates=120, hidden=32, batch=128,
@@ -125,6 +110,7 @@ def test_the_wanted_entropy_falls_from_the_first_game_on(with_data: bool, data: 
     assert shares == pytest.approx([0.5, 0.3, 0.1, 0.1])
 
 
+@pytest.mark.thorough
 def test_where_more_entropy_is_wanted_it_is_worth_more() -> None:
     def temperature(share: float) -> float:
         made = training(entropy_first=share, entropy=share, iterations=20, updates=20)
@@ -166,18 +152,18 @@ def test_two_datasets_teach_differently(data: str, tmp_path: Path) -> None:
     assert weights(mine) != weights(theirs)
 
 
-WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"clone": 3}, "learn.arguments.clone: needs data; give a dataset"),
-    ({"dataset": "x", "clone": 3, "offline": 3}, "fewer than clone and offline together, 6"),
-    ({"dataset": "x", **PHASES, "filter": "soft"}, "learn.arguments.filter"),
-    ({"decisions": 1}, "learn.arguments.decisions: must be at least 2"),
-    ({"entropy": 0.7}, "learn.arguments.entropy_first: is 0.5, and it falls to entropy, 0.7"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "text"), WRONG)
-def test_what_does_not_suit_is_said(arguments: dict[str, Any], text: str) -> None:
-    with pytest.raises(ScenarioError, match=text):
+@pytest.mark.parametrize(
+    ("arguments", "key"),
+    [
+        ({"clone": 3}, "clone"),  # without data
+        ({"dataset": "x", "clone": 3, "offline": 3}, "iterations"),
+        ({"dataset": "x", **PHASES, "filter": "soft"}, "filter"),
+        ({"decisions": 1}, "decisions"),
+        ({"entropy": 0.7}, "entropy_first"),
+    ],
+)
+def test_what_does_not_suit_is_refused(arguments: dict[str, Any], key: str) -> None:
+    with pytest.raises(ScenarioError, match=rf"^learn.arguments.{key}: "):
         training(**arguments)
 
 
@@ -191,12 +177,12 @@ def test_data_of_another_pool_or_reward_are_refused(tmp_path: Path) -> None:
                     reward_arguments={})  # fmt: skip
     with pytest.raises(ScenarioError) as caught:
         training(dataset=path, **PHASES)
-    kinds = ["with max_start 3", "with reject True", "its reward is wait {}"]
-    assert [any(kind in text for text in caught.value.problems) for kind in kinds] == [True] * 3
-    assert len(caught.value.problems) == 3
-    assert "reward_arguments.time_unit_s=3600" in caught.value.problems[2]
+    kinds = ["max_start 3", "reject True", "reward is wait"]
+    assert [kind in text for kind, text in zip(kinds, caught.value.problems, strict=True)] == [
+        True
+    ] * 3
     other = ready_scenario(admission={"slots": 5, "backlog": 144, "late": "leave"})
-    with pytest.raises(ScenarioError, match="record it again"):
+    with pytest.raises(ScenarioError, match="dataset"):
         training(dataset=path, where=other, **PHASES)
 
 
@@ -208,10 +194,7 @@ def test_data_of_another_size_or_rule_are_refused(data: str) -> None:
     )
     with pytest.raises(ScenarioError) as caught:
         training(dataset=data, where=other, **PHASES)
-    assert [text.split(": ", 2)[-1] for text in caught.value.problems] == [
-        "was recorded where late jobs leave, and here they stay",
-        "was recorded on a pool of 10 and 10 units, and here there are 20 and 20",
-    ]
+    assert len(caught.value.problems) == 2
 
 
 def test_data_are_paid_as_games_are(data: str) -> None:
@@ -250,7 +233,7 @@ def test_a_mix_is_checked_part_by_part(data: str, tmp_path: Path) -> None:
     mix({Path(data): 0.5, Path(recorded(tmp_path, "sjf")): 0.5}, both)
     assert training(dataset=str(both), **PHASES).step()["critic"] == 0.0
     stay = ready_scenario(admission={"slots": 8, "backlog": 144, "late": "stay"})
-    with pytest.raises(ScenarioError, match="late jobs leave, and here they stay") as caught:
+    with pytest.raises(ScenarioError, match="late") as caught:
         training(dataset=str(both), where=stay, **PHASES)
     assert len(caught.value.problems) == 1
 

@@ -18,8 +18,7 @@ from simkit.learners.reproductions.deeprm.one_agent import ALONE, FULL, MIXED, p
 from simkit.learners.reproductions.deeprm.study import judged_scenario
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import agent_folder, agent_names
-from simkit.training.candidates import Candidate
-from simkit.training.evaluate import evaluate
+from simkit.training.evaluate import Candidate, evaluate
 
 KINDS = {"deeprm-70": ALONE, "deeprm-mixed": MIXED}
 """Agent → kind of training in the reproduction."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from simkit.agent.slotted import Slotted
 from simkit.learners.common.networks import Perceptron, seeded
 from simkit.learners.common.rollouts import roll_out
 from simkit.learners.lockstep import Lockstep
@@ -12,7 +13,6 @@ from simkit.learners.lockstep.outcome import outcome
 from simkit.learners.lockstep.slot_games import ObservedGames
 from simkit.learners.lockstep.slot_inputs import slot_input
 from simkit.learners.warm_start import imitate, labelled_decisions, shortest_first
-from simkit.learning.slotted import Slotted
 from simkit.traces.models.deeprm import DeepRMModel
 
 MODEL = Slotted()

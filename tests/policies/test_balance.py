@@ -16,8 +16,9 @@ from simkit.policies.cloudsimpy import CloudSimPy
 from simkit.policies.fitness import Balance
 from simkit.policy import Policy
 from simkit.policy.fitness import FitnessPolicy
-from simkit.workload import JOB_COLUMNS, Workload
+from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
+from simkit.workload.workload import JOB_COLUMNS
 
 Simulate = Callable[..., Any]
 Row = tuple[int, float, float, float]

@@ -13,19 +13,19 @@ import polars as pl
 import pytest
 
 from simkit import simulate as run_scenario
+from simkit.arrays import stream
 from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policies.cloudsimpy import CloudSimPy, makespan
 from simkit.policies.fitness import Tetris
 from simkit.scenario.bundled import scenario_path
 from simkit.scenario.yaml_document import load_scenario
-from simkit.seeds import stream
 from simkit.traces.task_table import read_task_table
-from simkit.training.candidates import Candidate
-from simkit.training.evaluate import evaluate
+from simkit.training.evaluate import Candidate, evaluate
 from simkit.verify import verify_run
-from simkit.workload import JOB_COLUMNS, Workload
+from simkit.workload import Workload
 from simkit.workload.cluster import Cluster, Partition
+from simkit.workload.workload import JOB_COLUMNS
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 DATA = Path(os.environ.get("SIMKIT_DATA", SHARED / "data"))

@@ -14,14 +14,14 @@ import numpy as np
 import polars as pl
 import pytest
 
+from simkit.agent.slotted import Slotted
+from simkit.agent.slotted_tracker import SlottedTracker
+from simkit.arrays import stream
 from simkit.engine.admission import AdmissionRule
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
-from simkit.learning.slotted import Slotted
-from simkit.learning.slotted_tracker import SlottedTracker
 from simkit.policies.slotted import SlottedPacker, SlottedSJF, SlottedTetris
 from simkit.policy.estimates import Actual
-from simkit.seeds import stream
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 

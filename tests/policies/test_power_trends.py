@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from simkit.analysis.intervals import seed_interval
+from simkit.arrays import stream
 from simkit.engine.admission import AdmissionRule
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
@@ -25,7 +26,6 @@ from simkit.power.machine_model import PowerModel
 from simkit.power.signal_patterns import Levels
 from simkit.power.site import Foresight, Site, Source, Supply
 from simkit.scenario.workload import Value
-from simkit.seeds import stream
 from simkit.traces.models.rare import RareModel
 from simkit.workload.cluster import Cluster
 

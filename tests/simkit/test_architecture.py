@@ -21,16 +21,15 @@ MOST_FILES = 21
 HEAVY = ("polars", "pandas", "scipy", "torch", "pyarrow", "pooch", "matplotlib")
 
 ORDER = (
-    "cli", "training", "learning", "report", "analysis", "why", "experiment", "results", "scenario",
-    "engine",
-    "power", "policy", "workload", "face",
+    "cli", "training", "gym", "report", "analysis", "why", "experiment", "results", "scenario",
+    "engine", "agent", "power", "policy", "workload", "face",
 )  # fmt: skip
 """Rooms of simkit from the top floor down; each may import what comes after it. The files of
 simkit/ itself are the face, but for the two of `ABOVE`."""
 ABOVE = {"simkit", "simkit.env"}
 """Stand above all rooms: the table of public names, and the Gymnasium environment."""
 AUDITOR = {
-    "simkit.dates", "simkit.errors", "simkit.foreign", "simkit.plugins", "simkit.records",
+    "simkit.dates", "simkit.errors", "simkit.files", "simkit.plugins", "simkit.records",
     "simkit.sections", "simkit.text", "simkit.power.signal", "simkit.power.signal_trace",
 }  # fmt: skip
 """What the auditor takes of simkit besides the scenario's models and the readers: what data are."""
@@ -50,7 +49,7 @@ SCENARIO_KEYS = {f"simkit.scenario.{name}" for name in ("workload", "signals", "
 
 FLOORS: dict[str, set[str]] = {
     "traces": {"traces", "scenario", "power", "workload", "face"},
-    "policies": {"policies", "learning", "policy", "power", "workload", "face"},
+    "policies": {"policies", "agent", "policy", "power", "workload", "face"},
     "learners": {"learners", "traces", *ORDER} - {"cli"},
     "scenarios": set(),
     "verify": {"verify", "traces", "scenario", "power", "face"},
@@ -171,7 +170,7 @@ def test_policies_see_only_a_view_of_power() -> None:
         if room_of(module) == "policies"
         for other in others & FILES.keys()
         if (room_of(other) == "power" and other not in POWER_VIEW)
-        or (room_of(other) == "learning" and not other.startswith("simkit.learning.slotted"))
+        or (room_of(other) == "learning" and not other.startswith("simkit.agent.slotted"))
     }
     assert beyond == set()
 
@@ -233,7 +232,7 @@ def test_only_compiled_event_loops_know_numba() -> None:
 def test_only_the_environments_know_gymnasium() -> None:
     assert {m for m, _ in outside("gymnasium")} <= {
         "simkit.env",
-        "simkit.learning.env_arguments",
+        "simkit.gym.env_arguments",
         "simkit.learners.lockstep.vector_env",
         "simkit.learners.lockstep.sb3",
     }
@@ -242,7 +241,7 @@ def test_only_the_environments_know_gymnasium() -> None:
 def test_policies_and_contracts_know_no_tables() -> None:
     light = {"policies", "policy", "power", "workload"}
     tables = outside("polars", "pandas")
-    assert {m for m, _ in tables if room_of(m) in light} - {"simkit.workload"} == set()
+    assert {m for m, _ in tables if room_of(m) in light} - {"simkit.workload.workload"} == set()
 
 
 def test_no_second_copy_of_a_class() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import simkit
-from simkit.analysis.time_axis import TimeAxis
+from simkit.analysis.plot_panels import TimeAxis
 from simkit.cli.trace_text import job_facts
 from simkit.dates import (
     EARLIEST_S,

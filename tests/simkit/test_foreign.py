@@ -13,12 +13,12 @@ import polars as pl
 import pytest
 from command_line import Simkit
 
-from simkit import foreign
+from simkit import files as foreign
 from simkit.errors import RunError, TraceError
 from simkit.experiment.api import simulate
-from simkit.foreign import SpecialFileError, TooMuchError, parse_json, read_json, refuse_special
-from simkit.learning.dataset.format import read_dataset
-from simkit.learning.dataset.record import Recording, record
+from simkit.files import SpecialFileError, TooMuchError, parse_json, read_json, refuse_special
+from simkit.gym.dataset import read_dataset
+from simkit.gym.record_dataset import Recording, record
 from simkit.results.run_folder import open_run
 from simkit.scenario.yaml_document import load_scenario
 from simkit.traces.jobs_table import read_jobs_table

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from simkit.arrays import stream
 from simkit.errors import TraceError
-from simkit.seeds import stream
 from simkit.traces import rules
 from simkit.traces.sacct import SacctLog, read_sacct
 from simkit.traces.sacct.resources import ANY_GPU, NO_REQUEST, UNREAD

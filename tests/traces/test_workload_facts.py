@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.workload import Workload
-from simkit.workload.facts import QUANTILES, offered_load, spread, workload_facts
+from simkit.workload.trace import QUANTILES, offered_load, spread, workload_facts
 
 
 def workload(submit, tasks_of, instances, cpu, run, **facts):

@@ -42,7 +42,7 @@ from simkit.traces.alibaba2017.tasks import Tasks, read_tasks
 from simkit.traces.alibaba2017.usage import read_usage, usage_report
 from simkit.traces.rules import RULES, Tally, summary
 from simkit.workload import RowReport, Trace, Workload
-from simkit.workload.parents import slices
+from simkit.workload.dependencies import slices
 from simkit.workload.recorded import Recorded
 
 __all__ = ["read_alibaba2017", "read_containers", "read_machine_events", "read_usage"]

@@ -16,7 +16,7 @@ from simkit.traces.alibaba2017.machines import read_containers, read_machine_eve
 from simkit.traces.alibaba2017.usage import Subject, read_usage
 from simkit.workload import Trace
 from simkit.workload.capacity import Containers, MachineEvents
-from simkit.workload.facts import offered_load, rows_facts, spread, workload_facts
+from simkit.workload.trace import offered_load, rows_facts, spread, workload_facts
 
 SIZES: Final = 5
 """Number of machine sizes that are listed, the most frequent first."""

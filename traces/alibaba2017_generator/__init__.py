@@ -20,6 +20,7 @@ import numpy as np
 import polars as pl
 
 from simkit.errors import TraceError
+from simkit.files import remove_leftovers, unfinished
 from simkit.traces.alibaba2017.layout import COLUMNS
 from simkit.traces.alibaba2017_generator.instances import draw_attempts
 from simkit.traces.alibaba2017_generator.machines import BatchLoad, draw_containers, draw_machines
@@ -32,7 +33,6 @@ from simkit.traces.alibaba2017_generator.model import (
 )
 from simkit.traces.alibaba2017_generator.tasks import draw_tasks
 from simkit.traces.alibaba2017_generator.usage import draw_usage, usage_edges
-from simkit.unfinished import remove_leftovers, unfinished
 
 
 class TableWriter:

@@ -21,8 +21,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from simkit.arrays import stream
 from simkit.errors import TraceError, did_you_mean
-from simkit.seeds import stream
 from simkit.traces.elf_bursts.card import write_card
 from simkit.traces.elf_bursts.measurements import Measurements, locked
 from simkit.traces.elf_bursts.plan import LONGEST_S, Wanted, drawn, sized

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from simkit.errors import TraceError
-from simkit.foreign import SpecialFileError, parse_json, refuse_special
+from simkit.files import SpecialFileError, parse_json, refuse_special
 
 __all__ = ["Measurements", "locked"]
 

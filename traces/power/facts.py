@@ -9,7 +9,7 @@ import numpy as np
 from simkit.arrays import Floats
 from simkit.dates import date_text, parse_zone
 from simkit.power.signal_trace import PowerTrace, intervals
-from simkit.workload.facts import rows_facts
+from simkit.workload.trace import rows_facts
 
 GAPS_NAMED: Final = 5
 """Number of gaps that are listed, the longest first."""

@@ -48,8 +48,9 @@ from simkit.traces.sacct.table import LINE, sacct_tables
 from simkit.traces.sacct.unread import HOLDS, left_aside
 from simkit.traces.sacct.usage import Gathered, Gatherer, UsageRows
 from simkit.traces.swf import refuse_empty
-from simkit.workload import JOB_COLUMNS, Trace, Workload
+from simkit.workload import Trace, Workload
 from simkit.workload.recorded import Recorded
+from simkit.workload.workload import JOB_COLUMNS
 
 _TELLING: Final = {"submit", "elapsed", "elapsedraw", "alloccpus", "ncpus", "state", "timelimit"}
 """Fields of sacct, in lower case, that identify its tables, in addition to a job's id."""

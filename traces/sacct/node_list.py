@@ -12,7 +12,7 @@ import polars as pl
 
 from simkit.arrays import Ints
 from simkit.traces.names import number_names
-from simkit.workload.parents import slices
+from simkit.workload.dependencies import slices
 from simkit.workload.recorded import Nodes
 
 _ENTRY: Final = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")

@@ -24,8 +24,9 @@ from simkit.traces.rigid_jobs import NO_ID, Column, KeptJobs, RawJobs, RigidJobs
 from simkit.traces.rules import Tally, summary
 from simkit.traces.swf.blocks import HOLDS, SwfBlock, SwfHeader, swf_blocks
 from simkit.traces.swf.writer import write_swf
-from simkit.workload import JOB_COLUMNS, Trace, Workload
+from simkit.workload import Trace, Workload
 from simkit.workload.recorded import Recorded
+from simkit.workload.workload import JOB_COLUMNS
 
 __all__ = ["read_swf", "write_swf"]
 

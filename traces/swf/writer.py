@@ -17,7 +17,8 @@ from simkit.errors import TraceError
 from simkit.text import counted
 from simkit.traces.files import written_whole
 from simkit.traces.swf.blocks import FIELDS
-from simkit.workload import JOB_COLUMNS, Workload
+from simkit.workload import Workload
+from simkit.workload.workload import JOB_COLUMNS
 
 _ROWS_AT_ONCE = 50_000
 _RESULTS = {

@@ -22,7 +22,7 @@ from simkit.traces.names import plain_ids, whole_numbers
 from simkit.traces.rules import Tally
 from simkit.traces.table_columns import TableColumns
 from simkit.traces.task_table import rules as names
-from simkit.workload.parents import find_cycles
+from simkit.workload.dependencies import find_cycles
 
 
 @dataclass(frozen=True)

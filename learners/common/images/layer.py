@@ -4,7 +4,7 @@ The image consists of rectangles of ones that grow from one corner: some units o
 and columns of a slot. A rectangle adds the sum of the weights over it to a hidden unit, and
 cumulative sums fill a table of all such sums (F. C. Crow, "Summed-area tables for texture mapping",
 1984). An image of 4,480 pixels is then 62 rows of the tables. Only their numbers are stored. The
-result is the same as with the pixels of `simkit.learning.observe_deeprm.deeprm_image`.
+result is the same as with the pixels of `simkit.agent.observe_slots.deeprm_image`.
 
 On the CPU, SciPy's sparse matrices carry the gradient back to the tables: torch's own operation for
 a sum of rows takes fourteen times as long there.
@@ -21,7 +21,7 @@ from scipy import sparse
 from torch import Tensor, nn
 from torch.nn import functional
 
-from simkit.learning.slotted import Slotted, SlottedView
+from simkit.agent.slotted import Slotted, SlottedView
 
 __all__ = ["ImageLayer", "TableLayout"]
 

@@ -5,7 +5,7 @@
     games.accounts.reward("value")  # (A,) of this step
     games.accounts.cost("carbon")
 
-A part is the reward of the same name of a simulation (see `simkit.learning.reward`), with time
+A part is the reward of the same name of a simulation (see `simkit.agent.reward`), with time
 counted in steps; costs are below 0. Both are equal from one decision to the next. A part that is
 not asked for takes no time.
 """
@@ -19,10 +19,10 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from simkit.agent.rewards import discounted_share
 from simkit.arrays import Floats, Ints
 from simkit.errors import ScenarioError
 from simkit.learners.lockstep.ready_pool.streams import JobStreams
-from simkit.learning.rewards.value import discounted_share
 
 __all__ = ["ACCOUNTS", "COSTS", "Accounts", "Cost", "Hour"]
 
@@ -118,7 +118,7 @@ HOURLY: Final[Mapping[str, Callable[[Hour], Floats]]] = {
 equivalent."""
 
 ACCOUNTS: Final = ("value-at-decision", "wait", *HOURLY)
-"""Names of the parts, with the formulas of `simkit.learning.reward.REWARDS`."""
+"""Names of the parts, with the formulas of `simkit.agent.reward.REWARDS`."""
 Cost = Literal["waiting", "qos-violations", "energy-cost", "carbon"]
 """What a constraint may limit."""
 COSTS: Final[Mapping[Cost, str]] = {

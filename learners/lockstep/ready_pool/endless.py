@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from simkit.agent.ready_pool import ReadyPool
 from simkit.arrays import Bools, Ints
 from simkit.learners.lockstep import NEVER
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.plan import Plan
 from simkit.learners.lockstep.ready_pool.streams import JobStreams
 from simkit.learners.lockstep.ready_pool.suspension import Suspension
-from simkit.learning.ready_pool.observation import ReadyPool
 
 __all__ = ["EndlessReadyGames"]
 

@@ -17,6 +17,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from simkit.agent.ready_pool import ReadyPool, ReadyView
+from simkit.agent.ready_pool_actions import Advance
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import PolicyError
 from simkit.learners.lockstep import NEVER
@@ -24,8 +26,6 @@ from simkit.learners.lockstep.ready_pool.accounts import Accounts, Hour
 from simkit.learners.lockstep.ready_pool.plan import Plan
 from simkit.learners.lockstep.ready_pool.streams import JobStreams
 from simkit.learners.lockstep.ready_pool.suspension import Suspension
-from simkit.learning.ready_pool.actions import Advance
-from simkit.learning.ready_pool.observation import ReadyPool, ReadyView
 
 __all__ = ["Passed", "ReadyGames"]
 
@@ -91,7 +91,7 @@ class ReadyGames:
             late_leave: whether jobs that can no longer end in time leave.
             suspend: S, how many of what runs the agent may choose from, to suspend it.
             reject: whether jobs may be rejected.
-            advance: when time goes on; see `simkit.learning.ready_pool.actions`.
+            advance: when time goes on; see `simkit.agent.ready_pool_actions`.
             backlog: jobs that may wait behind the ready pool; None: any number.
             accounts: parts that `accounts` has; energy needs streams that were drawn for it.
             discount: of a step, for the value at the decision.

@@ -15,9 +15,10 @@ import numpy as np
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.engine.admission import check_lateness
-from simkit.engine.pool_units import PoolUnits
+from simkit.engine.machines_on import PoolUnits
 from simkit.errors import ScenarioError
 from simkit.experiment import Experiment
+from simkit.gym.episodes import Episodes
 from simkit.learners.lockstep import NEVER
 from simkit.learners.lockstep.ready_pool.energy import (
     SIGNALS,
@@ -25,7 +26,6 @@ from simkit.learners.lockstep.ready_pool.energy import (
     energy_problems,
     hourly_signals,
 )
-from simkit.learning.episodes import Episodes
 from simkit.power.site import Site
 from simkit.power.system import EnergySystem
 from simkit.scenario import Scenario

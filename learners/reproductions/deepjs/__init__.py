@@ -16,7 +16,7 @@ from simkit.learners.reproductions.deepjs.study import (
     optional_agents,
     scenario_of,
 )
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 
 def reproduce(place: Workplace) -> Path:

@@ -16,7 +16,7 @@ import polars as pl
 from scipy.stats import pearsonr, spearmanr
 
 from simkit.analysis.intervals import Interval, set_interval
-from simkit.arrays import Floats
+from simkit.arrays import Floats, stream
 from simkit.learners.agent import load_agent
 from simkit.learners.deepjs import DeepJSTraining, begin
 from simkit.learners.pairs.agent import PairAgent
@@ -36,11 +36,9 @@ from simkit.learners.reproductions.deepjs.study import (
     table_path,
 )
 from simkit.scenario import Scenario
-from simkit.seeds import stream
 from simkit.traces.task_table import read_task_table
-from simkit.training.candidates import Candidate
-from simkit.training.evaluate import evaluate
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
+from simkit.training.evaluate import Candidate, evaluate
 
 FIRST_FIT: Final = "first-fit"
 TETRIS: Final = "Tetris"

@@ -27,7 +27,7 @@ from simkit.learners.reproductions.deepjs.study import (
     agents,
     optional_agents,
 )
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 OBJECTIVES: Final[tuple[Objective, ...]] = (
     "makespan", "turnaround", "weighted-turnaround", "slowdown"

@@ -41,7 +41,7 @@ from simkit.learners.reproductions.deepjs.study import (
 )
 from simkit.results.run_info import versions
 from simkit.text import counted
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 NAME: Final = "deepjs"
 PUBLISHED: Final = {FIRST_FIT: (45, 36, 239), TETRIS: (44, 37, 239)}

@@ -16,7 +16,7 @@ from simkit.learners.reproductions.deeprm.study import (
     judge_all,
     train_missing,
 )
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 
 def reproduce(place: Workplace) -> Path:

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 import torch
 
-from simkit.arrays import Bools, Floats, Ints
+from simkit.arrays import Bools, Floats, Ints, stream
 from simkit.experiment import carry_out, prepare
 from simkit.learners.bundle import read_bundle
 from simkit.learners.common.distributions import masked_log_softmax, sample
@@ -34,9 +34,8 @@ from simkit.learners.reproductions.deeprm.study import (
     scenario_of,
 )
 from simkit.scenario import Scenario
-from simkit.seeds import stream
+from simkit.training import Workplace
 from simkit.training.held_out import applied, held_out
-from simkit.training.reproduction import Workplace
 
 RESAMPLES = 4000
 OPPONENTS = tuple(label for label in HEURISTICS if label != "Random")

@@ -27,9 +27,8 @@ from simkit.learners.reproductions.deeprm.study import (
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import scenario_path
 from simkit.scenario.yaml_document import load_scenario
-from simkit.training.candidates import Candidate
-from simkit.training.evaluate import evaluate
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
+from simkit.training.evaluate import Candidate, evaluate
 
 MIXED, ALONE = "mixed", "70"
 """Kinds of training: all loads, or 70 % alone."""

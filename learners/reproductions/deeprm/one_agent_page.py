@@ -23,7 +23,7 @@ from simkit.learners.reproductions.deeprm.one_agent import (
     OneAgentResults,
 )
 from simkit.results.run_info import versions
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 NAME = "deeprm-one-agent"
 MOST_ABOVE = 0.01

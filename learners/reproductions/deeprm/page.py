@@ -20,7 +20,7 @@ from simkit.learners.reproductions.deeprm.figures import (
 from simkit.learners.reproductions.deeprm.pictures import draw_all
 from simkit.learners.reproductions.deeprm.study import HIGHEST, RATES, DeepRMRun, DeepRMSetting
 from simkit.text import counted
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 CLAIMED = (10, 70, 110, 130)
 """Loads whose gains the table of claims shows."""

@@ -18,9 +18,8 @@ from simkit.learners.reproductions.common import digest_of, keep, train_in, weig
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import scenario_path
 from simkit.scenario.yaml_document import load_scenario
-from simkit.training.candidates import Candidate
-from simkit.training.evaluate import evaluate
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
+from simkit.training.evaluate import Candidate, evaluate
 
 RATES = {
     10: 0.0542, 30: 0.1626, 50: 0.2710, 70: 0.379, 90: 0.4878, 110: 0.596, 130: 0.705,

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from simkit.analysis.intervals import set_interval
-from simkit.arrays import Floats, Ints
+from simkit.arrays import Floats, Ints, stream
 from simkit.learners.bundle import read_bundle
 from simkit.learners.common.inference import (
     PlainRecurrent,
@@ -26,8 +26,7 @@ from simkit.learners.ready_pool.judge import finish
 from simkit.learners.ready_pool.source import ReadySource
 from simkit.learners.reproductions.common import digest_of, keep, weights_hash
 from simkit.learners.reproductions.green.circumstances import Circumstances
-from simkit.seeds import stream
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 __all__ = [
     "FIT",

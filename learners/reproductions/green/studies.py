@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from simkit.learners.reproductions.green.circumstances import Circumstances, Power
 from simkit.learners.reproductions.green.trainings import Task
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 __all__ = [
     "FULL",

@@ -11,7 +11,7 @@ from simkit.learners.reproductions.common import train_in, wall_time_s
 from simkit.learners.reproductions.green.circumstances import Circumstances
 from simkit.learners.reproductions.green.judge import Candidate, agent
 from simkit.scenario import Scenario
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 __all__ = ["Task", "agents", "minutes", "train"]
 

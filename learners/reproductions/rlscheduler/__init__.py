@@ -18,7 +18,7 @@ from simkit.learners.reproductions.rlscheduler.study import (
     agents,
     scenario_of,
 )
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 
 def reproduce(place: Workplace) -> Path:

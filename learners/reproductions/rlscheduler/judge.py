@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from simkit import plugins
-from simkit.arrays import Floats, Ints
+from simkit.arrays import Floats, Ints, stream
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
 from simkit.learners.bundle import read_bundle
@@ -37,9 +37,8 @@ from simkit.learners.reproductions.rlscheduler.study import (
     workload_of,
 )
 from simkit.results.run_writer import MemoryWriter
-from simkit.seeds import stream
+from simkit.training import Workplace
 from simkit.training.folder import read_training
-from simkit.training.reproduction import Workplace
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 

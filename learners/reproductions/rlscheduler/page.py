@@ -27,7 +27,7 @@ from simkit.learners.reproductions.rlscheduler.study import (
     RLSchedulerSetting,
 )
 from simkit.results.run_info import versions
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from simkit.arrays import stream
 from simkit.errors import RunError
 from simkit.learners.pool.jobs import PoolJobs
 from simkit.learners.pool.simulation import Backfill, Rule
 from simkit.scenario import Scenario
-from simkit.seeds import stream
 from simkit.traces.rlscheduler import RLSchedulerLog
 from simkit.workload import Workload
 

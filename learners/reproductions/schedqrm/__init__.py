@@ -23,7 +23,7 @@ from simkit.learners.reproductions.schedqrm.study import (
     scenario_of,
 )
 from simkit.traces.elf_bursts import generate_elf_bursts, read_bursts
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 PROGRAMS = 20_000
 """Programs that are measured."""

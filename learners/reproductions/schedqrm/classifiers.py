@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from simkit.arrays import Bools, Floats, Ints
+from simkit.arrays import Bools, Floats, Ints, stream
 from simkit.experiment.workers import Workers
 from simkit.learners.burst_classifier import PUBLISHED, TUNED, Settings, train
 from simkit.learners.common.torch_training import one_thread
@@ -40,9 +40,8 @@ from simkit.learners.run_times.scores import (
     guess,
     majority,
 )
-from simkit.seeds import stream
 from simkit.traces.elf_bursts.plan import CLASSES
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 HELD_OUT: Final = 0.3
 """As in the paper: 30,000 of 100,000."""

@@ -31,7 +31,7 @@ from simkit.learners.reproductions.schedqrm.classifiers import (
 from simkit.learners.run_times.scores import ClassScores
 from simkit.traces.elf_bursts.plan import CLASSES, LONGEST_S
 from simkit.traces.elf_bursts.table import Noise, noise_of
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 TABLE_II: Final = (
     (1.00, 0.99, 1.00), (0.95, 0.99, 0.97), (0.99, 0.96, 0.97), (0.94, 0.93, 0.93),

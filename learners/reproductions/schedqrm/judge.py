@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from simkit.agent.burst_classes import NAMES
 from simkit.analysis.intervals import set_interval
 from simkit.arrays import Floats, Ints
 from simkit.learners.bundle import read_bundle
@@ -30,8 +31,7 @@ from simkit.learners.reproductions.schedqrm.study import (
     agents,
     judged_sets,
 )
-from simkit.learning.classes.observation import NAMES
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 SHOWN: Final = (20, 50, 100, 150, 200)
 """Loads of the page's tables, in percent."""

@@ -23,16 +23,15 @@ import numpy as np
 import polars as pl
 
 from simkit.analysis.intervals import Interval, weekly_interval, weeks_of
-from simkit.arrays import Floats
+from simkit.arrays import Floats, stream
 from simkit.errors import RunError
 from simkit.experiment import prepare, replay
 from simkit.experiment.workers import Workers
 from simkit.learners.reproductions.common import digest_of, keep, markdown
 from simkit.results.job_metrics import JOB_METRICS
 from simkit.scenario import Scenario
-from simkit.seeds import stream
 from simkit.traces.swf import read_swf
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 from simkit.workload import Workload
 
 JITTER_S: Final = 300.0

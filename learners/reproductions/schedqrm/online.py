@@ -26,7 +26,7 @@ from simkit.learners.reproductions.schedqrm.study import (
     online_agents,
 )
 from simkit.scenario import Scenario
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 LIMIT: Final = 3000
 """Decisions of a game."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
+from simkit.agent.burst_classes import PATIENCE
 from simkit.learners.reproductions.common import markdown
 from simkit.learners.reproductions.schedqrm import classifiers_page, logs
 from simkit.learners.reproductions.schedqrm.classifiers import Judged
@@ -41,9 +42,8 @@ from simkit.learners.reproductions.schedqrm.study import (
     SchedQRMSetting,
     learner_of,
 )
-from simkit.learning.classes.tracker import PATIENCE
 from simkit.results.run_info import versions
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 RISES: Final = 0.8
 """At this rank correlation the slowdown is said to rise with the class."""

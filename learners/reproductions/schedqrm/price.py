@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from simkit.arrays import Floats, Ints
+from simkit.arrays import Floats, Ints, stream
 from simkit.learners.reproductions.common import digest_of, keep, weights_hash
 from simkit.learners.reproductions.schedqrm.classifiers import PAPER, RANDOM, Judged
 from simkit.learners.reproductions.schedqrm.judge import (
@@ -28,8 +28,7 @@ from simkit.learners.reproductions.schedqrm.study import (
     SchedQRMSetting,
     judged_sets,
 )
-from simkit.seeds import stream
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 LOADS: Final = (50, 100, 200)
 RULES: Final = (REFERENCE, "earliest-finish")

@@ -12,10 +12,10 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from simkit.agent.slotted import Slotted
+from simkit.arrays import stream
 from simkit.learners.lockstep.job_sets import JobSets
-from simkit.learning.slotted import Slotted
 from simkit.scenario import Scenario
-from simkit.seeds import stream
 from simkit.traces.models.schedqrm import SchedQRMModel
 
 CLASSES: Final = 10

@@ -22,7 +22,7 @@ from simkit.learners.reproductions.sofia.study import (
     train_missing,
 )
 from simkit.learners.reproductions.sofia.tables import Results
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 
 def reproduce(place: Workplace) -> Path:

@@ -20,8 +20,8 @@ from simkit.learners.reproductions.common import train_in
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import scenario_path
 from simkit.scenario.yaml_document import load_scenario
+from simkit.training import Workplace
 from simkit.training.folder import Row
-from simkit.training.reproduction import Workplace
 from simkit.training.train import train
 
 RATE: Final = 0.7

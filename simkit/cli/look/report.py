@@ -11,7 +11,7 @@ from simkit.cli.echo import echo
 from simkit.cli.options import NoProgress, Partial
 
 if TYPE_CHECKING:
-    from simkit.report.explained import Explanations
+    from simkit.report.report import Explanations
 
 
 def report(
@@ -72,7 +72,7 @@ def _explained(folder: Path, partial: bool, allow_code: bool, shows_progress: bo
     from simkit.errors import SimkitError
     from simkit.plugins import code_refused
     from simkit.progress import watch_progress
-    from simkit.report.explained import explanations_of
+    from simkit.report.report import explanations_of
     from simkit.results.run_folder import open_run
 
     run = open_run(folder, allow_partial=partial)

@@ -8,6 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simkit.agent.burst_classes import (
+    ClassActions,
+    ClassEncoder,
+    ClassTracker,
+    class_set,
+    classes_paper,
+)
+from simkit.agent.slotted import Slotted
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
 from simkit.errors import ScenarioError
@@ -16,10 +24,6 @@ from simkit.learners.lockstep.class_rules import RULES, play
 from simkit.learners.lockstep.class_slots import ClassLockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.outcome import outcome
-from simkit.learning.classes.actions import ClassActions, ClassEncoder
-from simkit.learning.classes.observation import class_set, classes_paper
-from simkit.learning.classes.tracker import ClassTracker
-from simkit.learning.slotted import Slotted
 from simkit.policy.estimates import Actual
 from simkit.traces.models.schedqrm import SchedQRMModel
 from simkit.workload import Workload

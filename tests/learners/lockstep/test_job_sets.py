@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from simkit.agent.slotted import Slotted
 from simkit.errors import ScenarioError
 from simkit.learners.lockstep.job_sets import JobSets
-from simkit.learning.slotted import Slotted
 from simkit.traces.models.deeprm import DeepRMModel
 from simkit.workload import Workload
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simkit.agent.slotted import Slotted
 from simkit.errors import PolicyError, ScenarioError
 from simkit.learners.lockstep import Lockstep
 from simkit.learners.lockstep.job_sets import JobSets
-from simkit.learning.slotted import Slotted
 
 TINY = Slotted(
     capacity=(3, 2), slots=2, horizon=6, max_length=5, backlog=1, backlog_shown=3, memory=3

@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+from simkit.agent.slotted import Slotted
 from simkit.learners.lockstep import Lockstep
 from simkit.learners.lockstep.job_sets import JobSets
-from simkit.learning.slotted import Slotted
 
 DEFAULT = Path(__file__).resolve().parents[4] / "shared" / "oracle"
 ORACLE = Path(os.environ.get("SIMKIT_ORACLE", DEFAULT)) / "deeprm"

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simkit.agent.actions import SlotActions
+from simkit.agent.observe_slots import SlotSet, slot_set
+from simkit.agent.rewards import make_reward
+from simkit.agent.slotted import Slotted
+from simkit.agent.slotted_tracker import SlottedTracker
 from simkit.engine.admission import AdmissionRule
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
 from simkit.learners.lockstep import Lockstep
 from simkit.learners.lockstep.job_sets import JobSets
-from simkit.learning.actions import SlotActions
-from simkit.learning.observe_slots import SlotSet, slot_set
-from simkit.learning.reward import make_reward
-from simkit.learning.slotted import Slotted
-from simkit.learning.slotted_tracker import SlottedTracker
 from simkit.policy.estimates import Actual
 from simkit.traces.models.deeprm import DeepRMModel
 from simkit.units import time_on_grid

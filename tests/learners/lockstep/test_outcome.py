@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from simkit.agent.slotted import Slotted
 from simkit.learners.lockstep import Lockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.outcome import outcome
-from simkit.learning.slotted import Slotted
 
 SMALL = Slotted(slots=2, backlog=0)
 

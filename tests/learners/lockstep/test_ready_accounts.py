@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simkit.agent.ready_pool import ReadyPool
+from simkit.agent.ready_pool_actions import ReadyActions, ReadyTracker
+from simkit.agent.reward import Reward, WeightedRewards
+from simkit.agent.rewards import make_reward
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
 from simkit.errors import ScenarioError
+from simkit.gym.episodes import Episodes, Nowhere
 from simkit.learners.lockstep.ready_pool.accounts import ACCOUNTS, COSTS, Accounts
 from simkit.learners.lockstep.ready_pool.endless import EndlessReadyGames
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.streams import JobStreams, StreamSource, streams_of
 from simkit.learners.ready_pool.source import ReadySource
-from simkit.learning.episodes import Episodes, Nowhere
-from simkit.learning.ready_pool.actions import ReadyActions
-from simkit.learning.ready_pool.observation import ReadyPool
-from simkit.learning.ready_pool.tracker import ReadyTracker
-from simkit.learning.reward import Reward, WeightedRewards, make_reward
 from simkit.scenario import Scenario
 
 HORIZON, DISCOUNT = 12, 0.97

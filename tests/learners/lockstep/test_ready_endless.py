@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from simkit.agent.ready_pool import ReadyPool, ready_set
 from simkit.learners.lockstep.ready_pool.endless import EndlessReadyGames
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.streams import JobStreams, streams_of
-from simkit.learning.ready_pool.observation import ReadyPool, ready_set
 from simkit.scenario import Scenario
 
 POOL = ReadyPool(ready=3, horizon=40, max_start=39)

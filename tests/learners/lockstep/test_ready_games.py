@@ -10,17 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simkit.agent.ready_pool import ReadyPool, ready_image, ready_set
+from simkit.agent.ready_pool_actions import ReadyActions, ReadyEncoder, ReadyTracker
+from simkit.agent.reward import Reward
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
 from simkit.errors import PolicyError, ScenarioError
+from simkit.gym.episodes import Episodes, Nowhere
 from simkit.learners.lockstep import NEVER
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.streams import streams_of
-from simkit.learning.episodes import Episodes, Nowhere
-from simkit.learning.ready_pool.actions import ReadyActions, ReadyEncoder
-from simkit.learning.ready_pool.observation import ReadyPool, ready_image, ready_set
-from simkit.learning.ready_pool.tracker import ReadyTracker
-from simkit.learning.rewards.base import Reward
 from simkit.policy import Place, SystemInfo
 from simkit.policy.task import Task
 from simkit.scenario import Scenario

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import simkit
+from simkit.agent.ready_pool import ReadyPool
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.rules import (
     ORDERS,
@@ -16,7 +17,6 @@ from simkit.learners.lockstep.ready_pool.rules import (
     threshold,
 )
 from simkit.learners.lockstep.ready_pool.streams import streams_of
-from simkit.learning.ready_pool.observation import ReadyPool
 from simkit.scenario import Scenario
 
 POWER: dict[str, Any] = {

@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from simkit.agent.observe_slots import deeprm_compact, sofia_compact
+from simkit.agent.slotted import Slotted
 from simkit.learners.common.networks import Perceptron, seeded
 from simkit.learners.common.rollouts import roll_out
 from simkit.learners.lockstep import Lockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.slot_games import ObservedGames, SlotGames
 from simkit.learners.lockstep.slot_inputs import SlotInput, slot_input
-from simkit.learning.observe_deeprm import deeprm_compact
-from simkit.learning.observe_sofia import sofia_compact
-from simkit.learning.slotted import Slotted
 from simkit.traces.models.deeprm import DeepRMModel
 
 MODEL = Slotted()

@@ -15,14 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pair_chunks import Scored, engine_run, instances, workload_of
 
-from simkit.arrays import Floats
+from simkit.arrays import Floats, stream
 from simkit.errors import PluginError
 from simkit.learners.pairs.chunk import Chunk, chunks
 from simkit.learners.pairs.model import Outcome, look_ahead, play, roll_out
 from simkit.learners.pairs.scorer import RULES, TERMS, PairScorer, feature_names
 from simkit.policies.cloudsimpy import CloudSimPy
 from simkit.policy.pairs import PairTable
-from simkit.seeds import stream
 from simkit.traces.task_table import read_task_table
 from simkit.workload import Workload
 

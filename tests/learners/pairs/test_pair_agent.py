@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("safetensors")
 
 from simkit import simulate
+from simkit.arrays import stream
 from simkit.errors import RunError, ScenarioError
 from simkit.learners.agent import load_agent
 from simkit.learners.bundle import hash_bundle, write_bundle
@@ -25,7 +26,6 @@ from simkit.learners.pairs.model import play, roll_out
 from simkit.learners.pairs.scorer import RULES, PairScorer
 from simkit.policy.pairs import MachineTaskPairs, TaskColumns
 from simkit.policy.task import Task
-from simkit.seeds import stream
 from simkit.traces.task_table import read_task_table
 
 ROWS = [

@@ -1,4 +1,4 @@
-"""`simkit reproduce cocorl`: a tiny run to the page; equal cost by hand; the words of both outcomes."""
+"""The reproduction of CoCoRL: its limited trainings, equal cost by hand, bars and claims."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ pytest.importorskip("safetensors")
 pytest.importorskip("torch")
 
 from simkit.learners.cocorl import CoCoRLArguments
-from simkit.learners.reproductions.green.cocorl import carry_out
 from simkit.learners.reproductions.green.cocorl.claims import (
     CONFIRMED,
     NOT_CONFIRMED,
@@ -28,7 +27,7 @@ from simkit.learners.reproductions.green.cocorl.equal_cost import (
     gap_at_equal_cost,
     ratio,
 )
-from simkit.learners.reproductions.green.cocorl.page import meets_bar, write_page
+from simkit.learners.reproductions.green.cocorl.page import meets_bar
 from simkit.learners.reproductions.green.cocorl.runs import (
     LOADS,
     RULES,
@@ -39,7 +38,7 @@ from simkit.learners.reproductions.green.cocorl.runs import (
 )
 from simkit.learners.reproductions.green.judge import THRESHOLDS, threshold_of
 from simkit.learners.reproductions.green.studies import FULL, Size
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 TINY = Size(
     seeds=2, share=0.01, games=4, held_out=2, streams=6, tuning=2, hours=60, episodes=1
@@ -49,29 +48,6 @@ TINY = Size(
 def place(folder: Path, said: list[str]) -> Workplace:
     (folder / "work").mkdir(exist_ok=True)
     return Workplace(folder, folder / "work", True, 1, said.append)
-
-
-@pytest.mark.long
-def test_from_trainings_to_the_page(tmp_path: Path) -> None:
-    said: list[str] = []
-    where = place(tmp_path, said)
-    text = carry_out(where, TINY).read_text("utf-8")
-    for part in ("Result", "Cost and value", "The frontier", "With the action to reject",
-                 "The integral gain", "Over the load", "Claims", "Setting"):  # fmt: skip
-        assert f"\n## {part}" in text
-    assert "nan" not in text
-    assert "inf" not in text
-    limits = [text for text in said if "half" in text or "limit" in text]
-    free = said.index("trained ppo-seed1")
-    assert all(said.index(one) > free for one in limits)
-    table = pl.read_csv(tmp_path / "cocorl.csv")
-    tasks = Plan.of(where, TINY).tasks
-    assert table.filter(load=120).height == len(RULES) + len(THRESHOLDS) + 2 * len(tasks)
-    assert table.filter(load=20).height == len(RULES) + 4
-    for name in ("frontier", "loads"):
-        assert (tmp_path / f"cocorl-{name}.svg").is_file()
-    said.clear()
-    assert carry_out(where, TINY).read_text("utf-8") == text
 
 
 def test_limited_trainings_have_the_costs_and_gains_of_the_study(tmp_path: Path) -> None:
@@ -203,35 +179,16 @@ def made_up(folder: Path, *, cost: float, value: float, slow: float, good: float
     return Results(TINY, plan, judged, pl.concat(loads), constraints, 3.0, "abc")
 
 
-def test_the_words_of_a_good_outcome(tmp_path: Path) -> None:
+def test_a_good_outcome(tmp_path: Path) -> None:
     found = made_up(tmp_path, cost=1.9, value=0.53, slow=2.4, good=0.75)
     assert meets_bar(found, found.plan.half[0], "likeliest")
-    text = write_page(place(tmp_path, []), found).read_text("utf-8")
-    assert "With likeliest actions the bar is met by 2 of 2 trainings" in text
-    assert "It is surely higher for 2 of 2 seeds" in text
-    assert "With half of the cost the bar is met with likeliest and drawn actions." in text
-    assert "For each agent there are a cheaper threshold rule and a dearer one." in text
-    verdicts = {(one.figure, one.words): one.verdict for one in claims(found)}
-    tested = [words for words in verdicts.values() if words != NOT_TESTED]
-    assert set(tested) == {CONFIRMED, NOT_CONFIRMED}  # limits of one value bring no more
-    assert [key for key, words in verdicts.items() if words == NOT_CONFIRMED] == [
-        ("6.12", "value with a limit of 80 % less that with 35 %, on these jobs, 120 %")
-    ]
+    verdicts = [one.verdict for one in claims(found) if one.verdict != NOT_TESTED]
+    assert set(verdicts) == {CONFIRMED, NOT_CONFIRMED}
+    assert verdicts.count(NOT_CONFIRMED) == 1  # limits of one value bring no more
 
 
-def test_the_words_of_a_bad_outcome(tmp_path: Path) -> None:
+def test_a_bad_outcome(tmp_path: Path) -> None:
     found = made_up(tmp_path, cost=2.2, value=0.53, slow=2.2, good=0.39)
     assert not meets_bar(found, found.plan.half[0], "drawn")
-    text = write_page(place(tmp_path, []), found).read_text("utf-8")
-    said = "met by 0 of 2 trainings (at most half of the cost: 0 of 2; value within the margin: 2 of 2)"
-    assert f"With drawn actions the bar is {said}" in text
-    assert "surely higher for 0 of 2 seeds" in text
-    assert "With half of the cost the bar is not met." in text
     verdicts = [one.verdict for one in claims(found) if one.figure in ("6.4", "6.5", "6.6")]
     assert set(verdicts) == {NOT_CONFIRMED}
-    worse = made_up(tmp_path, cost=1.9, value=0.50, slow=2.2, good=0.39)
-    text = write_page(place(tmp_path, []), worse).read_text("utf-8")
-    assert "(at most half of the cost: 2 of 2; value within the margin: 0 of 2)" in text
-    cheap = made_up(tmp_path, cost=-0.1, value=0.50, slow=2.2, good=0.39)
-    text = write_page(place(tmp_path, []), cheap).read_text("utf-8")
-    assert "No threshold rule costs as much as these" in text

@@ -1,18 +1,13 @@
-"""The comparison with RLScheduler: who judges what, its intervals, and a tiny run to the page."""
+"""The comparison with RLScheduler: who judges what, and its intervals."""
 
 from __future__ import annotations
-
-import os
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
 from simkit.errors import RunError
-from simkit.learners.reproductions.rlscheduler import carry_out
-from simkit.learners.reproductions.rlscheduler.judge import OURS, THEIRS, standings
-from simkit.learners.reproductions.rlscheduler.page import BARS, TheirCells
+from simkit.learners.reproductions.rlscheduler.judge import standings
 from simkit.learners.reproductions.rlscheduler.study import (
     JOBS,
     LOGS,
@@ -23,7 +18,6 @@ from simkit.learners.reproductions.rlscheduler.study import (
     judge_of,
     scenario_of,
 )
-from simkit.training.reproduction import Workplace
 
 LUBLIN, ARCHIVE = LOGS[0], LOGS[1]
 TINY = RLSchedulerSetting(
@@ -125,62 +119,7 @@ def test_the_best_rule_beside_itself_has_no_spread() -> None:
     np.testing.assert_allclose([*itself.ratio, *itself.geometric_ratio], 1.0)
 
 
-def test_a_scorer_that_still_is_its_rule_is_marked_and_not_bold() -> None:
-    orders = dict.fromkeys((*THEIRS, *OURS), 9.0)
-    cells = TheirCells(orders, [3.0, 5.0], [True, False], published=6.0)
-    assert cells.row[-2:] == ["4.00", "3.00†, **5.00**"]
-    assert cells.best == ("the scorer of seed 0", 3.0)
-    assert TheirCells(orders, [3.0, 5.0], [False, False], 6.0).row[-2] == "**4.00**"
-
-
 def test_without_the_logs_it_says_where_they_belong(monkeypatch, tmp_path) -> None:
     monkeypatch.delenv("SIMKIT_DATA", raising=False)
     with pytest.raises(RunError, match="set SIMKIT_DATA to the folder"):
         scenario_of(Agent("SDSC-SP2", "whole", 0, 0), TINY)
-
-
-@pytest.mark.slow
-def test_a_tiny_run_to_the_page(tmp_path) -> None:
-    data = os.environ.get("SIMKIT_DATA", "")
-    if not all((Path(data) / "swf" / f"{log.file}.gz").is_file() for log in LOGS):
-        pytest.skip("no logs; set SIMKIT_DATA")
-    for folder in ("pages", "work"):
-        (tmp_path / folder).mkdir()
-    said: list[str] = []
-    place = Workplace(tmp_path / "pages", tmp_path / "work", True, 1, said.append)
-    page = carry_out(place, TINY)
-    text = page.read_text("utf-8")
-    trained = len(list(agents(TINY)))
-    assert len(said) == trained + 3
-    assert text.count("\n## ") == 2 + 2 * len(LOGS) + 1
-    table = pl.read_csv(tmp_path / "pages" / "rlscheduler.csv")
-    assert set(table["candidate"]) == {
-        *RULES, "hold", "scorer, 0 units, one log", "scorer, 0 units, all logs",
-    }  # fmt: skip
-    carry_out(place, TINY)  # nothing is done again
-    assert said[-1] == "writing the page"
-    assert "judged with EASY" not in said[trained + 3 :]
-    assert page.read_text("utf-8") == text
-
-
-def test_the_published_verdicts_are_those_of_the_table():
-    folder = Path(__file__).parents[3] / "docs" / "reproductions"
-    page = (folder / "rlscheduler.md").read_text("utf-8")
-    judged = pl.read_csv(folder / "rlscheduler.csv")
-    assert "40 of their 40 numbers equal" in page
-    for log in LOGS:
-        others = judged.filter((pl.col("log") == log.name) & (pl.col("windows") == "others"))
-        assert others.filter(candidate="fcfs")["first_row"].n_unique() == 100
-        rules, share, _ = BARS[log.name]
-        _, found = standings(judged, log.name, "others")
-        means = {one.name: one.mean for one in found}
-        bar = min(means[name] for name in rules)
-        for name in (name for name in means if name.startswith("scorer")):
-            (row,) = [
-                line.split(" | ")
-                for line in page.splitlines()
-                if line.startswith(f"| {log.name} | at most") and f" | {name} | " in line
-            ]
-            assert row[3] == f"{means[name]:.1f}"
-            assert float(row[4].split()[0]) == pytest.approx(means[name] / bar, abs=0.006)
-            assert row[7].startswith("yes") == (means[name] <= share * bar)

@@ -1,9 +1,6 @@
-"""`simkit reproduce schedqrm`: a tiny version, from trainings to the page; what is judged and how."""
+"""The reproduction of SchedQRM: its kinds of training, what is judged and how."""
 
 from __future__ import annotations
-
-from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -11,8 +8,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from simkit.learners.reproductions import schedqrm
-from simkit.learners.reproductions.schedqrm import classifiers, logs, study
+from simkit.learners.reproductions.schedqrm import study
 from simkit.learners.reproductions.schedqrm.judge import (
     by_class,
     gap,
@@ -31,43 +27,8 @@ from simkit.learners.reproductions.schedqrm.study import (
     judged_sets,
     scenario_of,
 )
-from simkit.traces.elf_bursts import read_bursts
-from simkit.training.reproduction import Workplace
 
 TINY = study.SchedQRMSetting(1, 2, 60, 6, ("paper", WHOLE, study.PPO), 2)
-
-
-def place(folder: Path) -> Workplace:
-    folder.mkdir(exist_ok=True)
-    (folder / "work").mkdir(exist_ok=True)
-    return Workplace(folder, folder / "work", quick=True, workers=1, say=lambda _text: None)
-
-
-def test_from_trainings_to_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All parts but the logs, which have a test of their own."""
-    small = classifiers.ClassifierSetting(
-        dict.fromkeys(classifiers.SPLITS, 1), (0.5,), 240,
-        replace(classifiers.PUBLISHED, passes=2), replace(classifiers.TUNED, passes=2),
-        {**classifiers.TREES, "n_estimators": 5},
-    )  # fmt: skip
-    monkeypatch.setattr(classifiers, "QUICK", small)
-    monkeypatch.setattr(logs, "replay_logs", lambda *_: {})
-    monkeypatch.setattr(logs, "require", lambda _: None)
-    monkeypatch.setattr(logs, "section", lambda *_: "## Logs")
-    said: list[str] = []
-    where = replace(place(tmp_path), say=said.append)
-    page = schedqrm.carry_out(where, TINY, logs.QUICK)
-    text = page.read_text()
-    for part in ("## Burst times", "## Schedules, all jobs at once", "### Which change does it",
-                 "### Slowdown by class", "## Schedules, jobs that arrive",
-                 "### The price of a misprediction", "## Logs", "## Setting"):  # fmt: skip
-        assert f"\n{part}" in text
-    assert "nan" not in text
-    for name in ("schedqrm-loads.svg", "schedqrm-classes.svg", "schedqrm-loads.csv"):
-        assert (tmp_path / name).exists()
-    said.clear()
-    assert schedqrm.carry_out(where, TINY, logs.QUICK).read_text() == text
-    assert [text for text in said if "trained" not in text] == ["writing the page"]
 
 
 def test_every_kind_of_training_can_begin() -> None:
@@ -142,7 +103,3 @@ def test_classes_are_mistaken_as_often_as_is_said() -> None:
 def test_means_by_class() -> None:
     judged = pl.concat([rows("one", 0, 100, [1.0, 3.0]), rows("one", 1, 100, [2.0, 8.0])])
     assert by_class(judged, "one", (100,)).row(0) == (1, 3.5, 5.5)
-
-
-def test_the_sample_is_there() -> None:
-    assert read_bursts().height > 2000

@@ -8,8 +8,7 @@ import json
 import polars as pl
 import pytest
 
-from simkit.analysis.export import BATSIM_COLUMNS, export_batsim, export_swf
-from simkit.analysis.processor_numbers import processor_numbers
+from simkit.analysis.export import BATSIM_COLUMNS, export_batsim, export_swf, processor_numbers
 from simkit.errors import RunError
 from simkit.results.run_folder import open_run
 from simkit.traces.swf.writer import write_swf

@@ -15,7 +15,7 @@ from simkit.analysis.plot_groups import plot_groups
 from simkit.analysis.plot_power import LAYERS, plot_power
 from simkit.errors import RunError, SimkitError
 from simkit.results.run_folder import Run
-from simkit.results.time_bins import bin_edges, bin_length, binned_mean
+from simkit.results.timeline import bin_edges, bin_length, binned_mean
 
 
 def written(plot, *arguments):

@@ -24,9 +24,9 @@ import simkit
 from simkit.analysis import plot_groups
 from simkit.analysis.plot import draw_runs
 from simkit.analysis.plot_comparison import plot_comparison
+from simkit.analysis.plot_panels import tick_dates, tick_labels
 from simkit.analysis.plot_power import draw_power
 from simkit.analysis.plot_style import COLOURS, OF_SOURCES, SUN, WIND, styled
-from simkit.analysis.time_axis import tick_dates, tick_labels
 from simkit.errors import RunError, SimkitError
 from simkit.results.run_folder import Run, open_run
 from simkit.training.curves import plot_training

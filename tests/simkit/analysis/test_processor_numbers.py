@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.analysis.processor_numbers import interval_text, join_spans, number_processors
+from simkit.analysis.export import interval_text, join_spans, number_processors
 
 allocations = st.lists(
     st.tuples(st.integers(0, 20), st.integers(0, 6), st.integers(1, 5), st.booleans()), max_size=40

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.analysis.bound_inputs import BoundJobs, Capacity
-from simkit.analysis.value_bound import bound_of_run, value_bound
+from simkit.analysis.value_bound import BoundJobs, Capacity, bound_of_run, value_bound
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
 from simkit.errors import RunError, ScenarioError

@@ -12,7 +12,7 @@ import pytest
 from children import SIMKIT, child
 from command_line import Simkit
 
-from simkit.learning.dataset.format import read_dataset, write_dataset
+from simkit.gym.dataset import read_dataset, write_dataset
 
 READY = (
     "--set", "policy.backfill={type: ready-pool, horizon: 12h}", "--set", "workload.jobs=60",

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from children import SIMKIT, child
 
-from simkit.unfinished import PART, remove_leftovers, unfinished
+from simkit.files import PART, remove_leftovers, unfinished
 
 pytestmark = [
     pytest.mark.long,
@@ -51,10 +51,12 @@ def imported(process: subprocess.Popen[str]) -> bool:
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="looks at a process")
 @pytest.mark.parametrize(
     "words",
-    ["trace info rows.swf", "trace check rows.swf", "trace convert rows.swf out.swf",
-     "trace generate lublin out.swf --jobs 3000000", "init rows.swf", "validate s.yaml --set "
-     "workload.jobs=4000000", "run long.yaml -o out", "sweep s.yaml -o out -j 1",
-     "trace generate alibaba2017 out --jobs 13000"],
+    ["run long.yaml -o out", *(pytest.param(words, marks=pytest.mark.thorough) for words in (
+        "trace info rows.swf", "trace check rows.swf", "trace convert rows.swf out.swf",
+        "trace generate lublin out.swf --jobs 3000000", "init rows.swf",
+        "validate s.yaml --set workload.jobs=4000000", "sweep s.yaml -o out -j 1",
+        "trace generate alibaba2017 out --jobs 13000",
+    ))],
 )  # fmt: skip
 def test_sigterm_is_a_sentence(words: str, place: Path) -> None:
     with child(
@@ -72,6 +74,7 @@ def test_sigterm_is_a_sentence(words: str, place: Path) -> None:
     assert not list(place.rglob(f".*{PART}"))
 
 
+@pytest.mark.thorough
 def test_what_a_killed_command_left_is_removed_by_the_next(place: Path) -> None:
     words = [*SIMKIT, "trace", "generate", "alibaba2017", "out", "--jobs"]
     with child([*words, "13000"], place, stdout=subprocess.DEVNULL) as process:
@@ -104,6 +107,7 @@ def test_what_another_process_still_writes_stays(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [far]
 
 
+@pytest.mark.thorough
 def test_a_second_sweep_into_a_folder_is_told_so_at_once(place: Path) -> None:
     words = [*SIMKIT, "sweep", "s.yaml", "-o", "out", "-j", "1"]
     long = [*words, "--set", "workload.jobs=400000"]

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from simkit.agent.actions import SlotActions
+from simkit.agent.encoder import reciprocal
+from simkit.agent.observation import ENCODERS, make_encoder
+from simkit.agent.observe_slots import deeprm_compact, deeprm_image
+from simkit.agent.observe_system import FitnessPairs, feasible_pairs, pair_features
+from simkit.agent.slotted import Slotted
+from simkit.agent.slotted_tracker import SlottedTracker
 from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import Rules
-from simkit.learning.actions import SlotActions
-from simkit.learning.encoder import reciprocal
-from simkit.learning.observation import ENCODERS, make_encoder
-from simkit.learning.observe_deeprm import deeprm_compact, deeprm_image
-from simkit.learning.observe_pairs import FitnessPairs, feasible_pairs, pair_features
-from simkit.learning.slotted import Slotted
-from simkit.learning.slotted_tracker import SlottedTracker
 from simkit.policy import Place
 from simkit.workload.cluster import Cluster, Maintenance
 

@@ -15,11 +15,11 @@ import polars as pl
 import pytest
 from scipy import stats
 
+from simkit.arrays import stream
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
 from simkit.policies.orderings import FCFS
 from simkit.policy.ordered import OrderedPolicy
-from simkit.seeds import stream
 from simkit.traces.models import PoissonModel
 from simkit.workload.cluster import Cluster
 

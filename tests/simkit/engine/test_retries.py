@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.engine.referee import Limits
 from simkit.engine.simulation import Rules
+from simkit.engine.system import Limits
 from simkit.errors import LimitError
 from simkit.policy import Suspend
 from simkit.workload.capacity import CapacityChange

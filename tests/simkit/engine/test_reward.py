@@ -6,12 +6,13 @@ import numpy as np
 import polars as pl
 import pytest
 
+from simkit.agent.reward import Reward, WeightedRewards
+from simkit.agent.rewards import REWARDS, make_reward
 from simkit.engine.admission import AdmissionRule
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
 from simkit.errors import PluginError, ScenarioError
-from simkit.learning.episodes import Episode, Episodes, Nowhere
-from simkit.learning.reward import REWARDS, Reward, WeightedRewards, make_reward
+from simkit.gym.episodes import Episode, Episodes, Nowhere
 from simkit.policies.easy import Easy
 from simkit.policies.orderings import FCFS
 from simkit.policy import Kill, Place, Resume, Suspend

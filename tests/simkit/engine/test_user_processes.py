@@ -12,11 +12,11 @@ import polars as pl
 import pytest
 
 import simkit
+from simkit.agent.rewards import make_reward
 from simkit.cli import main
 from simkit.engine.processes import SimulationView
 from simkit.errors import PluginError, ProcessError, ScenarioError
-from simkit.learning.episodes import Episode, Episodes
-from simkit.learning.reward import make_reward
+from simkit.gym.episodes import Episode, Episodes
 from simkit.verify import verify_run
 from simkit.workload.cluster import Cluster, Failures
 

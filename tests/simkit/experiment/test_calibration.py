@@ -66,6 +66,7 @@ def test_the_policy_that_made_a_log_explains_all_of_it(
     assert found.impossible.starts_over_capacity == found.impossible.too_large == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("policy", ["sjf+easy", "ljf+easy"])
 def test_other_policies_are_found_too(policy: str, tmp_path: Path) -> None:
     log = made_by(policy, tmp_path)
@@ -77,6 +78,7 @@ def test_other_policies_are_found_too(policy: str, tmp_path: Path) -> None:
     assert all(row.reports.share_within < share for row in rivals)
 
 
+@pytest.mark.thorough
 def test_a_limit_of_users_is_found(tmp_path: Path) -> None:
     partitions = [{"name": "all", "max_running_per_user": 2}]
     log = made_by(PLAIN, tmp_path, cluster={"processors": 64, "partitions": partitions})
@@ -86,6 +88,7 @@ def test_a_limit_of_users_is_found(tmp_path: Path) -> None:
     assert found.scenario.cluster.partitions[0].max_running_per_user == 2
 
 
+@pytest.mark.thorough
 def test_workers_change_nothing(easy: tuple[dict[str, Any], Calibration]) -> None:
     log, found = easy
     again = calibrate(load_scenario(log), SPLIT, workers=2)
@@ -169,6 +172,7 @@ def test_impossible_rows() -> None:
     assert found.peak == 9
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("log", "capacity"),
     [("KTH-SP2-1996-2.1", 100), ("SDSC-SP2-1998-4.2", 128), ("CTC-SP2-1996-3.1", 338),

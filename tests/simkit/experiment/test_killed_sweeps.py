@@ -27,7 +27,7 @@ from simkit.experiment.api import simulate
 from simkit.results.run_folder import open_run
 
 pytestmark = [
-    pytest.mark.long,
+    pytest.mark.thorough,
     pytest.mark.skipif(os.name != "posix", reason="signals to processes"),
 ]
 

@@ -239,7 +239,7 @@ def test_the_result_is_a_frame_with_a_row_per_run(tmp_path: Path) -> None:
     assert [open_run(folder).digest for folder in frame["folder"]] == [o.digest for o in result]
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_policy_may_be_a_class(tmp_path: Path, workers: int) -> None:
     Local = policy_class()
@@ -351,13 +351,16 @@ SWEEP_MINE = "simkit.run_sweep(GRID, 'out', sweep={'seed': [0, 1, 2]}, policy=Mi
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("block", ["", "sys.modules['cloudpickle'] = None; "])
+@pytest.mark.parametrize(
+    "block",
+    ["", pytest.param("sys.modules['cloudpickle'] = None; ", marks=pytest.mark.thorough)],
+)
 def test_a_script_sweeps_its_own_class(tmp_path: Path, block: str) -> None:
     ending = f"if __name__ == '__main__':\n    {block}print({SWEEP_MINE})\n"
     assert script(tmp_path, ending) == (0, "<sweep in out: 3 done>\n", "")
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 def test_a_script_without_a_main_guard_gets_one_sentence(tmp_path: Path) -> None:
     code, out, err = script(tmp_path, f"print({SWEEP_MINE})\n")
     assert (code, out) == (1, "")

@@ -74,6 +74,7 @@ def statuses(folder: Path) -> list[str]:
     return [json.loads(f.read_text())["status"] for f in folder.rglob("run.json")]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("sweep", ["Slow"], indirect=True)
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_a_sweep_that_is_ended_ends_its_workers(
@@ -90,6 +91,7 @@ def test_a_sweep_that_is_ended_ends_its_workers(
     assert not list(tmp_path.rglob("*.part"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("sweep", ["Stuck"], indirect=True)
 def test_a_worker_that_does_not_stop_is_killed(
     tmp_path: Path, sweep: subprocess.Popen[str]

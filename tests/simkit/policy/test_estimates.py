@@ -6,13 +6,13 @@ import numpy as np
 import polars as pl
 import pytest
 
+from simkit.arrays import stream
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
 from simkit.errors import ScenarioError
 from simkit.policies.orderings import FCFS
 from simkit.policy.estimates import Actual, Perturbed, Predictor, Requested, UserMean
 from simkit.policy.ordered import OrderedPolicy
-from simkit.seeds import stream
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simkit.arrays import stream
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
 from simkit.errors import PolicyError
@@ -22,7 +23,6 @@ from simkit.policy.estimates import Actual
 from simkit.policy.fitness import FitnessPolicy
 from simkit.policy.ordered import OrderedPolicy
 from simkit.policy.what_if import PATIENCE, play_on
-from simkit.seeds import stream
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 

@@ -12,9 +12,8 @@ from energy_meter import MeteredBattery, imbalance
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.arrays import Floats
+from simkit.arrays import ExactSum, Floats, RunningSums
 from simkit.errors import PolicyError
-from simkit.exact_sum import ExactSum, RunningSums
 from simkit.power.battery import Battery, BatteryFacts
 from simkit.power.controller import SetPoints, SiteState, SourceOrder, check_set_points
 from simkit.power.grid import GridOffer
@@ -30,8 +29,8 @@ from simkit.power.ledger import (
     share_out,
 )
 from simkit.records import ENERGY, POWER
-from simkit.results.time_bins import binned_power
-from simkit.results.usage_per_watt import BILLED
+from simkit.results.energy_bills import BILLED
+from simkit.results.timeline import binned_power
 
 KWH = 3.6e6
 

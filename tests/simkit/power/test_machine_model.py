@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from simkit.engine.machine_units import MachinePower, Switch
+from simkit.engine.machines_on import MachinePower, Switch
 from simkit.errors import PolicyError, ScenarioError
 from simkit.power.machine_model import ConstantPue, Curve, CurvedPue, PowerModel
 from simkit.power.signal import Steps

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.results.digest import TABLES, RunDigest, canonical_bytes
+from simkit.results.run_writer import TABLES, RunDigest, canonical_bytes
 
 VALUES = [
     # a null number is a quiet NaN, a null count the smallest integer, as the definition says

@@ -18,10 +18,9 @@ from simkit.errors import ScenarioError
 from simkit.power.battery import Battery, BatteryFacts
 from simkit.power.ledger import Flows, Ledger, StoredEnergy
 from simkit.power.machine_model import PowerModel
-from simkit.results.energy_bills import energy_table, job_bills
+from simkit.results.energy_bills import BILLED, UsagePerWatt, energy_table, job_bills
 from simkit.results.machine_records import MachineRecords
 from simkit.results.run_folder import MemoryRun
-from simkit.results.usage_per_watt import BILLED, UsagePerWatt
 from simkit.units import request_on_grid
 
 KWH = 3.6e6

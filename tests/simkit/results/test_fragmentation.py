@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.results import fragmentation
-from simkit.results.fragmentation import FitTable, Fragmentation, IdleGaps, popular
-from simkit.results.machine_segments import Segments
+from simkit.results import machine_metrics as fragmentation
+from simkit.results.machine_metrics import FitTable, Fragmentation, IdleGaps, popular
+from simkit.results.machine_records import Segments
 
 
 def one_machine(*stretches):

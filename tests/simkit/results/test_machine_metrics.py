@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.experiment import carry_out, prepare
-from simkit.results import machine_segments
+from simkit.results import machine_records as machine_segments
 from simkit.results.all_metrics import compute_metrics
 from simkit.results.machine_metrics import (
     MachinesInUse,
@@ -19,8 +19,7 @@ from simkit.results.machine_metrics import (
     machine_metrics,
     utilisation_series,
 )
-from simkit.results.machine_records import MachineRecords
-from simkit.results.machine_segments import segments
+from simkit.results.machine_records import MachineRecords, segments
 from simkit.results.metric import RunWindow
 from simkit.scenario.yaml_document import load_scenario
 from simkit.workload import Workload

@@ -14,9 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from simkit.errors import RunError
-from simkit.results.digest import TABLES
 from simkit.results.run_folder import open_run
-from simkit.results.run_writer import ROW_GROUP, FailedRunError, RunWriter
+from simkit.results.run_writer import ROW_GROUP, TABLES, FailedRunError, RunWriter
 
 INFO = {"format": 1, "name": "test"}
 

@@ -18,9 +18,9 @@ from simkit.cli.run_text import power_line
 from simkit.errors import RunError
 from simkit.experiment import prepare
 from simkit.power.ledger import COLUMNS, RATES, STORED
-from simkit.results import time_bins
+from simkit.results import timeline as time_bins
 from simkit.results.run_folder import MemoryRun
-from simkit.results.time_bins import MEANS, binned_power
+from simkit.results.timeline import MEANS, binned_power
 from simkit.scenario.yaml_document import load_scenario
 
 HOUR = 3600.0

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.results.all_metrics import compute_metrics
+from simkit.results.job_metrics import value_metrics
 from simkit.results.metric import RunWindow, run_window
 from simkit.results.run_folder import MemoryRun
-from simkit.results.value_metrics import value_metrics
 
 H = 3600.0
 NEVER = None

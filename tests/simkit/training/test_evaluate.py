@@ -21,8 +21,7 @@ from simkit.results.run_writer import claimed
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import scenario_path
 from simkit.scenario.yaml_document import load_scenario
-from simkit.training.candidates import Candidate, policy_candidate
-from simkit.training.evaluate import Evaluation, evaluate
+from simkit.training.evaluate import Candidate, Evaluation, evaluate, policy_candidate
 from simkit.training.held_out import held_out, parse_seeds
 from simkit.training.judge import judge, judged_metric
 

@@ -18,10 +18,8 @@ from simkit.scenario import Scenario
 from simkit.scenario.yaml_document import load_scenario
 from simkit.traces.swf import SwfLog
 from simkit.traces.task_table import TaskTable
-from simkit.training.candidates import policy_candidate
-from simkit.training.evaluate import Evaluation, evaluate
-from simkit.training.held_out import held_out
-from simkit.training.windows import parse_windows
+from simkit.training.evaluate import Evaluation, evaluate, policy_candidate
+from simkit.training.held_out import held_out, parse_windows
 
 # Run times of jobs for two machines, and the makespans of (fcfs, ljf).
 TABLE = (

@@ -17,7 +17,7 @@ import pytest
 from run_records import Records, simulated
 
 from simkit.errors import RunError
-from simkit.results.digest import TABLES
+from simkit.results.run_writer import TABLES
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.metrics import check_metrics
 

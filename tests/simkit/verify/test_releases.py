@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import simkit
-from simkit.results.digest import TABLES, RunDigest
+from simkit.results.run_writer import TABLES, RunDigest
 from simkit.verify import verify_run
 from simkit.verify.audit import Audit
 

@@ -11,7 +11,7 @@ import pytest
 
 from simkit.experiment import carry_out, prepare
 from simkit.experiment.workload import valued
-from simkit.results.digest import RunDigest
+from simkit.results.run_writer import RunDigest
 from simkit.scenario import Scenario
 from simkit.traces.models import UniformModel
 from simkit.verify import verify_run

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from simkit.errors import TraceError
 from simkit.workload import Workload
-from simkit.workload.parents import critical_path_s, find_cycles, slices
+from simkit.workload.dependencies import critical_path_s, find_cycles, slices
 
 
 def _columns(parents: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,7 @@ from simkit.errors import TraceError
 from simkit.experiment.workload import read_trace
 from simkit.scenario import Scenario
 from simkit.workload import Workload
-from simkit.workload.predecessors import Links
+from simkit.workload.dependencies import Links
 from simkit.workload.transform import (
     cap_processors,
     cap_run_times,

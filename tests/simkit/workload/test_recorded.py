@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from simkit.workload import Workload
-from simkit.workload.machine_sizes import machine_size
+from simkit.workload.machine_groups import machine_size
 from simkit.workload.recorded import Peak, Recorded, peak_use
 
 

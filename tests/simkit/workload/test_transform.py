@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from simkit.errors import TraceError
 from simkit.traces.swf import read_swf
 from simkit.workload import Workload
-from simkit.workload.resample import WEEK_S
 from simkit.workload.transform import (
+    WEEK_S,
     cap_processors,
     cap_run_times,
     resample,

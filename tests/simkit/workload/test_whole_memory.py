@@ -12,8 +12,7 @@ from simkit.engine.submission import Submission
 from simkit.errors import ScenarioError, TraceError
 from simkit.policy.estimates import Requested
 from simkit.workload import Workload
-from simkit.workload.cluster import Cluster, Partition
-from simkit.workload.whole_memory import fill_whole_memory
+from simkit.workload.cluster import Cluster, Partition, fill_whole_memory
 
 CLUSTER = Cluster(
     ("processors", "mem", "gpu"),

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simkit.arrays import stream
 from simkit.errors import TraceError
-from simkit.seeds import stream
 from simkit.traces import alibaba2017_generator as generator
 from simkit.traces.alibaba2017 import (
     read_alibaba2017,

@@ -20,7 +20,8 @@ from simkit.traces.models.lublin import (
     DailyClock,
     LublinModel,
 )
-from simkit.workload import JOB_COLUMNS, Workload
+from simkit.workload import Workload
+from simkit.workload.workload import JOB_COLUMNS
 
 DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[4] / "shared" / "data"))
 LOG = DATA / "swf" / "lublin_256.swf.gz"

@@ -14,7 +14,8 @@ from simkit.errors import TraceError
 from simkit.traces import rules
 from simkit.traces.swf import read_swf, write_swf
 from simkit.traces.swf.clean import clean_swf
-from simkit.workload import JOB_COLUMNS, Workload
+from simkit.workload import Workload
+from simkit.workload.workload import JOB_COLUMNS
 
 DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[4] / "shared" / "data")) / "swf"
 COLUMNS = ("job_id", "submit_time_s", "run_time_s", "instances", "requested_time_s", *JOB_COLUMNS)

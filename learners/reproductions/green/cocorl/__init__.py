@@ -27,7 +27,7 @@ from simkit.learners.reproductions.green.judge import (
 )
 from simkit.learners.reproductions.green.studies import FULL, LATE_LEAVE, QUICK, Size
 from simkit.learners.reproductions.green.trainings import Task, agents, minutes, train
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 
 def reproduce(place: Workplace) -> Path:

@@ -31,7 +31,7 @@ from simkit.learners.reproductions.green.judge import THRESHOLDS, gap, mean, thr
 from simkit.learners.reproductions.green.studies import LATE_LEAVE
 from simkit.learners.reproductions.green.trainings import Task
 from simkit.text import counted
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 __all__ = ["MARGIN", "meets_bar", "write_page"]
 

@@ -11,7 +11,7 @@ import polars as pl
 
 from simkit.learners.reproductions.green.studies import Size, free, limited
 from simkit.learners.reproductions.green.trainings import Task
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 __all__ = ["HALF", "LOADS", "RULES", "SHARES", "SLOW", "Constraint", "Plan", "Results", "drawn"]
 

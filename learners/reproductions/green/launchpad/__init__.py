@@ -20,7 +20,7 @@ from simkit.learners.reproductions.green.launchpad.page import write_page
 from simkit.learners.reproductions.green.launchpad.runs import KINDS, POOL_5, RULES, Plan, Results
 from simkit.learners.reproductions.green.studies import FULL, LATE_LEAVE, MIXES, QUICK, Size
 from simkit.learners.reproductions.green.trainings import agents, minutes, train
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 
 def reproduce(place: Workplace) -> Path:

@@ -13,12 +13,12 @@ from dataclasses import asdict
 import numpy as np
 import polars as pl
 
+from simkit.arrays import stream
 from simkit.learners.ready_pool.source import ReadySource
 from simkit.learners.reproductions.common import digest_of, keep
 from simkit.learners.reproductions.green.circumstances import Circumstances
 from simkit.learners.reproductions.green.judge import JUDGED_AFRESH, Candidate
-from simkit.seeds import stream
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 __all__ = ["agreement"]
 

@@ -10,14 +10,14 @@ from typing import Any, Final
 
 import polars as pl
 
+from simkit.arrays import stream
 from simkit.experiment.workers import Workers
+from simkit.gym.dataset import mix
+from simkit.gym.record_dataset import Recording, record
 from simkit.learners.reproductions.green.circumstances import Circumstances
 from simkit.learners.reproductions.green.studies import MIXES
-from simkit.learning.dataset.mix import mix
-from simkit.learning.dataset.record import Recording, record
 from simkit.scenario import Scenario
-from simkit.seeds import stream
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 __all__ = ["Data", "make", "seeds_of"]
 

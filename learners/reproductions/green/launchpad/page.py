@@ -33,7 +33,7 @@ from simkit.learners.reproductions.green.launchpad.runs import (
 from simkit.learners.reproductions.green.studies import LATE_LEAVE, MIXES
 from simkit.learners.reproductions.green.trainings import Task
 from simkit.text import counted
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 __all__ = ["write_page"]
 

@@ -21,7 +21,7 @@ from simkit.learners.reproductions.green.studies import (
     online,
 )
 from simkit.learners.reproductions.green.trainings import Task
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 __all__ = ["ACTIONS", "KINDS", "POOL_5", "RULES", "Plan", "Results", "named"]
 

@@ -11,8 +11,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from simkit.analysis.bound_inputs import BoundJobs, Capacity
-from simkit.analysis.value_bound import value_bound
+from simkit.analysis.value_bound import BoundJobs, Capacity, value_bound
 from simkit.experiment.api import simulate
 from simkit.learners.agent import load_agent
 from simkit.learners.ready_pool.source import HORIZON
@@ -42,7 +41,7 @@ from simkit.learners.reproductions.green.studies import (
 )
 from simkit.learners.reproductions.green.trainings import Task, agents, minutes, train
 from simkit.scenario import Scenario
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 RULES: Final = (*ORDERS, "value-density", "fit0", "fit12")
 FORECASTS: Final = {"perfect": 0.0, "noisy": 0.2}

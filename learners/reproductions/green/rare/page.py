@@ -24,7 +24,7 @@ from simkit.learners.reproductions.green.rare.claims import (
 )
 from simkit.learners.reproductions.green.studies import TRAINED_SIZES, Size, printed
 from simkit.text import counted
-from simkit.training.reproduction import Workplace
+from simkit.training import Workplace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

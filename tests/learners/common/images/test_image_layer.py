@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import embedding_bag
 
+from simkit.agent.observe_slots import deeprm_image, image_schema
+from simkit.agent.slotted import Slotted, SlottedView
 from simkit.learners.common.images.layer import ImageLayer, TableLayout, _SumOfRows
 from simkit.learners.common.networks import Dense
-from simkit.learning.observe_deeprm import deeprm_image, image_schema
-from simkit.learning.slotted import Slotted, SlottedView
 
 MODELS = st.builds(
     Slotted,

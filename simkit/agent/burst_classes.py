@@ -1,0 +1,423 @@
+"""Burst classes for an agent on any cluster: what it sees, how a simulation is followed, actions.
+
+A task that is expected to run for up to n steps is of class n, and one that takes longer than the
+last class of that. The first task of each class, in order of submission, can be placed as early as
+it fits beside all that runs and is reserved or planned; a bag, as much of it as fits now.
+
+"SchedQRM" (CCIT 2019) shows what is held in the steps ahead, what the first waiting job of each
+class asks for, and a count of the others (``classes-paper``). A set of classes (``class-set``) also
+shows which class a slot belongs to, when its job could start, and how much the pool holds in all,
+with a class's numbers side by side, so that a network can look at every class with the same
+weights.
+
+Observations are functions of arrays with any leading axes, so that one simulation and many replicas
+that advance together see the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import Final, get_args
+
+import numpy as np
+
+from simkit.agent.actions import Actions, Mask, Starts, places_alike
+from simkit.agent.encoder import Encoder, Field, Numbers, ObservationSchema
+from simkit.agent.slotted import Slotted
+from simkit.arrays import Bools, Floats, Ints
+from simkit.errors import PolicyError, ScenarioError
+from simkit.policy import Action, Place, State, SystemInfo, WakeAt
+from simkit.policy.ordered import resumptions
+from simkit.policy.task import Placement, Task
+from simkit.units import ENDLESS_S, instant_on_grid, parse_duration
+
+NAMES = {True: "classes-paper", False: "class-set"}
+"""Of the paper's observation, and of the set."""
+
+
+@dataclass(frozen=True)
+class ClassView:
+    """What an agent sees of burst classes; every array may have leading axes."""
+
+    held: Floats
+    """(…, H, R) share of each resource that is held in each step ahead."""
+    there: Ints
+    """(…, M) 1 for classes of which a job waits."""
+    size: Floats
+    """(…, M, R) share of each resource that the first job of each class asks for."""
+    behind: Ints
+    """(…, M) jobs behind it."""
+    earliest: Ints
+    """(…, M) first step ahead at which it can start; -1: not within the horizon, or none waits."""
+
+
+def classes_paper(view: ClassView, model: Slotted) -> Numbers:
+    """Return (…, K) float32: H·R shares held, M·R requests, and M counts over `backlog_shown`."""
+    lead, slots, count = view.behind.shape[:-1], model.slots, model.resources
+    parts = (
+        view.held.reshape(*lead, model.horizon * count),
+        view.size.reshape(*lead, slots * count),
+        np.minimum(view.behind / model.backlog_shown, 1.0),
+    )
+    return np.concatenate(parts, axis=-1, dtype=np.float32)
+
+
+def class_set(view: ClassView, model: Slotted) -> Numbers:
+    """Return (…, K) float32: H·R + 2 numbers of the whole, then 6 + R of each of the M classes."""
+    lead, whole, count = view.behind.shape[:-1], class_context_size(model), model.resources
+    numbers = np.empty((*lead, whole + model.slots * class_size(model)), np.float32)
+    numbers[..., : whole - 2] = view.held.reshape(*lead, whole - 2)
+    area = view.held.sum(axis=-2).max(axis=-1)
+    numbers[..., whole - 2] = area / (area + model.slots)
+    waiting = (view.there + view.behind).sum(axis=-1)
+    numbers[..., whole - 1] = waiting / (waiting + model.slots)
+    each = numbers[..., whole:].reshape(*lead, model.slots, class_size(model))
+    each[..., 0] = view.there
+    each[..., 1] = np.arange(1, model.slots + 1) / model.slots * view.there
+    each[..., 2 : 2 + count] = np.minimum(view.size, 1.0)
+    each[..., 2 + count] = np.minimum(view.behind / model.backlog_shown, 1.0)
+    each[..., 3 + count] = view.earliest == 0
+    wait = np.maximum(view.earliest, 0)
+    each[..., 4 + count] = wait / (wait + model.slots)
+    soonest = np.where(view.earliest >= 0, view.earliest, model.horizon).min(axis=-1, keepdims=True)
+    later = np.maximum(view.earliest - soonest, 0)
+    each[..., 5 + count] = np.minimum(later / model.slots, 1.0)
+    return numbers
+
+
+def class_context_size(model: Slotted) -> int:
+    """Return how many numbers of `class_set` describe the whole: H·R + 2."""
+    return model.horizon * model.resources + 2
+
+
+def class_size(model: Slotted) -> int:
+    """Return how many numbers of `class_set` describe a class: 6 + R."""
+    return 6 + model.resources
+
+
+def class_schema(model: Slotted, *, paper: bool = False) -> ObservationSchema:
+    """Return the meaning of the numbers of `class_set`, or of `classes_paper`."""
+    count, slots, steps = model.resources, model.slots, model.horizon
+    held = Field("held", (steps, count), 0, 1, "1", "share held in each step ahead")
+    behind = f"jobs behind it / {model.backlog_shown}"
+    if paper:
+        parts: tuple[Field, ...] = (
+            held,
+            Field("requests", (slots, count), 0, 1, "1", "of the first job of each class"),
+            Field("backlog", (slots,), 0, 1, "1", f"of each class: {behind}"),
+        )
+    else:
+        parts = (
+            held,
+            Field(
+                "whole", (2,), 0, 1, "1",
+                f"A / (A + {slots}) of the A steps that the fuller resource is held, in whole "
+                f"pools; J / (J + {slots}) of the J waiting jobs",
+            ),
+            Field(
+                "classes", (slots, class_size(model)), 0, 1, "1",
+                f"of each class: 1 if a job waits; its number from 1 / {slots}; what the first job "
+                f"asks for, as a share; {behind}; 1 if it can start now; W / (W + {slots}) of the "
+                "W steps until it can start, 0 if it cannot within the horizon; steps by which "
+                f"that is later than for another class / {slots}",
+            ),
+        )  # fmt: skip
+    names = ("slots", "horizon", "backlog_shown")
+    parameters = {name: getattr(model, name) for name in names} | {"resources": count}
+    return ObservationSchema(NAMES[paper], parts, parameters)
+
+
+PATIENCE: Final = 5
+"""Steps in which nothing runs though a task fits, unless an agent says otherwise."""
+_NOISE = 1e-6  # of a step: rounding errors of a quotient
+
+
+def class_model(
+    classes: int, horizon: int, backlog_shown: int, step_s: float, resources: int
+) -> Slotted:
+    """Return the dimensions of burst classes on any cluster, of which shares are shown."""
+    return Slotted(
+        capacity=(1,) * resources, slots=classes, horizon=horizon, max_length=classes,
+        backlog=None, backlog_shown=backlog_shown, step_s=step_s,
+    )  # fmt: skip
+
+
+class ClassTracker:
+    """The waiting tasks by class, and the plan of what is free ahead, of one simulation.
+
+    Attributes:
+        model: a slot for each class, the horizon, and the length of a step; capacity and units do
+            not matter, as shares are shown.
+        busy: whether anything runs or is reserved.
+        overdue: whether something runs past its expected end, so that what is planned is a guess.
+        still_since: since when, in s, nothing runs though a task fits; None: it is not so.
+    """
+
+    still_since: float | None
+
+    def __init__(self, model: Slotted, patience: int = 0) -> None:
+        """Make a tracker.
+
+        Args:
+            model: see above.
+            patience: time may go on for so many steps at most while nothing runs and a task fits.
+        """
+        self.model, self._patience = model, patience
+        self._capacity: Floats = np.ones(model.resources)
+
+    def reset(self, info: SystemInfo) -> None:
+        """Begin a run; raises ScenarioError for a cluster of more resources than the model has."""
+        if len(info.resources) > self.model.resources:
+            raise ScenarioError(
+                f"burst classes: the cluster has the resources {', '.join(info.resources)}, and "
+                f"{self.model.resources} can be shown; leave some out of cluster.machines"
+            )
+        self._capacity = np.maximum(info.capacity.sum(axis=0), 1e-12)
+        self.still_since = None
+
+    def update(self, state: State) -> None:
+        """Follow the simulation; call it as a decision begins and after a placement."""
+        self._now = state.now
+        self._profile = state.profile()
+        self.busy = bool(len(state.running) or state.reservations)
+        ends = state.expected_ends
+        self.overdue = bool(ends) and ends[0][0] <= state.now
+        self._waiting: list[deque[Task]] = [deque() for _ in range(self.model.slots)]
+        for task in state.queue.tasks:
+            steps = ceil(min(task.estimate_s, ENDLESS_S) / self.model.step_s - _NOISE)
+            self._waiting[min(max(steps, 1), self.model.slots) - 1].append(task)
+        self._find_starts()
+        if self.busy or not (self.starts() == 0).any():
+            self.still_since = None
+        elif self.still_since is None:
+            self.still_since = self._now
+
+    @property
+    def must_start_at(self) -> float | None:
+        """When a task has to be placed, if nothing runs then though one fits; None: it is not so.
+
+        A policy that lets time go on wakes then, as nothing else may happen before.
+        """
+        if self.still_since is None:
+            return None
+        return instant_on_grid(self.still_since + self._patience * self.model.step_s)
+
+    @property
+    def _may_wait(self) -> bool:
+        due = self.must_start_at
+        return due is None or self._now < due
+
+    def _find_starts(self) -> None:
+        first = [tasks[0] if tasks else None for tasks in self._waiting]
+        self._starts = [self._earliest(task) for task in first]
+
+    def _earliest(self, task: Task | None) -> tuple[float, Placement] | None:
+        """Return when and where a task can start; a bag as far as it fits, and only now."""
+        if task is None:
+            return None
+        if task.gang:
+            return self._profile.earliest(task)
+        on = self._profile.fit(task, self._now)  # a place ahead is kept for whole tasks alone
+        return None if on is None else (self._now, on)
+
+    def starts(self) -> Ints:
+        """Return (M,) the first step ahead at which each class's first task can start.
+
+        0: now; -1: never, or none waits.
+        """
+        ahead = [-1 if found is None else self._steps_until(found[0]) for found in self._starts]
+        return np.array(ahead)
+
+    def _steps_until(self, time: float) -> int:
+        """Return in how many steps a time is, rounded up; 0 only for now."""
+        steps = ceil((time - self._now) / self.model.step_s - _NOISE)
+        return max(steps, int(time > self._now))
+
+    def mask(self, starts: Starts) -> Bools:
+        """Return (M + 1,), fresh: which classes may be chosen, and whether time may go on.
+
+        Args:
+            starts: ``ahead``: classes of which a task can be placed, and time goes on only if there
+                is none; ``now``: those of which one fits now, and time may go on, though not
+                longer than the patience while nothing runs and one fits.
+        """
+        found, mask = self.starts(), np.ones(self.model.actions, np.bool_)
+        mask[:-1] = found == 0 if starts == "now" else found >= 0
+        mask[-1] = (starts == "now" and self._may_wait) or not mask[:-1].any()
+        return mask
+
+    def place(self, number: int) -> Place | None:
+        """Return the placement of a class's first task as early as it fits; None: there is none."""
+        found = self._starts[number]
+        if found is None:
+            return None
+        start, on = found
+        return Place(self._waiting[number][0], on, start if start > self._now else None)
+
+    def view(self) -> ClassView:
+        """Return what is seen now."""
+        model, own = self.model, len(self._capacity)
+        size = np.zeros((model.slots, model.resources))
+        for number, tasks in enumerate(self._waiting):
+            if tasks:
+                left = tasks[0].remaining / tasks[0].instances
+                size[number, :own] = np.array(tasks[0].demand) * left / self._capacity
+        count = np.array([len(tasks) for tasks in self._waiting])
+        held = np.zeros((model.horizon, model.resources))
+        begins = self._now + model.step_s * np.arange(model.horizon, dtype=np.float64)
+        held[:, :own] = 1.0 - self._profile.total_free_at(begins) / self._capacity
+        return ClassView(
+            held=np.clip(held, 0.0, 1.0),
+            there=(count > 0).astype(np.int64),
+            size=size,
+            behind=np.maximum(count - 1, 0),
+            earliest=self.starts(),
+        )
+
+    def plan(self, number: int) -> float:
+        """Keep the place of a class's first task, until the next `update`; return its start in s.
+
+        Instances of a bag that have no place wait for the next decision. Raises LookupError if
+        nothing can be placed.
+        """
+        found = self._starts[number]
+        if found is None:
+            raise LookupError(f"no task of class {number} can be placed")
+        self._profile.hold(self._waiting[number].popleft(), found[1], found[0])
+        self.still_since = None  # it runs, or will
+        self._find_starts()
+        return found[0]
+
+
+class ClassActions(Actions):
+    """Action m places the first task of class m; the void one lets time go on.
+
+    Args:
+        tracker: the classes.
+        starts: ``ahead``: a task is placed as early as it fits, reserved if that is later, and the
+            void action is offered only if no task can be placed; ``now``: only what fits now is
+            placed, and time may go on, within the tracker's patience. While something runs past its
+            expected end, when a reservation would be a guess, both are as ``now``.
+    """
+
+    def __init__(self, tracker: ClassTracker, starts: Starts = "ahead") -> None:
+        self._tracker, self._starts = tracker, starts
+        self.count = tracker.model.actions
+
+    def reset(self, info: SystemInfo) -> None:
+        self._tracker.reset(info)
+
+    def update(self, state: State) -> None:
+        self._tracker.update(state)
+
+    def begin(self, state: State) -> Iterable[Action]:
+        if state.suspended:
+            yield from resumptions(state)
+        if self._starts == "now":
+            self._tracker.update(state)
+            due = self._tracker.must_start_at
+            if due is not None and due > state.now:
+                yield WakeAt(due)
+
+    def asks(self, state: State) -> bool:
+        self._tracker.update(state)  # time has gone on, or something was placed
+        return bool(self.mask(state)[:-1].any())
+
+    def action_of(self, state: State, number: int) -> Place | None:
+        if not 0 <= number < self.count:
+            raise PolicyError(
+                f"action {number} is not one of 0 … {self.count - 1}: one for each class, and "
+                f"{self.count - 1} to let time go on"
+            )
+        if number == self.count - 1:
+            return None
+        place = self._tracker.place(number)
+        later = place is not None and place.start is not None
+        return None if later and self._now_alone else place
+
+    def number_of(self, state: State, action: Action) -> int | None:
+        classes = range(self.count - 1)
+        alike = (m for m in classes if places_alike(self.action_of(state, m), action, state.now))
+        return next(alike, None)
+
+    @property
+    def _now_alone(self) -> bool:
+        """Whether only what fits now can be placed."""
+        return self._starts == "now" or self._tracker.overdue
+
+    def mask(self, state: State) -> Mask:
+        """Return (M + 1,), fresh: 1 for classes of which a task can be placed, and the void one."""
+        return self._tracker.mask("now" if self._now_alone else "ahead").view(np.int8)
+
+
+class ClassEncoder(Encoder):
+    """Shows a tracker, which its owner updates, as `class_set` or as `classes_paper`."""
+
+    def __init__(self, tracker: ClassTracker, *, paper: bool) -> None:
+        self._tracker, self._show = tracker, classes_paper if paper else class_set
+        self.schema = class_schema(tracker.model, paper=paper)
+
+    def reset(self, info: SystemInfo) -> None:
+        """Do nothing: the tracker's owner resets it."""
+
+    def encode(self, state: State) -> Numbers:
+        """Return (K,) float32."""
+        return self._show(self._tracker.view(), self._tracker.model)
+
+
+CLASS_ENCODERS: Mapping[str, bool] = {name: paper for paper, name in NAMES.items()}
+"""Name → whether it is the paper's."""
+
+
+def classes_of(
+    observation: str | None,
+    info: SystemInfo,
+    classes: int = 10,
+    horizon: int = 20,
+    backlog_shown: int = 10,
+    step: str | float | None = None,
+    starts: Starts = "ahead",
+    patience: int = PATIENCE,
+) -> tuple[ClassActions, ClassEncoder]:
+    """Return actions and encoder that share a tracker.
+
+    Args:
+        observation: one of `CLASS_ENCODERS`; None: ``class-set``.
+        info: the system.
+        classes: M.
+        horizon: steps ahead that are shown.
+        backlog_shown: tasks behind the first of a class that are told apart.
+        step: the width of a class, and the length of a step ahead: a duration or seconds.
+        starts: see `ClassActions`.
+        patience: of ``now``, in steps: see `ClassTracker`.
+
+    Raises ScenarioError, all problems at once, for another observation or step, other starts, or a
+    patience below 0.
+    """
+    name, problems = "class-set" if observation is None else observation, []
+    if name not in CLASS_ENCODERS:
+        problems.append(
+            f"observation {name!r} does not show burst classes, which the actions 'classes' choose "
+            f"from; take {' or '.join(CLASS_ENCODERS)}"
+        )
+    if starts not in get_args(Starts):
+        problems.append(f"action_arguments: starts is {starts!r}; it must be ahead or now")
+    if patience < 0:
+        problems.append(f"action_arguments: patience is {patience}; it must be at least 0 steps")
+    step_s = 1.0
+    try:
+        if step is None:
+            raise ValueError("is missing")
+        step_s = parse_duration(step)
+    except (TypeError, ValueError) as error:
+        problems.append(
+            f"action_arguments: step: {error}; give the run time that a class is wide, such as 1h"
+        )
+    if problems:
+        raise ScenarioError(problems)
+    model = class_model(classes, horizon, backlog_shown, step_s, len(info.resources))
+    tracker = ClassTracker(model, patience)
+    return ClassActions(tracker, starts), ClassEncoder(tracker, paper=CLASS_ENCODERS[name])

@@ -1,0 +1,1 @@
+"""What trains and records agents on a scenario: episodes, datasets, models of other libraries."""

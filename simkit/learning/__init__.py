@@ -1,1 +1,0 @@
-"""What agents learn from: observations, rewards, actions and episodes, in NumPy."""

@@ -1,1 +1,0 @@
-"""Datasets of decisions: recorded, mixed, and written in the forms of other libraries."""

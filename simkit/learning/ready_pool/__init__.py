@@ -1,1 +1,0 @@
-"""Agents of a green datacenter's ready pool: what they see, and what their actions mean."""

@@ -1,0 +1,163 @@
+"""Every `simkit reproduce` at its smallest: to the page, and nothing is done twice."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+import pytest
+
+from simkit import plugins
+from simkit.learners.reproductions import deepjs, deeprm, rlscheduler, schedqrm, sofia
+from simkit.learners.reproductions.deepjs.judge import BOUND
+from simkit.learners.reproductions.deepjs.study import DeepJSSetting
+from simkit.learners.reproductions.deeprm.study import HEURISTICS as DEEPRM_RULES
+from simkit.learners.reproductions.deeprm.study import RESERVING, WITHHOLDING, DeepRMSetting, tasks
+from simkit.learners.reproductions.green import cocorl, launchpad, rare, studies
+from simkit.learners.reproductions.green.launchpad import runs
+from simkit.learners.reproductions.green.studies import Size
+from simkit.learners.reproductions.rlscheduler.study import RLSchedulerSetting
+from simkit.learners.reproductions.schedqrm import classifiers, logs, study
+from simkit.learners.reproductions.sofia.study import METHODS, SofiaSetting
+from simkit.training import Workplace
+
+DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[4] / "shared" / "data"))
+GREEN = Size(seeds=1, share=0.01, games=4, held_out=2, streams=4, tuning=2, hours=40, episodes=1)
+
+
+class Tiny(NamedTuple):
+    """A reproduction, how it is made tiny, and what its judged table must show."""
+
+    carry_out: Callable[..., Path]
+    sizes: tuple[Any, ...]
+    table: str
+    shows: Callable[[pl.DataFrame], Any]
+    needs: str = ""
+    """A file below SIMKIT_DATA that it reads."""
+    marks: tuple[Any, ...] = (pytest.mark.thorough,)
+
+
+def makespans_are_above_the_bound(judged: pl.DataFrame) -> bool:
+    bound = judged.filter(pl.col("label") == BOUND)["makespan"].to_numpy()
+    return all(
+        (rows["makespan"].to_numpy().reshape(-1, len(bound)) >= bound).all()
+        for _, rows in judged.group_by("label")
+    )
+
+
+DEEPRM = DeepRMSetting(
+    trained=(70, 130), judged=(70, 130), seeds=1, further_seeds=1, iterations=1, long_iterations=1,
+    job_sets=2, rollouts=2, held_out=2,
+)  # fmt: skip
+
+
+def everyone_is_judged_with_all_jobs(judged: pl.DataFrame) -> bool:
+    rules = {*DEEPRM_RULES, *RESERVING, *WITHHOLDING}
+    of_rules = judged.filter(pl.col("label").is_in(list(rules)))
+    return (
+        set(judged["label"]) == {task.name for task in tasks(DEEPRM)} | rules
+        and of_rules["unfinished"].sum() == 0
+        and bool((judged["mean_slowdown"] >= 1).all())
+    )
+
+
+TINY = {
+    "cocorl": Tiny(cocorl.carry_out, (replace(GREEN, seeds=2),), "cocorl.csv",
+                   lambda judged: set(judged["load"]) >= {20, 120}),
+    "deepjs": Tiny(
+        deepjs.carry_out,
+        (DeepJSSetting(
+            trained=7, judged=(200, 202), seeds=1, ten_machines_seeds=1, program_seeds=1,
+            repeats=1, alone=1, generations=1, variant_repeats=1, draws=1,
+        ),),
+        "deepjs-judged.csv", makespans_are_above_the_bound, "alibaba/cloudsimpy_jobs.csv.gz",
+    ),
+    "deeprm": Tiny(deeprm.carry_out, (DEEPRM,), "deeprm.csv", everyone_is_judged_with_all_jobs),
+    "launchpad": Tiny(launchpad.carry_out, (GREEN,), "launchpad.csv",
+                      lambda judged: set(judged["pool"]) == {5, 15}),
+    "rare": Tiny(rare.carry_out, (GREEN,), "rare.csv",
+                 lambda judged: judged["value"].is_between(0, 1).all()),
+    "rlscheduler": Tiny(
+        rlscheduler.carry_out,
+        (RLSchedulerSetting(
+            seeds=1, iterations=1, windows=4, candidates=4, units=(0,), others=3, theirs=1,
+            their_iterations=1,
+        ),),
+        "rlscheduler.csv", lambda judged: {"fcfs", "hold"} <= set(judged["candidate"]),
+        "swf/HPC2N-2002-2.2-cln.swf.gz", (pytest.mark.slow,),
+    ),
+    "schedqrm": Tiny(
+        schedqrm.carry_out,
+        (study.SchedQRMSetting(1, 2, 20, 3, ("paper", study.WHOLE, study.PPO), 2), logs.QUICK),
+        "schedqrm-loads.csv", lambda judged: (judged["slowdown"] >= 1).all(),
+    ),
+    "sofia": Tiny(
+        sofia.carry_out,
+        (SofiaSetting(
+            seeds=2, iterations=3, pilot_iterations=1, held_out_every=1, batches={0.7: 1, 0.4: 1},
+            timed=1, methods=tuple(METHODS),
+            arguments={"job_sets": 2, "rollouts": 2, "held_out_sets": 2},
+            workload={"positions": 12},
+        ),),
+        "sofia-judged.csv", lambda judged: judged["unfinished"].sum() == 0,
+    ),
+}  # fmt: skip
+"""Reproduction → how it is tried."""
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make small what settings do not: updates of offline trainings, classifiers, replays of logs."""
+
+    def short(trainings: Any) -> list[Any]:
+        return [replace(one, arguments={**one.arguments, "updates": 2}) for one in trainings]
+
+    monkeypatch.setattr(runs, "data_tasks", lambda *told: short(studies.data_tasks(*told)))
+    monkeypatch.setattr(runs, "online", lambda *told: short([studies.online(*told)])[0])
+    small = classifiers.ClassifierSetting(
+        dict.fromkeys(classifiers.SPLITS, 1), (0.5,), 240,
+        replace(classifiers.PUBLISHED, passes=2), replace(classifiers.TUNED, passes=2),
+        {**classifiers.TREES, "n_estimators": 5},
+    )  # fmt: skip
+    monkeypatch.setattr(classifiers, "QUICK", small)
+    monkeypatch.setattr(logs, "replay_logs", lambda *_: {})
+    monkeypatch.setattr(logs, "require", lambda _: None)
+    monkeypatch.setattr(logs, "section", lambda *_: "## Logs")
+    monkeypatch.setenv("SIMKIT_DATA", str(DATA))
+
+
+def test_every_reproduction_is_tried() -> None:
+    assert plugins.names("simkit.reproductions") == sorted(TINY)
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("name", [pytest.param(name, marks=TINY[name].marks) for name in TINY])
+def test_a_tiny_run_to_the_page(name: str, tmp_path: Path) -> None:
+    tiny = TINY[name]
+    if tiny.needs and not (DATA / tiny.needs).is_file():
+        pytest.skip(f"no {tiny.needs}; set SIMKIT_DATA")
+    pages, work, said = tmp_path / "pages", tmp_path / "work", list[str]()
+    pages.mkdir()
+    work.mkdir()
+    place = Workplace(pages, work, quick=True, workers=1, say=said.append)
+    page = tiny.carry_out(place, *tiny.sizes)
+    for written in pages.glob("*.md"):
+        text = written.read_text("utf-8")
+        assert not re.findall(r"\b(?:nan|None|inf)\b", text)
+        assert all((pages / link).is_file() for link in re.findall(r"\]\(([\w-]+\.\w+)\)", text))
+    assert tiny.shows(pl.read_csv(pages / tiny.table, infer_schema_length=None))
+    before, made = page.read_bytes(), {
+        path: path.stat().st_mtime_ns for path in work.rglob("*.*") if path.is_file()
+    }  # fmt: skip
+    said.clear()
+    tiny.carry_out(place, *tiny.sizes)
+    assert page.read_bytes() == before
+    assert not [line for line in said if line.startswith(("recorded", "fitted", "replayed"))]
+    weights = {path: made[path] for path in made if path.suffix in (".safetensors", ".parquet")}
+    assert weights
+    assert {path: path.stat().st_mtime_ns for path in weights} == weights

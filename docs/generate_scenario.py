@@ -15,12 +15,15 @@ from pydantic.fields import FieldInfo
 
 from simkit import scenario as top
 from simkit import sections
+from simkit.power import facts
+from simkit.power.signal_trace import Gaps
 from simkit.scenario import cluster, policy, power, references, signals
 from simkit.scenario import machine_power as machine
 from simkit.scenario import workload as logs
 from simkit.scenario.kinds import Family, Kind
 from simkit.text import attribute_docstrings
 from simkit.traces.power.series import TableSignal
+from simkit.workload.admission import AdmissionRule
 
 Part = tuple[str, str, type[BaseModel], type[BaseModel] | None]
 """(heading, dotted place, model, the model whose keys have been told before)."""
@@ -91,7 +94,7 @@ SECTIONS: tuple[Part, ...] = (
     ("policy: one after another", "policy", policy.SwitchedPolicy, None),
     ("policy.switch", "policy.switch", policy.PolicyChange, None),
     ("processes", "processes", top.ProcessSection, None),
-    ("admission", "admission", top.AdmissionSection, None),
+    ("admission", "admission", AdmissionRule, None),
     ("scheduling", "scheduling", top.Scheduling, None),
     ("limits", "limits", top.Limits, None),
     ("metrics", "metrics", top.Metrics, None),
@@ -111,12 +114,12 @@ POWER: tuple[Part, ...] = (
     ),
     ("power.machines: by group", "power.machines", machine.GroupedMachines, None),
     ("power.sources", "power.sources.NAME", power.SourceSection, None),
-    ("power.align", "power.align", power.Align, None),
+    ("power.align", "power.align", signals.Align, None),
     ("power.grid", "power.grid", power.GridSection, None),
-    ("power.battery", "power.battery", power.BatterySection, None),
+    ("power.battery", "power.battery", facts.BatteryFacts, None),
     ("power.pue", "power.pue", machine.PueCurve, None),
-    ("power.supply", "power.supply", power.SupplySection, None),
-    ("power.supply.checkpoints", "power.supply.checkpoints", power.CheckpointSection, None),
+    ("power.supply", "power.supply", facts.Supply, None),
+    ("power.supply.checkpoints", "power.supply.checkpoints", facts.Checkpoints, None),
     ("power.forecast", "power.forecast", power.ForecastBase, None),
     (
         "power.forecast: type persistence",
@@ -128,7 +131,7 @@ POWER: tuple[Part, ...] = (
     ("power.forecast: type given", "power.forecast", power.GivenSection, power.ForecastBase),
     *_signals(recorded_ones=False),
     ("signal: from a table", "any signal", TableSignal, None),
-    ("signal: gaps", "any signal's gaps", signals.GapRule, None),
+    ("signal: gaps", "any signal's gaps", Gaps, None),
     *_signals(recorded_ones=True),
 )
 """What `power` says."""
@@ -147,8 +150,8 @@ WORDS: tuple[tuple[Any, str], ...] = (
     (signals.DayPattern, "times of day with values"),
     (machine.Points, "numbers with values"),
     (machine.PueCurve, "number or section"),
-    (power.Align, "name or section"),
-    (signals.GapRule, "name or section"),
+    (signals.Align, "name or section"),
+    (Gaps, "name or section"),
     (machine.Machines, "section"),
     (machine.Machine, "section"),
     (power.Forecast, "section"),

@@ -20,10 +20,9 @@ from pydantic import Field, model_validator
 
 from simkit.arrays import Floats
 from simkit.errors import ScenarioError, TraceError, at_key
-from simkit.experiment.cluster import build_cluster
 from simkit.experiment.workload import read_trace
-from simkit.learners.arguments import NotNegative, Positive, attempt, read_arguments
-from simkit.learners.bundle import safetensors
+from simkit.learners.common.arguments import NotNegative, Positive, attempt, read_arguments
+from simkit.learners.common.bundle import safetensors
 from simkit.learners.common.evolution import CMAEvolution
 from simkit.learners.common.training import SeededTraining, Stateful
 from simkit.learners.pool.agent import unknown_rules
@@ -290,7 +289,7 @@ class RLSchedulerTraining(SeededTraining):
 def _logs(scenario: Scenario, arguments: RLSchedulerArguments) -> Sequence[PoolJobs]:
     """Return the jobs of the scenario and of the further logs."""
     workload = read_trace(scenario.workload, scenario.seed).workload
-    size = int(build_cluster(scenario.cluster, workload).capacity[0, 0])
+    size = int(scenario.cluster.build(workload).capacity[0, 0])
     logs, problems = [PoolJobs.of(workload, size)], []
     for number, further in enumerate(arguments.logs):
         key = f"learn.arguments.logs.{number}"

@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from simkit.policy import State as State
     from simkit.policy.ordered import OrderedPolicy as OrderedPolicy
     from simkit.policy.task import Task as Task
-    from simkit.power.battery import BatteryFacts as BatteryFacts
-    from simkit.power.grid import Grid as Grid
+    from simkit.power.facts import BatteryFacts as BatteryFacts
+    from simkit.power.facts import Supply as Supply
     from simkit.power.machine_model import PowerModel as PowerModel
+    from simkit.power.site import Grid as Grid
     from simkit.power.site import Site as Site
     from simkit.power.site import Source as Source
-    from simkit.power.site import Supply as Supply
     from simkit.results.run_folder import Run as Run
     from simkit.results.run_folder import open_run as open_run
     from simkit.scenario import Scenario as Scenario
@@ -71,10 +71,9 @@ _NAMES = {
     "policy": "Place Policy State",
     "policy.ordered": "OrderedPolicy",
     "policy.task": "Task",
-    "power.battery": "BatteryFacts",
-    "power.grid": "Grid",
+    "power.facts": "BatteryFacts Supply",
     "power.machine_model": "PowerModel",
-    "power.site": "Site Source Supply",
+    "power.site": "Grid Site Source",
     "results.run_folder": "Run open_run",
     "scenario": "Scenario",
     "training.train": "open_training",

@@ -309,6 +309,19 @@ def _line_in(path: Path, error: BaseException) -> int:
     return (lines[-1] if lines else None) or 1
 
 
+def make(
+    what: str,
+    group: str,
+    name: str,
+    arguments: Mapping[str, Any],
+    own: Mapping[str, Any] | None = None,
+    *,
+    kind: str | None = None,
+) -> Any:
+    """Return what a name's plug-in makes of its arguments: `find`, then `instantiate`."""
+    return instantiate(what, find(group, name, kind=kind), arguments, own)
+
+
 def instantiate(
     what: str,
     factory: Callable[..., Any],

@@ -20,8 +20,9 @@ from rare_battery import RareBattery, corrected
 from signal_exceedance import exceedance
 
 from simkit.analysis.plot_style import COLOURS
-from simkit.power.battery import Battery, BatteryFacts
+from simkit.power.battery import Battery
 from simkit.power.controller import SiteState, SourceOrder
+from simkit.power.facts import BatteryFacts
 from simkit.power.forecast import step_means
 from simkit.power.signal import Signal, Sum
 from simkit.power.signal_align import Alignment, aligned
@@ -157,7 +158,14 @@ def served_exactly(both: Signal, end_s: float, load_w: float, rate_w: float) -> 
     instant, and an hour may be carried in part.
     """
     c_rate = rate_w / CAPACITY_WH
-    battery = Battery(BatteryFacts(CAPACITY_WH * HOUR_S, c_rate, c_rate, initial_soc=0.0))
+    battery = Battery(
+        BatteryFacts(
+            capacity_kwh=(CAPACITY_WH * HOUR_S) / 3.6e6,
+            charge_c_rate=c_rate,
+            discharge_c_rate=c_rate,
+            initial_soc=0.0,
+        )
+    )
     controller, short_s = SourceOrder(), 0.0
     starts, values = both.pieces(0.0, end_s)
     ends = [*starts[1:].tolist(), end_s]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import power_modulated_setting as setting
 
 from simkit.analysis.value_bound import BoundJobs, Capacity, value_bound
-from simkit.engine.admission import AdmissionRule
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
 from simkit.policy import Policy
@@ -23,6 +22,7 @@ from simkit.results.metric import RunWindow, run_window
 from simkit.results.run_folder import MemoryRun
 from simkit.results.timeline import timeline_integrals
 from simkit.workload import Workload
+from simkit.workload.admission import AdmissionRule
 
 if TYPE_CHECKING:
     import polars as pl

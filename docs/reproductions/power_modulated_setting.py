@@ -25,13 +25,13 @@ from simkit.policies.orderings import FCFS, SJF, HighestValue, LeastSlack, QoS, 
 from simkit.policies.ready_pool import ReadyPoolPolicy
 from simkit.policy import Place, Policy, State, SystemInfo
 from simkit.policy.ordered import OrderedPolicy
-from simkit.power.battery import BatteryFacts
+from simkit.power.facts import BatteryFacts, Supply
 from simkit.power.forecast import PerfectForecast, step_means
 from simkit.power.machine_model import PowerModel
 from simkit.power.signal import Constant, Signal, Steps, Sum
 from simkit.power.signal_align import Alignment, aligned
 from simkit.power.signal_patterns import Levels
-from simkit.power.site import Foresight, Site, Source, Supply
+from simkit.power.site import Foresight, Site, Source
 from simkit.scenario.workload import Gpus, Value
 from simkit.traces.models.rare import RareModel
 from simkit.traces.power import SitePower
@@ -58,7 +58,7 @@ FULL_W, IDLE_W = 400e3, 200e3
 """What the pool draws busy and empty; the dissertation's load is 400 kW."""
 TIMES_LOAD = 0.9
 """Mean power of sun and wind over `FULL_W`: what the generated year of GLEAMM's plants has."""
-BATTERY = BatteryFacts(1e6 * HOUR_S, charge_c_rate=0.1, discharge_c_rate=0.1)
+BATTERY = BatteryFacts(capacity_kwh=1000.0, charge_c_rate=0.1, discharge_c_rate=0.1)
 """The dissertation's "1 MW capacity, discharge rate of 100, charge rate of 100": 1 MWh, 100 kW."""
 WORTH = Value(gpu=Gpus(share=0.45))
 """60 % of the jobs with a QoS of 0.6 to 1, the others 0.1 to 0.6; 0.5 a unit and hour."""
@@ -254,7 +254,7 @@ def site(name: str, battery: bool, jobs: Workload, seed: int, folder: Path) -> S
         models=(PowerModel.per_resource(IDLE_W, {"processors": half, "gpu": half}),),
         sources=(Source("sun and wind", supply),),
         battery=BATTERY if battery else None,
-        supply=Supply("resources", running="suspend", hold_s=HOUR_S),
+        supply=Supply(limit="resources", running="suspend", hold=HOUR_S),
         foresight=Foresight(HORIZON_S, HOUR_S, PerfectForecast(supply)),
     )
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from simkit.arrays import Floats
 from simkit.errors import ScenarioError
-from simkit.experiment.cluster import build_cluster
 from simkit.experiment.workload import read_trace
 from simkit.learners.pairs.chunk import Chunk, chunks, has_room
 from simkit.scenario import Scenario
@@ -50,7 +49,7 @@ class ChunkSource:
         know, and for a trace of which no chunk is left to train on.
         """
         workload = read_trace(scenario.workload, scenario.seed).workload
-        cluster = build_cluster(scenario.cluster, workload)
+        cluster = scenario.cluster.build(workload)
         keys = scenario.cluster.model_dump(exclude_defaults=True).keys()
         stands = {
             "cluster: must be machines, or processors, and nothing else": (

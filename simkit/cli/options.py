@@ -167,7 +167,7 @@ def scenario_source(text: str) -> Path | ScenarioText:
     Raises ScenarioError if it is neither a file nor a bundled scenario, or cannot be read.
     """
     from simkit.errors import ScenarioError
-    from simkit.experiment.scenario_file import scenario_file
+    from simkit.experiment.api import scenario_file
     from simkit.scenario.yaml_document import ScenarioText
     from simkit.scenario.yaml_lines import LARGEST_FILE
 

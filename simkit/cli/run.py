@@ -31,7 +31,7 @@ from simkit.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from simkit.experiment.executors import Executor
+    from simkit.experiment.workers import Executor
     from simkit.experiment.workload import TraceMemory
     from simkit.scenario import Scenario as Loaded
     from simkit.scenario.yaml_document import Source
@@ -156,11 +156,14 @@ def _loaded(
     source: Source, laid_over: dict[str, Any], switches: list[str] | None, *, allow_code: bool
 ) -> Loaded:
     """Return a scenario of one run, with the policies of --switch-policy."""
-    from simkit.experiment.futures import parse_switches, with_switches
     from simkit.scenario.yaml_document import load_scenario
 
     loaded = load_scenario(source, overrides=laid_over, single=True, allow_code=allow_code)
-    return with_switches(loaded, parse_switches(switches or ()), allow_code=allow_code)
+    if not switches:
+        return loaded
+    from simkit.experiment.futures import parse_switches, with_switches
+
+    return with_switches(loaded, parse_switches(switches), allow_code=allow_code)
 
 
 def _forked(
@@ -318,8 +321,8 @@ def validate(
     its time.
     """
     from simkit.errors import ScenarioError
-    from simkit.experiment.sizes import check_before_reading
     from simkit.experiment.workload import TraceMemory
+    from simkit.scenario.sizes import check_before_reading
     from simkit.scenario.sweep import expand_sweep
     from simkit.scenario.yaml_document import check_names, locate_problems
 
@@ -352,9 +355,11 @@ def validate(
 
 def _policy_problems(scenario: Loaded) -> Sequence[str]:
     """Return why policy, estimator, processes or controller cannot be built: wrong arguments."""
+    from simkit.experiment.experiment import process_builder
     from simkit.experiment.policy import build_policy, build_predictor
-    from simkit.experiment.processes import process_builder
-    from simkit.experiment.site import build_controller
+
+    def build_controller(scenario: Loaded) -> object:
+        return None if scenario.power is None else scenario.power.controller.build()
 
     builders = (build_policy, build_predictor, process_builder, build_controller)
     found = (_problems_of(build, scenario) for build in builders)
@@ -365,14 +370,13 @@ def _log_problems(scenario: Loaded, memory: TraceMemory) -> Sequence[str]:
     """Return why the log cannot be read, as `simkit run` reads it."""
     from simkit.arrays import stream
     from simkit.errors import TraceError
-    from simkit.experiment.cluster import declared_resources
     from simkit.scenario.workload import TraceFormat
 
     log = scenario.workload
     try:
         if isinstance(log, TraceFormat):
             rng = stream(scenario.seed, "workload")
-            memory.trace(log, declared_resources(scenario.cluster), rng)
+            memory.trace(log, scenario.cluster.resources, rng)
     except TraceError as error:
         return [f"workload.path: {line}" for line in str(error).splitlines()]
     return []

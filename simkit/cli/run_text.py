@@ -16,9 +16,9 @@ from simkit.cli.groups_text import (
 )
 from simkit.cli.tables import READ_WIDTH, print_table
 from simkit.cli.text import as_text, print_rows, say, wrapped
-from simkit.experiment.estimates import estimates_name
 from simkit.experiment.policy import policy_label
-from simkit.experiment.site import span_of
+from simkit.experiment.warnings import estimates_name
+from simkit.power.signal_align import Span
 from simkit.results.all_metrics import measured
 from simkit.results.metric import entries
 from simkit.text import counted
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from simkit.analysis.compare import Comparison, Difference
     from simkit.analysis.summary import Summary
     from simkit.experiment import Experiment
-    from simkit.power.site import Foresight, Site, Supply
+    from simkit.power.facts import Supply
+    from simkit.power.site import Foresight, Site
     from simkit.results.run_folder import Run
     from simkit.verify.audit import Audit
 
@@ -243,7 +244,7 @@ def power_line(experiment: Experiment) -> str:
     site, section = experiment.site, experiment.scenario.power
     if site is None:
         return ""
-    start, end = span_of(experiment.trace.workload)
+    start, end = Span.of(experiment.trace.workload)
     means = {source.name: source.power.mean(start, end) for source in site.sources}
     parts = [f"{name} {_power(watts)} on average" for name, watts in means.items()]
     if site.battery is not None:

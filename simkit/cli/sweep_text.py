@@ -17,7 +17,7 @@ from simkit.results.all_metrics import Number, measured, metric_numbers
 from simkit.results.metric import custom_names
 
 if TYPE_CHECKING:
-    from simkit.experiment.executors import SweepOutcome
+    from simkit.experiment.workers import SweepOutcome
 
 VALUE_AND_ENERGY: Final = (
     "value_ratio", "completion_ratio", "qos_violations.share", "deadline_misses.share",

@@ -44,8 +44,8 @@ def power(
     """Show what a file of power, carbon or prices holds: unit, zone, step, span, gaps and size."""
     from simkit import plugins
     from simkit.cli.text import print_json, warn
-    from simkit.experiment.signals import read_signal_file
     from simkit.scenario.overrides import parse_overrides
+    from simkit.scenario.yaml_document import read_signal_file
 
     keys: dict[str, Any] = {"type": kind} | parse_overrides(settings or ())
     if path is not None:

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import chain
-from typing import Final, Literal, Protocol, get_args
+from typing import Final, Protocol
 
 from simkit.engine.held_back import UserLimits
 from simkit.errors import ScenarioError
 from simkit.policy.queue import TaskQueue
 from simkit.policy.task import Task
 from simkit.workload import Workload
+from simkit.workload.admission import AdmissionOrder, AdmissionRule
 from simkit.workload.cluster import Partition
-
-AdmissionOrder = Literal["fifo", "qos", "value"]
-"""Who goes first: the oldest, the highest quality of service, or the highest value."""
-
-
-WhenLate = Literal["stay", "leave"]
-"""A job that can no longer end in time by its estimate may still be run, or it is rejected."""
 
 
 class Backlog(Protocol):
@@ -95,41 +88,6 @@ _RANKS: Final[dict[str, Callable[[Task], float]]] = {
 def make_backlog(order: AdmissionOrder) -> Backlog:
     """Return an empty backlog of that order."""
     return deque() if order == "fifo" else RankedBacklog(_RANKS[order])
-
-
-@dataclass(frozen=True)
-class AdmissionRule:
-    """Limits of the queue; None means none.
-
-    DeepRM's ten slots and backlog of sixty are ``AdmissionRule(slots=10, backlog=60)``; RARE's
-    ready pool of five and wait pool of 144 by QoS ``AdmissionRule(5, 144, order="qos")``.
-    """
-
-    slots: int | None = None
-    """Tasks that the policy sees at a time."""
-    backlog: int | None = None
-    """Tasks that may wait for a slot; a task beyond them is rejected."""
-    refill: Literal["at_once", "next_decision"] = "at_once"
-    """When a freed slot takes the next of the backlog: at once, so that the policy sees it in
-    the same decision, or only at the next decision."""
-    order: AdmissionOrder = "fifo"
-    """Who is next: the oldest, the highest quality of service, or the highest value; of equals
-    the oldest. In the latter two everyone who has come by a decision is compared."""
-    late: WhenLate = "stay"
-    """What becomes of a waiting job that can no longer be in time: it stays, or it leaves."""
-
-    def __post_init__(self) -> None:
-        """Raise ScenarioError for a limit that admits nothing."""
-        if self.slots is not None and self.slots < 1:
-            raise ScenarioError(f"admission: slots is {self.slots}; it must be at least 1")
-        if self.backlog is not None and self.backlog < 0:
-            raise ScenarioError(f"admission: backlog is {self.backlog}; it must be at least 0")
-        if self.order not in get_args(AdmissionOrder):
-            raise ScenarioError(f"admission: order is {self.order!r}; it is fifo, qos or value")
-        if self.late not in get_args(WhenLate):
-            raise ScenarioError(f"admission: late is {self.late!r}; it is stay or leave")
-        if self.order != "fifo" and self.slots is None:
-            raise ScenarioError(f"admission: order {self.order} needs slots; give a number of them")
 
 
 LATE: Final = "late: it can no longer end in time"

@@ -16,7 +16,7 @@ from simkit.engine.system import System
 from simkit.policy import Cancel, Place, Resume, Suspend
 from simkit.policy.estimates import CORRECTIONS, Correction, corrected
 from simkit.policy.task import Allocation, Instances, Placement, Reservation, Task
-from simkit.power.site import Checkpoints
+from simkit.power.facts import Checkpoints
 from simkit.units import instant_on_grid, time_on_grid
 
 _KILLED = int(Outcome.KILLED)
@@ -363,9 +363,9 @@ class Execution:
         and the work starts over.
         """
         done, task = attempt.done_s, allocation.task
-        reached = float(time_on_grid(done // checkpoints.every_s * checkpoints.every_s))
+        reached = float(time_on_grid(done // checkpoints.every * checkpoints.every))
         attempt.saved_s = saved = max(attempt.saved_s, reached)
-        restart = checkpoints.restart_s if saved else 0.0
+        restart = checkpoints.restart if saved else 0.0
         kept = min(float(time_on_grid(saved - restart)), done)
         self._books.records[task].lost_s += (done - kept) * allocation.count / task.instances
         attempt.done_s = kept

@@ -17,8 +17,8 @@ import numpy as np
 
 from simkit.arrays import Floats
 from simkit.errors import PolicyError
+from simkit.power.facts import Supply
 from simkit.power.machine_model import PowerModel
-from simkit.power.site import Supply
 from simkit.units import amount_on_grid
 from simkit.workload.capacity import SWITCHED_OFF, CapacityChange
 

@@ -18,7 +18,7 @@ from simkit.engine.outages import Outages
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policy.room import Room
 from simkit.policy.state import Foreseen
-from simkit.power.battery import BatteryFacts
+from simkit.power.facts import BatteryFacts
 from simkit.power.machine_model import Curve, PowerModel
 from simkit.power.site import Foresight
 from simkit.power.system import EnergySystem

@@ -19,7 +19,7 @@ from math import inf, nan
 from typing import Any, Literal
 
 from simkit.arrays import stream
-from simkit.engine.admission import LATE, AdmissionRule, check_lateness
+from simkit.engine.admission import LATE, check_lateness
 from simkit.engine.bookkeeping import Observer
 from simkit.engine.events import Event, Rank
 from simkit.engine.execution import Execution, Reservations
@@ -51,6 +51,7 @@ from simkit.policy.task import Task
 from simkit.power.site import Site
 from simkit.units import LATEST_S, TIME_GRID, time_on_grid
 from simkit.workload import Workload
+from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster
 
 

@@ -96,6 +96,22 @@ def _inexact_sums(workload: Workload, cluster: Cluster) -> list[str]:
     return problems
 
 
+def check_requests(workload: Workload, cluster: Cluster) -> None:
+    """Raise ScenarioError if jobs ask for what machines have not, or too finely for exact sums."""
+    if missing := [name for name in workload.resources if name not in cluster.resources]:
+        raise ScenarioError(
+            f"cluster: jobs ask for {', '.join(missing)}, but the machines have only "
+            f"{', '.join(cluster.resources)}; add it to the machines"
+        )
+    if len(workload.whole_memory):
+        raise ScenarioError(
+            "workload: jobs take all memory of their machines, however much that is; "
+            "`simkit.workload.cluster.fill_whole_memory` gives them an amount"
+        )
+    if inexact := _inexact_sums(workload, cluster):
+        raise ScenarioError(inexact)
+
+
 class Routing:
     """Sends each job to the first partition that takes its queue and admits all of its tasks.
 
@@ -190,18 +206,7 @@ class Submission:
         predictor: Predictor,
         users: UserLimits | None = None,
     ) -> None:
-        if missing := [name for name in workload.resources if name not in cluster.resources]:
-            raise ScenarioError(
-                f"cluster: jobs ask for {', '.join(missing)}, but the machines have only "
-                f"{', '.join(cluster.resources)}; add it to the machines"
-            )
-        if len(workload.whole_memory):
-            raise ScenarioError(
-                "workload: jobs take all memory of their machines, however much that is; "
-                "`simkit.workload.cluster.fill_whole_memory` gives them an amount"
-            )
-        if inexact := _inexact_sums(workload, cluster):
-            raise ScenarioError(inexact)
+        check_requests(workload, cluster)
         self._workload = workload
         self._cluster = cluster
         self._predictor = predictor

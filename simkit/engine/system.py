@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from simkit.engine.admission import Admission, AdmissionRule
+from simkit.engine.admission import Admission
 from simkit.engine.bookkeeping import Attempt, Bookkeeping, Observer, Observers
 from simkit.engine.events import EventLoop
 from simkit.engine.held_back import Releases
@@ -24,6 +24,7 @@ from simkit.policy.task import Allocation, Placement, Task
 from simkit.text import counted
 from simkit.units import LATEST_S, format_duration
 from simkit.workload import Workload
+from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster
 
 

@@ -29,11 +29,14 @@ from typing import Any, Final
 from uuid import uuid4
 
 from simkit.errors import RunError, ScenarioError, SimkitError
-from simkit.experiment.executors import PlannedRun, RunTask, SweepOutcome, in_turn
 from simkit.experiment.interrupt import DeferredInterrupt
 from simkit.experiment.workers import (
     MAIN_GUARD,
+    PlannedRun,
+    RunTask,
+    SweepOutcome,
     end_if_main_runs_again,
+    in_turn,
     main_file,
     without_ctrl_c,
 )

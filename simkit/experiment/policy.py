@@ -1,21 +1,32 @@
-"""The policy of a scenario, its source of estimates, and the rules of the simulation."""
+"""The policy of a scenario, its source of estimates, and the rules of the simulation.
+
+Policies of a sweep may be classes: the scenario of each run has the class's name, ``module:Mine``,
+and the class travels to worker processes beside it (`PolicyClasses`): by value if it is defined in
+a notebook or script, which needs cloudpickle.
+
+    run_sweep("grid.yaml", policy=Mine)
+    run_sweep("grid.yaml", sweep={"policy": [Mine, {"order": "sjf"}]})
+    run_sweep("grid.yaml", policy={"name": Mine, "args": {"depth": 2}})
+"""
 
 from __future__ import annotations
 
+import pickle
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from datetime import datetime
 from functools import partial
 from math import inf, nan
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from simkit import plugins
-from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import Rules
 from simkit.engine.system import Limits
 from simkit.errors import PolicyError, ScenarioError, at_key
-from simkit.plugins import instantiate
+from simkit.plugins import instantiate, make
 from simkit.policy import Policy, SystemInfo
 from simkit.policy.estimates import Predictor
 from simkit.policy.fitness import FitnessPolicy
@@ -64,8 +75,7 @@ def build_policy(scenario: Scenario, past: Past | None = None) -> Policy:
         return _switching(section, scenario, past)
     if isinstance(section, RecordedPolicy):
         arguments = {"unknown": section.recorded.unknown, "past": past or Past()}
-        factory = plugins.find(POLICIES, "recorded")
-        replaying: Policy = instantiate("policy.recorded", factory, {}, arguments)
+        replaying: Policy = make("policy.recorded", POLICIES, "recorded", {}, arguments)
         return replaying
     if isinstance(section, AgentPolicy):
         return _learned(section, scenario)
@@ -77,8 +87,8 @@ def build_policy(scenario: Scenario, past: Past | None = None) -> Policy:
         )
         return model
     name = section.name if isinstance(section, NamedPolicy) else section.path
-    factory = plugins.find(POLICIES, name, kind="policy")
-    return checked_policy(instantiate(f"policy: {name!r}", factory, section.args), name)
+    made = make(f"policy: {name!r}", POLICIES, name, section.args, kind="policy")
+    return checked_policy(made, name)
 
 
 def _composed(section: ComposedPolicy) -> Policy:
@@ -98,9 +108,9 @@ def _composed(section: ComposedPolicy) -> Policy:
 def _fitted(section: FittedPolicy) -> Policy:
     """Return a policy by fitness, or another simulator's policy of that name."""
     if section.compat is not None:
-        factory = plugins.find(POLICIES, section.compat, kind="compat")
         own = {"fitness": section.fitness.type, "order": section.order.type}
-        made = instantiate(f"policy.compat: {section.compat!r}", factory, section.fitness.args, own)
+        what = f"policy.compat: {section.compat!r}"
+        made = make(what, POLICIES, section.compat, section.fitness.args, own, kind="compat")
         return checked_policy(made, section.compat)
     order = _part("order", section.order)
     factory = plugins.find(POLICIES, section.fitness.type, kind="fitness")
@@ -117,10 +127,9 @@ def _looking_ahead(section: LookaheadPolicy, scenario: Scenario) -> Policy:
     for row, one in enumerate(_scenarios_of(section, scenario)):
         with _at_place(f"policy.lookahead.{row}"):
             candidates.append(build_policy(one))
-    factory = plugins.find(POLICIES, "lookahead")
     given = {"objective": section.objective}
     own = {"policies": candidates, "every_s": scenario.scheduling.every}
-    policy: Policy = instantiate("policy.lookahead", factory, given, own)
+    policy: Policy = make("policy.lookahead", POLICIES, "lookahead", given, own)
     return policy
 
 
@@ -132,7 +141,7 @@ def _switching(section: SwitchedPolicy, scenario: Scenario, past: Past | None) -
             one = scenario.model_copy(update={"policy": part})
             policies.append(build_policy(one, past))
     own = {"policies": policies, "changes": [change.at for change in section.switch]}
-    made: Policy = instantiate("policy.switch", plugins.find(POLICIES, "switch"), {}, own)
+    made: Policy = make("policy.switch", POLICIES, "switch", {}, own)
     return made
 
 
@@ -192,14 +201,14 @@ def missing_methods(thing: object, *methods: str) -> list[str]:
 def build_predictor(scenario: Scenario) -> Predictor:
     """Return the scenario's source of run-time estimates; raises like `build_policy`."""
     choice = scenario.estimates
-    factory = plugins.find("simkit.predictors", choice.type)
-    predictor = instantiate(f"estimates: {choice.type!r}", factory, choice.args)
+    what = f"estimates: {choice.type!r}"
+    predictor = make(what, "simkit.predictors", choice.type, choice.args)
     missing = missing_methods(predictor, "reset", "estimates", "on_submission", "on_end")
     if not hasattr(predictor, "learns"):
         missing.append("learns")
     if missing:
         raise PolicyError(
-            f"estimates: {choice.type!r} has no {' and no '.join(missing)}; an estimator has "
+            f"{what} has no {' and no '.join(missing)}; an estimator has "
             "reset, estimates, on_submission, on_end and learns; derive it from "
             "simkit.policy.estimates.Requested, which has them"
         )
@@ -209,14 +218,12 @@ def build_predictor(scenario: Scenario) -> Predictor:
 
 def build_rules(scenario: Scenario) -> Rules:
     """Return the rules of the simulation, which do not depend on the policy."""
-    admission, limits = scenario.admission, scenario.limits
+    limits = scenario.limits
     return Rules(
         walltime=scenario.walltime,
         every_s=scenario.scheduling.every,
         step_s=scenario.scheduling.step,
-        admission=AdmissionRule(
-            admission.slots, admission.backlog, admission.refill, admission.order, admission.late
-        ),
+        admission=scenario.admission,
         correction=scenario.estimates.correction,
         limits=Limits(
             *(
@@ -229,8 +236,8 @@ def build_rules(scenario: Scenario) -> Rules:
 
 def _part(kind: str, choice: PluginChoice) -> Any:
     """Return an order or rule; None, for "none" and "first-fit", means the default."""
-    factory = plugins.find(POLICIES, choice.type, kind=kind)
-    return instantiate(f"policy.{kind}: {choice.type!r}", factory, choice.args)
+    what = f"policy.{kind}: {choice.type!r}"
+    return make(what, POLICIES, choice.type, choice.args, kind=kind)
 
 
 def policy_label(scenario: Scenario) -> str:
@@ -358,3 +365,115 @@ def _chosen(section: PolicySection) -> str:
     if isinstance(section, NamedPolicy):
         return f"policy.name: {section.name}"
     return f"policy.path: {section.path}"
+
+
+def recorded_as(kind: type) -> NamedPolicy:
+    """Return what `run.json` says of a policy that took the place of the scenario's."""
+    return NamedPolicy.model_construct(name=f"{kind.__module__}:{kind.__qualname__}", args={})
+
+
+class _Given(NamedTuple):
+    kind: type
+    section: NamedPolicy
+    """Made where the class was defined: a copy in another process has lost a part of its name."""
+
+
+class PolicyClasses:
+    """The classes among the policies of a sweep, by their names in its scenarios."""
+
+    def __init__(self, packed: bytes = b"") -> None:
+        self._classes: dict[str, _Given] = {}
+        self._packed = packed
+        """Those of another process, until they are needed: then a failure is that of a run."""
+
+    def named(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a scenario, overrides or a sweep with the name of each class in its place.
+
+        Raises ScenarioError for a policy object, and for two classes of one name.
+        """
+        return {key: self._named(key, value) for key, value in values.items()}
+
+    def _named(self, key: str, value: Any) -> Any:
+        if key == "sweep" and isinstance(value, Mapping):
+            return self.named(value)
+        if key != "policy":
+            return value
+        if isinstance(value, list | tuple):
+            return [self._named(key, one) for one in value]
+        if isinstance(value, type):
+            return self._add(value)
+        if isinstance(value, Mapping) and isinstance(value.get("name"), type):
+            return {**value, **self._add(value["name"])}
+        if hasattr(value, "schedule"):
+            kind = type(value).__name__
+            raise ScenarioError(
+                f"policy: an object of {kind}; every run of a sweep makes its own: give the class "
+                f'{kind}, or {{"name": {kind}, "args": {{…}}}}'
+            )
+        return value
+
+    def _add(self, kind: type) -> dict[str, Any]:
+        section = recorded_as(kind)
+        name = section.name.replace("<locals>", "locals")  # as a scenario may name an object
+        if self._classes.setdefault(name, _Given(kind, section)).kind is not kind:
+            raise ScenarioError(f"policy: two classes are called {name}; rename one of them")
+        return {"name": name}
+
+    def recorded(self, scenario: Scenario) -> Scenario:
+        """Return the scenario as `run.json` records it."""
+        given = self._given(scenario)
+        if given is None:
+            return scenario
+        section = given.section.model_copy(update={"args": _arguments(scenario)})
+        return scenario.model_copy(update={"policy": section})
+
+    def policy_of(self, scenario: Scenario) -> tuple[Scenario, Policy | None]:
+        """Return the scenario as recorded and a new policy, if its policy is one of the classes.
+
+        Raises ScenarioError or PolicyError if that cannot be made, or is no policy.
+        """
+        given = self._given(scenario)
+        policy = None
+        if given is not None:
+            policy = checked_policy(given.kind, arguments=deepcopy(_arguments(scenario)))
+        return self.recorded(scenario), policy
+
+    def _given(self, scenario: Scenario) -> _Given | None:
+        if self._packed:
+            self._classes, self._packed = pickle.loads(self._packed), b""
+        section = scenario.policy
+        return self._classes.get(section.name) if isinstance(section, NamedPolicy) else None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what another process makes them of."""
+        return PolicyClasses, (self._packed or _packed(self._classes),)
+
+
+def _arguments(scenario: Scenario) -> dict[str, Any]:
+    """Return the arguments of the class that the scenario names."""
+    assert isinstance(scenario.policy, NamedPolicy)
+    return dict(scenario.policy.args)
+
+
+def _packed(classes: Mapping[str, _Given]) -> bytes:
+    if not classes:
+        return b""
+    try:
+        import cloudpickle
+    except ImportError:
+        for name, given in classes.items():
+            if not _can_be_imported(given.kind):
+                raise ScenarioError(
+                    f"policy: {name} cannot be sent to other processes without cloudpickle; "
+                    "install it (pip install cloudpickle), move the class to a file and write "
+                    "{path: my_policy.py:Mine}, or use one worker"
+                ) from None
+        return pickle.dumps(classes)
+    packed: bytes = cloudpickle.dumps(classes)
+    return packed
+
+
+def _can_be_imported(kind: type) -> bool:
+    """Return whether a new process finds the class: not in a function, and not in a notebook."""
+    module = sys.modules.get(kind.__module__)
+    return hasattr(module, "__file__") and "<locals>" not in kind.__qualname__

@@ -20,18 +20,17 @@ from urllib.parse import quote
 
 from simkit import plugins
 from simkit.errors import RunError, ScenarioError, SimkitError, warn_of
-from simkit.experiment import carry_out, prepare
-from simkit.experiment.executors import (
+from simkit.experiment.api import scenario_source
+from simkit.experiment.experiment import carry_out, prepare
+from simkit.experiment.policy import PolicyClasses, policy_label
+from simkit.experiment.workers import (
     Executor,
     InProcess,
     LocalProcesses,
     PlannedRun,
     SweepOutcome,
+    end_if_main_runs_again,
 )
-from simkit.experiment.policy import policy_label
-from simkit.experiment.policy_classes import PolicyClasses
-from simkit.experiment.scenario_file import scenario_source
-from simkit.experiment.workers import end_if_main_runs_again
 from simkit.experiment.workload import TraceMemory
 from simkit.policy import Policy
 from simkit.results.all_metrics import metric_columns

@@ -20,7 +20,7 @@ import numpy as np
 
 from simkit.agent.encoder import ObservationSchema
 from simkit.errors import PolicyError, ScenarioError
-from simkit.experiment.scenario_file import scenario_source
+from simkit.experiment.api import scenario_source
 from simkit.scenario import Scenario
 from simkit.scenario.yaml_document import Source, load_scenario
 from simkit.workload import Workload

@@ -14,9 +14,7 @@ from simkit.engine.recorder import Recorder, Status
 from simkit.engine.simulation import Simulation
 from simkit.errors import LimitError, PluginError, RunError, ScenarioError, SimkitError
 from simkit.experiment import Experiment, prepare
-from simkit.experiment.cluster import build_cluster, declared_resources, limited_by_partitions
 from simkit.experiment.policy import build_predictor
-from simkit.experiment.site import build_site
 from simkit.experiment.workload import read_trace, transformed, valued
 from simkit.gym.windows import EpisodeWindows, LogWindows, goes_by_the_clock
 from simkit.plugins import told_of_author
@@ -351,7 +349,7 @@ class Episodes:
             plain = {name: field.default for name, field in WorkloadSource.model_fields.items()}
             del plain["type"]
             plain_section = section.model_copy(update=plain)
-            resources = declared_resources(scenario.cluster)
+            resources = scenario.cluster.resources
             trace = read_trace(plain_section, scenario.seed, resources=resources)
             self._log = fill_whole_memory(trace.workload, self._first.cluster)
 
@@ -401,11 +399,11 @@ class Episodes:
                 jobs = valued(jobs, scenario.value, seed)
             trace = Trace(jobs, RowReport(read=len(jobs), accepted=len(jobs)))
             if not (self._is_independent_of_jobs and jobs.resources == cluster.resources):
-                cluster = build_cluster(scenario.cluster, jobs)
-            trace = replace(trace, workload=limited_by_partitions(jobs, cluster))
+                cluster = scenario.cluster.build(jobs)
+            trace = replace(trace, workload=cluster.with_limits(jobs))
         if scenario.power is not None:
             most_steps = scenario.limits.steps
-            site = build_site(scenario.power, cluster, trace.workload, seed, most_steps)
+            site = scenario.power.build(cluster, trace.workload, seed, most_steps)
         first = self._first
         return Experiment(
             scenario, trace, cluster, first.policy, first.predictor, first.rules,

@@ -2,7 +2,7 @@
 
 `Battery.limits` says what may flow; a controller keeps to it, and `Battery.run` refuses more.
 
-`BatteryFacts` are its size, limits and losses, which never change; `Battery` is its state. Like a
+`facts.BatteryFacts` are its size, limits and losses, which never change; here is its state. Like a
 tank with two taps and a small leak: power is constant between two events, so the content follows a
 closed form, and the instant at which the tank is full or empty is computed, not searched for. With
 content e, stored power g (charging: power · efficiency; discharging: power / efficiency, below 0)
@@ -18,12 +18,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from simkit.errors import PolicyError, ScenarioError
-from simkit.power.ranges import EFFICIENCY, NOT_NEGATIVE, POSITIVE, SHARE, Range, range_problems
-from simkit.units import DAY_S, HOUR_S, TIME_GRID
+from simkit.power.facts import BatteryFacts
+from simkit.units import HOUR_S, TIME_GRID
 
 _SLACK: Final = 1e-9
 """Share of a limit by which a power may exceed it: rounding of sums."""
@@ -31,120 +30,6 @@ _STILL: Final = 1e-12
 """Share of the flows in and out below which their difference counts as 0."""
 _NEVER_S: Final = 2.0**33
 """272 years, the end of the grid of times: nothing happens later."""
-
-
-@dataclass(frozen=True)
-class BatteryFacts:
-    """A battery as a store of energy with constant efficiencies.
-
-    Two models in one. With both slopes 0 it is the *linear* model: power is limited by the C-rates
-    until the battery is full or empty. With slopes above 0 it is the *C/L/C* model of F.
-    Kazhamiaka, C. Rosenberg and S. Keshav, "Tractable lithium-ion storage models for optimizing
-    energy systems", Energy Informatics 2(4), 2019 (doi 10.1186/s42162-019-0070-6): constant bounds
-    on the power, bounds on the content that depend linearly on the power, constant efficiencies.
-    The faster it is discharged, the earlier it counts as empty. The faster it is charged, the
-    earlier it counts as full:
-
-        floor + discharge_slope_h · discharge rate ≤ soc ≤ ceiling − charge_slope_h · charge rate
-
-    with rates in 1/h (power at the terminals over capacity). Solved for the rates, these are limits
-    of power that fall linearly to 0 as the content nears floor or ceiling. In the paper's letters,
-    for a content b and a current P / V in C-rates: u1 is `discharge_slope_h`, v1 `floor`, -u2
-    `charge_slope_h` and v2 `ceiling`, all as shares of the capacity, and its η_d above 1 is
-    1 / `discharge_efficiency`.
-    """
-
-    capacity_j: float
-    """Energy between state of charge 0 and 1, in J; 1 kWh is 3.6e6 J."""
-    charge_c_rate: float = 1.0
-    """Largest charging power at the terminals over the capacity, 1/h."""
-    discharge_c_rate: float = 1.0
-    """Largest discharging power at the terminals over the capacity, 1/h."""
-    charge_efficiency: float = 1.0
-    """Share of the charging power that is stored."""
-    discharge_efficiency: float = 1.0
-    """Share of the power taken from the store that reaches the terminals."""
-    floor: float = 0.0
-    """State of charge below which it is not discharged."""
-    ceiling: float = 1.0
-    """State of charge above which it is not charged."""
-    initial_soc: float = 0.5
-    """State of charge at the start, at most the ceiling. It may lie below the floor, as after
-    long rest: the battery gives nothing until it has been charged above the floor."""
-    self_discharge_per_day: float = 0.0
-    """Share of the content that is lost in a day at rest, also below the floor."""
-    charge_slope_h: float = 0.0
-    """C/L/C: by how much charging at 1/h lowers the ceiling, in h."""
-    discharge_slope_h: float = 0.0
-    """C/L/C: by how much discharging at 1/h raises the floor, in h."""
-
-    def __post_init__(self) -> None:
-        """Raise ScenarioError with everything that is wrong."""
-        problems = range_problems(
-            self,
-            capacity_j=POSITIVE,
-            charge_c_rate=NOT_NEGATIVE,
-            discharge_c_rate=NOT_NEGATIVE,
-            charge_efficiency=EFFICIENCY,
-            discharge_efficiency=EFFICIENCY,
-            floor=SHARE,
-            ceiling=SHARE,
-            initial_soc=SHARE,
-            self_discharge_per_day=Range("at least 0 and below 1", lambda v: 0 <= v < 1),
-            charge_slope_h=NOT_NEGATIVE,
-            discharge_slope_h=NOT_NEGATIVE,
-        )
-        if self.floor >= self.ceiling:
-            problems.append(
-                f"floor {self.floor:g} is not below ceiling {self.ceiling:g}; "
-                "leave a window of states of charge between them"
-            )
-        elif self.initial_soc > self.ceiling:
-            problems.append(
-                f"initial_soc {self.initial_soc:g} is above ceiling {self.ceiling:g}; "
-                "start within the window"
-            )
-        if problems:
-            raise ScenarioError(f"battery: {problem}" for problem in problems)
-
-    @property
-    def floor_j(self) -> float:
-        """Content at the floor, in J."""
-        return self.floor * self.capacity_j
-
-    @property
-    def ceiling_j(self) -> float:
-        """Content at the ceiling, in J."""
-        return self.ceiling * self.capacity_j
-
-    @property
-    def most_charge_w(self) -> float:
-        """Charging power by C-rate alone, in W."""
-        return self.charge_c_rate * self.capacity_j / HOUR_S
-
-    @property
-    def most_discharge_w(self) -> float:
-        """Discharging power by C-rate alone, in W, as a positive number."""
-        return self.discharge_c_rate * self.capacity_j / HOUR_S
-
-    @property
-    def self_discharge_per_s(self) -> float:
-        """The rate λ in 1/s by which the content falls: content · exp(−λ t)."""
-        return -math.log1p(-self.self_discharge_per_day) / DAY_S
-
-    @property
-    def tapers(self) -> bool:
-        """Whether the limits of power depend on the content (C/L/C)."""
-        return self.charge_slope_h > 0 or self.discharge_slope_h > 0
-
-    def bound_j(self, power_w: float) -> float:
-        """Return the content in J at which this power must stop.
-
-        Charging (above 0) stops at the lowered ceiling, discharging at the raised floor.
-        """
-        if power_w > 0:
-            return self.ceiling_j - self.charge_slope_h * HOUR_S * power_w
-        return self.floor_j - self.discharge_slope_h * HOUR_S * power_w
 
 
 class Limits(NamedTuple):
@@ -174,7 +59,9 @@ class Battery:
             raise ScenarioError(f"battery: hold_s is {hold_s:g}; it must be a positive time in s")
         self.facts = facts
         self.time_s = time_s
-        self.hold_s = hold_s if facts.tapers else 0.0
+        tapers = facts.charge_slope_h > 0 or facts.discharge_slope_h > 0
+        self.hold_s = hold_s if tapers else 0.0
+        self._capacity_j = facts.capacity_j
         self.energy_j = facts.initial_soc * facts.capacity_j
         """Content in J."""
         self._leak = facts.self_discharge_per_s
@@ -189,7 +76,7 @@ class Battery:
     @property
     def soc(self) -> float:
         """State of charge, 0..1."""
-        return self.energy_j / self.facts.capacity_j
+        return self.energy_j / self._capacity_j
 
     def limits(self, until: float | None = None) -> Limits:
         """Return the largest powers that may flow now and can be held until a time in s.
@@ -260,7 +147,7 @@ class Battery:
         span = self._span(until)
         after = self._content_after(self._gain(power_w), span)
         self._refuse(power_w, until, after)
-        self.energy_j = min(max(after, 0.0), self.facts.capacity_j)  # rounding alone
+        self.energy_j = min(max(after, 0.0), self._capacity_j)  # rounding alone
         self.time_s = until
 
     def _span(self, until: float) -> float:
@@ -277,9 +164,18 @@ class Battery:
             return power_w * self.facts.charge_efficiency
         return power_w * self._drain
 
+    def bound_j(self, power_w: float) -> float:
+        """Return the content in J at which this power must stop.
+
+        Charging (above 0) stops at the lowered ceiling, discharging at the raised floor.
+        """
+        if power_w > 0:
+            return self._top_j - self._slope_s[0] * power_w
+        return self._bottom_j - self._slope_s[1] * power_w
+
     def _bound_in(self, power_w: float) -> float:
         """Return the time in s until this power meets its bound; 0 if it is there, inf if never."""
-        bound_j = self.facts.bound_j(power_w)
+        bound_j = self.bound_j(power_w)
         if (bound_j - self.energy_j) * power_w <= 0:  # at the bound, or past it
             return 0.0 if self._drift(power_w) * power_w > 0 else math.inf
         return self._reaches_in(bound_j, power_w)
@@ -290,7 +186,7 @@ class Battery:
         `soc` says on which side of the level the battery is, as it does for a controller. The
         content in J may round to the other side.
         """
-        drift, target_j = self._drift(power_w), level * self.facts.capacity_j
+        drift, target_j = self._drift(power_w), level * self._capacity_j
         if (level - self.soc) * drift <= 0:
             return math.inf
         if (target_j - self.energy_j) * drift <= 0:
@@ -323,7 +219,6 @@ class Battery:
 
     def _refuse(self, power_w: float, until: float, after: float) -> None:
         """Raise PolicyError if a power cannot be held until a time."""
-        facts = self.facts
         verb, most = ("discharge" if power_w < 0 else "charge"), self._most_w[power_w < 0]
         if not abs(power_w) <= most * (1.0 + _SLACK):
             raise PolicyError(
@@ -333,8 +228,8 @@ class Battery:
         if not power_w:
             return
         sign = math.copysign(1.0, power_w)
-        past = sign * (after - facts.bound_j(power_w))
-        grace = 3.0 * TIME_GRID * abs(self._gain(power_w)) + _STILL * facts.capacity_j
+        past = sign * (after - self.bound_j(power_w))
+        grace = 3.0 * TIME_GRID * abs(self._gain(power_w)) + _STILL * self._capacity_j
         if past > grace and self._drift(power_w) * sign > 0:
             raise PolicyError(
                 f"battery: {verb} of {abs(power_w):g} W from {self.time_s:.9g} s to {until:.9g} s; "

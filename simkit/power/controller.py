@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Annotated, Final, Literal, NamedTuple, Protocol, runtime_checkable
 
-from simkit.errors import PolicyError, ScenarioError
+from pydantic import Field
+
+from simkit.errors import PolicyError
 from simkit.power.battery import Battery
-from simkit.power.grid import GridOffer
-from simkit.power.ranges import AT_LEAST_ZERO, NOT_NAN, SHARE, range_problems
+from simkit.sections import Facts, Share
 
 _SLACK: Final = 1e-9
 """Share of the power flowing by which set-points may miss: rounding of sums."""
@@ -24,6 +24,21 @@ _REST_S: Final = 60.0
 _MOST_IN_A_ROW: Final = 100
 """More levels than this, each within a rest of the last while nothing else changes, mean that the
 controller drives the battery to and fro."""
+
+
+class GridOffer(NamedTuple):
+    """What the grid offers at an instant."""
+
+    import_limit_w: float = 0.0
+    """Most power from the grid, at least 0."""
+    export_limit_w: float = 0.0
+    """Most power to the grid, at least 0."""
+    price_per_kwh: float = 0.0
+    """What a kWh from the grid costs; may be negative."""
+    export_price_per_kwh: float = 0.0
+    """What a kWh to the grid brings; may be negative."""
+    carbon_gco2_per_kwh: float = 0.0
+    """Carbon of a kWh from the grid, in g of CO₂ equivalent."""
 
 
 class SiteState(NamedTuple):
@@ -71,8 +86,11 @@ class Controller(Protocol):
         """
 
 
-@dataclass(frozen=True)
-class SourceOrder:
+Threshold = Annotated[float, Field(ge=-math.inf)]
+"""Any number; infinite: never, or always."""
+
+
+class SourceOrder(Facts):
     """The default: renewables first, then the battery, then the grid.
 
     A surplus of renewables charges the battery, then is exported, then curtailed. A deficit is met
@@ -90,33 +108,20 @@ class SourceOrder:
     grid below it. Charging alone never lifts the import above `peak_w`.
     """
 
+    noun = "controller"
+
     first: Literal["battery", "grid"] = "battery"
     """Which of the two meets a deficit first."""
-    reserve: float = 0.0
+    reserve: Share = 0.0
     """State of charge kept for times when neither sources nor grid suffice."""
-    peak_w: float = math.inf
+    peak_w: Annotated[float, Field(ge=0)] = math.inf
     """Peak shaving: import stays at or below this as long as the battery can help."""
-    charge_below_price: float = -math.inf
+    charge_below_price: Threshold = -math.inf
     """Price per kWh at or below which the grid counts as cheap."""
-    charge_below_carbon: float = -math.inf
+    charge_below_carbon: Threshold = -math.inf
     """Carbon in g/kWh at or below which the grid counts as clean."""
-    charge_to: float = 1.0
+    charge_to: Share = 1.0
     """State of charge up to which the grid charges."""
-
-    def __post_init__(self) -> None:
-        """Raise ScenarioError with everything that is wrong."""
-        ranges = {
-            "reserve": SHARE, "charge_to": SHARE, "peak_w": AT_LEAST_ZERO,
-            "charge_below_price": NOT_NAN, "charge_below_carbon": NOT_NAN,
-        }  # fmt: skip
-        problems = range_problems(self, **ranges)
-        problems += [
-            f"{name} is null; leave it out" for name in ranges if getattr(self, name) is None
-        ]
-        if self.first not in ("battery", "grid"):
-            problems.append(f"first is {self.first!r}; it must be 'battery' or 'grid'")
-        if problems:
-            raise ScenarioError(f"controller: {problem}" for problem in problems)
 
     @cached_property
     def levels(self) -> tuple[float, ...]:

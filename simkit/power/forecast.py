@@ -12,17 +12,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final, Literal, Protocol, get_args
+from typing import Final, Protocol
 
 import numpy as np
 
 from simkit.arrays import Floats
-from simkit.errors import TraceError, did_you_mean
-from simkit.power.ranges import NOT_NEGATIVE, POSITIVE, range_problems
+from simkit.errors import TraceError
+from simkit.power.facts import Noise
 from simkit.power.signal import Signal
 from simkit.units import DAY_S, format_duration
-
-ErrorKind = Literal["relative", "absolute"]
 
 _RESOLUTION_S: Final = 900.0
 """Distance of the lead times at which an error is drawn; in between it is a straight line."""
@@ -169,66 +167,51 @@ class NoisyForecast:
     The error over the lead time is an autoregressive process of first order (a sampled
     Ornstein-Uhlenbeck process; G. E. Uhlenbeck and L. S. Ornstein, "On the theory of the Brownian
     motion", Physical Review 36, 1930) that starts at 0: at lead time l its standard deviation is
-    spread · sqrt(1 - exp(-2 l / correlation)), so the next hour is known well and the day after
-    tomorrow badly. Forecasts are issued at multiples of `issue_s`. In between the last one issued
+    `spread` · sqrt(1 - exp(-2 l / `correlation`)), so the next hour is known well and the day after
+    tomorrow badly. Forecasts are issued at multiples of `issue`. In between the last one issued
     holds, so asking often does not average the error out. The error depends on the seed and the
     time of issue alone.
 
     Args:
         truth: the signal that is predicted.
         seed: of the errors; the same seed gives the same forecasts.
-        spread: standard deviation at long lead times. ``relative``: a share of the truth, so
-            nights stay dark; ``absolute``: in the unit of the signal.
-        kind: of the error.
-        correlation_s: how long an error lasts, in s; also how fast it grows.
-        issue_s: time between two forecasts, in s.
+        noise: a relative error leaves nights dark; an absolute one is in the signal's unit.
         bounds: predictions are clipped to this range.
 
-    Raises TraceError if one of these is out of its range.
+    Raises TraceError unless the first bound is below the second.
     """
 
     def __init__(
         self,
         truth: Signal,
         seed: int | Sequence[int],
+        noise: Noise | None = None,
         *,
-        spread: float = 0.2,
-        kind: ErrorKind = "relative",
-        correlation_s: float = 21_600.0,
-        issue_s: float = 3_600.0,
         bounds: tuple[float, float] = (0.0, math.inf),
     ) -> None:
         self.truth = truth
         self.seed = seed
-        self.spread = spread
-        self.kind = kind
-        self.correlation_s = correlation_s
-        self.issue_s = issue_s
+        self.noise = noise or Noise()
         self.bounds = bounds
-        problems = range_problems(
-            self, spread=NOT_NEGATIVE, correlation_s=POSITIVE, issue_s=POSITIVE
-        )
-        if kind not in get_args(ErrorKind):
-            problems.append(f"kind {kind!r} is unknown{did_you_mean(kind, get_args(ErrorKind))}")
         if not bounds[0] < bounds[1]:
-            problems.append(f"bounds are {bounds!r}; the first must be below the second")
-        if problems:
-            raise TraceError("\n".join(f"noisy forecast: {problem}" for problem in problems))
+            raise TraceError(
+                f"noisy forecast: bounds are {bounds!r}; the first must be below the second"
+            )
         self._issue, self._path = 0, np.zeros(1)
 
     def predict(self, now_s: float, horizon_s: float, step_s: float) -> Floats:
         edges = step_edges(horizon_s, step_s)
         truth = step_means(self.truth, now_s + edges)
-        issue = math.floor(now_s / self.issue_s)
-        lead = now_s - issue * self.issue_s + (edges[:-1] + edges[1:]) / 2
+        issue = math.floor(now_s / self.noise.issue)
+        lead = now_s - issue * self.noise.issue + (edges[:-1] + edges[1:]) / 2
         error = self.error(issue, lead)
-        predicted = truth * (1 + error) if self.kind == "relative" else truth + error
+        predicted = truth * (1 + error) if self.noise.kind == "relative" else truth + error
         return np.clip(predicted, *self.bounds)
 
     def error(self, issue: int, lead_s: Floats) -> Floats:
         """Return (n,) the error of a forecast at (n,) ascending lead times in s after its issue.
 
-        `issue` is the forecast's number: its time of issue divided by `issue_s`.
+        `issue` is the forecast's number: its time of issue divided by `issue`.
         """
         drawn = math.ceil(float(lead_s[-1]) / _RESOLUTION_S) + 1
         if issue != self._issue or len(self._path) < drawn:
@@ -237,11 +220,11 @@ class NoisyForecast:
 
     def _draw(self, issue: int, number: int) -> Floats:
         """Return the error at the first `number` lead times, a multiple of 900 s each."""
-        keep = math.exp(-_RESOLUTION_S / self.correlation_s)
+        keep = math.exp(-_RESOLUTION_S / self.noise.correlation)
         seeds = np.random.SeedSequence(self.seed, spawn_key=(issue % 2**64,))
         shocks = np.random.default_rng(seeds).standard_normal(number - 1)
         path, error = [0.0], 0.0
-        for shock in (self.spread * math.sqrt(1 - keep * keep) * shocks).tolist():
+        for shock in (self.noise.spread * math.sqrt(1 - keep * keep) * shocks).tolist():
             error = keep * error + shock
             path.append(error)
         return np.array(path)

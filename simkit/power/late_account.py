@@ -17,14 +17,14 @@ import numpy as np
 from simkit.arrays import Bools, Floats
 from simkit.power.controller import (
     ControllerLevels,
+    GridOffer,
     SetPoints,
     SiteState,
     SourceOrder,
     check_set_points,
 )
-from simkit.power.grid import Amount, GridOffer
 from simkit.power.ledger import Flows
-from simkit.power.signal import Signal
+from simkit.power.signal import Amount, Signal
 from simkit.power.site import Site
 from simkit.power.system import EnergySystem
 from simkit.units import DAY_S, TIME_GRID

@@ -18,7 +18,7 @@ import numpy as np
 
 from simkit.arrays import Floats
 from simkit.errors import ScenarioError
-from simkit.power.ranges import NOT_NEGATIVE, POSITIVE, range_problems
+from simkit.power.facts import NOT_NEGATIVE, POSITIVE, range_problems
 from simkit.power.signal import Signal
 
 

@@ -103,6 +103,10 @@ class Signal(ABC):
         return self.integral(start_s, end_s) / (end_s - start_s)
 
 
+Amount = float | Signal
+"""A number that never changes, or a signal."""
+
+
 class Constant(Signal):
     """The same value always.
 
@@ -121,6 +125,11 @@ class Constant(Signal):
 
     def values(self, times_s: npt.ArrayLike) -> Floats:
         return np.full(np.shape(times_s), self.constant)
+
+
+def as_signal(amount: Amount, unit: str) -> Signal:
+    """Return a signal, or the constant signal of a number in this unit."""
+    return amount if isinstance(amount, Signal) else Constant(amount, unit)
 
 
 class Sum(Signal):

@@ -33,6 +33,7 @@ from simkit.power.signal_trace import (
     step_function,
 )
 from simkit.units import DAY_S, format_duration, time_on_grid
+from simkit.workload import Workload
 
 
 class Span(NamedTuple):
@@ -40,6 +41,15 @@ class Span(NamedTuple):
 
     first_s: float
     last_s: float
+
+    @classmethod
+    def of(cls, workload: Workload) -> Span:
+        """Return the run's start and the earliest time at which its last job can end."""
+        if not len(workload):
+            return cls(0.0, 0.0)
+        submitted = np.repeat(workload.submit_time_s, np.diff(workload.first_task))
+        last = float((submitted + workload.run_time_s).max())
+        return cls(min(0.0, float(workload.submit_time_s[0])), last)
 
 
 def check_covers(signal: Signal, span: Span, ahead_s: float = 0.0) -> None:
@@ -383,7 +393,7 @@ def _not_a_year(
         f"{date_text(_new_year_s(2000) + at, '%d %b %H:%M')} for {format_duration(end - at)}"
         for at, end in missing
     )
-    rule = "allows no gap" if gaps.rule == "error" else f"allows {format_duration(gaps.longest_s)}"
+    rule = "allows no gap" if gaps.rule == "error" else f"allows {format_duration(gaps.longest)}"
     run = f", and the run needs power {needed}" if needed else ""
     longest = max(end - at for at, end in missing)
     remedy = (

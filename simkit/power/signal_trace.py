@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
+from pydantic import model_validator
 
 from simkit import shown
 from simkit.arrays import Floats
 from simkit.dates import FIRST_YEAR, LAST_YEAR, date_text, is_dated, parse_zone
 from simkit.errors import TraceError, did_you_mean
+from simkit.sections import Facts, TimeSpent
 from simkit.text import counted, printable
 from simkit.units import format_duration
 from simkit.workload import RowReport
 
 Label = Literal["start", "end"]
 Sampling = Literal["mean", "instant"]
-
-GapRule = Literal["error", "hold", "interpolate", "zero"]
 
 LONGEST_REGULAR_STEP: Final = 1.5
 """Rows more than this many steps apart have a gap between them: a row is missing."""
@@ -178,30 +178,24 @@ def _dropped(report: RowReport | None) -> str:
     )
 
 
-@dataclass(frozen=True)
-class Gaps:
-    """How missing rows are filled.
+class Gaps(Facts):
+    """How missing rows of a file are filled."""
 
-    Raises TraceError if the rule is unknown or the length negative.
-    """
+    noun = "gaps"
 
-    rule: GapRule = "error"
-    """``hold``: with the last value; ``interpolate``: with a straight line, in steps of the trace;
-    ``zero``; ``error``: no gap is allowed."""
-    longest_s: float = 10_800.0
-    """Longer gaps are refused under any rule, in s."""
+    rule: Literal["error", "hold", "interpolate", "zero"] = "error"
+    """error: none may be missing; hold: the last value; interpolate: a straight line; zero."""
+    longest: TimeSpent = 10_800.0
+    """Longer gaps are an error under every rule."""
 
-    def __post_init__(self) -> None:
-        if self.rule not in get_args(GapRule):
-            raise TraceError(
-                f"gaps: {self.rule!r} is not a rule{did_you_mean(self.rule, get_args(GapRule))}"
-            )
-        if not self.longest_s >= 0:
-            raise TraceError(f"gaps: longest_s is {self.longest_s!r}; it must be 0 or more, in s")
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: object) -> object:
+        return {"rule": value} if isinstance(value, str) else value
 
     def refuses(self, length_s: float) -> bool:
         """Return whether a gap of this length is not allowed."""
-        return self.rule == "error" or length_s > self.longest_s
+        return self.rule == "error" or length_s > self.longest
 
     def pieces(self, trace: PowerTrace) -> float:
         """Return about how many pieces fill the gaps of a trace, without making them."""
@@ -209,7 +203,7 @@ class Gaps:
             return 0.0
         starts, ends, _ = intervals(trace)
         lengths = np.maximum(starts[1:] - ends[:-1], 0.0)
-        return float(lengths[lengths <= self.longest_s].sum() / trace.step_s)
+        return float(lengths[lengths <= self.longest].sum() / trace.step_s)
 
     def fill(
         self, start_s: float, end_s: float, before: float, after: float, step_s: float
@@ -294,7 +288,7 @@ def long_fill_warning(trace: PowerTrace, gaps: Gaps) -> str:
     """Return a warning if a rule fills gaps longer than a day; empty if it does not."""
     starts, ends, _ = intervals(trace)
     open_s = starts[1:] - ends[:-1]
-    filled = open_s[(open_s > LONGEST_ADVISED_S) & (open_s <= gaps.longest_s)]
+    filled = open_s[(open_s > LONGEST_ADVISED_S) & (open_s <= gaps.longest)]
     if gaps.rule == "error" or not len(filled):
         return ""
     return (
@@ -315,7 +309,7 @@ def _too_long(trace: PowerTrace, gaps: Gaps, spans: list[tuple[float, float]]) -
     limit = (
         "the rule allows none"
         if gaps.rule == "error"
-        else f"gaps up to {format_duration(gaps.longest_s)} are allowed"
+        else f"gaps up to {format_duration(gaps.longest)} are allowed"
     )
     longest = max(end - start for start, end in spans)
     if longest > LONGEST_ADVISED_S:
@@ -326,7 +320,7 @@ def _too_long(trace: PowerTrace, gaps: Gaps, spans: list[tuple[float, float]]) -
         if not trace.typical:
             remedy += "; if its months are of different years, set typical_year: true"
     elif gaps.rule == "error":
-        and_longest = f" and longest: {longest / 3600:g}h" if longest > gaps.longest_s else ""
+        and_longest = f" and longest: {longest / 3600:g}h" if longest > gaps.longest else ""
         remedy = f"fill them with the rule hold, interpolate or zero{and_longest}, or fix the file"
     else:
         remedy = "raise longest, or fix the file"

@@ -13,24 +13,72 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, Protocol, get_args, runtime_checkable
+from typing import Final, Literal, Protocol, runtime_checkable
 
 from simkit.errors import ScenarioError
 from simkit.policy import Policy
 from simkit.policy.state import Foreseen
-from simkit.power.battery import BatteryFacts
-from simkit.power.controller import Controller, SourceOrder
+from simkit.power.controller import Controller, GridOffer, SourceOrder
+from simkit.power.facts import FINITE, NOT_NEGATIVE, BatteryFacts, Range, Supply, range_problems
 from simkit.power.forecast import Forecast
-from simkit.power.grid import Amount, Grid
 from simkit.power.machine_model import ConstantPue, PowerModel, Pue
-from simkit.power.ranges import FINITE, NOT_NEGATIVE, POSITIVE, range_problems
-from simkit.power.signal import WATT, Signal
+from simkit.power.signal import WATT, Amount, Signal
 from simkit.units import KWH_J
 from simkit.workload import RowReport
 
-WhenShort = Literal["drain", "suspend", "checkpoint", "requeue"]
-"""What happens to tasks when supply falls: they run to their end; they are suspended and keep their
-work; they resume from their last checkpoint; they start over from the queue."""
+
+@dataclass(frozen=True)
+class Grid:
+    """A grid connection, by default without limits; `Grid(0, 0)` means no connection."""
+
+    import_limit_w: Amount = math.inf
+    """W, at least 0; a signal may cut the connection for a while."""
+    export_limit_w: Amount = 0.0
+    """W, at least 0."""
+    price_per_kwh: Amount = 0.0
+    """Of imported energy, in any currency, the same everywhere."""
+    export_price_per_kwh: Amount = 0.0
+    """Of exported energy."""
+    carbon_gco2_per_kwh: Amount = 0.0
+    """Of imported energy."""
+
+    def __post_init__(self) -> None:
+        """Raise ScenarioError with everything that is wrong about the numbers."""
+        limit = Range("at least 0", lambda v: v >= 0)
+        ranges = {
+            "import_limit_w": limit,
+            "export_limit_w": limit,
+            "price_per_kwh": FINITE,
+            "export_price_per_kwh": FINITE,
+            "carbon_gco2_per_kwh": NOT_NEGATIVE,
+        }
+        numbers = {n: r for n, r in ranges.items() if not isinstance(getattr(self, n), Signal)}
+        if problems := range_problems(self, **numbers):
+            raise ScenarioError(f"grid: {problem}" for problem in problems)
+
+    def offer(self, time_s: float) -> GridOffer:
+        """Return what the grid offers at a time in s.
+
+        Raises ScenarioError if the signal of a limit or of carbon is below 0.
+        """
+        offer = GridOffer(*(_at(amount, time_s) for amount in vars(self).values()))
+        for name in ("import_limit_w", "export_limit_w", "carbon_gco2_per_kwh"):
+            if not getattr(offer, name) >= 0:
+                raise ScenarioError(
+                    f"grid: {name} is {getattr(offer, name):g} at {time_s:.9g} s; it must be at "
+                    "least 0; fix its signal"
+                )
+        return offer
+
+    def next_change(self, time_s: float) -> float:
+        """Return the first time in s after this one at which the offer may change."""
+        signals = [amount for amount in vars(self).values() if isinstance(amount, Signal)]
+        return min((signal.next_change(time_s) for signal in signals), default=math.inf)
+
+
+def _at(amount: Amount, time_s: float) -> float:
+    return amount.value(time_s) if isinstance(amount, Signal) else float(amount)
+
 
 NO_GRID: Final = Grid(0.0, 0.0)
 
@@ -62,54 +110,6 @@ class Source:
                 f"source {self.name!r} gives {watts:g} W at {time_s:.9g} s; power from a "
                 "source is at least 0: clip night-time readings or fix the signal"
             )
-
-
-@dataclass(frozen=True)
-class Checkpoints:
-    """Tasks save their work at regular intervals of run time and resume from there."""
-
-    every_s: float
-    """Run time between two checkpoints; work since the last one is lost."""
-    restart_s: float = 0.0
-    """Run time that resuming costs, to load what was saved; nothing if nothing was saved."""
-
-    def __post_init__(self) -> None:
-        """Raise ScenarioError if a time is out of range."""
-        if problems := range_problems(self, every_s=POSITIVE, restart_s=NOT_NEGATIVE):
-            raise ScenarioError(f"checkpoints: {problem}" for problem in problems)
-
-
-@dataclass(frozen=True)
-class Supply:
-    """How the available power limits what may run."""
-
-    limit: Literal["none", "power", "resources"] = "none"
-    """none: everything may run; missing power is unserved. power: as many machines (in a pool:
-    processors) are on as the power can supply when all of them are busy. resources: the available
-    share of resources is the available power over `peak_w`."""
-    peak_w: float | None = None
-    """For resources: the power, after critical load and PUE, that supplies everything; None: what
-    all machines draw when busy."""
-    running: WhenShort = "suspend"
-    """What happens to tasks on what is switched off."""
-    checkpoints: Checkpoints | None = None
-    """Needed if `running` is checkpoint."""
-    hold_s: float = 3600.0
-    """The battery counts with the power that it can hold for this long, in s."""
-
-    def __post_init__(self) -> None:
-        """Raise ScenarioError with everything that is wrong."""
-        problems = range_problems(self, peak_w=POSITIVE, hold_s=POSITIVE)
-        if self.limit not in ("none", "power", "resources"):
-            problems.append(f"limit is {self.limit!r}; it must be none, power or resources")
-        if self.running not in get_args(WhenShort):
-            problems.append(
-                f"running is {self.running!r}; it must be one of {', '.join(get_args(WhenShort))}"
-            )
-        if (self.running == "checkpoint") != (self.checkpoints is not None):
-            problems.append("running: checkpoint and checkpoints go together; give both or neither")
-        if problems:
-            raise ScenarioError(f"supply: {problem}" for problem in problems)
 
 
 @dataclass(frozen=True)

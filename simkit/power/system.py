@@ -19,8 +19,7 @@ import numpy as np
 
 from simkit.arrays import Floats
 from simkit.power.battery import Battery
-from simkit.power.controller import ControllerLevels, SiteState, check_set_points
-from simkit.power.grid import GridOffer
+from simkit.power.controller import ControllerLevels, GridOffer, SiteState, check_set_points
 from simkit.power.ledger import Flows, Ledger, OnRows, StoredEnergy
 from simkit.power.machine_model import ConstantPue
 from simkit.power.signal import Signal
@@ -127,12 +126,12 @@ class EnergySystem:
         """Return the power in W that machines may draw now.
 
         What sources, grid and the battery (with the power that it can hold for the supply's
-        `hold_s`) can give, less critical load, over the PUE at just that machine power.
+        `hold`) can give, less critical load, over the PUE at just that machine power.
         """
         site = self.site
         stored = 0.0
         if self.battery is not None:
-            stored = self.battery.limits(self.time_s + site.supply.hold_s).discharge_w
+            stored = self.battery.limits(self.time_s + site.supply.hold).discharge_w
         total = self.generation_w + self.offer.import_limit_w + stored - self.critical_w
         return self.within(total)
 

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from simkit.arrays import Floats
-from simkit.power.battery import BatteryFacts
+from simkit.power.facts import BatteryFacts
 from simkit.results.metric import (
     Found,
     Metric,

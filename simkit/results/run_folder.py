@@ -20,7 +20,7 @@ import polars as pl
 from simkit import plugins, records
 from simkit.errors import RunError
 from simkit.files import check_parquet, check_texts, read_json
-from simkit.power.battery import BatteryFacts
+from simkit.power.facts import BatteryFacts
 from simkit.results.custom_metrics import CustomMetric
 from simkit.results.group_metrics import By, metrics_by
 from simkit.results.metric import CUSTOM, Better, Metrics, entries
@@ -30,7 +30,7 @@ from simkit.scenario.policy import BACKFILL, ORDER
 from simkit.sections import shown
 from simkit.shown import Shown, heading, notes, safe, text_or
 from simkit.text import counted, printable
-from simkit.units import ENDLESS_S, KWH_J, format_duration
+from simkit.units import ENDLESS_S, format_duration
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -327,9 +327,11 @@ class Run:
         section = (self.info.get("scenario", {}).get("power") or {}).get("battery")
         if section is None:
             return None
-        names = ("charge_efficiency", "discharge_efficiency", "initial_soc")
         return BatteryFacts(
-            float(section["capacity_kwh"]) * KWH_J, **{name: float(section[name]) for name in names}
+            capacity_kwh=section["capacity_kwh"],
+            charge_efficiency=section["charge_efficiency"],
+            discharge_efficiency=section["discharge_efficiency"],
+            initial_soc=section["initial_soc"],
         )
 
     @property

@@ -45,6 +45,7 @@ from simkit.sections import (
 )
 from simkit.text import attribute_docstrings
 from simkit.units import LATEST_S
+from simkit.workload.admission import AdmissionRule
 
 
 def _reference(name: str) -> str:
@@ -104,29 +105,6 @@ class Learn(Section):
 
 LONGEST_NAME = 200
 """Characters of a run's name: it is part of the names of files, which file systems limit to 255."""
-
-
-class AdmissionSection(Section):
-    """Which submitted tasks the policy sees; by default all of them."""
-
-    slots: Count | None = None
-    """How many waiting tasks the policy sees at most; null: all."""
-    backlog: Annotated[int, Field(ge=0)] | None = None
-    """How many tasks may wait behind the slots; more are rejected; null: no limit."""
-    refill: Literal["at_once", "next_decision"] = "at_once"
-    """A free slot is filled within the decision that frees it, or before the next decision."""
-    order: Literal["fifo", "qos", "value"] = "fifo"
-    """Which waiting task gets a free slot: the first, or that with the highest qos or value."""
-    late: Literal["stay", "leave"] = "stay"
-    """What becomes of a job that has not started and can no longer end in time, by its estimate,
-    deadline and qos: it stays, or leaves (is rejected) once the policy would see it."""
-
-    @model_validator(mode="after")
-    def _order_needs_slots(self) -> Self:
-        if self.order != "fifo" and self.slots is None:
-            text = f"{self.order} needs slots; add their number"
-            raise BrokenRulesError([(("order",), text)])
-        return self
 
 
 class Scheduling(Section):
@@ -233,7 +211,7 @@ class Scenario(Section):
     the engine's own, and may take machines away and give them back."""
     walltime: Literal["kill", "ignore"] = "ignore"
     """kill: a job is killed at its requested time; ignore: it runs to its end."""
-    admission: AdmissionSection = Field(default_factory=AdmissionSection)
+    admission: AdmissionRule = Field(default_factory=AdmissionRule)
     """Which submitted tasks the policy sees."""
     scheduling: Scheduling = Field(default_factory=Scheduling)
     """When the policy is called."""

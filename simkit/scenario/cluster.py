@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Annotated, Literal, Self
+from math import inf, isnan
+from typing import Annotated, Any, Literal, Self
 
+import numpy as np
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from simkit.errors import did_you_mean
+from simkit import plugins
+from simkit.errors import ScenarioError, did_you_mean
 from simkit.scenario.references import FileOrFolder
 from simkit.sections import (
     BrokenRulesError,
@@ -17,15 +21,22 @@ from simkit.sections import (
     Instant,
     ItemCount,
     KeyPath,
+    KeyProblem,
     Many,
     Positive,
     PositiveDuration,
     Section,
     check_order,
 )
+from simkit.text import counted
+from simkit.units import amount_on_grid
+from simkit.workload import Workload
+from simkit.workload.capacity import CapacityChange, Containers, MachineEvents
+from simkit.workload.cluster import Cluster, Failures, Maintenance, Partition
 from simkit.workload.workload import taken_names
 
-_Problem = tuple[KeyPath, str]
+Groups = Mapping[str, tuple[int, ...]]
+"""Name of a group of machines → rows of its machines."""
 
 
 def _number_or_name(value: object) -> object:
@@ -65,6 +76,76 @@ class MachineTrace(Section):
     remove: Running = "drain"
     """What happens to tasks on a machine that leaves."""
 
+    def build(self, wanted: Sequence[str]) -> Cluster:
+        """Return the cluster of a trace's machines; `wanted` are the workload's resources.
+
+        A machine added at the trace's zero or before is present from the start: zero stands for all
+        times before the trace.
+        """
+        read = plugins.find("simkit.readers", f"machines.{self.type}")
+        events: MachineEvents = read(self.path)
+        ids = events.machines()
+        if not len(ids):
+            raise ScenarioError(f"cluster.trace: {self.path} adds no machine")
+        rows = {machine: row for row, machine in enumerate(ids.tolist())}
+        resources = tuple(
+            dict.fromkeys(
+                [name for name in wanted if name in events.resources] + [*events.resources]
+            )
+        )
+        columns = [events.resources.index(name) for name in resources]
+        capacity = np.zeros((len(ids), len(resources)))
+        joins: dict[int, float] = {}
+        for time_s, machine, kind, amounts in zip(
+            events.time_s.tolist(),
+            events.machine_id.tolist(),
+            events.kind.tolist(),
+            events.capacity[:, columns],
+            strict=True,
+        ):
+            if kind == "add" and rows[machine] not in joins:
+                joins[rows[machine]] = time_s
+                capacity[rows[machine]] = amounts
+        return Cluster(
+            resources,
+            tuple(str(machine) for machine in ids.tolist()),
+            capacity,
+            absent=tuple(sorted(row for row, time_s in joins.items() if time_s > 0)),
+            changes=tuple(self._changes(events, rows, columns)),
+            inputs=events.inputs,
+            reports={"machines": events.report},
+        )
+
+    def _changes(
+        self, events: MachineEvents, rows: dict[Any, int], columns: Sequence[int]
+    ) -> Iterator[CapacityChange]:
+        """Yield the changes of capacity that the trace's events cause, in their order."""
+        faults: dict[str, Fault] = {"softerror": self.softerror, "harderror": self.harderror}
+        present: set[int] = set()
+        for number, (time_s, machine, kind, amounts) in enumerate(
+            zip(
+                events.time_s.tolist(),
+                events.machine_id.tolist(),
+                events.kind.tolist(),
+                events.capacity[:, columns].tolist(),
+                strict=True,
+            )
+        ):
+            if machine not in rows:
+                continue  # never added: nothing can run on it
+            row = rows[machine]
+            if kind == "add":
+                if row in present or time_s > 0:
+                    yield CapacityChange(time_s, row, "join", "add", tuple(amounts))
+                present.add(row)
+            elif kind == "remove":
+                yield CapacityChange(time_s, row, "leave", "remove", running=self.remove)
+            else:
+                fault = faults[kind]
+                yield CapacityChange(time_s, row, "down", kind, (), fault.running, number)
+                if fault.repair is not None:
+                    yield CapacityChange(time_s + fault.repair, row, "up", kind, fault=number)
+
 
 class ContainerTrace(Section):
     """Services that hold part of the machines, as a trace has them."""
@@ -78,6 +159,52 @@ class ContainerTrace(Section):
     unknown_machines: Literal["refuse", "skip"] = "refuse"
     """Containers on machines that the cluster does not have: an error, or left out."""
 
+    def added_to(self, cluster: Cluster, first_s: float) -> Cluster:
+        """Return a cluster with these containers, which occupy part of their machines.
+
+        A container that the trace creates at its zero existed before, so it occupies its part from
+        the first submission on, `first_s`.
+
+        Raises ScenarioError for containers on unknown machines, unless they are skipped.
+        """
+        read = plugins.find("simkit.readers", f"containers.{self.type}")
+        containers: Containers = read(self.path)
+        rows = {name: row for row, name in enumerate(cluster.machine_names)}
+        machines = [str(machine) for machine in containers.machine_id.tolist()]
+        unknown = [
+            (container, machine)
+            for container, machine in zip(containers.container_id.tolist(), machines, strict=True)
+            if machine not in rows
+        ]
+        if unknown and self.unknown_machines == "refuse":
+            container, machine = unknown[0]
+            raise ScenarioError(
+                f"cluster.containers: {counted(len(unknown), 'container')} of {len(machines)} on "
+                f"machines that are not in the trace, first {container} on {machine}; "
+                "`unknown_machines: skip` leaves them out"
+            )
+        changes = list(cluster.changes)
+        requests = _in_order(containers, cluster.resources)
+        for machine, start, end, amounts in zip(
+            machines,
+            containers.start_time_s.tolist(),
+            containers.end_time_s.tolist(),
+            requests.tolist(),
+            strict=True,
+        ):
+            if machine not in rows:
+                continue
+            begin = start if start > 0 else min(0.0, first_s)
+            taken = tuple(amounts)
+            changes.append(
+                CapacityChange(begin, rows[machine], "take", "container", taken, self.running)
+            )
+            if end < inf:
+                changes.append(CapacityChange(end, rows[machine], "give", "container", taken))
+        reports = {**cluster.reports, "containers": containers.report}
+        inputs = (*cluster.inputs, *containers.inputs)
+        return replace(cluster, changes=tuple(changes), inputs=inputs, reports=reports)
+
 
 class RandomFailures(Section):
     """Machines fail at random and are repaired; both times are exponentially distributed."""
@@ -90,6 +217,13 @@ class RandomFailures(Section):
     """Running tasks start over elsewhere, pause, or (drain) end first."""
     machines: Many[str] | None = None
     """Names of the groups of machines that fail; null: all."""
+
+    def build(self, groups: Groups) -> Failures:
+        """Return the failures, with the rows of the groups."""
+        rows = None
+        if self.machines is not None:
+            rows = tuple(sorted(row for name in self.machines for row in groups[name]))
+        return Failures(self.mtbf, self.mttr, rows, self.running)
 
 
 class MachineGroup(Section):
@@ -163,6 +297,27 @@ class MaintenanceSection(Section):
             raise ValueError(f"repeats every {self.every:g} s but lasts {length:g} s")
         return self
 
+    def build(self, cluster: Cluster, groups: Groups, workload: Workload) -> Iterator[Maintenance]:
+        """Yield a window for each machine that it takes from."""
+        start = _instant(self.start, workload)
+        end = start + (self.duration or 0.0) if self.end is None else _instant(self.end, workload)
+        if not end > start:
+            raise ScenarioError(
+                f"cluster.maintenance: ends {start - end:g} s before it starts; swap start and end"
+            )
+        for machine, amount in self._taken(cluster, groups):
+            yield Maintenance(start, end, machine, amount, self.running, self.every)
+
+    def _taken(self, cluster: Cluster, groups: Groups) -> list[tuple[int, tuple[float, ...]]]:
+        """Return (machine, amounts) that a window takes away."""
+        if self.processors is not None:
+            amounts = [self.processors * (r == "processors") for r in cluster.resources]
+            return [(0, tuple(map(float, amounts)))]
+        rows = range(len(cluster.machine_names))
+        if self.machines is not None:
+            rows = [row for name in self.machines for row in groups[name]]  # type: ignore[assignment]
+        return [(row, tuple(cluster.capacity[row].tolist())) for row in rows]
+
 
 class PartitionSection(Section):
     """A queue or partition of the site: its jobs, its machines, its limits."""
@@ -193,6 +348,32 @@ class PartitionSection(Section):
     preempt: Literal["requeue", "cancel", "suspend"] | None = None
     """Running tasks give way to the queue's head if that is of a higher priority: they start over,
     are killed, or pause and go on where they ran. null: they run on."""
+
+    def build(
+        self, groups: Groups, workload: Workload, place: str, problems: list[str]
+    ) -> Partition:
+        """Return the partition, with the trace's numbers for queues that are given by name.
+
+        Names that the trace does not have are added to the problems, with the dotted `place`.
+        """
+        own = (self.name,) if self.processors is not None else self.machines
+        machines = sorted(machine for name in own for machine in groups[name])
+        numbers: dict[str, frozenset[int]] = {}
+        for column, entries in (("queue", self.queues), ("partition", self.partitions)):
+            numbers[f"{column}s"], unknown = _numbers(workload, column, entries)
+            problems += [f"{place}.{column}s: {text}" for text in unknown]
+        return Partition(
+            name=self.name,
+            machines=tuple(machines) if own else None,
+            priority=self.priority,
+            preempt=self.preempt,
+            max_time_s=_or_infinite(self.max_time),
+            max_demand=_or_infinite(self.max_processors),
+            max_running_per_user=_or_infinite(self.max_running_per_user),
+            max_waiting_per_user=_or_infinite(self.max_waiting_per_user),
+            queues=numbers["queues"],
+            partitions=numbers["partitions"],
+        )
 
 
 class ClusterSection(Section):
@@ -234,11 +415,72 @@ class ClusterSection(Section):
         return self
 
     @property
+    def resources(self) -> tuple[str, ...]:
+        """Resources of the groups of machines; empty without groups."""
+        return tuple(
+            dict.fromkeys(name for group in self.machines or () for name in group.capacity)
+        )
+
+    def build(self, workload: Workload) -> Cluster:
+        """Return the cluster; by default a pool of the size in the log's header.
+
+        Containers, over-commitment, failures, partitions and maintenance are laid over the
+        machines.
+
+        Raises ScenarioError if the size is not known, the trace does not fit the section, or a
+        maintenance window has no place in time.
+        """
+        if self.has_pools:
+            cluster, groups = _pools(self.partitions)
+        else:
+            cluster, groups = self._machines(workload)
+        cluster = _overcommitted(cluster, self.overcommit)
+        if self.containers is not None:
+            first = float(workload.submit_time_s[0]) if len(workload) else 0.0
+            cluster = self.containers.added_to(cluster, first)
+        maintenance = [
+            window
+            for section in self.maintenance
+            for window in section.build(cluster, groups, workload)
+        ]
+        problems: list[str] = []
+        partitions = [
+            section.build(groups, workload, f"cluster.partitions.{row}", problems)
+            for row, section in enumerate(self.partitions)
+        ]
+        if problems:
+            raise ScenarioError(problems)
+        return replace(
+            cluster,
+            partitions=tuple(partitions) or cluster.partitions,
+            maintenance=tuple(maintenance),
+            failures=None if self.failures is None else self.failures.build(groups),
+        )
+
+    def _machines(self, workload: Workload) -> tuple[Cluster, Groups]:
+        if self.machines is not None:
+            return _grouped(self.machines, workload)
+        if self.trace is not None:
+            return self.trace.build(workload.resources), {}
+        if self.processors is not None:
+            return Cluster.pool({"processors": float(self.processors)}), {}
+        missing = [name for name in workload.resources if name not in workload.capacity]
+        if missing:
+            largest = workload.job_request().max(axis=0, initial=0)
+            sizes = dict(zip(workload.resources, largest.tolist(), strict=True))
+            needs = ", ".join(f"{sizes[name]:g} {name}" for name in missing)
+            raise ScenarioError(
+                "cluster: the trace does not give the size of the machine; the largest job asks "
+                f"for {needs}; add `cluster: {{processors: N}}` or machines to the scenario"
+            )
+        return Cluster.pool({name: workload.capacity[name] for name in workload.resources}), {}
+
+    @property
     def has_pools(self) -> bool:
         """Whether partitions have pools of their own."""
         return any(partition.processors is not None for partition in self.partitions)
 
-    def _pools(self) -> Iterator[_Problem]:
+    def _pools(self) -> Iterator[KeyProblem]:
         """Yield what does not go with partitions that have pools of their own."""
         if not self.has_pools:
             return
@@ -252,7 +494,7 @@ class ClusterSection(Section):
                 place = ("partitions", row, "machines")
                 yield place, "does not go with processors; the partition has a pool of its own"
 
-    def _names(self) -> Iterator[_Problem]:
+    def _names(self) -> Iterator[KeyProblem]:
         """Yield repeated names of groups and partitions, and names of unknown groups."""
         groups = [group.name for group in self.machines or () if group.name is not None]
         if self.has_pools:
@@ -266,7 +508,7 @@ class ClusterSection(Section):
         for row, partition in enumerate(self.partitions):
             yield from _unknown(("partitions", row, "machines"), partition.machines, groups)
 
-    def _preemption(self) -> Iterator[_Problem]:
+    def _preemption(self) -> Iterator[KeyProblem]:
         """Yield partitions that no other may preempt, although they let themselves be."""
         highest = max((partition.priority for partition in self.partitions), default=0.0)
         for row, partition in enumerate(self.partitions):
@@ -274,7 +516,7 @@ class ClusterSection(Section):
                 place = ("partitions", row, "preempt")
                 yield place, "no partition has a higher priority; give one a higher `priority`"
 
-    def _maintenance_amounts(self) -> Iterator[_Problem]:
+    def _maintenance_amounts(self) -> Iterator[KeyProblem]:
         """Yield windows that take processors from machines, or more than the pool has."""
         for row, window in enumerate(self.maintenance):
             place, away = ("maintenance", row, "processors"), window.processors
@@ -286,14 +528,120 @@ class ClusterSection(Section):
                 yield place, f"must be at most the cluster's {self.processors}, not {away}"
 
 
-def _twice(section: str, names: Sequence[str | None]) -> Iterator[_Problem]:
+def _twice(section: str, names: Sequence[str | None]) -> Iterator[KeyProblem]:
     for row, name in enumerate(names):
         if name is not None and name in names[:row]:
             yield (section, row, "name"), f"{name!r} appears twice; names must differ"
 
 
-def _unknown(place: KeyPath, names: Sequence[str], groups: Sequence[str]) -> Iterator[_Problem]:
+def _unknown(place: KeyPath, names: Sequence[str], groups: Sequence[str]) -> Iterator[KeyProblem]:
     for row, name in enumerate(names):
         if name not in groups:
             hint = did_you_mean(name, set(groups)) or "; give the groups under machines names"
             yield (*place, row), f"no group of machines is called {name!r}{hint}"
+
+
+# --- the machines and what is laid over them ------------------------------------------------------
+
+
+def _pools(partitions: Sequence[PartitionSection]) -> tuple[Cluster, Groups]:
+    """Return a machine for each partition: a pool of its own, named like it."""
+    names = tuple(partition.name for partition in partitions)
+    sizes = np.array([[partition.processors] for partition in partitions], dtype=np.float64)
+    return Cluster(("processors",), names, sizes), {n: (row,) for row, n in enumerate(names)}
+
+
+def _grouped(sections: tuple[MachineGroup, ...], workload: Workload) -> tuple[Cluster, Groups]:
+    """Return machines row by row; the workload's resources come first, in its order."""
+    named = {resource: None for group in sections for resource in group.capacity}
+    resources = tuple(
+        dict.fromkeys([name for name in workload.resources if name in named] + list(named))
+    )
+    names: list[str] = []
+    rows: list[list[float]] = []
+    groups: dict[str, tuple[int, ...]] = {}
+    for group in sections:
+        first = len(names)
+        names += _names(group, first)
+        rows += [[group.capacity.get(name, 0.0) for name in resources]] * group.count
+        if group.name is not None:
+            groups[group.name] = tuple(range(first, len(names)))
+    return Cluster(resources, tuple(names), np.array(rows, dtype=np.float64)), groups
+
+
+def _names(group: MachineGroup, first: int) -> list[str]:
+    if group.name is None:
+        return [f"machine-{row}" for row in range(first, first + group.count)]
+    if group.count == 1:
+        return [group.name]
+    return [f"{group.name}-{number}" for number in range(group.count)]
+
+
+def _overcommitted(cluster: Cluster, factors: Mapping[str, float]) -> Cluster:
+    """Return the cluster with machines, also later ones, that offer more than they have."""
+    if not factors:
+        return cluster
+    if unknown := [name for name in factors if name not in cluster.resources]:
+        raise ScenarioError(
+            f"cluster.overcommit: the machines have no {', '.join(unknown)}, only "
+            f"{', '.join(cluster.resources)}"
+        )
+    scale = np.array([factors.get(name, 1.0) for name in cluster.resources])
+    changes = tuple(
+        replace(change, amount=tuple(amount_on_grid(np.array(change.amount) * scale).tolist()))
+        if change.amount
+        else change
+        for change in cluster.changes
+    )
+    return replace(cluster, capacity=cluster.capacity * scale, changes=changes)
+
+
+def _in_order(containers: Containers, resources: Sequence[str]) -> Any:
+    """Return (C, R): the containers' requests for the cluster's resources."""
+    columns = [
+        containers.request[:, containers.resources.index(name)]
+        if name in containers.resources
+        else np.zeros(len(containers))
+        for name in resources
+    ]
+    return np.column_stack(columns)
+
+
+def _numbers(
+    workload: Workload, column: str, entries: Sequence[int | str]
+) -> tuple[frozenset[int], list[str]]:
+    """Return the trace's numbers for queues or partitions, and what is wrong with names."""
+    names = dict(enumerate(workload.labels.get(column, ())))
+    names = names or dict(workload.header_names.get(column, {}))
+    found: set[int] = set()
+    unknown = []
+    for entry in entries:
+        if not isinstance(entry, str):
+            found.add(entry)
+        elif called := {number for number, name in names.items() if name == entry}:
+            found |= called
+        else:
+            unknown.append(_unknown_name(entry, column, tuple(names.values())))
+    return frozenset(found), unknown
+
+
+def _or_infinite(limit: float | None) -> float:
+    return inf if limit is None else float(limit)
+
+
+def _unknown_name(name: str, column: str, names: Sequence[str]) -> str:
+    if not names:
+        return f"{name!r} is a name, but the trace only numbers its {column}s; give the number"
+    return f"the trace has no {column} called {name!r}{did_you_mean(name, names)}"
+
+
+def _instant(when: float | datetime, workload: Workload) -> float:
+    """Return seconds on the trace's clock."""
+    if not isinstance(when, datetime):
+        return float(when)
+    if isnan(workload.epoch_s):
+        raise ScenarioError(
+            f"cluster.maintenance: {when.isoformat()} is a date, but the trace does not say when "
+            "it began; give durations since its zero, such as 10d"
+        )
+    return when.timestamp() - workload.epoch_s

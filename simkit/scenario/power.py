@@ -1,113 +1,59 @@
 """The scenario's `power`: sources, grid, battery, controller, supply and forecast of a site.
 
-Signals and machines are in `signals` and `machine_power`. `simkit.experiment.site` builds a
-`simkit.power.site.Site` from the whole section.
+`Power.build` makes a `simkit.power.site.Site` of the whole section. Signals and machines are in
+`signals` and `machine_power`; a part that is its own facts is in `simkit.power.facts`.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Any, Final, Literal, Self
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import Field, ValidatorFunctionWrapHandler, field_validator, model_validator
+import numpy as np
+from pydantic import Field, model_validator
 
+from simkit import plugins
+from simkit.errors import PluginError, SimkitError
+from simkit.power import forecast as forecasts
+from simkit.power import signal as curves
+from simkit.power.facts import BatteryFacts, Noise, Supply
+from simkit.power.signal_align import Span, check_covers
 from simkit.scenario.machine_power import Machines, PueCurve
 from simkit.scenario.references import PluginChoice, PluginName
 from simkit.scenario.signals import (
+    CARBON_INTENSITY,
+    ENERGY_PRICE,
+    POWER,
+    Align,
     AmountSignal,
-    MeansSignal,
-    RecordedSignal,
+    Findings,
     Signal,
-    Zone,
+    SignalContext,
 )
 from simkit.sections import (
     AtLeastZero,
     BrokenRulesError,
-    Duration,
     Finite,
-    Instant,
     Positive,
     PositiveDuration,
     Section,
     SectionName,
-    Share,
     TimeSpent,
 )
+from simkit.units import KWH_J
+from simkit.workload import Workload
+
+if TYPE_CHECKING:  # what charges and settles is imported when a site is built
+    from simkit.power.controller import Controller
+    from simkit.power.machine_model import Pue
+    from simkit.power.site import Foresight, Grid, Site, Source
+    from simkit.workload.cluster import Cluster
 
 DEFAULT_CONTROLLER: Final = "source-order"
 """The controller of a site that names none."""
-
-Efficiency = Annotated[float, Field(gt=0, le=1)]
-
-_RARE = (
-    "the dissertation's algorithm 5 creates energy (its level falls below 0), so no account of "
-    "energy closes; corrected, it is linear with efficiencies of 1: write model: linear, or see "
-    "rare_battery for its figures as printed"
-)
-
-
-class BatterySection(Section):
-    """A store of energy within its state of charge and C-rates."""
-
-    capacity_kwh: Positive
-    """Energy between state of charge 0 and 1."""
-    charge_c_rate: AtLeastZero = 1.0
-    """Largest charging power over the capacity, 1/h."""
-    discharge_c_rate: AtLeastZero = 1.0
-    """Largest discharging power over the capacity, 1/h."""
-    charge_efficiency: Efficiency = 1.0
-    """Share of the charging power that is stored."""
-    discharge_efficiency: Efficiency = 1.0
-    """Share of the power taken out that reaches the terminals."""
-    floor: Share = 0.0
-    """State of charge below which it is not discharged."""
-    ceiling: Share = 1.0
-    """State of charge above which it is not charged."""
-    initial_soc: Share = 0.5
-    """State of charge at the start, at most the ceiling; below the floor, it gives nothing until it
-    has been charged. If not given, the value nearest to 0.5 between floor and ceiling."""
-    self_discharge_per_day: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Share of the content that is lost in a day at rest."""
-    model: Literal["linear", "clc", "rare"] = "linear"
-    """linear: C-rates limit power until full or empty; clc: limits fall towards full and empty."""
-    charge_slope_h: AtLeastZero = 0.0
-    """clc: by how much charging at 1/h lowers the ceiling, in h."""
-    discharge_slope_h: AtLeastZero = 0.0
-    """clc: by how much discharging at 1/h raises the floor, in h."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _starts_within_the_window(cls, value: object) -> object:
-        if not isinstance(value, dict) or "initial_soc" in value:
-            return value
-        floor, ceiling = value.get("floor", 0.0), value.get("ceiling", 1.0)
-        if not (_is_share(floor) and _is_share(ceiling)):
-            return value  # their own rules report what is wrong
-        return {**value, "initial_soc": min(max(0.5, floor), ceiling)}
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        problems: list[tuple[tuple[str | int, ...], str]] = []
-        if self.floor >= self.ceiling:
-            text = f"must be below the ceiling, {self.ceiling:g}, not {self.floor:g}"
-            problems.append((("floor",), text))
-        if self.initial_soc > self.ceiling:
-            text = f"must be at most the ceiling, {self.ceiling:g}, not {self.initial_soc:g}"
-            problems.append((("initial_soc",), text))
-        slopes = [key for key in ("charge_slope_h", "discharge_slope_h") if getattr(self, key)]
-        if self.model == "rare":
-            problems.append((("model",), f"rare cannot be used in a run: {_RARE}"))
-        elif self.model == "linear":
-            problems += [((key,), "goes with model: clc, not linear") for key in slopes]
-        elif not slopes:
-            problems.append((("model",), "clc needs charge_slope_h or discharge_slope_h above 0"))
-        if problems:
-            raise BrokenRulesError(problems)
-        return self
-
-
-def _is_share(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
 
 
 class ForecastBase(Section):
@@ -127,6 +73,42 @@ class ForecastBase(Section):
             raise BrokenRulesError([(("step",), text)])
         return self
 
+    looks_ahead: ClassVar[bool] = True
+    """Whether it reads the truth up to its horizon, which signals must then cover."""
+
+    def build(
+        self, sources: Sequence[Source], grid: Grid | None, context: SignalContext
+    ) -> Foresight:
+        """Return the forecasts of the sum of all sources, and of the grid's price and carbon.
+
+        Raises ScenarioError or TraceError if a signal cannot be made, or is too short.
+        """
+        from simkit.power.site import Foresight
+
+        powers = [source.power for source in sources] or [curves.Constant(0.0)]
+        truths = {"signal": powers[0] if len(powers) == 1 else curves.Sum(powers)}
+        if grid is not None:
+            truths["price"] = curves.as_signal(grid.price_per_kwh, curves.PRICE)
+            truths["carbon"] = curves.as_signal(grid.carbon_gco2_per_kwh, curves.CARBON)
+        found = {key: self.forecast(key, truth, context) for key, truth in truths.items()}
+        generation = found["signal"]
+        assert generation is not None  # every kind forecasts the sources
+        return Foresight(
+            self.horizon, self.step, generation, found.get("price"), found.get("carbon")
+        )
+
+    def forecast(
+        self, key: str, truth: curves.Signal, context: SignalContext
+    ) -> forecasts.Forecast | None:
+        """Return the forecast of one signal; None: there is none.
+
+        Args:
+            key: signal (the sum of all sources), price or carbon.
+            truth: what is forecast.
+            context: of the run.
+        """
+        return forecasts.PerfectForecast(truth)
+
 
 class PerfectSection(ForecastBase):
     """The truth."""
@@ -140,23 +122,31 @@ class PersistenceSection(ForecastBase):
 
     type: Literal["persistence"]
     """Every value is as it was a period before."""
-    period: Annotated[Duration, Field(ge=0)] = 86_400.0
+    period: TimeSpent = 86_400.0
     """Each step repeats the same time of the last period that is over; 0: the present value."""
 
+    looks_ahead: ClassVar[bool] = False
 
-class NoisySection(ForecastBase):
+    def forecast(
+        self, key: str, truth: curves.Signal, context: SignalContext
+    ) -> forecasts.Forecast | None:
+        return forecasts.Persistence(truth, self.period)
+
+
+class NoisySection(Noise, ForecastBase):
     """The truth with a random error that grows with the lead time, seeded."""
 
     type: Literal["noisy"]
     """The truth with a random error that grows with the lead time, seeded."""
-    spread: AtLeastZero = 0.2
-    """Standard deviation of the error at long lead times."""
-    kind: Literal["relative", "absolute"] = "relative"
-    """relative: the spread is a share of the truth; absolute: in W, for power only."""
-    correlation: PositiveDuration = 21_600.0
-    """How long an error lasts; also how fast it grows."""
-    issue: PositiveDuration = 3600.0
-    """Time between two forecasts; until the next, the last one holds."""
+
+    def forecast(
+        self, key: str, truth: curves.Signal, context: SignalContext
+    ) -> forecasts.Forecast | None:
+        if self.kind == "absolute" and truth.unit != curves.WATT:
+            return forecasts.PerfectForecast(truth)
+        least = -math.inf if truth.unit == curves.PRICE else 0.0
+        seeds = context.seeds(f"power.forecast.{key}")
+        return forecasts.NoisyForecast(truth, seeds, self, bounds=(least, math.inf))
 
 
 class GivenSection(ForecastBase):
@@ -170,6 +160,18 @@ class GivenSection(ForecastBase):
     """Forecast price of the grid; null: none."""
     carbon: Signal | None = None
     """Forecast carbon intensity of the grid; null: none."""
+
+    looks_ahead: ClassVar[bool] = False
+
+    def forecast(
+        self, key: str, truth: curves.Signal, context: SignalContext
+    ) -> forecasts.Forecast | None:
+        if (section := getattr(self, key)) is None:
+            return None
+        quantity = {"signal": POWER, "price": ENERGY_PRICE, "carbon": CARBON_INTENSITY}[key]
+        context = replace(context, ahead_s=self.horizon)
+        given = context.covered(section, f"power.forecast.{key}", quantity)
+        return forecasts.GivenForecast(truth, given)
 
 
 Forecast = Annotated[
@@ -198,58 +200,24 @@ class SourceSection(Section):
         given = [key for key in ("peak_w", "times_load") if getattr(self, key) is not None]
         if len(given) > 1:
             raise ValueError("has both peak_w and times_load; leave one of them out")
-        of = self.signal.signal if isinstance(self.signal, MeansSignal) else self.signal
-        if given and not isinstance(of, RecordedSignal):
+        if given and not self.signal.can_be_sized:
             text = f"scales a recorded signal, not a {self.signal.type} one; leave {given[0]} out"
             raise BrokenRulesError([((given[0],), text)])
         return self
 
+    def build(self, name: str, load_w: float, context: SignalContext) -> Source:
+        """Return the source; `load_w` is what the site draws in the mean with all machines busy.
 
-class Align(Section):
-    """Which instant of a file belongs to which instant of the run."""
+        Raises ScenarioError or TraceError if its signal cannot be made, or is too short.
+        """
+        from simkit.power.site import Source
 
-    type: Literal["calendar", "epoch", "offset"] = "calendar"
-    """The same month, day and hour of any year; the same instant in history; or an `offset`."""
-    offset: Duration = 0.0
-    """For type offset: time from the start of each file to the run's zero."""
-    zero: Instant | None = None
-    """Date of the run's zero, with its zone, not a duration; null: the log's."""
-    zone: Zone | None = None
-    """Time zone of the run's site; null: the log's; without one, each file's own, and for schedules
-    the offset of `zero` from UTC."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _short_form(cls, value: object) -> object:
-        if isinstance(value, str):
-            return {"type": value}
-        if isinstance(value, dict) and "offset" in value and "type" not in value:
-            return {"type": "offset", **value}
-        return value
-
-    @field_validator("zero", mode="wrap")
-    @classmethod
-    def _keeps_its_offset(cls, value: object, check: ValidatorFunctionWrapHandler) -> object:
-        """Keep the offset from UTC that the date is written with: schedules use it."""
-        moment = check(value)
-        if not isinstance(moment, datetime):
-            return moment
-        written = (
-            value if isinstance(value, datetime) else datetime.fromisoformat(f"{value}".strip())
+        mean_w = None if self.times_load is None else self.times_load * load_w
+        power = context.make(
+            self.signal, f"power.sources.{name}", POWER, peak_w=self.peak_w, mean_w=mean_w
         )
-        return moment.astimezone(written.tzinfo)
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        problems: list[tuple[tuple[str | int, ...], str]] = []
-        if self.offset and self.type != "offset":
-            problems.append((("offset",), f"goes with type offset, not {self.type}"))
-        if self.zero is not None and not isinstance(self.zero, datetime):
-            text = "must be a date such as 2019-06-01T00:00:00-06:00, not a duration"
-            problems.append((("zero",), text))
-        if problems:
-            raise BrokenRulesError(problems)
-        return self
+        check_covers(power, context.span, context.ahead_s)
+        return Source(name, power, self.price_per_kwh, self.carbon_gco2_per_kwh)
 
 
 class GridSection(Section):
@@ -265,6 +233,24 @@ class GridSection(Section):
     """Earnings for an exported kWh."""
     carbon_gco2_per_kwh: AmountSignal = Field(0.0, validate_default=True)
     """Carbon of an imported kWh."""
+
+    def build(self, context: SignalContext) -> Grid:
+        """Return the connection; problems of its signals are collected."""
+        from simkit.power.site import Grid
+
+        quantities = {
+            "import_limit_w": POWER,
+            "export_limit_w": POWER,
+            "price_per_kwh": ENERGY_PRICE,
+            "export_price_per_kwh": ENERGY_PRICE,
+            "carbon_gco2_per_kwh": CARBON_INTENSITY,
+        }
+        amounts = {
+            key: context.amount(section, f"power.grid.{key}", quantity)
+            for key, quantity in quantities.items()
+            if (section := getattr(self, key)) is not None
+        }
+        return Grid(**amounts)
 
 
 class ControllerChoice(PluginChoice):
@@ -283,43 +269,22 @@ class ControllerChoice(PluginChoice):
             return {**arguments, "type": value["name"]}
         return value
 
+    def build(self) -> Controller:
+        """Return the controller; raises ScenarioError, with the key, if it cannot be made."""
+        from simkit.power.controller import Controller
 
-class CheckpointSection(Section):
-    """Tasks save their work at regular intervals of run time and resume from there."""
-
-    every: PositiveDuration
-    """Run time between two checkpoints; work since the last one is lost."""
-    restart: TimeSpent = 0.0
-    """Run time that resuming from a checkpoint costs; starting over costs nothing extra."""
-
-
-class SupplySection(Section):
-    """How the available power limits what may run."""
-
-    limit: Literal["none", "power", "resources"] = "none"
-    """none: everything may run; power: what it can supply when busy; resources: a share of them."""
-    peak_w: Positive | None = None
-    """For resources: the power that supplies everything; null: what all machines draw when busy."""
-    running: Literal["drain", "suspend", "checkpoint", "requeue"] = "suspend"
-    """Tasks on what is switched off run on, pause, go back to a checkpoint, or start over."""
-    checkpoints: CheckpointSection | None = None
-    """When work is saved; needed for running: checkpoint."""
-    hold: PositiveDuration = 3600.0
-    """The battery counts with the power that it can hold for this long."""
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        problems: list[tuple[tuple[str | int, ...], str]] = []
-        if self.running == "checkpoint" and self.checkpoints is None:
-            problems.append(((), "running: checkpoint needs checkpoints; add {every: 1h}"))
-        if self.running != "checkpoint" and self.checkpoints is not None:
-            text = f"goes with running: checkpoint, not {self.running}"
-            problems.append((("checkpoints",), text))
-        if self.peak_w is not None and self.limit != "resources":
-            problems.append((("peak_w",), f"goes with limit: resources, not {self.limit}"))
-        if problems:
-            raise BrokenRulesError(problems)
-        return self
+        findings, made = Findings(), None
+        with findings.at("power.controller"):
+            factory = plugins.find("simkit.controllers", self.type)
+            made = plugins.instantiate(repr(self.type), factory, self.args)
+            if not isinstance(made, Controller):
+                raise PluginError(
+                    f"{self.type!r} has no levels or no settle(state); a controller needs both, "
+                    "see simkit.power.controller"
+                )
+        findings.raise_problems()
+        assert isinstance(made, Controller)
+        return made
 
 
 class Power(Section):
@@ -333,7 +298,7 @@ class Power(Section):
     """How files lie on the run's clock: calendar, epoch or {offset: 10d}."""
     grid: GridSection | None = None
     """The public grid; absent: none."""
-    battery: BatterySection | None = None
+    battery: BatteryFacts | None = None
     """A store; absent: none."""
     controller: ControllerChoice = Field(DEFAULT_CONTROLLER, validate_default=True)
     """Which source serves the load: a name, or arguments such as {reserve: 0.2}, with a `type` for
@@ -342,7 +307,7 @@ class Power(Section):
     """Power of the site over that of its machines: a number, or {by_load: …}."""
     critical_w: AmountSignal = Field(0.0, validate_default=True)
     """Load that is always on, besides the machines and what the PUE adds."""
-    supply: SupplySection = Field(default_factory=SupplySection)
+    supply: Supply = Field(default_factory=Supply)
     """How power limits what may run."""
     forecast: Forecast | None = None
     """What policies may know about the future; absent: nothing."""
@@ -354,3 +319,155 @@ class Power(Section):
                 "nothing supplies the site; add sources, or `grid: {}` for as much as is needed"
             )
         return self
+
+    def build(
+        self, cluster: Cluster, workload: Workload, seed: int, most_steps: int | None = None
+    ) -> Site:
+        """Return the energy side of a cluster.
+
+        `times_load` of a source refers to the mean of what the site draws when all machines are
+        busy, with critical load and PUE, from the run's start until the earliest end of the last
+        job. Every signal must be known over that span, and with a perfect or noisy forecast also
+        over the horizon after it.
+
+        Args:
+            cluster: its machines.
+            workload: its jobs; sets the run's clock and how long signals must last.
+            seed: of the run; random signals and forecasts have their own streams.
+            most_steps: of a signal in the time that the jobs take; None: any number.
+
+        Raises ScenarioError with all problems, each beginning with its dotted place, such as
+        ``power.sources.solar``.
+        """
+        from simkit.power.controller import SourceOrder
+        from simkit.power.machine_model import ConstantPue, PowerModel
+        from simkit.power.site import NO_GRID, Site
+
+        ahead = self.forecast is not None and self.forecast.looks_ahead
+        context = SignalContext.of_run(
+            self.align, workload, seed, span=Span.of(workload), most_steps=most_steps,
+            ahead_s=self.forecast.horizon if self.forecast and ahead else 0.0,
+        )  # fmt: skip
+        findings = context.findings
+        models: tuple[PowerModel, ...] = ()
+        with findings.at("power.machines"):
+            models = self.machines.build(cluster)
+        full_w = math.fsum(model.full_w for model in models)
+        pue: Pue = ConstantPue()
+        with findings.at("power.pue"):
+            pue = self.pue.build(full_w, context)
+        critical = context.amount(self.critical_w, "power.critical_w", POWER)
+        load_w = None if findings.problems else _mean_load_w(full_w, pue, critical, context.span)
+        sources = tuple(self._sources(load_w, context))
+        grid = None if self.grid is None else self.grid.build(context)
+        controller: Controller = SourceOrder()
+        with findings.at("power.controller"):
+            controller = self.controller.build()
+        foresight: Foresight | None = None
+        if self.forecast is not None:
+            with findings.at("power.forecast"):
+                foresight = self.forecast.build(sources, grid, context)
+        findings.raise_problems()
+        return Site(
+            models=models,
+            sources=sources,
+            grid=grid or NO_GRID,
+            battery=self.battery,
+            controller=controller,
+            pue=pue,
+            critical_w=critical,
+            supply=self.supply,
+            foresight=foresight,
+            inputs=tuple(dict.fromkeys(findings.inputs)),
+            reports=findings.reports,
+            notes=findings.notes,
+            warnings=tuple(dict.fromkeys(findings.warnings)),
+            facts=self._facts(full_w, load_w, context) | findings.facts,
+        )
+
+    def _sources(self, load_w: float | None, context: SignalContext) -> Iterator[Source]:
+        for name, section in self.sources.items():
+            if section.times_load is not None and load_w is None:
+                continue  # the load's own problem is reported already
+            with context.findings.at(f"power.sources.{name}"):
+                yield section.build(name, load_w or 0.0, context)
+
+    def _facts(
+        self, full_w: float, load_w: float | None, context: SignalContext
+    ) -> dict[str, float | str]:
+        facts: dict[str, float | str] = {"align": self.align.type}
+        if math.isfinite(context.epoch_s):
+            facts["epoch_s"] = context.epoch_s
+        if context.zone is not None:
+            facts["zone"] = context.zone
+        facts["machines.full_w"] = full_w
+        if load_w is not None:
+            facts["load_w"] = load_w
+        if self.battery is not None:
+            facts["battery.model"] = self.battery.model
+        return facts
+
+
+def _mean_load_w(full_w: float, pue: Pue, critical: curves.Amount, span: Span) -> float:
+    """Return the mean of what the site draws with all machines busy, in W."""
+    first, last = span
+    always = critical.mean(first, last) if isinstance(critical, curves.Signal) else critical
+    if last <= first:
+        return pue.pue(full_w, first) * full_w + always
+    parts, at = [], first
+    while at < last:
+        until = min(pue.next_change(at), last)
+        parts.append(pue.pue(full_w, at) * (until - at))
+        at = until
+    return math.fsum(parts) / (last - first) * full_w + always
+
+
+_MOST_STEPS_AGAIN: Final = 5_000_000
+"""Changes of a signal that is read again, at most: a stranger's run.json may name any."""
+
+
+def sources_again(info: Mapping[str, Any], span: Span) -> tuple[Source, ...]:
+    """Return the sources of a finished run, read again from the files that its scenario names.
+
+    Args:
+        info: the content of `run.json`. Code that it names is not run.
+        span: from the first row of the table "power" to the end of its last, in s.
+
+    Empty if they cannot be read, or do not give the energy that the run recorded: a file has
+    changed or is not here.
+    """
+    facts = info.get("power") or {}
+    epoch_s, zone = info.get("epoch_s"), info.get("time_zone")
+    try:
+        if not all(Path(one["path"]).is_file() for one in info["inputs"]):
+            return ()
+        power = Power.model_validate(info["scenario"]["power"])
+        clock = Workload.trusted(
+            job_id=np.empty(0), task_id=np.empty(0),
+            epoch_s=math.nan if epoch_s is None else float(epoch_s), time_zone=zone,
+        )  # fmt: skip
+        context = SignalContext.of_run(
+            power.align, clock, int(info["seed"]), span=span, most_steps=_MOST_STEPS_AGAIN
+        )
+        with plugins.code_refused():
+            return tuple(
+                _source_again(name, section, context, facts)
+                for name, section in power.sources.items()
+            )
+    except (SimkitError, ValueError, TypeError, LookupError, ArithmeticError, OSError):
+        return ()
+
+
+def _source_again(
+    name: str, section: SourceSection, context: SignalContext, facts: Mapping[str, Any]
+) -> Source:
+    """Return a source; raises ValueError if it does not give what the run recorded."""
+    load_w = 0.0 if section.times_load is None else float(facts["load_w"])
+    source = replace(
+        section.build(name, load_w, context), price_per_kwh=0.0, carbon_gco2_per_kwh=0.0
+    )
+    recorded = float(facts[f"sources.{name}.generation_kwh"])
+    found = source.power.integral(*context.span) / KWH_J
+    if not math.isclose(found, recorded, rel_tol=1e-6, abs_tol=1e-6):
+        raise ValueError(f"{name}: {found} kWh, recorded were {recorded}")
+    return source

@@ -13,10 +13,15 @@ from __future__ import annotations
 import math
 import re
 from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self
+from zlib import crc32
 
+import numpy as np
 from pydantic import (
     AfterValidator,
     BeforeValidator,
@@ -24,16 +29,21 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     SerializeAsAny,
+    ValidatorFunctionWrapHandler,
     WithJsonSchema,
+    field_validator,
     model_serializer,
     model_validator,
 )
 from pydantic_core import CoreSchema, core_schema
 
-from simkit.dates import parse_zone
-from simkit.errors import TraceError
-from simkit.power.signal_patterns import weekly
-from simkit.power.signal_trace import PowerTrace
+from simkit.dates import fixed_zone, parse_zone
+from simkit.errors import PluginError, ScenarioError, SimkitError, TraceError
+from simkit.power import signal as curves
+from simkit.power.signal import CARBON, PRICE, WATT
+from simkit.power.signal_align import Alignment, Span, aligned, check_covers, scale_factor
+from simkit.power.signal_patterns import WEEK_S, Levels, Schedule, weekly
+from simkit.power.signal_trace import Gaps, PowerTrace, long_fill_warning
 from simkit.scenario.kinds import Family, Kind
 from simkit.scenario.references import Arguments, File, PluginName
 from simkit.sections import (
@@ -41,12 +51,16 @@ from simkit.sections import (
     BrokenRulesError,
     Duration,
     Finite,
+    Instant,
+    KeyProblem,
     Many,
     PositiveDuration,
     Section,
     Share,
 )
+from simkit.text import counted
 from simkit.units import DAY_S, parse_duration
+from simkit.workload import RowReport, Workload
 
 
 def _zone(name: str) -> str:
@@ -61,26 +75,241 @@ Zone = Annotated[str, AfterValidator(_zone)]
 """``UTC``, ``UTC-06:00`` or a name such as ``America/Chicago``."""
 
 
-class SignalSource(Kind):
-    """What every kind of signal takes."""
+class Align(Section):
+    """Which instant of a file belongs to which instant of the run."""
 
-
-SIGNALS = Family(SignalSource, "simkit.signals", "signal")
-"""The kinds of signals that are installed."""
-
-
-class GapRule(Section):
-    """How missing rows of a file are filled."""
-
-    rule: Literal["error", "hold", "interpolate", "zero"] = "error"
-    """error: none may be missing; hold: the last value; interpolate: a straight line; zero."""
-    longest: Annotated[Duration, Field(ge=0)] = 10_800.0
-    """Longer gaps are an error under every rule."""
+    type: Literal["calendar", "epoch", "offset"] = "calendar"
+    """The same month, day and hour of any year; the same instant in history; or an `offset`."""
+    offset: Duration = 0.0
+    """For type offset: time from the start of each file to the run's zero."""
+    zero: Instant | None = None
+    """Date of the run's zero, with its zone, not a duration; null: the log's."""
+    zone: Zone | None = None
+    """Time zone of the run's site; null: the log's; without one, each file's own, and for schedules
+    the offset of `zero` from UTC."""
 
     @model_validator(mode="before")
     @classmethod
     def _short_form(cls, value: object) -> object:
-        return {"rule": value} if isinstance(value, str) else value
+        if isinstance(value, str):
+            return {"type": value}
+        if isinstance(value, dict) and "offset" in value and "type" not in value:
+            return {"type": "offset", **value}
+        return value
+
+    @field_validator("zero", mode="wrap")
+    @classmethod
+    def _keeps_its_offset(cls, value: object, check: ValidatorFunctionWrapHandler) -> object:
+        """Keep the offset from UTC that the date is written with: schedules use it."""
+        moment = check(value)
+        if not isinstance(moment, datetime):
+            return moment
+        written = (
+            value if isinstance(value, datetime) else datetime.fromisoformat(f"{value}".strip())
+        )
+        return moment.astimezone(written.tzinfo)
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        problems: list[KeyProblem] = []
+        if self.offset and self.type != "offset":
+            problems.append((("offset",), f"goes with type offset, not {self.type}"))
+        if self.zero is not None and not isinstance(self.zero, datetime):
+            text = "must be a date such as 2019-06-01T00:00:00-06:00, not a duration"
+            problems.append((("zero",), text))
+        if problems:
+            raise BrokenRulesError(problems)
+        return self
+
+
+class Quantity(NamedTuple):
+    """What a signal measures."""
+
+    unit: str
+    name: str
+    """Its name in messages."""
+    least: float = 0.0
+    """Smallest value allowed."""
+
+    def check(self, value: float) -> None:
+        """Raise ScenarioError for a value that it cannot have."""
+        if value < self.least:
+            raise ScenarioError(
+                f"is {value:g} {self.unit}; {self.name} must be at least {self.least:g}: give the "
+                "amount without a sign"
+            )
+
+
+POWER: Final = Quantity(WATT, "power")
+ENERGY_PRICE: Final = Quantity(PRICE, "a price", -math.inf)
+CARBON_INTENSITY: Final = Quantity(CARBON, "carbon intensity")
+TEMPERATURE: Final = Quantity("degC", "temperature", -math.inf)
+
+
+class Findings:
+    """What is found while a site is built: problems, and the files that were read."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        """One line each, beginning with the dotted place."""
+        self.inputs: list[Path] = []
+        self.reports: dict[str, RowReport] = {}
+        """Dotted place of a signal → which rows of its file were read, repaired and dropped."""
+        self.notes: dict[str, tuple[str, ...]] = {}
+        """Dotted place of a signal → what its reader took for granted."""
+        self.warnings: list[str] = []
+        self.facts: dict[str, float | str] = {}
+        """What the run reports about the site."""
+
+    @contextmanager
+    def at(self, place: str) -> Iterator[None]:
+        """Collect a `SimkitError` of the block as problems of a dotted place, and go on."""
+        try:
+            yield
+        except SimkitError as error:
+            above, _, own = place.rpartition(".")
+            for line in str(error).splitlines():
+                if line.startswith((f"{own}: ", f"{own}.")):
+                    line = f"{above}.{line}"
+                self.problems.append(line if line.startswith(place) else f"{place}: {line}")
+
+    def raise_problems(self) -> None:
+        """Raise ScenarioError with all problems, if there are any."""
+        if self.problems:
+            raise ScenarioError(dict.fromkeys(self.problems))
+
+
+@dataclass(frozen=True)
+class SignalContext:
+    """What a signal is built for: the clock of a run, and a place in its scenario.
+
+    A kind of signal that holds others builds these with `part`.
+    """
+
+    align: Align
+    """How files lie on the clock."""
+    epoch_s: float
+    """Unix time of the run's zero; NaN if unknown."""
+    zone: str | None
+    """Of the run's site; None if unknown."""
+    seed: int
+    """Of the run; see `seeds`."""
+    span: Span
+    """Part of the run in which signals are needed."""
+    findings: Findings = field(default_factory=Findings)
+    """Collects the files read and the reports about their rows."""
+    most_steps: int | None = None
+    """How often a signal may change within the span; None: any number."""
+    ahead_s: float = 0.0
+    """How far after the span a forecast looks."""
+    place: str = ""
+    """Dotted place of the signal; begins messages and names reports and random streams."""
+    quantity: Quantity = POWER
+    """What it measures."""
+    peak_w: float | None = None
+    """A recorded signal is scaled to this peak; None: it is not."""
+    mean_w: float | None = None
+    """A recorded signal is scaled to this mean over time; None: it is not."""
+
+    @classmethod
+    def of_run(cls, align: Align, workload: Workload, seed: int, **facts: Any) -> SignalContext:
+        """Return the context of a run; its workload gives date and zone if `align` does not."""
+        zero = align.zero
+        epoch_s = zero.timestamp() if isinstance(zero, datetime) else workload.epoch_s
+        return cls(align, epoch_s, align.zone or workload.time_zone, seed, **facts)
+
+    def make(
+        self,
+        section: SignalSource,
+        place: str,
+        quantity: Quantity,
+        *,
+        peak_w: float | None = None,
+        mean_w: float | None = None,
+    ) -> curves.Signal:
+        """Return the signal of a section at a dotted place.
+
+        Raises ScenarioError, TraceError or PluginError if it cannot be made, or changes too often.
+        """
+        made = section.build(
+            replace(self, place=place, quantity=quantity, peak_w=peak_w, mean_w=mean_w)
+        )
+        self.refuse_beyond(made.changes(self.span.last_s - self.span.first_s), "changes")
+        return made
+
+    def part(self, section: SignalSource, key: str, *, sized: bool = False) -> curves.Signal:
+        """Return a signal that the one at this place holds under a key, ``signals.0``.
+
+        `sized`: it is scaled to the peak or mean of the whole.
+        """
+        size = {"peak_w": self.peak_w, "mean_w": self.mean_w} if sized else {}
+        return self.make(section, f"{self.place}.{key}", self.quantity, **size)
+
+    def covered(self, section: SignalSource, place: str, quantity: Quantity) -> curves.Signal:
+        """Return a signal as `make` does; raises TraceError if it does not cover the span."""
+        made = self.make(section, place, quantity)
+        check_covers(made, self.span, self.ahead_s)
+        return made
+
+    def amount(self, section: SignalSource, place: str, quantity: Quantity) -> curves.Amount:
+        """Return a signal, or a number if it is constant; 0 if there is a problem, collected."""
+        with self.findings.at(place):
+            made = self.covered(section, place, quantity)
+            return made.constant if isinstance(made, curves.Constant) else made
+        return 0.0
+
+    def seeds(self, place: str = "") -> list[int]:
+        """Return the seed of the random stream of a place, by default its own; see `seeds`."""
+        return [self.seed, crc32((place or self.place).encode())]
+
+    @property
+    def clock(self) -> str:
+        """Zone of the local clock that schedules follow."""
+        zero = self.align.zero
+        offset = zero.utcoffset() if isinstance(zero, datetime) else None
+        return self.zone or (fixed_zone(offset.total_seconds()) if offset else "UTC")
+
+    @property
+    def alignment(self) -> Alignment:
+        """How traces lie on the clock; raises ScenarioError if the run's date is not known."""
+        kind = self.align.type
+        if kind == "offset":
+            return Alignment("offset", offset_s=self.align.offset)
+        if math.isnan(self.epoch_s):
+            raise ScenarioError(
+                f"align {kind} needs the date of the run's zero, which the workload does not have; "
+                "add power.align: {zero: 2019-01-01T00:00:00+00:00}, or {offset: 0}"
+            )
+        zone = self.zone if kind == "calendar" else None
+        return Alignment(kind, epoch_s=self.epoch_s, time_zone=zone)
+
+    def refuse_beyond(self, count: float, noun: str) -> None:
+        """Raise ScenarioError for more of something than a signal may have."""
+        if self.most_steps is not None and count > self.most_steps:
+            raise ScenarioError(
+                f"makes {count:,.0f} {noun} in the time that the jobs take, and at most "
+                f"{self.most_steps:,} are allowed; use longer steps, or raise limits.steps"
+            )
+
+
+class SignalSource(Kind):
+    """What every kind of signal takes."""
+
+    @property
+    def can_be_sized(self) -> bool:
+        """Whether it can be scaled to a peak or a mean."""
+        return False
+
+    def build(self, context: SignalContext) -> curves.Signal:
+        """Return the signal on the clock of a run.
+
+        Raises ScenarioError or TraceError, which the place is put before, if it cannot be made.
+        """
+        raise PluginError(f"{self.type!r} has no build(context), which makes its signal")
+
+
+SIGNALS = Family(SignalSource, "simkit.signals", "signal")
+"""The kinds of signals that are installed."""
 
 
 class RecordedSignal(SignalSource):
@@ -88,7 +317,7 @@ class RecordedSignal(SignalSource):
 
     in_python = "simkit.power.signal_align"
 
-    gaps: GapRule = Field(default_factory=GapRule)
+    gaps: Gaps = Field(default_factory=Gaps)
     """How missing rows are filled: a rule, or {rule: hold, longest: 3h}."""
     past_end: Literal["error", "hold", "wrap"] = "error"
     """Outside the file's span: an error; the first and last value hold; or the file repeats."""
@@ -98,6 +327,66 @@ class RecordedSignal(SignalSource):
     @abstractmethod
     def read(self) -> PowerTrace:
         """Read the trace; raises TraceError, with file and line, for what cannot be read."""
+
+    def trace(self) -> PowerTrace:
+        """Read the trace; PluginError if `read` returns something else."""
+        trace = self.read()
+        if not isinstance(trace, PowerTrace):
+            raise PluginError(
+                f"the reader {getattr(self, 'reader', self.type)!r} returned a "
+                f"{type(trace).__name__}; a reader of signals returns a "
+                "simkit.power.signal_trace.PowerTrace"
+            )
+        return trace
+
+    @property
+    def can_be_sized(self) -> bool:
+        """True."""
+        return True
+
+    def build(self, context: SignalContext) -> curves.Signal:
+        """Read the trace, fill its gaps, scale it, and lay it on the run's clock."""
+        findings, quantity, trace = context.findings, context.quantity, self.trace()
+        key = context.place.removeprefix("power.")
+        findings.inputs += trace.inputs
+        if trace.report is not None:
+            findings.reports[context.place] = trace.report
+        if trace.notes:
+            findings.notes[context.place] = trace.notes
+        findings.warnings += trace.warnings
+        if context.align.type == "calendar":
+            findings.facts[f"{key}.zone"] = trace.time_zone
+        trace.require(quantity.unit, quantity.name)
+        trace = self._not_below(trace, quantity)
+        context.refuse_beyond(self.gaps.pieces(trace), "pieces of a straight line in gaps")
+        if warning := long_fill_warning(trace, self.gaps):
+            findings.warnings.append(warning)
+        size = {"peak_w": context.peak_w, "mean_w": context.mean_w}
+        factor = scale_factor(trace, self.gaps, **size)
+        if any(watts is not None for watts in size.values()):
+            findings.facts[f"{key}.factor"] = factor
+        return aligned(
+            trace,
+            context.alignment,
+            gaps=self.gaps,
+            past_end=self.past_end,
+            factor=factor,
+            needed=context.span,
+        )
+
+    def _not_below(self, trace: PowerTrace, quantity: Quantity) -> PowerTrace:
+        """Return a trace without values below the quantity's least."""
+        below = trace.value < quantity.least
+        if not below.any():
+            return trace
+        if self.negative == "zero":
+            return replace(trace, value=np.maximum(trace.value, quantity.least))
+        values = counted(int(below.sum()), "value")
+        raise TraceError(
+            f"{trace.name}: {values} below {quantity.least:g}, the smallest is "
+            f"{trace.value.min():g} {trace.unit}; {quantity.name} must be at least "
+            f"{quantity.least:g}: read them as 0 with negative: zero, or fix the file"
+        )
 
 
 class FileSignal(RecordedSignal):
@@ -144,7 +433,7 @@ def _of_day(value: object) -> object:
     if not isinstance(value, Mapping) or not value:
         raise ValueError(f"must be times of day with values, {{7:00: 0.3}}, not {value!r}")
     found: dict[float, float] = {}
-    problems: list[tuple[tuple[str | int, ...], str]] = []
+    problems: list[KeyProblem] = []
     for time, amount in value.items():
         try:
             at = _time_of_day(str(time))
@@ -211,6 +500,11 @@ class ConstantSignal(SignalSource):
     def _number(self) -> float:
         return self.value
 
+    def build(self, context: SignalContext) -> curves.Signal:
+        """Return a constant."""
+        context.quantity.check(self.value)
+        return curves.Constant(self.value, context.quantity.unit)
+
 
 class ScheduleSignal(SignalSource):
     """A pattern of the day or the week on the local clock, such as a tariff."""
@@ -227,6 +521,23 @@ class ScheduleSignal(SignalSource):
         if (self.day is None) == (self.week is None):
             raise ValueError("needs either day or week; give one of the two")
         return self
+
+    def build(self, context: SignalContext) -> curves.Signal:
+        """Return a pattern on the local clock."""
+        pattern = weekly(self.week) if self.week is not None else dict(self.day or {})
+        context.quantity.check(min(pattern.values()))
+        if math.isnan(context.epoch_s):
+            raise ScenarioError(
+                "a schedule follows the local clock, but the date of the run's zero is unknown; "
+                "add power.align: {zero: 2019-01-01T00:00:00+00:00}"
+            )
+        return Schedule(
+            pattern,
+            period_s=DAY_S if self.week is None else WEEK_S,
+            unit=context.quantity.unit,
+            epoch_s=context.epoch_s,
+            time_zone=self.zone or context.clock,
+        )
 
 
 class LevelsSignal(SignalSource):
@@ -251,6 +562,17 @@ class LevelsSignal(SignalSource):
             raise BrokenRulesError([(("low_w",), text)])
         return self
 
+    def build(self, context: SignalContext) -> curves.Signal:
+        """Return levels that are drawn from the stream of the place."""
+        return Levels(
+            self.high_w,
+            self.low_w,
+            high_share=self.high_share,
+            step_s=self.step,
+            seed=context.seeds(),
+            unit=context.quantity.unit,
+        )
+
 
 class SumSignal(SignalSource):
     """The sum of signals."""
@@ -264,6 +586,11 @@ class SumSignal(SignalSource):
             raise BrokenRulesError([(("signals",), "is empty; give at least one signal")])
         return self
 
+    def build(self, context: SignalContext) -> curves.Signal:
+        """Return the sum of the parts."""
+        parts = enumerate(self.signals)
+        return curves.Sum([context.part(part, f"signals.{row}") for row, part in parts])
+
 
 class ScaledSignal(SignalSource):
     """A signal times a factor."""
@@ -273,6 +600,10 @@ class ScaledSignal(SignalSource):
     factor: AtLeastZero
     """The factor."""
 
+    def build(self, context: SignalContext) -> curves.Signal:
+        """Return the multiple."""
+        return curves.Scaled(context.part(self.signal, "signal"), self.factor)
+
 
 class MeansSignal(SignalSource):
     """The mean of a signal in each step, such as each hour; nothing changes within a step."""
@@ -281,6 +612,15 @@ class MeansSignal(SignalSource):
     """What is averaged."""
     step: PositiveDuration = 3600.0
     """Length of a step; steps begin at the run's zero."""
+
+    @property
+    def can_be_sized(self) -> bool:
+        """Whether what is averaged can be; it is sized before it is averaged."""
+        return self.signal.can_be_sized
+
+    def build(self, context: SignalContext) -> curves.Signal:
+        """Return the means."""
+        return curves.Means(context.part(self.signal, "signal", sized=True), self.step)
 
 
 def _not_negative(signal: Signal) -> Signal:

@@ -24,13 +24,15 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 
 from simkit import plugins
-from simkit.errors import PluginError, ScenarioError
+from simkit.errors import PluginError, ScenarioError, did_you_mean
+from simkit.power.signal_trace import PowerTrace
 from simkit.scenario import SWEEP_REFUSAL, Scenario
 from simkit.scenario.bundled import find_scenario
 from simkit.scenario.overrides import cut_at_scalar, dotted, set_value, split_key, starts_with
 from simkit.scenario.references import PATHS_ALONE, Context, PluginName, check_file
+from simkit.scenario.signals import SIGNALS, RecordedSignal, Signal
 from simkit.scenario.yaml_lines import LARGEST_FILE, Values, from_python, parse_yaml
-from simkit.sections import MOST, KeyPath, Problem, Unit, mark_of, problems_of, shown
+from simkit.sections import MOST, KeyPath, Problem, Section, Unit, mark_of, problems_of, shown
 from simkit.text import shortened
 from simkit.units import format_duration
 
@@ -363,3 +365,39 @@ def _value(value: Any, data: Any) -> Any:
 
 def _represent_null(representer: Any, _: None) -> Any:
     return representer.represent_scalar("tag:yaml.org,2002:null", "null")
+
+
+def read_signal_file(keys: Mapping[str, Any]) -> PowerTrace:
+    """Read the trace of a recorded signal without a run.
+
+    Args:
+        keys: as in a scenario, with `type`; relative paths start from the working directory.
+
+    Raises ScenarioError with all problems of the keys, TraceError for the file, SimkitError if
+    pvlib or windpowerlib is needed and missing. Messages name the keys.
+    """
+    kinds = SIGNALS.classes().items()
+    recorded = [name for name, kind in kinds if issubclass(kind, RecordedSignal)]
+    if (name := str(keys.get("type"))) not in recorded:
+        raise ScenarioError(f"type: {name} is not read from a file{did_you_mean(name, recorded)}")
+    data = {"signal": dict(keys)}
+    try:
+        signal = _Place.model_validate(
+            data, context=Context(Path.cwd(), plugins.name_checker())
+        ).signal
+    except ValidationError as error:
+        problems = [
+            (cut_at_scalar(problem.path, data), problem.text)
+            for problem in problems_of(error, _Place)
+        ]
+        # each path begins with the name of the only field
+        lines = [": ".join([*filter(None, [dotted(path[1:])]), text]) for path, text in problems]
+        raise ScenarioError(dict.fromkeys(lines)) from error
+    assert isinstance(signal, RecordedSignal)
+    return signal.trace()
+
+
+class _Place(Section):
+    """The place of a signal in a scenario."""
+
+    signal: Signal

@@ -21,14 +21,14 @@ from simkit.analysis.intervals import Interval, set_interval
 from simkit.arrays import Floats
 from simkit.errors import NoJobsError, PluginError, RunError, ScenarioError, SimkitError
 from simkit.experiment import prepare, replay
-from simkit.experiment.executors import (
+from simkit.experiment.policy import policy_label
+from simkit.experiment.workers import (
     Executor,
     InProcess,
     LocalProcesses,
     PlannedRun,
     SweepOutcome,
 )
-from simkit.experiment.policy import policy_label
 from simkit.files import read_json
 from simkit.results.job_metrics import JobMetric
 from simkit.results.output_folder import check_place, reason, whole_file

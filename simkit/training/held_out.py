@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from simkit.arrays import stream
 from simkit.errors import ScenarioError
-from simkit.experiment.cluster import declared_resources
 from simkit.experiment.workload import TraceMemory
 from simkit.scenario import Scenario
 from simkit.scenario.workload import Window
@@ -72,7 +71,7 @@ def window_overrides(scenario: Scenario, windows: Sequence[int]) -> list[dict[st
 
 def _jobs(scenario: Scenario, window: Window) -> int:
     """Return how many jobs of the trace the window's `start` and `end` leave."""
-    resources, rng = declared_resources(scenario.cluster), stream(scenario.seed, "workload")
+    resources, rng = scenario.cluster.resources, stream(scenario.seed, "workload")
     trace = TRACES.trace(scenario.workload, resources, rng)
     return len(jobs_within(trace.workload, start=window.start, end=window.end))
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from simkit.scenario.power import BatterySection
+from simkit.power.facts import BatteryFacts
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import TASK, UNIT, AuditedRun
 from simkit.verify.measures import (
@@ -329,7 +329,7 @@ def _of_sources(joule: dict[str, float]) -> Numbers:
 
 def _of_battery(run: AuditedRun, joule: dict[str, float], window: tuple[float, float]) -> Numbers:
     """Return the use of the battery within a window in s; nothing if there is none."""
-    battery: BatterySection | None = run.setting("power", "battery")
+    battery: BatteryFacts | None = run.setting("power", "battery")
     if battery is None:
         return {}
     capacity = battery.capacity_kwh * KWH

@@ -288,6 +288,28 @@ class Cluster:
             self._fit_counts[key] = int(total) if np.isfinite(total) else 2**62
         return self._fit_counts[key]
 
+    def with_limits(self, workload: Workload) -> Workload:
+        """Return a workload with the time limits that jobs take from their partition.
+
+        It is the limit of the first partition that is open to the job's queue or partition in the
+        trace; a request that was raised to the run time stays so, and so does one without a limit.
+        """
+        if not len(workload.limit_of_partition):
+            return workload
+        origin = np.column_stack((workload.queue, workload.partition))
+        kinds, kind = np.unique(origin, axis=0, return_inverse=True)
+        limits = [
+            next((part.max_time_s for part in self.partitions if part.takes(*numbers)), inf)
+            for numbers in kinds.tolist()
+        ]
+        limit = np.array(limits)[kind.reshape(-1)]
+        of_task = np.repeat(limit, np.diff(workload.first_task))
+        taken = workload.limit_of_partition & np.isfinite(of_task)
+        requested = workload.requested_time_s
+        return workload.with_columns(
+            requested_time_s=np.where(taken, np.fmax(of_task, requested), requested)
+        )
+
     def _largest_kinds(self, machines: tuple[int, ...] | None) -> tuple[Floats, Ints]:
         """Return (K, R), the most that machines ever bring, and (K,) how many bring that."""
         if machines not in self._kinds:

@@ -43,14 +43,17 @@ from simkit.policies.fitness import FirstFit  # noqa: E402
 from simkit.policies.orderings import FCFS  # noqa: E402
 from simkit.policy.fitness import FitnessPolicy  # noqa: E402
 from simkit.policy.ordered import OrderedPolicy  # noqa: E402
-from simkit.power.grid import Grid  # noqa: E402
 from simkit.power.machine_model import PowerModel  # noqa: E402
 from simkit.power.signal import (  # noqa: E402
     CARBON,
     PRICE,
     Steps,
 )
-from simkit.power.site import Site, Source  # noqa: E402
+from simkit.power.site import (  # noqa: E402
+    Grid,
+    Site,
+    Source,
+)
 from simkit.workload import Workload  # noqa: E402
 from simkit.workload.cluster import Cluster  # noqa: E402
 

@@ -28,12 +28,11 @@ from simkit.experiment import carry_out, prepare
 from simkit.policies.easy import Easy
 from simkit.policies.orderings import FCFS
 from simkit.policy.ordered import OrderedPolicy
-from simkit.power.battery import BatteryFacts
+from simkit.power.facts import BatteryFacts, Supply
 from simkit.power.forecast import Persistence
-from simkit.power.grid import Grid
 from simkit.power.machine_model import PowerModel
 from simkit.power.signal import CARBON, PRICE, Steps
-from simkit.power.site import Foresight, Site, Source, Supply
+from simkit.power.site import Foresight, Grid, Site, Source
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 
@@ -78,7 +77,13 @@ def site() -> Site:
         (PowerModel.linear(100.0, 250.0, "processors"),) * MACHINES,
         (Source("sun", sun),),
         grid=Grid(math.inf, 0.0, price, 0.0, 400.0),
-        battery=BatteryFacts(1e6 * 3600, 0.5, 0.5, 0.95, 0.95),
+        battery=BatteryFacts(
+            capacity_kwh=1000.0,
+            charge_c_rate=0.5,
+            discharge_c_rate=0.5,
+            charge_efficiency=0.95,
+            discharge_efficiency=0.95,
+        ),
     )
 
 
@@ -146,7 +151,7 @@ def limited() -> Site:
     """Return sun and a weak grid that carry part of the pool, with a forecast."""
     sun = sunshine(3600.0)
     return Site(
-        (POOL,), (Source("sun", sun),), Grid(24e3, 0.0, 0.1, 0.0, 400.0), supply=Supply("power"),
+        (POOL,), (Source("sun", sun),), Grid(24e3, 0.0, 0.1, 0.0, 400.0), supply=Supply(limit="power"),
         foresight=Foresight(48 * 3600.0, 3600.0, Persistence(sun, 86_400.0)),
     )  # fmt: skip
 

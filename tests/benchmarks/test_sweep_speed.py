@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from simkit.experiment.dask_cluster import DaskCluster
-from simkit.experiment.executors import Executor, InProcess
 from simkit.experiment.sweep import plan_sweep, run_plan
+from simkit.experiment.workers import Executor, InProcess
 
 RUNS = 40
 TINY = {"workload": {"type": "lublin", "jobs": 10, "processors": 16}}

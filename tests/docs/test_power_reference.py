@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 from pathlib import Path
 from typing import get_args, get_type_hints
 
 import pytest
 from rare_battery import RareBattery, as_printed, corrected
 
-from simkit.power.battery import BatteryFacts
 from simkit.power.controller import SourceOrder
+from simkit.power.facts import BatteryFacts, Supply
 from simkit.power.ledger import POWERS, Flows
-from simkit.power.site import Supply, WhenShort
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "power.md").read_text("utf-8")
 
@@ -41,19 +39,21 @@ def test_every_flow_is_among_the_symbols(name):
     assert f"`{name}`" in symbols
 
 
-@pytest.mark.parametrize("name", [f.name for f in fields(BatteryFacts)
-                                  if f.name not in ("capacity_j", "initial_soc")])  # fmt: skip
+@pytest.mark.parametrize("name", [
+    name for name in BatteryFacts.model_fields if name not in ("capacity_kwh", "initial_soc")
+])  # fmt: skip
 def test_every_number_of_a_battery_is_told(name):
     assert re.search(rf"\b{name}\b", PAGE)
 
 
-@pytest.mark.parametrize("name", [f.name for f in fields(SourceOrder)])
+@pytest.mark.parametrize("name", SourceOrder.model_fields)
 def test_every_key_of_the_controller_is_told(name):
     assert f"`{name}`" in PAGE.partition("## Which source first")[2].partition("\n## ")[0]
 
 
 def test_every_rule_of_supply_is_told():
     part = PAGE.partition("## At an instant")[2].partition("\n## ")[0]
-    limits = get_args(get_type_hints(Supply)["limit"])
+    hints = get_type_hints(Supply)
+    limits, running = get_args(hints["limit"]), get_args(hints["running"])
     assert len(limits) == 3
-    assert [name for name in (*limits, *get_args(WhenShort)) if f"`{name}`" not in part] == []
+    assert [name for name in (*limits, *running) if f"`{name}`" not in part] == []

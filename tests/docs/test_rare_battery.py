@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from rare_battery import RareBattery, as_printed, corrected
 
 from simkit.errors import ScenarioError
-from simkit.power.battery import Battery, BatteryFacts
+from simkit.power.battery import Battery
+from simkit.power.facts import BatteryFacts
 
 SMALL = RareBattery(battery_capacity=100, max_load=40, c_rate=20, e_rate=30, initial_level=50)
 
@@ -36,7 +37,7 @@ def test_corrected() -> None:
 @given(st.lists(st.integers(0, 200), max_size=40))
 def test_corrected_is_the_linear_model_held_for_a_step(renewable: list[int]) -> None:
     """One step is an hour, so that a level of 1 is 1 Wh, and rates are 1/h of 100 Wh."""
-    facts = BatteryFacts(100 * 3600.0, charge_c_rate=0.2, discharge_c_rate=0.3, initial_soc=0.5)
+    facts = BatteryFacts(capacity_kwh=0.1, charge_c_rate=0.2, discharge_c_rate=0.3, initial_soc=0.5)
     battery, supply = Battery(facts), corrected(SMALL, renewable)
     for step, power in enumerate(renewable):
         until = 3600.0 * (step + 1)

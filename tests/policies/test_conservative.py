@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policies.conservative import Conservative, ConservativePolicy
@@ -17,6 +16,7 @@ from simkit.policies.fitness import BestFit, RandomFit, WorstFit
 from simkit.policies.orderings import FCFS, SJF, WFP3, Random
 from simkit.policy.ordered import OrderedPolicy
 from simkit.workload import Workload
+from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster, Maintenance, Partition
 
 PROCESSORS = 6

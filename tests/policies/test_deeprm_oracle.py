@@ -17,12 +17,12 @@ import pytest
 from simkit.agent.slotted import Slotted
 from simkit.agent.slotted_tracker import SlottedTracker
 from simkit.arrays import stream
-from simkit.engine.admission import AdmissionRule
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
 from simkit.policies.slotted import SlottedPacker, SlottedSJF, SlottedTetris
 from simkit.policy.estimates import Actual
 from simkit.workload import Workload
+from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster
 
 RATES = ("0.1", "0.379", "0.596", "0.705", "1")

@@ -7,7 +7,6 @@ import polars as pl
 import pytest
 
 from simkit import plugins
-from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import Rules
 from simkit.policy import SystemInfo
 from simkit.policy.declared import reads_estimates
@@ -16,6 +15,7 @@ from simkit.policy.fitness import FitnessPolicy
 from simkit.policy.greedy import GreedyPolicy
 from simkit.policy.ordered import OrderedPolicy
 from simkit.workload import Workload
+from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster, Maintenance, Partition
 
 ARGUMENTS = {

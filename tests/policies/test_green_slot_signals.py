@@ -13,11 +13,10 @@ from simkit.errors import PolicyError
 from simkit.policies.green_slot import GreenSlot
 from simkit.policies.orderings import FCFS, LeastSlack
 from simkit.power.forecast import PerfectForecast
-from simkit.power.grid import Grid
 from simkit.power.machine_model import PowerModel
 from simkit.power.signal import CARBON as CARBON_UNIT
 from simkit.power.signal import PRICE, WATT, Steps
-from simkit.power.site import Foresight, Site, Source
+from simkit.power.site import Foresight, Grid, Site, Source
 
 STEP_S = 10.0
 

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import simkit
-from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policies.cloudsimpy import CloudSimPy
@@ -24,6 +23,7 @@ from simkit.policy.fitness import FitnessPolicy
 from simkit.policy.ordered import OrderedPolicy
 from simkit.verify import verify_run
 from simkit.workload import Workload
+from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster
 
 SAMPLE = {"type": "swf", "path": "sample:lublin_1000", "window": {"jobs": "0..149"}}

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit import check_policy
-from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policies.easy import Easy
@@ -21,11 +20,12 @@ from simkit.policies.power_cap import PowerCap
 from simkit.policies.thresholds import carbon_threshold, price_threshold
 from simkit.policy import WakeAt
 from simkit.policy.ordered import OrderedPolicy
+from simkit.power.facts import Supply
 from simkit.power.forecast import PerfectForecast
-from simkit.power.grid import Grid
 from simkit.power.machine_model import ConstantPue, CurvedPue, PowerModel
 from simkit.power.signal import Constant
-from simkit.power.site import Foresight, Site, Supply
+from simkit.power.site import Foresight, Grid, Site
+from simkit.workload.admission import AdmissionRule
 
 pytestmark = pytest.mark.long
 
@@ -324,7 +324,7 @@ def supplied(pue, grid_w, *, forecast=True):
     foresight = Foresight(120.0, STEP_S, PerfectForecast(Constant(0.0, "W")))
     return Site(
         models=(MODEL,), grid=Grid(grid_w), pue=pue, critical_w=CRITICAL_W,
-        supply=Supply("none"), foresight=foresight if forecast else None,
+        supply=Supply(limit="none"), foresight=foresight if forecast else None,
     )  # fmt: skip
 
 

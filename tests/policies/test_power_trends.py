@@ -14,19 +14,20 @@ import pytest
 
 from simkit.analysis.intervals import seed_interval
 from simkit.arrays import stream
-from simkit.engine.admission import AdmissionRule
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
 from simkit.experiment.workload import valued
 from simkit.policies.orderings import FCFS, SJF, HighestValue, QoS
 from simkit.policies.ready_pool import ReadyPoolPolicy
 from simkit.policy.estimates import Actual
+from simkit.power.facts import Supply
 from simkit.power.forecast import PerfectForecast
 from simkit.power.machine_model import PowerModel
 from simkit.power.signal_patterns import Levels
-from simkit.power.site import Foresight, Site, Source, Supply
+from simkit.power.site import Foresight, Site, Source
 from simkit.scenario.workload import Value
 from simkit.traces.models.rare import RareModel
+from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster
 
 HOUR_S = 3600.0
@@ -45,7 +46,7 @@ def levels(share: float, seed: int) -> Site:
     return Site(
         models=(PowerModel.linear(50.0, 100.0, "processors"),),
         sources=(Source("power", power),),
-        supply=Supply("resources", running="suspend"),
+        supply=Supply(limit="resources", running="suspend"),
         foresight=Foresight(48 * HOUR_S, HOUR_S, PerfectForecast(power)),
     )
 

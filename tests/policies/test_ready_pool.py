@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit import check_policy
-from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policies.fitness import WorstFit
@@ -27,6 +26,7 @@ from simkit.policies.ready_pool import ReadyPool, ReadyPoolPolicy
 from simkit.policy import Suspend
 from simkit.policy.ordered import OrderedPolicy
 from simkit.policy.task import Allocation, Task
+from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import CapacityStep, Cluster, Maintenance
 
 ORDERS = (FCFS, SJF, Random, QoS, HighestValue, ValueDensity, LeastSlack, HRRN)

@@ -26,11 +26,11 @@ INDEPENDENT = {"verify"}
 ALLOWED: dict[str, set[str]] = {
     "scenario/policy.py": {"fcfs", "first-fit"},  # the defaults of a policy's parts
     "scenario/cluster.py": {"alibaba2017"},  # the default of a trace of machines
-    "experiment/calibration/candidates.py": {"fcfs", "sjf"},  # the policies that it compares
-    "learning/actions.py": {"easy", "sjf"},  # the rule behind the actions that pick a job
-    "learning/agent_view.py": {"ready-pool"},  # the name of an agent's actions
-    "learning/dataset/summary.py": {"ready-pool"},  # the same
-    "learning/env_arguments.py": {"deeprm"},  # a bundled scenario
+    "experiment/calibration.py": {"fcfs", "sjf"},  # the policies that it compares
+    "agent/actions.py": {"easy", "sjf"},  # the rule behind the actions that pick a job
+    "gym/agent_view.py": {"ready-pool"},  # the name of an agent's actions
+    "gym/dataset.py": {"ready-pool"},  # the same
+    "gym/env_arguments.py": {"deeprm"},  # a bundled scenario
     "env.py": {"deeprm"},  # the same
     "cli/results.py": {"fcfs", "easy", "swf", "csv"},  # options: what a schedule claims, formats
     "cli/trace_generate.py": {"alibaba2017", "swf"},  # tables that it draws, the format of logs

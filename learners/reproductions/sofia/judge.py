@@ -19,7 +19,7 @@ from simkit.analysis.intervals import Interval, set_interval
 from simkit.arrays import Floats
 from simkit.errors import RunError, SimkitError
 from simkit.experiment import carry_out, prepare
-from simkit.experiment.executors import (
+from simkit.experiment.workers import (
     Executor,
     InProcess,
     LocalProcesses,

@@ -83,7 +83,7 @@ def calibrate(
     from simkit.cli.calibration.text import csv_text, print_calibration, write
     from simkit.cli.text import print_json
     from simkit.experiment.calibration import calibrate as search
-    from simkit.experiment.calibration.weeks import Split
+    from simkit.experiment.calibration_weeks import Split
     from simkit.experiment.interrupt import terminated_like_interrupted
     from simkit.progress import runs_progress
 
@@ -139,7 +139,7 @@ def _scenario_of(
     from simkit.cli.options import overrides
     from simkit.cli.trace import trace_at
     from simkit.errors import ScenarioError
-    from simkit.experiment.scenario_file import log_type, refuse_mistaken
+    from simkit.experiment.api import log_type, refuse_mistaken
     from simkit.scenario.bundled import find_scenario
     from simkit.scenario.first_scenario import first_scenario
     from simkit.scenario.yaml_document import ScenarioText, load_scenario

@@ -18,7 +18,7 @@ from simkit.units import format_duration
 
 if TYPE_CHECKING:
     from simkit.experiment.calibration import Calibration, Row
-    from simkit.experiment.calibration.weeks import Score
+    from simkit.experiment.calibration_weeks import Score
 
 HEADS = (
     "Candidate", "chosen on: within 5 min", "weekly error",

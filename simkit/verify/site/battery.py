@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from simkit.scenario.power import DEFAULT_CONTROLLER, BatterySection
+from simkit.power.facts import BatteryFacts
+from simkit.scenario.power import DEFAULT_CONTROLLER
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.numbers import KWH, TICK, Bools, Floats, Ints, ratio
@@ -45,7 +46,7 @@ class BatterySpec:
     """J by which the floor rises per W."""
 
     @classmethod
-    def of(cls, section: BatterySection) -> BatterySpec:
+    def of(cls, section: BatteryFacts) -> BatterySpec:
         """Return the battery of a scenario's section."""
         capacity = section.capacity_kwh * KWH
         return cls(

@@ -17,8 +17,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from simkit.dates import fixed_zone, parse_zone
-from simkit.power.signal_trace import PowerTrace
-from simkit.scenario.signals import GapRule
+from simkit.power.signal_trace import Gaps, PowerTrace
 from simkit.verify.folder import RunFolder
 from simkit.verify.numbers import TICK, Floats, on_grid
 from simkit.verify.site.course import Course, NotRecomputedError, pieces_of
@@ -167,7 +166,7 @@ class Record:
         """Return it with lower values raised: the scenario refuses them, or reads them as least."""
         return replace(self, values=np.maximum(self.values, least))
 
-    def pieces(self, gaps: GapRule) -> Pieces:
+    def pieces(self, gaps: Gaps) -> Pieces:
         """Return the record without gaps, filled by the scenario's rule."""
         begins, ends = self.intervals()
         values = self.values
@@ -201,7 +200,7 @@ class Pieces(NamedTuple):
 
 
 def filled(
-    gaps: GapRule, span: tuple[float, float], beside: Floats, step: float
+    gaps: Gaps, span: tuple[float, float], beside: Floats, step: float
 ) -> tuple[Floats, Floats]:
     """Return begins and values of what fills a gap.
 
@@ -250,7 +249,7 @@ def on_run(pieces: Pieces, zero: float, past_end: str, first: float, last: float
 # ---- by calendar --------------------------------------------------------------------------------
 
 
-def on_calendar(record: Record, gaps: GapRule, clock: Clock, first: float, last: float) -> Course:
+def on_calendar(record: Record, gaps: Gaps, clock: Clock, first: float, last: float) -> Course:
     """Return the values of the same month, day and hour, in the standard time of each place."""
     pieces = record.pieces(gaps)
     there = _standard_offset(record.zone, float(pieces.begins[0]))
@@ -315,7 +314,7 @@ def _leap_year(local: Pieces) -> Pieces:
     return Pieces(at, values, _LEAP_YEAR)
 
 
-def _without_gaps(year: Pieces, gaps: GapRule, step: float) -> Pieces:
+def _without_gaps(year: Pieces, gaps: Gaps, step: float) -> Pieces:
     """Return the leap year with what its file lacks filled by the scenario's rule."""
     unknown = np.isnan(year.values)
     if not unknown.any():

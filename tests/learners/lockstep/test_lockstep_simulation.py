@@ -15,7 +15,6 @@ from simkit.agent.observe_slots import SlotSet, slot_set
 from simkit.agent.rewards import make_reward
 from simkit.agent.slotted import Slotted
 from simkit.agent.slotted_tracker import SlottedTracker
-from simkit.engine.admission import AdmissionRule
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
 from simkit.learners.lockstep import Lockstep
@@ -24,6 +23,7 @@ from simkit.policy.estimates import Actual
 from simkit.traces.models.deeprm import DeepRMModel
 from simkit.units import time_on_grid
 from simkit.workload import Workload
+from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster
 
 TINY = Slotted(
@@ -68,7 +68,9 @@ def assert_equal_runs(model: Slotted, jobs: Workload, rng: np.random.Generator) 
     starts, reward = Starts(), make_reward("slowdown", {"least_run_s": model.step_s / 2})
     recorder = Recorder(jobs, ("cpu", "mem"), starts)
     capacity = dict(zip(("cpu", "mem"), map(float, model.capacity), strict=True))
-    rules = Rules(step_s=model.step_s, admission=AdmissionRule(model.slots, model.backlog))
+    rules = Rules(
+        step_s=model.step_s, admission=AdmissionRule(slots=model.slots, backlog=model.backlog)
+    )
     simulation = Simulation(
         jobs, Cluster.pool(capacity), recorder, rules=rules, predictor=Actual(), observer=reward
     )

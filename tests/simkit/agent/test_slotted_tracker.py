@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from simkit.agent.slotted import Slotted, SlottedUnits
 from simkit.agent.slotted_tracker import SlottedTracker
-from simkit.engine.admission import AdmissionRule
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
 from simkit.errors import ScenarioError
@@ -19,6 +18,7 @@ from simkit.policy import Cancel, Kill, Place, Suspend, SystemInfo
 from simkit.policy.estimates import Actual
 from simkit.policy.task import Task
 from simkit.workload import Workload
+from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster, Maintenance
 
 SMALL = Slotted(capacity=(4, 3), slots=3, horizon=8, max_length=6, backlog=4, memory=3)
@@ -47,7 +47,10 @@ def simulation(rows, model=SMALL, *, predictor=None, maintenance=(), refill="at_
     load = workload(rows)
     amounts = (c * u for c, u in zip(model.capacity, model.unit or (1.0, 1.0), strict=True))
     cluster = Cluster.pool(dict(zip(load.resources, amounts, strict=True)), maintenance=maintenance)
-    rules = Rules(step_s=model.step_s, admission=AdmissionRule(model.slots, model.backlog, refill))
+    rules = Rules(
+        step_s=model.step_s,
+        admission=AdmissionRule(slots=model.slots, backlog=model.backlog, refill=refill),
+    )
     recorder = Recorder(load, load.resources, NOTHING)
     return Simulation(load, cluster, recorder, rules=rules, predictor=predictor)
 

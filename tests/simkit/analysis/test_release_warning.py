@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import simkit
 from simkit.analysis.compare import compare_runs
-from simkit.experiment.run_warnings import waiting_warning
+from simkit.experiment.warnings import waiting_warning
 
 TABLE = "job_id,submit_time_s,run_time_s,processors,preceding_job\n1,0,5,1,\n2,0,5,1,1\n3,1,5,1,2\n"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from simkit.cli.sweep_text import print_sweep
-from simkit.experiment.executors import SweepOutcome
+from simkit.experiment.workers import SweepOutcome
 
 USUAL = {
     "wait_time_s": {"mean": 60.0, "p99": 90.0, "unit": "s"},

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import Rules
 from simkit.errors import ScenarioError
 from simkit.policy import Cancel, Kill, Place, Suspend
+from simkit.workload.admission import AdmissionRule
 
 ENDS = "job_id start_time_s status"
 
 
 def rules(slots=None, backlog=None, refill="at_once", **facts) -> Rules:
-    return Rules(admission=AdmissionRule(slots, backlog, refill), **facts)
+    return Rules(admission=AdmissionRule(slots=slots, backlog=backlog, refill=refill), **facts)
 
 
 def looking(log, schedule):
@@ -168,5 +168,5 @@ def test_slots_and_periods(simulate, rigid, greedy):
 
 @pytest.mark.parametrize(("slots", "backlog"), [(0, None), (-1, None), (1, -1)])
 def test_limits_that_admit_nothing(slots, backlog):
-    with pytest.raises(ScenarioError, match=r"admission: .* must be at least"):
-        AdmissionRule(slots, backlog)
+    with pytest.raises(ScenarioError, match=r"admission\.(slots|backlog)"):
+        AdmissionRule(slots=slots, backlog=backlog)

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.engine.admission import AdmissionRule, RankedBacklog
+from simkit.engine.admission import RankedBacklog
 from simkit.engine.simulation import Rules
 from simkit.errors import ScenarioError
 from simkit.policy import Place
 from simkit.policy.task import Task
+from simkit.workload.admission import AdmissionRule
 
 
 def worthy(load, qos, **columns):
@@ -43,13 +44,13 @@ def test_who_goes_first(simulate, rigid, order, expected, refill):
     load = worthy(
         rigid(*[(0, 5, 1)] * 4), [0.5, 0.2, 0.9, 0.5], value=np.array([2.0, 3.0, 1.0, 4.0])
     )
-    rules = Rules(admission=AdmissionRule(1, None, refill, order))
+    rules = Rules(admission=AdmissionRule(slots=1, backlog=None, refill=refill, order=order))
     assert order_of_starts(simulate(one_at_a_time, load, rules=rules)) == expected
 
 
 def test_a_late_comer_of_high_quality_overtakes_those_held_back(simulate, rigid):
     load = worthy(rigid((0, 5, 1), (1, 5, 1), (2, 5, 1)), [0.1, 0.2, 0.9])
-    rules = Rules(admission=AdmissionRule(1, order="qos"))
+    rules = Rules(admission=AdmissionRule(slots=1, order="qos"))
     # job 0 starts at once, and job 1 takes its slot as the first to come while nobody else waits
     assert simulate(one_at_a_time, load, rules=rules).starts() == {0: 0, 1: 5, 2: 10}
     load = worthy(rigid((0, 5, 1), (0, 5, 1), (1, 5, 1), (2, 5, 1)), [0.5, 0.4, 0.2, 0.9])
@@ -59,17 +60,16 @@ def test_a_late_comer_of_high_quality_overtakes_those_held_back(simulate, rigid)
 @pytest.mark.parametrize("order", ["fifo", "qos"])
 def test_the_backlog_holds_as_many_whatever_the_order(simulate, rigid, order):
     load = worthy(rigid(*[(0, 5, 1)] * 6), [0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
-    rules = Rules(admission=AdmissionRule(2, 2, order=order))
+    rules = Rules(admission=AdmissionRule(slots=2, backlog=2, order=order))
     run = simulate(one_at_a_time, load, rules=rules)
     statuses = dict(run.rows("jobs", "job_id status"))
     assert [statuses[job] for job in range(6)] == ["finished"] * 4 + ["rejected"] * 2
 
 
 def test_an_order_needs_slots():
-    with pytest.raises(ScenarioError, match="order qos needs slots"):
-        AdmissionRule(order="qos")
-    with pytest.raises(ScenarioError, match="order is 'lifo'; it is fifo, qos or value"):
-        AdmissionRule(1, order="lifo")
+    for rule in ({"order": "qos"}, {"slots": 1, "order": "lifo"}):
+        with pytest.raises(ScenarioError, match=r"admission\.order"):
+            AdmissionRule(**rule)
 
 
 @given(st.lists(st.one_of(st.floats(0.01, 1), st.integers(0, 20)), max_size=40))

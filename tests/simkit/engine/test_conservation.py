@@ -13,7 +13,6 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import Rules
 from simkit.policies.conservative import Conservative
 from simkit.policies.easy import Easy
@@ -22,6 +21,7 @@ from simkit.policy import Cancel, Kill, Place, Resume, Suspend, WakeAt
 from simkit.policy.estimates import Actual, Perturbed, Requested, UserMean
 from simkit.policy.ordered import OrderedPolicy
 from simkit.workload import Workload
+from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster, Maintenance, Partition
 
 RESOURCES = ("cpu", "mem")

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import Rules
 from simkit.policy import Cancel, Place, WakeAt
 from simkit.policy.estimates import UserMean
+from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster, Maintenance
 
 NO_BACKLOG = Rules(admission=AdmissionRule(slots=1, backlog=0))

@@ -20,14 +20,13 @@ from simkit.policies.orderings import FCFS
 from simkit.policy.declared import NO_SIGNALS
 from simkit.policy.ordered import OrderedPolicy
 from simkit.power import late_account
-from simkit.power.battery import BatteryFacts
 from simkit.power.controller import SetPoints, SourceOrder
-from simkit.power.grid import Grid
+from simkit.power.facts import BatteryFacts, Supply
 from simkit.power.ledger import RATES, STORED, Flows
 from simkit.power.machine_model import ConstantPue, CurvedPue, PowerModel
 from simkit.power.signal import CARBON, PRICE, Steps
 from simkit.power.signal_patterns import Schedule
-from simkit.power.site import Site, Source, Supply
+from simkit.power.site import Grid, Site, Source
 from simkit.workload.cluster import Cluster, Failures
 
 POOL = PowerModel.linear(100.0, 1000.0, "processors")
@@ -86,7 +85,14 @@ TARIFF = Grid(
     price_per_kwh=Schedule({0.0: 0.1, 6 * HOUR_S: 0.3, 20 * HOUR_S: 0.1}, unit=PRICE),
     carbon_gco2_per_kwh=400.0,
 )
-BATTERY = BatteryFacts(1e6, 0.5, 0.7, 0.9, 0.95, self_discharge_per_day=0.05)
+BATTERY = BatteryFacts(
+    capacity_kwh=1e6 / 3.6e6,
+    charge_c_rate=0.5,
+    discharge_c_rate=0.7,
+    charge_efficiency=0.9,
+    discharge_efficiency=0.95,
+    self_discharge_per_day=0.05,
+)
 WEATHER = CurvedPue(
     1000.0, {0.0: 1.8, 1.0: 1.2}, steps(6, -5.0, 35.0, 1234.5), {10.0: 0, 30.0: 0.2}
 )
@@ -127,7 +133,14 @@ def test_the_account_is_the_one_kept_at_once(simulate, jobs, monkeypatch, facts,
 
 def test_the_account_of_a_battery_that_tapers_differs_by_ticks(simulate, jobs):
     """Its set-points follow its content, so a last digit moves its next event by a tick."""
-    battery = BatteryFacts(1e6, 0.5, 0.7, charge_slope_h=0.2, discharge_slope_h=0.1)
+    battery = BatteryFacts(
+        capacity_kwh=1e6 / 3.6e6,
+        charge_c_rate=0.5,
+        discharge_c_rate=0.7,
+        charge_slope_h=0.2,
+        discharge_slope_h=0.1,
+        model="clc",
+    )
     site = Site((POOL,), sources(), GRID, battery)
     late, at_once = (
         simulate(policy(FCFS(), Easy()), jobs, 10, site=site)
@@ -194,7 +207,7 @@ def test_decisions_follow_the_signals_that_are_declared(simulate, rigid):
 def test_with_a_limit_decisions_follow_what_is_available_too(simulate, rigid):
     price = Steps([0, 30, 60], [1.0, 2.0, 3.0], 90, unit=PRICE, past_end="hold")
     sun = Source("sun", Steps([0, 40], [1000.0, 990.0], 80, past_end="hold"))
-    site = Site((POOL,), (sun,), Grid(0.0, 0.0, price), supply=Supply("power"))
+    site = Site((POOL,), (sun,), Grid(0.0, 0.0, price), supply=Supply(limit="power"))
     jobs = rigid((0, 100, 6), (10, 10, 6))
     for signals, at in (((), [40]), (("price",), [30, 40, 60])):
         policy = Reads(*signals)

@@ -12,9 +12,9 @@ from simkit.agent.observe_slots import deeprm_compact, deeprm_image
 from simkit.agent.observe_system import FitnessPairs, feasible_pairs, pair_features
 from simkit.agent.slotted import Slotted
 from simkit.agent.slotted_tracker import SlottedTracker
-from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import Rules
 from simkit.policy import Place
+from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster, Maintenance
 
 STEPWISE = Rules(step_s=1, admission=AdmissionRule(slots=10, backlog=60))

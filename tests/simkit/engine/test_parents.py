@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import Rules
 from simkit.policy import Kill
+from simkit.workload.admission import AdmissionRule
 
 ENDS = "task_id start_time_s end_time_s status"
 

@@ -5,12 +5,13 @@ A pool of 10 processors of 100 W each; the sun changes at t = 10.
 
 from __future__ import annotations
 
-from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import Rules
 from simkit.policy import Place
+from simkit.power.facts import Supply
 from simkit.power.machine_model import PowerModel
 from simkit.power.signal import Steps
-from simkit.power.site import Site, Source, Supply
+from simkit.power.site import Site, Source
+from simkit.workload.admission import AdmissionRule
 
 PIECES = "job_id start_time_s end_time_s outcome"
 
@@ -19,7 +20,7 @@ def sun(*watts: float) -> Site:
     """Return a site whose power changes every 10 s, and whose tasks start over when it falls."""
     signal = Steps([10.0 * i for i in range(len(watts))], watts, 1e9)
     model = PowerModel.linear(0.0, 1000.0, "processors")
-    return Site((model,), (Source("sun", signal),), supply=Supply("power", running="requeue"))
+    return Site((model,), (Source("sun", signal),), supply=Supply(limit="power", running="requeue"))
 
 
 def test_completion_before_power(simulate, rigid, greedy):

@@ -18,13 +18,12 @@ from simkit.policies.orderings import FCFS
 from simkit.policies.ready_pool import ReadyPoolPolicy
 from simkit.policy import Kill, Place, SwitchOff, SwitchOn
 from simkit.policy.ordered import OrderedPolicy
-from simkit.power.battery import BatteryFacts
 from simkit.power.controller import SourceOrder
+from simkit.power.facts import BatteryFacts, Checkpoints, Supply
 from simkit.power.forecast import NoisyForecast, PerfectForecast, Persistence
-from simkit.power.grid import Grid
 from simkit.power.machine_model import ConstantPue, PowerModel
 from simkit.power.signal import Steps
-from simkit.power.site import Checkpoints, Foresight, Site, Source, Supply
+from simkit.power.site import Foresight, Grid, Site, Source
 from simkit.workload.capacity import CapacityChange
 from simkit.workload.cluster import Cluster, Maintenance
 
@@ -42,7 +41,7 @@ def sun(*watts: float, every: float = 100.0) -> Steps:
 
 
 def site(signal: Steps, *, models=(POOL,), **facts) -> Site:
-    facts.setdefault("supply", Supply("power"))
+    facts.setdefault("supply", Supply(limit="power"))
     return Site(models, (Source("sun", signal),), **facts)
 
 
@@ -67,24 +66,24 @@ JOBS = ((0, 150, 6), (10, 50, 4), (20, 100, 3))
     [
         # the youngest goes first; job 2 fits again at once, job 0 when the sun is back
         (
-            Supply("power", running="suspend"),
+            Supply(limit="power", running="suspend"),
             [(1, 10, 60, "finished"), (2, 60, 100, "suspended"), (0, 0, 100, "suspended"),
              (2, 100, 160, "finished"), (0, 200, 250, "finished")],
         ),
         # both lose what they have done; job 0 is the queue's head again, and job 2 waits behind it
         (
-            Supply("power", running="requeue"),
+            Supply(limit="power", running="requeue"),
             [(1, 10, 60, "finished"), (2, 60, 100, "lost"), (0, 0, 100, "lost"),
              (2, 200, 300, "finished"), (0, 200, 350, "finished")],
         ),
         # nothing is stopped
         (
-            Supply("power", running="drain"),
+            Supply(limit="power", running="drain"),
             [(1, 10, 60, "finished"), (0, 0, 150, "finished"), (2, 60, 160, "finished")],
         ),
         # job 2 goes on from 30 s of its 40 s, job 0 from 90 s of 100 s; both owe 5 s of restart
         (
-            Supply("power", running="checkpoint", checkpoints=Checkpoints(30.0, 5.0)),
+            Supply(limit="power", running="checkpoint", checkpoints=Checkpoints(every=30.0, restart=5.0)),
             [(1, 10, 60, "finished"), (2, 60, 100, "suspended"), (0, 0, 100, "suspended"),
              (2, 100, 175, "finished"), (0, 200, 265, "finished")],
         ),
@@ -98,7 +97,9 @@ def test_tasks_are_stopped_as_set_when_power_falls(simulate, rigid, fcfs, supply
 
 
 def test_lost_time_counts_what_a_checkpoint_did_not_hold_and_the_restart(simulate, rigid, fcfs):
-    supply = Supply("power", running="checkpoint", checkpoints=Checkpoints(30.0, 5.0))
+    supply = Supply(
+        limit="power", running="checkpoint", checkpoints=Checkpoints(every=30.0, restart=5.0)
+    )
     run = simulate(fcfs, rigid(*JOBS), 10, site=site(sun(1000, 500), supply=supply))
     columns = "job_id run_time_s lost_time_s suspended_time_s attempts"
     assert run.rows("jobs", columns, by="job_id") == [
@@ -107,7 +108,9 @@ def test_lost_time_counts_what_a_checkpoint_did_not_hold_and_the_restart(simulat
 
 
 def test_an_interrupted_restart_loses_no_checkpoint(simulate, rigid, fcfs):
-    supply = Supply("power", running="checkpoint", checkpoints=Checkpoints(100.0, 20.0))
+    supply = Supply(
+        limit="power", running="checkpoint", checkpoints=Checkpoints(every=100.0, restart=20.0)
+    )
     signal = Steps([0, 250, 300, 310, 400], [1000, 0, 1000, 0, 1000], 10_000, past_end="hold")
     run = simulate(fcfs, rigid((0, 500, 10)), 10, site=site(signal, supply=supply))
     # 200 of 250 s are saved; the restart at 300 s gets 10 of its 20 s; the next one all
@@ -115,7 +118,9 @@ def test_an_interrupted_restart_loses_no_checkpoint(simulate, rigid, fcfs):
 
 
 def test_without_a_checkpoint_there_is_nothing_to_restart_from(simulate, rigid, fcfs):
-    supply = Supply("power", running="checkpoint", checkpoints=Checkpoints(100.0, 20.0))
+    supply = Supply(
+        limit="power", running="checkpoint", checkpoints=Checkpoints(every=100.0, restart=20.0)
+    )
     signal = Steps([0, 90, 200, 350, 400], [1000, 0, 1000, 0, 1000], 10_000, past_end="hold")
     run = simulate(fcfs, rigid((0, 300, 10)), 10, site=site(signal, supply=supply))
     # 90 s are lost and nothing is loaded; 100 of the 150 s from 200 s on are saved, and from 400 s
@@ -124,7 +129,7 @@ def test_without_a_checkpoint_there_is_nothing_to_restart_from(simulate, rigid, 
 
 
 def test_what_drains_is_served_as_far_as_power_goes(simulate, rigid, fcfs):
-    supply = Supply("power", running="drain")
+    supply = Supply(limit="power", running="drain")
     run = simulate(fcfs, rigid(*JOBS), 10, site=site(sun(1000, 500), supply=supply))
     totals = run.simulation.power.energy.ledger.totals()
     # From 100 s on nine processors drain: 9 x 100 W for 50 s, then 3 x 100 W + 2 x 10 W for 10 s.
@@ -167,17 +172,31 @@ def test_the_least_valuable_goes_first(simulate, rigid, fcfs):
         ({"critical_w": 100.0}, 6),  # 699 W are left
         ({"pue": ConstantPue(1.25)}, 6),  # 639 W reach the machines
         ({"grid": Grid(150.0)}, 9),  # 949 W
-        ({"supply": Supply("resources", peak_w=1598.0)}, 5),  # half of the peak
-        ({"supply": Supply("resources")}, 7),  # 79.9 % of what all draw when busy
+        ({"supply": Supply(limit="resources", peak_w=1598.0)}, 5),  # half of the peak
+        ({"supply": Supply(limit="resources")}, 7),  # 79.9 % of what all draw when busy
         ({"supply": Supply()}, 10),  # no limit
         # 3.6e5 J can be held for 300 s as 1200 W: all run
-        ({"battery": BatteryFacts(3.6e5, 100, 100, initial_soc=1.0)}, 10),
+        (
+            {
+                "battery": BatteryFacts(
+                    capacity_kwh=0.1, charge_c_rate=100, discharge_c_rate=100, initial_soc=1.0
+                )
+            },
+            10,
+        ),
         # a discharge rate of 2/h allows 200 W
-        ({"battery": BatteryFacts(3.6e5, 2, 2, initial_soc=1.0)}, 9),
+        (
+            {
+                "battery": BatteryFacts(
+                    capacity_kwh=0.1, charge_c_rate=2, discharge_c_rate=2, initial_soc=1.0
+                )
+            },
+            9,
+        ),
     ],
 )
 def test_how_much_power_carries(simulate, rigid, greedy, facts, processors):
-    facts.setdefault("supply", Supply("power", hold_s=300.0))
+    facts.setdefault("supply", Supply(limit="power", hold=300.0))
     jobs = rigid(*[(1, 10, 1)] * 10)
     run = simulate(greedy, jobs, 10, site=site(sun(799), **facts))
     assert sum(start == 1 for start in run.starts().values()) == processors
@@ -185,15 +204,17 @@ def test_how_much_power_carries(simulate, rigid, greedy, facts, processors):
 
 def test_ninety_per_cent_of_power_are_ninety_per_cent_of_resources(simulate, rigid, greedy):
     run = simulate(greedy, rigid(*[(1, 10, 1)] * 10), 10, site=site(
-        sun(900), supply=Supply("resources", peak_w=1000.0)
+        sun(900), supply=Supply(limit="resources", peak_w=1000.0)
     ))  # fmt: skip
     assert sum(start == 1 for start in run.starts().values()) == 9
 
 
 def test_a_battery_bridges_until_it_is_empty(simulate, rigid, fcfs):
     # From 100 s on 500 W are short: 50 kJ last until 200 s.
-    battery = BatteryFacts(50e3, 100, 100, initial_soc=1.0)
-    facts = {"battery": battery, "supply": Supply("power", hold_s=1.0)}
+    battery = BatteryFacts(
+        capacity_kwh=50e3 / 3.6e6, charge_c_rate=100, discharge_c_rate=100, initial_soc=1.0
+    )
+    facts = {"battery": battery, "supply": Supply(limit="power", hold=1.0)}
     run = simulate(fcfs, rigid((0, 400, 10)), 10, site=site(sun(1000, 500, 500, 500), **facts))
     assert run.rows("allocations", PIECES)[0] == (0, 0, 200, "suspended")
 
@@ -206,7 +227,7 @@ def test_jobs_wait_through_the_night(simulate, rigid, fcfs):
 @pytest.mark.parametrize("running", ["suspend", "requeue"])
 @pytest.mark.parametrize("longest_day", [900, 1000])  # never enough; enough, but too short
 def test_what_does_not_end_within_a_year_never_will(simulate, rigid, fcfs, running, longest_day):
-    supply = Supply("power", running=running)
+    supply = Supply(limit="power", running=running)
     signal = sun(0, longest_day, every=43200)
     run = simulate(fcfs, rigid((0, 50000, 10)), 10, site=site(signal, supply=supply))
     ends = longest_day == 1000 and running == "suspend"
@@ -362,7 +383,14 @@ def test_the_ledger_closes_whatever_happens(simulate, rigid, monkeypatch):
             strict=True,
         )
     ])  # fmt: skip
-    battery = BatteryFacts(2e5, 3, 2, 0.9, 0.95, self_discharge_per_day=0.05)
+    battery = BatteryFacts(
+        capacity_kwh=2e5 / 3.6e6,
+        charge_c_rate=3,
+        discharge_c_rate=2,
+        charge_efficiency=0.9,
+        discharge_efficiency=0.95,
+        self_discharge_per_day=0.05,
+    )
     run = simulate(
         OrderedPolicy(FCFS(), Easy()), jobs, 10,
         site=site(signal, battery=battery, critical_w=33.3, pue=ConstantPue(1.17)),
@@ -455,7 +483,7 @@ def test_easy_keeps_its_promise_to_the_head_where_processors_boot(simulate, rigi
 def test_of_a_bag_no_more_is_stopped_than_is_short(simulate, greedy, running, pieces, rigid):
     bag = rigid((0, 150, 10)).with_columns(gang=np.array([False]))
     policy = OrderedPolicy(FCFS())
-    supply = Supply("power", running=running)
+    supply = Supply(limit="power", running=running)
     signal = Steps([0, 100], [1000, 500], 1e5, past_end="hold")
     run = simulate(policy, bag, 10, site=site(signal, supply=supply))
     assert run.rows("allocations", "count start_time_s end_time_s outcome") == pieces
@@ -463,7 +491,13 @@ def test_of_a_bag_no_more_is_stopped_than_is_short(simulate, greedy, running, pi
 
 def test_a_level_that_leaks_away_does_not_stop_time(simulate, rigid, fcfs, monkeypatch):
     monkeypatch.setattr("simkit.power.system.Battery", MeteredBattery)
-    battery = BatteryFacts(1e6, 1, 1, initial_soc=0.7, self_discharge_per_day=0.02)
+    battery = BatteryFacts(
+        capacity_kwh=1e6 / 3.6e6,
+        charge_c_rate=1,
+        discharge_c_rate=1,
+        initial_soc=0.7,
+        self_discharge_per_day=0.02,
+    )
     run = simulate(
         fcfs, rigid((0, 86400, 1)), 10,
         site=site(
@@ -477,6 +511,6 @@ def test_a_level_that_leaks_away_does_not_stop_time(simulate, rigid, fcfs, monke
 
 
 def test_nothing_to_come_ends_the_run(simulate, rigid, fcfs):
-    constant = Site((POOL,), grid=Grid(500.0), supply=Supply("power"))
+    constant = Site((POOL,), grid=Grid(500.0), supply=Supply(limit="power"))
     run = simulate(fcfs, rigid((0, 10, 6), (1, 10, 1)), 10, site=constant)
     assert run.rows("jobs", "job_id status", by="job_id") == [(0, "waiting"), (1, "waiting")]

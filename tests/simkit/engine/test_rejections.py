@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policy import Place, Reject, Suspend
+from simkit.workload.admission import AdmissionRule
 
 ENDS = "job_id start_time_s status reason"
 
 
 def leaving(slots=None, backlog=None, refill="at_once") -> Rules:
-    return Rules(admission=AdmissionRule(slots, backlog, refill, late="leave"))
+    return Rules(admission=AdmissionRule(slots=slots, backlog=backlog, refill=refill, late="leave"))
 
 
 def with_qos(workload, qos):
@@ -177,8 +177,3 @@ def test_deadlines_count_as_well(simulate, rigid, greedy):
 def test_without_quality_or_deadlines_nobody_can_be_late(simulate, rigid, greedy):
     with pytest.raises(ScenarioError, match="neither deadlines nor a quality of service"):
         simulate(greedy, rigid((0, 5, 4)), rules=leaving())
-
-
-def test_an_unknown_word_is_refused():
-    with pytest.raises(ScenarioError, match="late is 'go'; it is stay or leave"):
-        AdmissionRule(late="go")

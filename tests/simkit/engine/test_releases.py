@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import Rules
 from simkit.errors import TraceError
 from simkit.policy import Kill, Reject
+from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster, Partition
 
 TIMES = "job_id submit_time_s release_time_s start_time_s wait_time_s"

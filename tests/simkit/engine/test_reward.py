@@ -8,7 +8,6 @@ import pytest
 
 from simkit.agent.reward import Reward, WeightedRewards
 from simkit.agent.rewards import REWARDS, make_reward
-from simkit.engine.admission import AdmissionRule
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
 from simkit.errors import PluginError, ScenarioError
@@ -18,6 +17,7 @@ from simkit.policies.orderings import FCFS
 from simkit.policy import Kill, Place, Resume, Suspend
 from simkit.policy.ordered import OrderedPolicy
 from simkit.scenario import Scenario
+from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster, Failures, Maintenance
 from simkit.workload.value import with_deadlines, with_values
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import PATIENCE, Rules
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policy import Kill, Place, WakeAt
+from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster
 
 ENDS = "job_id start_time_s end_time_s status"

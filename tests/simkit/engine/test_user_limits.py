@@ -6,12 +6,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import Rules
 from simkit.policies.easy import Easy
 from simkit.policies.orderings import FCFS, SJF
 from simkit.policy import Kill, Place
 from simkit.policy.ordered import OrderedPolicy
+from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster, Partition
 
 
@@ -176,7 +176,7 @@ def test_no_user_ever_has_more_jobs_running_and_all_end(
         user=user,
     )
     where = pool(3, Partition("p", max_running_per_user=most))
-    rules = Rules(admission=AdmissionRule(slots))
+    rules = Rules(admission=AdmissionRule(slots=slots))
     done = simulate(OrderedPolicy(order(), Easy()), load, where, rules=rules)
     jobs = done["jobs"].sort("job_id")
     assert set(jobs["status"]) == {"finished"}

@@ -15,10 +15,16 @@ from overfull import count
 import simkit as kit
 from simkit.analysis.export import export_swf
 from simkit.errors import ScenarioError, TraceError
-from simkit.experiment.calibration import REPLAYED, Calibration, calibrate
-from simkit.experiment.calibration.candidates import PLAIN, POLICIES, first_candidates
-from simkit.experiment.calibration.impossible import impossible_rows
-from simkit.experiment.calibration.weeks import Score, Split, Week, judged
+from simkit.experiment.calibration import (
+    PLAIN,
+    POLICIES,
+    REPLAYED,
+    Calibration,
+    calibrate,
+    first_candidates,
+    impossible_rows,
+)
+from simkit.experiment.calibration_weeks import Score, Split, Week, judged
 from simkit.scenario.yaml_document import load_scenario
 from simkit.traces.swf import SwfLog
 from simkit.workload import Workload

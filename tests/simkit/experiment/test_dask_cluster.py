@@ -22,8 +22,8 @@ from command_line import Simkit
 from simkit.errors import RunError, ScenarioError
 from simkit.experiment import dask_cluster
 from simkit.experiment.dask_cluster import DaskCluster
-from simkit.experiment.executors import SweepOutcome
 from simkit.experiment.sweep import run_sweep
+from simkit.experiment.workers import SweepOutcome
 from simkit.policy import Place
 
 pytest.importorskip("cryptography")

@@ -13,7 +13,6 @@ import pytest
 from simkit import simulate
 from simkit.errors import PluginError, RunError, ScenarioError
 from simkit.experiment import Experiment, carry_out, prepare
-from simkit.experiment.cluster import build_cluster
 from simkit.experiment.policy import build_rules, policy_label
 from simkit.results.run_folder import open_run
 from simkit.scenario.yaml_document import load_scenario
@@ -127,7 +126,7 @@ def test_maintenance_of_a_pool(window: dict[str, object], expected: list[object]
     section = load_scenario(
         {"workload": SAMPLE, "cluster": {"processors": 10, "maintenance": [window]}}
     ).cluster
-    found = build_cluster(section, workload).maintenance
+    found = section.build(workload).maintenance
     assert [(w.start_s, w.end_s, w.machine, w.amount) for w in found] == expected
 
 
@@ -182,7 +181,7 @@ def test_maintenance_of_groups_and_dates_without_an_epoch() -> None:
         {"workload": SAMPLE, "cluster": {"processors": 10, "maintenance": [dated]}}
     ).cluster
     with pytest.raises(ScenarioError, match="does not say when it began"):
-        build_cluster(section, Workload.from_jobs(jobs))
+        section.build(Workload.from_jobs(jobs))
 
 
 # --- the policy and the rules ----------------------------------------------------------------

@@ -16,8 +16,8 @@ import pytest
 from simkit.cli import main
 from simkit.errors import LimitError, ScenarioError
 from simkit.experiment.api import simulate
-from simkit.experiment.executors import InProcess
 from simkit.experiment.sweep import run_sweep
+from simkit.experiment.workers import InProcess
 from simkit.policy import Place, WakeAt
 from simkit.results.run_folder import open_run
 from simkit.verify import verify_run

@@ -9,7 +9,6 @@ import pytest
 
 import simkit
 from simkit.errors import ScenarioError
-from simkit.experiment.cluster import build_cluster
 from simkit.scenario.cluster import ClusterSection
 from simkit.workload import Workload
 from simkit.workload.cluster import Partition
@@ -22,7 +21,7 @@ NUMBERED = Workload.from_jobs(JOBS)
 def partitions(workload: Workload, *sections: dict[str, Any]) -> tuple[Partition, ...]:
     named = [{"name": str(row), **section} for row, section in enumerate(sections)]
     section = ClusterSection.model_validate({"processors": 1, "partitions": named})
-    return build_cluster(section, workload).partitions
+    return section.build(workload).partitions
 
 
 def test_names_become_the_traces_numbers_and_numbers_stay() -> None:

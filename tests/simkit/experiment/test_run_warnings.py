@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import simkit
-from simkit.experiment.run_warnings import waiting_warning
+from simkit.experiment.warnings import waiting_warning
 from simkit.results.run_folder import MemoryRun
 from simkit.workload import Workload
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from simkit import run_sweep, simulate
 from simkit.cli import app
 from simkit.errors import ScenarioError
-from simkit.experiment.scenario_file import log_type, scenario_file
+from simkit.experiment.api import log_type, scenario_file
 from simkit.scenario.bundled import scenario_path
 
 SWF = "; MaxProcs: 4\n" + "1 0 -1 10 1 -1 -1 1 10 -1 1 1 -1 -1 -1 -1 -1 -1\n"

@@ -15,8 +15,8 @@ from command_line import Result, Simkit
 
 from simkit.errors import RunError, ScenarioError
 from simkit.experiment.api import simulate
-from simkit.experiment.executors import InProcess, PlannedRun, SweepOutcome
 from simkit.experiment.sweep import plan_sweep, run_sweep
+from simkit.experiment.workers import InProcess, PlannedRun, SweepOutcome
 from simkit.policy import Place
 from simkit.results.run_folder import open_run
 from simkit.traces.swf import SwfLog

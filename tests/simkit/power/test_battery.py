@@ -10,14 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.errors import PolicyError, ScenarioError
-from simkit.power.battery import Battery, BatteryFacts
+from simkit.power.battery import Battery
+from simkit.power.facts import BatteryFacts
 
 KWH = 3.6e6
 TICK = 2.0**-20
 
 
+def facts_of(**facts: float) -> BatteryFacts:
+    """Return 10 kWh, half full unless said otherwise; C/L/C if a slope is given."""
+    tapers = facts.get("charge_slope_h") or facts.get("discharge_slope_h")
+    given = {"initial_soc": 0.5, "model": "clc" if tapers else "linear"} | facts
+    return BatteryFacts(capacity_kwh=10.0, **given)
+
+
 def battery(**facts: float) -> MeteredBattery:
-    return MeteredBattery(BatteryFacts(**{"capacity_j": 10 * KWH, "initial_soc": 0.5} | facts))
+    return MeteredBattery(facts_of(**facts))
 
 
 # 10 kWh, half full; powers in kW that may be held for 2 h
@@ -49,7 +57,9 @@ def test_limits_just_now_are_the_rates() -> None:
 
 
 def test_limits_of_clc_fall_in_a_straight_line_towards_the_bounds() -> None:
-    facts = BatteryFacts(10 * KWH, initial_soc=0.9, charge_slope_h=0.2, discharge_slope_h=0.1)
+    facts = BatteryFacts(
+        capacity_kwh=10, initial_soc=0.9, charge_slope_h=0.2, discharge_slope_h=0.1, model="clc"
+    )
     # at 0.9 of 10 kWh: (1 − 0.9) / 0.2 h = 0.5 / h; discharge: 0.9 / 0.1 h, so the rate of 1 binds
     limits = Battery(facts, hold_s=1e-6).limits()
     assert limits.charge_w == pytest.approx(5000.0)
@@ -130,7 +140,9 @@ def test_a_full_battery_that_leaks_can_be_kept_full() -> None:
 
 
 def test_clc_charges_to_the_top_in_a_finite_number_of_events() -> None:
-    cell = Battery(BatteryFacts(10 * KWH, charge_slope_h=0.1, initial_soc=0.5), hold_s=60.0)
+    cell = Battery(
+        BatteryFacts(capacity_kwh=10, charge_slope_h=0.1, initial_soc=0.5, model="clc"), hold_s=60.0
+    )
     events = 0
     while (power := cell.limits().charge_w) > 0:
         cell.run(power, cell.next_event(power))
@@ -159,22 +171,22 @@ def test_what_it_refuses_changes_nothing(power_w: float, until: float, message: 
 
 def test_all_wrong_facts_are_told_at_once() -> None:
     with pytest.raises(ScenarioError) as caught:
-        BatteryFacts(-1.0, floor=0.9, ceiling=0.2, charge_efficiency=1.2, initial_soc=math.nan)
-    text = str(caught.value)
-    for part in ("capacity_j is -1", "floor 0.9 is not below ceiling 0.2",
-                 "charge_efficiency is 1.2", "initial_soc is nan"):  # fmt: skip
-        assert part in text
+        BatteryFacts(capacity_kwh=-1.0, charge_efficiency=1.2, initial_soc=math.nan)
+    places = [problem.partition(":")[0] for problem in caught.value.problems]
+    assert places == ["battery.capacity_kwh", "battery.charge_efficiency", "battery.initial_soc"]
+    with pytest.raises(ScenarioError, match=r"^battery\.floor"):
+        BatteryFacts(capacity_kwh=1.0, floor=0.9, ceiling=0.2)
 
 
 def test_a_time_to_hold_must_be_one() -> None:
     with pytest.raises(ScenarioError, match="hold_s is 0; it must be a positive time"):
-        Battery(BatteryFacts(KWH), hold_s=0.0)
+        Battery(BatteryFacts(capacity_kwh=1.0), hold_s=0.0)
 
 
 shares = st.floats(0.0, 1.0)
 batteries = st.builds(
-    lambda floor, width, start, **facts: BatteryFacts(
-        10 * KWH, floor=floor * 0.4, ceiling=0.5 + width / 2, initial_soc=start * 0.5, **facts
+    lambda floor, width, start, **facts: facts_of(
+        floor=floor * 0.4, ceiling=0.5 + width / 2, initial_soc=start * 0.5, **facts
     ),
     shares, shares, shares,
     charge_efficiency=st.floats(0.5, 1.0),

@@ -9,8 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.errors import PolicyError, ScenarioError
-from simkit.power.controller import Controller, SetPoints, SiteState, SourceOrder, check_set_points
-from simkit.power.grid import GridOffer
+from simkit.power.controller import (
+    Controller,
+    GridOffer,
+    SetPoints,
+    SiteState,
+    SourceOrder,
+    check_set_points,
+)
 
 GRID = GridOffer(
     import_limit_w=50.0, export_limit_w=5.0, price_per_kwh=0.2, carbon_gco2_per_kwh=300

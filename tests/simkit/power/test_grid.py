@@ -8,8 +8,9 @@ from bisect import bisect_right
 import pytest
 
 from simkit.errors import ScenarioError
-from simkit.power.grid import Grid, GridOffer
+from simkit.power.controller import GridOffer
 from simkit.power.signal import Signal
+from simkit.power.site import Grid
 
 
 class Staircase(Signal):

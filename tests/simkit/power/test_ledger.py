@@ -14,9 +14,15 @@ from hypothesis import strategies as st
 
 from simkit.arrays import ExactSum, Floats, RunningSums
 from simkit.errors import PolicyError
-from simkit.power.battery import Battery, BatteryFacts
-from simkit.power.controller import SetPoints, SiteState, SourceOrder, check_set_points
-from simkit.power.grid import GridOffer
+from simkit.power.battery import Battery
+from simkit.power.controller import (
+    GridOffer,
+    SetPoints,
+    SiteState,
+    SourceOrder,
+    check_set_points,
+)
+from simkit.power.facts import BatteryFacts
 from simkit.power.ledger import (
     COLUMNS,
     RATES,
@@ -178,10 +184,7 @@ def test_time_goes_on_and_a_battery_is_announced() -> None:
 @pytest.mark.parametrize("leak", [0.0, 0.05])
 def test_stored_carbon_is_billed_when_it_is_used(leak: float) -> None:
     """Charged at 500 g/kWh, used at 100 g/kWh: 500 / η, whatever leaked meanwhile on top."""
-    facts = BatteryFacts(
-        100 * KWH, charge_efficiency=0.9, discharge_efficiency=0.8, initial_soc=0.0,
-        self_discharge_per_day=leak,
-    )  # fmt: skip
+    facts = BatteryFacts(capacity_kwh=100, charge_efficiency=0.9, discharge_efficiency=0.8, initial_soc=0.0, self_discharge_per_day=leak)  # fmt: skip
     battery = Battery(facts)
     stored = StoredEnergy(0.0, facts.self_discharge_per_s)
     ledger = Ledger(stored=stored)
@@ -238,7 +241,7 @@ def test_energy_from_the_grid_leaks_like_any_other() -> None:
 
 
 def test_what_leaves_a_leaking_store_does_not_depend_on_the_steps() -> None:
-    facts = BatteryFacts(KWH, initial_soc=1.0, self_discharge_per_day=0.5)
+    facts = BatteryFacts(capacity_kwh=1.0, initial_soc=1.0, self_discharge_per_day=0.5)
     left = []
     for steps in (1, 360):
         battery, times = Battery(facts), np.arange(1, steps + 1) * (36_000.0 / steps)
@@ -256,10 +259,7 @@ def test_what_leaves_a_leaking_store_does_not_depend_on_the_steps() -> None:
 def simulated_days(days: int, seed: int) -> tuple[Ledger, MeteredBattery, StoredEnergy, Collected]:
     """Settle a site of random weather, load, prices and grid limits, event by event."""
     rng = np.random.default_rng(seed)
-    facts = BatteryFacts(
-        300 * KWH, charge_efficiency=0.93, discharge_efficiency=0.95, floor=0.1,
-        self_discharge_per_day=0.01, initial_soc=0.6,
-    )  # fmt: skip
+    facts = BatteryFacts(capacity_kwh=300, charge_efficiency=0.93, discharge_efficiency=0.95, floor=0.1, self_discharge_per_day=0.01, initial_soc=0.6)  # fmt: skip
     battery, sink = MeteredBattery(facts), Collected()
     stored = StoredEnergy(battery.energy_j, facts.self_discharge_per_s)
     ledger = Ledger(stored=stored, on_rows=sink.chunks.append)

@@ -136,19 +136,19 @@ def test_less_than_a_year_is_refused_or_filled():
         "1969-12-31 23:59 to 1970-01-01 05:00; align calendar needs every hour of a year"
     )
     with pytest.raises(TraceError, match="allows 03:00:00; align by epoch or offset"):
-        aligned(short, Alignment(epoch_s=0.0), gaps=Gaps("hold"))
-    held = aligned(short, Alignment(epoch_s=0.0), gaps=Gaps("hold", DAY))
+        aligned(short, Alignment(epoch_s=0.0), gaps=Gaps(rule="hold"))
+    held = aligned(short, Alignment(epoch_s=0.0), gaps=Gaps(rule="hold", longest=DAY))
     assert moment(held, 0.0, at(1970, 12, 31, 15)) == datetime(2016, 12, 30, 23, tzinfo=UTC)
-    dark = aligned(short, Alignment(epoch_s=0.0), gaps=Gaps("zero", DAY))
+    dark = aligned(short, Alignment(epoch_s=0.0), gaps=Gaps(rule="zero", longest=DAY))
     assert dark.value(at(1970, 12, 31, 15)) == 0
-    line = aligned(short, Alignment(epoch_s=0.0), gaps=Gaps("interpolate", DAY))
+    line = aligned(short, Alignment(epoch_s=0.0), gaps=Gaps(rule="interpolate", longest=DAY))
     last, first = short.value[-1], short.value[0]
     assert line.value(at(1970, 12, 31, 0)) == pytest.approx(last + (first - last) / 25)
 
 
 def test_a_january_that_is_missing_is_filled_from_the_december_before():
     late = hourly(at(2016, 1, 2), at(2017, 1, 1))
-    held = aligned(late, Alignment(epoch_s=0.0), gaps=Gaps("hold", DAY))
+    held = aligned(late, Alignment(epoch_s=0.0), gaps=Gaps(rule="hold", longest=DAY))
     assert held.value(0.0) == late.value[-1]
 
 

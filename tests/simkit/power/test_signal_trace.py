@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simkit.errors import TraceError
+from simkit.errors import ScenarioError, TraceError
 from simkit.power.signal_align import scale_factor
 from simkit.power.signal_trace import Gaps, PowerTrace, step_function
 
@@ -61,9 +61,9 @@ def test_irregular_steps_are_no_gaps_up_to_a_step_and_a_half():
 def test_missing_rows_are_bridged_by_rule(rule, bridge):
     holey = trace([-60, 0, 180], [20, 20, 50])
     # rows of 60 and 120 s are missing
-    assert rows(holey, Gaps(rule)) == [(-60, 20), (0, 20), *bridge, (180, 50), 240]
+    assert rows(holey, Gaps(rule=rule)) == [(-60, 20), (0, 20), *bridge, (180, 50), 240]
     ends = trace([0, 60, 240], [20, 20, 50], label="end")
-    assert rows(ends, Gaps(rule)) == rows(holey, Gaps(rule))
+    assert rows(ends, Gaps(rule=rule)) == rows(holey, Gaps(rule=rule))
 
 
 def test_gaps_that_are_not_allowed_are_all_named_in_the_clock_of_the_place():
@@ -76,8 +76,8 @@ def test_gaps_that_are_not_allowed_are_all_named_in_the_clock_of_the_place():
         "or zero and longest: 4h, or fix the file"
     )
     with pytest.raises(TraceError, match=r"kw: gaps from 1970-01-01 00:00 .* up to 03:00:00 are"):
-        step_function(holey, Gaps("hold", longest_s=10_800))
-    step_function(holey, Gaps("hold", longest_s=14_400))
+        step_function(holey, Gaps(rule="hold", longest=10_800))
+    step_function(holey, Gaps(rule="hold", longest=14_400))
 
 
 def test_the_step_is_the_most_frequent_distance():
@@ -107,10 +107,10 @@ def test_what_is_no_trace(times, values, meaning, what):
 
 
 def test_rules_for_gaps_are_checked():
-    with pytest.raises(TraceError, match="'holds' is not a rule; did you mean 'hold'"):
-        Gaps("holds")
-    with pytest.raises(TraceError, match="longest_s is nan"):
-        Gaps("hold", float("nan"))
+    with pytest.raises(ScenarioError, match=r"gaps\.rule: .*did you mean 'hold'"):
+        Gaps(rule="holds")
+    with pytest.raises(ScenarioError, match=r"gaps\.longest"):
+        Gaps(rule="hold", longest=float("nan"))
 
 
 def test_the_unit_is_checked_where_a_trace_is_used():

@@ -12,9 +12,8 @@ from simkit.policies.thresholds import carbon_threshold, price_threshold
 from simkit.policy.ordered import OrderedPolicy
 from simkit.power.controller import SourceOrder
 from simkit.power.forecast import PerfectForecast
-from simkit.power.grid import Grid
 from simkit.power.signal import CARBON, Constant, Steps
-from simkit.power.site import Foresight, Site, controller_problems, policy_problems
+from simkit.power.site import Foresight, Grid, Site, controller_problems, policy_problems
 
 SUN = PerfectForecast(Constant(1e3))
 POWER_ALONE = Foresight(7200.0, 3600.0, SUN)

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.errors import PolicyError
-from simkit.power.battery import Battery, BatteryFacts
+from simkit.power.battery import Battery
 from simkit.power.controller import SetPoints, SiteState, SourceOrder
-from simkit.power.grid import Grid
+from simkit.power.facts import BatteryFacts
 from simkit.power.ledger import Flows
 from simkit.power.machine_model import PowerModel
 from simkit.power.signal import PRICE, Steps
-from simkit.power.site import Site, Source
+from simkit.power.site import Grid, Site, Source
 from simkit.power.system import EnergySystem
 from simkit.units import TIME_GRID
 
@@ -65,7 +65,14 @@ def cheap(battery: BatteryFacts, **facts: object) -> Site:
 
 
 def test_the_grid_charges_to_the_level_and_tops_up_once_a_minute():
-    battery = BatteryFacts(2 * KWH, 20, 20, 0.9, initial_soc=0.0, self_discharge_per_day=0.2)
+    battery = BatteryFacts(
+        capacity_kwh=2,
+        charge_c_rate=20,
+        discharge_c_rate=20,
+        charge_efficiency=0.9,
+        initial_soc=0.0,
+        self_discharge_per_day=0.2,
+    )
     rows = played(cheap(battery, charge_to=0.5), HOUR)
     socs = np.array([row.after for row in rows])
     # 40 kW bring 0.5 of 2 kWh in 100 s, and a little for what leaks meanwhile
@@ -80,7 +87,7 @@ def test_the_grid_charges_to_the_level_and_tops_up_once_a_minute():
 def test_the_reserve_is_kept_though_the_sun_has_just_brought_it_there():
     """The sun charges through the reserve at 250 s; 10 s later it goes, and 0.5 s are to spare."""
     sun = Steps([0, 250, 260], [0, 21e3, 0], 1e4, past_end="hold")
-    battery = BatteryFacts(2 * KWH, 20, 20, initial_soc=0.5)
+    battery = BatteryFacts(capacity_kwh=2, charge_c_rate=20, discharge_c_rate=20, initial_soc=0.5)
     site = Site(
         (MACHINE,), (Source("sun", sun),), Grid(), battery, SourceOrder(reserve=0.5),
         critical_w=20e3,
@@ -95,7 +102,9 @@ def test_the_reserve_is_kept_though_the_sun_has_just_brought_it_there():
 @pytest.mark.parametrize("capacity", [0.7, 1.1, 3.3])
 def test_a_level_at_which_the_battery_starts_is_kept(level: float, capacity: float):
     """Content and state of charge may round to different sides of it."""
-    battery = BatteryFacts(capacity * KWH, 20, 20, initial_soc=level)
+    battery = BatteryFacts(
+        capacity_kwh=capacity, charge_c_rate=20, discharge_c_rate=20, initial_soc=level
+    )
     controller = SourceOrder(reserve=level)
     site = Site((MACHINE,), (), Grid(), battery, controller, critical_w=5e3)
     assert played(site, HOUR)[-1].after == pytest.approx(level, abs=1e-7)
@@ -107,7 +116,7 @@ shares = st.floats(0.0, 1.0)
 @st.composite
 def sites(draw: st.DrawFn) -> Site:
     battery = BatteryFacts(
-        draw(st.floats(0.1, 10.0)) * KWH,
+        capacity_kwh=draw(st.floats(0.1, 10.0)),
         charge_c_rate=draw(st.floats(0.1, 50.0)),
         discharge_c_rate=draw(st.floats(0.1, 50.0)),
         charge_efficiency=draw(st.floats(0.5, 1.0)),
@@ -157,14 +166,14 @@ class ToAndFro:
 
 
 def test_a_controller_that_turns_round_at_a_level_without_end_is_refused():
-    battery = BatteryFacts(KWH, initial_soc=0.4)
+    battery = BatteryFacts(capacity_kwh=1.0, initial_soc=0.4)
     site = Site((MACHINE,), (), Grid(export_limit_w=1e4), battery, ToAndFro())
     with pytest.raises(PolicyError, match=r"passed its levels \(0.5\) more than 100 .* band"):
         played(site, HOUR)
 
 
 def test_what_leaks_past_a_level_does_not_discharge():
-    battery = Battery(BatteryFacts(KWH, initial_soc=0.5, self_discharge_per_day=0.5))
+    battery = Battery(BatteryFacts(capacity_kwh=1.0, initial_soc=0.5, self_discharge_per_day=0.5))
     holding = battery.energy_j * battery.facts.self_discharge_per_s
     assert battery.leaks_faster_than(0.0)
     assert battery.leaks_faster_than(0.9 * holding)

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from simkit.arrays import Floats
 from simkit.errors import ScenarioError
-from simkit.power.battery import Battery, BatteryFacts
+from simkit.power.battery import Battery
+from simkit.power.facts import BatteryFacts
 from simkit.power.ledger import Flows, Ledger, StoredEnergy
 from simkit.power.machine_model import PowerModel
 from simkit.results.energy_bills import BILLED, UsagePerWatt, energy_table, job_bills
@@ -191,7 +192,7 @@ def test_the_mix_of_sources_is_that_of_the_hour() -> None:
 def test_a_job_on_the_battery_pays_for_the_hour_in_which_it_was_charged() -> None:
     """Charged at 500 g/kWh, discharged at 100 g/kWh: 500 / (0.9 · 0.8) g a kWh of the job."""
     facts = BatteryFacts(
-        100 * KWH, charge_efficiency=0.9, discharge_efficiency=0.8, initial_soc=0.0
+        capacity_kwh=100, charge_efficiency=0.9, discharge_efficiency=0.8, initial_soc=0.0
     )
     battery = Battery(facts)
     records = Records((PowerModel.linear(0.0, 1000.0),), ((1.0, 0.0),), StoredEnergy(0.0))

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from simkit.arrays import Floats
-from simkit.power.battery import BatteryFacts
+from simkit.power.facts import BatteryFacts
 from simkit.power.ledger import Flows, Ledger, StoredEnergy
 from simkit.results.energy_metrics import energy_metrics
 from simkit.results.metric import RunWindow
@@ -41,7 +41,7 @@ def measured(records: Records, start: float, end: float) -> dict[str, dict[str, 
     return {metric.name: metric.as_json() for metric in energy_metrics(*records, window)}
 
 
-BATTERY = BatteryFacts(100 * KWH_J, charge_efficiency=0.9, discharge_efficiency=0.8)
+BATTERY = BatteryFacts(capacity_kwh=100, charge_efficiency=0.9, discharge_efficiency=0.8)
 
 
 @pytest.fixture

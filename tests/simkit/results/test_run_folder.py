@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from simkit.errors import RunError
-from simkit.power.battery import BatteryFacts
+from simkit.power.facts import BatteryFacts
 from simkit.results.run_folder import POWER_TABLES, TABLES, MemoryRun, open_run
 from simkit.units import KWH_J
 
@@ -74,7 +74,7 @@ def test_a_run_with_a_battery_has_its_facts():
                "discharge_efficiency": 0.8}  # fmt: skip
     run = MemoryRun({"scenario": {"power": {"battery": battery}}}, {})
     assert run.battery == BatteryFacts(
-        2 * KWH_J, charge_efficiency=0.9, discharge_efficiency=0.8, initial_soc=0.5
+        capacity_kwh=2, charge_efficiency=0.9, discharge_efficiency=0.8, initial_soc=0.5
     )
     assert run.stored_at_start_j == KWH_J
     assert MemoryRun({"scenario": {"power": None}}, {}).battery is None

@@ -13,6 +13,8 @@ import pytest
 from simkit.errors import RunError
 from simkit.verify import verify_run
 
+pytestmark = pytest.mark.sampled
+
 Change = Callable[[Any], None]
 
 

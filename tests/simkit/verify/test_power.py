@@ -12,17 +12,18 @@ import polars as pl
 import pytest
 
 from simkit.arrays import Floats
-from simkit.power.battery import Battery, BatteryFacts
-from simkit.power.controller import SiteState, SourceOrder
-from simkit.power.grid import GridOffer
+from simkit.power.battery import Battery
+from simkit.power.controller import GridOffer, SiteState, SourceOrder
+from simkit.power.facts import BatteryFacts
 from simkit.power.ledger import Flows, Ledger, StoredEnergy
 from simkit.power.machine_model import PowerModel
 from simkit.results.energy_bills import energy_table
 from simkit.results.energy_metrics import energy_metrics
 from simkit.results.metric import RunWindow
 from simkit.results.run_folder import MemoryRun
-from simkit.units import KWH_J
 from simkit.verify import verify_run
+
+pytestmark = pytest.mark.sampled
 
 Change = Callable[[Any], None]
 POWER_RULES = {"ledger", "sources", "battery", "reserve", "machine-power", "bills"}
@@ -61,9 +62,7 @@ def with_power(
     models = [model_of(machines, n if pool else 1.0) for n in capacity]
     store = None
     if battery is not None:
-        names = BatteryFacts.__dataclass_fields__.keys() & battery.keys()
-        facts = BatteryFacts(battery["capacity_kwh"] * KWH_J, **{n: battery[n] for n in names})
-        store = Battery(facts)
+        store = Battery(BatteryFacts(**battery))
     chunks: list[dict[str, Floats]] = []
     contents = store and StoredEnergy(store.energy_j, store.facts.self_discharge_per_s)
     ledger = Ledger(0.0, contents, chunks.append)

@@ -8,8 +8,8 @@ import pytest
 import simkit
 from simkit.errors import ScenarioError, SimkitError, TraceError
 from simkit.workload import Workload
-from simkit.workload.capacity import COLUMNS
 from simkit.workload.cluster import Cluster
+from simkit.workload.workload import COLUMNS
 
 LOAD = {"type": "poisson", "jobs": 30, "processors": 4, "rate_per_s": 0.1, "mean_run_time_s": 50}
 EVERY_COLUMN = {

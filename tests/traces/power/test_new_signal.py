@@ -31,25 +31,28 @@ def flat(*, watts):
 """
 
 
-def shown(language: str) -> str:
-    """Return the first block of the how-to's section in a language."""
-    return re.search(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)[1]
+def shown(language: str, number: int = 0) -> str:
+    """Return a block of the how-to's section in a language, the first unless said otherwise."""
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)[number]
 
 
 @pytest.fixture(autouse=True)
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Install the how-to's file, its entry point and a function, and stand next to a file."""
     (tmp_path / "tidal_power.py").write_text(shown("python") + FUNCTION)
+    (tmp_path / "larger_of_two.py").write_text(shown("python", 1))
     points = tomllib.loads(shown("toml"))["project"]["entry-points"]
     assert points == {"simkit.signals": {"tidal": "tidal_power:TidalSignal"}}
     info = tmp_path / "tidal_power-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Name: tidal-power\nVersion: 1.0\n")
     names = "tidal = tidal_power:TidalSignal\nflat = tidal_power:flat\n"
+    names += "larger = larger_of_two:LargerSignal\n"
     (info / "entry_points.txt").write_text(f"[simkit.signals]\n{names}")
     (tmp_path / "tide.csv").write_text(TIDE)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "tidal_power", raising=False)
+    for module in ("tidal_power", "larger_of_two"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.chdir(tmp_path)
 
 
@@ -71,6 +74,37 @@ def test_a_scenario_runs_and_reads_back() -> None:
     assert run.power["generation_w"].max() == 25.0
     loaded = load_scenario(keys)
     assert Scenario.model_validate(json.loads(loaded.model_dump_json())) == loaded
+
+
+def larger(*parts: object) -> dict[str, object]:
+    keys = scenario()
+    first, second = parts
+    keys["power"]["sources"]["tide"]["signal"] = {
+        "type": "larger",
+        "first": first,
+        "second": second,
+    }
+    return keys
+
+
+def test_a_kind_may_hold_other_signals() -> None:
+    tide = {"type": "tidal", "path": "tide.csv", "w_per_m": 50, "past_end": "wrap"}
+    power = simulate(larger(10, {"type": "scaled", "signal": tide, "factor": 2})).power
+    assert set(power["generation_w"]) == {50.0}  # the tide is as far from its mean in every hour
+    low = {"type": "sum", "signals": [10, larger(1, 2)["power"]["sources"]["tide"]["signal"]]}
+    assert set(simulate(larger(3, low)).power["generation_w"]) == {12.0}
+
+
+def test_what_is_wrong_within_a_kind_that_holds_others_has_its_place() -> None:
+    place = r"power\.sources\.tide\.signal"
+    with pytest.raises(ScenarioError, match=rf"{place}\.second\.path: there is no file"):
+        load_scenario(larger(1, {"type": "tidal", "path": "tides.csv"}))
+    keys = larger(1, 2)
+    keys["power"]["sources"]["tide"]["peak_w"] = 5
+    with pytest.raises(ScenarioError, match=r"power\.sources\.tide\.peak_w: scales a recorded"):
+        load_scenario(keys)
+    with pytest.raises(ScenarioError, match=r"power\.sources\.tide: is -1 W"):
+        simulate(larger(1, {"type": "schedule", "day": {"0:00": -1}}))
 
 
 def test_a_function_of_the_group_is_a_custom_reader() -> None:

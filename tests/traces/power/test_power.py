@@ -194,7 +194,7 @@ def test_energy_is_divided_by_the_interval_that_a_row_has(table, label, minutes,
     trace = read_power(path, column="kwh", unit="kWh", zone="UTC", label=label)
     assert trace.step_s == 600
     assert trace.value == pytest.approx([60e3 * n / m for n, m in enumerate(minutes)])
-    starts, values, end = step_function(trace, Gaps("zero"))
+    starts, values, end = step_function(trace, Gaps(rule="zero"))
     assert values @ np.diff(starts, append=end) == pytest.approx(15 * 3.6e6)
     assert trace.report.notes == {"interval of another length": len(lines)}
     assert trace.report.lines["interval of another length"] == lines
@@ -241,7 +241,7 @@ def test_the_last_of_mixed_intervals_is_as_long_as_its_neighbour(
     read = read_power(path, column="mwh", unit="MWh", zone="UTC", label=label, **options)
     assert read.step_s == 1800
     assert (read.value / 1e6).tolist() == pytest.approx(megawatts)
-    starts, values, end = step_function(read, Gaps("zero"))
+    starts, values, end = step_function(read, Gaps(rule="zero"))
     assert values @ np.diff(starts, append=end) == pytest.approx(5 * 3.6e9 * len(times))
 
 
@@ -253,7 +253,7 @@ def test_a_file_of_energies_holds_as_much_when_it_is_read(tmp_path_factory, rows
     shown = [f"{time},{kwh!r}" for time, (_, kwh) in zip(lines, rows, strict=True)]
     path.write_text("\n".join(["time,kwh", *shown]) + "\n")
     trace = read_power(path, column="kwh", unit="kWh", zone="UTC")
-    starts, values, end = step_function(trace, Gaps("zero", float("inf")))
+    starts, values, end = step_function(trace, Gaps(rule="zero", longest=float("inf")))
     energy = values @ np.diff(starts, append=end)
     assert energy == pytest.approx(3.6e6 * sum(kwh for _, kwh in rows), rel=1e-9, abs=1e-3)
 

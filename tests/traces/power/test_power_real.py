@@ -76,7 +76,7 @@ def test_ger_ci_lacks_two_rows():
     trace = CarbonSignal.of(path=real("ger_ci.csv.gz"), zone="UTC").read()
     with pytest.raises(TraceError, match="from 2020-12-19 23:15 UTC for 00:15:00, from 2020-12-19"):
         step_function(trace, Gaps())
-    assert len(step_function(trace, Gaps("interpolate")).values) == 37_149
+    assert len(step_function(trace, Gaps(rule="interpolate")).values) == 37_149
     with pytest.raises(TraceError, match="times without a time zone"):
         CarbonSignal.of(path=real("ger_ci.csv.gz")).read()
 

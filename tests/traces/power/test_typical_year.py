@@ -141,7 +141,7 @@ def test_a_typical_year_has_no_date_in_history(write):
 
 def test_no_rule_is_advised_for_gaps_longer_than_a_day(write):
     trace = read(write(hours()), typical_year=False)
-    for gaps in (Gaps(), Gaps("hold")):
+    for gaps in (Gaps(), Gaps(rule="hold")):
         with pytest.raises(TraceError) as caught:
             step_function(trace, gaps)
         said = str(caught.value)

@@ -1,4 +1,9 @@
-"""Warnings about a run: jobs that wait at its end, and jobs that were rejected."""
+"""Warnings about a run: before it, of units and estimates; after it, of jobs that did not run.
+
+Before: requests in another unit than the machines, resources that nobody asks for, and estimates
+that are true run times under the name of requests. After: jobs that wait at the end, with a likely
+cause, jobs that were rejected, and changes of the policy that came too late.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +13,200 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 from typing import Any, Final
 
+import numpy as np
 import polars as pl
 
+from simkit.arrays import Floats
 from simkit.engine.machines_on import POWER
 from simkit.engine.outages import FAILURE
 from simkit.policy import Policy
+from simkit.policy.declared import reads_estimates
 from simkit.results.job_metrics import SINCE_RELEASE
 from simkit.results.run_folder import Run
+from simkit.scenario import Scenario
 from simkit.scenario.cluster import MaintenanceSection
 from simkit.text import counted
 from simkit.units import format_duration
-from simkit.workload.cluster import MAINTENANCE
+from simkit.workload import Trace, Workload
+from simkit.workload.cluster import MAINTENANCE, Cluster
+
+_CORES: Final = ("cpu", "cpus", "cores", "processors", "gpu", "gpus")
+_MEMORY: Final = ("mem", "memory", "ram", "disk")
+_FEWEST_TIMES: Final = 5
+"""Fewer run times prove nothing."""
+
+
+def unit_warnings(scenario: Scenario, trace: Trace, cluster: Cluster) -> list[str]:
+    """Return what looks like another unit than that of the machines, with the remedy.
+
+    Only of recorded traces: requests most of which are beyond every machine, and run times that
+    are all multiples of 1000.
+    """
+    if not trace.inputs:
+        return []
+    workload, found = trace.workload, []
+    for column, name in enumerate(workload.resources):
+        most = float(cluster.capacity[:, cluster.resources.index(name)].max(initial=0.0))
+        asked = workload.request[:, column]
+        asked = asked[asked > 0]
+        if most and len(asked) and np.median(asked) > most and (odd := _odd(name, asked, most)):
+            looks, factor = odd
+            found.append(
+                f"warning: {name}: instances ask for up to {asked.max():.10g}, and no machine has "
+                f"more than {most:.10g}; {looks}: {_remedy(scenario, name, factor)}"
+            )
+    own = workload.instance_run_time_s
+    times = np.unique(own if len(own) else workload.run_time_s)
+    if len(times) >= _FEWEST_TIMES and not (times % 1000).any():
+        found.append(
+            f"warning: run times: all are multiples of 1000, up to {times[-1]:.10g} s; they look "
+            f"like milliseconds: {_remedy(scenario, 'run_time_s', '0.001')}"
+        )
+    return found
+
+
+def unasked_warnings(scenario: Scenario, trace: Trace, cluster: Cluster) -> list[str]:
+    """Return which resources of the scenario's machines no job asks for.
+
+    Machines of a trace may have more than its jobs ask for.
+    """
+    workload, found = trace.workload, []
+    declared = () if cluster.inputs or not len(workload) else cluster.resources
+    for name in declared:
+        column = workload.resources.index(name) if name in workload.resources else None
+        if column is not None and workload.request[:, column].any():
+            continue
+        source = scenario.workload.source_of(name)
+        found.append(
+            f"warning: {name}: the machines have {name}, but no job of the workload asks for any"
+            + (f" ({source})" if source else "")
+        )
+    return found
+
+
+def _odd(name: str, asked: Floats, most: float) -> tuple[str, str] | None:
+    """Return what requests look like and their factor; None if no other unit would fit."""
+    name = name.lower()
+    if name in _CORES and not (asked % 5).any():
+        for parts, factor in (("hundredths", 100), ("thousandths", 1000)):
+            if asked.max() <= most * factor:
+                return f"they look like {parts}", f"{1 / factor:g}"
+    if name not in _MEMORY or np.median(asked) < 4 * most:
+        return None
+    if most <= 1:
+        return (
+            "they look like an amount, and those of the machines like shares of the largest one",
+            "1 / what the largest machine has",
+        )
+    for unit, size in (("MiB", 2.0**10), ("KiB", 2.0**20), ("bytes", 2.0**30)):
+        if asked.max() <= most * size:
+            return f"they look like {unit}, and those of the machines like GiB", f"{1 / size:.10g}"
+    return None
+
+
+def _remedy(scenario: Scenario, column: str, factor: str) -> str:
+    if hasattr(scenario.workload, "factors"):
+        return f"if so, set workload.factors: {{{column}: {factor}}}"
+    if column == "run_time_s":
+        return f"if so, set workload.run_time_scale: {factor}"
+    return f"if so, multiply them by {factor} in the reader"
+
+
+WORTH_SAYING: Final = 0.2
+"""Share of tasks told their run time from which on it is said; it is below 0.11 in most logs of the
+Parallel Workloads Archive: jobs that ran longer than requested."""
+
+
+def told_run_time(workload: Workload) -> int:
+    """Return how many tasks have no requested time, or one that equals their run time."""
+    requested = workload.requested_time_s
+    return int(np.count_nonzero(np.isnan(requested) | (requested == workload.run_time_s)))
+
+
+def estimates_name(scenario: Scenario, workload: Workload) -> str:
+    """Return what the estimates are: ``requested``, ``run times (no requests)``, ….
+
+    A correction follows: ``user-mean + tsafrir``.
+    """
+    choice, told, tasks = scenario.estimates, told_run_time(workload), workload.tasks
+    given = ",".join(f"{key}={value}" for key, value in choice.args.items())
+    name = f"{choice.type}({given})" if given else choice.type
+    if choice.correction != "none":
+        name += f" + {choice.correction}"
+    if not tasks or told < WORTH_SAYING * tasks:
+        return name
+    if choice.type == "requested":
+        return (
+            "run times (no requests)" if told == tasks else f"{name} ({told / tasks:.0%} run times)"
+        )
+    return (
+        f"{name} ({told / tasks:.0%} at most the run time)" if choice.type == "user-mean" else name
+    )
+
+
+def estimates_info(scenario: Scenario, workload: Workload, policy: Policy) -> dict[str, Any]:
+    """Return the entry ``estimates`` of run.json."""
+    return {
+        "name": estimates_name(scenario, workload),
+        "used": reads_estimates(policy),
+        "tasks": workload.tasks,
+        "told_run_time": told_run_time(workload),
+    }
+
+
+def estimates_warnings(scenario: Scenario, trace: Trace, policy: Policy) -> list[str]:
+    """Return what a reader of the results must know of estimates and the wall-time limit.
+
+    Generated workloads have requests only if their model was given users' estimates, so that
+    nothing is said of them.
+    """
+    if not trace.inputs or not trace.workload.tasks:
+        return []
+    workload = trace.workload
+    perfect = _perfect_knowledge(scenario, workload) if reads_estimates(policy) else ""
+    return [text for text in (perfect, _kills_nobody(scenario, workload)) if text]
+
+
+def _perfect_knowledge(scenario: Scenario, workload: Workload) -> str:
+    told, tasks, kind = told_run_time(workload), workload.tasks, scenario.estimates.type
+    if told < WORTH_SAYING * tasks:
+        return ""
+    by_reader = getattr(scenario.workload, "requested_time", None) == "max"
+    who = counted(tasks, "job" if tasks == len(workload) else "task")
+    whose = (
+        f"none of {who} has" if told == tasks else f"{told:,} of {who} ({told / tasks:.0%}) lack"
+    )
+    lacking = f"{whose} a requested time other than the run time"
+    raw = "workload.requested_time: raw" if by_reader else ""
+    if kind == "requested":
+        return (
+            f"warning: estimates: requested stands for true run times: {lacking}, so that the "
+            "policy plans with perfect knowledge there; for less, choose estimates: perturbed, or "
+            f"user-mean{f' with {raw}' if raw else ''}"
+        )
+    if kind == "user-mean" and raw:
+        return (
+            f"warning: estimates: user-mean is never above the true run time where {lacking}, "
+            f"because the reader puts that in place of the request; set {raw}"
+        )
+    return ""
+
+
+def _kills_nobody(scenario: Scenario, workload: Workload) -> str:
+    if scenario.walltime != "kill":
+        return ""
+    requested = workload.requested_time_s
+    if (requested < workload.longest_run_time_s()).any():
+        return ""
+    if np.isnan(requested).all():
+        return "warning: walltime: kill kills no job: none has a requested time"
+    text = "warning: walltime: kill kills no job: none runs longer than its requested time"
+    if getattr(scenario.workload, "requested_time", None) != "max":
+        return text
+    return (
+        f"{text}, because the reader raises requests to run times; set "
+        "workload.requested_time: raw to keep them as the log has them"
+    )
 
 
 def late_warnings(run: Run, policy: Policy) -> list[str]:

@@ -1,0 +1,464 @@
+"""An experiment: `prepare` builds and checks what a scenario names, `carry_out` runs and writes it.
+
+What `simkit run` does up to the first event: the command loads the scenario, `prepare` reads the
+trace and builds machines, policy and site, `carry_out` opens the run folder and starts the
+simulation (`simkit.engine.simulation`).
+
+experiment = prepare(load_scenario("scenario.yaml"))
+run = carry_out(experiment, output="runs/mine")
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from simkit import plugins
+from simkit.engine.processes import ProcessLike
+from simkit.engine.recorder import Recorder
+from simkit.engine.simulation import Rules, Simulation
+from simkit.engine.submission import check_requests
+from simkit.errors import LimitError, PolicyError, ScenarioError, SimkitError, warn_of
+from simkit.experiment.interrupt import DeferredInterrupt, WallClock, WallTimeOver
+from simkit.experiment.policy import (
+    build_policy,
+    build_predictor,
+    build_rules,
+    cluster_problems,
+    scenario_problems,
+)
+from simkit.experiment.warnings import (
+    estimates_info,
+    estimates_warnings,
+    late_warnings,
+    switches_warning,
+    unasked_warnings,
+    unit_warnings,
+)
+from simkit.experiment.workload import TraceMemory, read_trace, valued
+from simkit.plugins import instantiate, lines_of_author, told_of_author
+from simkit.policy import Policy
+from simkit.policy.declared import declared_metrics
+from simkit.policy.estimates import Predictor
+from simkit.power.signal_align import Span
+from simkit.power.site import Site, controller_problems, policy_problems
+from simkit.results.all_metrics import build_metrics, failures, measure
+from simkit.results.custom_metrics import CustomMetric
+from simkit.results.energy_bills import energy_table
+from simkit.results.metric import check_trimming
+from simkit.results.run_folder import Run
+from simkit.results.run_info import first_info, peak_memory_bytes
+from simkit.results.run_writer import FailedRunError, MemoryWriter, RunWriter
+from simkit.scenario import ProcessSection, Scenario, refuse_sweep
+from simkit.scenario.policy import RecordedPolicy, policies_in
+from simkit.scenario.sizes import check_before_reading, check_before_running
+from simkit.units import format_duration
+from simkit.workload import RowReport, Trace, Workload
+from simkit.workload.cluster import Cluster, fill_whole_memory
+from simkit.workload.recorded import Past
+
+Watch = Callable[[Simulation], None]
+"""Is called after every decision, e.g. to show progress."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything that a run needs, built and checked; nothing has been simulated yet."""
+
+    scenario: Scenario
+    trace: Trace
+    cluster: Cluster
+    policy: Policy
+    predictor: Predictor
+    rules: Rules
+    build_processes: Callable[[], Sequence[ProcessLike]] = tuple
+    """Returns the user's processes, which run next to the engine's; called for each simulation."""
+    site: Site | None = None
+    """Its site; None if power is not modelled."""
+    wall_time_s: dict[str, float] = field(default_factory=dict)
+    """Phase → seconds it took."""
+    given: tuple[str, ...] = ()
+    """Parts of the scenario that Python objects took the place of, so that its hash says nothing
+    about them; see `run_info.identity`."""
+    custom: tuple[CustomMetric, ...] = ()
+    """The user's metrics."""
+    past: Past | None = None
+    """The recorded starts, if the policy replays them; it counts there what started later."""
+    warnings: tuple[str, ...] = ()
+    """What a reader of the results must know before the run."""
+
+
+def prepare(
+    scenario: Scenario,
+    *,
+    policy: Policy | None = None,
+    workload: Workload | None = None,
+    cluster: Cluster | None = None,
+    processes: Sequence[ProcessLike] | None = None,
+    metrics: Sequence[Callable[..., Any]] = (),
+    memory: TraceMemory | None = None,
+) -> Experiment:
+    """Read the trace and build cluster, policy and predictor of a scenario.
+
+    Args:
+        scenario: without a sweep.
+        policy: takes the place of the scenario's.
+        workload: takes the place of the scenario's and its transforms.
+        cluster: takes the place of the scenario's.
+        processes: take the place of the scenario's; every simulation gets these objects.
+        metrics: functions of the user, besides the metrics of the scenario.
+        memory: keeps the log that is read, for the next experiments.
+
+    Raises ScenarioError, PluginError, TraceError, PolicyError or RunError (settings of the metrics
+    that leave nothing to measure); nothing has been written then.
+    """
+    refuse_sweep(scenario)
+    check_before_reading(scenario)
+    given = given_objects(policy=policy, workload=workload, cluster=cluster, processes=processes)
+    past = _past_of(scenario) if policy is None else None
+    chosen = build_policy(scenario, past) if policy is None else policy
+    build = process_builder(scenario) if processes is None else partial(tuple, processes)
+    predictor = build_predictor(scenario)
+    custom = build_metrics(scenario, metrics)
+    rules = build_rules(scenario)
+    begin = perf_counter()
+    if workload is None:
+        resources = scenario.cluster.resources if cluster is None else cluster.resources
+        trace = read_trace(
+            scenario.workload, scenario.seed, scenario.value, memory, resources,
+            scenario.limits.jobs, recorded=past is not None,
+        )  # fmt: skip
+    else:
+        if scenario.value is not None and not len(workload.value):
+            workload = valued(workload, scenario.value, scenario.seed)
+        trace = Trace(workload, RowReport(read=len(workload), accepted=len(workload)))
+    if cluster is None:
+        cluster = scenario.cluster.build(trace.workload)
+    workload = cluster.with_limits(fill_whole_memory(trace.workload, cluster))
+    trace = replace(trace, workload=workload)
+    if past is not None:
+        past.fill(workload)
+    check_requests(trace.workload, cluster)
+    _check_trimming(scenario, trace.workload)
+    check_before_running(scenario, trace.workload, cluster, Span.of(trace.workload))
+    site = None
+    if scenario.power is not None:
+        site = scenario.power.build(cluster, trace.workload, scenario.seed, scenario.limits.steps)
+    problems = scenario_problems(chosen, scenario)
+    problems += cluster_problems(
+        chosen, cluster, scenario if policy is None else None, trace.workload
+    )
+    problems += policy_problems(chosen, site)
+    if site is not None:
+        problems += controller_problems(site)
+    if problems:
+        raise ScenarioError(problems)
+    warnings = (
+        *estimates_warnings(scenario, trace, chosen),
+        *unit_warnings(scenario, trace, cluster),
+        *unasked_warnings(scenario, trace, cluster),
+        *(() if site is None else site.warnings),
+    )
+    times = {"read": perf_counter() - begin}
+    return Experiment(
+        scenario, trace, cluster, chosen, predictor, rules, build, site, times, given, custom, past,
+        warnings,
+    )  # fmt: skip
+
+
+def _past_of(scenario: Scenario) -> Past | None:
+    """Return what carries recorded starts to the policy; None if it does not replay any."""
+    replayed = any(isinstance(one, RecordedPolicy) for one in policies_in(scenario.policy))
+    return Past() if replayed else None
+
+
+def given_objects(**parts: object) -> tuple[str, ...]:
+    """Return the names of the parts that were given, which are not None."""
+    return tuple(name for name, one in parts.items() if one is not None)
+
+
+def carry_out(
+    experiment: Experiment,
+    output: str | PathLike[str] | None = None,
+    *,
+    watch: Watch | None = None,
+    force: bool = False,
+    quiet: bool = False,
+) -> Run:
+    """Run an experiment and return its results.
+
+    Args:
+        experiment: from `prepare`; its policy, predictor and the scenario's processes start afresh.
+        output: the run folder to write; None keeps the records in memory and writes nothing.
+        watch: see `Watch`.
+        force: also replace another run than one of the same scenario after defaults, or write to a
+            folder that holds other files.
+        quiet: leave it to the caller to tell ``run.info["warnings"]``; else each of them is given
+            as a `SimkitWarning` after the run.
+
+    Raises RunError if the folder cannot be used or written, PolicyError if the policy breaks a
+    rule or fails, LimitError if a limit stops the run. After an error or an interruption the
+    folder keeps the rows so far and says so; a finished run that was there stays, and the rows so
+    far are in the folder ``unfinished`` of it.
+    """
+    info = first_info(
+        experiment.scenario, experiment.trace, experiment.cluster, experiment.site,
+        given=experiment.given,
+    )  # fmt: skip
+    info["estimates"] = estimates_info(
+        experiment.scenario, experiment.trace.workload, experiment.policy
+    )
+    info["warnings"] = list(experiment.warnings)
+    store = MemoryWriter(info) if output is None else RunWriter(Path(output), info, force=force)
+    times = dict(experiment.wall_time_s)
+    with _accounted_for(store):
+        recorder = Recorder(experiment.trace.workload, experiment.cluster.resources, store)
+        with _timed(times, "simulate"):
+            simulation = _simulate(experiment, recorder, watch)
+        times["simulate"] -= store.wall_time_s  # spent in between by the recorder
+        store.close_tables()
+        if experiment.site is not None:
+            with _timed(times, "bills"):
+                store.write("energy", energy_table(store.results(), experiment.site.models))
+                store.close_tables()
+        times["write"] = store.wall_time_s
+        with _timed(times, "metrics"):
+            results = store.results()
+            results.metrics = measure(
+                results, experiment.scenario, experiment.custom, declared_metrics(experiment.policy)
+            )
+            results.info["decisions"] = simulation.decisions_made
+            late = [
+                *late_warnings(results, experiment.policy), *failures(results.metrics)
+            ]  # fmt: skip
+            if times_s := getattr(experiment.policy, "switch_times_s", ()):
+                late += filter(None, [switches_warning(times_s, results)])
+        last: dict[str, Any] = {
+            "decisions": simulation.decisions_made,
+            "warnings": [*info["warnings"], *late],
+            "wall_time_s": {name: round(seconds, 6) for name, seconds in times.items()},
+            "peak_memory_bytes": peak_memory_bytes(),
+        }
+        if experiment.past is not None:
+            last["recorded"] = experiment.past.facts()
+        if experiment.site is not None:
+            last["power"] = _facts_of_power(experiment.site, simulation)
+        run = store.complete(last, results.metrics)
+        run.custom = experiment.custom
+    if not quiet:
+        warn_of(run.info["warnings"])
+    return run
+
+
+def replay(experiment: Experiment, tables: Collection[str]) -> Run:
+    """Run an experiment in memory for some of a recorder's tables alone.
+
+    There are no metrics, no digest and no hashes of the inputs.
+
+    Raises PolicyError if the policy breaks a rule or fails.
+    """
+    workload, cluster = experiment.trace.workload, experiment.cluster
+    info = first_info(experiment.scenario, experiment.trace, cluster, experiment.site, hashed=False)
+    store = MemoryWriter(info, digested=False)
+    _simulate(experiment, Recorder(workload, cluster.resources, store, tables), None)
+    store.close_tables()
+    return store.results()
+
+
+def _facts_of_power(site: Site, simulation: Simulation) -> dict[str, float | str]:
+    """Return the facts about a site and what each source generated in the run."""
+    assert simulation.power is not None
+    start_s, end_s = simulation.power.started_s, simulation.now
+    generated = site.generation_kwh(start_s, end_s)
+    return {
+        **site.facts,
+        **{f"sources.{name}.generation_kwh": kwh for name, kwh in generated.items()},
+    }
+
+
+def _check_trimming(scenario: Scenario, workload: Workload) -> None:
+    """Raise RunError if the metrics would leave out all jobs."""
+    if len(workload):
+        first, last = float(workload.submit_time_s[0]), float(workload.submit_time_s[-1])
+        settings = scenario.metrics
+        check_trimming(first, last, settings.warmup, settings.cooldown)
+
+
+def _simulate(experiment: Experiment, recorder: Recorder, watch: Watch | None) -> Simulation:
+    """Run the simulation; if it stops early, its recorder still writes its rows."""
+    with blaming(experiment, lambda: "before the first job"):
+        simulation = Simulation(
+            experiment.trace.workload,
+            experiment.cluster,
+            recorder,
+            rules=experiment.rules,
+            predictor=experiment.predictor,
+            seed=experiment.scenario.seed,
+            site=experiment.site,
+            processes=experiment.build_processes(),
+        )
+    limit_s = experiment.scenario.limits.wall_time
+    with DeferredInterrupt() as interrupt, WallClock(limit_s) as clock:
+
+        def after_decision(_now: float) -> None:
+            if interrupt.requested:
+                raise KeyboardInterrupt
+            if clock.over:
+                raise WallTimeOver
+            if watch is not None:
+                watch(simulation)
+
+        try:
+            with blaming(experiment, lambda: f"at {simulation.now:g} s"):
+                simulation.run(experiment.policy, experiment.scenario.seed, after_decision)
+        except FailedRunError:
+            raise
+        except WallTimeOver as over:
+            simulation.close()
+            raise _out_of_time(over, experiment, simulation.now) from None
+        except BaseException:
+            simulation.close()
+            raise
+    return simulation
+
+
+def _out_of_time(over: WallTimeOver, experiment: Experiment, now: float) -> LimitError:
+    """Return the error of a simulation that took too long, with the line the policy was at."""
+    limit_s = experiment.scenario.limits.wall_time
+    assert limit_s is not None
+    lines = lines_of_author(over, experiment.policy)
+    told = (
+        f"limits.wall_time: after {format_duration(limit_s)} of real time the simulation is at "
+        f"{now:g} s; if the policy does not return from schedule, correct it, else raise "
+        "limits.wall_time"
+    )
+    return LimitError("\n".join([told, *lines]))
+
+
+@contextmanager
+def blaming(experiment: Experiment, when: Callable[[], str]) -> Iterator[None]:
+    """Turn an exception or exit that comes from a policy's, estimator's or controller's author."""
+    try:
+        yield
+    except (SimkitError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        authors: dict[str, object] = {"": experiment.policy, "the estimator ": experiment.predictor}
+        if experiment.site is not None:
+            authors["the controller "] = experiment.site.controller
+        for role, owner in authors.items():
+            what = f"{role}{type(owner).__name__} failed {when()}"
+            if told := told_of_author(error, owner, what):
+                raise PolicyError(told) from error
+        if not isinstance(error, Exception):  # an exit must not end the run with its own code
+            name = f"{type(error).__name__}: {error}".removesuffix(": ")
+            raise PolicyError(f"code that the run calls left it {when()} with {name}") from error
+        raise
+
+
+@contextmanager
+def _accounted_for(store: MemoryWriter | RunWriter) -> Iterator[None]:
+    """Mark a run that does not finish."""
+    try:
+        yield
+    except FailedRunError:
+        raise  # the folder says so already
+    except LimitError as error:
+        store.abandon("stopped", str(error), _last_words())
+        raise
+    except KeyboardInterrupt:
+        store.abandon("interrupted", "interrupted by the user", _last_words())
+        raise
+    except BaseException as error:
+        with suppress(OSError):
+            store.abandon("failed", str(error) or type(error).__name__, _last_words())
+        raise
+
+
+def _last_words() -> dict[str, Any]:
+    return {"peak_memory_bytes": peak_memory_bytes()}
+
+
+@contextmanager
+def _timed(times: dict[str, float], phase: str) -> Iterator[None]:
+    begin = perf_counter()
+    try:
+        yield
+    finally:
+        times[phase] = perf_counter() - begin
+
+
+def process_builder(scenario: Scenario) -> Callable[[], list[ProcessLike]]:
+    """Return a function that builds fresh processes of the scenario, one set for each simulation.
+
+    The function has been called once, as a check: PluginError is raised for a file or class that is
+    not there, ScenarioError for arguments that it does not take and for what is not a process.
+    """
+    factories = [_factory(number, section) for number, section in enumerate(scenario.processes)]
+    build = partial(_built, factories)
+    build()
+    return build
+
+
+def _built(factories: Sequence[Callable[[], ProcessLike]]) -> list[ProcessLike]:
+    return [factory() for factory in factories]
+
+
+def _factory(number: int, section: ProcessSection) -> Callable[[], ProcessLike]:
+    what = f"processes.{number}: {section.path!r}"
+    made_by = plugins.find("simkit.processes", section.path)
+    if inspect.isgeneratorfunction(made_by):
+        made_by = _of_function(made_by)
+    return partial(_process, what, made_by, section.args)
+
+
+def _process(what: str, factory: Callable[..., Any], arguments: Mapping[str, Any]) -> ProcessLike:
+    # A process may change its arguments, such as a list of machines, so it gets copies.
+    return checked_process(instantiate(what, factory, deepcopy(arguments)), what)
+
+
+def _of_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what makes a process of a generator function, whose first argument is the view."""
+
+    def make(**arguments: Any) -> partial[Any]:
+        return partial(function, **arguments)
+
+    signature = inspect.signature(function)
+    rest = list(signature.parameters.values())[1:]
+    make.__signature__ = signature.replace(parameters=rest)  # type: ignore[attr-defined]
+    return make
+
+
+def checked_process(process: Any, what: str = "processes") -> ProcessLike:
+    """Return what was given if it is a process; a class is instantiated without arguments.
+
+    Raises ScenarioError otherwise.
+    """
+    if isinstance(process, type):
+        process = instantiate(f"{what}: {process.__name__!r}", process, {})
+    function = process.func if isinstance(process, partial) else process
+    if not inspect.isgeneratorfunction(function) and not callable(getattr(process, "run", None)):
+        raise ScenarioError(
+            f"{what}: {type(process).__name__} is not a process; it needs a method run(view) that "
+            "yields events, such as view.timeout(60)"
+        )
+    checked: ProcessLike = process
+    return checked
+
+
+def recorded_processes(processes: Sequence[ProcessLike]) -> tuple[ProcessSection, ...]:
+    """Return how run.json names processes that are Python objects."""
+    names = []
+    for process in processes:
+        made = process.func if isinstance(process, partial) else process
+        kind = made if inspect.isfunction(made) else type(made)
+        names.append(f"{kind.__module__}:{kind.__qualname__}")
+    return tuple(ProcessSection.model_construct(path=name, args={}) for name in names)

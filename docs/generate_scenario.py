@@ -22,7 +22,7 @@ from simkit.scenario import machine_power as machine
 from simkit.scenario import workload as logs
 from simkit.scenario.kinds import Family, Kind
 from simkit.text import attribute_docstrings
-from simkit.traces.power.series import TableSignal
+from simkit.traces.power import TableSignal
 from simkit.workload.admission import AdmissionRule
 
 Part = tuple[str, str, type[BaseModel], type[BaseModel] | None]

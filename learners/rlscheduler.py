@@ -34,7 +34,7 @@ from simkit.learners.pool.windows import WindowSource
 from simkit.scenario import Scenario
 from simkit.scenario.references import File
 from simkit.sections import BrokenRulesError, Count, Many, Section
-from simkit.traces.rlscheduler import RLSchedulerLog
+from simkit.traces.swf import RLSchedulerLog
 from simkit.training import Training
 
 STARTS: Final[Mapping[str, Mapping[str, float]]] = {

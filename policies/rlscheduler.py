@@ -20,7 +20,7 @@ the table can be reproduced; the engine does not know them.
 RLScheduler knows no suspended jobs. Here they go on first, and their processors are kept for them
 from the moment at which they are suspended.
 
-Jobs are gangs on one pool of processors. The log is read by `simkit.traces.rlscheduler`.
+Jobs are gangs on one pool of processors. The log is read by `simkit.traces.swf`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""A table of rigid jobs as CSV or Parquet: columns are fed as they are, no rule repairs a row."""
+"""Tables of rigid jobs, CSV or Parquet: a column map and named rules make jobs of any of them.
+
+`JobsTable` itself reads our own columns, and no rule repairs a row. A format of other columns
+derives from it, with a `column_map` and, where it needs any, `row_rules`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,29 +22,39 @@ from simkit.errors import TraceError, did_you_mean
 from simkit.scenario.references import File
 from simkit.sections import BrokenRulesError, Many, Positive
 from simkit.traces import rules
-from simkit.traces.bad_lines import BadLines, LineFormat
-from simkit.traces.contradictions import note_early_starts, note_odd_run_times
+from simkit.traces.columns import JOBS, PLAIN_COLUMNS, Column, ColumnMap
 from simkit.traces.files import is_parquet
-from simkit.traces.names import number_names, whole_numbers
-from simkit.traces.odd_units import odd_units
-from simkit.traces.preceding import PRECEDING, note_releases, preceding_of_table
-from simkit.traces.rigid_jobs import LARGEST, LARGEST_ID, repeats
-from simkit.traces.rules import RULES, Tally
-from simkit.traces.swapped import hint_swapped, note_swapped_limits, note_swapped_times
-from simkit.traces.swf import refuse_empty
-from simkit.traces.table_columns import (
+from simkit.traces.oddities import (
+    hint_swapped,
+    note_early_starts,
+    note_odd_run_times,
+    note_swapped_limits,
+    note_swapped_times,
+    odd_units,
+)
+from simkit.traces.rigid_jobs import PRECEDING, note_releases, preceding_of_table, repeats
+from simkit.traces.rules import (
+    LARGEST,
+    LARGEST_ID,
+    RULES,
+    BadLines,
+    LineFormat,
+    Tally,
+    refuse_empty,
+)
+from simkit.traces.tables.layout import SEPARATORS, TableKeys, split
+from simkit.traces.tables.numbers import number_names, whole_numbers
+from simkit.traces.tables.table import (
+    RowRule,
     TableColumns,
-    WantedColumns,
+    apply_rules,
+    count_kept,
     factors_of,
     header_of,
     misspelt,
     not_read,
     read_columns,
 )
-from simkit.traces.tables import rules as of_tables
-from simkit.traces.tables.keys import TableKeys
-from simkit.traces.tables.layout import SEPARATORS, split
-from simkit.traces.unread import PLAIN_COLUMNS
 from simkit.units import LONGEST_S
 from simkit.workload import Trace, Workload
 from simkit.workload.recorded import Recorded
@@ -48,32 +62,19 @@ from simkit.workload.workload import JOB_COLUMNS
 
 NEEDED: Final = ("job_id", "submit_time_s", "run_time_s", "processors")
 """With `resources`, a table needs these in place of processors."""
-NUMBERS: Final = (
-    "requested_time_s", "retries", "qos", "value", "deadline_s", "release_time_s", "think_time_s",
-)  # fmt: skip
-UNKNOWN: Final = {
-    "requested_time_s": np.nan, "retries": np.nan, "qos": np.nan, "value": np.nan,
-    "deadline_s": np.inf, "release_time_s": np.nan, "think_time_s": np.nan,
-}  # fmt: skip
-"""What stands for an empty cell; -1 in other columns. A QoS or value must not be empty."""
+PAST: Final = tuple(column.name for column in JOBS if column.record)
+"""Columns of the past, which no job is made of, and which are compared with its times."""
 STARTS: Final = ("start_time_s", "wait_time_s")
 """When a job started as recorded; the first that is there. Only `JobsTable.recorded` uses it."""
-PAST: Final = (*STARTS, "end_time_s")
-"""Columns of the past, which no job is made of, and which are compared with its times."""
+NUMBERS: Final = tuple(
+    name for name in JOBS.of_kind("number", "instant", "limit") if name not in (*NEEDED, *PAST)
+)
+UNKNOWN: Final = dict.fromkeys(NUMBERS, np.nan) | {"deadline_s": np.inf}
+"""What stands for an empty cell; -1 in other columns. A QoS or value must not be empty."""
 RESOURCES: Final = ("cpu", "mem", "gpu")
 """What jobs ask for where a table has neither `processors` nor `resources` are named."""
 
-Column = npt.NDArray[Any]
-
-
-INSTANTS: Final = (
-    "submit_time_s", "deadline_s", "release_time_s", "start_time_s", "end_time_s",
-)  # fmt: skip
-"""Columns that may be dates."""
-HOLDS: Final = PLAIN_COLUMNS | {
-    "start_time_s": "recorded start", "wait_time_s": "recorded wait", "end_time_s": "recorded end",
-}  # fmt: skip
-"""What columns hold that may be left aside."""
+Values = npt.NDArray[Any]
 
 
 class JobsTable(TableKeys, LineFormat):
@@ -88,12 +89,26 @@ class JobsTable(TableKeys, LineFormat):
     """Column → what it is multiplied by: {cpu: 0.01, run_time_s: 0.001}."""
 
     suffixes = (".csv", ".parquet")
-    meanings = RULES | of_tables.MEANINGS
+    meanings = RULES
+    column_map: ClassVar[ColumnMap] = JOBS
+    """The columns of the format: those of `JOBS` under its own names, and others for `row_rules`;
+    columns of kind ``amount`` are what a job asks for in place of processors."""
+
+    def row_rules(self, rows: TableColumns) -> Sequence[RowRule]:
+        """Return the rules of the format, by which rows are left out or repaired."""
+        del rows
+        return ()
 
     @classmethod
     def recognise(cls, path: Path, head: str) -> bool:
-        """Return whether the file has a column that only tables of jobs have."""
-        return bool({"submit_time_s", "run_time_s", "processors"} & set(column_names(path, head)))
+        """Return whether the file has a column that only tables of jobs have.
+
+        A format of other columns is recognised by all those that it needs.
+        """
+        names = set(column_names(path, head))
+        if cls.column_map is JOBS:
+            return bool({"submit_time_s", "run_time_s", "processors"} & names)
+        return cls.column_map.needed <= names
 
     def source_of(self, resource: str) -> str:
         """Return how a column of the table becomes a resource."""
@@ -105,8 +120,8 @@ class JobsTable(TableKeys, LineFormat):
 
     def recorded(self) -> tuple[Trace, Recorded]:
         """Read the table with its recorded starts or waits, if it has such a column."""
-        names = self._header()
-        column = next((name for name in STARTS if name in names), None)
+        there = self.column_map.among(self._header(), str(self.path), "")
+        column = next((name for name in STARTS if name in there), None)
         trace, past = self._scan(() if column is None else (column,))
         load = trace.workload
         if column is None:
@@ -125,20 +140,23 @@ class JobsTable(TableKeys, LineFormat):
         bad = BadLines(path, self.on_error, rows=is_parquet(path))
         header = self._header()
         resources = self._resources(header)
-        past_there = [name for name in PAST if name in header]
-        table = read_columns(path, _wanted(resources, past_there), bad, self, tally)
-        there = [name for name in INSTANTS if name in table.frame and name not in PAST]
-        table = table.scaled(factors_of(self._own_factors(), table, there, path, tally))
-        if resources:
-            table = table.with_empty_requests_as_none(resources)
+        wanted = _wanted(self.column_map, resources)
+        table = read_columns(path, wanted, bad, self, tally, remedy=_remedy(resources))
+        past_there = [name for name in PAST if name in table.columns]
+        there = [name for name in JOBS.of_kind("instant") if name in table.frame]
+        instants = [name for name in there if name not in PAST]
+        table = table.scaled(factors_of(self._own_factors(), table, instants, path, tally))
         table = table.with_one_form_of_ids(["job_id"])
         read = {*table.frame["job_id"], *table.malformed["job_id"]}
+        table, repaired = apply_rules(table, self.row_rules(table), tally)
+        table = table.only([*JOBS.names, "instances", *resources])
+        if resources:
+            table = table.with_empty_requests_as_none(resources)
         table = _valid(table, resources, bad)
         bad.settle(tally)
         if not tally.report.read and not len(table):
             raise TraceError(f"{path}: no jobs: the table has no rows; check it")
-        tally.read(len(table))
-        tally.accept(len(table))
+        count_kept(table, repaired, tally)
         refuse_empty(path, tally, len(table))
         columns, labels = _columns(table)
         past: dict[str, Floats] = {
@@ -147,9 +165,10 @@ class JobsTable(TableKeys, LineFormat):
         if "requested_time_s" in columns:
             tally.note(rules.NO_LIMIT, table.line[np.isinf(columns["requested_time_s"])])
         _note_oddities(columns, past, table.line, tally)
-        _note_misspelt(header, resources, tally)
-        made_of = {*table.frame.columns} - {*PAST} | {*used}
-        tally.unread(not_read(header, [name for name in header if name in made_of]), HOLDS)
+        _note_misspelt(header, wanted, resources, tally)
+        left_aside = {*PAST} - {*used}
+        made_of = table.columns.in_file({*table.columns.names} - left_aside)
+        tally.unread(not_read(header, made_of), PLAIN_COLUMNS | self.column_map.holds)
         links = _preceding(table, columns, read, tally)
         workload = Workload.from_jobs(
             columns, request=resources, labels=labels, epoch_s=table.epoch_s,
@@ -168,12 +187,15 @@ class JobsTable(TableKeys, LineFormat):
 
     def _header(self) -> list[str]:
         """Return the table's columns."""
-        return header_of(Path(self.path), NEEDED[:3], self.dialect)
+        needed = self.column_map.in_file(NEEDED[:3])
+        return header_of(Path(self.path), needed, self.dialect)
 
     def _resources(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the columns of what an instance asks for; empty: processors, an instance each."""
         if self.resources is not None:
             return self.resources
+        if amounts := self.column_map.of_kind("amount"):
+            return amounts
         return () if "processors" in names else tuple(n for n in RESOURCES if n in names)
 
     @model_validator(mode="after")
@@ -253,7 +275,7 @@ def column_names(path: Path, head: str) -> list[str]:
 
 
 def _note_oddities(
-    columns: Mapping[str, Column], past: Mapping[str, Floats], line: Ints, tally: Tally
+    columns: Mapping[str, Values], past: Mapping[str, Floats], line: Ints, tally: Tally
 ) -> None:
     """Note job ids that repeat, as in SWF, columns that look swapped, times that contradict."""
     tally.note(rules.REPEATED_ID, line[repeats(columns["job_id"])])
@@ -267,7 +289,7 @@ def _note_oddities(
 
 
 def _note_contradictions(
-    columns: Mapping[str, Column], past: Mapping[str, Floats], line: Ints, tally: Tally
+    columns: Mapping[str, Values], past: Mapping[str, Floats], line: Ints, tally: Tally
 ) -> None:
     """Note recorded starts, waits and ends that cannot be; a wait of -1 is unknown."""
     submit, unknown = columns["submit_time_s"], np.full(len(line), np.nan)
@@ -279,7 +301,7 @@ def _note_contradictions(
 
 
 def _preceding(
-    table: TableColumns, columns: Mapping[str, Column], read: set[str | None], tally: Tally
+    table: TableColumns, columns: Mapping[str, Values], read: set[str | None], tally: Tally
 ) -> dict[str, Any]:
     """Return the links between the jobs of a table; `read`: the ids of all rows that it has."""
     order = np.lexsort((columns["job_id"], columns["submit_time_s"]))  # that of the workload
@@ -287,36 +309,37 @@ def _preceding(
     return preceding_of_table(table.take(order), columns["job_id"][order], tally, left_out)
 
 
-def _note_misspelt(names: Sequence[str], resources: tuple[str, ...], tally: Tally) -> None:
+def _note_misspelt(
+    names: Sequence[str], wanted: ColumnMap, resources: tuple[str, ...], tally: Tally
+) -> None:
     """Note columns that nearly have the name of an optional one; theirs is the header's line."""
-    wanted = _wanted(resources)
-    optional = (*wanted.optional, *(RESOURCES if resources else ()))
-    for name, meant in misspelt(names, {*wanted.text, *wanted.numbers}, optional):
+    own = ColumnMap(tuple(column for column in wanted if not column.record))
+    optional = [c.in_file for c in own if not c.needed]
+    optional += RESOURCES if resources else ()
+    for name, meant in misspelt(names, own.in_file(own.names), optional):
         tally.note(f"column {name!r} is not read; did you mean {meant!r}?", np.ones(1, int))
 
 
-def _wanted(resources: tuple[str, ...], also: Sequence[str] = ()) -> WantedColumns:
-    """Return the columns to read of jobs that ask for these; of none: for processors.
-
-    What columns wanted `also` hold does not refuse a table.
-    """
-    needed = (*NEEDED[:3], *resources) if resources else NEEDED
-    counted = ("instances",) if resources else ()
-    return WantedColumns(
-        text=("job_id", *JOB_COLUMNS, PRECEDING),
-        numbers=(*needed[1:], *counted, *NUMBERS, *also),
-        optional=(*counted, *NUMBERS, *JOB_COLUMNS, PRECEDING),
-        records=also,
-        instants=INSTANTS,
-        amounts=resources,
-        remedy=f"a table of jobs needs {', '.join(needed)}"
-        + ("" if resources else ", or name what they ask for in `resources`"),
-    )
+def _wanted(columns: ColumnMap, resources: tuple[str, ...]) -> ColumnMap:
+    """Return the columns to read of jobs that ask for these resources; of none: for processors."""
+    if not resources:
+        return columns
+    own = [column for column in columns if column.name not in (*resources, "processors")]
+    amounts = [columns[n] if n in columns else Column(n, "amount", needed=True) for n in resources]
+    at = 1 + [column.name for column in own].index("run_time_s")
+    counted = () if "instances" in columns else (Column("instances"),)
+    return ColumnMap((*own[:at], *amounts, *counted, *own[at:]))
 
 
-def _columns(table: TableColumns) -> tuple[dict[str, Column], dict[str, tuple[str, ...]]]:
+def _remedy(resources: tuple[str, ...]) -> str:
+    names = ", ".join((*NEEDED[:3], *resources) if resources else NEEDED)
+    other = "" if resources else ", or name what they ask for in `resources`"
+    return f"a table of jobs needs {names}{other}"
+
+
+def _columns(table: TableColumns) -> tuple[dict[str, Values], dict[str, tuple[str, ...]]]:
     """Return the columns of jobs, and the names behind the numbers of those that hold names."""
-    columns: dict[str, Column] = {"job_id": table.ids("job_id")}
+    columns: dict[str, Values] = {"job_id": table.ids("job_id")}
     labels: dict[str, tuple[str, ...]] = {}
     for name in table.frame.columns[1:]:
         if name in (PRECEDING, "think_time_s", *PAST):
@@ -368,7 +391,7 @@ def _valid(table: TableColumns, resources: tuple[str, ...], bad: BadLines) -> Ta
     def judge(name: str, values: Floats) -> tuple[str, Bools]:
         if name in resources:
             return "at least 0 and below 2^33, or empty", (values >= 0) & (values < LARGEST)
-        return _rule(name, values)
+        return kept_by_rule(name, values)
 
     numbers = {
         name: _filled(table, name)
@@ -380,7 +403,7 @@ def _valid(table: TableColumns, resources: tuple[str, ...], bad: BadLines) -> Ta
     for odd in odd_units(numbers, resources):
         bad.hint(odd.hint)
     needed = (*NEEDED[:3], "instances") if resources else NEEDED
-    problems = {name: f"{name} is empty; every job needs one" for name in needed}
+    problems = {name: f"{table.said(name)} is empty; every job needs one" for name in needed}
     if resources:  # where the first one is empty still, all are
         problems[resources[0]] = _asks_for_nothing(resources)
     for name in table.frame.columns:
@@ -393,7 +416,8 @@ def _valid(table: TableColumns, resources: tuple[str, ...], bad: BadLines) -> Ta
         if name in JOB_COLUMNS and (whole := _whole_numbers(table, name)) is not None:
             kept = whole >= -1  # not as doubles, which are exact up to 2^53 alone
         for row in np.flatnonzero(~kept & ~empty).tolist():
-            bad.add(int(table.line[row]), f"{name} is {numbers[name][row]:.10g}, it must be {rule}")
+            said = f"{table.said(name)} is {numbers[name][row]:.10g}, it must be {rule}"
+            bad.add(int(table.line[row]), said)
     return table.take(bad.good(table.line))
 
 
@@ -404,8 +428,8 @@ def _asks_for_nothing(resources: Sequence[str]) -> str:
     return f"the job asks for nothing: {names} are 0 or empty, one must be more than 0"
 
 
-def _rule(name: str, values: Floats) -> tuple[str, Bools]:
-    """Return what must hold of a column, in words and row by row."""
+def kept_by_rule(name: str, values: Floats) -> tuple[str, Bools]:
+    """Return what must hold of a column, in words and row by row; empty cells are NaN."""
     if name == "submit_time_s":
         rule = "finite, in seconds from the trace's zero, at most 2^32 (136 years)"
         return rule, np.abs(values) <= LONGEST_S

@@ -27,11 +27,9 @@ from simkit.power.forecast import step_means
 from simkit.power.signal import Signal, Sum
 from simkit.power.signal_align import Alignment, aligned
 from simkit.power.signal_trace import PowerTrace
-from simkit.traces.power import SitePower, read_power
-from simkit.traces.power.grid import GenerationSignal
+from simkit.traces.power import GenerationSignal, SitePower, read_power
+from simkit.traces.power.plants import NsrdbSignal, WindToolkitSignal
 from simkit.traces.power.site import GeneratedSite, read_sample_site
-from simkit.traces.power.solar import NsrdbSignal
-from simkit.traces.power.wind import WindToolkitSignal
 
 Floats = npt.NDArray[np.float64]
 

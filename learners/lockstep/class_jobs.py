@@ -12,8 +12,7 @@ from simkit.errors import ScenarioError, TraceError
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.pool_in_steps import pool_of_steps_problems
 from simkit.scenario import Scenario
-from simkit.traces.models.deeprm import DeepRMModel
-from simkit.traces.models.schedqrm import SchedQRMModel
+from simkit.traces.models.deeprm import DeepRMModel, SchedQRMModel
 
 __all__ = ["ClassJobs"]
 

@@ -17,8 +17,7 @@ from simkit.errors import ScenarioError, TraceError
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.pool_in_steps import RESOURCES, longest_job, pool_problems
 from simkit.scenario import Scenario
-from simkit.traces.models.deeprm import DeepRMModel
-from simkit.traces.models.sofia import SofiaModel
+from simkit.traces.models.deeprm import DeepRMModel, SofiaModel
 
 __all__ = ["DeepRMJobs", "JobSource", "MixedJobs", "SofiaJobs", "job_source"]
 

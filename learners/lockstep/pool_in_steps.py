@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from simkit.errors import ScenarioError
 from simkit.scenario import Scenario
 from simkit.scenario.workload import WorkloadSource
-from simkit.traces.models.deeprm import DeepRMModel
-from simkit.traces.models.schedqrm import SchedQRMModel
-from simkit.traces.models.sofia import SofiaModel
+from simkit.traces.models.deeprm import DeepRMModel, SchedQRMModel, SofiaModel
 
 __all__ = ["RESOURCES", "longest_job", "pool_of_steps_problems", "pool_problems"]
 

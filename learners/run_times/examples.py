@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from simkit.arrays import Bools, Floats, Ints
-from simkit.traces.elf_bursts.plan import CLASSES, LONGEST_S
-from simkit.traces.elf_bursts.table import SIGNATURE
+from simkit.traces.elf_bursts import SIGNATURE
+from simkit.traces.elf_bursts.measurements import CLASSES, LONGEST_S
 
 __all__ = ["Examples", "by_group", "by_size", "of_programs", "random_rows"]
 

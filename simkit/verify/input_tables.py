@@ -14,13 +14,13 @@ import numpy as np
 import polars as pl
 
 from simkit.errors import TraceError
-from simkit.traces.alibaba2017.files import find_tables, table_rows
-from simkit.traces.bad_lines import BadLines
+from simkit.traces.alibaba2017.tables import find_tables, table_rows
+from simkit.traces.columns import JOBS, Column, ColumnMap
 from simkit.traces.files import is_parquet, text_blocks
-from simkit.traces.names import whole_numbers
-from simkit.traces.rules import Tally
+from simkit.traces.rules import BadLines, Tally
 from simkit.traces.swf.blocks import SwfHeader, swf_blocks
-from simkit.traces.table_columns import TableColumns, WantedColumns, header_of, read_columns
+from simkit.traces.tables.numbers import whole_numbers
+from simkit.traces.tables.table import TableColumns, header_of, read_columns
 from simkit.verify.folder import RunFolder
 from simkit.verify.inputs import InputTasks, MissingInputError, inputs_below
 from simkit.verify.numbers import (
@@ -160,7 +160,7 @@ def clock_of_log(path: Path) -> tuple[float | None, str | None]:
 # ---- columns of tables --------------------------------------------------------------------------
 
 
-def _read(path: Path, wanted: WantedColumns, rules: Any) -> TableColumns:
+def _read(path: Path, wanted: ColumnMap, rules: Any) -> TableColumns:
     """Return columns of a table; raises TraceError for malformed rows, unless they are skipped."""
     bad = BadLines(path, rules.on_error, rows=is_parquet(path))
     table = read_columns(path, wanted, bad, rules, Tally())
@@ -171,8 +171,9 @@ def _read(path: Path, wanted: WantedColumns, rules: Any) -> TableColumns:
 def epoch_of_table(path: Path, rules: Any) -> float | None:
     """Return the Unix time of second 0 of a table of jobs or tasks; None if it has no dates."""
     names = getattr(rules, "columns", {})
-    job, submit = (names.get(name, name) for name in ("job_id", "submit_time_s"))
-    return _epoch(_read(path, WantedColumns([job], [submit], instants=[submit]), rules))
+    job, submit = (names.get(name, "") for name in ("job_id", "submit_time_s"))
+    wanted = Column("job_id", "id", job), Column("submit_time_s", "instant", submit, needed=True)
+    return _epoch(_read(path, ColumnMap(wanted), rules))
 
 
 def _epoch(table: TableColumns) -> float | None:
@@ -222,9 +223,6 @@ def _job_names(words: pl.Series) -> pl.Series:
 # ---- a table of jobs ----------------------------------------------------------------------------
 
 _NEEDED: Final = ("job_id", "submit_time_s", "run_time_s")
-_NUMBERS: Final = (
-    "requested_time_s", "retries", "qos", "value", "deadline_s", "release_time_s", "think_time_s",
-)  # fmt: skip
 _STARTS: Final = ("start_time_s", "wait_time_s")
 """Columns that tell of recorded starts; the first that is there counts."""
 
@@ -238,18 +236,13 @@ def _job_rows(path: Path, rules: Any) -> tuple[pl.DataFrame, list[str], float | 
     resources = list(rules.resources or ())
     if rules.resources is None and "processors" not in names:
         resources = [name for name in ("cpu", "mem", "gpu") if name in names]
-    size = ["instances"] if resources else ["processors"]
-    starts = [name for name in _STARTS if name in names]
-    wanted = WantedColumns(
-        text=("job_id", *OF_JOBS, "preceding_job"),
-        numbers=(*_NEEDED[1:], *resources, *size, *_NUMBERS, *starts),
-        optional=(*_NUMBERS, *OF_JOBS, "preceding_job", *(size if resources else ())),
-        records=starts,
-        instants=("submit_time_s", "deadline_s", "release_time_s", "start_time_s"),
-        amounts=resources,
-    )
+    wanted = JOBS
+    if resources:
+        own = [column for column in JOBS if column.name not in (*resources, "processors")]
+        amounts = [Column(name, "amount", needed=True) for name in resources]
+        wanted = ColumnMap((*own, *amounts, Column("instances")))
     table = _read(path, wanted, rules)
-    of_starts = dict.fromkeys(starts, rules.factors.get("submit_time_s", 1.0))
+    of_starts = dict.fromkeys(_STARTS, rules.factors.get("submit_time_s", 1.0))
     factors = {**of_starts, **rules.factors}
     there = [pl.col(name) * by for name, by in factors.items() if name in table.frame.columns]
     return table.frame.with_columns(there), resources, _epoch(table)
@@ -427,22 +420,10 @@ def read_task_table(path: Path, rules: Any) -> InputTasks:
 
 def _task_rows(path: Path, rules: Any) -> tuple[pl.DataFrame, float | None]:
     """Return the rows of a table of tasks under our names, and its epoch."""
-    columns, factors = rules.columns, rules.factors
-
-    def theirs(*names: str) -> list[str]:
-        return list(dict.fromkeys(columns[name] for name in names if name in columns))
-
-    text = theirs("job_id", "task_id", "parents", "user", "preceding_job")
-    numbers = [column for column in dict.fromkeys(columns.values()) if column not in text]
-    wanted = WantedColumns(
-        text, numbers, instants=theirs("submit_time_s", "release_time_s"),
-        amounts=theirs(*rules.resources), limits=theirs("requested_time_s"),
-    )  # fmt: skip
-    table = _read(path, wanted, rules)
-    return table.frame.select(
-        (pl.col(column) * factors[name] if name in factors else pl.col(column)).alias(name)
-        for name, column in columns.items()
-    ), _epoch(table)
+    table = _read(path, rules.column_map, rules)
+    factors = rules.factors.items()
+    there = [pl.col(name) * by for name, by in factors if name in table.frame.columns]
+    return table.frame.with_columns(there), _epoch(table)
 
 
 def _users_of_jobs(rows: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:

@@ -37,8 +37,7 @@ from simkit.learners.pairs.scorer import RULES, PairScorer
 from simkit.learners.pool.jobs import PoolJobs
 from simkit.learners.pool.scorer import Scorer
 from simkit.learners.pool.simulation import Hold, Rule, simulate
-from simkit.traces.models.deeprm import DeepRMModel
-from simkit.traces.models.schedqrm import SchedQRMModel
+from simkit.traces.models.deeprm import DeepRMModel, SchedQRMModel
 from simkit.traces.task_table import read_task_table
 
 POWER: dict[str, Any] = {

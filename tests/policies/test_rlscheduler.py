@@ -26,7 +26,7 @@ from simkit.policies.rlscheduler import (
     RLSchedulerWFP3,
 )
 from simkit.policy.task import Task
-from simkit.traces.rlscheduler import RLSchedulerLog
+from simkit.traces.swf import RLSchedulerLog
 from simkit.workload.transform import window
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
@@ -100,7 +100,7 @@ def test_a_scenario_gives_the_score_of_a_window():
                 "name": "rlscheduler",
                 "workload": {
                     "type": "plugin",
-                    "reader": "simkit.traces.rlscheduler:RLSchedulerLog",
+                    "reader": "simkit.traces.swf:RLSchedulerLog",
                     "args": {"path": str(path)},
                     "window": {"jobs": f"{row['first_row']}..{row['first_row'] + 1023}"},
                 },

@@ -5,11 +5,11 @@ import pytest
 
 import simkit
 from simkit.errors import TraceError
+from simkit.traces.convert import clean_swf
 from simkit.traces.jobs_table import read_jobs_table
 from simkit.traces.rules import MALFORMED
 from simkit.traces.sacct import read_sacct
 from simkit.traces.swf import read_swf
-from simkit.traces.swf.clean import clean_swf
 from simkit.traces.task_table import read_task_table
 from simkit.verify import verify_run
 

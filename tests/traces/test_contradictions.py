@@ -91,7 +91,7 @@ def test_an_hour_that_the_clock_shows_twice_is_no_contradiction(tmp_path: Path) 
     }  # fmt: skip
     assert sacct(tmp_path, row).read().report.notes == {RUN: 1}
     zoned = sacct(tmp_path, row, time_zone="Europe/Berlin").read().report
-    assert zoned.notes == {rules.TWICE_SHOWN: 1}
+    assert zoned.notes == {rules.FIRST_HOUR: 1}
 
 
 def test_suspended_is_named_as_not_read_where_elapsed_counts(tmp_path: Path) -> None:

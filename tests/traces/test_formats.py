@@ -1,12 +1,16 @@
 """Recognising a log's format by its first line, and by its name where that does not tell."""
 
+import ast
 import gzip
+from pathlib import Path
 
 import polars as pl
 import pytest
 
 from simkit.errors import TraceError
 from simkit.scenario.workload import format_of, recognise
+from simkit.traces import power, rules, task_jobs
+from simkit.traces.alibaba2017 import tables
 
 ROW = "1 0 -1 10 4 -1 -1 4 20 -1 1 -1 -1 -1 -1 -1 -1 -1\n"
 
@@ -62,3 +66,12 @@ def test_a_file_that_is_no_text_is_an_error(tmp_path):
     path.write_bytes(b"\x00\x01")
     with pytest.raises(TraceError, match="as it is a binary file"):
         format_of(path)
+
+
+@pytest.mark.parametrize("module", [rules, tables, task_jobs, power], ids=lambda m: m.__name__)
+def test_every_rule_has_a_meaning(module):
+    tree = ast.parse(Path(module.__file__).read_text("utf-8"))
+    names = [node for node in tree.body if isinstance(node, ast.AnnAssign) and node.value]
+    values = [node.value.value for node in names if isinstance(node.value, ast.Constant)]
+    sayings = {text for text in values if isinstance(text, str) and " " in text}
+    assert sayings <= module.RULES.keys() | {"run times", "unit_in_name: ignore"}

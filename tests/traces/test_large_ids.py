@@ -10,8 +10,8 @@ import pytest
 from simkit import simulate
 from simkit.errors import TraceError
 from simkit.scenario.workload import trace_formats
+from simkit.traces.convert import clean_swf
 from simkit.traces.swf import read_swf, write_swf
-from simkit.traces.swf.clean import clean_swf
 from simkit.verify import verify_run
 
 LARGEST = 2**63 - 1

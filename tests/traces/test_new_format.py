@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -16,10 +17,11 @@ from simkit import plugins, simulate
 from simkit.cli import app
 from simkit.errors import ScenarioError, TraceError
 from simkit.scenario.yaml_document import load_scenario
+from simkit.traces.tables.table import RowRule, TableColumns
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "howto" / "add-a-trace-format.md").read_text("utf-8")
-LOG = "tally;submit;run;processors;state\n1;0;600;4;done\n2;60;60;8;failed\n3;120;300;2;done\n"
+LOG = "tally;submit;minutes;processors;state\n1;0;10;4;done\n2;60;1;8;failed\n3;120;5;2;done\n"
 TALLY = {"workload": {"type": "tally", "path": "jobs.txt"}, "cluster": {"processors": 8}}
 
 
@@ -58,18 +60,40 @@ def test_a_scenario_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "text"),
+    ("rows", "place"),
     [
         ("", "jobs.txt: no jobs"),
-        ("2;60;60;8;failed\n", "jobs.txt: no jobs"),
-        ("1;0;600;four;done\n", "jobs.txt:2: '1;0;600;four;done' is not four numbers"),
-        ("1;0;600;done\n", "jobs.txt:2: '1;0;600;done' is not four numbers and a state"),
+        ("2;60;1;8;failed\n", "jobs.txt: no jobs: the only row is left out"),
+        ("1;0;ten;4;done\n", "jobs.txt:2: minutes is 'ten'"),
+        ("1;0;-1;4;done\n", r"jobs.txt:2: run_time_s \(column 'minutes'\) is -60"),
+        ("1;0;10;done\n2;60;1;8;done\n", "jobs.txt:2: 4 fields"),
     ],
 )
-def test_a_bad_file_is_refused_with_its_name(rows: str, text: str) -> None:
+def test_a_bad_file_is_refused_with_its_name(rows: str, place: str) -> None:
     Path("jobs.txt").write_text(LOG.partition("\n")[0] + "\n" + rows)
-    with pytest.raises(TraceError, match=text):
+    with pytest.raises(TraceError, match=place):
         simulate(TALLY, overrides={"workload.keep_failed": False})
+
+
+def test_rules_repair_and_leave_out_and_every_row_is_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from tally_log import TallyLog
+
+    def row_rules(self: TallyLog, rows: TableColumns) -> list[RowRule]:
+        run = rows.numbers("run_time_s")
+        return [
+            RowRule("long", run > 500, {"run_time_s": np.full(len(run), 500.0)}),
+            RowRule("short", run < 100),
+            RowRule("never", run > 500, {"run_time_s": run}),
+        ]
+
+    monkeypatch.setattr(TallyLog, "row_rules", row_rules)
+    trace = TallyLog.of(path="jobs.txt").read()
+    report = trace.report
+    assert trace.workload.run_time_s.tolist() == [500, 300]
+    assert (report.read, report.accepted, report.jobs) == (3, 1, 2)
+    assert (report.repaired, report.dropped) == ({"long": 1}, {"short": 1})
 
 
 def test_wrong_keys_are_all_named_with_their_lines() -> None:
@@ -96,8 +120,8 @@ def test_a_misspelt_type_is_answered_by_the_new_one() -> None:
 def test_the_commands_recognise_it() -> None:
     assert json.loads(command("trace", "info", "jobs.txt", "--json"))["jobs"] == 3
     checked = command("trace", "check", "jobs.txt", "--set", "keep_failed=false", "--json")
-    (rule,) = json.loads(checked)["rules"]
-    assert (rule["rule"], rule["rows"], rule["lines"]) == ("job failed", 1, [3])
+    rule = {found["rule"]: found for found in json.loads(checked)["rules"]}["job failed"]
+    assert (rule["rows"], rule["lines"]) == (1, [3])
     assert rule["meaning"].startswith("The job failed")
     command("trace", "convert", "jobs.txt", "jobs.swf")
     assert json.loads(command("trace", "info", "jobs.swf", "--json"))["jobs"] == 3

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from simkit.traces.sacct.node_list import node_names
+from simkit.traces.sacct.recorded import node_names
 from simkit.workload import Workload
 from simkit.workload.machine_groups import machine_groups, most_by_machine
 from simkit.workload.recorded import Nodes, Recorded

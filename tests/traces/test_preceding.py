@@ -7,10 +7,10 @@ import pytest
 
 from simkit.errors import TraceError
 from simkit.traces import rules
+from simkit.traces.convert import clean_swf
 from simkit.traces.jobs_table import read_jobs_table
 from simkit.traces.sacct import read_sacct
 from simkit.traces.swf import read_swf, write_swf
-from simkit.traces.swf.clean import clean_swf
 from simkit.traces.task_table import read_task_table
 from simkit.workload import Workload
 

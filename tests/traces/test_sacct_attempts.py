@@ -262,5 +262,5 @@ def test_an_hour_that_the_clock_shows_twice_is_called_so(tmp_path: Path) -> None
     once = "1|2024-10-27T01:59:00|2024-10-27T03:01:00|2024-10-27T04:30:00|01:00:00|1"
     twice = "2|2024-10-27T02:30:00|2024-10-27T03:30:00|2024-10-27T04:30:00|01:00:00|1"
     trace = clock(tmp_path, once, twice)
-    assert trace.report.notes == {rules.TWICE_SHOWN: 1}
+    assert trace.report.notes == {rules.FIRST_HOUR: 1}
     assert np.diff(trace.workload.submit_time_s).tolist() == [31 * 60]  # the first time

@@ -7,9 +7,14 @@ from simkit.arrays import stream
 from simkit.errors import TraceError
 from simkit.traces import rules
 from simkit.traces.sacct import SacctLog, read_sacct
-from simkit.traces.sacct.resources import ANY_GPU, NO_REQUEST, UNREAD
-from simkit.traces.sacct.tres import parse_gres, parse_tres
-from simkit.traces.sacct.units import units_of_jobs
+from simkit.traces.sacct.resources import (
+    ANY_GPU,
+    NO_REQUEST,
+    UNREAD,
+    parse_gres,
+    parse_tres,
+    units_of_jobs,
+)
 
 JOB = {
     "JobID": "1", "State": "COMPLETED", "Submit": "2024-05-01T12:00:00",

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from simkit.errors import TraceError
-from simkit.traces.samples import sample_names, sample_path
-from simkit.traces.samples.regenerate import lublin_1000, regenerate
+from simkit.traces.samples import lublin_1000, regenerate, sample_names, sample_path
 from simkit.traces.swf import read_swf
 
 

@@ -16,8 +16,8 @@ from simkit.cli import app
 from simkit.errors import TraceError
 from simkit.experiment.api import simulate
 from simkit.traces import rules as shared_rules
+from simkit.traces import task_jobs as names
 from simkit.traces.task_table import read_task_table
-from simkit.traces.task_table import rules as names
 
 DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[3] / "shared" / "data"))
 DATA = DATA / "alibaba"
@@ -181,13 +181,6 @@ def test_repeated_task_ids_are_kept_and_noted(table):
     assert trace.workload.tasks == 4
     assert trace.report.notes == {names.REPEATED_TASK: 2}
     assert trace.report.lines == {names.REPEATED_TASK: [4, 5]}
-
-
-def test_every_rule_has_a_meaning():
-    kinds = {
-        value for name, value in vars(names).items() if name.isupper() and isinstance(value, str)
-    }
-    assert kinds | {*names.OF_JOB.values(), *names.OF_TASK.values()} == set(names.MEANINGS)
 
 
 @given(

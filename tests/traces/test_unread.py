@@ -7,17 +7,14 @@ from pathlib import Path
 import pytest
 
 from simkit.scenario.workload import trace_formats
-from simkit.traces.alibaba2017.layout import COLUMNS, HOLDS
+from simkit.traces.columns import ALIBABA2017, SWF, UNKNOWN_COLUMN
 from simkit.traces.sacct.table import COMMAND
-from simkit.traces.swf.blocks import FIELDS, NEEDED
-from simkit.traces.swf.blocks import HOLDS as SWF_HOLDS
-from simkit.traces.unread import UNKNOWN_COLUMN
 
 SACCT = (
     "JobID|Submit|Elapsed|NCPUS|AllocCPUS|Licenses|Colour|JobName|WorkDir\n"
     "1|2024-01-01T00:00:00|00:01:00|1|1|matlab:1|red|a|/home\n"
 )
-SWF = "1 0 5 100 4 -1 -1 4 200 2048 1 1 1 -1 1 1 -1 -1\n2 1 5 100 4 7 -1 4 200 -1 1 1 1 -1 1 1 -1 -1\n"
+SWF_ROWS = "1 0 5 100 4 -1 -1 4 200 2048 1 1 1 -1 1 1 -1 -1\n2 1 5 100 4 7 -1 4 200 -1 1 1 1 -1 1 1 -1 -1\n"
 CASES = (
     # format, text, columns named, plain columns
     ("sacct", SACCT, {"Licenses": "resources asked for", "Colour": UNKNOWN_COLUMN}, 1),
@@ -38,17 +35,18 @@ def test_columns_left_aside_are_named(
 
 
 def test_swf_fields_are_named_only_where_they_hold_values(tmp_path: Path) -> None:
-    (tmp_path / "log.swf").write_text(SWF)
+    (tmp_path / "log.swf").write_text(SWF_ROWS)
     report = trace_formats()["swf"].of(path=tmp_path / "log.swf").read().report
-    assert set(report.unread) == {"wait", "cpu_time", "requested_memory", "status"} - set(NEEDED)
+    assert set(report.unread) == {"wait", "cpu_time", "requested_memory"}
 
 
 def test_every_field_that_may_be_left_aside_has_its_words() -> None:
-    assert set(FIELDS) - set(NEEDED) <= set(SWF_HOLDS)
-    ids = {"time_s", "start_time_s", "end_time_s", "create_time_s", "job_id", "task_id", "status"}
-    ids |= {"instances", "plan_cpu", "plan_mem", "event", "container_id"}  # always read
-    ids |= {"cpu_percent", "mem_percent", "disk_percent"}
-    assert {name for columns in COLUMNS.values() for name in columns} - ids <= set(HOLDS)
+    assert all(column.holds for column in SWF if not column.needed and column.name != "status")
+    read = {"time_s", "create_time_s", "start_time_s", "end_time_s", "instances", "plan_cpu",
+            "plan_mem", "cpu_percent", "mem_percent", "disk_percent", "event", "status",
+            "job_id", "task_id", "container_id"}  # fmt: skip
+    columns = [column for table in ALIBABA2017.values() for column in table]
+    assert {c.name for c in columns if not c.holds and c.kind != "id"} <= read
 
 
 def test_the_command_that_is_proposed_leaves_nothing_aside(tmp_path: Path) -> None:

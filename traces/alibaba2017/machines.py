@@ -1,11 +1,11 @@
-"""The tables server_event and container_event: machines, their failures, and services on them."""
+"""The tables of machines and containers: events, capacities, services, and what they used."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,18 +13,20 @@ import polars as pl
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import TraceError, did_you_mean
-from simkit.traces.alibaba2017 import rules as names
-from simkit.traces.alibaba2017.files import (
+from simkit.traces.alibaba2017 import tables as names
+from simkit.traces.alibaba2017.tables import (
     LINE,
     TableFile,
     find_tables,
+    leave_aside,
     lower_text,
     numbers,
+    scan_table,
     table_rows,
 )
-from simkit.traces.alibaba2017.layout import HOLDS, unread
-from simkit.traces.rigid_jobs import LARGEST, LARGEST_ID, first_that_applies
-from simkit.traces.rules import Tally, summary
+from simkit.traces.columns import ALIBABA2017
+from simkit.traces.rules import LARGEST, LARGEST_ID, Tally, first_that_applies, summary
+from simkit.workload import RowReport
 from simkit.workload.capacity import KINDS, Containers, MachineEvents
 
 AMOUNTS: Final = ("cpu", "mem", "disk")
@@ -63,7 +65,7 @@ def check_resources(resources: Sequence[str]) -> None:
 def machine_events(file: TableFile, resources: Sequence[str]) -> MachineEvents:
     """Read server_event from a known file; see `read_machine_events`."""
     tally = Tally()
-    tally.unread(unread("server_event", (*_EVENT_COLUMNS, *resources)), HOLDS)
+    leave_aside("server_event", (*_EVENT_COLUMNS, *resources), tally)
     blocks = list(table_rows(file, "server_event", (*_EVENT_COLUMNS, *AMOUNTS)))
     if not blocks:
         raise TraceError(f"{file}: no machines: the table is empty; check it")
@@ -171,8 +173,7 @@ def read_containers(
     check_resources(resources)
     found, tally = find_tables(Path(path), "container_event"), Tally()
     file = found["container_event"]
-    amounts = [name for name in AMOUNTS if name not in resources]
-    tally.unread([*unread("container_event", _COLUMNS), *amounts], HOLDS)
+    leave_aside("container_event", (*_COLUMNS[: -len(AMOUNTS)], *resources), tally)
     blocks = list(table_rows(file, "container_event", _COLUMNS))
     if not blocks:
         raise TraceError(f"{file}: no containers: the table is empty; check it")
@@ -256,3 +257,77 @@ class _ContainerEvents:
         tally.drop(names.NOT_CREATED, self.line[absent])
         tally.accept(len(kept) - len(again) - len(absent))
         return np.array(list(end), np.int64), np.array(list(end.values()), np.int64)
+
+
+Subject = Literal["machines", "containers", "instances"]
+
+_TABLES: Final = {
+    "machines": "server_usage",
+    "containers": "container_usage",
+    "instances": "batch_instance",
+}
+_SHARES: Final = ("cpu_percent", "mem_percent", "disk_percent")
+
+
+def read_usage(path: str | PathLike[str], of: Subject = "machines") -> pl.LazyFrame:
+    """Return measurements of usage as a lazy frame, as in the trace: no rule is applied.
+
+    Machines: ``time_s``, ``machine_id``, ``cpu_percent``, ``mem_percent``, ``disk_percent``
+    (0 … 100 of the machine's), ``load1``, ``load5``, ``load15``. Containers: ``container_id``
+    instead of the machine, percentages of what the container requested, besides ``cpi_mean``,
+    ``mpki_mean``, ``cpi_max``, ``mpki_max``. Instances: all columns of batch_instance, such as
+    ``cpu_max``, ``cpu_mean`` (cores), ``mem_max`` and ``mem_mean`` (relative to the largest
+    machine). Times are seconds on the trace's clock, ids Int64, empty fields null; a measurement
+    is a mean over 300 s. The trace's description has the details.
+
+    The file is read when the frame is collected, and only the rows and columns that are asked
+    for; collect with ``engine="streaming"`` to keep memory small.
+
+    Args:
+        path: a folder, an archive, or the single table; see `read_alibaba2017`.
+        of: whose usage.
+
+    Raises TraceError if there is no such table; on collecting, for a damaged one, with the line.
+    """
+    if of not in _TABLES:
+        raise TraceError(f"usage of {of!r} is not in the trace{did_you_mean(str(of), _TABLES)}")
+    table = _TABLES[of]
+    return scan_table(find_tables(Path(path), table)[table], table)
+
+
+def usage_report(
+    path: str | PathLike[str],
+    of: Literal["machines", "containers"],
+    known: Collection[int] | None = None,
+) -> RowReport:
+    """Count the oddities of a table of usage, each row under one rule; no row is left out.
+
+    Args:
+        path: see `read_usage`.
+        of: whose usage.
+        known: ids of the machines or containers that the trace's events have; None: not checked.
+
+    Raises TraceError as `read_usage` does.
+    """
+    rows = read_usage(path, of)
+    who = pl.col("machine_id" if of == "machines" else "container_id")
+    shares = [pl.col(name) for name in _SHARES]
+    outside = pl.any_horizontal((share < 0) | (share > 100) for share in shares)
+    rules = {
+        names.NO_USER_OF: who.is_null(),
+        names.NO_TIME: pl.col("time_s").is_null(),
+        names.SHARE_OUTSIDE: outside.fill_null(value=False),
+        names.NO_SHARE: pl.any_horizontal(share.is_null() for share in shares),
+    }
+    if known is not None:
+        rules[names.WITHOUT_EVENT] = ~who.is_in(list(known))
+    rule = pl.lit(None, dtype=pl.String)
+    for name, met in reversed(rules.items()):
+        rule = pl.when(met).then(pl.lit(name)).otherwise(rule)
+    counts = rows.select(rule.alias("rule")).group_by("rule").len().collect(engine="streaming")
+    found = dict(counts.rows())
+    count, shown = sum(found.values()), {n: found[n] for n in rules if n in found}
+    columns = ALIBABA2017[_TABLES[of]]
+    aside = columns.left_aside(("time_s", "machine_id", "container_id", *_SHARES))
+    unused = {name: columns[name].holds for name in aside}
+    return RowReport(read=count, accepted=count, notes=shown, unread=unused)

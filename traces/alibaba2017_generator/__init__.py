@@ -21,9 +21,7 @@ import polars as pl
 
 from simkit.errors import TraceError
 from simkit.files import remove_leftovers, unfinished
-from simkit.traces.alibaba2017.layout import COLUMNS
-from simkit.traces.alibaba2017_generator.instances import draw_attempts
-from simkit.traces.alibaba2017_generator.machines import BatchLoad, draw_containers, draw_machines
+from simkit.traces.alibaba2017_generator.batch import draw_attempts, draw_tasks
 from simkit.traces.alibaba2017_generator.model import (
     JOBS,
     MACHINES,
@@ -31,45 +29,46 @@ from simkit.traces.alibaba2017_generator.model import (
     USAGE_INTERVAL_S,
     USAGE_UNTIL_S,
 )
-from simkit.traces.alibaba2017_generator.tasks import draw_tasks
-from simkit.traces.alibaba2017_generator.usage import draw_usage, usage_edges
+from simkit.traces.alibaba2017_generator.site import (
+    BatchLoad,
+    draw_containers,
+    draw_machines,
+    draw_usage,
+    usage_edges,
+)
+from simkit.traces.columns import ALIBABA2017
 
-
-class TableWriter:
-    """Writes rows to the tables of the trace, in any order of tables, and counts them."""
-
-    def __init__(self, streams: dict[str, BinaryIO]) -> None:
-        self._streams = streams
-        self.rows = dict.fromkeys(streams, 0)
-
-    def add(self, table: str, frame: pl.DataFrame) -> None:
-        """Append rows, with the columns of the layout, to a table: no header, empty is null."""
-        text = frame.select(list(COLUMNS[table])).write_csv(include_header=False)
-        self._streams[table].write(text.encode())
-        self.rows[table] += frame.height
+Tables = Callable[[str, pl.DataFrame], None]
+"""Appends rows, with the columns of the layout, to a table: no header, empty is null."""
 
 
 @contextmanager
-def written_tables(folder: Path, *, packed: bool) -> Iterator[TableWriter]:
+def written_tables(folder: Path, rows: dict[str, int], *, packed: bool) -> Iterator[Tables]:
     """Open a folder of tables for writing; if anything fails, nothing remains.
 
     Args:
         folder: absent, or empty.
+        rows: gets the number of rows of each table.
         packed: gzip the tables (without time stamps: equal content, equal bytes).
 
     Raises TraceError if the folder is not empty, or cannot be written.
     """
     folder = folder.absolute()
-    remove_leftovers(folder)
-    _refuse_full(folder)
-    there = folder.is_dir()
     try:
+        remove_leftovers(folder)
+        there = folder.is_dir()
+        _refuse_full(folder, sorted(p.name for p in folder.iterdir()) if there else [])
         folder.parent.mkdir(parents=True, exist_ok=True)
         with unfinished(folder, folder=True, inside=there) as part:
             with ExitStack() as files:
-                yield TableWriter(
-                    {name: _opened(part, name, files, packed=packed) for name in COLUMNS}
-                )
+                streams = {name: _opened(part, name, files, packed=packed) for name in ALIBABA2017}
+
+                def add(table: str, frame: pl.DataFrame) -> None:
+                    text = frame.select(ALIBABA2017[table].names).write_csv(include_header=False)
+                    streams[table].write(text.encode())
+                    rows[table] = rows.get(table, 0) + frame.height
+
+                yield add
             if there:  # perhaps somebody's working folder: fill it, do not replace it
                 for path in part.iterdir():
                     path.rename(folder / path.name)
@@ -90,22 +89,13 @@ def _opened(folder: Path, table: str, files: ExitStack, *, packed: bool) -> Bina
     return cast("BinaryIO", files.enter_context(stream))
 
 
-def _refuse_full(folder: Path) -> None:
-    if folder.is_dir():
-        try:
-            entries = sorted(entry.name for entry in folder.iterdir())
-        except OSError as error:
-            raise TraceError(
-                f"{folder}: cannot be read: {error.strerror or error}; choose another folder"
-            ) from None
-        if entries:
-            more = ", …" * (len(entries) > 3)
-            raise TraceError(
-                f"{folder}: is not empty ({', '.join(entries[:3])}{more}); name a new or an "
-                "empty folder for the tables"
-            )
-    elif folder.exists() or folder.is_symlink():
-        raise TraceError(f"{folder}: is a file; name a new or an empty folder for the tables")
+def _refuse_full(folder: Path, entries: list[str]) -> None:
+    remedy = "name a new or an empty folder for the tables"
+    if entries:
+        shown = ", ".join([*entries[:3], *["…"] * (len(entries) > 3)])
+        raise TraceError(f"{folder}: is not empty ({shown}); {remedy}")
+    if (folder.exists() or folder.is_symlink()) and not folder.is_dir():
+        raise TraceError(f"{folder}: is a file; {remedy}")
 
 
 FEWEST_MACHINES = 5
@@ -146,9 +136,10 @@ def generate_alibaba2017(
     """
     _check(jobs, machines, usage_interval_s)
     machines = default_machines(jobs) if machines is None else machines
-    with written_tables(Path(folder), packed=packed) as tables:
-        _write(tables, jobs, machines, usage_interval_s, rng, progress)
-    return tables.rows
+    rows = dict.fromkeys(ALIBABA2017, 0)
+    with written_tables(Path(folder), rows, packed=packed) as add:
+        _write(add, jobs, machines, usage_interval_s, rng, progress)
+    return rows
 
 
 def default_machines(jobs: int) -> int:
@@ -172,30 +163,24 @@ def _check(jobs: int, machines: int | None, interval_s: int) -> None:
 
 
 def _write(
-    tables: TableWriter,
-    jobs: int,
-    machines: int,
-    interval_s: int,
-    rng: np.random.Generator,
+    add: Tables, jobs: int, machines: int, interval_s: int, rng: np.random.Generator,
     progress: Progress | None,
-) -> None:
+) -> None:  # fmt: skip
     """Draw and write all tables, each from a separate random stream."""
     tasks_rng, instances_rng, machines_rng, containers_rng, usage_rng = rng.spawn(5)
     site = draw_machines(machines, machines_rng)
-    tables.add("server_event", site.frame())
+    add("server_event", site.frame())
     containers = draw_containers(site, containers_rng)
-    tables.add("container_event", containers.frame())
+    add("container_event", containers.frame())
     tasks = draw_tasks(jobs, tasks_rng)
-    tables.add("batch_task", tasks.frame())
-    load = BatchLoad(machines, usage_edges(interval_s))
-    total = int(tasks.instances.sum())
-    done = 0
+    add("batch_task", tasks.frame())
+    load, done, total = BatchLoad(machines, usage_edges(interval_s)), 0, int(tasks.instances.sum())
     for attempts in draw_attempts(tasks, machines, instances_rng):
-        tables.add("batch_instance", attempts.frame())
+        add("batch_instance", attempts.frame())
         load.add(attempts)
         done += int((attempts.seq == attempts.total).sum())
         if progress is not None:
             progress(min(done, total), total)
     for of_machines, of_containers in draw_usage(site, containers, load, interval_s, usage_rng):
-        tables.add("server_usage", of_machines)
-        tables.add("container_usage", of_containers)
+        add("server_usage", of_machines)
+        add("container_usage", of_containers)

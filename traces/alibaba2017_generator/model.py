@@ -201,8 +201,10 @@ CONTAINERS_PER_MACHINE: Final = 1_480_906 / 144 / 1_313
 these are 7.8 for a machine."""
 HIDDEN_SHARE: Final = 24_570 / 1_480_906
 """Known: rows of container_usage whose container has no row in container_event."""
-CONTAINER_CPU: Final = ((2, 0.15), (4, 0.55), (6, 0.1), (8, 0.2))
-CONTAINER_MEM: Final = ((0.0212, 0.4), (0.0424, 0.45), (0.0848, 0.15))
+CONTAINER_LAWS: Final = (
+    ((2, 0.15), (4, 0.55), (6, 0.1), (8, 0.2)),
+    ((0.0212, 0.4), (0.0424, 0.45), (0.0848, 0.15)),
+)
 CONTAINER_DISK: Final = (0.02, 0.08)
 """Assumed: cores, memory and disk that a container holds, with their shares."""
 LARGEST_FILL: Final = 0.9

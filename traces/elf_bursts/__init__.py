@@ -1,4 +1,4 @@
-"""Measures programs: the sizes of their sections and how long they run.
+"""Measures programs: the sizes of their sections and how long they run; writes table and data card.
 
 The idea is that of "SchedQRM" (CCIT 2019), which predicts the burst time of a job from what its
 ELF file looks like, but whose data are not public. A row of the table is a C++ program, compiled
@@ -10,33 +10,46 @@ noise of the times is known.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from importlib import resources
 from itertools import count, islice
+from os import PathLike
 from pathlib import Path
 from queue import SimpleQueue
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import polars as pl
 
-from simkit.arrays import stream
+from simkit.arrays import Floats, stream
 from simkit.errors import TraceError, did_you_mean
-from simkit.traces.elf_bursts.card import write_card
-from simkit.traces.elf_bursts.measurements import Measurements, locked
-from simkit.traces.elf_bursts.plan import LONGEST_S, Wanted, drawn, sized
+from simkit.traces.elf_bursts.measurements import (
+    CLASSES,
+    HEAP_SHARE,
+    LONGEST_S,
+    Measurements,
+    RunTimes,
+    Wanted,
+    drawn,
+    locked,
+    sized,
+)
 from simkit.traces.elf_bursts.programs import (
     KINDS,
+    SECTIONS,
     Program,
     compiler_version,
     find_compiler,
+    pin,
+    processors,
+    read_signature,
+    require_pyelftools,
+    run_time_s,
     sources_hash,
 )
-from simkit.traces.elf_bursts.run_time import pin, processors, run_time_s
-from simkit.traces.elf_bursts.signature import read_signature, require_pyelftools
-from simkit.traces.elf_bursts.sizes import RunTimes
-from simkit.traces.elf_bursts.table import bursts_table, read_bursts
 
 __all__ = ["KINDS", "generate_elf_bursts", "read_bursts"]
 
@@ -233,3 +246,147 @@ def _machine() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
+
+
+_SAMPLE = Path(str(resources.files("simkit.traces.samples").joinpath("elf_bursts.parquet")))
+SIGNATURE = (*SECTIONS, "file_size")
+"""Columns of a program's signature, in bytes."""
+
+
+def bursts_table(programs: Sequence[Program], kept: Measurements, rows: int) -> pl.DataFrame:
+    """Return the first `rows` measured programs, one a row.
+
+    Columns: ``kind``, ``level``, ``heap``, ``size``; `SIGNATURE`; ``run_1_s`` to ``run_3_s`` and
+    the smallest, ``run_time_s``; ``again_s``, the smallest of three runs at another time, if there
+    were some; ``class``, 0 to 9: the tenth of 0.3 s.
+    """
+    found: list[dict[str, Any]] = []
+    for number, program in enumerate(programs):
+        row = kept.rows[number]
+        if row is None or len(found) == rows:
+            continue
+        times = {f"run_{k}_s": time_s for k, time_s in enumerate(row["times"], 1)}
+        run_time_s = min(row["times"])
+        found.append({
+            "kind": program.kind, "level": program.level, "heap": program.heap,
+            "size": program.size, **row["signature"], **times, "run_time_s": run_time_s,
+            "again_s": kept.again.get(number), "class": burst_class(run_time_s),
+        })  # fmt: skip
+    floats = ("run_1_s", "run_2_s", "run_3_s", "run_time_s", "again_s")
+    return pl.DataFrame(found, schema_overrides=dict.fromkeys(floats, pl.Float64))
+
+
+def read_bursts(path: str | PathLike[str] | None = None) -> pl.DataFrame:
+    """Return a table of programs that was written before.
+
+    Args:
+        path: of the Parquet file; None: the sample that comes with simkit.
+
+    Raises TraceError if it cannot be read, or lacks columns.
+    """
+    place = Path(path) if path is not None else _SAMPLE
+    try:
+        table = pl.read_parquet(place)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        why = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+        raise TraceError(
+            f"{place}: cannot be read as a Parquet file: {why}; name the bursts.parquet that "
+            "simkit trace generate elf-bursts has written"
+        ) from None
+    wanted = ("kind", "level", "heap", "size", *SIGNATURE, "run_time_s", "class")
+    if missing := [name for name in wanted if name not in table.columns]:
+        raise TraceError(
+            f"{place}: has no column {', '.join(missing[:3])}{', …' * (len(missing) > 3)}; name "
+            "the bursts.parquet that simkit trace generate elf-bursts has written"
+        )
+    return table
+
+
+def burst_class(run_time_s: float) -> int:
+    """Return the class of a run time: the tenth of 0.3 s, from 0; the last if it is longer."""
+    return min(int(run_time_s * CLASSES / LONGEST_S), CLASSES - 1)
+
+
+class Noise(NamedTuple):
+    """How far the run times of one and the same program are from each other."""
+
+    sigma: float
+    """Relative standard deviation of a run time, which is the smallest of three runs."""
+    flips: float
+    """The share of programs whose two run times are in different classes."""
+    single_flips: float
+    """The same of two single runs, one after the other."""
+    pairs: int
+    """Programs that were measured twice."""
+
+
+def noise_of(table: pl.DataFrame) -> Noise:
+    """Return the noise of a table; NaN where nothing was measured twice."""
+    twice = table.drop_nulls("again_s")
+    one, other = twice["run_time_s"].to_numpy(), twice["again_s"].to_numpy()
+    first, second = table["run_1_s"].to_numpy(), table["run_2_s"].to_numpy()
+    ratio = np.log(other / one)
+    return Noise(
+        float(np.sqrt(np.mean(ratio**2) / 2)) if len(ratio) else float("nan"),
+        _flips(one, other), _flips(first, second), len(ratio),
+    )  # fmt: skip
+
+
+def _flips(one: Floats, other: Floats) -> float:
+    if not len(one):
+        return float("nan")
+    flips = [burst_class(a) != burst_class(b) for a, b in zip(one, other, strict=True)]
+    return float(np.mean(flips))
+
+
+def write_card(path: Path, table: pl.DataFrame, made_by: Mapping[str, Any], left_out: int) -> None:
+    """Write the card of a table.
+
+    Args:
+        path: of the Markdown file.
+        table: as `bursts_table` returns it.
+        made_by: seed, machine and compiler.
+        left_out: programs that took too long.
+    """
+    noise, kinds, name = noise_of(table), table["kind"].n_unique(), path.resolve().parent.name
+    lines = [
+        "# Burst times of small programs", "",
+        f"{table.height:,} C++ programs of {kinds} kinds: the sizes of the sections of their ELF "
+        "files, and how long they run. Each was compiled for one size of its input, at one level "
+        "of optimisation.", "",
+        f"- Made by: `simkit trace generate elf-bursts {name} --jobs {table.height} "
+        f"--seed {made_by['seed']}`",
+        f"- Machine: {made_by['machine']}; compiler: {made_by['compiler']}",
+        "- Run time: processor time (user and system) of the process, pinned to a processor; the "
+        "smallest of three runs",
+        f"- Classes: {CLASSES}, each {LONGEST_S / CLASSES:g} s wide; sizes were chosen so that run "
+        f"times are spread evenly; {left_out:,} programs took longer and were left out",
+        f"- {HEAP_SHARE:.0%} of the programs have their arrays on the heap (`heap`): their "
+        "section sizes do not depend on the size of the input",
+        f"- Noise: relative standard deviation of a run time {noise.sigma:.2%} ({noise.pairs:,} "
+        f"programs measured again at the end); {noise.flips:.1%} of them changed their class, and "
+        f"{noise.single_flips:.1%} did between two single runs", "",
+        "## Rows by class", "", "| class | run time, s | rows | most frequent kind | its share |",
+        "|---|---|---|---|---|", *_classes(table), "",
+        "## Rows by kind", "", "| kind | rows | on the heap |", "|---|---|---|", *_kinds(table), "",
+    ]  # fmt: skip
+    path.write_text("\n".join(lines), encoding="utf-8")
+
+
+def _classes(table: pl.DataFrame) -> list[str]:
+    width, lines = LONGEST_S / CLASSES, []
+    for number in range(CLASSES):
+        rows = table.filter(pl.col("class") == number)
+        span = f"{number * width:.2f}-{(number + 1) * width:.2f}"
+        if not rows.height:
+            lines.append(f"| {number} | {span} | 0 | | |")
+            continue
+        kind, most = rows["kind"].value_counts().sort("count", "kind").row(-1)
+        share = most / rows.height
+        lines.append(f"| {number} | {span} | {rows.height:,} | {kind} | {share:.1%} |")
+    return lines
+
+
+def _kinds(table: pl.DataFrame) -> list[str]:
+    counts = table.group_by("kind").agg(pl.len(), pl.col("heap").sum()).sort("kind")
+    return [f"| {kind} | {rows:,} | {heap:,} |" for kind, rows, heap in counts.rows()]

@@ -1,17 +1,25 @@
-"""The file in which measurements are kept as they are made, so that a stopped command resumes."""
+"""Which programs are measured, and the file that keeps measurements so that a run can resume.
+
+All kinds of programs occur equally often, with run times spread evenly: a few sizes of input are
+measured, and the size for a wanted run time is interpolated between these.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from simkit.arrays import Floats
 from simkit.errors import TraceError
 from simkit.files import SpecialFileError, parse_json, refuse_special
+from simkit.traces.elf_bursts.programs import LEVELS, Program
 
 __all__ = ["Measurements", "locked"]
 
@@ -160,3 +168,107 @@ def _cannot(folder: Path, error: OSError) -> TraceError:
     return TraceError(
         f"{folder}: cannot be used: {error.strerror or error}; name another folder, or make room"
     )
+
+
+CLASSES = 10
+LONGEST_S = 0.3
+"""Run times are in tenths of this; programs that take longer are left out."""
+HEAP_SHARE = 0.15
+"""The share of programs with arrays on the heap."""
+_SHORTEST_S = 0.002  # about the time to start a program
+
+
+class Wanted(NamedTuple):
+    """A program that is to run for a given time."""
+
+    kind: str
+    level: str
+    heap: bool
+    time_s: float
+
+    @property
+    def curve(self) -> str:
+        """The name of the run times by size that say how large it must be."""
+        return f"{self.kind} {self.level}"
+
+
+def drawn(kinds: Sequence[str], rng: np.random.Generator) -> Iterator[Wanted]:
+    """Yield programs without end: kinds take turns, all else is drawn."""
+    while True:
+        for kind in kinds:
+            level = LEVELS[int(rng.integers(len(LEVELS)))]
+            heap = bool(rng.random() < HEAP_SHARE)
+            yield Wanted(kind, level, heap, float(rng.uniform(_SHORTEST_S, LONGEST_S)))
+
+
+def sized(
+    wanted: Sequence[Wanted], curves: Mapping[str, RunTimes], used: set[Program]
+) -> list[Program]:
+    """Return the programs for wanted run times, none of them twice.
+
+    A size that was used before gives way to the next larger one.
+
+    Args:
+        wanted: as `drawn`.
+        curves: run times by size, by `Wanted.curve`.
+        used: programs of before; those returned are added.
+    """
+    programs = []
+    for each in wanted:
+        size = curves[each.curve].size_for(each.time_s)
+        while (program := Program(each.kind, each.level, each.heap, size)) in used:
+            size += 1
+        used.add(program)
+        programs.append(program)
+    return programs
+
+
+_FIRST = 64  # the smallest size that is measured
+_SHORT_S = 0.003  # where starting a program takes as long as its work
+_LARGEST = 2**28
+
+
+@dataclass(frozen=True)
+class RunTimes:
+    """Run times of a program by the size of its input, both ascending; (K,) each."""
+
+    size: Floats
+    time_s: Floats
+
+    @classmethod
+    def measured(cls, measure: Callable[[int], float], most_s: float) -> RunTimes:
+        """Measure larger and larger sizes until one takes longer than `most_s`.
+
+        Raises TraceError if none is short enough to be measured.
+
+        Args:
+            measure: from a size to its run time in seconds; infinity: it takes too long.
+            most_s: seconds.
+        """
+        sizes: list[int] = []
+        times: list[float] = []
+        size = _FIRST
+        while not times or (times[-1] <= most_s and size < _LARGEST):
+            time_s = measure(size)
+            if time_s == np.inf:  # too large a step
+                below = sizes[-1] if sizes else 0
+                if size - below < 2:
+                    raise TraceError(f"elf-bursts: a program of size {size} takes too long")
+                size = (below + size) // 2
+                continue
+            sizes.append(size)
+            times.append(time_s)
+            size = round(size * (3.0 if time_s < _SHORT_S else 1.5))
+        return cls.of(sizes, times)
+
+    @classmethod
+    def of(cls, sizes: Sequence[float], times: Sequence[float]) -> RunTimes:
+        """Return measured run times as a curve that does not fall."""
+        return cls(np.array(sizes, np.float64), np.maximum.accumulate(np.array(times, np.float64)))
+
+    def size_for(self, time_s: float) -> int:
+        """Return the size whose run time is nearest to `time_s`, by a power law in between."""
+        log_time, log_size = np.log(self.time_s), np.log(self.size)
+        steeper = np.append(True, np.diff(log_time) > 0)  # where it is level, the smallest size
+        found = np.interp(np.log(time_s), log_time[steeper], log_size[steeper])
+        return max(1, round(float(np.exp(found))))

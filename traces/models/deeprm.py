@@ -1,10 +1,10 @@
-"""DeepRM's workload: at most one job a time step, most of them short, each with a dominant demand.
+"""Workloads of DeepRM and its successors: slotted jobs, each with a dominant demand.
 
-The model is that of Mao, Alizadeh, Menache and Kandula, "Resource Management with Deep
-Reinforcement Learning" (HotNets 2016), section 4.1, as their public code has it: in each step a job
-arrives with one probability; 80 % take 1 to 3 steps, the others 10 to 15; a job asks for much of
-one resource, picked evenly, and for little of the other; everything is spread evenly. Where the two
-contradict, a key decides, and this is what holds here:
+DeepRM: at most one job a time step, most of them short. The model is that of Mao, Alizadeh, Menache
+and Kandula, "Resource Management with Deep Reinforcement Learning" (HotNets 2016), section 4.1, as
+their public code has it: in each step a job arrives with one probability; 80 % take 1 to 3 steps,
+the others 10 to 15; a job asks for much of one resource, picked evenly, and for little of the
+other; everything is spread evenly. Where the two contradict, a key decides, and this holds here:
 
 - Demands. With capacities of 10, the code draws 5 to 10 units of the dominant resource and 1 or 2
   of the other (``original``); the text says a quarter to half of the capacity, and 5 to 10 % of it
@@ -14,6 +14,18 @@ contradict, a key decides, and this is what holds here:
   with the code's one of 1.845: the paper's loads above 92 % are reachable with the latter alone.
 - The first step. The original never delivers what it draws for step 0, so `steps` steps bring jobs
   in steps 1 to `steps` - 1; so they do here.
+
+Sofia: the model of the public code behind "Resource management with deep reinforcement learning"
+(Sofia, 2021), which differs from its text. The code draws about as many jobs as there are positions
+times the rate, 100 * 0.7, and fills slots and backlog with them at once, so that nothing arrives
+later. 80 % of the jobs take 3 to 9 steps, the others 30 to 45 (the text's 1 to 3 and 10 to 15,
+times its t = 3); a job asks for 12 to 25 of 50 units of one resource, picked evenly, and for 2 to 5
+of the other (a quarter to half, and 5 to 10 %, of its r = 50).
+
+SchedQRM: section on training of "SchedQRM" (CCIT 2019). With N classes of burst time and a load of
+100 %, a job set has N jobs, each as likely of any class; one of class n runs for n steps. A job
+mainly asks for one of two resources, for half of the capacity to all of it, and for at most half of
+the other; or, as likely, for a tenth to all of both. With `rate` jobs come one by one.
 """
 
 from __future__ import annotations
@@ -28,7 +40,8 @@ from pydantic import Field, model_validator
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import NoJobsError, TraceError
-from simkit.sections import BrokenRulesError, Count, CountRange, PositiveDuration
+from simkit.scenario.workload import WorkloadModel
+from simkit.sections import BrokenRulesError, Count, CountRange, ItemCount, PositiveDuration
 from simkit.traces.models.synthetic import (
     DrawnSets,
     LoadModel,
@@ -241,3 +254,131 @@ class _Sets:
 
 
 _sets = lru_cache(maxsize=8)(_Sets)  # set after set is asked for; to draw them all takes 30 ms
+
+
+class SofiaModel(WorkloadModel):
+    """The workload of the Sofia study (2021): a batch of jobs, mostly of one resource each."""
+
+    positions: Count = 100
+    """How many jobs there are at most; all of them at 0 s."""
+    rate: Probability = 0.7
+    """Probability that there is a job at a position."""
+    step_s: PositiveDuration = 1.0
+    """Length of a step."""
+    short_share: Share = 0.8
+    """The share of short jobs."""
+    short_steps: CountRange = (3, 9)
+    """Least and most steps of short jobs."""
+    long_steps: CountRange = (30, 45)
+    """Least and most steps of long jobs."""
+    dominant: CountRange = (12, 25)
+    """Least and most units of the resource that a job mainly asks for."""
+    other: CountRange = (2, 5)
+    """Least and most units of the other resource."""
+    capacity: Count = 50
+    """Units of cpu and of mem that the pool has."""
+
+    @model_validator(mode="after")
+    def _demands_fit(self) -> Self:
+        problems = [
+            ((name, 1), f"must be at most {self.capacity}, the capacity, not {most}")
+            for name, (_, most) in (("dominant", self.dominant), ("other", self.other))
+            if most > self.capacity
+        ]
+        if problems:
+            raise BrokenRulesError(problems)
+        return self
+
+    def derived(self) -> dict[str, tuple[float, str]]:
+        """Return the positions, at each of which there may be a job."""
+        return {"positions": (self.positions, "positions")}
+
+    def generate(self, rng: np.random.Generator) -> Trace:
+        """Draw one batch, the first that `draw_sets` draws.
+
+        Jobs have one instance, with ``cpu`` and ``mem``. All are submitted at 0 s, and their
+        requested time is their run time. Raises TraceError if there is no job.
+        """
+        enter, length, size = (column[0] for column in self.draw_sets(rng, 1))
+        there = length > 0
+        if not there.any():
+            raise TraceError(
+                f"no job at any of {self.positions} positions at a rate of {self.rate:g}; take "
+                "another seed, more positions, or a higher rate"
+            )
+        sizes = size[there].astype(np.float64)
+        return pool_trace(enter[there], length[there], sizes, self.step_s, self.capacity)
+
+    def draw_sets(self, rng: np.random.Generator, sets: int) -> DrawnSets:
+        """Draw many batches at once.
+
+        More sets drawn with an equal generator begin with the same ones.
+        """
+        numbers = rng.random((sets, self.positions, 6))  # set after set, position after position
+        there, is_short, how_long, which, large, small = np.moveaxis(numbers, -1, 0)
+        short, long = spread(how_long, self.short_steps), spread(how_long, self.long_steps)
+        length = np.where(is_short < self.short_share, short, long)
+        much, little = spread(large, self.dominant), spread(small, self.other)
+        first = which < 0.5
+        size = np.stack((np.where(first, much, little), np.where(first, little, much)), axis=-1)
+        at_once = np.zeros(self.positions, np.int64)
+        return DrawnSets.gathered(there < self.rate, at_once, length, size)
+
+
+SCHEDQRM_DRAWN = 6
+"""Random numbers of a job: its arrival, length, kind of request, dominant resource and sizes."""
+
+
+class SchedQRMModel(WorkloadModel):
+    """The workload of SchedQRM (2019): jobs of ten burst classes, by default all at once."""
+
+    jobs: ItemCount = 10
+    """How many jobs; as many as classes are what the paper calls a load of 100 %."""
+    classes: Count = 10
+    """Burst classes; a job of class n runs for n steps."""
+    rate: Probability | None = None
+    """Probability that a job comes in a step, until all have come; null: all come at once."""
+    step_s: PositiveDuration = 1.0
+    """Length of a step."""
+    capacity: Count = 10
+    """Units of cpu and of mem that the pool has."""
+
+    def generate(self, rng: np.random.Generator) -> Trace:
+        """Draw one job set, the first that `draw_sets` draws.
+
+        Jobs have one instance, with ``cpu`` and ``mem``, and their requested time is their run
+        time.
+        """
+        enter, length, size = (column[0] for column in self.draw_sets(rng, 1))
+        return pool_trace(enter, length, size.astype(np.float64), self.step_s, self.capacity)
+
+    def draw_sets(self, rng: np.random.Generator, sets: int) -> DrawnSets:
+        """Draw many job sets at once.
+
+        More sets drawn with an equal generator begin with the same ones.
+        """
+        numbers = np.moveaxis(rng.random((sets, self.jobs, SCHEDQRM_DRAWN)), -1, 0)
+        comes, how_long, even, which, large, small = numbers
+        enter = self._arrivals(comes)
+        return DrawnSets(enter, spread(how_long, (1, self.classes)),
+                         self._sizes(even < 0.5, which < 0.5, large, small))  # fmt: skip
+
+    def _arrivals(self, numbers: Floats) -> Ints:
+        """Return (S, J) steps of arrival: the steps between two are geometric."""
+        if self.rate is None:
+            return np.zeros(numbers.shape, np.int64)
+        if self.rate == 1.0:
+            between = np.zeros(numbers.shape, np.int64)
+        else:
+            between = np.floor(np.log1p(-numbers) / np.log1p(-self.rate)).astype(np.int64)
+        enter: Ints = (between + 1).cumsum(axis=1)
+        return enter - enter[:, :1]  # the first comes at step 0
+
+    def _sizes(self, even: Ints, first: Ints, large: Floats, small: Floats) -> Ints:
+        """Return (S, J, 2) units."""
+        most = self.capacity
+        least, half = max(most // 10, 1), -(-most // 2)
+        much, little = spread(large, (half, most)), spread(small, (0, most // 2))
+        cpu = np.where(even, spread(large, (least, most)), np.where(first, much, little))
+        mem = np.where(even, spread(small, (least, most)), np.where(first, little, much))
+        return np.stack((cpu, mem), axis=-1)

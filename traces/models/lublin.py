@@ -20,8 +20,7 @@ from typing import ClassVar, Final, Literal
 import numpy as np
 
 from simkit.arrays import Floats, Ints
-from simkit.traces.models.draws import BLOCK, draw_column, redraw_above
-from simkit.traces.models.synthetic import RigidModel
+from simkit.traces.models.synthetic import BLOCK, RigidModel, draw_column, redraw_above
 from simkit.workload import Trace
 
 

@@ -30,10 +30,15 @@ from simkit.sections import (
     Positive,
     PositiveDuration,
 )
-from simkit.traces.models.draws import BLOCK, draw_column
-from simkit.traces.models.laws import poisson_arrivals
-from simkit.traces.models.synthetic import LoadModel, Share
-from simkit.traces.models.users import Estimates, requested_times
+from simkit.traces.models import poisson_arrivals
+from simkit.traces.models.synthetic import (
+    BLOCK,
+    Estimates,
+    LoadModel,
+    Share,
+    draw_column,
+    requested_times,
+)
 from simkit.workload import RowReport, Trace, Workload
 
 

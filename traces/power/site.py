@@ -26,10 +26,8 @@ from simkit.power.signal_trace import PowerTrace
 from simkit.scenario.signals import RecordedSignal
 from simkit.traces.files import written_whole
 from simkit.traces.power import GleammSignal, Part, SitePower, read_gleamm
-from simkit.traces.power.libraries import deprecations_hidden, power_library
-from simkit.traces.power.nrel import SolarWeather
-from simkit.traces.power.solar import SolarPlant, plant_power
-from simkit.traces.power.wind import TurbineCurve, cubic_turbine
+from simkit.traces.power.plants import SolarPlant, TurbineCurve, cubic_turbine, plant_power
+from simkit.traces.power.weather import SolarWeather, deprecations_hidden, power_library
 
 HOUR_S: Final = 3600.0
 DAY_S: Final = 86_400.0

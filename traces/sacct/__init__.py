@@ -25,42 +25,39 @@ from pydantic import Field, field_validator
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import did_you_mean
 from simkit.traces import rules
-from simkit.traces.bad_lines import BadLines
-from simkit.traces.contradictions import note_early_starts, note_odd_run_times
-from simkit.traces.names import number_names
-from simkit.traces.preceding import note_releases
+from simkit.traces.columns import SACCT, SACCT_HOLDS
+from simkit.traces.oddities import note_early_starts, note_odd_run_times
 from simkit.traces.rigid_jobs import (
-    NO_ID,
     Column,
     KeptJobs,
     RawJobs,
     Request,
     RigidJobs,
     RigidLog,
-    first_that_applies,
+    note_releases,
 )
-from simkit.traces.rules import Tally
-from simkit.traces.sacct.asked import Asked
-from simkit.traces.sacct.attempts import Which, note_repeated_ids, rows_left_out
-from simkit.traces.sacct.recorded import RecordedJobs, RecordedRows
-from simkit.traces.sacct.resources import OF_GPUS, OF_MEMORY, ResourceRows
+from simkit.traces.rules import NO_ID, BadLines, Tally, first_that_applies, refuse_empty
+from simkit.traces.sacct.columns import left_aside
+from simkit.traces.sacct.recorded import (
+    Gathered,
+    Gatherer,
+    RecordedJobs,
+    RecordedRows,
+    UsageRows,
+    Which,
+    note_repeated_ids,
+    rows_left_out,
+)
+from simkit.traces.sacct.resources import Asked, ResourceRows
 from simkit.traces.sacct.table import LINE, sacct_tables
-from simkit.traces.sacct.unread import HOLDS, left_aside
-from simkit.traces.sacct.usage import Gathered, Gatherer, UsageRows
-from simkit.traces.swf import refuse_empty
+from simkit.traces.tables.numbers import number_names
 from simkit.workload import Trace, Workload
 from simkit.workload.recorded import Recorded
 from simkit.workload.workload import JOB_COLUMNS
 
 _TELLING: Final = {"submit", "elapsed", "elapsedraw", "alloccpus", "ncpus", "state", "timelimit"}
 """Fields of sacct, in lower case, that identify its tables, in addition to a job's id."""
-LABELLED: Final = {
-    "user": ("User", "UID"),
-    "group": ("Account", "Group", "GID"),
-    "executable": ("JobName",),
-    "queue": ("QOS",),
-    "partition": ("Partition",),
-}
+LABELLED: Final = {name: SACCT[name] for name in JOB_COLUMNS}
 """Our job columns ← Slurm's fields: the first that the header has."""
 
 
@@ -101,10 +98,9 @@ class SacctLog(RigidLog):
 
     def source_of(self, resource: str) -> str:
         """Return which columns and key make jobs ask for memory or gpus."""
-        if resource == "mem":
-            return f"they do if the log says it in {' or '.join(OF_MEMORY)}, unless memory is false"
-        if resource == "gpu":
-            return f"they do if the log says it in {' or '.join(OF_GPUS)}, unless gpus is false"
+        if (key := {"mem": "memory", "gpu": "gpus"}.get(resource)) is not None:
+            fields = " or ".join(SACCT[resource])
+            return f"they do if the log says it in {fields}, unless {key} is false"
         return "jobs of sacct's output ask for processors, mem and gpu; use these names"
 
     def read(self) -> Trace:
@@ -166,7 +162,7 @@ class SacctLog(RigidLog):
             kept = self.judge(_raw(rows), tally, _without_run_time(rows))
             rows = rows[kept.row]
             _note_contradictions(rows, tally)
-            for rule, column in ((rules.SKIPPED_TIME, "skipped"), (rules.TWICE_SHOWN, "twice")):
+            for rule, column in ((rules.SKIPPED_TIME, "skipped"), (rules.FIRST_HOUR, "twice")):
                 tally.note(rule, rows.filter(pl.col(column))[LINE].to_numpy())
             if gathered is not None:
                 gathered.add(parsed, rows)
@@ -231,7 +227,7 @@ def _name_unread(table: pl.DataFrame, columns: ResourceRows, tally: Tally) -> No
     own = [name for name in table.columns if name != LINE]
     labels = (_first_of(fields, own) for fields in LABELLED.values())
     read = columns.read | {name for name in labels if name is not None}
-    tally.unread(left_aside(own, read), HOLDS)
+    tally.unread(left_aside(own, read), SACCT_HOLDS)
 
 
 def _first_of(fields: Sequence[str], columns: Iterable[str]) -> str | None:

@@ -1,17 +1,17 @@
-"""Numeric columns of a sacct table, and the rows that are not finished jobs."""
+"""Numeric columns of a sacct table, rows that are no finished jobs, and fields left aside."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from typing import Final
 
 import polars as pl
 
 from simkit.traces import rules
-from simkit.traces.bad_lines import BadLines
-from simkit.traces.rules import Tally
+from simkit.traces.columns import SACCT, SACCT_SAME
+from simkit.traces.rules import BadLines, Tally
 from simkit.traces.sacct.table import (
     LINE,
-    MACHINES,
     PARTITION_LIMIT,
     duration_s,
     instant_s,
@@ -101,7 +101,7 @@ class SacctRows:
         self._add(name, pl.lit(None, pl.Float64))
 
     def _identity(self) -> None:
-        column, shown = self._needed("JobIDRaw", "JobID"), self._needed("JobID", "JobIDRaw")
+        column, shown = self._needed(*SACCT["job"]), self._needed("JobID", "JobIDRaw")
         self._add(rules.JOB_STEP, pl.col(column).str.contains(".", literal=True))
         self._add(rules.PENDING_ARRAY, pl.col(shown).str.contains("[", literal=True))
         parts = pl.col(column).str.extract_groups(r"^(\d+)(?:[_+](\d+))?$").struct
@@ -173,8 +173,8 @@ class SacctRows:
 
     def _processors(self, tally: Tally) -> None:
         for name, columns, resources in (
-            ("allocated", ("AllocCPUS", "NCPUS"), "AllocTRES"),
-            ("requested", ("ReqCPUS",), "ReqTRES"),
+            ("allocated", SACCT["allocated"], "AllocTRES"),
+            ("requested", SACCT["requested"], "ReqTRES"),
         ):
             if column := self._name(*columns):
                 self._read(name, column, number(pl.col(column)), "16")
@@ -183,14 +183,14 @@ class SacctRows:
             else:
                 self._nothing(name)
         if self._name("AllocCPUS", "NCPUS", "AllocTRES", "ReqCPUS", "ReqTRES") is None:
-            column = self._needed(*MACHINES)
+            column = self._needed(*SACCT["machines"])
             self._read("allocated", column, number(pl.col(column)), "4")
             tally.note(rules.NODES_COUNTED, self.frame[LINE].to_numpy())
 
     def _memory(self) -> None:
         if (column := self._name("ReqMem")) is None:
             return self._nothing("memory")
-        machines = self._name(*MACHINES)
+        machines = self._name(*SACCT["machines"])
         count = number(pl.col(machines)).fill_null(1.0) if machines else pl.lit(1.0)
         processors = (
             pl.when(pl.col("allocated") > 0)
@@ -229,3 +229,16 @@ class SacctRows:
 def _seconds(text: pl.Expr) -> pl.Expr:
     """Return seconds of ``01:00:00`` or ``3600``."""
     return pl.coalesce(duration_s(text), number(text))
+
+
+def left_aside(columns: Collection[str], read: Collection[str]) -> Iterator[str]:
+    """Yield the columns that say something that no column which was read says.
+
+    Args:
+        columns: those of the table.
+        read: those of them that were read.
+    """
+    lower = {name.lower() for name in read}
+    covered = {name for group in SACCT_SAME if lower & set(group) for name in group}
+    # ``--parsable`` ends lines in a delimiter: the last column has no name, and nothing in it
+    yield from (name for name in columns if name and name.lower() not in lower | covered)

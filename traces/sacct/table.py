@@ -1,15 +1,21 @@
-"""The table that ``sacct`` prints: a header line of names, then rows of text.
+"""The table that ``sacct`` prints: how fields are told apart, its rows, and the forms of values.
 
-The functions for its fields (durations, time limits, instants, memory) take a polars column of text
-and return numbers, null where the text stands for no value (empty, Unknown, …) or has no known
-form.
+``sacct --parsable2`` writes ``|`` between fields, ``--delimiter`` any other text; a spreadsheet
+saves commas, semicolons or tabs, and quotes fields that hold one. Without --parsable columns have
+the widths of a line of dashes, and a field that is too long is cut off, which a ``+`` at its end
+shows.
+
+The functions for fields (durations, time limits, instants, memory) take a polars column of text and
+return numbers, null where the text stands for no value (empty, Unknown, …) or has no known form.
 """
 
 from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
 from typing import Final, Literal
@@ -20,19 +26,105 @@ import polars as pl
 from simkit.errors import TraceError
 from simkit.text import counted
 from simkit.traces import rules
-from simkit.traces.bad_lines import BadLines
+from simkit.traces.columns import SACCT
 from simkit.traces.files import Block, text_blocks
-from simkit.traces.rules import Tally
-from simkit.traces.sacct.layout import SEPARATOR, USUAL, layout_of
+from simkit.traces.rules import BadLines, Tally
 from simkit.traces.tables.layout import refuse_wide
 
-MACHINES: Final = ("NNodes", "AllocNodes", "ReqNodes")
-"""Columns that count machines; the first that exists is read."""
+SEPARATOR: Final = "\x1f"
+"""Stands between the fields of a line that was taken apart; no text holds it."""
+USUAL: Final = "|"
+_BLANKS: Final = {"\t": "tab", " ": "blank"}
+_QUOTED_IN: Final = (",", ";", "\t")
+_GAP: Final = re.compile(r"(?<=\w)(\W+)(?=\w)")
+_DASHES: Final = re.compile(r"\s*-+(?:\s+-+)+\s*")
+REMEDY: Final = "print the table with --parsable2"
 
-PROCESSORS: Final = ("AllocCPUS", "NCPUS", "AllocTRES", "ReqCPUS", "ReqTRES", *MACHINES)
+
+@dataclass(frozen=True)
+class Layout:
+    """How the lines of one table are taken apart."""
+
+    delimiter: str = ""
+    """Text between the fields; empty: columns of fixed width."""
+    columns: tuple[slice, ...] = ()
+    """Places of the columns of fixed width, in bytes."""
+    guessed: bool = False
+    """The delimiter is neither the usual nor given."""
+
+    @property
+    def words(self) -> str:
+        """What this is called in a note."""
+        if not self.delimiter:
+            return "columns of fixed width: taken from the line of dashes"
+        shown = _BLANKS.get(self.delimiter, repr(self.delimiter))
+        return f"delimiter {shown}: taken from the header line"
+
+    def fields(self, line: str, width: int | None = None) -> list[str]:
+        """Return the fields of a line, quoted ones too if it has not as many as `width`.
+
+        Raises ValueError, with what is wrong, for a line that does not keep to fixed widths.
+        """
+        if not self.delimiter:
+            return self._cut(line)
+        fields = line.split(self.delimiter)
+        quoted = '"' in line and self.delimiter in _QUOTED_IN
+        if quoted and (len(fields) != width or fields[0].startswith('"')):
+            fields = next(csv.reader([line], delimiter=self.delimiter))
+        return [field.strip() for field in fields]
+
+    def _cut(self, line: str) -> list[str]:
+        raw = line.encode()
+        fields = [raw[place] for place in self.columns]
+        between = [
+            raw[a.stop : b.start] for a, b in zip(self.columns, self.columns[1:], strict=False)
+        ]
+        if any(gap.strip() for gap in (*between, raw[self.columns[-1].stop :])):
+            raise ValueError(
+                f"the fields do not keep to the widths of the line of dashes; {REMEDY}"
+            )
+        for field in fields:
+            if field.endswith(b"+") and len(field.strip()) == len(field):
+                shown = field.decode("utf-8", "replace")
+                raise ValueError(
+                    f"{shown!r} is cut off, as the + says; {REMEDY}, which cuts nothing"
+                )
+        return [field.decode("utf-8", "replace").strip() for field in fields]
+
+
+def layout_of(header: str, below: str, given: str | None, place: str) -> Layout:
+    """Return the layout of a table.
+
+    Args:
+        header: its first line.
+        below: the line after it.
+        given: the delimiter, if it is known.
+        place: file and line, for messages.
+
+    Raises TraceError if the header shows none.
+    """
+    if given is not None:
+        return Layout(given)
+    if _DASHES.fullmatch(below):
+        return Layout(
+            columns=tuple(slice(*m.span()) for m in re.finditer("-+", below)), guessed=True
+        )
+    gaps = {gap.strip(" ") or gap for gap in _GAP.findall(header.replace('"', ""))}
+    if not gaps:
+        return Layout(USUAL)
+    delimiter = gaps.pop() if len(gaps) == 1 else ""
+    if delimiter.strip(" ") or delimiter == " ":
+        return Layout(delimiter, guessed=delimiter != USUAL)
+    raise TraceError(
+        f"{place}: no delimiter of fields can be told from this line; {REMEDY}, or name it in "
+        "`delimiter`"
+    )
+
+
+PROCESSORS: Final = (
+    *SACCT["allocated"], "AllocTRES", *SACCT["requested"], "ReqTRES", *SACCT["machines"],
+)  # fmt: skip
 """Columns that give a job's size; machines are counted if there are no processors."""
-
-RUN_TIME: Final = ("Elapsed", "ElapsedRaw")
 
 COMMAND: Final = (
     "sacct --allusers --allocations --parsable2 --format=JobID,JobIDRaw,User,Account,Partition,"
@@ -75,7 +167,7 @@ def _missing(lower: Sequence[str]) -> list[str]:
     missing = []
     if not has("Submit"):
         missing.append("Submit")
-    if not has(*RUN_TIME) and not (has("Start") and has("End")):
+    if not has(*SACCT["run_s"]) and not (has("Start") and has("End")):
         missing.append("Elapsed (or ElapsedRaw, or both Start and End)")
     if not has(*PROCESSORS):
         missing.append(f"{PROCESSORS[0]} (or {', '.join(PROCESSORS[1:])})")

@@ -11,18 +11,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
-from simkit.errors import TraceError
 from simkit.traces import rules
-from simkit.traces.bad_lines import BadLines
-from simkit.traces.contradictions import note_early_starts
-from simkit.traces.preceding import preceding_jobs
-from simkit.traces.rigid_jobs import NO_ID, Column, KeptJobs, RawJobs, RigidJobs, RigidLog
-from simkit.traces.rules import Tally, summary
-from simkit.traces.swf.blocks import HOLDS, SwfBlock, SwfHeader, swf_blocks
+from simkit.traces.columns import SWF
+from simkit.traces.oddities import note_early_starts
+from simkit.traces.rigid_jobs import Column, KeptJobs, RawJobs, RigidJobs, RigidLog, preceding_jobs
+from simkit.traces.rules import NO_ID, BadLines, Tally, refuse_empty
+from simkit.traces.swf.blocks import SwfBlock, SwfHeader, swf_blocks
 from simkit.traces.swf.writer import write_swf
 from simkit.workload import Trace, Workload
 from simkit.workload.recorded import Recorded
@@ -89,7 +87,7 @@ class SwfLog(RigidLog):
         values = block.values
         names = ("job", "submit", "run", "allocated", "requested", "requested_time")
         tally.note(rules.EXTRA_FIELDS, block.longer)
-        tally.unread(block.filled, HOLDS)
+        tally.unread(block.filled, SWF.holds)
         columns: dict[str, Any] = {name: values[name] for name in names}
         rows = RawJobs(block.line, **columns)
         parts = {rules.PART_OF_A_JOB: np.isin(values["status"], PARTS)}
@@ -120,19 +118,6 @@ def read_swf(path: str | PathLike[str], **arguments: Any) -> Trace:
     (all are named; unless `on_error` is ``skip``) or has no jobs.
     """
     return SwfLog.of(path=path, **arguments).read()
-
-
-def refuse_empty(path: Path, tally: Tally, jobs: int) -> None:
-    """Raise TraceError if no row became a job."""
-    report = tally.report
-    if report.read == 0:
-        raise TraceError(f"{path}: no jobs: the file is empty or holds only comments; check it")
-    if jobs == 0:
-        rows = "the only row is" if report.read == 1 else f"all {report.read:,} rows are"
-        raise TraceError(
-            f"{path}: no jobs: {rows} left out ({summary(report)}); "
-            "`simkit trace check` explains these rules"
-        )
 
 
 def _columns(block: SwfBlock, kept: KeptJobs) -> dict[str, Column]:
@@ -174,3 +159,36 @@ def _workload(jobs: RigidJobs, header: SwfHeader, tally: Tally, links: dict[str,
         zero_s=zero, epoch_s=epoch, time_zone=zone, capacity=header.capacity,
         header_names=header.names, **links,
     )  # fmt: skip
+
+
+_MISSING_RUN_S = 10.0
+
+
+class RLSchedulerLog(SwfLog):
+    """An SWF log in which a missing run time becomes 10 s, and the larger processor count counts.
+
+    RLScheduler reads logs so (D. Zhang, D. Dai, Y. He, F. S. Bao and B. Xie, "RLScheduler: an
+    automated HPC batch job scheduler using reinforcement learning", SC 2020).
+
+    Requested times stay as the log has them, also where the job ran longer; a missing one becomes
+    the run time, and stays missing where that is missing too. Jobs whose run time is 0 are left
+    out. A window of the paper is a range of the jobs:
+
+        workload:
+          type: plugin
+          reader: simkit.traces.swf:RLSchedulerLog
+          args: {path: SDSC-SP2-1998-4.2-cln.swf.gz}
+          window: {jobs: 1981..3004}
+
+    """
+
+    requested_time: Literal["max", "raw"] = "raw"
+    """As the log has it; RLScheduler kills no job."""
+
+    def judge_block(self, block: SwfBlock, tally: Tally) -> KeptJobs:
+        """Repair what RLScheduler repairs, then apply the rules to a block of rows."""
+        values, wanted = block.values, block.values["requested_time"]
+        values["requested_time"] = np.where(wanted == -1, values["run"], wanted)
+        values["run"] = np.where(values["run"] < 0, _MISSING_RUN_S, values["run"])
+        values["allocated"] = np.maximum(values["allocated"], values["requested"])
+        return super().judge_block(block, tally)

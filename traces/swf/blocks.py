@@ -23,9 +23,10 @@ from simkit.dates import is_dated
 from simkit.errors import TraceError
 from simkit.text import counted
 from simkit.traces import rules
-from simkit.traces.bad_lines import BadLines
+from simkit.traces.columns import SWF
 from simkit.traces.files import Block, text_blocks
-from simkit.traces.rigid_jobs import NO_ID, Column
+from simkit.traces.rigid_jobs import Column
+from simkit.traces.rules import NO_ID, BadLines
 
 _ENTRY = re.compile(r"\s*;\s*([A-Za-z][A-Za-z0-9_ ]*?)\s*:\s*(.*?)\s*$", re.ASCII)
 _NUMBER = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?")
@@ -130,29 +131,14 @@ def is_time_zone(name: str) -> bool:
     return True
 
 
-FIELDS: Final = (
-    "job", "submit", "wait", "run", "allocated", "cpu_time", "memory", "requested",
-    "requested_time", "requested_memory", "status", "user", "group", "executable", "queue",
-    "partition", "previous_job", "think_time",
-)  # fmt: skip
-"""Names for SWF's 18 fields, in order."""
-NEEDED: Final = (
-    "job", "submit", "run", "allocated", "requested", "requested_time", "status",
-    "user", "group", "executable", "queue", "partition", "previous_job", "think_time",
-)  # fmt: skip
+FIELDS: Final = SWF.names
+NEEDED: Final = tuple(column.name for column in SWF if column.needed)
 """The fields that a workload is made of; the others are not read."""
-CHECKED: Final = ("wait",)
+CHECKED: Final = tuple(column.name for column in SWF if column.record)
 """Fields that no workload is made of, and whose values are compared with others."""
-IDS: Final = ("job", "user", "group", "executable", "queue", "partition", "previous_job")
+IDS: Final = SWF.of_kind("id")
 """The fields that are whole numbers of up to 64 bits."""
 _JOBS: Final = ("job", "previous_job")
-HOLDS: Final = {
-    "wait": "field 3, the recorded wait",
-    "cpu_time": "field 6, processor time used",
-    "memory": "field 7, memory used",
-    "requested_memory": "field 10, memory asked for",
-}
-"""What the fields hold that may be left aside."""
 _WIDTH: Final = len(FIELDS)
 
 

@@ -15,8 +15,8 @@ import polars as pl
 from simkit.arrays import Floats, Ints
 from simkit.errors import TraceError
 from simkit.text import counted
+from simkit.traces.columns import SWF
 from simkit.traces.files import written_whole
-from simkit.traces.swf.blocks import FIELDS
 from simkit.workload import Workload
 from simkit.workload.workload import JOB_COLUMNS
 
@@ -181,7 +181,7 @@ def _frame(workload: Workload, found: Mapping[str, Floats], rows: slice) -> pl.D
     return pl.select(
         [
             columns[name].alias(name) if name in columns else pl.lit("-1").alias(name)
-            for name in FIELDS
+            for name in SWF.names
         ]
     )
 

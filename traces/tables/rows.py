@@ -17,10 +17,9 @@ import polars as pl
 
 from simkit.arrays import Ints
 from simkit.text import counted
-from simkit.traces import rules as log_rules
+from simkit.traces import rules
 from simkit.traces.files import Block, text_blocks
 from simkit.traces.rules import Tally
-from simkit.traces.tables import rules
 from simkit.traces.tables.layout import Layout, decoded
 
 _LONGEST_FIELD: Final = 200
@@ -211,7 +210,7 @@ class _Reader:
                 for i, name in enumerate(names)
             )
         ).to_series().to_numpy()  # fmt: skip
-        self.tally.note(log_rules.REPEATED_HEADER, rows.line[same])
+        self.tally.note(rules.REPEATED_HEADER, rows.line[same])
         return Rows(rows.frame.filter(~same), rows.line[~same], rows.misfits)
 
     def _checked(self, cells: list[list[str]], line: Ints, after_empty: set[int]) -> Rows:

@@ -18,7 +18,7 @@ import polars as pl
 from simkit.arrays import Bools, Floats, Ints
 from simkit.dates import EARLIEST_S, FIRST_YEAR, LAST_YEAR, LATEST_S, parse_zone, utc_offset_s
 from simkit.errors import TraceError
-from simkit.traces.tables.time_format import END, MONTHS, SUGGESTED, UNITS, pattern_of
+from simkit.traces.tables.layout import END, MONTHS, SUGGESTED, UNITS, pattern_of
 
 _ISO: Final = (
     r"^(?<Y>\d{4})-(?<m>\d{2})-(?<d>\d{2})(?:[ Tt](?<H>\d{2})(?::?(?<M>\d{2})"

@@ -22,7 +22,7 @@ from simkit.errors import RunError
 from simkit.learners.pool.jobs import PoolJobs
 from simkit.learners.pool.simulation import Backfill, Rule
 from simkit.scenario import Scenario
-from simkit.traces.rlscheduler import RLSchedulerLog
+from simkit.traces.swf import RLSchedulerLog
 from simkit.workload import Workload
 
 JOBS: Final = 1024

@@ -16,7 +16,7 @@ from simkit.learners.reproductions.schedqrm.classifiers import (
     RANDOM,
     Judged,
 )
-from simkit.traces.elf_bursts.plan import LONGEST_S
+from simkit.traces.elf_bursts.measurements import LONGEST_S
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -40,7 +40,7 @@ from simkit.learners.run_times.scores import (
     guess,
     majority,
 )
-from simkit.traces.elf_bursts.plan import CLASSES
+from simkit.traces.elf_bursts.measurements import CLASSES
 from simkit.training import Workplace
 
 HELD_OUT: Final = 0.3

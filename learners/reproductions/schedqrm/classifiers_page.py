@@ -29,8 +29,8 @@ from simkit.learners.reproductions.schedqrm.classifiers import (
     Judged,
 )
 from simkit.learners.run_times.scores import ClassScores
-from simkit.traces.elf_bursts.plan import CLASSES, LONGEST_S
-from simkit.traces.elf_bursts.table import Noise, noise_of
+from simkit.traces.elf_bursts import Noise, noise_of
+from simkit.traces.elf_bursts.measurements import CLASSES, LONGEST_S
 from simkit.training import Workplace
 
 TABLE_II: Final = (

@@ -16,7 +16,7 @@ from simkit.agent.slotted import Slotted
 from simkit.arrays import stream
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.scenario import Scenario
-from simkit.traces.models.schedqrm import SchedQRMModel
+from simkit.traces.models.deeprm import SchedQRMModel
 
 CLASSES: Final = 10
 LOADS: Final = tuple(range(10, 201, 10))

@@ -25,7 +25,7 @@ from simkit.learners.lockstep.class_slots import ClassLockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.outcome import outcome
 from simkit.policy.estimates import Actual
-from simkit.traces.models.schedqrm import SchedQRMModel
+from simkit.traces.models.deeprm import SchedQRMModel
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 

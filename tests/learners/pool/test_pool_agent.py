@@ -24,7 +24,7 @@ from simkit.learners.pool.scorer import FEATURES, Scorer
 from simkit.learners.pool.simulation import Backfill, End, simulate
 from simkit.policies.rlscheduler import RLScheduler
 from simkit.policy.ordered import OrderedPolicy
-from simkit.traces.rlscheduler import RLSchedulerLog
+from simkit.traces.swf import RLSchedulerLog
 
 DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
 LOGS = {

@@ -23,7 +23,7 @@ from simkit.policies.hold import Hold as HoldRule
 from simkit.policies.orderings import SAFP, SJF
 from simkit.policies.rlscheduler import RLScheduler
 from simkit.policy.ordered import OrderedPolicy
-from simkit.traces.rlscheduler import RLSchedulerLog
+from simkit.traces.swf import RLSchedulerLog
 from simkit.workload import Workload
 
 DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))

@@ -25,8 +25,7 @@ from simkit.learners.run_times.examples import (
 )
 from simkit.learners.run_times.local_power_law import LocalPowerLaw
 from simkit.learners.run_times.scores import calibration_of, class_scores, guess, majority
-from simkit.traces.elf_bursts import read_bursts
-from simkit.traces.elf_bursts.table import SIGNATURE, burst_class
+from simkit.traces.elf_bursts import SIGNATURE, burst_class, read_bursts
 
 EDGES = np.arange(1, 10) * 0.03
 

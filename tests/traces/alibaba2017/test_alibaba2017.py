@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from simkit.errors import TraceError
 from simkit.traces import rules as shared_rules
 from simkit.traces.alibaba2017 import read_alibaba2017
-from simkit.traces.alibaba2017 import rules as names
-from simkit.traces.alibaba2017.instances import SHARES, Durations
+from simkit.traces.alibaba2017 import tables as names
+from simkit.traces.alibaba2017.batch import SHARES, Durations
 
 DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[4] / "shared" / "data"))
 DATA = DATA / "alibaba"
@@ -159,13 +159,6 @@ def test_choices_that_do_not_exist_are_named_all_at_once(folder):
     text = message(path, rules={"waiting": "kept", "early": "no"})
     assert "rules.waiting: unknown value 'kept'; did you mean 'keep'?" in text
     assert "rules.early: unknown value 'no'" in text
-
-
-def test_every_rule_has_a_meaning():
-    kinds = {value for name, value in vars(names).items() if name.isupper() and name != "MEANINGS"}
-    assert kinds == set(names.MEANINGS)
-    shared = shared_rules.RULES
-    assert all(shared.get(name, text) == text for name, text in names.MEANINGS.items())
 
 
 # ---- order --------------------------------------------------------------------------------------

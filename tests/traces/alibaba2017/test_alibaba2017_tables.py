@@ -19,8 +19,8 @@ from simkit.traces.alibaba2017 import (
     read_machine_events,
     read_usage,
 )
-from simkit.traces.alibaba2017 import rules as names
-from simkit.traces.alibaba2017.layout import COLUMNS
+from simkit.traces.alibaba2017 import tables as names
+from simkit.traces.columns import ALIBABA2017
 from simkit.workload.capacity import Containers, MachineEvents
 
 DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[4] / "shared" / "data"))
@@ -60,7 +60,7 @@ def archive(packed="gz", **tables):
 
 # ---- forms --------------------------------------------------------------------------------------
 
-HEADER = ",".join(COLUMNS["batch_task"])
+HEADER = ",".join(ALIBABA2017["batch_task"].names)
 FORMS = {
     "batch_task.csv": TASKS,
     "batch_task.csv.gz": gzip.compress(TASKS.encode()),
@@ -308,7 +308,7 @@ def test_usage_is_read_when_it_is_collected(write):
     text = "39600,1,30.5,50,40,1.2,1.1,1\n39600,2,,60,40,1.2,1.1,1\n39900,1,50.5,70,40,2,2,2\n"
     lazy = read_usage(write("server_usage.csv", text))
     assert isinstance(lazy, pl.LazyFrame)
-    assert lazy.collect_schema().names() == list(COLUMNS["server_usage"])
+    assert lazy.collect_schema().names() == list(ALIBABA2017["server_usage"].names)
     mean = lazy.group_by("machine_id").agg(pl.col("cpu_percent").mean()).sort("machine_id")
     for engine in ("in-memory", "streaming"):
         assert mean.collect(engine=engine).rows() == [(1, 40.5), (2, None)]

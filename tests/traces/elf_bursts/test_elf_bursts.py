@@ -18,13 +18,26 @@ from typer.testing import CliRunner
 from simkit.cli import app
 from simkit.errors import PluginError, TraceError
 from simkit.traces import elf_bursts
-from simkit.traces.elf_bursts import generate_elf_bursts, plan, read_bursts, run_time, signature
-from simkit.traces.elf_bursts.measurements import Measurements
-from simkit.traces.elf_bursts.programs import KINDS, LEVELS, Program, find_compiler
-from simkit.traces.elf_bursts.run_time import run_time_s
-from simkit.traces.elf_bursts.signature import SECTIONS, read_signature
-from simkit.traces.elf_bursts.sizes import RunTimes
-from simkit.traces.elf_bursts.table import SIGNATURE, burst_class, bursts_table, noise_of
+from simkit.traces.elf_bursts import (
+    SIGNATURE,
+    burst_class,
+    bursts_table,
+    generate_elf_bursts,
+    measurements,
+    noise_of,
+    programs,
+    read_bursts,
+)
+from simkit.traces.elf_bursts.measurements import Measurements, RunTimes
+from simkit.traces.elf_bursts.programs import (
+    KINDS,
+    LEVELS,
+    SECTIONS,
+    Program,
+    find_compiler,
+    read_signature,
+    run_time_s,
+)
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 
@@ -74,14 +87,16 @@ def curves(kinds: tuple[str, ...]) -> dict[str, RunTimes]:
 
 def test_the_plan_takes_kinds_in_turn_and_no_program_twice() -> None:
     kinds = ("quicksort", "sieve", "heat")
-    wanted = list(islice(plan.drawn(kinds, np.random.default_rng(1)), 3000))
-    programs = plan.sized(wanted, curves(kinds), set())
+    wanted = list(islice(measurements.drawn(kinds, np.random.default_rng(1)), 3000))
+    programs = measurements.sized(wanted, curves(kinds), set())
     assert [program.kind for program in programs[:6]] == [*kinds, *kinds]
     assert len(set(programs)) == 3000
     assert np.mean([program.heap for program in programs]) == pytest.approx(0.15, abs=0.02)
-    again = list(islice(plan.drawn(kinds, np.random.default_rng(1)), 50))
+    again = list(islice(measurements.drawn(kinds, np.random.default_rng(1)), 50))
     used: set[Program] = set()
-    both = plan.sized(again[:20], curves(kinds), used) + plan.sized(again[20:], curves(kinds), used)
+    both = measurements.sized(again[:20], curves(kinds), used) + measurements.sized(
+        again[20:], curves(kinds), used
+    )
     assert both == programs[:50]
     sizes = np.array([program.size for program in programs])
     curve = curves(kinds)["heat O0"]
@@ -146,7 +161,7 @@ def test_without_pyelftools_the_extra_is_named(
 ) -> None:
     for name in ("elftools", "elftools.common.exceptions", "elftools.elf.elffile"):
         monkeypatch.setitem(__import__("sys").modules, name, None)
-    monkeypatch.delattr(signature, "ELFFile", raising=False)
+    monkeypatch.delattr(programs, "ELFFile", raising=False)
     with pytest.raises((PluginError, ModuleNotFoundError), match="elf"):
         read_signature(tmp_path / "notes")
 
@@ -231,9 +246,9 @@ def test_tables_are_read_again(tmp_path: Path) -> None:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make programs that run for hundredths of a second, at one level."""
-    for module in (elf_bursts, plan):
+    for module in (elf_bursts, measurements):
         monkeypatch.setattr(module, "LONGEST_S", 0.02)
-    monkeypatch.setattr(plan, "LEVELS", ("O2",))
+    monkeypatch.setattr(measurements, "LEVELS", ("O2",))
     monkeypatch.setattr(elf_bursts, "_AGAIN_EVERY", 4)
 
 
@@ -309,7 +324,7 @@ def test_wrong_arguments(tmp_path: Path) -> None:
         generate_elf_bursts(tmp_path, rows=1, kinds=("sive",))
     with pytest.raises(TraceError, match="no kinds of programs"):
         generate_elf_bursts(tmp_path, rows=1, kinds=())
-    most = len(run_time.processors())
+    most = len(programs.processors())
     with pytest.raises(TraceError, match=f"--workers is {most + 1}, and there are {most}"):
         generate_elf_bursts(tmp_path, rows=1, workers=most + 1)
     found = CliRunner().invoke(app, ["trace", "generate", "elf-bursts", "x", "--load", "0.5"])

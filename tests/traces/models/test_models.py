@@ -14,8 +14,9 @@ from simkit.traces.models import (
     BimodalModel,
     PoissonModel,
     UniformModel,
+    bernoulli_arrivals,
+    poisson_arrivals,
 )
-from simkit.traces.models.laws import bernoulli_arrivals, poisson_arrivals
 
 MODELS = (PoissonModel, BernoulliModel, UniformModel, BimodalModel)
 

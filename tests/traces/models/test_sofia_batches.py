@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from simkit.errors import TraceError
-from simkit.traces.models.sofia import SofiaModel
+from simkit.traces.models.deeprm import SofiaModel
 
 
 def test_jobs_are_as_the_study_draws_them() -> None:

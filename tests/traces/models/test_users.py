@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.traces.models.users import ROUND_VALUES_S, draw_users, requested_times
+from simkit.traces.models.synthetic import ROUND_VALUES_S, draw_users, requested_times
 
 
 def test_shares_fall_as_one_over_rank():

@@ -10,7 +10,7 @@ import pytest
 
 from simkit.errors import TraceError
 from simkit.scenario.signals import SIGNALS
-from simkit.traces.power.epw import read_epw
+from simkit.traces.power.weather import read_epw
 
 pytest.importorskip("pvlib")
 

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from simkit.errors import TraceError
 from simkit.power.signal_trace import Gaps, step_function
-from simkit.traces.power import read_gleamm, read_power
-from simkit.traces.power.grid import CarbonSignal, GenerationSignal, PriceSignal
-from simkit.traces.power.rules import MEANINGS
+from simkit.traces.power import RULES as MEANINGS
+from simkit.traces.power import CarbonSignal, GenerationSignal, PriceSignal, read_gleamm, read_power
 
 DALLAS = "America/Chicago"
 

@@ -11,11 +11,9 @@ import pytest
 from simkit.errors import TraceError
 from simkit.power.signal_align import Alignment, aligned
 from simkit.power.signal_trace import Gaps, step_function
-from simkit.traces.power import read_power
-from simkit.traces.power.grid import CarbonSignal, GenerationSignal
-from simkit.traces.power.nrel import read_nsrdb, read_wind_toolkit
-from simkit.traces.power.solar import SolarPlant, solar_power
-from simkit.traces.power.wind import read_turbine, wind_power
+from simkit.traces.power import CarbonSignal, GenerationSignal, read_power
+from simkit.traces.power.plants import SolarPlant, read_turbine, solar_power, wind_power
+from simkit.traces.power.weather import read_nsrdb, read_wind_toolkit
 
 DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[4] / "shared" / "data")) / "power"
 

@@ -10,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.errors import TraceError
-from simkit.traces.power import read_gleamm, read_power
-from simkit.traces.power.declared_unit import choose_unit
-from simkit.traces.power.grid import CarbonSignal, GenerationSignal, PriceSignal
-from simkit.traces.power.units import UNITS, named_unit, unit_of
+from simkit.traces.power import CarbonSignal, GenerationSignal, PriceSignal, read_gleamm, read_power
+from simkit.traces.power.units import UNITS, choose_unit, named_unit, unit_of
 
 WATTS = {"W": 1.0, "kW": 1e3, "MW": 1e6, "GW": 1e9}
 KWH = {"Wh": 1e-3, "kWh": 1.0, "MWh": 1e3, "GWh": 1e6}

@@ -11,15 +11,17 @@ import numpy as np
 import pytest
 
 from simkit.errors import TraceError
-from simkit.traces.power.nrel import SolarWeather, read_nsrdb, read_wind_toolkit
-from simkit.traces.power.solar import NsrdbSignal, SolarPlant, solar_power
-from simkit.traces.power.wind import (
+from simkit.traces.power.plants import (
+    NsrdbSignal,
+    SolarPlant,
     TurbineCurve,
     cubic_turbine,
     library_turbine,
     read_turbine,
+    solar_power,
     wind_power,
 )
+from simkit.traces.power.weather import SolarWeather, read_nsrdb, read_wind_toolkit
 
 WIND = """SiteID,1247689,Site Timezone,-6,Data Timezone,-6,Longitude,-96.79,Latitude,32.79
 Year,Month,Day,Hour,Minute,wind speed at 100m (m/s),air temperature at 100m (C)
@@ -177,9 +179,9 @@ A_YEAR_OF_SUN_AND_WIND = """
 import numpy as np
 from hashlib import sha256
 from simkit.power.signal_trace import PowerTrace
-from simkit.traces.power.nrel import SolarWeather, WindWeather
-from simkit.traces.power.solar import SolarPlant, plant_power, solar_power
-from simkit.traces.power.wind import cubic_turbine, wind_power
+from simkit.traces.power.weather import SolarWeather, WindWeather
+from simkit.traces.power.plants import SolarPlant, plant_power, solar_power
+from simkit.traces.power.plants import cubic_turbine, wind_power
 hours = 1325376000.0 + 1800.0 * np.arange(17568)
 sun = np.round(900 * np.clip(-np.cos(2 * np.pi * (hours / 86400 - 0.27)), 0, None))
 weather = SolarWeather("test", hours, sun, np.round(0.8 * sun), np.round(0.2 * sun),

@@ -312,12 +312,6 @@ def test_a_forbidden_file_says_so(log, monkeypatch):
 # ---- explanations -------------------------------------------------------------------------------
 
 
-def test_every_rule_is_explained():
-    names = {v for k, v in vars(rules).items() if k.isupper() and isinstance(v, str)}
-    assert names == set(RULES)
-    assert all(sentence.endswith(".") for sentence in RULES.values())
-
-
 def test_a_report_lists_drops_repairs_and_notes_with_lines(log):
     report = read_swf(log(row(1, run=0), row(2, 9, wanted=5), row(3, 5))).report
     assert [(rule, count, report.lines[rule]) for rule, count in report.counts()] == [

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from simkit.errors import TraceError
 from simkit.traces import rules
+from simkit.traces.convert import clean_swf
 from simkit.traces.swf import read_swf, write_swf
-from simkit.traces.swf.clean import clean_swf
 from simkit.workload import Workload
 from simkit.workload.workload import JOB_COLUMNS
 

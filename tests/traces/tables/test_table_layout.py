@@ -6,9 +6,9 @@ import itertools
 import pytest
 
 from simkit.errors import TraceError
+from simkit.traces import rules
 from simkit.traces.jobs_table import read_jobs_table
 from simkit.traces.power import read_power
-from simkit.traces.tables import rules
 
 ROWS = [("2024-01-01 00:00", "1"), ("2024-01-01 01:00", "2"), ("2024-01-01 02:00", "3")]
 

@@ -7,7 +7,7 @@ from simkit.errors import TraceError
 from simkit.scenario.overrides import parse_overrides
 from simkit.scenario.signals import SIGNALS
 from simkit.scenario.workload import WORKLOADS
-from simkit.traces.tables.time_format import SUGGESTED, UNITS, check_time_format, pattern_of
+from simkit.traces.tables.layout import SUGGESTED, UNITS, check_time_format, pattern_of
 
 
 @pytest.mark.parametrize("form", [*SUGGESTED, *UNITS, "%d.%m.%Y %H:%M - %d.%m.%Y %H:%M",

@@ -29,6 +29,8 @@ from simkit.verify.replay.schedule import (
     replayed,
 )
 
+pytestmark = pytest.mark.sampled
+
 ORDERS = [*STATIC, *CHANGING]
 POLICIES = [(order, backfill) for order in ORDERS for backfill in BACKFILLS]
 

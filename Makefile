@@ -25,7 +25,7 @@ demo: $(STAMP)plot
 	$(BIN)/simkit report runs/quickstart --output runs/quickstart/report.html
 
 test: $(STAMP)test
-	$(BIN)/python -m pytest -m "not slow and not thorough" -n auto --hypothesis-profile=quick
+	$(BIN)/python -m pytest -m "not slow and not thorough" -n auto --hypothesis-profile=quick --durations=10 --durations-min=2
 
 test-all: $(STAMP)test-all
 	$(BIN)/python -m pytest -m "not slow" -n auto

@@ -19,9 +19,9 @@ from simkit.agent.observation import make_encoder
 from simkit.agent.slotted_tracker import SlottedTracker
 from simkit.arrays import Bools
 from simkit.errors import RunError, ScenarioError, SimkitError
-from simkit.learners.bundle import WEIGHTS, Bundle, read_bundle
 from simkit.learners.classes.agent import ClassAgent
 from simkit.learners.classes.description import ClassDescription
+from simkit.learners.common.bundle import WEIGHTS, Bundle, read_bundle
 from simkit.learners.common.inference import (
     LARGEST_FLOW,
     PlainNetwork,

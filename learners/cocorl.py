@@ -26,7 +26,6 @@ from pydantic import Field, model_validator
 
 from simkit.agent.rewards import sum_of_powers
 from simkit.arrays import Bools, Floats, Ints
-from simkit.learners.arguments import NotNegative, Positive, Share, prepared
 from simkit.learners.common.actor_critic.multiplier import Gains, Multiplier
 from simkit.learners.common.actor_critic.recurrent import (
     Memory,
@@ -35,6 +34,7 @@ from simkit.learners.common.actor_critic.recurrent import (
     Sequences,
     look,
 )
+from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
 from simkit.learners.common.distributions import (
     entropy,
     log_probability,
@@ -44,10 +44,9 @@ from simkit.learners.common.distributions import (
 from simkit.learners.common.moving_mean import MovingMean
 from simkit.learners.common.networks import ActorCritic, SetScorer, build, seeded
 from simkit.learners.common.objectives import clipped_gain
-from simkit.learners.common.optimisers import set_learning_rate, take_step
+from simkit.learners.common.optimisers import linear, set_learning_rate, take_step
 from simkit.learners.common.returns import advantages_over_time
 from simkit.learners.common.rollouts import minibatches
-from simkit.learners.common.schedules import linear
 from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.common.training import Stateful
 from simkit.learners.lockstep.ready_pool.accounts import Cost

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from simkit.arrays import Floats
 from simkit.errors import RunError, ScenarioError
-from simkit.learners.arguments import Positive, Share, prepared
+from simkit.learners.common.arguments import Positive, Share, prepared
 from simkit.learners.common.distributions import ragged_log_softmax
 from simkit.learners.common.networks import Perceptron, seeded
 from simkit.learners.common.objectives import clipped_gain, reinforce_gain

@@ -18,7 +18,7 @@ import numpy as np
 from torch import nn
 
 from simkit.arrays import Floats
-from simkit.learners.arguments import Extent, NotNegative, Share, prepared
+from simkit.learners.common.arguments import Extent, NotNegative, Share, prepared
 from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
 from simkit.learners.common.networks import Perceptron
 from simkit.learners.common.optimisers import OptimiserName

@@ -26,25 +26,23 @@ from pydantic import Field, model_validator
 from simkit.agent.actions import Starts
 from simkit.agent.burst_classes import PATIENCE, class_schema
 from simkit.arrays import Bools, Ints
-from simkit.learners.arguments import (
+from simkit.learners.classes.description import class_scorer, describe_classes
+from simkit.learners.common.action_values import ValueNetwork, best_next
+from simkit.learners.common.arguments import (
     Extent,
     NotNegative,
     Positive,
     prepared,
-    refuse_loads_without_sets,
-    refuse_without_jobs,
 )
-from simkit.learners.classes.description import class_scorer, describe_classes
-from simkit.learners.common.action_values import ValueNetwork, best_next
 from simkit.learners.common.networks import Network, build, seeded
 from simkit.learners.common.optimisers import (
     OptimiserName,
+    linear,
     make_optimiser,
     set_learning_rate,
     take_step,
 )
 from simkit.learners.common.replay import NSteps, PrioritisedReplay, Replay
-from simkit.learners.common.schedules import linear
 from simkit.learners.common.shapes import PerceptronShape, Width
 from simkit.learners.common.targets import follow, target_of
 from simkit.learners.common.torch_training import Kept, TorchTraining
@@ -53,6 +51,7 @@ from simkit.learners.lockstep.class_games import ClassGames, ClassMask
 from simkit.learners.lockstep.class_jobs import ClassJobs
 from simkit.learners.lockstep.class_slots import ClassLockstep, Reading
 from simkit.learners.lockstep.job_sets import JobSets
+from simkit.learners.lockstep.job_sources import refuse_loads_without_sets, refuse_without_jobs
 from simkit.learners.lockstep.outcome import outcome
 from simkit.scenario import Scenario
 from simkit.sections import BrokenRulesError, Count, Many, Section

@@ -23,8 +23,8 @@ from pydantic import Field
 
 from simkit.arrays import Floats
 from simkit.errors import ScenarioError
-from simkit.learners.arguments import Positive, attempt, read_arguments
-from simkit.learners.bundle import safetensors
+from simkit.learners.common.arguments import Positive, attempt, read_arguments
+from simkit.learners.common.bundle import safetensors
 from simkit.learners.common.evolution import CMAEvolution
 from simkit.learners.common.training import SeededTraining, Stateful
 from simkit.learners.pairs.chunk import Chunk

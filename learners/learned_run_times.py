@@ -46,8 +46,8 @@ class LearnedRunTimes(UserMean):
             so that the run times they were fitted to add up: by themselves they predict geometric
             means, and long jobs outlive these (N. Duan, "Smearing estimate: a nonparametric
             retransformation method", 1983); or ``classes``, the network of
-            `simkit.learners.burst_classifier`, whose classes have equally many of the jobs it
-            learns from: the estimate is the mean run time by the probabilities of the classes.
+            `simkit.learners.run_times.burst_classifier`, whose classes have equally many of the
+            jobs it learns from: the estimate is the mean run time by the classes' probabilities.
         every: finished jobs between two fits.
         memory: of how many of the last finished jobs a model is fitted to.
     """
@@ -120,7 +120,7 @@ class _ByClass:
     """Ten classes with equally many jobs, and the network that tells them apart."""
 
     def __init__(self, features: Floats, run_time_s: Floats, rng: np.random.Generator) -> None:
-        from simkit.learners.burst_classifier import Settings, train
+        from simkit.learners.run_times.burst_classifier import Settings, train
 
         edges = np.unique(np.quantile(run_time_s, np.linspace(0.0, 1.0, 11)[1:-1]))
         label = np.searchsorted(edges, run_time_s, side="right")

@@ -23,15 +23,15 @@ import numpy as np
 import torch
 from pydantic import Field, model_validator
 
-from simkit.learners.arguments import Share, prepared
 from simkit.learners.common.actor_critic.policy_losses import (
     cloning_loss,
     soft_policy_loss,
     temperature_loss,
 )
+from simkit.learners.common.arguments import Share, prepared
 from simkit.learners.common.distributions import entropy
 from simkit.learners.common.moving_mean import MovingMean
-from simkit.learners.common.schedules import linear
+from simkit.learners.common.optimisers import linear
 from simkit.learners.common.training import Stateful
 from simkit.learners.common.trajectories import Transitions, joined
 from simkit.learners.ready_pool.arguments import OffPolicyArguments

@@ -20,19 +20,17 @@ from pydantic import Field, model_validator
 from simkit.agent.actions import Starts
 from simkit.agent.burst_classes import PATIENCE
 from simkit.arrays import Floats, Ints
-from simkit.learners.arguments import (
+from simkit.learners.common.arguments import (
     NotNegative,
     Positive,
     Share,
     prepared,
-    refuse_loads_without_sets,
-    refuse_without_jobs,
 )
 from simkit.learners.common.baselines import step_means
 from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
 from simkit.learners.common.networks import ActorCritic, SetScorer, build, seeded
 from simkit.learners.common.objectives import clipped_gain, squared_error
-from simkit.learners.common.optimisers import take_step
+from simkit.learners.common.optimisers import linear, take_step
 from simkit.learners.common.returns import (
     deviation_by_group,
     generalised_advantages,
@@ -40,7 +38,6 @@ from simkit.learners.common.returns import (
     time_moved,
 )
 from simkit.learners.common.rollouts import Batch, Rollouts, minibatches, roll_out
-from simkit.learners.common.schedules import linear
 from simkit.learners.common.shapes import Width
 from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.layouts import (
@@ -53,7 +50,12 @@ from simkit.learners.layouts import (
 from simkit.learners.lockstep import Objective
 from simkit.learners.lockstep.class_jobs import ClassJobs
 from simkit.learners.lockstep.job_sets import JobSets
-from simkit.learners.lockstep.job_sources import JobSource, job_source
+from simkit.learners.lockstep.job_sources import (
+    JobSource,
+    job_source,
+    refuse_loads_without_sets,
+    refuse_without_jobs,
+)
 from simkit.learners.lockstep.outcome import NOTHING_DONE, outcome
 from simkit.scenario import Scenario
 from simkit.sections import BrokenRulesError, Count, Many, Section

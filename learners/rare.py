@@ -20,10 +20,10 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from simkit.learners.arguments import prepared
 from simkit.learners.common.actor_critic.policy_losses import (
     cloning_loss,
 )
+from simkit.learners.common.arguments import prepared
 from simkit.learners.common.distributions import entropy
 from simkit.learners.common.shapes import Width
 from simkit.learners.common.trajectories import Transitions

@@ -16,7 +16,7 @@ import torch
 from pydantic import Field, model_validator
 
 from simkit.arrays import Floats
-from simkit.learners.arguments import Positive, refuse_without_jobs
+from simkit.learners.common.arguments import Positive
 from simkit.learners.common.baselines import decision_means
 from simkit.learners.common.networks import Perceptron, seeded
 from simkit.learners.common.optimisers import OptimiserName, make_optimiser
@@ -29,7 +29,7 @@ from simkit.learners.common.value_baseline import ValueBaseline
 from simkit.learners.description import describe
 from simkit.learners.lockstep import Lockstep, Objective
 from simkit.learners.lockstep.job_sets import JobSets
-from simkit.learners.lockstep.job_sources import JobSource
+from simkit.learners.lockstep.job_sources import JobSource, refuse_without_jobs
 from simkit.learners.lockstep.slot_games import ObservedGames
 from simkit.learners.lockstep.slot_inputs import slot_input
 from simkit.scenario import Scenario

@@ -21,8 +21,8 @@ from pydantic import Field, model_validator
 from simkit.arrays import Floats
 from simkit.errors import ScenarioError, TraceError, at_key
 from simkit.experiment.workload import read_trace
-from simkit.learners.arguments import NotNegative, Positive, attempt, read_arguments
-from simkit.learners.bundle import safetensors
+from simkit.learners.common.arguments import NotNegative, Positive, attempt, read_arguments
+from simkit.learners.common.bundle import safetensors
 from simkit.learners.common.evolution import CMAEvolution
 from simkit.learners.common.training import SeededTraining, Stateful
 from simkit.learners.pool.agent import unknown_rules

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from simkit.arrays import Bools, Floats
-from simkit.learners.arguments import (
+from simkit.learners.common.arguments import (
     Extent,
     NotNegative,
     Positive,

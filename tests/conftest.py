@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -74,7 +75,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Do not even import a file whose tests are all left out: it may load much."""
     if collection_path.suffix != ".py" or not leaves_out_thorough(config):
         return None
-    return bool(THOROUGH.search(collection_path.read_text("utf-8"))) or None
+    benchmark = "benchmarks" in collection_path.parts
+    return benchmark or bool(THOROUGH.search(collection_path.read_text("utf-8"))) or None
 
 
 def pytest_terminal_summary(
@@ -85,7 +87,8 @@ def pytest_terminal_summary(
     if leaves_out_thorough(config):
         terminalreporter.write_line(
             "left out: tests marked slow or thorough, among them all of Stable-Baselines3, TorchRL, "
-            "Dask and a browser; run make test-all"
+            f"Dask and a browser, and {SAMPLE - 1} of {SAMPLE} cases of those marked sampled; "
+            "run make test-all"
         )
     elif missing:
         terminalreporter.write_line(f"skipped: tests of {', '.join(missing)}; run make test-all")
@@ -102,8 +105,27 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(f"not started within {budget:g} s")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run tests marked `long` or `thorough` first: no worker is left with one at the end."""
+SAMPLE = 5
+"""`make test` runs one of so many cases of a test marked `sampled`."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Take a sample of what is marked so, and run what takes long first.
+
+    So no worker is left with a long test at the end.
+    """
+    if leaves_out_thorough(config):
+        cases: Counter[str] = Counter()
+        left_out = []
+        for item in items:
+            if item.get_closest_marker("sampled"):
+                rule = item.nodeid.partition("[")[0]
+                if cases[rule] % SAMPLE:
+                    left_out.append(item)
+                cases[rule] += 1
+        config.hook.pytest_deselected(items=left_out)
+        left = set(left_out)
+        items[:] = [item for item in items if item not in left]
     items.sort(key=lambda item: not any(map(item.get_closest_marker, ("long", "thorough"))))
 
 

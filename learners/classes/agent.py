@@ -23,8 +23,8 @@ from simkit.agent.burst_classes import (
 from simkit.agent.encoder import ObservationSchema
 from simkit.arrays import Bools
 from simkit.errors import RunError, ScenarioError
-from simkit.learners.bundle import Bundle, network_of
 from simkit.learners.classes.description import ClassDescription
+from simkit.learners.common.bundle import Bundle, network_of
 from simkit.policy import Action, State, SystemInfo, WakeAt
 from simkit.policy.ordered import resumptions
 from simkit.scenario import Scenario

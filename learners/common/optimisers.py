@@ -8,8 +8,6 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-__all__ = ["OptimiserName", "RmsProp", "make_optimiser", "set_learning_rate", "take_step"]
-
 OptimiserName = Literal["rmsprop", "adam"]
 
 
@@ -62,3 +60,11 @@ def take_step(optimiser: torch.optim.Optimizer, loss: Tensor, largest_gradient: 
     weights = [each for group in optimiser.param_groups for each in group["params"]]
     nn.utils.clip_grad_norm_(weights, largest_gradient)
     optimiser.step()
+
+
+def linear(begin: float, end: float, done: float) -> float:
+    """Return the number on the straight line from begin to end, at a share done from 0 to 1.
+
+    Beyond 1 it stays at the end.
+    """
+    return begin + (end - begin) * min(max(done, 0.0), 1.0)

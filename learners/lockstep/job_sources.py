@@ -6,7 +6,7 @@ are the same for all trainings.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -190,3 +190,30 @@ def _deeprm_problems(scenario: Scenario, workload: DeepRMModel, who: str) -> Ite
     if workload.original_set is not None:
         yield "workload.original_set: the agent is judged on these sets; leave it out for training"
     yield from pool_problems(scenario, workload, who)
+
+
+def refuse_loads_without_sets(job_sets: int, loads: Sequence[float], source: JobSource) -> None:
+    """Raise ScenarioError if some loads would get none of an iteration's job sets."""
+    sets = np.bincount(source.source_of(job_sets), minlength=len(loads))
+    without = [f"{load:g}" for load, count in zip(loads, sets, strict=False) if not count]
+    if without:
+        raise ScenarioError(
+            f"learn.arguments.job_sets: is {job_sets}, of which the loads {', '.join(without)} get "
+            "none, since all loads bring as many jobs; give more"
+        )
+
+
+def refuse_without_jobs(drawn: Mapping[str, JobSets]) -> None:
+    """Raise ScenarioError for job sets that hold no job between them.
+
+    Args:
+        drawn: the argument that gives the number of sets → the sets.
+    """
+    problems = [
+        f"learn.arguments.{argument}: the workload brings so few jobs that all {len(sets)} of "
+        "these job sets are empty; raise the workload's rate or load, or give more sets"
+        for argument, sets in drawn.items()
+        if not sets.jobs.any()
+    ]
+    if problems:
+        raise ScenarioError(problems)

@@ -15,7 +15,7 @@ import numpy as np
 from simkit import plugins
 from simkit.arrays import Floats, Ints
 from simkit.errors import PluginError, PolicyError, RunError
-from simkit.learners.bundle import Bundle
+from simkit.learners.common.bundle import Bundle
 from simkit.learners.pairs.description import PairDescription
 from simkit.learners.pairs.model import require_numba
 from simkit.learners.pairs.scorer import PairScorer, feature_names

@@ -13,7 +13,7 @@ import numpy as np
 from simkit import plugins
 from simkit.arrays import Floats
 from simkit.errors import PolicyError, RunError
-from simkit.learners.bundle import Bundle
+from simkit.learners.common.bundle import Bundle
 from simkit.learners.pool.description import PoolDescription
 from simkit.learners.pool.scorer import FEATURES, Scorer, job_features, job_score
 from simkit.learners.pool.simulation import Backfill, End

@@ -14,7 +14,7 @@ import numpy as np
 from simkit.agent.encoder import ObservationSchema
 from simkit.agent.ready_pool_actions import ReadyActions, ReadyTracker
 from simkit.errors import RunError, ScenarioError
-from simkit.learners.bundle import Bundle, network_of
+from simkit.learners.common.bundle import Bundle, network_of
 from simkit.learners.common.inference import PlainRecurrent
 from simkit.learners.ready_pool.description import ReadyDescription
 from simkit.policy import Action, State, SystemInfo

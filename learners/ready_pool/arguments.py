@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from simkit.agent.ready_pool_actions import Advance
-from simkit.learners.arguments import Positive, Share
 from simkit.learners.common.actor_critic.policy_losses import Filter
+from simkit.learners.common.arguments import Positive, Share
 from simkit.learners.common.shapes import Width
 from simkit.learners.ready_pool.source import HORIZON
 from simkit.sections import Count, Section

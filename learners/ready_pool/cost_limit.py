@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from simkit.errors import RunError, ScenarioError
-from simkit.learners.bundle import read_bundle
+from simkit.learners.common.bundle import read_bundle
 from simkit.learners.lockstep.ready_pool.accounts import Cost
 from simkit.scenario.bundled import agent_folder
 

@@ -13,8 +13,7 @@ from simkit.learners.common.actor_critic.off_policy import ActorAndCritics, acto
 from simkit.learners.common.actor_critic.policy_losses import regression_loss, regression_weights
 from simkit.learners.common.moving_mean import MovingMean
 from simkit.learners.common.networks import seeded
-from simkit.learners.common.optimisers import take_step
-from simkit.learners.common.schedules import linear
+from simkit.learners.common.optimisers import linear, take_step
 from simkit.learners.common.shapes import ImageShape, SetScorerShape
 from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.common.training import Stateful

@@ -171,8 +171,8 @@ class Network:
     @classmethod
     def fitted(cls, examples: Examples, rng: np.random.Generator, by: str) -> Self:
         """Return the model of examples."""
-        from simkit.learners.burst_classifier import train
         from simkit.learners.common.torch_training import one_thread
+        from simkit.learners.run_times.burst_classifier import train
 
         with one_thread():  # sums of several threads differ from run to run
             made = train(examples, rng)
@@ -203,9 +203,9 @@ class Network:
     def _of(cls, arrays: Arrays, told: dict[str, Any], edges_s: Floats) -> Self:
         import torch
 
-        from simkit.learners.burst_classifier import BurstClassifier
         from simkit.learners.common.networks import Perceptron
         from simkit.learners.common.shapes import PerceptronShape
+        from simkit.learners.run_times.burst_classifier import BurstClassifier
 
         network = Perceptron(
             PerceptronShape(type="perceptron", layers=tuple(told["layers"]), activation="relu")

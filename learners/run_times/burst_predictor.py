@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from simkit.arrays import Floats, Ints
 from simkit.errors import PluginError, RunError
-from simkit.learners.bundle import Bundle, read_bundle, safetensors, write_bundle
+from simkit.learners.common.bundle import Bundle, read_bundle, safetensors, write_bundle
 from simkit.learners.run_times.burst_models import KINDS, Model, ModelName, check, rounded
 from simkit.learners.run_times.examples import Examples
 from simkit.learners.run_times.nearest import Nearest

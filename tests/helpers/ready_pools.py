@@ -12,7 +12,7 @@ from simkit.engine.simulation import Simulation
 from simkit.experiment import Experiment
 from simkit.gym.episodes import Episodes, Nowhere
 from simkit.learners.agent import load_agent
-from simkit.learners.bundle import read_bundle
+from simkit.learners.common.bundle import read_bundle
 from simkit.learners.common.inference import PlainRecurrent, plain_network
 from simkit.learners.ready_pool.description import ReadyDescription
 from simkit.policy import Place

@@ -18,7 +18,7 @@ from simkit.agent.slotted import Slotted
 from simkit.errors import PolicyError, RunError, ScenarioError
 from simkit.experiment.api import simulate
 from simkit.learners.agent import load_agent
-from simkit.learners.bundle import hash_bundle, read_bundle, write_bundle
+from simkit.learners.common.bundle import hash_bundle, read_bundle, write_bundle
 from simkit.policy import SystemInfo
 from simkit.verify import verify_run
 

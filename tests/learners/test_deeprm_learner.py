@@ -12,7 +12,7 @@ import torch
 from trainings import SMALLEST, deeprm_scenario, small_training, weights
 
 from simkit.errors import ScenarioError
-from simkit.learners.bundle import read_bundle
+from simkit.learners.common.bundle import read_bundle
 from simkit.learners.common.rollouts import roll_out
 from simkit.learners.common.torch_training import weights_of
 from simkit.learners.deeprm import DeepRMTraining

@@ -16,8 +16,8 @@ from simkit import simulate
 from simkit.arrays import stream
 from simkit.errors import RunError, ScenarioError
 from simkit.learners.agent import load_agent
-from simkit.learners.bundle import hash_bundle
 from simkit.learners.common.action_values import ValueNetwork, best_next
+from simkit.learners.common.bundle import hash_bundle
 from simkit.learners.common.networks import build
 from simkit.learners.common.shapes import PerceptronShape
 from simkit.learners.dqn import DQNTraining

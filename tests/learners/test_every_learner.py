@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ FORMS = [
     for learner in LEARNERS
     for form in ({}, *(SMALLEST[learner].forms if learner in SMALLEST else ()))
 ]
+COMPILED = re.compile(r"simkit\.learners\..*(kernel|compiled)")
 
 
 def test_every_learner_is_tried() -> None:
@@ -63,12 +65,23 @@ def test_all_mistakes_come_at_once(learner: str) -> None:
     assert places == {"device", "learn.arguments.itterations"}
 
 
-@pytest.mark.parametrize("learner", LEARNERS)
-def test_without_what_writes_its_agent_nothing_begins(
-    learner: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("learner", "library", "extra"),
+    [
+        *((learner, "safetensors.numpy", "agents") for learner in LEARNERS),
+        *((learner, "numba", "learn") for learner in ("deepjs", "fitness", "rlscheduler")),
+        *((learner, "cma", "learn") for learner in ("fitness", "rlscheduler")),
+    ],
+)
+def test_without_its_libraries_it_names_the_extra(
+    learner: str, library: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
-    with pytest.raises(PluginError, match=r"safetensors.*simkit-cluster\[agents\]"):
+    monkeypatch.setitem(sys.modules, library, None)
+    for name in [name for name in sys.modules if COMPILED.fullmatch(name)]:
+        monkeypatch.delitem(sys.modules, name)
+        package, _, module = name.rpartition(".")
+        monkeypatch.delattr(sys.modules[package], module, raising=False)
+    with pytest.raises(PluginError, match=rf"simkit-cluster\[{extra}\]"):
         small_training(learner)
 
 

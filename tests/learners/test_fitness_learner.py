@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from pair_chunks import short_and_long_jobs
 from trainings import bags_scenario, pool_scenario, small_training
 
 import simkit
-from simkit.errors import PluginError, ScenarioError
+from simkit.errors import ScenarioError
 from simkit.learners.agent import load_agent
 from simkit.learners.fitness import FitnessTraining, _mean_cost, _ratios
 from simkit.learners.pairs.agent import PairAgent
@@ -92,11 +91,3 @@ def test_what_it_does_not_know_is_refused(
 ) -> None:
     with pytest.raises(ScenarioError, match=f"^{place}"):
         training(where, **arguments)
-
-
-def test_without_numba_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "numba", None)
-    monkeypatch.delitem(sys.modules, "simkit.learners.pairs.kernel", raising=False)
-    monkeypatch.delitem(sys.modules, "simkit.learners.pairs.pair_kernel", raising=False)
-    with pytest.raises(PluginError, match="numba"):
-        training()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from trainings import pool_scenario, small_training
 
 import simkit
-from simkit.errors import PluginError, ScenarioError
+from simkit.errors import ScenarioError
 from simkit.learners.agent import load_agent
 from simkit.learners.pool.agent import PoolAgent
 from simkit.learners.pool.jobs import PoolJobs
@@ -101,24 +100,6 @@ def test_a_damaged_log_is_named(tmp_path: Path) -> None:
     Path(further["path"]).write_text("1 2 x\n", "utf-8")
     with pytest.raises(ScenarioError, match=r"^learn.arguments.logs.0: .*log.swf"):
         training(logs=[further])
-
-
-def test_without_cma_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "cma", None)
-    with pytest.raises(PluginError, match=r"needs cma, .*simkit-cluster\[learn\]"):
-        training()
-
-
-@pytest.mark.parametrize("held_out_share", [0, 0.2])
-def test_without_numba_it_does_not_begin(
-    held_out_share: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "numba", None)
-    for name in ("compiled", "kernel", "rlscheduler_kernel"):
-        monkeypatch.delitem(sys.modules, f"simkit.learners.pool.{name}", raising=False)
-        monkeypatch.delattr(sys.modules["simkit.learners.pool"], name, raising=False)
-    with pytest.raises(PluginError, match=r"needs numba, .*simkit-cluster\[learn\]"):
-        training(held_out_share=held_out_share)
 
 
 def test_what_is_held_out_is_not_drawn() -> None:

@@ -69,7 +69,7 @@ def test_held_out_sets_are_the_same_for_all_and_not_trained_on() -> None:
 
 def test_an_agent_says_what_it_fits(tmp_path: Path) -> None:
     pytest.importorskip("safetensors")
-    from simkit.learners.bundle import read_bundle
+    from simkit.learners.common.bundle import read_bundle
 
     training: Any = small()
     training.step()

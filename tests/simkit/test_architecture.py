@@ -10,7 +10,7 @@ import ast
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 
 import pytest
@@ -33,6 +33,24 @@ AUDITOR = {"simkit.errors", "simkit.text"}
 
 POWER_VIEW = {"simkit.power.site"}
 """What policies may take of power: the site that they see, and the words for what it lacks."""
+
+LEARNERS = (
+    "reproductions", "algorithms", "ready_pool classes", "run_times pool pairs lockstep", "common",
+    "pretrained",
+)  # fmt: skip
+"""Parts of learners/ from the top floor down."""
+
+STILL_CIRCULAR = {"simkit.traces", "simkit.verify"}
+"""Folders whose parts have no order yet; may only get fewer."""
+
+SHORTEST = 40
+"""Lines of a file outside learners/, but for `__init__` and contracts: protocols alone."""
+STILL_SHORT = {
+    "simkit.cli.completion", "simkit.cli.echo", "simkit.verify.measures.units",
+    "simkit.verify.outages.failures", "simkit.traces.power.libraries",
+    "simkit.traces.samples.regenerate_site", "simkit.traces.tables.rules", "simkit.traces.unread",
+}  # fmt: skip
+"""Files that are shorter; may only get fewer."""
 
 SCENARIO_KEYS = {f"simkit.scenario.{name}" for name in ("workload", "signals", "references")}
 """What formats and signals may take of scenarios: the base classes, and references to files."""
@@ -101,18 +119,64 @@ def test_imports_go_down() -> None:
     assert up == []
 
 
-def test_no_circles() -> None:
-    def reached(module: str) -> set[str]:
-        seen: set[str] = set()
-        todo = [module]
-        while todo:
-            for other in IMPORTS[todo.pop()] & FILES.keys():
-                if other not in seen:
-                    seen.add(other)
-                    todo.append(other)
-        return seen
+def reached(start: str, arrows: Mapping[str, Set[str]]) -> set[str]:
+    """Return what can be reached from a node, itself only by way of a circle."""
+    seen: set[str] = set()
+    todo = [start]
+    while todo:
+        for other in arrows.get(todo.pop(), ()):
+            if other not in seen:
+                seen.add(other)
+                todo.append(other)
+    return seen
 
-    assert [module for module in FILES if module in reached(module)] == []
+
+def test_no_circles() -> None:
+    arrows = {module: others & FILES.keys() for module, others in IMPORTS.items()}
+    assert [module for module in FILES if module in reached(module, arrows)] == []
+
+
+def parts_of(folder: str) -> dict[str, set[str]]:
+    """Return the parts of a folder, files and folders within it → the parts that they import."""
+    arrows: dict[str, set[str]] = {}
+
+    def part(module: str) -> str:
+        return module.removeprefix(folder).lstrip(".").partition(".")[0] or "__init__"
+
+    for module in FILES:
+        if module == folder or module.startswith(f"{folder}."):
+            inside = (o for o in IMPORTS[module] & FILES.keys() if o.startswith(f"{folder}."))
+            arrows.setdefault(part(module), set()).update(map(part, inside))
+    return {name: others - {name} for name, others in arrows.items()}
+
+
+def test_the_parts_of_a_folder_have_an_order() -> None:
+    """A folder counts as one: its files may not import what imports one of them."""
+    folders = {m for m, path in FILES.items() if path.name == "__init__.py"} - {"simkit"}
+    arrows = {folder: parts_of(folder) for folder in folders}
+    circular = {
+        folder
+        for folder, parts in arrows.items()
+        if any(part in reached(part, parts) for part in parts)
+    }
+    assert circular <= STILL_CIRCULAR
+
+
+def test_learners_stand_on_a_ground_floor() -> None:
+    """Each part imports only those after it; the files of learners/ itself are the algorithms."""
+    floor = {name: at for at, names in enumerate(LEARNERS) for name in names.split()}
+    arrows = parts_of("simkit.learners")
+    folders = {m.split(".")[2] for m, p in FILES.items() if m.startswith("simkit.learners.")
+               and p.parent != ROOT / "learners"}  # fmt: skip
+    assert folders == floor.keys() - {"algorithms"}
+    up = [
+        f"{part} imports {other}"
+        for part, others in arrows.items()
+        for other in others
+        if floor.get(part, floor["algorithms"]) > floor.get(other, floor["algorithms"])
+        or (part in floor and floor[part] == floor.get(other, -1))
+    ]
+    assert up == []
 
 
 def test_rooms_are_small() -> None:
@@ -121,6 +185,29 @@ def test_rooms_are_small() -> None:
         rooms[path.parent] = rooms.get(path.parent, 0) + (path.name != "__init__.py")
     crowded = {str(r.relative_to(ROOT)): n for r, n in rooms.items() if n > MOST_FILES}
     assert crowded == {}
+
+
+def is_contract(path: Path) -> bool:
+    """Return whether a file defines protocols and abstract classes alone."""
+    made = [node for node in ast.parse(path.read_text(encoding="utf-8")).body
+            if isinstance(node, ast.ClassDef | ast.FunctionDef)]  # fmt: skip
+    return all(
+        isinstance(node, ast.ClassDef)
+        and {"Protocol", "ABC"} & {ast.unparse(b) for b in node.bases}
+        for node in made
+    )
+
+
+def test_files_are_not_scraps() -> None:
+    """A concept that fills no forty lines stands beside what uses it."""
+    short = {
+        module
+        for module, path in FILES.items()
+        if room_of(module) != "learners" and path.name != "__init__.py"
+        and len(path.read_text(encoding="utf-8").splitlines()) < SHORTEST
+        and not is_contract(path)
+    }  # fmt: skip
+    assert short <= STILL_SHORT
 
 
 def test_the_auditor_shares_no_code() -> None:

@@ -16,7 +16,7 @@ import torch
 
 from simkit.arrays import Bools, Floats, Ints, stream
 from simkit.experiment import carry_out, prepare
-from simkit.learners.bundle import read_bundle
+from simkit.learners.common.bundle import read_bundle
 from simkit.learners.common.distributions import masked_log_softmax, sample
 from simkit.learners.common.torch_training import load_weights, one_thread
 from simkit.learners.lockstep import Lockstep

@@ -12,7 +12,7 @@ import polars as pl
 
 from simkit.analysis.intervals import set_interval
 from simkit.arrays import Floats, Ints, stream
-from simkit.learners.bundle import read_bundle
+from simkit.learners.common.bundle import read_bundle
 from simkit.learners.common.inference import (
     PlainRecurrent,
     masked_log_softmax,

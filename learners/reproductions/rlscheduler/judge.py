@@ -14,7 +14,7 @@ from simkit import plugins
 from simkit.arrays import Floats, Ints, stream
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
-from simkit.learners.bundle import read_bundle
+from simkit.learners.common.bundle import read_bundle
 from simkit.learners.pool.agent import PoolAgent
 from simkit.learners.pool.description import PoolDescription
 from simkit.learners.pool.scorer import Scorer

@@ -19,10 +19,10 @@ import polars as pl
 
 from simkit.arrays import Bools, Floats, Ints, stream
 from simkit.experiment.workers import Workers
-from simkit.learners.burst_classifier import PUBLISHED, TUNED, Settings, train
 from simkit.learners.common.torch_training import one_thread
 from simkit.learners.reproductions.common import digest_of, keep
 from simkit.learners.run_times.boosted_trees import BoostedTrees
+from simkit.learners.run_times.burst_classifier import PUBLISHED, TUNED, Settings, train
 from simkit.learners.run_times.burst_models import TREES
 from simkit.learners.run_times.burst_predictor import BurstPredictor
 from simkit.learners.run_times.examples import (

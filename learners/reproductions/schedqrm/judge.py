@@ -12,8 +12,8 @@ import polars as pl
 from simkit.agent.burst_classes import NAMES
 from simkit.analysis.intervals import set_interval
 from simkit.arrays import Floats, Ints
-from simkit.learners.bundle import read_bundle
 from simkit.learners.classes.description import ClassDescription
+from simkit.learners.common.bundle import read_bundle
 from simkit.learners.common.inference import PlainNetwork, plain_network
 from simkit.learners.lockstep.class_games import ClassGames
 from simkit.learners.lockstep.class_rules import RULES

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from simkit.errors import ScenarioError
-from simkit.learners.common import devices
-from simkit.learners.common.devices import check_device
+from simkit.learners.common import arguments as devices
+from simkit.learners.common.arguments import check_device
 from simkit.scenario.bundled import scenario_path
 from simkit.scenario.yaml_document import load_scenario
 from simkit.training.train import train

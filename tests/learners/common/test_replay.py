@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from simkit.learners.common.networks import build
+from simkit.learners.common.optimisers import linear
 from simkit.learners.common.replay import NSteps, PrioritisedReplay, Replay
-from simkit.learners.common.schedules import linear
 from simkit.learners.common.shapes import PerceptronShape
 from simkit.learners.common.targets import follow, target_of
 

@@ -9,7 +9,7 @@ from torch import nn
 from trainings import check_held_out_changes_nothing, check_resume, deeprm_scenario, weights
 
 from simkit.errors import RunError
-from simkit.learners.bundle import read_bundle
+from simkit.learners.common.bundle import read_bundle
 from simkit.learners.common.networks import build, seeded
 from simkit.learners.common.shapes import PerceptronShape
 from simkit.learners.common.torch_training import TorchTraining, one_thread

@@ -78,35 +78,24 @@ class TestOf:
         ]  # fmt: skip
         with pytest.raises(ScenarioError) as error:
             JobSets.of(wrong, Slotted())
-        assert error.value.problems == (
-            "job set 0: a job is not submitted at a multiple of 1 s",
-            "job set 1: a run time is not a multiple of 1 s",
-            "job set 1: a run time is 0; the slotted model's shortest is a step",
-            "job set 1: a request is not a whole number of units",
-            "job set 2: a bag has several instances; the slotted model takes gangs",
-            "job set 3: jobs ask for processors, the model has 2 resources; give both the same",
-            "job set 4: a job has several tasks; the slotted model takes jobs of one task",
-            "job set 4: a task has parents; the slotted model knows none",
-            "job set 5: a job has a release time or a preceding job, which the slotted model does "
-            "not know; add dependencies: ignore to the workload",
-        )
+        sets = [int(text.split()[2].rstrip(":")) for text in error.value.problems]
+        assert sets == [0, 1, 1, 1, 2, 3, 4, 4, 5]
 
 
 class TestArrays:
     @pytest.mark.parametrize(
-        ("enter", "length", "message"),
+        ("enter", "length", "word"),
         [
-            ([[2, 1]], [[1, 1]], "jobs are not in order of arrival"),
-            ([[0, 1]], [[0, 1]], "a job follows padding; pad at the end"),
-            ([[-1, 1]], [[1, 1]], "a job arrives before step 0"),
-            ([[0, 1]], [[1, -1]], "a length is negative"),
-            ([[0, 1, 2]], [[1, 1]], "have the shapes (1, 3), (1, 2) and (1, 2, 1)"),
+            ([[2, 1]], [[1, 1]], "order"),
+            ([[0, 1]], [[0, 1]], "padding"),
+            ([[-1, 1]], [[1, 1]], "before step 0"),
+            ([[0, 1]], [[1, -1]], "negative"),
+            ([[0, 1, 2]], [[1, 1]], "shapes"),
         ],
     )
-    def test_rows_out_of_order_are_told(self, enter, length, message):
-        with pytest.raises(ScenarioError) as error:
+    def test_rows_out_of_order_are_told(self, enter, length, word):
+        with pytest.raises(ScenarioError, match=word):
             JobSets(np.array(enter), np.array(length), np.ones((1, 2, 1), np.int64))
-        assert message in str(error.value)
 
     def test_take_gives_sets_in_the_order_asked_for(self):
         sets = JobSets(*DeepRMModel.of(rate=0.5).draw_sets(np.random.default_rng(0), 4))

@@ -213,11 +213,10 @@ def test_games_without_end_account_as_each_of_them():
 
 
 WRONG: list[tuple[dict[str, Any], list[str], str]] = [
-    ({"power": None}, ["carbon"], "power: without it energy costs nothing; add a section"),
+    ({"power": None}, ["carbon"], "power"),
     ({"power": POWER | {"controller": {"type": "green-charging"}}}, ["carbon"], "power.controller"),
-    ({"value": None}, ["qos-violations"], "value: jobs without a quality of service"),
-    ({"power": POWER | {"grid": {"carbon_gco2_per_kwh": wind("20m")}}}, ["carbon"],
-     "power: a signal changes within a step at"),
+    ({"value": None}, ["qos-violations"], "value"),
+    ({"power": POWER | {"grid": {"carbon_gco2_per_kwh": wind("20m")}}}, ["carbon"], "power"),
 ]  # fmt: skip
 
 
@@ -229,5 +228,5 @@ def test_what_cannot_be_accounted_for_is_refused(changed, parts, text):
 
 
 def test_unknown_parts_are_refused():
-    with pytest.raises(ScenarioError, match="accounts: 'values' is unknown; they are value-at-dec"):
+    with pytest.raises(ScenarioError, match="accounts: 'values'"):
         Accounts(["values"])

@@ -214,36 +214,31 @@ def test_wrong_actions_are_refused(actions):
         one.step(actions)
 
 
+POOL_OF_10 = [{"count": 1, "processors": 10, "gpu": 10}]
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"scheduling": {}}, "decides once a step"),
-    ({"admission": {"backlog": 4}}, "admission.slots: a ready pool has a size; give it"),
-    ({"admission": {"slots": 3, "order": "qos"}}, "admission.order: lock-step lets jobs in by fifo"),
-    ({"admission": {"slots": 3, "refill": "next_decision"}}, "admission.refill: lock-step fills"),
-    ({"admission": {"slots": 3, "late": "leave"}, "value": None}, "add a section `value`"),
-    ({"cluster": {"machines": [{"count": 1, "processors": 10, "gpu": 10}],
-                  "failures": {"mtbf": "1d", "mttr": "1h"}}}, "cluster.failures: lock-step knows"),
-    ({"cluster": {"machines": [{"count": 1, "processors": 10, "gpu": 10}],
-                  "maintenance": [{"start": "10h", "end": "20h"}]}}, "cluster.maintenance: lock-st"),
-    ({"estimates": "requested"}, "estimates: lock-step knows jobs that run as long as expected"),
+    ({"scheduling": {}}, "scheduling"),
+    ({"admission": {"backlog": 4}}, "admission.slots"),
+    ({"admission": {"slots": 3, "order": "qos"}}, "admission.order"),
+    ({"admission": {"slots": 3, "refill": "next_decision"}}, "admission.refill"),
+    ({"admission": {"slots": 3, "late": "leave"}, "value": None}, "value"),
+    ({"cluster": {"machines": POOL_OF_10, "failures": {"mtbf": "1d", "mttr": "1h"}}},
+     "cluster.failures"),
+    ({"cluster": {"machines": POOL_OF_10, "maintenance": [{"start": "10h", "end": "20h"}]}},
+     "cluster.maintenance"),
+    ({"estimates": "requested"}, "estimates"),
     ({"workload": {"type": "rare", "jobs": 5, "offered_load": 1, "arrivals": "continuous"}},
-     "submit times must be multiples of scheduling.step"),
-    ({"power": {**POWER, "battery": {"capacity_kwh": 1}}}, "power.battery: what it holds depends"),
+     "scheduling.step"),
+    ({"power": {**POWER, "battery": {"capacity_kwh": 1}}}, "power.battery"),
     ({"power": {**POWER, "forecast": {"type": "noisy", "horizon": "12h", "step": "1h"}}},
-     "power.forecast: lock-step knows a perfect one"),
+     "power.forecast"),
+    ({"power": {**POWER, "sources": {"wind": {"signal": {
+        "type": "levels", "high_w": 1000, "low_w": 600, "high_share": 0.6, "step": "20m",
+    }}}}}, "power"),  # it changes within a step
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("changed", "text"), WRONG)
-def test_scenarios_that_lock_step_does_not_know_are_refused(changed, text):
+@pytest.mark.parametrize(("changed", "place"), WRONG)
+def test_scenarios_that_lock_step_does_not_know_are_refused(changed, place):
     stated = scenario(power=True).model_dump(mode="json", exclude_unset=True) | changed
-    with pytest.raises(ScenarioError, match=text):
-        streams_of(Scenario.model_validate(stated), [1], 20)
-
-
-def test_power_that_changes_within_a_step_is_refused():
-    power = {**POWER, "sources": {"wind": {"signal": {
-        "type": "levels", "high_w": 1000, "low_w": 600, "high_share": 0.6, "step": "20m",
-    }}}}  # fmt: skip
-    stated = scenario().model_dump(mode="json", exclude_unset=True) | {"power": power}
-    with pytest.raises(ScenarioError, match="what has power changes within the step at"):
+    with pytest.raises(ScenarioError, match=place):
         streams_of(Scenario.model_validate(stated), [1], 20)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ready_pools import POWER, ready_scenario
 
 import simkit
 from simkit.agent.ready_pool import ReadyPool
@@ -19,14 +20,6 @@ from simkit.learners.lockstep.ready_pool.rules import (
 from simkit.learners.lockstep.ready_pool.streams import streams_of
 from simkit.scenario import Scenario
 
-POWER: dict[str, Any] = {
-    "machines": {"idle_w": 0, "full_w": 100},
-    "sources": {"wind": {"signal": {
-        "type": "levels", "high_w": 1000, "low_w": 600, "high_share": 0.8, "step": "1h",
-    }}},
-    "supply": {"limit": "power"},
-    "forecast": {"type": "perfect", "horizon": "48h", "step": "1h"},
-}  # fmt: skip
 RULES = {
     **{name: (rule, {"order": name, "backfill": {"type": "ready-pool", "horizon": "0s"}}, 0)
        for name, rule in ORDERS.items()},
@@ -49,18 +42,18 @@ RULES = {
 }  # fmt: skip
 
 
-def scenario(policy: dict[str, Any], late: str, power: bool) -> dict[str, Any]:
-    stated = {
-        "name": "ready", "seed": 1, "workload": {"type": "rare", "jobs": 150, "offered_load": 1.2},
-        "value": {}, "estimates": "actual", "scheduling": {"step": "1h"},
-        "cluster": {"machines": [{"count": 1, "processors": 10, "gpu": 10}]},
-        "admission": {"slots": 5, "backlog": 20, "late": late}, "policy": policy,
-    }  # fmt: skip
-    return stated | ({"power": POWER} if power else {})
+def scenario(policy: dict[str, Any], late: str, power: bool) -> Scenario:
+    return ready_scenario(
+        workload={"type": "rare", "jobs": 100, "offered_load": 1.2}, policy=policy,
+        admission={"slots": 5, "backlog": 20, "late": late}, **({"power": POWER} if power else {}),
+    )  # fmt: skip
 
 
-@pytest.mark.parametrize("power", [False, True])
-@pytest.mark.parametrize("late", ["stay", "leave"])
+@pytest.mark.parametrize(
+    ("late", "power"),
+    [("leave", False), pytest.param("stay", False, marks=pytest.mark.thorough), ("stay", True),
+     pytest.param("leave", True, marks=pytest.mark.thorough)],
+)  # fmt: skip
 @pytest.mark.parametrize("name", RULES)
 def test_rule_and_policy_start_the_same_jobs_at_the_same_time(name, late, power):
     rule, policy, last = RULES[name]
@@ -68,8 +61,7 @@ def test_rule_and_policy_start_the_same_jobs_at_the_same_time(name, late, power)
         pytest.skip("where late jobs leave, the environment reserves no late start")
     if last == 48 and power:
         pytest.skip("of what lies beyond the forecast the environment places nothing")
-    told = Scenario.model_validate(scenario(policy, late, power))
-    hours = 3000
+    told, hours = scenario(policy, late, power), 2000
     pool = ReadyPool(max_start=last, horizon=80 if last == 48 else 48)
     games = ReadyGames(
         pool, streams_of(told, [7], hours), hours=hours, late_leave=late == "leave", backlog=20

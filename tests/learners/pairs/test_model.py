@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from hypothesis import strategies as st
 from pair_chunks import Scored, engine_run, instances, workload_of
 
 from simkit.arrays import Floats, stream
-from simkit.errors import PluginError
 from simkit.learners.pairs.chunk import Chunk, chunks
 from simkit.learners.pairs.model import Outcome, look_ahead, play, roll_out
 from simkit.learners.pairs.scorer import RULES, TERMS, PairScorer, feature_names
@@ -83,8 +81,13 @@ def check_equal(found: Outcome, policy: CloudSimPy, load: Workload, capacity: Fl
     assert found.makespan == (makespan if all_fitted else np.inf)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", SCORERS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        n if n in ("longest", "paper") else pytest.param(n, marks=pytest.mark.thorough)
+        for n in SCORERS
+    ],
+)
 def test_play_is_the_engine(name: str) -> None:
     @given(jobs=JOBS, begin_s=BEGIN, capacity=MACHINES, seed=SEED)
     def check(jobs: Sequence[Any], begin_s: float, capacity: Floats, seed: int) -> None:
@@ -110,7 +113,9 @@ def fitting(load: Workload, capacity: Floats) -> Chunk:
     return Chunk.of(load, capacity)
 
 
-@pytest.mark.parametrize("name", ["terms", "terms and a layer", "paper"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("terms", marks=pytest.mark.thorough), "terms and a layer", "paper"]
+)
 def test_a_roll_out_is_the_engine_that_draws(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[tuple[int, int]] = []  # pairs that fit, and the number of the one that was drawn
     original = PairTable.draw
@@ -282,7 +287,7 @@ EIGHTHS = st.tuples(
 """Amounts that add up without rounding, so that the order of sums does not matter."""
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 @given(
     jobs=st.lists(
         st.tuples(GAP, st.lists(EIGHTHS, min_size=1, max_size=3)), min_size=1, max_size=5
@@ -369,16 +374,6 @@ def test_flat_weights_there_and_back() -> None:
     assert sum_alone.with_flat(sum_alone.flat).linear.tolist() == sum_alone.linear.tolist()
 
 
-def test_without_numba_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "numba", None)
-    monkeypatch.delitem(sys.modules, "simkit.learners.pairs.kernel", raising=False)
-    monkeypatch.delitem(sys.modules, "simkit.learners.pairs.pair_kernel", raising=False)
-    monkeypatch.delattr(sys.modules["simkit.learners.pairs"], "kernel", raising=False)
-    chunk = Chunk.of(workload_of([(0, [(1, 1, 0, 1)])]), np.ones((1, 2)))
-    with pytest.raises(PluginError, match=r"needs numba, .*simkit-cluster\[learn\]"):
-        play(chunk, RULES["balance"])
-
-
 # --- DeepJS's chunks ----------------------------------------------------------------------------
 
 
@@ -399,7 +394,7 @@ def chunk_of(table: Workload, number: int) -> tuple[Workload, Chunk]:
     return load, Chunk.of(load, FIVE)
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["balance", "terms and layers", "paper"])
 def test_chunks_of_the_trace(name: str, table: Workload) -> None:
     for number in (9, 17, 18):

@@ -18,7 +18,7 @@ from simkit import simulate
 from simkit.arrays import stream
 from simkit.errors import RunError, ScenarioError
 from simkit.learners.agent import load_agent
-from simkit.learners.bundle import hash_bundle, write_bundle
+from simkit.learners.common.bundle import hash_bundle, write_bundle
 from simkit.learners.pairs.agent import PairAgent, ScorerFitness, compiled_scores
 from simkit.learners.pairs.chunk import Chunk
 from simkit.learners.pairs.description import describe

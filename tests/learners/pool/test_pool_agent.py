@@ -16,7 +16,7 @@ from pool_replay import engine_starts, small_workload
 import simkit
 from simkit.errors import PolicyError, RunError, ScenarioError
 from simkit.learners.agent import load_agent
-from simkit.learners.bundle import hash_bundle, write_bundle
+from simkit.learners.common.bundle import hash_bundle, write_bundle
 from simkit.learners.pool.agent import PoolAgent, ScorerOrder
 from simkit.learners.pool.description import describe
 from simkit.learners.pool.jobs import PoolJobs
@@ -42,7 +42,7 @@ def drawn(seed: int, units: int) -> Scorer:
     return none.with_flat(np.random.default_rng(seed).normal(size=len(none.flat)))
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 @pytest.mark.parametrize("log", LOGS)
 def test_the_engine_starts_what_the_fast_simulation_starts(log: str) -> None:
     path, (processors, first) = DATA / "swf" / log, LOGS[log]
@@ -170,58 +170,50 @@ def test_what_was_changed_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "changes", "message"),
+    ("part", "changes", "place"),
     [
-        ("observation", {"features": [*FEATURES[1:], FEATURES[0]]}, "not those of this simkit"),
-        ("architecture", {"units": 3}, r"weights are .*\(2, 15\).* should be .*\(3, 15\)"),
-        ("architecture", {"features": 9}, "train it again"),
+        ("observation", {"features": [*FEATURES[1:], FEATURES[0]]}, "features"),
+        ("architecture", {"units": 3}, "weights"),
+        ("architecture", {"features": 9}, "features|weights"),
         ("actions", {"visible": 0}, "actions.visible"),
         ("actions", {"end": "sometimes"}, "actions.end"),
         ("actions", {"backfill": "none"}, "actions.backfill"),
-        ("actions", {"backfill": "rlscheduler", "end": "always"}, "end is always, and with backf"),
+        ("actions", {"backfill": "rlscheduler", "end": "always"}, "end"),
         ("architecture", {"activation": "tanh"}, "architecture.activation"),
     ],
 )
 def test_what_does_not_fit_together(
-    part: str, changes: dict[str, Any], message: str, tmp_path: Path
+    part: str, changes: dict[str, Any], place: str, tmp_path: Path
 ) -> None:
     folder = bundle(tmp_path / "a", **{part: changes})
     hash_bundle(folder)
-    with pytest.raises(RunError, match=message):
+    with pytest.raises(RunError, match=place):
         load_agent(folder)
 
 
-@pytest.mark.parametrize("args", [{"choose": "greedy"}, {"choose": "sample"}, {"patience": 200}])
-def test_it_takes_no_arguments(args: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(ScenarioError, match="not for agents of a pool"):
-        simkit.simulate(scenario(bundle(tmp_path / "a"), args=args))
-
-
-def test_other_clusters_and_steps_are_refused(tmp_path: Path) -> None:
-    folder = bundle(tmp_path / "a")
-    machines = {"machines": [{"count": 2, "processors": 4}]}
-    with pytest.raises(ScenarioError, match="one pool of one resource"):
-        simkit.simulate({**scenario(folder), "cluster": machines})
-    for key in ("every", "step"):
-        with pytest.raises(ScenarioError, match=f"scheduling.{key} is set"):
-            simkit.simulate({**scenario(folder), "scheduling": {key: "1s"}})
-
-
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "place"),
     [
-        ({"admission": {"slots": 5}}, "admission: slots and backlog"),
-        ({"admission": {"backlog": 5}}, "admission: slots and backlog"),
-        ({"estimates": "actual"}, "estimates: must be requested"),
-        ({"walltime": "kill"}, "walltime: must be ignore"),
-        ({"processes": [{"path": f"{__file__}:None"}]}, "processes are set, and it was trained wi"),
+        ({"cluster": {"machines": [{"count": 2, "processors": 4}]}}, "cluster"),
+        ({"scheduling": {"every": "1s"}}, "scheduling.every"),
+        ({"scheduling": {"step": "1s"}}, "scheduling.step"),
+        ({"admission": {"slots": 5}}, "admission"),
+        ({"admission": {"backlog": 5}}, "admission"),
+        ({"estimates": "actual"}, "estimates"),
+        ({"walltime": "kill"}, "walltime"),
+        ({"processes": [{"path": f"{__file__}:None"}]}, "processes"),
+        *(({"args": args}, next(iter(args))) for args in (
+            {"choose": "greedy"}, {"choose": "sample"}, {"patience": 200},
+        )),
     ],
-)
-def test_rules_it_was_not_trained_by_are_refused(
-    changes: dict[str, Any], message: str, tmp_path: Path
+)  # fmt: skip
+def test_what_it_was_not_trained_with_is_refused(
+    changes: dict[str, Any], place: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(ScenarioError, match=f"agent a: {message}"):
-        simkit.simulate({**scenario(bundle(tmp_path / "a")), **changes})
+    args = {"args": changes["args"]} if "args" in changes else {}
+    stated = scenario(bundle(tmp_path / "a"), **args)
+    with pytest.raises(ScenarioError, match=place):
+        simkit.simulate(stated | {key: changes[key] for key in changes if key != "args"})
 
 
 MAINTAINED = {
@@ -238,10 +230,10 @@ def test_maintenance_and_limits_of_power_are_refused_before_the_run(tmp_path: Pa
     limited = {**scenario(bundle(tmp_path / "a")), "cluster": MAINTAINED, "power": powered("power")}
     with pytest.raises(ScenarioError) as told:
         simkit.simulate(limited)
-    assert list(told.value.problems) == [
-        "policy: agent a: cluster.maintenance is set, and it knows none; leave it out",
-        "policy: agent a: power.supply.limit is power, and it knows no limits of power; use none",
-    ]
+    places = ("cluster.maintenance", "power.supply.limit")
+    assert [place in text for place, text in zip(places, told.value.problems, strict=True)] == [
+        True
+    ] * 2
 
 
 def test_power_that_limits_nothing_is_no_difference(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from pool_replay import engine_starts, small_workload
 
 from simkit import plugins
-from simkit.errors import PluginError, ScenarioError
+from simkit.errors import ScenarioError
 from simkit.learners.pool.jobs import PoolJobs
 from simkit.learners.pool.scorer import Scorer
 from simkit.learners.pool.simulation import Backfill, Hold, Rule, simulate
@@ -54,7 +53,7 @@ def window_of(log: str, jobs: int = 600) -> tuple[Workload, int]:
 BACKFILLS: tuple[Backfill, ...] = ("easy", "rlscheduler", "rlscheduler-none")
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 @pytest.mark.parametrize("log", LOGS)
 def test_a_window_of_a_log(log: str) -> None:
     workload, processors = window_of(log)
@@ -199,17 +198,6 @@ def test_measures() -> None:
         "area_weighted_wait_s": 5.0,
         "longest_wait_s": 10.0,
     }
-
-
-def test_without_numba_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "numba", None)
-    for name in ("compiled", "kernel", "rlscheduler_kernel"):
-        monkeypatch.delitem(sys.modules, f"simkit.learners.pool.{name}", raising=False)
-        monkeypatch.delattr(sys.modules["simkit.learners.pool"], name, raising=False)
-    jobs = jobs_of((0, 1, 1, 1))
-    for backfill in BACKFILLS:
-        with pytest.raises(PluginError, match=r"needs numba, .*simkit-cluster\[learn\]"):
-            simulate(jobs, Rule.wfp3(jobs), backfill=backfill)
 
 
 def test_nothing_is_held_by_rlschedulers_rules() -> None:

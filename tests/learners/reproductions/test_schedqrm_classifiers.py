@@ -13,7 +13,6 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 
-from simkit.learners.burst_classifier import Settings
 from simkit.learners.reproductions.schedqrm.classifiers import (
     HEAP,
     KIND,
@@ -38,6 +37,7 @@ from simkit.learners.reproductions.schedqrm.classifiers_page import (
     section,
     verdict,
 )
+from simkit.learners.run_times.burst_classifier import Settings
 from simkit.traces.elf_bursts import read_bursts
 from simkit.training import Workplace
 

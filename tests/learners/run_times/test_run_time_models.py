@@ -14,8 +14,8 @@ pytest.importorskip("sklearn")
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.metrics import precision_recall_fscore_support
 
-from simkit.learners.burst_classifier import PUBLISHED, TUNED, Settings, train
 from simkit.learners.run_times.boosted_trees import BoostedTrees
+from simkit.learners.run_times.burst_classifier import PUBLISHED, TUNED, Settings, train
 from simkit.learners.run_times.examples import (
     Examples,
     by_group,

@@ -62,8 +62,7 @@ def test_a_program_of_a_known_kind(simkit: Simkit, tmp_path: Path) -> None:
 def test_other_models(model: str, simkit: Simkit, few: Path, monkeypatch) -> None:
     torch = pytest.importorskip("torch")
     assert torch
-    from simkit.learners import burst_classifier
-    from simkit.learners.run_times import burst_models
+    from simkit.learners.run_times import burst_classifier, burst_models
 
     train, brief = burst_classifier.train, burst_classifier.Settings((8,), passes=2)
     monkeypatch.setattr(burst_classifier, "train", lambda e, rng: train(e, rng, brief))

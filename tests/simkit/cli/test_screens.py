@@ -67,7 +67,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("columns", [80, 100])
+@pytest.mark.parametrize("columns", [80, pytest.param(100, marks=pytest.mark.thorough)])
 def test_screens(columns: int, folder: Path, tmp_path: Path) -> None:
     wrong = []
     for name, command in COMMANDS.items():

@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 from simkit.arrays import ExactSum, Floats, RunningSums
 from simkit.errors import PolicyError
 from simkit.power.battery import Battery
-from simkit.power.controller import GridOffer, SetPoints, SiteState, SourceOrder, check_set_points
+from simkit.power.controller import (
+    GridOffer,
+    SetPoints,
+    SiteState,
+    SourceOrder,
+    check_set_points,
+)
 from simkit.power.facts import BatteryFacts
 from simkit.power.ledger import (
     COLUMNS,

@@ -80,45 +80,14 @@ BY_THE_SCENARIO = [
      ("signal.coloumn: unknown key; did you mean 'column'?", "signal.column: is missing")),
     ({"batery": "{capacity_kwh: 10}"},
      ("bad.yaml:6: power.batery: unknown key; did you mean 'battery'?",)),
-    # a zone that there is not
-    (wind(csv(zone="America/Chicgo")),
-     (f"{WIND}.signal.zone", "'America/Chicgo' is not a valid time zone", "write UTC")),
-    # a battery with its floor above its ceiling
-    ({"battery": "{capacity_kwh: 10, floor: 0.9, ceiling: 0.6}"},
-     ("bad.yaml:6: power.battery.floor", "must be below the ceiling, 0.6, not 0.9")),
-    # a battery that starts above its ceiling
-    ({"battery": "{capacity_kwh: 10, ceiling: 0.6, initial_soc: 0.8}"},
-     ("bad.yaml:6: power.battery.initial_soc: must be at most the ceiling, 0.6, not 0.8",)),
-    # a negative capacity
-    ({"battery": "{capacity_kwh: -10}"},
-     ("bad.yaml:6: power.battery.capacity_kwh: must be more than 0, not -10",)),
     # power that comes out of nothing
     ({"battery": "{capacity_kwh: 10, model: rare}"},
      ("power.battery.model: rare cannot be used in a run", "write model: linear")),
-    # negative generation
-    (wind("-5e3"), (f"{WIND}.signal", "must be at least 0, not -5000")),
-    # machines that draw less when busy
-    ({"machines": "{idle_w: 20, full_w: 10}"},
-     ("power.machines.full_w: must be at least idle_w, 20, not 10",)),
     # nothing that supplies the site
     ({"sources": "{}"}, ("bad.yaml:2: power: nothing supplies the site", "add sources, or `grid")),
-    # a controller that there is not
-    ({"controller": "source-oder"},
-     ("power.controller: 'source-oder' is not known", "did you mean 'source-order'?")),
-    # a duration for a date; a date without its zone
-    ({"align": "{zero: 3d}"}, ("power.align.zero: must be a date such as", "not a duration")),
+    # a date without its zone
     ({"align": "{zero: 2020-01-01T00:00:00}"},
      ("power.align.zero", "has no time zone; write 2020-01-01T00:00:00+00:00")),
-    # steps of a forecast that are longer than all of it
-    ({"forecast": "{type: perfect, horizon: 1h, step: 2h}"},
-     ("power.forecast.step: must be at most the horizon, 3600 s, not 7200 s",)),
-    # limits and loads below 0
-    ({"grid": "{import_limit_w: -1}"}, ("power.grid.import_limit_w: must be at least 0, not -1",)),
-    ({"critical_w": "-4"}, ("power.critical_w: must be at least 0, not -4",)),
-    # a PUE by which a site draws less than its machines
-    ({"pue": "0.9"}, ("power.pue", "must be at least 1, not 0.9")),
-    # checkpoints of which nobody says how often
-    ({"supply": "{running: checkpoint}"}, ("power.supply", "needs checkpoints", "{every: 1h}")),
 ]  # fmt: skip
 
 BY_THE_FILES = [
@@ -174,7 +143,7 @@ BY_THE_FILES = [
 
 
 @pytest.mark.parametrize(("keys", "said"), [*BY_THE_SCENARIO, *BY_THE_FILES])
-def test_a_run_is_refused_before_it_begins_and_nothing_is_written(simkit, keys, said):
+def test_a_run_is_refused_before_it_begins_in_the_words_of_validate(simkit, keys, said):
     scenario(**keys)
     before = sorted(Path().rglob("*"))
     refused = simkit("run", "bad.yaml", "--output", "out")
@@ -182,15 +151,7 @@ def test_a_run_is_refused_before_it_begins_and_nothing_is_written(simkit, keys, 
     assert [part for part in said if part not in refused.err] == []
     assert "Traceback" not in refused.err
     assert sorted(Path().rglob("*")) == before
-
-
-@pytest.mark.parametrize(("keys", "said"), [*BY_THE_SCENARIO, *BY_THE_FILES])
-def test_validate_refuses_in_the_words_of_run(simkit, keys, said):
-    scenario(**keys)
-    refused = simkit("validate", "bad.yaml")
-    assert (refused.code, refused.out) == (2, "")
-    assert [part for part in said if part not in refused.err] == []
-    assert refused.err == simkit("run", "bad.yaml", "--output", "out").err
+    assert simkit("validate", "bad.yaml").err == refused.err
 
 
 def test_validate_accepts_what_run_accepts(simkit):

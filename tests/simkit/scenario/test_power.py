@@ -127,119 +127,71 @@ LEVELS = {"type": "levels", "high_w": 2, "low_w": 1}
 SAMPLE = {"type": "gleamm-sample"}
 
 
-@pytest.mark.parametrize(
-    ("keys", "expected"),
-    [
-        # --- sources
-        (source({"type": "solar"}),
-         ["sources.roof.signal.type: unknown value 'solar'; did you mean 'epw-solar'?"]),
-        (source(SAMPLE | {"zone": "UTC"}),
-         ["sources.roof.signal.zone: does not go with gleamm-sample; it is a key of carbon, csv, "
-          "generation, gleamm, price, schedule"]),
-        (source(SAMPLE, peak_w=1, times_load=1),
-         ["sources.roof: has both peak_w and times_load; leave one of them out"]),
-        (source(5, peak_w=1),
-         ["sources.roof.peak_w: scales a recorded signal, not a constant one; "
-          "leave peak_w out"]),
-        (source(SAMPLE, times_load=-1), ["sources.roof.times_load: must be more than 0, not -1"]),
-        ({"sources": {"a b": {"signal": 1}, "c": 2}},
-         ["sources.a b: must be named with letters, digits, '_' and '-'",
-          "sources.c: must be a mapping of keys to values, not 2"]),
-        ({"sources": [1]}, ["sources: must be a mapping of keys to values, not [1]"]),
-        ({"grid": None},
-         ["nothing supplies the site; add sources, or `grid: {}` for as much as is needed"]),
-        # --- signals
-        (source({"type": "sum", "signals": [1, LEVELS | {"low_w": 3}]}),
-         ["sources.roof.signal.signals.1.low_w: must be at most high_w, 2, not 3"]),
-        (source({"type": "sum", "signals": []}),
-         ["sources.roof.signal.signals: is empty; give at least one signal"]),
-        (source(LEVELS | {"high_share": 90}),
-         ["sources.roof.signal.high_share: must be at most 1, not 90"]),
-        (source({"type": "schedule"}),
-         ["sources.roof.signal: needs either day or week; give one of the two"]),
-        (source({"type": "schedule", "day": {"24:00": 1, "7:00": "x", "7h": 2, "420m": 3}}),
-         ["sources.roof.signal.day.24:00: '24:00' is not a valid time of day; write 0:00 to 23:59",
-          "sources.roof.signal.day.7:00: must be a number, not 'x'",
-          "sources.roof.signal.day.420m: the same time is given twice; keep one"]),
-        (source({"type": "schedule", "week": {"monday": {"0:00": 1}}}),
-         ["sources.roof.signal.week: 'monday': no such days; write mon, tue, wed, thu, fri, sat, "
-          "sun, weekdays, weekend"]),
-        (source(SAMPLE | {"gaps": "fill"}),
-         ["sources.roof.signal.gaps: unknown value 'fill'; known: error, hold, interpolate, "
-          "zero"]),
-        (source({"type": "csv", "path": "none.csv", "column": "a", "unit": "kW", "zone": "Mars"}),
-         ["sources.roof.signal.zone: 'Mars' is not a valid time zone; write UTC, UTC-06:00 for a clock "
-          "without daylight saving, or a name such as America/Chicago",
-          "sources.roof.signal.path: there is no file "]),
-        # --- grid and critical load
-        ({"grid": {"import_limit_w": -1, "carbon_gco2_per_kwh": -2, "price_per_kwh": -3}},
-         ["grid.import_limit_w: must be at least 0, not -1",
-          "grid.carbon_gco2_per_kwh: must be at least 0, not -2"]),
-        ({"critical_w": -5}, ["critical_w: must be at least 0, not -5"]),
-        # --- battery
-        ({"battery": {"capacity_kwh": -5}}, ["battery.capacity_kwh: must be more than 0, not -5"]),
-        ({"battery": BATTERY | {"floor": 0.9, "ceiling": 0.2, "initial_soc": 0.1}},
-         ["battery.floor: must be below the ceiling, 0.2, not 0.9"]),
-        ({"battery": BATTERY | {"ceiling": 0.4, "initial_soc": 0.5}},
-         ["battery.initial_soc: must be at most the ceiling, 0.4, not 0.5"]),
-        ({"battery": BATTERY | {"charge_slope_h": 0.1}},
-         ["battery.charge_slope_h: goes with model: clc, not linear"]),
-        ({"battery": BATTERY | {"model": "clc"}},
-         ["battery.model: clc needs charge_slope_h or discharge_slope_h above 0"]),
-        # --- the dissertation's battery makes power out of nothing
-        ({"battery": BATTERY | {"model": "rare"}}, ["battery.model: rare cannot be used in a run: "]),
-        # --- controller
-        ({"controller": "source-ordr"},
-         ["controller: 'source-ordr' is not known as a controller; did you mean 'source-order'?"]),
-        # --- machines
-        ({"machines": {"idle_w": 100, "full_w": 50}},
-         ["machines.full_w: must be at least idle_w, 100, not 50"]),
-        ({"machines": {"table": [100, 90]}},
-         ["machines.table: has 90 W in use, below the 100 W when idle; begin with the idle power"]),
-        ({"machines": {"table": [5]}},
-         ["machines.table: needs at least two numbers; give W at 0, 10, …, 100 %"]),
-        ({"machines": {"idle_w": 1, "per_resource": {"gpu": -1}}},
-         ["machines.per_resource.gpu: must be at least 0, not -1"]),
-        ({"machines": {"groups": {"big": {"idle_w": 5, "full_w": 1}, "rest": {"idle_w": 5}}}},
-         ["machines.groups.big.full_w: must be at least idle_w, 5, not 1",
-          "machines.groups.rest.full_w: is missing; add it: Power when all of the resource "
-          "is in use."]),
-        # --- PUE
-        ({"pue": 0.9}, ["pue: must be at least 1, not 0.9"]),
-        ({"pue": {"by_load": {"0": 1.5, "1": 0.9}, "temperature": 20}},
-         ["pue.by_load: has a ratio below 1; a site draws what its machines do",
-          "pue: needs both temperature and added_by_temperature, or neither"]),
-        ({"pue": {"by_load": {"0": 1e4}, "temperature": 20, "added_by_temperature": {"20": 2e9}}},
-         ["pue.by_load: has a ratio above 1000",
-          "pue.added_by_temperature: must be at least 0 and at most 1000 everywhere"]),
-        ({"pue": 2**31}, ["pue: must be at most 1000, not 2147483648"]),
-        ({"pue": {"by_load": {"low": 1.5}}}, ["pue.by_load.low: must be a finite number"]),
-        # --- supply
-        ({"supply": {"running": "checkpoint"}},
-         ["supply: running: checkpoint needs checkpoints; add {every: 1h}"]),
-        ({"supply": {"checkpoints": {"every": "1h"}, "peak_w": 5}},
-         ["supply.checkpoints: goes with running: checkpoint, not suspend",
-          "supply.peak_w: goes with limit: resources, not none"]),
-        # --- forecast
-        ({"forecast": {"type": "perfect", "horizon": "1h", "step": "2h"}},
-         ["forecast.step: must be at most the horizon, 3600 s, not 7200 s"]),
-        ({"forecast": {"type": "perfect", "period": "1d"}},
-         ["forecast.period: does not go with perfect; it is a key of persistence"]),
-        ({"forecast": {"type": "given"}},
-         ["forecast.signal: is missing; add it: Forecast power of all sources "
-          "together."]),
-        # --- align
-        ({"align": "year"}, ["align: unknown value 'year'; "]),
-        ({"align": {"type": "epoch", "offset": "1d", "zero": "5d"}},
-         ["align.offset: goes with type offset, not epoch",
-          "align.zero: must be a date such as 2019-06-01T00:00:00-06:00, not a duration"]),
-    ],
-)  # fmt: skip
-def test_a_broken_rule_is_told_with_path_value_and_remedy(keys, expected):
-    found = [line.removeprefix("power: ") for line in problems(**keys)]
-    assert len(found) == len(expected)
-    for line, start in zip(sorted(found), sorted(expected), strict=True):
-        assert line.startswith(start)
+@pytest.mark.parametrize(("keys", "expected"), [
+    # --- sources
+    (source({"type": "solar"}), "sources.roof.signal.type"),
+    (source(SAMPLE | {"zone": "UTC"}), "sources.roof.signal.zone"),
+    (source(SAMPLE, peak_w=1, times_load=1), "sources.roof"),
+    (source(5, peak_w=1), "sources.roof.peak_w"),
+    (source(SAMPLE, times_load=-1), "sources.roof.times_load"),
+    ({"sources": {"a b": {"signal": 1}, "c": 2}}, ["sources.a b", "sources.c"]),
+    ({"sources": [1]}, "sources"),
+    ({"grid": None}, "power"),
+    # --- signals
+    (source({"type": "sum", "signals": [1, LEVELS | {"low_w": 3}]}),
+     "sources.roof.signal.signals.1.low_w"),
+    (source({"type": "sum", "signals": []}), "sources.roof.signal.signals"),
+    (source(LEVELS | {"high_share": 90}), "sources.roof.signal.high_share"),
+    (source({"type": "schedule"}), "sources.roof.signal"),
+    (source({"type": "schedule", "day": {"24:00": 1, "7:00": "x", "7h": 2, "420m": 3}}),
+     [f"sources.roof.signal.day.{time}" for time in ("24:00", "7:00", "420m")]),
+    (source({"type": "schedule", "week": {"monday": {"0:00": 1}}}), "sources.roof.signal.week"),
+    (source(SAMPLE | {"gaps": "fill"}), "sources.roof.signal.gaps"),
+    (source({"type": "csv", "path": "none.csv", "column": "a", "unit": "kW", "zone": "Mars"}),
+     ["sources.roof.signal.zone", "sources.roof.signal.path"]),
+    # --- grid and critical load
+    ({"grid": {"import_limit_w": -1, "carbon_gco2_per_kwh": -2, "price_per_kwh": -3}},
+     ["grid.import_limit_w", "grid.carbon_gco2_per_kwh"]),
+    ({"critical_w": -5}, "critical_w"),
+    # --- battery
+    ({"battery": {"capacity_kwh": -5}}, "battery.capacity_kwh"),
+    ({"battery": BATTERY | {"floor": 0.9, "ceiling": 0.2, "initial_soc": 0.1}}, "battery.floor"),
+    ({"battery": BATTERY | {"ceiling": 0.4, "initial_soc": 0.5}}, "battery.initial_soc"),
+    ({"battery": BATTERY | {"charge_slope_h": 0.1}}, "battery.charge_slope_h"),
+    ({"battery": BATTERY | {"model": "clc"}}, "battery.model"),
+    # --- the dissertation's battery makes power out of nothing
+    ({"battery": BATTERY | {"model": "rare"}}, "battery.model"),
+    # --- controller
+    ({"controller": "source-ordr"}, "controller"),
+    # --- machines
+    ({"machines": {"idle_w": 100, "full_w": 50}}, "machines.full_w"),
+    ({"machines": {"table": [100, 90]}}, "machines.table"),
+    ({"machines": {"table": [5]}}, "machines.table"),
+    ({"machines": {"idle_w": 1, "per_resource": {"gpu": -1}}}, "machines.per_resource.gpu"),
+    ({"machines": {"groups": {"big": {"idle_w": 5, "full_w": 1}, "rest": {"idle_w": 5}}}},
+     ["machines.groups.big.full_w", "machines.groups.rest.full_w"]),
+    # --- PUE
+    ({"pue": 0.9}, "pue"),
+    ({"pue": {"by_load": {"0": 1.5, "1": 0.9}, "temperature": 20}}, ["pue.by_load", "pue"]),
+    ({"pue": {"by_load": {"0": 10000.0}, "temperature": 20,
+     "added_by_temperature": {"20": 2000000000.0}}}, ["pue.by_load", "pue.added_by_temperature"]),
+    ({"pue": 2 ** 31}, "pue"),
+    ({"pue": {"by_load": {"low": 1.5}}}, "pue.by_load.low"),
+    # --- supply
+    ({"supply": {"running": "checkpoint"}}, "supply"),
+    ({"supply": {"checkpoints": {"every": "1h"}, "peak_w": 5}}, ["supply.checkpoints",
+     "supply.peak_w"]),
+    # --- forecast
+    ({"forecast": {"type": "perfect", "horizon": "1h", "step": "2h"}}, "forecast.step"),
+    ({"forecast": {"type": "perfect", "period": "1d"}}, "forecast.period"),
+    ({"forecast": {"type": "given"}}, "forecast.signal"),
+    # --- align
+    ({"align": "year"}, "align"),
+    ({"align": {"type": "epoch", "offset": "1d", "zero": "5d"}}, ["align.offset", "align.zero"]),
+])  # fmt: skip
+def test_a_broken_rule_is_told_with_its_place(keys, expected):
+    places = {line.partition(": ")[0] for line in problems(**keys)}
+    assert places == ({expected} if isinstance(expected, str) else set(expected))
 
 
 @pytest.mark.parametrize(

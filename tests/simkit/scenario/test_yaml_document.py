@@ -1,4 +1,5 @@
 import json
+import re
 import tracemalloc
 from copy import deepcopy
 from importlib.metadata import EntryPoint
@@ -83,6 +84,16 @@ def problems(source, **overrides) -> list[str]:
     with pytest.raises(ScenarioError) as caught:
         load_scenario(source, overrides=overrides)
     return list(caught.value.problems)
+
+
+def places_of(lines: list[str]) -> list[str]:
+    """Return ``file:line: dotted.path`` or ``override: dotted.path`` of each problem."""
+    start = r"((s\.yaml(:\d+)?|override( [\w.]+)?)(: (?=[\w.]+: )[\w.]+)?)"
+    return [re.match(start, line)[1] for line in lines]
+
+
+def listed(expected: str | list[str]) -> list[str]:
+    return [expected] if isinstance(expected, str) else expected
 
 
 # --- reading -----------------------------------------------------------------------------------
@@ -303,46 +314,24 @@ def test_an_override_writes_a_short_form_out_and_reaches_into_lists():
     assert [group.capacity["cpu"] for group in scenario.cluster.machines] == [1.0, 8.0]
 
 
-@pytest.mark.parametrize(
-    ("overrides", "expected"),
-    [
-        ({"polcy.order": "sjf"}, ["override: polcy: unknown key; did you mean 'policy'?"]),
-        ({"policy.ordr": "sjf"}, ["override: policy.ordr: unknown key; did you mean 'order'?"]),
-        ({"seed": "x"}, ["override: seed: must be a whole number, not 'x'"]),
-        ({"seed.x": 1}, ["override: seed.x: seed is 3, which holds no keys"]),
-        (
-            {"cluster.machines.5.cpu": 1},
-            ["override: cluster.machines.5.cpu: cluster.machines has no row 5; it has 1, from 0"],
-        ),
-        (
-            {"workload": {"type": "swf", "path": "${NO_SUCH_VARIABLE}"}},
-            ["override: workload.path: the environment variable NO_SUCH_VARIABLE is not set; "
-             "export NO_SUCH_VARIABLE=..."],
-        ),
-        # what is missing in a section that the override alone has made
-        (
-            {"power.machines": {"idle_w": 1, "full_w": 2}, "power.grid": {},
-             "power.battery.floor": 0.1},
-            ["override: power.battery.capacity_kwh: is missing; add it: Energy between state of "
-             "charge 0 and 1."],
-        ),
-        # what an override makes wrong elsewhere in its section
-        (
-            {"cluster.processors": 4},
-            ["override cluster.processors: cluster: has both processors and machines; leave one of "
-             "the two out"],
-        ),
-        # what the file has wrong keeps its line, and the override's problem comes last
-        (
-            {"seed": -1, "walltime": "x"},
-            ["override: seed: must be at least 0, not -1",
-             "override: walltime: unknown value 'x'; known: ignore, kill"],
-        ),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("overrides", "expected"), [
+    ({"polcy.order": "sjf"}, "override: polcy"),
+    ({"policy.ordr": "sjf"}, "override: policy.ordr"),
+    ({"seed": "x"}, "override: seed"),
+    ({"seed.x": 1}, "override: seed.x"),
+    ({"cluster.machines.5.cpu": 1}, "override: cluster.machines.5.cpu"),
+    ({"workload": {"type": "swf", "path": "${NO_SUCH_VARIABLE}"}}, "override: workload.path"),
+    # what is missing in a section that the override alone has made
+    ({"power.machines": {"idle_w": 1, "full_w": 2}, "power.grid": {}, "power.battery.floor": 0.1},
+     "override: power.battery.capacity_kwh"),
+    # what an override makes wrong elsewhere in its section
+    ({"cluster.processors": 4}, "override cluster.processors: cluster"),
+    # what the file has wrong keeps its line, and the override's problem comes last
+    ({"seed": -1, "walltime": "x"}, ["override: seed", "override: walltime"]),
+])  # fmt: skip
 def test_a_wrong_override_says_that_it_is_one(overrides, expected):
     text = WORKLOAD + "seed: 3\ncluster: {machines: [{cpu: 1}]}\n"
-    assert problems(write(text), **overrides) == expected
+    assert places_of(problems(write(text), **overrides)) == listed(expected)
 
 
 def test_an_override_that_does_not_go_with_the_files_keys_is_named():
@@ -467,97 +456,38 @@ def test_a_file_that_may_not_be_read(monkeypatch):
     assert problems("s.yaml") == ["s.yaml: cannot be read: Permission denied"]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        # --- keys, at their lines
-        (
-            "seed: 1\nworkload:\n  type: lublin\n  jobs: 5\n  procesors: 8\n",
-            [
-                "s.yaml:2: workload.processors: is missing; add it: The machine's size, and so the "
-                "most processors of a job.",
-                "s.yaml:5: workload.procesors: unknown key; did you mean 'processors'?",
-            ],
-        ),
-        ("seed: 1\n", ["s.yaml:1: workload: is missing; add it: Which jobs arrive."]),
-        (
-            WORKLOAD + "seed: 1\n\nseed: 2\n",
-            ["s.yaml:4: seed: the key appears twice, first on line 2; keep one"],
-        ),
-        (WORKLOAD + "? [a]\n: 1\n", ["s.yaml:1: a key is a list or a mapping; keys are words"]),
-        (
-            WORKLOAD + "admission: {<<: 3}\n",
-            ["s.yaml:2: admission: << merges mappings only; give it an alias of a mapping"],
-        ),
-        (
-            WORKLOAD + "sweep: {seed: &a [*a]}\n",
-            ["s.yaml:2: sweep.seed.0: an alias contains itself; write the value out"],
-        ),
-        (
-            WORKLOAD + "name: !mine x\n",
-            ["s.yaml:2: name: the tag !mine is not used in scenarios; leave it out"],
-        ),
-        (WORKLOAD + "seed: !!int x\n", ["s.yaml:2: seed: 'x' is not a valid int; put text in quotes"]),
-        # --- variables
-        (
-            "workload:\n  type: swf\n  path: ${NO_SUCH_VARIABLE}/x.swf\n",
-            ["s.yaml:3: workload.path: the environment variable NO_SUCH_VARIABLE is not set; "
-             "export NO_SUCH_VARIABLE=..."],
-        ),
-        (
-            "workload: {type: swf, path: '${a b}'}\n",
-            ["s.yaml:1: workload.path: ${a b} is not the name of an environment variable; write ${NAME}"],
-        ),
-        # --- files
-        (
-            "workload:\n  type: swf\n  path: lgo.swf\n",
-            ["s.yaml:3: workload.path: there is no file {folder}/lgo.swf; did you mean 'log.swf'?"],
-        ),
-        (
-            WORKLOAD + "policy: {path: 'min.py:Mine'}\n",
-            ["s.yaml:2: policy.path: there is no file {folder}/min.py; did you mean 'mine.py'?"],
-        ),
-        # --- names of plug-ins, in short and long form
-        (
-            WORKLOAD + "policy:\n  order: fcsf\n  backfill:\n    type: eazy\nestimates: actul\n",
-            [
-                "s.yaml:3: policy.order: 'fcsf' is not known as an order; did you mean 'fcfs'?",
-                "s.yaml:5: policy.backfill.type: 'eazy' is not known as a backfilling rule; did "
-                "you mean 'easy'?",
-                "s.yaml:6: estimates: 'actul' is not known as a run-time estimator; did you mean "
-                "'actual'?",
-            ],
-        ),
-        (
-            WORKLOAD + "policy: {name: randm}\n",
-            ["s.yaml:2: policy.name: 'randm' is not known as a policy; did you mean 'random'?"],
-        ),
-        (
-            "workload: {type: plugin, reader: my-reder}\n",
-            ["s.yaml:1: workload.reader: 'my-reder' is not known as a reader; did you mean "
-             "'my-reader'?"],
-        ),
-        # --- rows of lists
-        (
-            WORKLOAD + "cluster:\n  machines:\n    - {cpu: 1}\n    - cpu: 2\n      count: 0\n",
-            ["s.yaml:6: cluster.machines.1.count: must be at least 1, not 0"],
-        ),
-        # --- everything at once, in the order of the lines
-        (
-            "sed: 1\nname: a b\nworkload: {type: swf, path: zzzz.bin}\npolicy: {order: fcsf}\n"
-            "name: c\n",
-            [
-                "s.yaml:1: sed: unknown key; did you mean 'seed'?",
-                "s.yaml:2: name: must be letters, digits, '.', '_' and '-' only, not 'a b'",
-                "s.yaml:3: workload.path: there is no file {folder}/zzzz.bin",
-                "s.yaml:4: policy.order: 'fcsf' is not known as an order; did you mean 'fcfs'?",
-                "s.yaml:5: name: the key appears twice, first on line 2; keep one",
-            ],
-        ),
-    ],
-)  # fmt: skip
-def test_every_problem_has_its_line_and_all_come_at_once(text, expected, folder):
-    assert problems(write(text)) == [line.replace("{folder}", str(folder)) for line in expected]
+@pytest.mark.parametrize(("text", "expected"), [
+    # --- keys, at their lines
+    ("seed: 1\nworkload:\n  type: lublin\n  jobs: 5\n  procesors: 8\n",
+     ["s.yaml:2: workload.processors", "s.yaml:5: workload.procesors"]),
+    ("seed: 1\n", "s.yaml:1: workload"),
+    (WORKLOAD + "seed: 1\n\nseed: 2\n", "s.yaml:4: seed"),
+    (WORKLOAD + "? [a]\n: 1\n", "s.yaml:1"),
+    (WORKLOAD + "admission: {<<: 3}\n", "s.yaml:2: admission"),
+    (WORKLOAD + "sweep: {seed: &a [*a]}\n", "s.yaml:2: sweep.seed.0"),
+    (WORKLOAD + "name: !mine x\n", "s.yaml:2: name"),
+    (WORKLOAD + "seed: !!int x\n", "s.yaml:2: seed"),
+    # --- variables
+    ("workload:\n  type: swf\n  path: ${NO_SUCH_VARIABLE}/x.swf\n", "s.yaml:3: workload.path"),
+    ("workload: {type: swf, path: '${a b}'}\n", "s.yaml:1: workload.path"),
+    # --- files
+    ("workload:\n  type: swf\n  path: lgo.swf\n", "s.yaml:3: workload.path"),
+    (WORKLOAD + "policy: {path: 'min.py:Mine'}\n", "s.yaml:2: policy.path"),
+    # --- names of plug-ins, in short and long form
+    (WORKLOAD + "policy:\n  order: fcsf\n  backfill:\n    type: eazy\nestimates: actul\n",
+     ["s.yaml:3: policy.order", "s.yaml:5: policy.backfill.type", "s.yaml:6: estimates"]),
+    (WORKLOAD + "policy: {name: randm}\n", "s.yaml:2: policy.name"),
+    ("workload: {type: plugin, reader: my-reder}\n", "s.yaml:1: workload.reader"),
+    # --- rows of lists
+    (WORKLOAD + "cluster:\n  machines:\n    - {cpu: 1}\n    - cpu: 2\n      count: 0\n",
+     "s.yaml:6: cluster.machines.1.count"),
+    # --- everything at once, in the order of the lines
+    ("sed: 1\nname: a b\nworkload: {type: swf, path: zzzz.bin}\npolicy: {order: fcsf}\nname: c\n",
+     ["s.yaml:1: sed", "s.yaml:2: name", "s.yaml:3: workload.path", "s.yaml:4: policy.order",
+     "s.yaml:5: name"]),
+])  # fmt: skip
+def test_every_problem_has_its_line_and_all_come_at_once(text, expected):
+    assert places_of(problems(write(text))) == listed(expected)
 
 
 WRONG = [

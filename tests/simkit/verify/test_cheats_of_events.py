@@ -17,6 +17,8 @@ from run_records import Records, claimed, simulated
 from simkit.verify import verify_run
 from simkit.verify.audit import Audit
 
+pytestmark = pytest.mark.sampled
+
 Scenario = dict[str, Any]
 COLUMNS = {"job_id": "job", "task_id": "task", "submit_time_s": "submit", "run_time_s": "run",
            "requested_time_s": "asked", "instances": "n", "cpu": "cpu"}  # fmt: skip

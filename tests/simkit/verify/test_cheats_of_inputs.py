@@ -18,6 +18,8 @@ from run_records import claimed
 
 from simkit.verify import verify_run
 
+pytestmark = pytest.mark.sampled
+
 HEAD = [
     "job_id",
     "submit_time_s",

@@ -19,6 +19,8 @@ from run_records import Records, claimed, simulated
 
 from simkit.verify import verify_run
 
+pytestmark = pytest.mark.sampled
+
 ZERO = "2019-03-30T20:00:00+01:00"
 """The clock of Berlin is put forward some hours after this."""
 DAY = {"0:00": 0.1, "7:00": 0.3, "21:30": 0.05}

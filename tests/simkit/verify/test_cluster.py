@@ -11,6 +11,8 @@ import pytest
 
 import simkit
 
+pytestmark = pytest.mark.sampled
+
 OWN = {"policy": {"path": "mine.py:Mine", "args": {}}}
 """A custom policy: it may do what an ordering does not."""
 

@@ -20,6 +20,8 @@ from simkit.results.run_writer import TABLES
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.metrics import check_metrics
 
+pytestmark = pytest.mark.sampled
+
 # ---- honest runs --------------------------------------------------------------------------------
 
 POLICY = """

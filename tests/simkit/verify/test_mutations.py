@@ -12,6 +12,8 @@ import pytest
 
 from simkit.verify import verify_run
 
+pytestmark = pytest.mark.sampled
+
 Change = Callable[[Any], None]
 
 

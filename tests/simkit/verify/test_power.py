@@ -23,6 +23,8 @@ from simkit.results.metric import RunWindow
 from simkit.results.run_folder import MemoryRun
 from simkit.verify import verify_run
 
+pytestmark = pytest.mark.sampled
+
 Change = Callable[[Any], None]
 POWER_RULES = {"ledger", "sources", "battery", "reserve", "machine-power", "bills"}
 OF_BATTERIES = {"battery", "reserve"}

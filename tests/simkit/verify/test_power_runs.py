@@ -22,6 +22,8 @@ import simkit
 from simkit.verify import verify_run
 from simkit.verify.audited_run import redone_s
 
+pytestmark = pytest.mark.sampled
+
 BATTERY = {
     "capacity_kwh": 6, "charge_c_rate": 0.5, "discharge_c_rate": 1.0, "charge_efficiency": 0.95,
     "discharge_efficiency": 0.9, "floor": 0.1, "ceiling": 0.95, "initial_soc": 0.5,

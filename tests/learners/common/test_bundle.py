@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from simkit.errors import PluginError, RunError
-from simkit.learners.bundle import hash_bundle, read_bundle, safetensors, write_bundle
+from simkit.learners.common.bundle import hash_bundle, read_bundle, safetensors, write_bundle
 
 WEIGHTS = {
     "layers.0.weight": np.arange(6, dtype=np.float32).reshape(3, 2),

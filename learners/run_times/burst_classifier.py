@@ -22,8 +22,6 @@ from simkit.learners.common.networks import Perceptron, seeded
 from simkit.learners.common.shapes import PerceptronShape
 from simkit.learners.run_times.examples import Examples
 
-__all__ = ["PUBLISHED", "TUNED", "BurstClassifier", "Settings", "train"]
-
 
 @dataclass(frozen=True)
 class Settings:

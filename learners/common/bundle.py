@@ -161,7 +161,7 @@ def _changed(description: Mapping[str, Any]) -> list[str]:
     if not isinstance(stated, Mapping):
         return [
             f"has no hashes of its entries (key {HASHES}); train the agent again, or, if you trust "
-            "every entry, add them: `from simkit.learners.bundle import hash_bundle; "
+            "every entry, add them: `from simkit.learners.common.bundle import hash_bundle; "
             "hash_bundle(Path(…))`"
         ]
     found = _hashes({name: value for name, value in description.items() if name != HASHES})

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from typing import Annotated, Any, TypeVar
 
-import numpy as np
 from pydantic import Field, ValidationError
 
 from simkit.errors import ScenarioError
-from simkit.learners.bundle import safetensors
-from simkit.learners.common.devices import check_device
-from simkit.learners.lockstep.job_sets import JobSets
-from simkit.learners.lockstep.job_sources import JobSource
+from simkit.learners.common.bundle import safetensors
 from simkit.sections import Section, problems_of
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -70,28 +67,17 @@ def prepared(
     return chosen, found
 
 
-def refuse_loads_without_sets(job_sets: int, loads: Sequence[float], source: JobSource) -> None:
-    """Raise ScenarioError if some loads would get none of an iteration's job sets."""
-    sets = np.bincount(source.source_of(job_sets), minlength=len(loads))
-    without = [f"{load:g}" for load, count in zip(loads, sets, strict=False) if not count]
-    if without:
-        raise ScenarioError(
-            f"learn.arguments.job_sets: is {job_sets}, of which the loads {', '.join(without)} get "
-            "none, since all loads bring as many jobs; give more"
-        )
+def check_device(device: str) -> list[str]:
+    """Return why a device cannot be used; empty if it can."""
+    if device == "cpu":
+        return []
+    if find_spec("torch") is None:
+        return [f"device: {device!r} needs torch: pip install 'simkit-cluster[learn]'"]
+    import torch
 
-
-def refuse_without_jobs(drawn: Mapping[str, JobSets]) -> None:
-    """Raise ScenarioError for job sets that hold no job between them.
-
-    Args:
-        drawn: the argument that gives the number of sets → the sets.
-    """
-    problems = [
-        f"learn.arguments.{argument}: the workload brings so few jobs that all {len(sets)} of "
-        "these job sets are empty; raise the workload's rate or load, or give more sets"
-        for argument, sets in drawn.items()
-        if not sets.jobs.any()
+    if device == "cuda" and torch.cuda.is_available():
+        return []
+    return [
+        f"device: torch {torch.__version__} finds no {device!r} here; leave --device out, or "
+        "install a build of torch for this machine's GPU"
     ]
-    if problems:
-        raise ScenarioError(problems)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from simkit.errors import RunError
-from simkit.learners.checkpoints import ARRAYS, FACTS, Checkpoint
+from simkit.learners.common.training import ARRAYS, FACTS, Checkpoint
 
 IDENTITY = {"learner": "deeprm", "seed": 0, "arguments": {"hidden": 20, "shape": (1, 3)}}
 

@@ -387,7 +387,7 @@ def problems_of(
         error: the failure.
         model: the model.
         tag: what the scenario's `type` calls it, if `others` could have been chosen.
-        others: tag → model of these; a key of theirs is told as such.
+        others: tag → model of these; a message names their keys as such.
     """
     return [
         problem

@@ -122,7 +122,8 @@ class Admission:
     def __init__(
         self, rule: AdmissionRule, queue: TaskQueue, partitions: Sequence[Partition]
     ) -> None:
-        self.rule = rule
+        self._slots, self._most_behind = rule.slots, rule.backlog
+        self._refills_at_once = rule.slots is not None and rule.refill == "at_once"
         self._queue = queue
         self.arrived: list[Task] = []
         """Tasks that have entered the queue; the list that policies see."""
@@ -154,7 +155,7 @@ class Admission:
 
     def submit(self, task: Task) -> bool:
         """Show a task to the policy or hold it back; return False if there is no space for it."""
-        backlog = self.rule.backlog
+        backlog = self._most_behind
         if backlog is not None and len(self._backlog) >= backlog and not self._place_left(backlog):
             return False
         self.admit(task)
@@ -187,14 +188,14 @@ class Admission:
             self._newcomers.popleft()
 
     def _slot_for_newcomers(self) -> bool:
-        slots = self.rule.slots
+        slots = self._slots
         return slots is None or (len(self._queue.tasks) < slots and not self._backlog)
 
     def _place_left(self, backlog: int) -> bool:
         """Return whether a newcomer finds a slot, or a place that those held back will leave."""
         if not self._compares:
             return self._slot_for_newcomers()
-        slots = self.rule.slots or 0  # a rule that compares has slots
+        slots = self._slots or 0  # a rule that compares has slots
         return len(self._queue) + len(self._backlog) < slots + backlog
 
     def show(self, task: Task) -> None:
@@ -215,17 +216,17 @@ class Admission:
     def leave(self, task: Task) -> None:
         """Take a task out of the queue, and refill its slot if the rule says at once."""
         self._queue.remove(task)
-        if self.limited and self.rule.refill == "at_once":
+        if self._refills_at_once:
             self.refill()
 
     def has_room(self) -> bool:
         """Return whether a task is held back although a slot is free."""
-        slots = self.rule.slots
+        slots = self._slots
         return bool(self._backlog) and slots is not None and len(self._queue) < slots
 
     def refill(self) -> None:
         """Fill free slots from the backlog."""
-        slots = self.rule.slots
+        slots = self._slots
         while self._backlog and (slots is None or len(self._queue) < slots):
             task = self._backlog.popleft()
             if self.turns_away is None or not self.turns_away(task):

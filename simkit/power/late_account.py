@@ -59,7 +59,7 @@ class Instants(NamedTuple):
 
 
 class LateAccount:
-    """Takes the loads of a run and accounts for them when it is told to `catch_up`."""
+    """Takes the loads of a run and accounts for them in `catch_up`."""
 
     def __init__(self, energy: EnergySystem) -> None:
         """Begin where a system stands; nothing must have flowed in it before.
@@ -127,7 +127,7 @@ class _InTurn:
         self._last: Floats | None = None  # what the loads and signals were at the last instant
 
     def __call__(self, at: Instants, end: float) -> Floats:
-        """Return the ledger's rows of instants, the last of which goes on until `end`."""
+        """Return the ledger's rows of instants; the last row goes on until `end`."""
         kept = array("d")  # 7 a row: the instant's number, when the row ends, set-points, content
         battery, levels, due = self._battery, self._levels, self._due
         columns = (self._changes(at), at.time_s, np.append(at.time_s[1:], end), at.generation_w,

@@ -1,7 +1,7 @@
 """The ledger: where every joule of a site came from and went, exactly, with its carbon and cost.
 
 Power is constant between two events, so energy is power times time, without any sampling: at every
-event the ledger is told what has flowed since the last one. It only stores this; balance, shares,
+event the ledger takes what has flowed since the last one. It only stores this; balance, shares,
 carbon and cost are computed for many rows at once. Sums are compensated, so a year of small steps
 closes as well as one step does. Tables at regular intervals are made from the rows afterwards
 (`simkit.results.timeline`) and change no total.
@@ -175,15 +175,15 @@ class Flows(NamedTuple):
     pue: float = 1.0
     """Facility power for each W of machine power; bills take it from here."""
     price_per_kwh: float = 0.0
-    """Of imported energy."""
+    """Price of imported energy."""
     export_price_per_kwh: float = 0.0
-    """Of exported energy."""
+    """Earnings for exported energy."""
     carbon_gco2_per_kwh: float = 0.0
-    """Of imported energy, in g of CO₂ equivalent."""
+    """Carbon of imported energy, in g of CO₂ equivalent."""
     generation_price_per_kwh: float = 0.0
-    """Of generated energy that is used."""
+    """Price of generated energy that is used."""
     generation_gco2_per_kwh: float = 0.0
-    """Of generated energy that is used, over the life cycle."""
+    """Life-cycle carbon of generated energy that is used."""
     machines_w: float = 0.0
     """What machines draw, before PUE; part of the load."""
     standing_w: float = 0.0

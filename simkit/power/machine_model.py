@@ -167,7 +167,7 @@ class Pue(Protocol):
 
     @property
     def signals(self) -> tuple[Signal, ...]:
-        """What it follows besides the machines' power."""
+        """Signals that it follows in addition to the machines' power."""
 
     def next_change(self, time_s: float) -> float:
         """Return the first time in s after this one at which it may change at constant power."""

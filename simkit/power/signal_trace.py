@@ -120,9 +120,9 @@ class PowerTrace:
     def _repr_html_(self) -> str:
         rows = {} if self.report is None else dict(self.report.counts())
         read = {} if self.report is None else {"rows": self.report.sentence(), **rows}
-        told = [*self.notes, *(text.removeprefix("warning: ") for text in self.warnings)]
+        notes = [*self.notes, *(text.removeprefix("warning: ") for text in self.warnings)]
         head = shown.heading(self.name, *self._facts())
-        return head + shown.facts(read) + shown.notes(told)
+        return head + shown.facts(read) + shown.notes(notes)
 
     def _facts(self) -> list[str]:
         """Return size, unit, step, period, zone and range as short texts."""
@@ -262,7 +262,7 @@ def intervals(trace: PowerTrace) -> tuple[Floats, Floats, Floats]:
     """Return (n,) starts, ends and values of the trace's own pieces; see `step_function`.
 
     An interval lasts until the next row (from the previous row if times are ends). The last one
-    (the first) and those beside a gap tell no length: they are as long as the interval on their
+    (the first) and those next to a gap have no length: they are as long as the interval on their
     other side, since a file may change its step, or as the step if that is a gap, too, or if the
     step was declared.
     """

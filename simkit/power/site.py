@@ -36,11 +36,11 @@ class Grid:
     export_limit_w: Amount = 0.0
     """W, at least 0."""
     price_per_kwh: Amount = 0.0
-    """Of imported energy, in any currency, the same everywhere."""
+    """Price of imported energy, in any currency, the same everywhere."""
     export_price_per_kwh: Amount = 0.0
-    """Of exported energy."""
+    """Earnings for exported energy."""
     carbon_gco2_per_kwh: Amount = 0.0
-    """Of imported energy."""
+    """Carbon of imported energy."""
 
     def __post_init__(self) -> None:
         """Raise ScenarioError with everything that is wrong about the numbers."""
@@ -91,9 +91,9 @@ class Source:
     power: Signal
     """W, at least 0."""
     price_per_kwh: float = 0.0
-    """Of each kWh that is used."""
+    """Price of each kWh that is used."""
     carbon_gco2_per_kwh: float = 0.0
-    """Of each kWh that is used, over the life cycle."""
+    """Life-cycle carbon of each kWh that is used."""
 
     def __post_init__(self) -> None:
         """Raise ScenarioError if the signal is not in W, or a number is out of range."""
@@ -121,11 +121,11 @@ class Foresight:
     step_s: float
     """Length of a step, in s."""
     generation: Forecast
-    """Of the sum of all sources, in W."""
+    """Forecast of the sum of all sources, in W."""
     price: Forecast | None = None
-    """Of the grid's price; None if it has no price."""
+    """Forecast of the grid's price; None if it has none."""
     carbon: Forecast | None = None
-    """Of the grid's carbon intensity; None if it has none."""
+    """Forecast of the grid's carbon intensity; None if it has none."""
 
     def __post_init__(self) -> None:
         """Raise ScenarioError unless 0 < step ≤ horizon."""
@@ -148,7 +148,7 @@ class Site:
     controller: Controller = field(default_factory=SourceOrder)
     pue: Pue = field(default_factory=ConstantPue)
     critical_w: Amount = 0.0
-    """Load that is always on, in W, besides the machines and what the PUE adds to them."""
+    """Load that is always on, in W, on top of the machines and what the PUE adds to them."""
     supply: Supply = field(default_factory=Supply)
     foresight: Foresight | None = None
     """None: policies know only the present."""

@@ -204,7 +204,7 @@ class Scenario(Section):
     policy: PolicySection = Field({}, validate_default=True)
     """Decides what starts when and where."""
     estimates: EstimatorChoice = Field("requested", validate_default=True)
-    """Run times that the policy is told: requested, actual, user-mean, or {type: perturbed, …};
+    """Run times that the policy sees: requested, actual, user-mean, or {type: perturbed, …};
     with `correction`, what becomes of those that a job outlives."""
     processes: Many[ProcessSection] = ()
     """SimPy processes of the user, [{path: my_process.py:MyProcess, args: {…}}]; they run next to

@@ -77,18 +77,18 @@ def first_scenario(log: TraceFormat, target: Path) -> FirstScenario:
 
 
 def _asking_for_all(log: TraceFormat, trace: Trace, past: Recorded) -> Trace:
-    """Return the jobs with all that their machines are to have: gpus and memory, too, if told.
+    """Return the jobs with all that their machines are to have: gpus and memory too, if known.
 
     The report names the columns that are read neither for them nor for what the log records.
     """
-    told = past.held.keys() - set(trace.workload.resources)
-    if MEMORY in told:
+    held = past.held.keys() - set(trace.workload.resources)
+    if MEMORY in held:
         known = float(np.isfinite(past.held[MEMORY]).mean())
         if known < KNOWN_SHARE or not (past.machines >= 1).all():
-            told.remove(MEMORY)
-    if not told:
+            held.remove(MEMORY)
+    if not held:
         return trace
-    resources = (*trace.workload.resources, *sorted(told))
+    resources = (*trace.workload.resources, *sorted(held))
     asking = log.trace_for(resources, np.random.default_rng(0))
     unread = {name: holds for name, holds in asking.report.unread.items()
               if name in trace.report.unread}  # fmt: skip
@@ -241,7 +241,7 @@ class _Draft:
             yield from self._how_many(size)
 
     def _how_many(self, size: MachineSize) -> Iterator[str]:
-        """Yield why there are so many machines of which no name is known, and so large."""
+        """Yield why there are so many machines without a known name, and why so large."""
         if size.has_machines and len(self._load.resources) > 1:
             yield "Each machine has the most that a job had of one; there are as many as"
             yield "hold what was in use at once, and the job on the most machines."

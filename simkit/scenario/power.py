@@ -306,7 +306,7 @@ class Power(Section):
     pue: PueCurve = Field(1.0, validate_default=True)
     """Power of the site over that of its machines: a number, or {by_load: …}."""
     critical_w: AmountSignal = Field(0.0, validate_default=True)
-    """Load that is always on, besides the machines and what the PUE adds."""
+    """Load that is always on, on top of the machines and what the PUE adds."""
     supply: Supply = Field(default_factory=Supply)
     """How power limits what may run."""
     forecast: Forecast | None = None

@@ -191,9 +191,9 @@ class SignalContext:
     epoch_s: float
     """Unix time of the run's zero; NaN if unknown."""
     zone: str | None
-    """Of the run's site; None if unknown."""
+    """Time zone of the run's site; None if unknown."""
     seed: int
-    """Of the run; see `seeds`."""
+    """The run's; see `seeds`."""
     span: Span
     """Part of the run in which signals are needed."""
     findings: Findings = field(default_factory=Findings)

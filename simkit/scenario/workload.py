@@ -259,7 +259,7 @@ def trace_formats() -> dict[str, type[TraceFormat]]:
 
 
 def recognise(path: Path) -> str:
-    """Return the `type` of a trace, told by its content, else by its name; empty if none knows it.
+    """Return the `type` of a trace, by its content, else by its name; empty if none knows it.
 
     Formats of other packages are asked before those bundled with simkit.
     """
@@ -318,7 +318,7 @@ def first_line(path: Path) -> tuple[int, str]:
 
 
 WorkloadSection = Annotated[SerializeAsAny[WorkloadSource], WORKLOADS]
-"""Any kind of workload, told apart by `type`."""
+"""Any kind of workload, distinguished by `type`."""
 
 
 class TwoClasses(Section):

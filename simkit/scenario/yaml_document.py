@@ -255,7 +255,7 @@ class Document:
     def caused(self, problem: Problem) -> Problem:
         """Return a problem found after loading, with the override below its path, if any.
 
-        An override beside the path is no cause: what the source says may be wrong without it.
+        An override at another path is no cause: what the source says may be wrong without it.
         """
         below = (laid for laid in self.overrides if starts_with(laid, problem.path))
         if self._is_overridden(problem.path):

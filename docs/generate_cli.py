@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
+from typer import Typer
 from typer.models import ArgumentInfo, OptionInfo
 
 
@@ -21,13 +22,15 @@ def command_names() -> list[str]:
 
 
 def _leaves() -> Iterator[tuple[str, Callable[..., Any]]]:
-    from simkit.cli import app
+    from simkit.cli import COMMANDS, load_command
 
-    groups: list[tuple[str, Any]] = [("", app)]
-    groups += [(f"{group.name} ", group.typer_instance) for group in app.registered_groups]
-    for prefix, group in groups:
-        for command in group.registered_commands:
-            yield f"{prefix}{command.name}", command.callback
+    for name, (place, _) in COMMANDS.items():
+        found = load_command(place)
+        if isinstance(found, Typer):
+            for command in found.registered_commands:
+                yield f"{name} {command.name}", command.callback
+        else:
+            yield name, found
 
 
 def _section(name: str, function: Callable[..., Any]) -> str:

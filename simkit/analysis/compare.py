@@ -242,7 +242,8 @@ class Comparison:
     def as_json(self) -> dict[str, Any]:
         """Return plain numbers and text."""
         plain = replace(self, runs=())  # they are no numbers
-        return {key: value for key, value in asdict(plain).items() if key not in ("runs", "by")}
+        left_out = {"runs", "by", *([] if self.unknown else ["unknown"])}
+        return {key: value for key, value in asdict(plain).items() if key not in left_out}
 
     def notes(self) -> list[str]:
         """Return which metrics are unknown, and which jobs are left out, one group a line."""

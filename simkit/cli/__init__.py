@@ -3,8 +3,8 @@
 Exit codes: 0 success; 1 a rule is violated, a run failed or the output cannot be written; 2 wrong
 usage, scenario or folder; 3 a trace cannot be read; 4 a policy broke a rule or failed; 5 a rule was
 not audited (`verify --strict`); 6 a limit stopped the run; 130 interrupted, by Ctrl-C or
-SIGTERM. Only light modules are imported here: a command imports what it needs when it is called, so
-that `simkit --help` is quick.
+SIGTERM. Only light modules are imported here: the module of a command is imported when it is
+called, so that every command starts quickly.
 """
 
 from __future__ import annotations
@@ -14,28 +14,17 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any, Final
 
 INTERRUPTED = 130
 
 try:
     import typer
+    from typer.main import get_command_from_info, get_group
 
-    from simkit.cli import (
-        burst_times,
-        calibration,
-        catalogue,
-        dataset,
-        learn,
-        reproduce,
-        results,
-        run,
-        trace,
-    )
-    from simkit.cli.closed_pipes import outlive_readers, output_is_lost
-    from simkit.cli.echo import echo
-    from simkit.cli.help_text import WholeHelpGroup
-    from simkit.cli.look import explain, plot, report
+    from simkit.cli.options import WholeHelpGroup
+    from simkit.cli.text import echo, outlive_readers, output_is_lost
     from simkit.errors import (
         LimitError,
         PluginError,
@@ -59,44 +48,137 @@ EXIT_CODES = {
 }
 """Kind of error → exit code; 1 for any other."""
 
+COMMANDS: Final = {
+    "init": (
+        "trace:init",
+        "Write a first scenario for a log: its machines, estimates and a policy, with comments.",
+    ),
+    "calibrate": (
+        "calibrate:calibrate",
+        "Say which policy, estimates and limits explain the waits that a log records.",
+    ),
+    "run": ("run:run", "Run a scenario; write a run folder and print its metrics."),
+    "sweep": (
+        "run:sweep",
+        "Run a scenario for every combination of the values under its `sweep` key.",
+    ),
+    "validate": (
+        "run:validate",
+        "Check a scenario and everything it names, and report all problems at once.",
+    ),
+    "show": ("run:show", "Print a scenario with all its defaults."),
+    "train": ("learn:train", "Train an agent on a scenario, or continue an interrupted training."),
+    "evaluate": (
+        "learn:evaluate",
+        "Judge agents and heuristics on the same held-out job sets, with confidence intervals.",
+    ),
+    "reproduce": (
+        "learn:reproduce",
+        "Reproduce a paper's figures, from training to picture, next to its claims.",
+    ),
+    "compare": (
+        "results:compare",
+        "Compare runs, job by job or as a whole: differences B - A with confidence intervals.",
+    ),
+    "summarise": (
+        "results:summarise",
+        "Summarise a sweep: mean and interval over seeds of each metric, the best marked.",
+    ),
+    "verify": (
+        "results:verify",
+        "Audit runs against their inputs and every rule; exit 1 with the violating rows.",
+    ),
+    "explain": (
+        "look:explain",
+        "Say why jobs of a run waited, in intervals that add up to the wait.",
+    ),
+    "export": ("results:export", "Write a run for other tools."),
+    "plot": ("look:plot", "Draw runs, a comparison, a sweep or trainings."),
+    "report": (
+        "look:report",
+        "Write a report of runs or a sweep: one HTML file that opens from disk, without a network.",
+    ),
+    "policies": (
+        "catalogue:policies",
+        "List the orders, backfilling and placement rules, policies and estimators by name.",
+    ),
+    "scenarios": ("catalogue:scenarios", "List the bundled scenarios; `simkit run NAME` runs one."),
+    "schema": ("catalogue:schema", "Print the JSON Schema of scenario files, for editors."),
+    "version": ("catalogue:version", "Print simkit's version."),
+    "trace": ("trace:app", "Inspect, check, convert, generate and download logs."),
+    "burst-times": (
+        "burst_times:app",
+        "Predict how long programs run from the sections of their executables.",
+    ),
+    "dataset": ("dataset:app", "Record what policies do, for learning from it."),
+}
+"""Command → where its function or group is in this room, and its help in one sentence."""
+
+
+class Commands(WholeHelpGroup):
+    """The commands of `COMMANDS`; the module of one is imported when it is called."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands = _Built(COMMANDS)
+
+    def short_helps(self, _ctx: Any) -> list[tuple[str, str]]:
+        """Return (name, sentence) of each command, without importing any."""
+        return [(name, sentence) for name, (_, sentence) in COMMANDS.items()]
+
+
+class _Built(dict[str, Any]):
+    """Commands by name, each built when it is asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        found = super().__getitem__(name)
+        if isinstance(found, tuple):
+            self[name] = found = _built(name, found[0])
+        return found
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self else default  # noqa: SIM401  it would call itself
+
+    def items(self) -> Any:
+        return [(name, self[name]) for name in self]
+
+    def values(self) -> Any:
+        return [self[name] for name in self]
+
+
+def load_command(place: str) -> Any:
+    """Return the function or the group that stands at ``module:name`` of this room."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(f"simkit.cli.{module}"), name)
+
+
+def _built(name: str, place: str) -> Any:
+    found = load_command(place)
+    if isinstance(found, typer.Typer):
+        group = get_group(found)
+        group.name = name
+        return group
+    alone = typer.Typer()
+    alone.command(name)(found)
+    return get_command_from_info(
+        alone.registered_commands[0], pretty_exceptions_short=False, rich_markup_mode=None
+    )
+
+
 app = typer.Typer(
     name="simkit",
     help="Replays HPC logs and cloud traces under scheduling policies.",
-    cls=WholeHelpGroup,
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-app.command("init")(trace.init)
-app.command("calibrate")(calibration.calibrate)
-app.command("run")(run.run)
-app.command("sweep")(run.sweep)
-app.command("validate")(run.validate)
-app.command("show")(run.show)
-app.command("train")(learn.train)
-app.command("evaluate")(learn.evaluate)
-app.command("reproduce")(reproduce.reproduce)
-app.command("compare")(results.compare)
-app.command("summarise")(results.summarise)
-app.command("verify")(results.verify)
-app.command("explain")(explain.explain)
-app.command("export")(results.export)
-app.command("plot")(plot.plot)
-app.command("report")(report.report)
-app.command("policies")(catalogue.policies)
-app.command("scenarios")(catalogue.scenarios)
-app.command("schema")(catalogue.schema)
-app.command("version")(catalogue.version)
-app.add_typer(trace.app, name="trace")
-app.add_typer(burst_times.app, name="burst-times")
-app.add_typer(dataset.app, name="dataset")
-
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        catalogue.version()
+        load_command("catalogue:version")()
         raise typer.Exit
 
 

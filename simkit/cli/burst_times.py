@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from simkit.cli.echo import echo
-from simkit.cli.help_text import WholeHelpGroup
+from simkit.cli.options import WholeHelpGroup
+from simkit.cli.text import Table, echo, print_blocks
 
 app = typer.Typer(
     help="Predict how long programs run from the sections of their executables.",
@@ -61,14 +61,13 @@ def fit(
     held out at random or by ranges of their size. The bundle is then fitted to all of them.
     """
     from simkit import plugins
-    from simkit.cli.tables import print_table
 
     done = plugins.find("simkit.tools", "burst-times.fit")(table, output, model.value, seed)
     rows = [
         [way, *("-" if score is None else f"{score:.3f}" for score in scores)]
         for way, scores in done.macro_f1.items()
     ]
-    print_table(["Macro F1, held out", "static arrays", "arrays on the heap"], rows)
+    print_blocks([Table(["Macro F1, held out", "static arrays", "arrays on the heap"], rows)])
     fitted = f"fitted to {done.programs:,} programs of {done.kinds} kinds"
     echo(f"\n{output} written: {model.value}, {fitted}")
 
@@ -90,13 +89,12 @@ def predict(
     differs from all of them is marked: what is said of it means little.
     """
     from simkit import plugins
-    from simkit.cli.tables import print_table
     from simkit.cli.text import wrapped
 
     found = plugins.find("simkit.tools", "burst-times.predict")(bundle, programs)
     heads = ["Program", "time", "class", "from", "to", "probability", "like those fitted to"]
     rows = [[str(one.path), *_cells(one), "no" if one.unlike else "yes"] for one in found]
-    print_table(heads, rows)
+    print_blocks([Table(heads, rows)])
     for one in found:
         if one.unlike:
             echo()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import get_args
 
-from simkit.cli.echo import echo
 from simkit.cli.options import AsJson
+from simkit.cli.text import echo, print_or_json
 
 KINDS = {
     "order": "policy.order",
@@ -20,7 +20,7 @@ KINDS = {
 def policies(as_json: AsJson = False) -> None:
     """List the orders, backfilling and placement rules, policies and estimators by name."""
     from simkit import plugins
-    from simkit.cli.text import print_json, print_plugins
+    from simkit.cli.text import plugins_blocks
     from simkit.scenario.policy import LookaheadPolicy
 
     found = {key: plugins.names("simkit.policies", kind) for kind, key in KINDS.items()}
@@ -28,22 +28,16 @@ def policies(as_json: AsJson = False) -> None:
     found["estimates"] = plugins.names("simkit.predictors")
     readers = plugins.names("simkit.readers")
     found["workload.type"] = [name for name in readers if "." not in name]  # others are dotted
-    if as_json:
-        print_json(found)
-    else:
-        print_plugins(found)
+    print_or_json(plugins_blocks(found), found, as_json=as_json)
 
 
 def scenarios(as_json: AsJson = False) -> None:
     """List the bundled scenarios; `simkit run NAME` runs one."""
-    from simkit.cli.text import print_json, print_pairs
+    from simkit.cli.text import pairs_blocks
     from simkit.scenario.bundled import scenario_names, scenario_path, scenario_summary
 
     found = {name: scenario_summary(scenario_path(name)) for name in scenario_names()}
-    if as_json:
-        print_json(found)
-    else:
-        print_pairs("Scenario", "What it is", found)
+    print_or_json(pairs_blocks("Scenario", "What it is", found), found, as_json=as_json)
 
 
 def schema() -> None:

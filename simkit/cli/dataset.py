@@ -9,17 +9,17 @@ from typing import Annotated, Any
 
 import typer
 
-from simkit.cli.echo import echo
-from simkit.cli.help_text import WholeHelpGroup
 from simkit.cli.options import (
     NoCode,
     NoProgress,
     Scenario,
     Seed,
     Settings,
+    WholeHelpGroup,
     overrides,
     scenario_source,
 )
+from simkit.cli.text import Line, Table, echo, print_blocks
 
 app = typer.Typer(
     help="Record what policies do, for learning from it.",
@@ -204,7 +204,6 @@ def mix(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the draw.")] = 0,
 ) -> None:
     """Mix datasets: whole episodes of each, as near to the stated shares as these allow."""
-    from simkit.cli.tables import print_table
     from simkit.gym.dataset import mix as do_mix
 
     with _interruptible():
@@ -214,7 +213,7 @@ def mix(
          f"{part.episodes:,}"]
         for part in done
     ]  # fmt: skip
-    print_table(["Dataset", "share", "came out", "decisions", "episodes"], table)
+    print_blocks([Table(["Dataset", "share", "came out", "decisions", "episodes"], table)])
     echo(f"\n{output} written")
 
 
@@ -281,10 +280,9 @@ def export(
 @app.command("show")
 def show(file: File) -> None:
     """Show what is in a dataset: its policies, what they earned, and the actions they took."""
-    from simkit.cli.tables import print_table
-    from simkit.cli.text import quantity, say
     from simkit.gym.dataset import read_dataset, summary
     from simkit.text import counted
+    from simkit.units import quantity
 
     data = read_dataset(file)
     found = summary(data)
@@ -294,21 +292,23 @@ def show(file: File) -> None:
          *(quantity(number, "1") for number in (one.reward, one.cost, one.probability))]
         for one in found.behaviours
     ]  # fmt: skip
-    print_table(heads, rows)
+    print_blocks([Table(heads, rows)])
     echo()
-    say("Decisions", f"{found.decisions:,} of {counted(found.episodes, 'episode')}, "
-        f"{found.terminated:,} terminated and {found.truncated:,} truncated")  # fmt: skip
-    say("Time", f"{found.hours:,.1f} simulated hours")
+    print_blocks([Line("Decisions", f"{found.decisions:,} of {counted(found.episodes, 'episode')}, "
+        f"{found.terminated:,} terminated and {found.truncated:,} truncated")])  # fmt: skip
+    print_blocks([Line("Time", f"{found.hours:,.1f} simulated hours")])
     for label, mean, of_episode in (
         ("Reward", found.reward, found.reward_of_episode),
         ("Cost", found.cost, found.cost_of_episode),
     ):
         what = _named(data.facts, label.lower())
         of = f"{quantity(mean, '1')} a decision, {quantity(of_episode, '1')} an episode"
-        say(label, f"{of}: {what}")
-    say("Actions", ", ".join(f"{name} {share:.1%}" for name, share in found.actions.items()))
+        print_blocks([Line(label, f"{of}: {what}")])
+    print_blocks(
+        [Line("Actions", ", ".join(f"{name} {share:.1%}" for name, share in found.actions.items()))]
+    )
     seen = data.facts.get("observation", {}).get("name", "not known")
-    say("Observation", f"{seen}, {counted(data.observation.shape[1], 'number')}")
+    print_blocks([Line("Observation", f"{seen}, {counted(data.observation.shape[1], 'number')}")])
 
 
 def _named(facts: Any, key: str) -> str:

@@ -6,12 +6,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from simkit.cli.echo import echo
 from simkit.cli.options import (
     AsJson,
     NoCode,
@@ -23,6 +23,7 @@ from simkit.cli.options import (
     overrides,
     scenario_source,
 )
+from simkit.cli.text import Blocks, Line, Plain, Table, echo, print_or_json
 
 if TYPE_CHECKING:
     from simkit.analysis.intervals import Interval
@@ -79,7 +80,6 @@ def train(
     scenario names: `policy: {agent: FOLDER}`. The same command continues an interrupted training,
     and gives the same agent as without the interruption.
     """
-    from simkit.cli.text import print_json
     from simkit.scenario import scenario_hash
     from simkit.scenario.yaml_document import load_scenario
     from simkit.training.train import stands_at
@@ -104,10 +104,7 @@ def train(
     except KeyboardInterrupt:
         echo(f"interrupted; {stands_at(folder)}", err=True)
         raise typer.Exit(130) from None
-    if as_json:
-        print_json(_as_json(done))
-    else:
-        _print_training(done)
+    print_or_json(_training_blocks(done), _as_json(done), as_json=as_json)
 
 
 def _short(learner: str | None, iterations: int | None) -> list[str]:
@@ -139,23 +136,22 @@ def _as_json(done: Trained) -> dict[str, Any]:
     }
 
 
-def _print_training(done: Trained) -> None:
-    from simkit.cli.text import say
+def _training_blocks(done: Trained) -> Blocks:
     from simkit.units import format_duration
 
     info = done.info
     if done.was_finished:
-        say("Training", f"{done.folder} was finished already; --force starts over")
+        yield Line("Training", f"{done.folder} was finished already; --force starts over")
     seconds = sum(row.get("wall_time_s", 0.0) for row in done.rows)
-    say("Learner", f"{info['learner']}, seed {info['seed']}, {info['device']}")
-    say("Iterations", f"{info['iteration']:,} of {info['iterations']:,} in "
+    yield Line("Learner", f"{info['learner']}, seed {info['seed']}, {info['device']}")
+    yield Line("Iterations", f"{info['iteration']:,} of {info['iterations']:,} in "
         f"{format_duration(seconds)}: {info.get('stopped', '')}")  # fmt: skip
     shown = {k: v for k, v in done.rows[-1].items() if k not in ("iteration", "wall_time_s")}
-    say("Last", ", ".join(f"{name} {value:,.6g}" for name, value in shown.items()))
+    yield Line("Last", ", ".join(f"{name} {value:,.6g}" for name, value in shown.items()))
     if best := info.get("best"):
         name, value = next(iter(best.items()))
-        say("Least", f"{name} {value:,.6g} at iteration {best['iteration']:,}")
-    say("Agent", f"{done.agent} ({_kept(info)})")
+        yield Line("Least", f"{name} {value:,.6g} at iteration {best['iteration']:,}")
+    yield Line("Agent", f"{done.agent} ({_kept(info)})")
 
 
 def _kept(info: Any) -> str:
@@ -232,7 +228,6 @@ def evaluate(
     Jobs that never ended count with their value so far. The reference is the best heuristic;
     differences and ratios are against it, paired set by set.
     """
-    from simkit.cli.text import print_json
     from simkit.experiment.interrupt import terminated_like_interrupted
     from simkit.progress import runs_progress
     from simkit.results.run_writer import claimed
@@ -282,19 +277,15 @@ def evaluate(
     except KeyboardInterrupt:
         echo("interrupted; an evaluation cannot be continued, start it again", err=True)
         raise typer.Exit(130) from None
-    if as_json:
-        print_json(found.as_json())
-    else:
-        _print_evaluation(found)
-        if output is not None:
-            echo(f"written to {output}")
+    written = [] if output is None else [Plain(f"written to {output}")]
+    blocks = chain(_evaluation_blocks(found), written)
+    print_or_json(blocks, found.as_json(), as_json=as_json)
 
 
-def _print_evaluation(found: Evaluation) -> None:
-    """Print each candidate's means, how it does against the reference, and notes on the columns."""
-    from simkit.cli.tables import print_table
-    from simkit.cli.text import quantity, say
+def _evaluation_blocks(found: Evaluation) -> Blocks:
+    """Yield each candidate's means, how it does against the reference, and notes on the columns."""
     from simkit.text import counted
+    from simkit.units import quantity
 
     heads = ["Candidate", "mean of sets", "low", "high", "of all jobs", "unfinished", "rejected"]
     rows = []
@@ -302,28 +293,27 @@ def _print_evaluation(found: Evaluation) -> None:
         means = (one.set_mean, *_bounds(one.interval), one.pooled_mean)
         numbers = (quantity(number, found.unit) for number in means)
         rows.append([one.label, *numbers, f"{one.unfinished:,}", f"{one.rejected:,}"])
-    print_table(heads, rows)
+    yield Table(heads, rows)
     others = [one for one in found.candidates if one.label != found.reference]
     if others:
-        echo()
-        _print_against(found.reference, others, found.unit)
+        yield Plain()
+        yield from _against_blocks(found.reference, others, found.unit)
     empty = f"; {found.empty_sets} more without a job are left out" if found.empty_sets else ""
     first = found.candidates[0]
-    say("Metric", found.metric)
-    say("Job sets", f"{found.sets:,} with {counted(first.submitted, 'job')}{empty}")
-    say("Reference", f"{found.reference}; differences and wins are against it, set by set")
+    yield Line("Metric", found.metric)
+    yield Line("Job sets", f"{found.sets:,} with {counted(first.submitted, 'job')}{empty}")
+    yield Line("Reference", f"{found.reference}; differences and wins are against it, set by set")
     if any(one.log_ratio is not None for one in others):
-        say("Log ratio", "mean over the sets of ln(candidate / reference); 0.01 is 1 % more")
+        yield Line("Log ratio", "mean over the sets of ln(candidate / reference); 0.01 is 1 % more")
     interval = first.interval
-    say("Interval", f"{interval.level:.0%}, {interval.method}")
+    yield Line("Interval", f"{interval.level:.0%}, {interval.method}")
     if any(one.unfinished for one in found.candidates):
-        say("Note", "unfinished jobs count with their value up to the end of the run")
+        yield Line("Note", "unfinished jobs count with their value up to the end of the run")
 
 
-def _print_against(reference: str, others: Sequence[Judged], unit: str) -> None:
-    """Print how each candidate does against the reference, set by set."""
-    from simkit.cli.tables import print_table
-    from simkit.cli.text import quantity
+def _against_blocks(reference: str, others: Sequence[Judged], unit: str) -> Blocks:
+    """Yield how each candidate does against the reference, set by set."""
+    from simkit.units import quantity
 
     heads = [f"Against {reference}", "difference", "low", "high", "log ratio", "low", "high",
              "wins", "ties", "losses"]  # fmt: skip
@@ -337,11 +327,78 @@ def _print_against(reference: str, others: Sequence[Judged], unit: str) -> None:
             *(quantity(number, "1") for number in ratios),
             *(f"{number:,}" for number in (one.wins, one.ties, one.losses)),
         ])  # fmt: skip
-    print_table(heads, rows)
+    yield Table(heads, rows)
 
 
 def _bounds(interval: Interval | None) -> tuple[float | None, float | None]:
     return (None, None) if interval is None else (interval.low, interval.high)
+
+
+GROUP = "simkit.reproductions"
+WORK = Path("runs")
+
+
+def reproduce(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="The reproduction; without it, list them.", show_default=False
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FOLDER",
+            show_default=False,
+            help="Where to write the page; default: runs/reproduce-NAME.",
+        ),
+    ] = None,
+    work: Annotated[
+        Path | None,
+        typer.Option(
+            "--work",
+            metavar="FOLDER",
+            show_default=False,
+            help="Where trainings are kept and resumed; default: runs/reproduce-NAME/work.",
+        ),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A small version, in minutes.")] = False,
+    workers: Annotated[
+        int | None, typer.Option("--workers", "-j", min=1, help="Processes; default: all cores.")
+    ] = None,
+    no_progress: NoProgress = False,
+) -> None:
+    """Reproduce a paper's figures, from training to picture, next to its claims.
+
+    It may be interrupted: finished trainings and results are not repeated.
+    """
+    import os
+
+    from simkit import plugins
+    from simkit.experiment.interrupt import terminated_like_interrupted
+    from simkit.results.output_folder import check_place
+    from simkit.training import Reproduction, Workplace
+
+    if name is None:
+        for known in plugins.names(GROUP):
+            echo(known)
+        return
+    carry_out: Reproduction = plugins.find(GROUP, name)
+    default = WORK / (f"reproduce-{name}-quick" if quick else f"reproduce-{name}")
+    pages, kept = output or default, work or default / "work"
+    for folder in (pages, kept):
+        check_place(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+    say = (lambda _line: None) if no_progress else (lambda line: echo(line, err=True))
+    try:
+        with terminated_like_interrupted():
+            page = carry_out(Workplace(pages, kept, quick, workers or os.cpu_count() or 1, say))
+    except KeyboardInterrupt:
+        echo(f"interrupted; the same command continues from {kept}", err=True)
+        raise typer.Exit(130) from None
+    echo(f"{page} written")
 
 
 class TrainingProgress:

@@ -1,19 +1,87 @@
-"""Arguments and options that several commands share."""
+"""Arguments and options that several commands share, and how their help is laid out.
+
+The help is plain text of at most 80 columns. Typer's boxes leave the text of an option 26 columns
+of 80, and break choices inside words.
+"""
 
 from __future__ import annotations
 
+import inspect
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-
-from simkit.cli.completion import complete_scenario
+from typer import BadParameter
+from typer.core import TyperGroup
 
 if TYPE_CHECKING:
-    from simkit.cli.groups_text import Groups
+    from simkit.cli.run_text import Groups
     from simkit.scenario.yaml_document import ScenarioText
+
+
+_ENDINGS: Final = (".yaml", ".yml", ".json")
+
+
+def complete_scenario(incomplete: str) -> list[str]:
+    """Return the bundled scenarios, files and folders of which a name begins like this.
+
+    Files and folders are those of the working folder. Without a bundled scenario there is nothing
+    to return: then the shell completes files itself, in any folder.
+    """
+    from simkit.scenario.bundled import scenario_names
+
+    names = [name for name in scenario_names() if name.startswith(incomplete)]
+    if not names:
+        return []
+    try:
+        entries = [entry for entry in Path().iterdir() if _is_meant(entry.name, incomplete)]
+    except OSError:
+        entries = []
+    return [*names, *sorted(filter(None, map(_shown, entries)))]
+
+
+def _is_meant(name: str, incomplete: str) -> bool:
+    return name.startswith(incomplete) and not name.startswith(".")
+
+
+def _shown(entry: Path) -> str:
+    """Return a folder with a slash, and a file that may be a scenario; empty for others."""
+    if entry.is_dir():
+        return f"{entry.name}/"
+    return entry.name if entry.name.endswith(_ENDINGS) else ""
+
+
+class WholeHelpGroup(TyperGroup):
+    """A group that lists its commands with all of their first sentence."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Carry a command out; a wrong choice is told without pydantic's prefix."""
+        try:
+            return super().invoke(ctx)
+        except BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")
+            raise
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands, which Typer would cut after one line each."""
+        with formatter.section("Commands"):
+            formatter.write_dl(self.short_helps(ctx))
+
+    def short_helps(self, ctx: Any) -> list[tuple[str, str]]:
+        """Return (name, first sentence) of each command."""
+        commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        return [
+            (name, command.short_help or first_paragraph(command.help or ""))
+            for name, command in commands.items()
+            if command is not None and not command.hidden
+        ]
+
+
+def first_paragraph(text: str) -> str:
+    """Return the first paragraph of a text in one line."""
+    return " ".join(inspect.cleandoc(text).partition("\n\n")[0].split())
 
 
 class Group(StrEnum):
@@ -125,7 +193,7 @@ Partial = Annotated[bool, typer.Option("--partial", help="Accept a run that did 
 
 def groups_of(by: Group | None, sort: str | None, top: int | None) -> Groups | None:
     """Return how groups of jobs are printed; raises BadParameter for a sort or top of none."""
-    from simkit.cli.groups_text import MOST, Groups
+    from simkit.cli.run_text import MOST, Groups
 
     if by is None:
         if sort is not None or top is not None:

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from simkit.cli.echo import echo
 from simkit.cli.options import (
     AsJson,
     By,
@@ -19,6 +18,7 @@ from simkit.cli.options import (
     Verbose,
     groups_of,
 )
+from simkit.cli.text import echo, print_blocks, print_or_json
 
 
 def compare(
@@ -52,8 +52,7 @@ def compare(
     `simkit compare A0 A1 A2 --with B0 --with B1 --with B2`.
     """
     from simkit.analysis.compare import compare_runs
-    from simkit.cli.run_text import print_comparison
-    from simkit.cli.text import print_json
+    from simkit.cli.run_text import comparison_blocks
     from simkit.results.run_folder import open_run
     from simkit.text import counted
 
@@ -70,10 +69,8 @@ def compare(
     comparison = compare_runs(
         first, second, metrics=metric or None, by=None if by is None else by.value, level=level
     )
-    if as_json:
-        print_json(comparison.as_json())
-    else:
-        print_comparison(comparison, groups)
+    blocks = comparison_blocks(comparison, groups)
+    print_or_json(blocks, comparison.as_json(), as_json=as_json)
 
 
 class TableFormat(StrEnum):
@@ -134,9 +131,9 @@ def summarise(
     )
     found = summary_of(runs, keys, names, level=level)
     if chosen is TableFormat.TEXT:
-        from simkit.cli.run_text import print_summary
+        from simkit.cli.run_text import summary_blocks
 
-        print_summary(found)
+        print_blocks(summary_blocks(found))
         return
     text = {
         TableFormat.CSV: found.csv, TableFormat.MARKDOWN: found.markdown,
@@ -219,8 +216,7 @@ def verify(
     Of the schedule of another tool it checks times and capacity, and first come, first served or
     EASY backfilling: `simkit verify jobs.csv --processors 128 --policy easy`.
     """
-    from simkit.cli.run_text import print_audit
-    from simkit.cli.text import print_json
+    from simkit.cli.run_text import audits_blocks
     from simkit.verify import verify_run
     from simkit.verify.schedules import ENDINGS, verify_schedule
 
@@ -235,13 +231,9 @@ def verify(
         else verify_run(path, allow_partial=partial, inputs=inputs or ())
         for path in runs
     ]
-    if as_json:
-        found = [audit.to_dict() for audit in audits]
-        print_json(found if len(found) > 1 else found[0])
-    for number, audit in enumerate(() if as_json else audits):
-        if number:
-            echo()
-        print_audit(audit, verbose=verbose)
+    found = [audit.to_dict() for audit in audits]
+    blocks = audits_blocks(audits, verbose=verbose)
+    print_or_json(blocks, found if len(found) > 1 else found[0], as_json=as_json)
     if not all(audit.ok for audit in audits):
         raise typer.Exit(1)
     if strict and not all(audit.fully_audited for audit in audits):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from simkit.cli.echo import echo
 from simkit.cli.options import (
     AsJson,
     By,
@@ -29,6 +28,7 @@ from simkit.cli.options import (
     scenario_source,
     swept,
 )
+from simkit.cli.text import echo, print_blocks, print_or_json
 
 if TYPE_CHECKING:
     from simkit.experiment.workers import Executor
@@ -84,8 +84,8 @@ def run(
     defaults and --set is replaced when the new one is complete; anything else, such as a run of
     another policy, is only replaced with --force.
     """
-    from simkit.cli.run_text import print_run, print_trace
-    from simkit.cli.text import print_json, warn
+    from simkit.cli.run_text import run_blocks, trace_blocks
+    from simkit.cli.text import warn
     from simkit.errors import LimitError
     from simkit.experiment import carry_out, prepare
     from simkit.progress import watch_progress
@@ -113,7 +113,7 @@ def run(
     with problems_located(source, laid_over):
         experiment = prepare(loaded)
     if not as_json:
-        print_trace(experiment)
+        print_blocks(trace_blocks(experiment))
     for warning in experiment.warnings:
         warn(warning)
     try:
@@ -125,17 +125,14 @@ def run(
     except LimitError:
         echo(_kept("stopped", folder), err=True)
         raise
-    if as_json:
-        content: dict[str, Any] = {
-            "run": str(folder),
-            "digest": result.digest,
-            "metrics": result.metrics,
-        }
-        if by is not None:
-            content["by"] = result.metrics_by(by.value).to_dicts()
-        print_json(content)
-    else:
-        print_run(result, groups, verbose=verbose)
+    content: dict[str, Any] = {
+        "run": str(folder),
+        "digest": result.digest,
+        "metrics": result.metrics,
+    }
+    if as_json and by is not None:
+        content["by"] = result.metrics_by(by.value).to_dicts()
+    print_or_json(run_blocks(result, groups, verbose=verbose), content, as_json=as_json)
     for warning in result.info["warnings"][len(experiment.warnings) :]:
         warn(warning)
 
@@ -257,8 +254,8 @@ def sweep(
     the same folders are only replaced with --force. The folders are scenario=…/policy=…/seed=…
     below --output (default: runs/NAME-sweep).
     """
-    from simkit.cli.sweep_text import print_sweep
-    from simkit.cli.text import print_json, warn
+    from simkit.cli.sweep_text import sweep_blocks
+    from simkit.cli.text import warn
     from simkit.experiment.interrupt import terminated_like_interrupted
     from simkit.experiment.sweep import plan_sweep, run_plan, sweep_warnings
     from simkit.progress import runs_progress
@@ -285,11 +282,12 @@ def sweep(
     except KeyboardInterrupt:
         echo(f"interrupted; finished runs in {plan.folder} will not be repeated", err=True)
         raise typer.Exit(130) from None
-    if as_json:
-        print_json({"folder": str(plan.folder), "runs": [o.as_json() for o in outcomes]})
-    else:
-        names = [name.strip() for name in (metrics or "").split(",")]
-        print_sweep(plan.folder, outcomes, [name for name in names if name])
+    names = [name.strip() for name in (metrics or "").split(",")]
+    print_or_json(
+        sweep_blocks(plan.folder, outcomes, [name for name in names if name]),
+        {"folder": str(plan.folder), "runs": [outcome.as_json() for outcome in outcomes]},
+        as_json=as_json,
+    )
     for warning in sweep_warnings(outcomes):
         warn(warning)
     if failed := [outcome for outcome in outcomes if outcome.state == "failed"]:

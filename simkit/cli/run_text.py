@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from simkit.cli.echo import echo
-from simkit.cli.groups_text import (
-    DIFFERENCE_HEADS,
-    Groups,
-    difference_cells,
-    print_differences_by,
-    print_groups,
-)
-from simkit.cli.tables import READ_WIDTH, print_table
-from simkit.cli.text import as_text, print_rows, say, wrapped
+from simkit.cli.text import READ_WIDTH, Blocks, Line, Plain, Table, as_text, rows_blocks
+from simkit.errors import RunError, did_you_mean
 from simkit.experiment.policy import policy_label
 from simkit.experiment.warnings import estimates_name
 from simkit.power.signal_align import Span
 from simkit.results.all_metrics import measured
+from simkit.results.group_metrics import WAIT_SHARE, By
 from simkit.results.metric import entries
 from simkit.text import counted
 from simkit.units import KWH_J, quantity
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from simkit.analysis.compare import Comparison, Difference
     from simkit.analysis.summary import Summary
     from simkit.experiment import Experiment
@@ -33,79 +29,175 @@ if TYPE_CHECKING:
     from simkit.results.run_folder import Run
     from simkit.verify.audit import Audit
 
+
+MOST: Final = 20
+"""Groups that are printed if nothing else is said."""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """How jobs are grouped for a table, and which groups it shows."""
+
+    by: By
+    sort: str | None = None
+    """The number to sort by, the largest first; None: the usual order, names by their jobs."""
+    top: int = MOST
+    """Groups that are printed."""
+
+
+_NUMBERS: Final = {
+    "wait_time_s": "s", "wait_time_s.p90": "s", "turnaround_time_s": "s", "bounded_slowdown": "1",
+    "bounded_slowdown.p90": "1",
+}  # fmt: skip
+"""Numbers that are printed → their unit."""
+_STATES: Final = ("rejected", "killed", "unfinished")
+
+
+def groups_blocks(found: pl.DataFrame, groups: Groups, own: Mapping[str, str]) -> Blocks:
+    """Yield a row for each group of `metrics_by`, with the states that any of its jobs is in.
+
+    `own` are the user's metrics → their units; those that groups have are columns too.
+    """
+    if groups.sort is not None:
+        found = found.sort(groups.sort, descending=True, nulls_last=True, maintain_order=True)
+    states = [state for state in _STATES if found[state].sum()]
+    shown = _NUMBERS | {name: unit for name, unit in own.items() if name in found.columns}
+    if groups.sort not in (None, "jobs", *states, *shown, WAIT_SHARE):
+        shown[str(groups.sort)] = "s" if "_s" in str(groups.sort) else "1"
+    rows = [
+        [
+            row[groups.by],
+            *(f"{row[count]:,}" for count in ("jobs", *states)),
+            "-" if row[WAIT_SHARE] is None else f"{row[WAIT_SHARE]:.1%}",
+            *(quantity(row[name], unit) for name, unit in shown.items()),
+        ]
+        for row in found.head(groups.top).iter_rows(named=True)
+    ]
+    yield Table([groups.by.capitalize(), "jobs", *states, WAIT_SHARE, *shown], rows)
+    yield from _left_out_blocks(len(found), groups)
+
+
+def differences_by_blocks(groups: Groups, differences: Sequence[Difference]) -> Blocks:
+    """Yield a table for each metric, a row for each group.
+
+    Sorted by a metric, the groups with its largest differences come first in every table. Raises
+    RunError for a metric that is not compared.
+    """
+    of_groups: dict[str, list[Difference]] = {}
+    for row in differences:
+        if row.group is not None:
+            of_groups.setdefault(row.metric, []).append(row)
+    if groups.sort is not None:
+        if groups.sort not in of_groups:
+            near = did_you_mean(groups.sort, of_groups)
+            raise RunError(f"sort: {groups.sort!r} is not among the compared metrics{near}")
+        rank = {row.group: row.difference for row in of_groups[groups.sort]}
+        for rows in of_groups.values():
+            rows.sort(key=lambda row: _last_if_unknown(rank[row.group]))
+    for metric, found in of_groups.items():
+        yield Plain(f"\n{metric}")
+        cells = [[str(r.group), *difference_cells(r), f"{r.n:,}"] for r in found[: groups.top]]
+        yield Table([groups.by.capitalize(), *DIFFERENCE_HEADS, "jobs"], cells)
+        yield from _left_out_blocks(len(found), groups)
+
+
+def _last_if_unknown(difference: float | None) -> float:
+    return math.inf if difference is None else -abs(difference)
+
+
+DIFFERENCE_HEADS: Final = ("mean A", "mean B", "B - A", "low", "high", "better", "equal", "worse")
+"""Heads of `difference_cells`."""
+
+
+def difference_cells(row: Difference) -> list[str]:
+    """Return means, difference, interval and shares of a difference as text."""
+    means = (measured(row.metric, mean, row.unit) for mean in (row.mean_a, row.mean_b))
+    apart = (row.difference, row.interval.low, row.interval.high)
+    differences = (measured(row.metric, n, row.unit, difference=True) for n in apart)
+    shares = ("-" if s is None else f"{s:.0%}" for s in (row.better, row.equal, row.worse))
+    return [*means, *differences, *shares]
+
+
+def _left_out_blocks(count: int, groups: Groups) -> Blocks:
+    if count > groups.top:
+        yield Line(
+            "Left out", f"{counted(count - groups.top, 'more group')}; --top shows more, --json all"
+        )
+
+
 DISTRIBUTION = ("mean", "p50", "p90", "p99", "max")
 
 
 def run_text(run: Run) -> str:
     """Return the metrics of a run as `simkit run` prints them, for `Run.summary`."""
 
-    def show() -> None:
-        echo(repr(run))
-        _print_metrics(run.metrics)
+    def blocks() -> Blocks:
+        yield Plain(repr(run))
+        yield from _metrics_blocks(run.metrics)
         if digest := run.digest:
-            say("Digest", digest)
+            yield Line("Digest", digest)
         for warning in run.info.get("warnings") or ():
-            say("Note", str(warning).removeprefix("warning: "))
+            yield Line("Note", str(warning).removeprefix("warning: "))
 
-    return as_text(show)
+    return as_text(blocks())
 
 
 def metrics_text(metrics: Mapping[str, Any]) -> str:
     """Return metrics as `simkit run` prints them."""
-    return as_text(lambda: _print_metrics(metrics)).lstrip("\n")
+    return as_text(_metrics_blocks(metrics)).lstrip("\n")
 
 
 def comparison_text(comparison: Comparison) -> str:
     """Return a comparison as `simkit compare` prints it."""
     groups = None if comparison.by is None else Groups(comparison.by)
-    return as_text(lambda: print_comparison(comparison, groups))
+    return as_text(comparison_blocks(comparison, groups))
 
 
 def summary_text(summary: Summary) -> str:
     """Return a summary as `simkit summarise` prints it."""
-    return as_text(lambda: print_summary(summary))
+    return as_text(summary_blocks(summary))
 
 
-def _print_metrics(metrics: Mapping[str, Any], *, verbose: bool = False) -> None:
-    """Print metrics; zeros, and what is the same everywhere, in a line each unless `verbose`."""
+def _metrics_blocks(metrics: Mapping[str, Any], *, verbose: bool = False) -> Blocks:
+    """Yield metrics; zeros, and what is the same everywhere, in a line each unless `verbose`."""
     numbers = {name: values for name, values in entries(metrics).items() if "unit" in values}
     same: dict[str, str] = {} if verbose else _same_everywhere(numbers)
     shown = {name: values for name, values in numbers.items() if name not in same}
-    echo()
-    _print_distributions(shown)
-    echo()
-    _print_numbers(shown)
-    echo()
-    _say_same(same)
+    yield Plain()
+    yield from _distributions_blocks(shown)
+    yield Plain()
+    yield from _numbers_blocks(shown)
+    yield Plain()
+    yield from _same_blocks(same)
 
 
-def print_trace(experiment: Experiment) -> None:
-    """Print the trace, the cluster, the policy and the site of an experiment."""
+def trace_blocks(experiment: Experiment) -> Blocks:
+    """Yield the trace, the cluster, the policy and the site of an experiment."""
     scenario, trace = experiment.scenario, experiment.trace
-    say("Trace", ", ".join(map(str, trace.inputs)) or f"generated: {scenario.workload.type}")
-    print_rows(trace.report)
+    yield Line("Trace", ", ".join(map(str, trace.inputs)) or f"generated: {scenario.workload.type}")
+    yield from rows_blocks(trace.report)
     for name, report in trace.tables.items():
         if report is not trace.report:
-            say("", f"{name}:")
-            print_rows(report)
+            yield Line("", f"{name}:")
+            yield from rows_blocks(report)
     jobs = len(trace.workload)
     if jobs != trace.report.jobs:
-        say("", f"{counted(jobs, 'job')} after window and resample")
-    say("Cluster", _cluster_line(experiment))
+        yield Line("", f"{counted(jobs, 'job')} after window and resample")
+    yield Line("Cluster", _cluster_line(experiment))
     for name, report in experiment.cluster.reports.items():
-        say("", f"{name}:")
-        print_rows(report)
+        yield Line("", f"{name}:")
+        yield from rows_blocks(report)
     name = estimates_name(scenario, trace.workload)
-    say("Policy", f"{policy_label(scenario)}, estimates {name}, "
+    yield Line("Policy", f"{policy_label(scenario)}, estimates {name}, "
         f"walltime {scenario.walltime}, seed {scenario.seed}")  # fmt: skip
     if line := power_line(experiment):
-        say("Power", line)
+        yield Line("Power", line)
     for name, notes in experiment.site.notes.items() if experiment.site else ():
-        say("", f"{name.removeprefix('power.')}: {'; '.join(notes)}")
+        yield Line("", f"{name.removeprefix('power.')}: {'; '.join(notes)}")
     for name, report in ({} if experiment.site is None else experiment.site.reports).items():
         if report.dropped:
-            say("", f"{name}:")
-            print_rows(report)
+            yield Line("", f"{name}:")
+            yield from rows_blocks(report)
 
 
 def _cluster_line(experiment: Experiment) -> str:
@@ -125,53 +217,55 @@ def _cluster_line(experiment: Experiment) -> str:
     return " ".join(parts)
 
 
-def print_run(run: Run, groups: Groups | None = None, *, verbose: bool = False) -> None:
-    """Print the metrics of a run, also by group if asked for, its counts, and where it is.
+def run_blocks(run: Run, groups: Groups | None = None, *, verbose: bool = False) -> Blocks:
+    """Yield the metrics of a run, also by group if asked for, its counts, and where it is.
 
     Numbers that are 0, and metrics with the same value everywhere, are one line each unless
     `verbose`.
     """
-    _print_metrics(run.metrics, verbose=verbose)
+    yield from _metrics_blocks(run.metrics, verbose=verbose)
     if groups is not None:
         units = {metric.name: metric.unit for metric in run.custom}
-        print_groups(run.metrics_by(groups.by), groups, units)
-        echo()
+        yield from groups_blocks(run.metrics_by(groups.by), groups, units)
+        yield Plain()
     counts = run.metrics["jobs"]
     states = ("finished", "killed", "rejected", "running", "waiting")
     ended = [f"{counts[s]:,} {s}" for s in states if counts.get(s) or s == "finished"]
-    say("Jobs", f"{counts['submitted']:,} submitted: {', '.join(ended)}")
+    yield Line("Jobs", f"{counts['submitted']:,} submitted: {', '.join(ended)}")
     if (recorded := run.info.get("recorded")) is not None:
-        _print_recorded(recorded)
-    say("Took", _times(run.info))
-    say("Digest", run.digest)
-    say("Run folder", str(run.folder))
+        yield from _recorded_blocks(recorded)
+    yield Line("Took", _times(run.info))
+    yield Line("Digest", run.digest)
+    yield Line("Run folder", str(run.folder))
 
 
-def _print_recorded(counts: Mapping[str, Any]) -> None:
-    """Print how many of the log's starts were replayed as they are, and why others were later."""
+def _recorded_blocks(counts: Mapping[str, Any]) -> Blocks:
+    """Yield how many of the log's starts were replayed as they are, and why others were later."""
     later = counts["started_later"]
     late, on_time = sum(later.values()), counts["started_as_recorded"]
-    say("Recorded", f"{on_time:,} of {counted(on_time + late, 'start')} as the log has them")
+    yield Line("Recorded", f"{on_time:,} of {counted(on_time + late, 'start')} as the log has them")
     if delays := counts["later_s"]:
         mean, most = (quantity(delays[key], "s") for key in ("mean", "max"))
-        say("", f"{late:,} later, as soon as they fitted: by {mean} on average, {most} at most")
+        yield Line(
+            "", f"{late:,} later, as soon as they fitted: by {mean} on average, {most} at most"
+        )
         for reason, number in later.items():
-            say("", f"  {number:,}: {reason}")
+            yield Line("", f"  {number:,}: {reason}")
     if without := counts["jobs_without_recorded_start"]:
-        say("", f"{counted(without, 'job')} whose start the log does not tell")
+        yield Line("", f"{counted(without, 'job')} whose start the log does not tell")
 
 
-def _say_same(same: Mapping[str, str]) -> None:
-    """Print the metrics that have no row, those that are 0 by their names alone."""
+def _same_blocks(same: Mapping[str, str]) -> Blocks:
+    """Yield the metrics that have no row, those that are 0 by their names alone."""
     zeros = [name for name, number in same.items() if number in _ZEROS]
     others = [f"{name} {number}" for name, number in same.items() if number not in _ZEROS]
     if zeros:
-        say("Zero", ", ".join(zeros))
+        yield Line("Zero", ", ".join(zeros))
     if others:
-        say("Constant", ", ".join(others))
+        yield Line("Constant", ", ".join(others))
     if same:
-        say("", "--verbose shows them in the tables")
-        echo()
+        yield Line("", "--verbose shows them in the tables")
+        yield Plain()
 
 
 _ZEROS: Final = ("0", "0 s", "0%")
@@ -198,7 +292,7 @@ def _times(info: Mapping[str, Any]) -> str:
     return f"{phases} ({rate:,.0f} jobs/s, peak memory {memory:,.0f} MB)"
 
 
-def _print_distributions(metrics: Mapping[str, Any]) -> None:
+def _distributions_blocks(metrics: Mapping[str, Any]) -> Blocks:
     rows, over = [], dict[str, list[str]]()
     for name, values in metrics.items():
         if "p50" in values:
@@ -209,11 +303,11 @@ def _print_distributions(metrics: Mapping[str, Any]) -> None:
             count = f"{counted(values['count'], 'value')}{missing}"
             over.setdefault(f"{values['window']} ({count})", []).append(name)
     if rows or not metrics:
-        print_table(["Metric", *DISTRIBUTION], rows)
-    _say_over(over)
+        yield Table(["Metric", *DISTRIBUTION], rows)
+    yield from _over_blocks(over)
 
 
-def _print_numbers(metrics: Mapping[str, Any]) -> None:
+def _numbers_blocks(metrics: Mapping[str, Any]) -> Blocks:
     rows, over = [], dict[str, list[str]]()
     for name, values in metrics.items():
         key = "value" if "value" in values else "mean"
@@ -221,18 +315,18 @@ def _print_numbers(metrics: Mapping[str, Any]) -> None:
             unit = "" if values["unit"] in ("1", "s") else values["unit"]
             rows.append([name, measured(name, values[key], values["unit"]), unit])
             over.setdefault(str(values["window"]), []).append(name)
-    print_table(["Metric", "value", "unit"], rows, text=1)
-    _say_over(over)
+    yield Table(["Metric", "value", "unit"], rows, text=1)
+    yield from _over_blocks(over)
 
 
-def _say_over(over: Mapping[str, Sequence[str]]) -> None:
-    """Print what metrics are over: first that of most of them, then the others with their names."""
+def _over_blocks(over: Mapping[str, Sequence[str]]) -> Blocks:
+    """Yield what metrics are over: first that of most of them, then the others with their names."""
     if not over:
         return  # no job was submitted
     most, *rest = sorted(over, key=lambda what: -len(over[what]))
-    say("Over", f"{most}{'; except:' if rest else ''}")
+    yield Line("Over", f"{most}{'; except:' if rest else ''}")
     for what in rest:
-        say("", f"{', '.join(over[what])}: {what}")
+        yield Line("", f"{', '.join(over[what])}: {what}")
 
 
 def power_line(experiment: Experiment) -> str:
@@ -283,50 +377,58 @@ def _forecast(foresight: Foresight | None, kind: str | None) -> str:
     return f"forecast {kind} for {foresight.horizon_s / 3600:g} h" if kind else "a forecast"
 
 
-def print_comparison(comparison: Comparison, groups: Groups | None = None) -> None:
-    """Print the differences of two runs, also by group if asked for, then what was left out."""
-    say("A", comparison.a)
-    say("B", comparison.b)
+def comparison_blocks(comparison: Comparison, groups: Groups | None = None) -> Blocks:
+    """Yield the differences of two runs, also by group if asked for, then what was left out."""
+    yield Line("A", comparison.a)
+    yield Line("B", comparison.b)
     same = {a.digest for a, _ in comparison.runs} == {b.digest for _, b in comparison.runs}
     nothing = "nothing, the digests are equal" if same else "nothing but the results"
-    say("Differs", "; ".join(comparison.changes) or nothing)
+    yield Line("Differs", "; ".join(comparison.changes) or nothing)
     whole = [row for row in comparison.differences if row.group is None]
     heads, rows = ["Metric", *DIFFERENCE_HEADS], [[r.metric, *difference_cells(r)] for r in whole]
     over = [_pairs_over(row) for row in whole]
     if len(set(over)) > 1:
         heads, rows = [*heads, "over"], [[*row, n] for row, n in zip(rows, over, strict=True)]
-    print_table(heads, rows)
+    yield Table(heads, rows)
     if len(set(over)) == 1:
-        say("Over", over[0])
+        yield Line("Over", over[0])
     if groups is not None:
-        print_differences_by(groups, comparison.differences)
-        echo()
+        yield from differences_by_blocks(groups, comparison.differences)
+        yield Plain()
     methods: dict[str, list[str]] = {}
     for row in whole:
         method = f"{row.interval.level:.0%}, {row.interval.method}"
         methods.setdefault(method, []).append(row.metric)
     for method, names in methods.items():
-        say("Interval", f"{method} ({', '.join(names)})" if len(methods) > 1 else method)
+        yield Line("Interval", f"{method} ({', '.join(names)})" if len(methods) > 1 else method)
     for note in comparison.notes():
-        say("Note", note)
+        yield Line("Note", note)
 
 
-def print_summary(summary: Summary) -> None:
-    """Print the metrics of groups of runs, and what a reader must know of them."""
+def summary_blocks(summary: Summary) -> Blocks:
+    """Yield the metrics of groups of runs, and what a reader must know of them."""
     from simkit.analysis.summary import with_star
 
     table = summary.table()
-    print_table(table.heads, table.cells(with_star), names=table.names)
+    yield Table(table.heads, table.cells(with_star), names=table.names)
     for note in table.notes:
-        say("Note", note)
+        yield Line("Note", note)
 
 
 def _pairs_over(row: Difference) -> str:
     return counted(row.n, "job" if row.of == "jobs" else "run")
 
 
-def print_audit(audit: Audit, *, verbose: bool = False) -> None:
-    """Print the checks and the rows that break a rule; those that do not apply if `verbose`."""
+def audits_blocks(audits: Sequence[Audit], *, verbose: bool = False) -> Blocks:
+    """Yield the checks of each audit, an empty line between two."""
+    for number, audit in enumerate(audits):
+        if number:
+            yield Plain()
+        yield from audit_blocks(audit, verbose=verbose)
+
+
+def audit_blocks(audit: Audit, *, verbose: bool = False) -> Blocks:
+    """Yield the checks and the rows that break a rule; those that do not apply if `verbose`."""
     rows = []
     for check in audit.checks:
         if check.skipped and not check.applies and not verbose:
@@ -338,17 +440,17 @@ def print_audit(audit: Audit, *, verbose: bool = False) -> None:
         rule = f"{why_not} {check.skipped}" if check.skipped else check.rule
         rows.append((check.name, f"{check.examined:,}", found, rule))
     heads = ["Check", "examined", "violations", "rule"]
-    print_table(heads, rows, text=1, piped_width=READ_WIDTH)
+    yield Table(heads, rows, text=1, piped_width=READ_WIDTH)
     for check in audit.checks:
         for violation in check.violations:
-            wrapped(str(violation))
+            yield Plain(str(violation), wraps=True)
         if more := check.found - len(check.violations):
-            wrapped(f"{check.name}: and {more:,} more")
+            yield Plain(f"{check.name}: and {more:,} more", wraps=True)
     for check in audit.checks:
         for what, value in check.notes.items():
             if value:
-                wrapped(f"note: {check.name}: {what}: {_listed(value)}")
-    wrapped(f"{audit.folder}: {audit.summary()}")
+                yield Plain(f"note: {check.name}: {what}: {_listed(value)}", wraps=True)
+    yield Plain(f"{audit.folder}: {audit.summary()}", wraps=True)
 
 
 def _listed(value: Any) -> str:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ruamel.yaml import YAML
 
 from simkit.analysis.summary import USUAL, full_name
-from simkit.cli.tables import GAP, console, print_table
-from simkit.cli.text import say
+from simkit.cli.text import GAP, Blocks, Line, Table, console
 from simkit.errors import did_you_mean
 from simkit.results.all_metrics import Number, measured, metric_numbers
 from simkit.results.metric import custom_names
@@ -51,10 +50,10 @@ class Column(NamedTuple):
         return max(map(len, (self.name, *self.cells)))
 
 
-def print_sweep(
+def sweep_blocks(
     folder: Path, outcomes: Sequence[SweepOutcome], metrics: Sequence[str] = ()
-) -> None:
-    """Print a line per run: its state, the swept values, its main metrics.
+) -> Blocks:
+    """Yield a line per run: its state, the swept values, its main metrics.
 
     Args:
         folder: the folder of the sweep.
@@ -77,13 +76,13 @@ def print_sweep(
         shown, left_out = _chosen(usual, found, console().width + GAP - taken)
     columns = [*named, *shown, *last]
     rows = zip(*(column.cells for column in columns), strict=True)
-    print_table([column.name for column in columns], list(rows), names=len(named))
-    _say_states(outcomes)
+    yield Table([column.name for column in columns], list(rows), names=len(named))
+    yield from _states_blocks(outcomes)
     if left_out:
-        say("Left out", f"{', '.join(left_out)}; --metrics names what to show")
+        yield Line("Left out", f"{', '.join(left_out)}; --metrics names what to show")
     for line in _unknown(metrics, found):
-        say("Note", line)
-    say("Folder", str(folder))
+        yield Line("Note", line)
+    yield Line("Folder", str(folder))
 
 
 def _jobs_without_an_end(outcomes: Sequence[SweepOutcome]) -> Iterator[Column]:
@@ -122,9 +121,9 @@ def _told(outcome: SweepOutcome) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _say_states(outcomes: Sequence[SweepOutcome]) -> None:
+def _states_blocks(outcomes: Sequence[SweepOutcome]) -> Blocks:
     states = [outcome.state for outcome in outcomes]
-    say("Runs", ", ".join(f"{states.count(s)} {s}" for s in dict.fromkeys(states)))
+    yield Line("Runs", ", ".join(f"{states.count(s)} {s}" for s in dict.fromkeys(states)))
 
 
 def _chosen(

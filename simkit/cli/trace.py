@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from simkit.cli.echo import echo
-from simkit.cli.help_text import WholeHelpGroup
-from simkit.cli.options import AsJson, NoProgress
-from simkit.cli.trace_generate import generate
-from simkit.cli.trace_power import power
+from simkit.cli.options import AsJson, NoProgress, WholeHelpGroup
+from simkit.cli.text import Line, echo, print_blocks, print_or_json
+from simkit.cli.trace_generate import generate, power
 
 if TYPE_CHECKING:
     from simkit.scenario.workload import TraceFormat
@@ -84,24 +82,18 @@ def info(
     as_json: AsJson = False,
 ) -> None:
     """Show what a trace holds: jobs, span, machines, load; of tasks also their sizes and faults."""
-    from simkit.cli.text import print_json
-    from simkit.cli.trace_text import job_facts, print_facts, print_job_facts, task_facts
+    from simkit.cli.trace_text import facts_blocks, job_facts_blocks
+    from simkit.workload.trace import job_facts, task_facts
 
     source = trace_at(log, kind, settings)
-    facts = source.facts()
+    facts, blocks = source.facts(), facts_blocks
     if facts is None:
         trace, past = source.recorded()
         if trace.workload.gang.all():
-            facts = job_facts(trace, past)
-            if not as_json:
-                print_job_facts(log, facts)
-                return
+            facts, blocks = job_facts(trace, past), job_facts_blocks
         else:
             facts = task_facts(source.type, log, trace)
-    if as_json:
-        print_json(facts)
-    else:
-        print_facts(log, facts)
+    print_or_json(blocks(log, facts), facts, as_json=as_json)
 
 
 @app.command("check")
@@ -120,18 +112,19 @@ def check(
 ) -> None:
     """Show which rows of a trace are repaired or left out, and why, with line numbers."""
     from simkit import plugins
-    from simkit.cli.trace_text import checked_as_json, print_check, print_written
+    from simkit.cli.trace_text import check_blocks, checked_content, written_blocks
 
     source = trace_at(log, kind, settings, keep_zero_run=keep_zero_run)
     written = None if fix is None else plugins.find("simkit.tools", "trace.convert")(source, fix)
     reports = source.reports() if written is None else {"": written.report}
-    if as_json:
-        checked_as_json(reports, source.meanings)
-        return
-    for table, report in reports.items():
-        print_check(log, report, source.meanings, table)
+    blocks = [
+        block
+        for table, report in reports.items()
+        for block in check_blocks(log, report, source.meanings, table)
+    ]
     if fix is not None and written is not None:
-        print_written(fix, written.report.jobs, written.remarks)
+        blocks += written_blocks(fix, written.report.jobs, written.remarks)
+    print_or_json(blocks, checked_content(reports, source.meanings), as_json=as_json)
 
 
 @app.command("convert")
@@ -156,15 +149,15 @@ def convert(
 ) -> None:
     """Write a log of any format as a clean SWF log, with all that SWF has a field for."""
     from simkit import plugins
-    from simkit.cli.text import print_rows, say
-    from simkit.cli.trace_text import print_written
+    from simkit.cli.text import rows_blocks
+    from simkit.cli.trace_text import written_blocks
 
     source = trace_at(log, kind, settings, keep_zero_run=keep_zero_run, time_zone=time_zone)
     convert = plugins.find("simkit.tools", "trace.convert")
     done = convert(source, target, machine_processors=processors)
-    say("Log", str(log))
-    print_rows(done.report)
-    print_written(target, done.report.jobs, done.remarks)
+    print_blocks([Line("Log", str(log))])
+    print_blocks(rows_blocks(done.report))
+    print_blocks(written_blocks(target, done.report.jobs, done.remarks))
 
 
 def init(
@@ -188,7 +181,7 @@ def init(
     The machines are those that the log shows: what was in use at once, by partition, and its
     largest jobs. The scenario runs as it is.
     """
-    from simkit.cli.trace_text import print_first_scenario
+    from simkit.cli.trace_text import first_scenario_blocks
     from simkit.errors import RunError
     from simkit.results.output_folder import check_file, whole_file
     from simkit.scenario.first_scenario import first_scenario
@@ -206,7 +199,7 @@ def init(
     made = first_scenario(source, target)
     with whole_file(target) as part:
         part.write_text(made.text, encoding="utf-8")
-    print_first_scenario(log, target, made)
+    print_blocks(first_scenario_blocks(log, target, made))
 
 
 app.command("generate")(generate)
@@ -219,14 +212,11 @@ def list_logs(as_json: AsJson = False) -> None:
     from dataclasses import asdict
 
     from simkit import plugins
-    from simkit.cli.text import print_json
-    from simkit.cli.trace_text import print_catalogue
+    from simkit.cli.trace_text import catalogue_blocks
 
     entries = plugins.find("simkit.tools", "trace.catalogue")()
-    if as_json:
-        print_json([asdict(entry) for entry in entries])
-    else:
-        print_catalogue(entries)
+    content = [asdict(entry) for entry in entries]
+    print_or_json(catalogue_blocks(entries), content, as_json=as_json)
 
 
 @app.command("fetch")

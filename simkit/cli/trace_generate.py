@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from time import perf_counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from simkit.cli.echo import echo
+from simkit.cli.options import AsJson
+
+if TYPE_CHECKING:
+    from simkit.workload import RowReport
+import sys
+from collections.abc import Callable
+from contextlib import contextmanager
+from time import perf_counter
+
 from simkit.cli.options import NoProgress
+from simkit.cli.text import Blocks, Line, echo, print_blocks, print_or_json
 from simkit.progress import PATIENCE_S, progress_bar
 
 TABLES = "alibaba2017"
@@ -180,7 +186,7 @@ def _generate_tables(
     """
     from simkit import plugins
     from simkit.arrays import stream
-    from simkit.cli.text import print_pairs
+    from simkit.cli.text import pairs_blocks
     from simkit.errors import ScenarioError
 
     try:
@@ -201,7 +207,11 @@ def _generate_tables(
             rng=stream(seed, "workload"),
             progress=progress,
         )
-    print_pairs(f"{folder} written", "rows", {name: f"{count:,}" for name, count in rows.items()})
+    print_blocks(
+        pairs_blocks(
+            f"{folder} written", "rows", {name: f"{count:,}" for name, count in rows.items()}
+        )
+    )
 
 
 def _measure_programs(
@@ -241,3 +251,85 @@ def _progress(unit: str, *, enabled: bool) -> Iterator[Callable[[int, int], None
         yield show
     finally:
         bar.stop()
+
+
+def power(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="TYPE",
+            help="csv, gleamm, gleamm-sample, nsrdb, wind-toolkit, epw-solar, epw-wind, "
+            "epw-temperature, generation, carbon, price, plugin, or a type that an installed "
+            "package adds.",
+            show_default=False,
+        ),
+    ],
+    path: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", help="The file, plain or .gz.", show_default=False),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="A key that this type of signal has in a scenario, such as --set unit=kW. May be "
+            "given repeatedly.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a file of power, carbon or prices holds: unit, zone, step, span, gaps and size."""
+    from simkit import plugins
+    from simkit.cli.text import warn
+    from simkit.scenario.overrides import parse_overrides
+    from simkit.scenario.yaml_document import read_signal_file
+
+    keys: dict[str, Any] = {"type": kind} | parse_overrides(settings or ())
+    if path is not None:
+        keys["path"] = str(path)
+    trace = read_signal_file(keys)
+    facts = plugins.find("simkit.tools", "trace.power")(trace)
+    print_or_json(power_blocks(facts, trace.report), facts, as_json=as_json)
+    for warning in () if as_json else trace.warnings:
+        warn(warning)
+
+
+def power_blocks(facts: Mapping[str, Any], report: RowReport | None) -> Blocks:
+    """Yield the facts of a trace and what was done to the rows of its file."""
+    from simkit.cli.text import rows_blocks
+
+    yield Line("Signal", facts["name"])
+    if report is not None:
+        yield from rows_blocks(report)
+    for name, text in _lines(facts):
+        yield Line(name, text)
+
+
+def _lines(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    from simkit.text import counted
+    from simkit.units import format_duration
+
+    yield from (("Note", note) for note in facts["notes"])
+    label = {"start": "starts", "end": "ends"}[facts["label"]]
+    what = f"means of intervals, at their {label}" if facts["sampling"] == "mean" else "readings"
+    yield "Values", f"{facts['values']:,} {what}, every {format_duration(facts['step_s'])}"
+    yield "Zone", facts["time_zone"]
+    yield "From", f"{facts['first']} to {facts['last']}, span {format_duration(facts['span_s'])}"
+    for name in ("mean", "min", "max"):
+        yield name.capitalize(), f"{_amount(facts[name])} {facts['unit']}"
+    if facts["negative"]:
+        yield "Below 0", counted(facts["negative"], "value")
+    gaps = facts["gaps"]
+    if not gaps["count"]:
+        yield "Gaps", "none"
+        return
+    total, longest = (format_duration(gaps[key]) for key in ("total_s", "longest_s"))
+    yield "Gaps", f"{counted(gaps['count'], 'gap')}, {total} in all, the longest {longest}"
+    for gap in gaps["longest"]:
+        yield "", f"from {gap['start']} for {format_duration(gap['length_s'])}"
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.4g}"

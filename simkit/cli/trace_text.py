@@ -7,161 +7,41 @@ from collections.abc import Iterator, Mapping, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final
 
-from simkit.cli.echo import echo
-from simkit.cli.tables import console, print_table
-from simkit.cli.text import first_lines, print_json, print_pairs, print_rows, say
+from simkit.cli.text import (
+    Blocks,
+    Line,
+    Plain,
+    Table,
+    console,
+    first_lines,
+    pairs_blocks,
+    rows_blocks,
+)
 from simkit.text import counted
 from simkit.units import format_duration
-from simkit.workload import RowReport
+from simkit.workload.trace import COUNTED_BY, RowReport, release_texts
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from simkit.scenario.first_scenario import FirstScenario
-    from simkit.workload import Trace, Workload
-    from simkit.workload.recorded import Recorded
 
 
-def task_facts(kind: str, log: Path, trace: Trace) -> dict[str, Any]:
-    """Return what a trace of tasks holds, as plain numbers and text."""
-    from simkit.workload.trace import rows_facts, workload_facts
-
-    reports = trace.tables or {log.name: trace.report}
-    tables = {name: rows_facts(report) for name, report in reports.items()}
-    return {"format": kind, "tables": tables, **workload_facts(trace.workload)}
-
-
-def job_facts(trace: Trace, past: Recorded) -> dict[str, Any]:
-    """Return what a log holds: counts, span, sizes and times, load, and what it records."""
-    import numpy as np
-
-    from simkit.workload.trace import instant_text, release_facts, rows_facts
-
-    load, report = trace.workload, trace.report
-    submit = load.submit_time_s
-    span = float(submit[-1] - submit[0])
-    size = load.job_request()[:, 0]
-    facts: dict[str, Any] = {
-        "rows read": report.read,
-        "jobs": len(load),
-        "tasks": load.tasks,
-        "first submit": instant_text(load, float(submit[0])),
-        "last submit": instant_text(load, float(submit[-1])),
-        "span": format_duration(span),
-        "time zone": load.time_zone or "unknown",
-    }
-    for name in ("user", "group", "queue", "partition"):
-        known = np.unique(getattr(load, name))
-        facts[f"{name}s"] = int((known >= 0).sum())
-    low, middle, high = np.quantile(size, (0, 0.5, 1)).tolist()
-    facts[f"{load.resources[0]} a job"] = f"{low:,.6g} to {high:,.6g}, median {middle:,.6g}"
-    low, middle, high = map(format_duration, np.quantile(load.run_time_s, (0, 0.5, 1)).tolist())
-    facts["run time"] = f"{low} to {high}, median {middle}"
-    facts |= dict(_releases(release_facts(load)))
-    facts["machine"] = ", ".join(f"{n:,.6g} {r}" for r, n in load.capacity.items()) or "unknown"
-    total = load.capacity.get(load.resources[0])
-    if total and span:
-        area = float((load.request[:, 0] * load.instances * load.held_time_s()).sum())
-        facts["offered load"] = f"{area / (total * span):.3f}"
-    facts |= _recorded_facts(load, past)
-    for name in GROUPS:
-        if counts := _jobs_by(load, name):
-            facts[f"jobs by {name}"] = counts
-    _add_peaks(facts.get("jobs by partition", []), load, past)
-    return {**facts, "report": rows_facts(report)}
-
-
-def _recorded_facts(load: Workload, past: Recorded) -> dict[str, str]:
-    """Return the share with gpus, the waits, and the most in use at once; some may be unknown."""
-    import numpy as np
-
-    from simkit.workload.trace import instant_text
-
-    facts: dict[str, str] = {}
-    if (gpu_jobs := past.gpu_jobs()) is not None:
-        facts["jobs with gpus"] = f"{gpu_jobs:,} ({gpu_jobs / len(load):.1%})"
-    if not past.started_jobs:
-        return facts | {"recorded wait": UNKNOWN_STARTS, "peak in use": UNKNOWN_STARTS}
-    waits = past.waits_s(load)
-    if len(waits):
-        spread = (float(waits.mean()), *np.quantile(waits, (0.5, 0.9)).tolist())
-        mean, middle, late = map(format_duration, spread)
-        some = _of_some(len(waits), load)
-        facts["recorded wait"] = f"mean {mean}, median {middle}, p90 {late}{some}"
-    else:
-        facts["recorded wait"] = "unknown: no job starts at or after its submission"
-    of_some = _of_some(past.started_jobs, load)
-    for name, held in past.held.items():
-        if (peak := past.peak(name)) is not None:
-            text = f"{peak.amount:,.6g}, first at {instant_text(load, peak.time_s)}{of_some}"
-            untold = int(np.isnan(held).sum())
-            text += f"; that of {counted(untold, 'job')} is unknown" * (untold > 0)
-            facts[f"peak {name} in use"] = text
-    return facts
-
-
-def _of_some(jobs: int, load: Workload) -> str:
-    """Return `` of 3 of 4 jobs`` where a fact is not one of all."""
-    return f" of {jobs:,} of {counted(len(load), 'job')}" * (jobs < len(load))
-
-
-UNKNOWN_STARTS: Final = "unknown: the log does not tell when jobs started"
-
-
-def _add_peaks(rows: Sequence[dict[str, Any]], load: Workload, past: Recorded) -> None:
-    """Add to each partition, if there are several, the most in use at once by resource."""
-    import numpy as np
-
-    if len(rows) < 2 or not past.started_jobs:
-        return
-    for row, number in zip(rows, np.unique(load.partition).tolist(), strict=True):
-        jobs = np.flatnonzero(load.partition == number)
-        peaks = {name: past.peak(name, jobs) for name in past.held}
-        row["peak"] = {name: peak.amount for name, peak in peaks.items() if peak is not None}
-
-
-GROUPS: Final = ("queue", "partition")
-"""What a log's jobs are counted by."""
-
-
-def _jobs_by(load: Workload, column: str) -> list[dict[str, Any]]:
-    """Return number, name and jobs of each queue or partition; empty if the log has none.
-
-    Numbers are left out where the log has only names, names where it has only numbers; of jobs
-    without either the number is -1, or the name empty.
-    """
-    import numpy as np
-
-    numbers, counts = np.unique(getattr(load, column), return_counts=True)
-    if (numbers < 0).all():
-        return []
-    labels, of_header = load.labels.get(column), load.header_names.get(column, {})
-    rows: list[dict[str, Any]] = []
-    for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
-        if labels is not None:
-            rows.append({"name": labels[number] if number >= 0 else "", "jobs": count})
-        elif number in of_header:
-            rows.append({"number": number, "name": of_header[number], "jobs": count})
-        else:
-            rows.append({"number": number, "jobs": count})
-    return rows
-
-
-def print_job_facts(log: Path, facts: Mapping[str, Any]) -> None:
-    """Print the facts of a log, how its rows were read, then its jobs by queue and partition."""
-    lists = {name: facts.get(f"jobs by {name}", ()) for name in GROUPS}
+def job_facts_blocks(place: Path, facts: Mapping[str, Any]) -> Blocks:
+    """Yield the facts of a log, how its rows were read, then its jobs by queue and partition."""
+    lists = {name: facts.get(f"jobs by {name}", ()) for name in COUNTED_BY}
     plain = {
         name: str(value) for name, value in facts.items() if not isinstance(value, list | dict)
     }
-    print_pairs(str(log), "", plain)
-    echo()
-    print_rows(_report(facts["report"]))
+    yield from pairs_blocks(str(place), "", plain)
+    yield Plain()
+    yield from rows_blocks(_report(facts["report"]))
     for name, rows in lists.items():
         if rows:
             peaks = list(dict.fromkeys(key for row in rows for key in row.get("peak", ())))
             heads = [name.capitalize(), "jobs", "share", *(f"peak {key}" for key in peaks)]
-            echo()
-            print_table(heads, _job_counts(rows, facts["jobs"], peaks))
+            yield Plain()
+            yield Table(heads, _job_counts(rows, facts["jobs"], peaks))
 
 
 def _job_counts(
@@ -181,8 +61,8 @@ def _job_counts(
     ]
 
 
-def checked_as_json(reports: Mapping[str, RowReport], meanings: Mapping[str, str]) -> None:
-    """Print what was found as JSON; of a trace of several tables, by table."""
+def checked_content(reports: Mapping[str, RowReport], meanings: Mapping[str, str]) -> Any:
+    """Return what was found, for JSON; of a trace of several tables, by table."""
     found = {
         table: {
             "read": report.read,
@@ -202,47 +82,51 @@ def checked_as_json(reports: Mapping[str, RowReport], meanings: Mapping[str, str
         }
         for table, report in reports.items()
     }
-    print_json(found.get("") or found)
+    return found.get("") or found
 
 
-def print_check(log: Path, report: RowReport, meanings: Mapping[str, str], table: str = "") -> None:
-    """Print each rule that was met, how often, on which lines first, and what it means."""
-    say("Table" if table else "Log", table or str(log))
-    print_rows(report)
+def check_blocks(
+    log: Path, report: RowReport, meanings: Mapping[str, str], table: str = ""
+) -> Blocks:
+    """Yield each rule that was met, how often, on which lines first, and what it means."""
+    yield Line("Table" if table else "Log", table or str(log))
+    yield from rows_blocks(report)
     for rule, count in report.counts():
         lines = report.lines.get(rule, [])
         example = f": {report.examples[rule]!r}" if report.examples.get(rule) else ""
         first = f" ({first_lines(lines, count)}{example})" if lines else ""
-        echo(f"\n{rule}: {counted(count, 'row')}{first}\n  {meanings.get(rule, '')}".rstrip())
+        yield Plain(
+            f"\n{rule}: {counted(count, 'row')}{first}\n  {meanings.get(rule, '')}".rstrip()
+        )
     if not report.counts():
-        echo(
+        yield Plain(
             "\nNo row met a rule. The columns named above are not read."
             if report.unread
             else f"\nNothing is wrong with {table or 'it'}."
         )
 
 
-def print_written(target: Path, rows: int, remarks: Sequence[str]) -> None:
-    """Say that a log was written, and what is to be known of the machine's size."""
-    echo(f"{target} written: {counted(rows, 'row')}")
+def written_blocks(target: Path, rows: int, remarks: Sequence[str]) -> Blocks:
+    """Yield that a log was written, and what is to be known of the machine's size."""
+    yield Plain(f"{target} written: {counted(rows, 'row')}")
     for remark in remarks:
-        echo(f"  {remark}; `simkit trace convert --processors N` sets it")
+        yield Plain(f"  {remark}; `simkit trace convert --processors N` sets it")
 
 
-def print_first_scenario(log: Path, target: Path, made: FirstScenario) -> None:
-    """Say what `simkit init` wrote, and what the log did not tell."""
-    say("Log", str(log))
-    print_rows(made.report)
-    say("Machines", made.machines[0])
+def first_scenario_blocks(log: Path, target: Path, made: FirstScenario) -> Blocks:
+    """Yield what `simkit init` wrote, and what the log did not tell."""
+    yield Line("Log", str(log))
+    yield from rows_blocks(made.report)
+    yield Line("Machines", made.machines[0])
     for line in made.machines[1:]:
-        say("", line)
+        yield Line("", line)
     for number, line in enumerate(made.unknown):
-        say("" if number else "Not known", line)
-    echo(f"\n{target} written; run it: simkit run {shlex.quote(str(target))}")
+        yield Line("" if number else "Not known", line)
+    yield Plain(f"\n{target} written; run it: simkit run {shlex.quote(str(target))}")
 
 
-def print_catalogue(entries: Sequence[Any]) -> None:
-    """Print the catalogue of public logs and how to get one."""
+def catalogue_blocks(entries: Sequence[Any]) -> Blocks:
+    """Yield the catalogue of public logs and how to get one."""
     rows = [
         (
             entry.name,
@@ -257,13 +141,13 @@ def print_catalogue(entries: Sequence[Any]) -> None:
         for entry in entries
     ]
     heads = ["Name", "jobs", "cleaned", "processors", "months", "from", "system", "problems"]
-    print_table(heads, rows, text=3)
+    yield Table(heads, rows, text=3)
     if not all(entry.checked for entry in entries):
-        echo(
+        yield Plain(
             "\n~ has not been compared with the file: look it up on the archive's page of the log."
         )
     if entries:
-        echo(f"\nGet one: simkit trace fetch {entries[0].name}\nCite: {entries[0].citation}")
+        yield Plain(f"\nGet one: simkit trace fetch {entries[0].name}\nCite: {entries[0].citation}")
 
 
 QUANTILES: Final = ("mean", "min", "p50", "p90", "p99", "max")
@@ -271,27 +155,27 @@ LABEL: Final = 16
 """Columns of the names of facts."""
 
 
-def print_facts(place: Path, facts: Mapping[str, Any]) -> None:
-    """Print the facts of a trace: its tables, its counts, then how its sizes are spread.
+def facts_blocks(place: Path, facts: Mapping[str, Any]) -> Blocks:
+    """Yield the facts of a trace: its tables, its counts, then how its sizes are spread.
 
     Args:
         place: the trace.
         facts: those of its format, or `task_facts`.
     """
-    say("Trace", f"{place} ({facts['format']})")
+    yield Line("Trace", f"{place} ({facts['format']})")
     for name, rows in facts["tables"].items():
-        say("Table", name)
-        print_rows(_report(rows))
+        yield Line("Table", name)
+        yield from rows_blocks(_report(rows))
     if missing := facts.get("missing_tables"):
-        say("Not here", ", ".join(missing))
+        yield Line("Not here", ", ".join(missing))
     if unread := facts.get("unread_tables"):
-        say("Not read", f"{', '.join(unread)}: of use only with batch_task")
-    echo()
+        yield Line("Not read", f"{', '.join(unread)}: of use only with batch_task")
+    yield Plain()
     for name, text in _pairs(facts):
-        echo(fill(f"{name:<{LABEL}}{text}", console().width, subsequent_indent=" " * LABEL))
+        yield Plain(fill(f"{name:<{LABEL}}{text}", console().width, subsequent_indent=" " * LABEL))
     if spreads := dict(_spreads(facts)):
-        echo()
-        _print_spreads(spreads)
+        yield Plain()
+        yield from _spreads_blocks(spreads)
 
 
 def _report(rows: Mapping[str, Any]) -> RowReport:
@@ -318,7 +202,7 @@ def _batch(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield what, f"{facts[what]:,}"
     if "dependencies" in facts:
         yield "dependencies", f"{facts['dependencies']:,}"
-    yield from _releases(facts)
+    yield from release_texts(facts)
     first, last = (format_duration(facts[f"{which}_submit_s"]) for which in ("first", "last"))
     yield "submitted", f"from {first} to {last} on the trace's clock"
     yield "span", format_duration(facts["span_s"])
@@ -328,13 +212,6 @@ def _batch(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     busiest = facts["busiest_hour"]
     start = format_duration(busiest["start_s"])
     yield "busiest hour", f"{counted(busiest['jobs'], 'job')}, from {start} on"
-
-
-def _releases(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    if "released_later" in facts:
-        yield "released later", counted(facts["released_later"], "job")
-    if "preceded" in facts:
-        yield "preceded", f"{counted(facts['preceded'], 'job')}, by others that must have ended"
 
 
 def _machines(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -387,12 +264,12 @@ def _spreads(facts: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, float
             yield words + ", each task once" * name.endswith("_by_task"), value
 
 
-def _print_spreads(spreads: Mapping[str, Mapping[str, float]]) -> None:
+def _spreads_blocks(spreads: Mapping[str, Mapping[str, float]]) -> Blocks:
     rows = [
         [name, *(_cell(values[quantile]) for quantile in QUANTILES)]
         for name, values in spreads.items()
     ]
-    print_table(["", *QUANTILES], rows)
+    yield Table(["", *QUANTILES], rows)
 
 
 def _cell(value: float) -> str:

@@ -1,13 +1,13 @@
-"""A trace that has been read: the workload, how its rows were read, and facts of its tasks."""
+"""A trace that has been read: the workload, how its rows were read, and the facts that it holds."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from simkit.arrays import Floats
 from simkit.text import counted
 from simkit.units import format_duration
 from simkit.workload.workload import Workload
+
+if TYPE_CHECKING:
+    from simkit.workload.recorded import Recorded
 
 
 @dataclass
@@ -215,3 +218,122 @@ def _busiest_hour(submit: Floats) -> dict[str, float | int]:
     hours, counts = np.unique(np.floor(submit / HOUR_S), return_counts=True)
     most = int(np.argmax(counts))
     return {"start_s": float(hours[most]) * HOUR_S, "jobs": int(counts[most])}
+
+
+def task_facts(kind: str, log: Path, trace: Trace) -> dict[str, Any]:
+    """Return what a trace of tasks holds, as plain numbers and text."""
+    reports = trace.tables or {log.name: trace.report}
+    tables = {name: rows_facts(report) for name, report in reports.items()}
+    return {"format": kind, "tables": tables, **workload_facts(trace.workload)}
+
+
+def job_facts(trace: Trace, past: Recorded) -> dict[str, Any]:
+    """Return what a log holds: counts, span, sizes and times, load, and what it records."""
+    load, report = trace.workload, trace.report
+    submit = load.submit_time_s
+    span = float(submit[-1] - submit[0])
+    size = load.job_request()[:, 0]
+    facts: dict[str, Any] = {
+        "rows read": report.read,
+        "jobs": len(load),
+        "tasks": load.tasks,
+        "first submit": instant_text(load, float(submit[0])),
+        "last submit": instant_text(load, float(submit[-1])),
+        "span": format_duration(span),
+        "time zone": load.time_zone or "unknown",
+    }
+    for name in ("user", "group", "queue", "partition"):
+        known = np.unique(getattr(load, name))
+        facts[f"{name}s"] = int((known >= 0).sum())
+    low, middle, high = np.quantile(size, (0, 0.5, 1)).tolist()
+    facts[f"{load.resources[0]} a job"] = f"{low:,.6g} to {high:,.6g}, median {middle:,.6g}"
+    low, middle, high = map(format_duration, np.quantile(load.run_time_s, (0, 0.5, 1)).tolist())
+    facts["run time"] = f"{low} to {high}, median {middle}"
+    facts |= dict(release_texts(release_facts(load)))
+    facts["machine"] = ", ".join(f"{n:,.6g} {r}" for r, n in load.capacity.items()) or "unknown"
+    total = load.capacity.get(load.resources[0])
+    if total and span:
+        area = float((load.request[:, 0] * load.instances * load.held_time_s()).sum())
+        facts["offered load"] = f"{area / (total * span):.3f}"
+    facts |= _recorded_facts(load, past)
+    for name in COUNTED_BY:
+        if counts := _jobs_by(load, name):
+            facts[f"jobs by {name}"] = counts
+    _add_peaks(facts.get("jobs by partition", []), load, past)
+    return {**facts, "report": rows_facts(report)}
+
+
+def release_texts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield name and text of each of the `release_facts`."""
+    if "released_later" in facts:
+        yield "released later", counted(facts["released_later"], "job")
+    if "preceded" in facts:
+        yield "preceded", f"{counted(facts['preceded'], 'job')}, by others that must have ended"
+
+
+def _recorded_facts(load: Workload, past: Recorded) -> dict[str, str]:
+    """Return the share with gpus, the waits, and the most in use at once; some may be unknown."""
+    facts: dict[str, str] = {}
+    if (gpu_jobs := past.gpu_jobs()) is not None:
+        facts["jobs with gpus"] = f"{gpu_jobs:,} ({gpu_jobs / len(load):.1%})"
+    if not past.started_jobs:
+        return facts | {"recorded wait": _UNKNOWN_STARTS, "peak in use": _UNKNOWN_STARTS}
+    waits = past.waits_s(load)
+    if len(waits):
+        times = (float(waits.mean()), *np.quantile(waits, (0.5, 0.9)).tolist())
+        mean, middle, late = map(format_duration, times)
+        some = _of_some(len(waits), load)
+        facts["recorded wait"] = f"mean {mean}, median {middle}, p90 {late}{some}"
+    else:
+        facts["recorded wait"] = "unknown: no job starts at or after its submission"
+    of_some = _of_some(past.started_jobs, load)
+    for name, held in past.held.items():
+        if (peak := past.peak(name)) is not None:
+            text = f"{peak.amount:,.6g}, first at {instant_text(load, peak.time_s)}{of_some}"
+            untold = int(np.isnan(held).sum())
+            text += f"; that of {counted(untold, 'job')} is unknown" * (untold > 0)
+            facts[f"peak {name} in use"] = text
+    return facts
+
+
+def _of_some(jobs: int, load: Workload) -> str:
+    """Return `` of 3 of 4 jobs`` where a fact is not one of all."""
+    return f" of {jobs:,} of {counted(len(load), 'job')}" * (jobs < len(load))
+
+
+_UNKNOWN_STARTS: Final = "unknown: the log does not tell when jobs started"
+
+
+def _add_peaks(rows: Sequence[dict[str, Any]], load: Workload, past: Recorded) -> None:
+    """Add to each partition, if there are several, the most in use at once by resource."""
+    if len(rows) < 2 or not past.started_jobs:
+        return
+    for row, number in zip(rows, np.unique(load.partition).tolist(), strict=True):
+        jobs = np.flatnonzero(load.partition == number)
+        peaks = {name: past.peak(name, jobs) for name in past.held}
+        row["peak"] = {name: peak.amount for name, peak in peaks.items() if peak is not None}
+
+
+COUNTED_BY: Final = ("queue", "partition")
+"""What a log's jobs are counted by."""
+
+
+def _jobs_by(load: Workload, column: str) -> list[dict[str, Any]]:
+    """Return number, name and jobs of each queue or partition; empty if the log has none.
+
+    Numbers are left out where the log has only names, names where it has only numbers; of jobs
+    without either the number is -1, or the name empty.
+    """
+    numbers, counts = np.unique(getattr(load, column), return_counts=True)
+    if (numbers < 0).all():
+        return []
+    labels, of_header = load.labels.get(column), load.header_names.get(column, {})
+    rows: list[dict[str, Any]] = []
+    for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+        if labels is not None:
+            rows.append({"name": labels[number] if number >= 0 else "", "jobs": count})
+        elif number in of_header:
+            rows.append({"number": number, "name": of_header[number], "jobs": count})
+        else:
+            rows.append({"number": number, "jobs": count})
+    return rows

@@ -12,11 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.policies import fitness, orderings
-from simkit.policies import fitness as alignment
-from simkit.policies import fitness as packing
-from simkit.policies import orderings as changing_orders
-from simkit.policies.orderings import FewestRemaining, LargestRequest
+from simkit import plugins
+from simkit.policies.fitness import Tetris
+from simkit.policies.orderings import HRRN, SJF, FewestRemaining, LargestRequest
 from simkit.policy import Place
 from simkit.policy.fitness import FitnessPolicy, MachineFitness, MachineTaskPairs
 from simkit.policy.pairs import TaskColumns
@@ -38,26 +36,22 @@ class Tightest:
         return tightest(pairs)
 
 
+DRAWN = ("random", "drf")
+"""A fitness that draws, for all instances at once, and one that is a policy itself."""
 MEMBERS = {
-    "first-fit": fitness.FirstFit,
-    "best-fit": fitness.BestFit,
-    "worst-fit": fitness.WorstFit,
-    "spread": fitness.Spread,
-    "stack": fitness.Stack,
-    "dot-product": packing.DotProduct,
-    "cosine": packing.Cosine,
-    "l2": packing.L2Norm,
-    "packer": alignment.Packer,
-    "tetris": alignment.Tetris,
-    "tetris, work alone": lambda: alignment.Tetris(srtf=1.0),
-    "balance": alignment.Balance,
+    **{
+        name: plugins.find("simkit.policies", name, kind="fitness")
+        for name in plugins.names("simkit.policies", "fitness")
+        if name not in DRAWN
+    },
+    "tetris, work alone": lambda: Tetris(srtf=1.0),
     "custom": lambda: tightest,
     "custom, by state": Tightest,
 }
 ORDERS = {
     "submission": lambda: None,
-    "shortest": orderings.SJF,
-    "expansion factor": changing_orders.HRRN,
+    "shortest": SJF,
+    "expansion factor": HRRN,
     "fewest remaining": FewestRemaining,
     "largest request": LargestRequest,
 }

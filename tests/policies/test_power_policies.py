@@ -27,7 +27,7 @@ from simkit.power.signal import Constant
 from simkit.power.site import Foresight, Grid, Site
 from simkit.workload.admission import AdmissionRule
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.sampled]
 
 IDLE_W, EACH_W, STEP_S = 100.0, 10.0, 10.0
 

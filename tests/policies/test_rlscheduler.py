@@ -29,6 +29,8 @@ from simkit.policy.task import Task
 from simkit.traces.swf import RLSchedulerLog
 from simkit.workload.transform import window
 
+pytestmark = pytest.mark.sampled
+
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 ORACLE = Path(os.environ.get("SIMKIT_ORACLE", SHARED / "oracle")) / "rlscheduler"
 DATA = Path(os.environ.get("SIMKIT_DATA", SHARED / "data")) / "swf"

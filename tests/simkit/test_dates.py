@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 import simkit
 from simkit.analysis.plot_panels import TimeAxis
-from simkit.cli.trace_text import job_facts
 from simkit.dates import (
     EARLIEST_S,
     LATEST_S,
@@ -26,6 +25,7 @@ from simkit.progress import simulated_date
 from simkit.traces.swf import read_swf
 from simkit.workload import Workload
 from simkit.workload.recorded import Recorded
+from simkit.workload.trace import job_facts
 
 
 @given(st.floats())

@@ -149,13 +149,14 @@ def test_a_comparison_prints_the_table_of_the_command_line(
     from contextlib import redirect_stdout
     from io import StringIO
 
-    from simkit.cli.run_text import print_comparison
+    from simkit.cli.run_text import comparison_blocks
+    from simkit.cli.text import print_blocks
 
     monkeypatch.setenv("COLUMNS", "140")
     comparison = simkit.compare_runs(run, run)
     printed = StringIO()
     with redirect_stdout(printed):
-        print_comparison(comparison)
+        print_blocks(comparison_blocks(comparison))
     assert f"{comparison!r}\n" == printed.getvalue()
     monkeypatch.setenv("COLUMNS", "60")
     assert max(map(len, repr(comparison).splitlines()[2:6])) <= 60

@@ -10,11 +10,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from simkit.cli.trace_text import task_facts
 from simkit.errors import TraceError
 from simkit.scenario.workload import WORKLOADS, recognise
 from simkit.traces.alibaba2017 import Alibaba2017Trace
 from simkit.traces.alibaba2017.tables import TABLES
+from simkit.workload.trace import task_facts
 
 DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[3] / "shared" / "data"))
 DATA = DATA / "alibaba"

@@ -135,6 +135,7 @@ def test_a_log_in_the_place_of_a_scenario_is_recognised() -> None:
     command("run", "jobs.yaml", "--no-progress")
 
 
+@pytest.mark.thorough
 def test_the_json_schema_has_it() -> None:
     schema = json.loads(command("schema"))
     family = schema["properties"]["workload"]["$ref"].rpartition("/")[2]

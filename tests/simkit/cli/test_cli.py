@@ -20,6 +20,7 @@ import pytest
 from children import SIMKIT, child
 from command_line import Result
 
+from simkit import plugins
 from simkit.errors import RunError
 from simkit.experiment.api import simulate
 from simkit.results.run_folder import open_run
@@ -187,13 +188,12 @@ def test_a_missing_data_folder_is_told_with_the_command_that_gets_logs(
 
 
 def test_policies_lists_every_part(simkit: Callable[..., Result]) -> None:
-    found = json.loads(simkit("policies", "--json").out)
-    assert {"fcfs", "sjf"} <= set(found["policy.order"])
-    assert {"none", "easy"} <= set(found["policy.backfill"])
-    assert {"first-fit", "tetris", "drf"} <= set(found["policy.fitness"])
-    estimates = {"requested", "actual", "user-mean", "perturbed", "learned"}
-    assert estimates == set(found["estimates"])
-    assert "sjf" in simkit("policies").out
+    found, shown = json.loads(simkit("policies", "--json").out), simkit("policies").out
+    for kind in ("order", "backfill", "placement", "fitness"):
+        assert found[f"policy.{kind}"] == plugins.names("simkit.policies", kind)
+    assert found["estimates"] == plugins.names("simkit.predictors")
+    words = {word.strip(",") for word in shown.split()}
+    assert {name for names in found.values() for name in names} <= words
 
 
 def test_schema_and_version(simkit: Callable[..., Result]) -> None:

@@ -45,7 +45,6 @@ COMMANDS = {
     "sweep": "sweep sweep.yaml -o swept --workers 1 --force --no-progress",
     "verify": "verify green",
     "warnings": "run small.yaml -o small --no-progress",
-    "policies": "policies",
     "evaluate": "evaluate deeprm -a deeprm-70 -p sjf -p packer --sets 6 --workers 1 --no-progress",
 }
 VARIES = [  # what differs between machines and times

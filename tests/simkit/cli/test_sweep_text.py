@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from simkit.cli.sweep_text import print_sweep
+from simkit.cli.sweep_text import sweep_blocks
+from simkit.cli.text import print_blocks
 from simkit.experiment.workers import SweepOutcome
 
 USUAL = {
@@ -33,7 +34,7 @@ def header(capsys):
     """Return a function that prints a sweep and returns the words of the table's first line."""
 
     def words(runs, metrics=()):
-        print_sweep(Path("here"), runs, metrics)
+        print_blocks(sweep_blocks(Path("here"), runs, metrics))
         words.printed = capsys.readouterr().out
         return words.printed.splitlines()[0].split()
 
@@ -96,7 +97,7 @@ def test_what_was_swept_is_shown_as_a_scenario_has_it(capsys):
     swept = [{"agent": "deeprm-70"}, {"order": "sjf", "backfill": "easy"}, "x"]
     for run, policy in zip(runs, swept, strict=True):
         run.assignment["policy"] = policy
-    print_sweep(Path("here"), runs, ["makespan_s"])
+    print_blocks(sweep_blocks(Path("here"), runs, ["makespan_s"]))
     first, second, third = capsys.readouterr().out.splitlines()[1:4]
     assert "{agent: deeprm-70}" in first
     assert "{order: sjf, backfill: easy}" in second

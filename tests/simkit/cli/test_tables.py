@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.cli import tables
+from simkit.cli import text
 
 NAME = st.text("abcdefgh_./:+=, ", max_size=40).map(str.strip)
 NUMBER = st.one_of(
@@ -34,7 +34,7 @@ def printed_table():
     def lines(width, heads, rows, **options):
         with io.StringIO() as out:
             with contextlib.redirect_stdout(out):
-                tables.print_table(heads, rows, piped_width=width, **options)
+                text.print_blocks([text.Table(heads, rows, piped_width=width, **options)])
             return [line.rstrip() for line in out.getvalue().splitlines()]
 
     return lines

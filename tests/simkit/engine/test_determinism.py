@@ -21,32 +21,18 @@ from simkit.workload.cluster import Cluster, Maintenance
 TABLES = ("jobs", "tasks", "allocations", "timeline", "events")
 
 SCRIPT = """
-import hashlib
-import numpy as np
-from simkit.workload.cluster import Cluster, Maintenance
-from simkit.policy.estimates import Perturbed
-from simkit.policies.easy import Easy
-from simkit.policies.orderings import Multifactor
-from simkit.policies.fitness import RandomFit
-from simkit.policy.ordered import OrderedPolicy
-from simkit.engine.recorder import Recorder
-from simkit.engine.simulation import Simulation
-from simkit.traces.models.lublin import LublinModel
+import simkit
 
-class Sink:
-    digest = hashlib.sha256()
-    def write(self, table, rows):
-        self.digest.update(table.encode() + rows.write_csv().encode())
-
-load = LublinModel.of(jobs=300, processors=64).generate(np.random.default_rng(1)).workload
-windows = (Maintenance(40000.0, 60000.0, 1, (16.0,), "requeue"),)
-cluster = Cluster(("processors",), ("a", "b"), np.array([[32.0], [32.0]]), maintenance=windows)
-sink = Sink()
-simulation = Simulation(
-    load, cluster, Recorder(load, ("processors",), sink), predictor=Perturbed(), seed=3
-)
-simulation.run(OrderedPolicy(Multifactor(), Easy(), RandomFit()), seed=3)
-print(hash("simkit"), sink.digest.hexdigest())
+run = simkit.simulate({
+    "workload": {"type": "lublin", "jobs": 300, "processors": 64},
+    "cluster": {
+        "machines": [{"name": name, "count": 1, "processors": 32} for name in "ab"],
+        "maintenance": [{"start": 40000, "end": 60000, "machines": ["b"], "running": "requeue"}],
+    },
+    "policy": {"order": "multifactor", "backfill": "easy", "placement": "random"},
+    "estimates": "perturbed",
+}, seed=3)
+print(hash("simkit"), run.digest)
 """
 
 
@@ -77,7 +63,7 @@ def test_one_seed_one_result(order, simulate, workload):
 
 def test_the_hash_seed_has_no_say():
     outputs = []
-    for hash_seed in ("0", "1", "2"):
+    for hash_seed in ("0", "1"):
         done = subprocess.run(
             [sys.executable, "-c", SCRIPT], env={**os.environ, "PYTHONHASHSEED": hash_seed},
             capture_output=True, text=True, check=True, timeout=120,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import simkit
 from simkit.errors import ScenarioError
 from simkit.scenario.cluster import ClusterSection
 from simkit.workload import Workload
@@ -48,38 +46,3 @@ def test_a_number_has_the_traces_name_where_there_is_one(
 ) -> None:
     assert NAMED.label_of(column, number) == name
     assert NUMBERED.label_of(column, number) == number
-
-
-SWF_ROW = "{job} 0 -1 10 1 -1 -1 1 10 -1 1 -1 -1 -1 {queue} {partition} -1 -1"
-LOG = [(5, 7), (5, 8), (6, 7), (6, 8)]  # queue and partition of the jobs 1 to 4
-
-TAKEN = [
-    # what the first partition names, the jobs that come to it
-    ({"queues": [5]}, [1, 2]),
-    ({"partitions": [7]}, [1, 3]),
-    ({"queues": [5], "partitions": [7]}, [1, 2, 3]),  # either will do
-    ({"queues": [5, 6]}, [1, 2, 3, 4]),
-    ({"queues": [9]}, []),
-    ({}, [1, 2, 3, 4]),  # it names none: all
-]
-
-
-@pytest.mark.parametrize(("names", "jobs"), TAKEN)
-def test_jobs_come_to_the_first_partition_that_names_them(
-    names: dict[str, list[int]], jobs: list[int], tmp_path: Path
-) -> None:
-    rows = [SWF_ROW.format(job=n, queue=q, partition=p) for n, (q, p) in enumerate(LOG, 1)]
-    (tmp_path / "log.swf").write_text("\n".join((*rows, "")))
-    machines = [{"name": name, "processors": 4} for name in ("left", "right")]
-    partitions = [
-        {"name": "named", "machines": ["left"], **names},
-        {"name": "rest", "machines": ["right"]},
-    ]
-    run = simkit.simulate(
-        {
-            "workload": {"type": "swf", "path": str(tmp_path / "log.swf")},
-            "cluster": {"machines": machines, "partitions": partitions},
-        }
-    )
-    held = run.allocations
-    assert sorted(held.filter(held["machine_id"] == 0)["job_id"]) == jobs

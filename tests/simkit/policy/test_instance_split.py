@@ -1,13 +1,14 @@
-"""Placing instances all at once gives the same as placing them one by one."""
+"""How many instances fit on each machine, and how they are dealt out in order.
+
+That dealing out many at once is one by one is tried with whole policies in test_fitness_one_by_one.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from simkit.policy.room import instances_that_fit, split_by_score, split_in_order
+from simkit.policy.room import instances_that_fit, split_in_order
 
 FREE = np.array([[4.0, 8.0], [0.5, 9.0], [-1.0, 6.0]])
 
@@ -37,49 +38,3 @@ def test_how_many_fit(request_, most, expected):
 def test_machines_are_filled_in_order(needed, machines, counts):
     order, placed = split_in_order(np.array([2, 0, 1]), np.array([2, 1, 4]), needed)
     assert (order.tolist(), placed.tolist()) == (machines, counts)
-
-
-def one_by_one(scores, free, request, needed):
-    """Deal one instance after another; ties to the lowest row."""
-    free, counts, order = free.copy(), [0] * len(free), []
-    for _ in range(needed):
-        fitting = [m for m in range(len(free)) if (np.array(request) <= free[m]).all()]
-        if not fitting:
-            break
-        best = max(fitting, key=lambda m: (scores(free[m : m + 1], np.array([m]))[0], -m))
-        free[best] -= request
-        counts[best] += 1
-        if best not in order:
-            order.append(best)
-    return order, [counts[m] for m in order]
-
-
-def zigzag(free, at):
-    """Rise and fall as a machine fills, with many ties."""
-    return (free[:, 0] * 7 + at * 3) % 5
-
-
-SCORES = {
-    "falls": lambda free, at: free.sum(axis=1),
-    "rises": lambda free, at: -free.sum(axis=1),
-    "all alike": lambda free, at: np.zeros(len(free)),
-    "zigzag": zigzag,
-}
-
-
-@given(
-    free=st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=6),
-    request=st.sampled_from([(1.0, 1.0), (2.0, 1.0), (1.0, 0.0), (0.5, 0.25)]),
-    needed=st.integers(1, 60),
-    kind=st.sampled_from(sorted(SCORES)),
-)
-def test_all_at_once_is_one_by_one(free, request, needed, kind):
-    room = np.array(free, dtype=float)
-    counts = instances_that_fit(room, request, needed)
-    with_room = np.flatnonzero(counts)
-    if not len(with_room):
-        return
-    room, counts = room[with_room], counts[with_room]
-    order, placed = split_by_score(SCORES[kind], room, request, counts, needed)
-    expected = one_by_one(SCORES[kind], room, request, needed)
-    assert (order.tolist(), placed.tolist()) == expected

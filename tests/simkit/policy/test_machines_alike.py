@@ -1,54 +1,20 @@
-"""Machines in the same state are scored once; the placements are those of scoring each."""
+"""Machines in the same state are scored once.
+
+That placements are those of scoring each is tried with whole policies in test_fitness_one_by_one.
+"""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from simkit.policy.fitness import MachineStates
 from simkit.policy.pairs import PairPlacer, TaskColumns
 from simkit.policy.task import Task
 
-SCORES = {
-    "alignment": lambda pairs: (pairs.free * pairs.request).sum(axis=1),  # falls as machines fill
-    "tightest": lambda pairs: -(pairs.free - pairs.request).sum(axis=1),  # rises
-    "both ways": lambda pairs: -np.abs(pairs.free - 2.0 * pairs.request).sum(axis=1),
-    "shape": lambda pairs: -np.abs(pairs.free[:, 0] / pairs.capacity[:, 0] - 0.5),
-    "all alike": lambda pairs: np.zeros(len(pairs)),
-    "longest": lambda pairs: pairs.remaining * 1.0,
-}
 
-
-def placements(score, free, capacity, tasks, rows, states):
-    facts = TaskColumns(tasks, free.shape[1])
-    placer = PairPlacer(score, facts, free, capacity, states)
-    for row, machines in enumerate(rows):
-        if machines is not None:
-            placer.restrict(np.array([row]), machines)
+def placements(score, free, capacity, tasks, states):
+    placer = PairPlacer(score, TaskColumns(tasks, free.shape[1]), free, capacity, states)
     return [(task.index, dict(on)) for task, on in placer.placements()]
-
-
-@pytest.mark.parametrize("score", SCORES)
-def test_placements_are_those_of_scoring_each(score):
-    @given(seed=st.integers(0, 2**32), machines=st.integers(1, 14), size=st.integers(1, 5))
-    def check(seed, machines, size):
-        rng = np.random.default_rng(seed)
-        capacity = rng.choice([4.0, 8.0], (machines, 2), p=[0.2, 0.8])
-        free = capacity - rng.choice([0.0, 1.0, 5.0], (machines, 2), p=[0.6, 0.3, 0.1])
-        tasks = [
-            Task(index, index, 0.0, tuple(rng.choice([0.0, 0.5, 1.0, 2.0], 2).tolist()),
-                 int(rng.integers(1, 3 * machines + 2)), gang=bool(rng.random() < 0.02))
-            for index in range(size)
-        ]  # fmt: skip
-        some = np.unique(rng.integers(0, machines, machines))
-        rows = [some if rng.random() < 0.3 else None for _ in tasks]
-        states = MachineStates().numbers(free, capacity)
-        args = SCORES[score], free, capacity, tasks, rows
-        assert placements(*args, states) == placements(*args, None)
-
-    check()
 
 
 def test_each_state_is_scored_once():
@@ -61,7 +27,7 @@ def test_each_state_is_scored_once():
     capacity = np.full((1000, 1), 8.0)
     task = Task(0, 0, 0.0, (1.0,), 3000, gang=False)
     states = MachineStates().numbers(capacity, capacity)
-    found = placements(alignment, capacity, capacity, [task], [None], states)
+    found = placements(alignment, capacity, capacity, [task], states)
     assert found == [(0, dict.fromkeys(range(1000), 3))]
     assert sum(scored) < 10
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from children import child
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.thorough
 
 SCRIPT = """
 import os, sys, time

@@ -12,6 +12,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+pytestmark = pytest.mark.sampled
+
 Change = Callable[[Any], None]
 
 TASKS = b"""job,task,submit,run,n,cpu,mem,after

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import simkit
-from simkit.cli.run_text import print_audit
+from simkit.cli.run_text import audit_blocks
+from simkit.cli.text import print_blocks
 from simkit.errors import RunError
 from simkit.verify import CHECKS, verify_run
 
@@ -232,7 +233,7 @@ def test_a_repeated_id_leads_the_verdict(
     assert [check.name for check in audit.done] == done
     assert "rows cannot be told apart" in audit.not_audited["capacity"]
     assert audit.summary() == LEFT_OUT + "every rule that was audited holds (6 rules hold)"
-    print_audit(audit)
+    print_blocks(audit_blocks(audit))
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[1:] if re.match(r"[\w-]+ +[\d,]+ +0 ", line)] == done
     assert " ".join(lines[7:]).endswith(audit.summary())  # one sentence, not forty rows

@@ -17,6 +17,8 @@ from simkit.verify import capacity, inputs, verify_run
 from simkit.verify.records import plain_jobs, table_files
 from simkit.verify.replay import pool
 
+pytestmark = pytest.mark.sampled
+
 SWF = "".join(
     f"{n} {17 * n} -1 {60 + n * n % 997} {1 + n % 4} -1 -1 {1 + n % 4} {100 + n % 900} -1 "
     f"{1 - n % 2} {n % 5} -1 -1 {n % 3} -1 -1 -1\n"

@@ -19,6 +19,8 @@ from simkit.policy.room import PlacementRule
 from simkit.policy.task import Allocation, Task
 from simkit.verify import Audit, verify_run
 
+pytestmark = pytest.mark.sampled
+
 LOAD = {"type": "lublin", "jobs": 500, "processors": 64, "offered_load": 1.1}
 
 

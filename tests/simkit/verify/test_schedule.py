@@ -23,6 +23,8 @@ from simkit.verify.replay.pool import Rules
 from simkit.verify.replay.pool_jobs import PoolJobs
 from simkit.verify.replay.schedule import BACKFILLS, check_schedule, replayed
 
+pytestmark = pytest.mark.sampled
+
 ORDERS = [*STATIC, *CHANGING]
 POLICIES = [(order, backfill) for order in ORDERS for backfill in BACKFILLS]
 

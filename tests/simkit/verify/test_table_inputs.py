@@ -16,6 +16,8 @@ from simkit.experiment.api import simulate
 from simkit.verify import verify_run
 from simkit.verify.audited_run import AuditedRun
 
+pytestmark = pytest.mark.sampled
+
 HEAD = "job_id,task_id,submit_time_s,run_time_s,instances,cpu,mem,gpu,retries,user"
 MACHINES = {"count": 3, "cpu": 8, "mem": 32, "gpu": 2}
 FAILING = {"machines": [MACHINES], "failures": {"mtbf": "20m", "mttr": "1m"}}

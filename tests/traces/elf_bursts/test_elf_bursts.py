@@ -114,6 +114,7 @@ def built(folder: Path, program: Program) -> Path:
     return path
 
 
+@pytest.mark.sampled
 @needs_compiler
 @pytest.mark.parametrize("kind", KINDS)
 def test_where_its_arrays_are_changes_nothing_but_the_sections(kind: str, tmp_path: Path) -> None:

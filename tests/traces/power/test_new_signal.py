@@ -150,6 +150,7 @@ def test_the_command_shows_it() -> None:
     assert (facts["unit"], facts["values"], facts["max"]) == ("W", 48, 25.0)
 
 
+@pytest.mark.thorough
 def test_the_json_schema_has_it() -> None:
     parts = json.loads(CliRunner().invoke(app, ["schema"]).stdout)["$defs"]
     number, family = parts["SourceSection"]["properties"]["signal"]["anyOf"]
@@ -160,6 +161,7 @@ def test_the_json_schema_has_it() -> None:
     assert section["w_per_m"]["description"].startswith("Power for each metre")
 
 
+@pytest.mark.thorough
 def test_the_reference_has_its_table(generate_scenario: ModuleType) -> None:
     table = generate_scenario.power().partition("### signal: type tidal\n")[2]
     assert table.strip().startswith("Power of a tidal plant: rows of Unix time")

@@ -202,6 +202,7 @@ def digests_of_a_year(**environment):
     return done.stdout.split()
 
 
+@pytest.mark.thorough
 def test_power_from_weather_does_not_depend_on_the_processor():
     pytest.importorskip("pvlib", reason="pvlib (extra power) is not installed")
     usual = digests_of_a_year()

@@ -1,16 +1,195 @@
-"""The command `simkit plot`."""
+"""The command `simkit report`."""
 
 from __future__ import annotations
 
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from simkit.cli.echo import echo
-from simkit.cli.options import Group, Partial
+from simkit.cli.options import AsJson, Group, NoCode, NoProgress, Partial, RunFolder
+from simkit.cli.text import echo
+
+if TYPE_CHECKING:
+    from simkit.results.run_folder import Run
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from simkit.report.report import Explanations
+
+
+def explain(
+    run: RunFolder,
+    jobs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[JOB]...", help="Ids of jobs.", show_default=False),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at",
+            metavar="TIME",
+            help="Show what waits at this time and why, what is free and reserved, and scores: "
+            "seconds or a duration after the trace's zero (10d, 3h), or as it is printed "
+            "(3d 17:33:38, 1996-10-11 05:08:44); a date without a zone is on the run's clock.",
+            show_default=False,
+        ),
+    ] = None,
+    summary: Annotated[
+        bool, typer.Option("--summary", help="Split the waiting time of all jobs by cause.")
+    ] = False,
+    longest: Annotated[
+        int | None,
+        typer.Option(
+            "--longest",
+            min=1,
+            metavar="N",
+            help="The N jobs that waited longest.",
+            show_default=False,
+        ),
+    ] = None,
+    every: Annotated[
+        bool,
+        typer.Option("--every", help="Show every interval, not neighbours of one cause as one."),
+    ] = False,
+    partial: Partial = False,
+    no_code: NoCode = False,
+    no_progress: NoProgress = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say why jobs of a run waited, in intervals that add up to the wait.
+
+    `simkit explain RUN JOB` names what blocked it from when to when, and who overtook it.
+    `simkit explain RUN --summary` splits all waiting by cause; `--at TIME` shows the queue then.
+    The run is made again from its run.json, and must come out the same.
+    """
+    from simkit.cli.text import print_json
+    from simkit.progress import watch_progress
+    from simkit.results.run_folder import open_run
+
+    asked = [bool(jobs), at is not None, summary, longest is not None]
+    if sum(asked) != 1:
+        raise typer.BadParameter(
+            "give the ids of jobs, or one of --longest N, --summary and --at TIME"
+        )
+    opened = open_run(run, allow_partial=partial)
+    total = opened.info.get("jobs")
+    with watch_progress(total if isinstance(total, int) else 0, enabled=not no_progress) as watch:
+        found = _explanations(opened, jobs or [], at, longest, partial, not no_code, watch)
+    if as_json:
+        content = [each.as_json() for each in found]
+        print_json(content[0] if len(content) == 1 and longest is None else content)
+        return
+    for number, each in enumerate(found):
+        if number:
+            echo("")
+        echo(each.text(every=every) if jobs or longest else each.text())
+
+
+def _explanations(
+    run: Run,
+    jobs: list[str],
+    at: str | None,
+    longest: int | None,
+    partial: bool,
+    allow_code: bool,
+    watch: Any,
+) -> list[Any]:
+    """Return what is to be shown; each has `text` and `as_json`."""
+    from simkit.why.at import queue_at, time_of
+    from simkit.why.jobs import explain_jobs, longest_waits
+    from simkit.why.summary import explain_summary
+
+    options: dict[str, Any] = {
+        "allow_partial": partial,
+        "allow_code": allow_code,
+        "progress": watch,
+    }
+    if at is not None:
+        return [queue_at(run, time_of(run, at), **options)]
+    if longest is not None:
+        return [*explain_jobs(run, longest_waits(run, longest, allow_partial=partial), **options)]
+    if jobs:
+        return [*explain_jobs(run, jobs, **options)]
+    return [explain_summary(run, **options)]
+
+
+def report(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN...",
+            help="One run, or several to compare with the first; or the folder of a sweep.",
+        ),
+    ],
+    target: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="An .html file; default: report.html in the first folder.",
+            show_default=False,
+        ),
+    ] = None,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain/--no-explain",
+            help="Say why the longest waits were so long; the runs are made again for that.",
+        ),
+    ] = True,
+    allow_code: Annotated[
+        bool,
+        typer.Option(
+            "--allow-code",
+            help="Also run again what a scenario names as code, such as a policy of your own, to "
+            "explain its waits. Off by default, as a report may be of a stranger's run.",
+        ),
+    ] = False,
+    partial: Partial = False,
+    no_progress: NoProgress = False,
+) -> None:
+    """Write a report of runs or a sweep: one HTML file that opens from disk, without a network.
+
+    Of a run: headline numbers, what was in use and waiting over time, power, a Gantt chart, waits
+    by group, the scenario. Several runs: also who gains and who loses. A sweep: response curves.
+    """
+    from simkit.report.report import MOST_RUNS, write_report
+
+    single = len(runs) <= MOST_RUNS and all((run / "run.json").is_file() for run in runs)
+    why: list[Explanations] = []
+    if explain and single:
+        why = [_explained(run, partial, allow_code, not no_progress) for run in runs]
+    page = write_report(
+        runs, target or runs[0] / "report.html", explanations=why, allow_partial=partial
+    )
+    echo(f"report: {page} ({page.stat().st_size / 1e6:,.1f} MB)")
+
+
+def _explained(folder: Path, partial: bool, allow_code: bool, shows_progress: bool) -> Explanations:
+    """Return why a run's longest waits were so long; nothing, with a note, if it cannot be told."""
+    from simkit.cli.text import warn
+    from simkit.errors import SimkitError
+    from simkit.plugins import code_refused
+    from simkit.progress import watch_progress
+    from simkit.report.report import explanations_of
+    from simkit.results.run_folder import open_run
+
+    run = open_run(folder, allow_partial=partial)
+    total = run.info.get("jobs")
+    try:
+        with (
+            watch_progress(total if isinstance(total, int) else 0, enabled=shows_progress) as watch,
+            code_refused(not allow_code, remedy="give --allow-code"),
+        ):
+            return explanations_of(
+                run, allow_partial=partial, allow_code=allow_code, progress=watch
+            )
+    except SimkitError as error:
+        warn(f"note: the longest waits of {folder} are not explained: {error}")
+        return {}
 
 
 class PictureKind(StrEnum):

@@ -1,1 +1,0 @@
-"""The commands that show what happened in runs: plot, report, explain."""

@@ -22,7 +22,7 @@ from simkit.power.facts import Noise
 from simkit.power.signal import Signal
 from simkit.units import DAY_S, format_duration
 
-_RESOLUTION_S: Final = 900.0
+ERROR_STEP_S: Final = 900.0
 """Distance of the lead times at which an error is drawn; in between it is a straight line."""
 
 
@@ -213,14 +213,14 @@ class NoisyForecast:
 
         `issue` is the forecast's number: its time of issue divided by `issue`.
         """
-        drawn = math.ceil(float(lead_s[-1]) / _RESOLUTION_S) + 1
+        drawn = math.ceil(float(lead_s[-1]) / ERROR_STEP_S) + 1
         if issue != self._issue or len(self._path) < drawn:
             self._issue, self._path = issue, self._draw(issue, drawn)
-        return np.interp(lead_s, _RESOLUTION_S * np.arange(len(self._path)), self._path)
+        return np.interp(lead_s, ERROR_STEP_S * np.arange(len(self._path)), self._path)
 
     def _draw(self, issue: int, number: int) -> Floats:
         """Return the error at the first `number` lead times, a multiple of 900 s each."""
-        keep = math.exp(-_RESOLUTION_S / self.noise.correlation)
+        keep = math.exp(-ERROR_STEP_S / self.noise.correlation)
         seeds = np.random.SeedSequence(self.seed, spawn_key=(issue % 2**64,))
         shocks = np.random.default_rng(seeds).standard_normal(number - 1)
         path, error = [0.0], 0.0

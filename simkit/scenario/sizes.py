@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from simkit.errors import ScenarioError
+from simkit.power.forecast import ERROR_STEP_S
 from simkit.power.signal_align import Span
 from simkit.scenario import Limits, Scenario
 from simkit.scenario.cluster import ClusterSection
 from simkit.scenario.power import NoisySection, Power
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
-
-_ERROR_STEP_S: Final = 900.0
-"""Distance of the lead times at which a noisy forecast draws its error."""
 
 
 class Size(NamedTuple):
@@ -87,7 +85,7 @@ def _of_forecast(section: Power | None) -> Iterator[Size]:
     longer = "use a longer step or a shorter horizon"
     yield Size("power.forecast.step", steps, "steps of each forecast", "steps", longer)
     if isinstance(forecast, NoisySection):
-        drawn = forecast.horizon / _ERROR_STEP_S
+        drawn = forecast.horizon / ERROR_STEP_S
         yield Size("power.forecast.horizon", drawn, "errors of each forecast", "steps", longer)
 
 

@@ -360,7 +360,7 @@ def test_the_schema_allows_the_short_forms():
     schema = json_schema()
     assert {"type": "string"} in schema["$defs"]["OrderChoice"]["anyOf"]
     assert "string" in [
-        part["type"] for part in schema["$defs"]["Metrics"]["properties"]["tau"]["anyOf"]
+        part["type"] for part in schema["$defs"]["Checkpoints"]["properties"]["every"]["anyOf"]
     ]
     assert schema["properties"]["estimates"]["default"] == "requested"
 

@@ -1,4 +1,4 @@
-"""A trained agent as a policy; of numbered slots, its network chooses the next one.
+"""A trained agent as a policy; for numbered slots, its network chooses the next one.
 
 policy: {agent: trainings/mine}
 policy: {agent: deeprm-70, args: {choose: greedy}}
@@ -59,16 +59,16 @@ def load_agent(
 ) -> Agent:
     """Return an agent of slots, jobs of a pool, machine–task pairs, burst classes or a ready pool.
 
-    One of a pool or of classes takes neither `choose` nor `patience`: it picks what it scores
-    highest, and starts whatever the rules that it was trained by let it. One of pairs knows no
+    An agent of a pool or of classes takes neither `choose` nor `patience`: it picks what it scores
+    highest, and starts whatever the rules of its training allow. An agent of pairs takes no
     patience: it places until nothing fits.
 
     Args:
         folder: that of the bundle.
         scenario: the scenario to run on; None: only the cluster is checked, as a run begins.
         choose: ``sample`` draws each action from the network's probabilities, as in training;
-            ``greedy`` takes the most probable one, which of slots may never schedule some jobs;
-            None is ``sample`` for slots and ``greedy`` for pairs and ready pools.
+            ``greedy`` takes the most probable one, which with slots may never schedule some
+            jobs; None is ``sample`` for slots and ``greedy`` for pairs and ready pools.
         patience: after so many steps in which a task fitted and none was placed, the task that can
             begin soonest is placed anyway, so that a run ends; None: `PATIENCE`.
         compat: another simulator whose rules of time an agent of pairs takes on.
@@ -150,10 +150,10 @@ class SlottedAgent:
     """A network over an observation of numbered slots; a `Policy`.
 
     Attributes:
-        name: of the bundle.
+        name: the bundle's.
         model: the slotted model that it was trained on.
         forced: tasks of this run that were placed because `patience` was over.
-        probability: with which it took its last action; 1 of a greedy one.
+        probability: probability of its last action; 1 for a greedy one.
     """
 
     def __init__(
@@ -284,7 +284,7 @@ class SlottedAgent:
             self._idle_since = None
 
     def scores(self, state: State) -> dict[Task, float]:
-        """Return what its network says of the tasks in slots; the largest is the likeliest."""
+        """Return the network's scores of the tasks in slots; the largest is the likeliest."""
         assert self._encoder is not None
         logits = self._network.logits(self._encoder.encode(state).reshape(-1))
         slots = enumerate(self._tracker.tasks)
@@ -374,4 +374,4 @@ _TAKES: Final[Mapping[type, tuple[str, frozenset[str], str]]] = {
     ),
     ReadyAgent: ("a ready pool", frozenset({"choose"}), "which act as in their training"),
 }  # fmt: skip
-"""Of what each kind of agent is, which arguments it takes, and why no others."""
+"""Agent class → what it acts on, accepted arguments, why no others."""

@@ -67,7 +67,7 @@ from simkit.sections import BrokenRulesError, Count, Many
 from simkit.training import Training
 
 VALUE_SHARE: Final = 0.5
-"""Weight of the critics' errors beside the policy's gain."""
+"""Weight of the critics' errors relative to the policy's gain."""
 LARGEST_GRADIENT: Final = 0.5
 """Gradients are shortened to this norm."""
 JOBS: Final = 10.0
@@ -85,7 +85,7 @@ class CoCoRLArguments(ReadyPoolArguments):
     decisions: Count = 48
     """Decisions of each in an iteration."""
     units: Many[Count] = ()
-    """Sizes of the pool to train on, as many games of each; none: the scenario's own."""
+    """Sizes of the pool to train on, equally many games of each; none: the scenario's own."""
     suspend: Annotated[int, Field(ge=0, le=100)] = 0
     """How many of the running jobs, those that began last, the agent may choose from to suspend."""
     # the constraint
@@ -93,19 +93,19 @@ class CoCoRLArguments(ReadyPoolArguments):
     """Jobs that wait; jobs that are past their quality of service; money or kg of CO₂ for energy:
     per step, in the mean."""
     cost_limit: NotNegative | None = None
-    """The most of it; null: no limit."""
+    """Upper limit of the cost; null: no limit."""
     cost_of: str | None = None
     """An agent without a limit: its folder, its training's, or its name. The limit is a share of
     what it costs with drawn actions on held-out streams."""
     cost_share: NotNegative | None = None
-    """That share."""
+    """The limit as a share of the cost of `cost_of`."""
     watched: Annotated[int, Field(ge=0)] = 32
     """With a limit: more replicas, which take the likeliest action. Nothing is learned from them,
     but their cost is limited as well."""
     proportional: NotNegative = 2.0
     """Gain of the excess of the cost over its limit, in tens of jobs or in limits."""
     integral: NotNegative = 1.0
-    """Gain of its sum over the iterations."""
+    """Gain of the sum of this excess over the iterations."""
     derivative: NotNegative = 1.0
     """Gain of the cost's rise."""
     gains_twice: bool = False
@@ -132,10 +132,10 @@ class CoCoRLArguments(ReadyPoolArguments):
         given = [name for name, value in pair.items() if value is not None]
         problems = []
         if len(given) == 1:
-            text = f"is missing beside {given[0]}; give both, or neither"
+            text = f"is missing, but {given[0]} is given; give both, or neither"
             problems.append(((*(set(pair) - set(given)),), text))
         if given and self.cost_limit is not None:
-            text = f"is given beside {' and '.join(given)}; give the number of jobs or the share"
+            text = f"excludes {' and '.join(given)}; give the number of jobs or the share"
             problems.append((("cost_limit",), text))
         if self.units and (given or self.cost_limit is not None):
             problems.append((("units",), "knows no limit yet; leave it or the limit out"))

@@ -38,7 +38,7 @@ from simkit.sections import BrokenRulesError, Count, Many, Section
 from simkit.training import Training
 
 RESOURCES: Final = ("cpu", "mem")
-"""Of the clusters that the network's inputs are made for."""
+"""Resources of the clusters that the network's inputs are made for."""
 
 
 class DeepJSArguments(Section):
@@ -64,7 +64,7 @@ class DeepJSArguments(Section):
     """What the rule's scores are multiplied by; the larger, the more rarely another pair is drawn
     than the rule's."""
     learning_rate: Positive = 0.001
-    """Of Adam."""
+    """Learning rate of Adam."""
     batch: Count = 1000
     """Decisions of a rollout per step of the optimiser."""
     update: Literal["reinforce", "ppo"] = "reinforce"
@@ -72,7 +72,7 @@ class DeepJSArguments(Section):
     epochs: Count = 1
     """Times that an iteration's rollouts are learned from; more than once with PPO alone."""
     clip: Share = 0.2
-    """Of PPO."""
+    """The ratio of probabilities in PPO is clipped to 1 ± this."""
     baseline: Literal["decision", "tick"] = "decision"
     """What a return is compared with: the mean return at the same number of decisions and ticks, as
     in the paper, or at the same tick."""
@@ -82,7 +82,7 @@ class DeepJSArguments(Section):
     machines: Many[Count] = ()
     """Numbers of machines to train on, those of the cluster over and over; none: its own."""
     held_out_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """The last chunks are not trained on, and evaluate the agent; 0: nothing is held out."""
+    """Share of the chunks, the last ones, that are held out to evaluate the agent; 0: none."""
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
@@ -91,7 +91,7 @@ class DeepJSArguments(Section):
         if not self.hidden:
             broken.append((("hidden",), "is empty; give the units of at least one layer"))
         if self.start is not None and self.features == "paper":
-            text = f"is {self.start}, which the paper's features cannot say"
+            text = f"is {self.start}, which the paper's features cannot express"
             broken.append((("start",), f"{text}; write features: terms, or leave start out"))
         if self.epochs > 1 and self.update == "reinforce":
             text = f"is {self.epochs}, and REINFORCE learns from a rollout once"
@@ -123,7 +123,7 @@ def begin(
         )
         if chosen.features == "paper" and source.resources != RESOURCES:
             raise ScenarioError(
-                f"cluster: its resources are {', '.join(source.resources)}, and the network sees "
+                f"cluster: its resources are {', '.join(source.resources)}, but the network sees "
                 f"{', '.join(RESOURCES)}; take a trace of these"
             )
         return source
@@ -167,7 +167,7 @@ class DeepJSTraining(TorchTraining):
     def iterate(self) -> Mapping[str, float]:
         """Return numbers to log.
 
-        ``chunk``: its number; ``cost``: what the objective says, mean over rollouts; ``return``:
+        ``chunk``: its number; ``cost``: the objective, mean over rollouts; ``return``:
         minus that; ``cost_greedy``: if the likeliest pair is always taken, before a chunk is
         trained on; ``decisions``: instances that were placed.
         """
@@ -252,7 +252,7 @@ class DeepJSTraining(TorchTraining):
 
 
 class _WithSum(Perceptron):
-    """A perceptron, and a weighted sum of its inputs beside it."""
+    """A perceptron plus a weighted sum of its inputs."""
 
     def __init__(self, shape: PerceptronShape, linear: Floats) -> None:
         """Begin with (F,) weights of the sum."""

@@ -1,4 +1,4 @@
-"""What agent.json says of how an agent acts; the rest of it says where the agent comes from."""
+"""How an agent of slots acts, as agent.json has it; the rest of the file is the agent's origin."""
 
 from __future__ import annotations
 

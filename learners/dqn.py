@@ -1,10 +1,10 @@
 """A deep Q-network that schedules jobs laid out by burst class, as SchedQRM does.
 
 "SchedQRM" (CCIT 2019), with the algorithm of V. Mnih et al., "Human-level control through deep
-reinforcement learning" (2015): the network says what each action and all that follows will bring;
-it plays many job sets at once, mostly by its highest value, remembers what happened, and learns
-from random memories, with a slow copy of itself as the judge of what comes after. What later work
-added are options: double, duelling, n-step and prioritised.
+reinforcement learning" (2015): the network estimates what each action and all that follows will
+bring; it plays many job sets at once, mostly by its highest value, remembers what happened, and
+learns from random memories, with a slow copy of itself as the judge of what comes after. What later
+work added are options: double, duelling, n-step and prioritised.
 
 Four more options matter here: classes without a job are ruled out instead
 of punished (`mask`); one scorer looks at every class (`network`); a guess at what is to come is
@@ -74,17 +74,17 @@ class DQNArguments(Section):
     """Fresh job sets per iteration, played at the same time."""
     # the environment
     starts: Starts = "ahead"
-    """A job is placed as early as it fits, or (`now`) only if it fits now, and time passes."""
+    """A job is placed as early as it fits, or (`now`) only if it fits now; else time passes."""
     patience: Annotated[int, Field(ge=0)] = PATIENCE
-    """Of `now`: steps at most in which nothing runs though a job fits."""
+    """With `starts: now`, most steps in a row in which nothing runs though a job fits."""
     mask: ClassMask = "possible"
     """Classes without a job that fits are ruled out, or (`none`) choosing one costs `penalty`."""
     penalty: NotNegative = 210.0
-    """What it costs, and a step passes."""
+    """Cost of choosing a class without a job that fits; a step passes as well."""
     reading: Reading = "delay"
     """What c is in the reward -(a + c / a): see `simkit.learners.lockstep.class_slots`."""
     shaping: bool = True
-    """Rewards have the growth of a guess at what is to come added; the best policy is the same."""
+    """The growth of a guess at future rewards is added; the best policy stays the same."""
     horizon: Extent = 201
     """Steps ahead in which jobs can be placed."""
     max_decisions: Count = 1000
@@ -95,14 +95,14 @@ class DQNArguments(Section):
     hidden: Width = 64
     """Units of each layer."""
     duelling: bool = True
-    """Two streams: the value of the state, and what an action is better than the mean one."""
+    """Two streams: the value of the state, and each action's advantage over the mean one."""
     # learning
     per_job: bool = True
-    """An error is divided by the jobs that wait, as what many will bring is known less well."""
+    """Errors are divided by the number of waiting jobs: the value of many is known less well."""
     double: bool = True
-    """The network chooses the next action whose value the target network says."""
+    """The network chooses the next action, whose value the target network estimates."""
     steps: Count = 6
-    """n: rewards are summed over so many decisions before a value is asked for."""
+    """n: rewards are summed over this many decisions before a value is estimated."""
     replay: Count = 50_000
     """Transitions that are remembered."""
     prioritised: bool = False
@@ -116,7 +116,7 @@ class DQNArguments(Section):
     learning_rate: Positive = 0.002
     """Learning rate of the optimiser."""
     falls: bool = True
-    """Whether it falls to 0 in the course of the training, in equal steps."""
+    """Whether the learning rate falls to 0 in the course of the training, in equal steps."""
     optimiser: OptimiserName = "adam"
     """The optimiser."""
     explore: Part = 0.1

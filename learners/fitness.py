@@ -62,17 +62,17 @@ class FitnessArguments(Section):
     vary_run_times: Annotated[float, Field(ge=0, le=2)] = 0.7
     """The same for the run times of a chunk, which have one factor."""
     start: RuleName = "balance"
-    """The rule that the search begins at, and that costs are compared with."""
+    """The rule that the search starts from and that costs are compared with."""
     spread: Positive = 0.1
-    """First standard deviation of the weights."""
+    """Initial standard deviation of the weights."""
     averaged: Count = 30
     """Generations, the last ones, over whose means the agent's weights are the average."""
     units: Annotated[int, Field(ge=0, le=64)] = 0
-    """Units tanh(·) beside the weighted sum."""
+    """Units tanh(·) that are added to the weighted sum."""
     instances_at_a_time: Count = 4
-    """Instances that a pair gets at a time in training; more are quicker, and a little worse."""
+    """Instances that a pair gets at a time in training; more are faster but a little worse."""
     held_out_share: Annotated[float, Field(ge=0, lt=1)] = 0.2
-    """The last chunks are not trained on, and evaluate the scorer; 0: nothing is held out."""
+    """Share of the chunks, the last ones, that are held out to evaluate the scorer; 0: none."""
 
 
 def begin(

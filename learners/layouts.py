@@ -1,7 +1,7 @@
 """How waiting jobs are laid out for a scorer: in numbered slots, or one slot for each burst class.
 
 A layout knows what is seen, what a scorer of it looks like, how its games are played, and how an
-agent's bundle tells all that.
+agent's bundle holds all that.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LayoutName = Literal["slots", "classes"]
 
 
 class PlayedGames(Games, Protocol):
-    """Games of which the lock-step environment says how the jobs fared."""
+    """Games that report job outcomes."""
 
     @property
     def lockstep(self) -> Lockstep:

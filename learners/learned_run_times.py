@@ -117,7 +117,7 @@ class LearnedRunTimes(UserMean):
 
 
 class _ByClass:
-    """Ten classes with equally many jobs, and the network that tells them apart."""
+    """Ten classes with equally many jobs, and the network that classifies jobs."""
 
     def __init__(self, features: Floats, run_time_s: Floats, rng: np.random.Generator) -> None:
         from simkit.learners.run_times.burst_classifier import Settings, train

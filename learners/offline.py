@@ -6,7 +6,8 @@
 1. *Cloning*: the actor imitates the recorded actions.
 2. *Offline*: critics learn what the recorded actions brought, and the actor imitates those that
    were better than its own mean one (Z. Wang et al., "Critic regularized regression", 2020).
-3. *Online*: the actor plays, and learns from its games beside the recorded ones. It takes the
+3. *Online*: the actor plays, and learns from its games as well as from the recorded ones. It takes
+the
    actions that the critics value most, with some entropy (P. Christodoulou, "Soft actor-critic for
    discrete action settings", 2019), as in the dissertation's algorithm 10; or it goes on as before
    (A. Nair, A. Gupta, M. Dalal and S. Levine, "AWAC: accelerating online reinforcement learning
@@ -77,9 +78,7 @@ class OfflineArguments(OffPolicyArguments):
             text = f"is {self.iterations}, fewer than clone and offline together, {both}; give more"
             texts = [(("iterations",), text)] if both > self.iterations else []
         if self.entropy_first < self.entropy:
-            text = (
-                f"is {self.entropy_first:g}, and it falls to entropy, {self.entropy:g}; give more"
-            )
+            text = f"is {self.entropy_first:g}; it must exceed entropy, {self.entropy:g}"
             texts.append((("entropy_first",), text))
         if texts:
             raise BrokenRulesError(texts)

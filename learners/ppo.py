@@ -62,7 +62,7 @@ from simkit.sections import BrokenRulesError, Count, Many, Section
 from simkit.training import Training
 
 VALUE_SHARE: Final = 0.5
-"""Weight of the critic's error beside the policy's gain."""
+"""Weight of the critic's error relative to the policy's gain."""
 LARGEST_GRADIENT: Final = 0.5
 """Gradients are shortened to this norm."""
 
@@ -73,9 +73,9 @@ class PPOArguments(Section):
     iterations: Count = 40
     """Iterations of the training."""
     loads: Many[Positive] = ()
-    """Offered loads to mix, each with as many jobs; none: that of the workload."""
+    """Offered loads to mix, equally many jobs of each; none: that of the workload."""
     weights: Many[Positive] = ()
-    """What each of the loads counts in the policy's gain, beside the others; none: all the same."""
+    """Relative weight of each load in the policy's gain; none: all the same."""
     job_sets: Count = 100
     """Fresh job sets per iteration, of all loads together."""
     rollouts: Annotated[int, Field(ge=2)] = 8
@@ -87,7 +87,8 @@ class PPOArguments(Section):
     starts: Starts = "now"
     """Tasks may start now or wait, or (`ahead`) each is given its earliest place at once."""
     patience: Annotated[int, Field(ge=0)] = PATIENCE
-    """Of classes that start now: steps at most in which nothing runs though a task fits."""
+    """With `layout: classes` and `starts: now`, most steps in a row in which nothing runs though a
+    task fits."""
     hidden: Width = 64
     """Units of each layer."""
     learning_rate: Positive = 0.001
@@ -215,7 +216,7 @@ class PPOTraining(TorchTraining):
         return self.layout.games(sets, replicas, chosen.objective, chosen.max_decisions)
 
     def _advantages(self, rollouts: Rollouts) -> tuple[Floats, Floats]:
-        """Return (D,) advantages, and (D,) what the critic should have said.
+        """Return (D,) advantages, and (D,) the critic's targets.
 
         The critic counts in deviations of its load: else its errors at high loads, where a return
         is a hundred times as large, would drown out what is won at low ones.

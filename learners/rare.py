@@ -1,11 +1,11 @@
 """An off-policy actor-critic for a green datacenter's ready pool, as RARE is.
 
 "RARE" is chapter 5 of the dissertation on power-modulated datacenters (University of Virginia,
-2023), algorithm 6: an encoder condenses what is seen, a critic says what each action will bring,
-and the actor imitates those of the remembered actions that were better than its own mean one (Z.
-Wang et al., "Critic regularized regression", 2020, with the binary filter). The memory may begin
-with what a rule did, which the actor imitates first; then it plays itself. The critic's goals come
-from a slow copy of it, and are scaled as they come (PopArt). The encoder is that of the
+2023), algorithm 6: an encoder condenses what is seen, a critic estimates what each action will
+bring, and the actor imitates those of the remembered actions that were better than its own mean one
+(Z. Wang et al., "Critic regularized regression", 2020, with the binary filter). The memory may
+begin with what a rule did, which the actor imitates first; then it plays itself. The critic's goals
+come from a slow copy of it, and are scaled as they come (PopArt). The encoder is that of the
 dissertation, over an image of the pool, or a set encoder, which knows pools of any size.
 
 As in `simkit.learners.cocorl`, a job's value is paid as it is placed, and rewards count above
@@ -47,10 +47,10 @@ class RAREArguments(OffPolicyArguments):
     iterations: Count = 60
     """Iterations of the training."""
     teacher: Literal["fcfs", "sjf", "qos", "value", "value-density", "left-over"] = "qos"
-    """The rule that plays in the warm-up; left-over: of the jobs that may be placed, the one beside
-    which least is left over."""
+    """The rule that plays in the warm-up; left-over: the job that may be placed and
+    leaves least over."""
     warm_up: Annotated[int, Field(ge=0)] = 0
-    """Iterations that the rule plays and the actor only imitates."""
+    """Iterations in which the rule plays and the actor only imitates."""
     encoder: EncoderSize | Literal["set"] = "set"
     """A set of jobs, or an image of the pool of a size of table A.5."""
     hidden: Width = 64

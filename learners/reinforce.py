@@ -2,7 +2,7 @@
 
 Each job set is played several times with the policy as it is. An action's credit is the return from
 it on, less what is usual there: the mean return of the same job set's rollouts at the same
-decision, or what a value network says.
+decision, or a value network's estimate.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ReinforceArguments(Section):
     def _can_tell_actions_apart(self) -> Self:
         if self.baseline == "decision" and self.rollouts == 1:
             text = (
-                "is 1, and with baseline decision the mean over a job set's rollouts is then the "
+                "is 1, but with baseline decision the mean over a job set's rollouts is then the "
                 "rollout's own return, so nothing is learned; give 2 or more, or baseline: value"
             )
             raise BrokenRulesError([(("rollouts",), text)])
@@ -78,7 +78,7 @@ class ReinforceArguments(Section):
 
 
 class ReinforceTraining(TorchTraining):
-    """A training under way; a learner says how weights are drawn, and what an iteration does."""
+    """A training under way; a learner defines how weights are drawn and what an iteration does."""
 
     extendable = True
     chosen: ReinforceArguments
@@ -94,7 +94,7 @@ class ReinforceTraining(TorchTraining):
         streams: tuple[str, ...] = (),
         value_learning_rate: float = 0.001,
     ) -> None:
-        """Begin; `streams` are drawn from beside ``job_sets``, ``actions`` and ``value``."""
+        """Begin; `streams` are random streams besides ``job_sets``, ``actions`` and ``value``."""
         super().__init__(scenario, arguments, seed, ("job_sets", "actions", "value", *streams))
         self.chosen, self.device = arguments, device
         # Environment

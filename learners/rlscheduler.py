@@ -3,7 +3,7 @@
 After D. Zhang, D. Dai, Y. He, F. S. Bao and B. Xie, "RLScheduler: an automated HPC batch job
 scheduler using reinforcement learning" (SC 2020): one scorer for all of the 128 oldest jobs that
 wait, trained on windows of a log. What differs: the rules are those of EASY backfilling unless
-`backfill` says otherwise, waiting times and the user's last run times are seen, and weights are
+`backfill` is set otherwise, waiting times and the user's last run times are seen, and weights are
 searched by CMA-ES (N. Hansen, "The CMA evolution strategy: a tutorial", 2016) instead of PPO,
 since a scorer has few weights and a schedule takes milliseconds. All candidates of an iteration
 are scored on the same windows.
@@ -49,12 +49,12 @@ Start = Literal["fcfs", "saf-p", "wfp3-p-n2", "f2"]
 
 
 class FurtherLog(Section):
-    """A log that is trained on beside the scenario's, read as RLScheduler reads it."""
+    """A log that is trained on in addition to the scenario's, read as RLScheduler reads it."""
 
     path: File
     """The log."""
     processors: Count
-    """Of its machine."""
+    """Processors of its machine."""
     first: Annotated[int, Field(ge=0)] = 0
     """Rank of the first job that may be used."""
     last: Annotated[int, Field(ge=0)] | None = None
@@ -78,7 +78,7 @@ class FurtherLog(Section):
         widest = (used.request[:, 0] * used.instances).max()
         if widest > self.processors:
             raise ScenarioError(
-                f"processors: is {self.processors}, and a job asks for {widest:g}; give the size "
+                f"processors: is {self.processors}, but a job asks for {widest:g}; give the size "
                 "of its machine"
             )
         return PoolJobs.of(used, self.processors)
@@ -107,11 +107,11 @@ class RLSchedulerArguments(Section):
     spread: Positive = 0.3
     """First standard deviation of the weights."""
     units: Annotated[int, Field(ge=0, le=64)] = 0
-    """Units max(0, ·) beside the weighted sum."""
+    """Units max(0, ·) that are added to the weighted sum."""
     visible: Count = 128
     """So many waiting jobs, the first ones submitted, can be picked."""
     backfill: Backfill = "easy"
-    """What may start beside a job that is picked and does not fit: what EASY lets; by RLScheduler's
+    """What may start while a picked job does not fit: what EASY allows; by RLScheduler's
     own rules; or, as it has it without backfilling, nothing."""
     end: End = "never"
     """With EASY, when the scorer may let time go on although a job could start. It then can hold
@@ -145,7 +145,7 @@ class RLSchedulerArguments(Section):
     def _time_goes_on_with_easy(self) -> Self:
         if self.backfill != "easy" and self.end != "never":
             text = (
-                f"is {self.end}, which is for easy, and backfill is {self.backfill}; leave it out"
+                f"is {self.end}, which is for easy, but backfill is {self.backfill}; leave it out"
             )
             raise BrokenRulesError([(("end",), text)])
         return self
@@ -256,7 +256,7 @@ class RLSchedulerTraining(SeededTraining):
         return np.array([w.bounded_slowdown(simulate(w, scorer, **rules)) for w in windows])
 
     def _objective(self, found: Floats, rule: Floats) -> Floats:
-        """Return what is minimised of (…, windows) slowdowns, beside (windows,) of the rule."""
+        """Return what is minimised of (…, windows) slowdowns, given the rule's (windows,)."""
         if self.chosen.objective == "log":
             logarithm: Floats = np.log(found)
             return logarithm

@@ -42,7 +42,7 @@ class WarmStart:
 def shortest_first(game: Lockstep, view: SlottedView) -> Ints:
     """Return (A,) the actions of shortest-job-first, which places only tasks that fit now.
 
-    Of equally short tasks it takes the one in the lowest slot; if none fits, the void action.
+    Among equally short tasks it takes the one in the lowest slot; if none fits, the void action.
     """
     endless = np.iinfo(np.int64).max
     length = np.where(game.fits_now(), view.length.astype(np.int64), endless)

@@ -85,7 +85,7 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
     """A scenario that an agent schedules.
 
     Observations are those of an encoder; `schema` gives the meaning of each number. Actions are
-    ``0 … M``, of which M is the void one. In a slotted scenario (`scheduling.step`) action m places
+    ``0 … M``; M is the void one. In a slotted scenario (`scheduling.step`) action m places
     the task in slot m at its earliest start within the horizon, now or later; otherwise it starts
     the m-th waiting task now, or makes it the head around which others backfill (`actions`).
 
@@ -184,14 +184,14 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         self._number: int | None = None
 
     def _unseeded(self) -> int:
-        """Return what tells this environment from others that nobody seeds; copies have it too."""
+        """Return the number that distinguishes unseeded environments; copies share it."""
         if self._number is None:
             self._numbers = ReplicaNumbers()
             self._number = self._numbers.numbers[0]
         return self._number
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what the environment can be made of again: arguments, and actions so far."""
+        """Return what the environment can be rebuilt from: arguments, and actions so far."""
         if self._np_random is None:
             self._unseeded()  # so that a copy begins with the episode that this one begins with
         return {name: value for name, value in self.__dict__.items() if name not in _LIVE}
@@ -462,8 +462,8 @@ def vector_env(
 
     Args:
         num_envs: replicas.
-        max_episode_steps: Gymnasium's name for `max_decisions`: of both the smaller counts; None or
-            -1: no limit.
+        max_episode_steps: Gymnasium's name for `max_decisions`; the smaller one counts. None or -1:
+            no limit.
         arguments: of `SchedulingEnv`, and ``autoreset_mode``.
 
     Raises ScenarioError as `SchedulingEnv` does.

@@ -27,7 +27,7 @@ class ValueNetwork(nn.Module):
         self.streams = ActorCritic(network) if duelling else None
 
     def forward(self, seen: Tensor, allowed: Tensor) -> Tensor:
-        """Return (N, A) values of (N, K) observations; -inf where (N, A) says not allowed."""
+        """Return (N, A) values of (N, K) observations; -inf where (N, A) is not allowed."""
         if self.streams is None:
             values = self.advantages(seen)
         else:
@@ -43,10 +43,10 @@ class ValueNetwork(nn.Module):
 def best_next(
     network: ValueNetwork, target: ValueNetwork, seen: Tensor, allowed: Tensor, *, double: bool
 ) -> Tensor:
-    """Return (N,) the value of the best action, as the target network says.
+    """Return (N,) the value of the best action by the target network.
 
-    Which is best the target says as well; with `double` the network does, so that an error that
-    flatters an action does not count twice (H. van Hasselt, A. Guez and D. Silver, "Deep
+    The target also decides which action is best; with `double` the network does, so that an error
+    that flatters an action does not count twice (H. van Hasselt, A. Guez and D. Silver, "Deep
     reinforcement learning with double Q-learning", 2016).
 
     Args:

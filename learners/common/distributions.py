@@ -1,4 +1,4 @@
-"""Choices among actions of which some may be ruled out, as torch sees them: a masked softmax."""
+"""Masked softmax in torch: choices among actions some of which are ruled out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trained network says, calculated with NumPy: agents run where torch is absent."""
+"""Trained networks evaluated with NumPy: agents run where torch is absent."""
 
 from __future__ import annotations
 
@@ -250,4 +250,4 @@ def _sigmoid(flow: Array) -> Array:
 
 
 _UNBOUNDED: Final = 1e200
-"""Beyond it a bound says only that there is none."""
+"""A bound beyond it is no bound."""

@@ -9,7 +9,7 @@ __all__ = ["MovingMean"]
 
 
 class MovingMean:
-    """The mean of numbers of which the last ones weigh most."""
+    """A mean that weighs the latest numbers most."""
 
     def __init__(self, share: float = 0.1, first: float | None = None) -> None:
         """Begin with what the numbers are thought to be, or with 0 until the first one.

@@ -128,7 +128,7 @@ def fisher_product(
 
     Args:
         log_probabilities: (N, A) of the policy, with its graph; -inf for masked actions.
-        parameters: P weights in all, of which the graph is.
+        parameters: the P weights of the graph.
         damping: so that directions that change no distribution stay short.
     """
     chances = log_probabilities.detach().exp()

@@ -151,7 +151,7 @@ def seeded(rng: np.random.Generator) -> Iterator[None]:
 class ActorCritic(nn.Module):
     """A network of a policy, and a critic that reads what the network makes of an observation.
 
-    The critic may say several values, of rewards and of costs.
+    The critic may have several values, of rewards and of costs.
     """
 
     def __init__(self, actor: Network, hidden: int = 64, values: int = 1) -> None:

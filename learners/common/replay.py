@@ -34,7 +34,7 @@ class Drawn:
 
 
 class Replay:
-    """A memory of which every row is as likely to be drawn.
+    """Uniform replay memory.
 
     L.-J. Lin, "Self-improving reactive agents based on reinforcement learning, planning and
     teaching" (1992).
@@ -99,7 +99,7 @@ class Replay:
 
 
 class PrioritisedReplay(Replay):
-    """A memory of which rows with large errors are drawn more often, and then count for less.
+    """Prioritised replay memory: rows with large errors are drawn more often but weigh less.
 
     T. Schaul, J. Quan, I. Antonoglou and D. Silver, "Prioritized experience replay" (2016),
     proportional variant: P(i) = p_i^α / Σ p^α, weight (n · P(i))^-β over the largest of the draw.
@@ -197,7 +197,7 @@ class NSteps:
     def cut(self, after: npt.ArrayLike) -> list[dict[str, Any]]:
         """Return the open transitions as complete ones, as what follows was not the agent's choice.
 
-        A random action says nothing of what the agent's own would have brought (C. J. C. H.
+        A random action does not show what the agent's own would have brought (C. J. C. H.
         Watkins, "Learning from delayed rewards", 1989).
 
         Args:

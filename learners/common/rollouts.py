@@ -82,7 +82,7 @@ class Rollouts:
         Args:
             rows: (B,) which of them.
             advantage: (B,) of these.
-            returns: (B,) what a critic should have said.
+            returns: (B,) the critic's targets.
             device: of the tensors.
         """
         columns = [

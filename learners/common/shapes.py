@@ -40,7 +40,7 @@ class PerceptronShape(Section):
 
 
 class SetScorerShape(Section):
-    """One scorer for all items of a set, each seen beside the whole."""
+    """One scorer for all items of a set; each is seen together with the whole."""
 
     type: Literal["set-scorer"]
     context: Width
@@ -70,7 +70,7 @@ class SetScorerShape(Section):
 
 
 class ImageShape(Section):
-    """Convolutions over an image beside a perceptron over a list of facts, joined and condensed.
+    """Convolutions over an image and a perceptron over a list of facts, joined and condensed.
 
     As the dissertation "RARE" (University of Virginia, 2023) describes in section 5.3 and table
     A.5.
@@ -82,11 +82,11 @@ class ImageShape(Section):
     columns: Width
     """U: cells of a row."""
     facts: Width
-    """Numbers beside the image."""
+    """Facts in addition to the image."""
     convolutions: Annotated[int, Field(ge=1, le=10)]
     """Layers over the image."""
     filters: Width = 32
-    """Of each layer."""
+    """Filters of each layer."""
     kernel: Width = 4
     """Cells of a filter, both ways."""
     stride: Width = 2

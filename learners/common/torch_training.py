@@ -1,4 +1,4 @@
-"""What trainings in torch share beside seeds and checkpoints: a network, its state, one thread."""
+"""What trainings in torch share besides seeds and checkpoints: a network, its state, one thread."""
 
 from __future__ import annotations
 

@@ -64,11 +64,11 @@ class SeededTraining(Training):
         return stream(self.seed, f"{self.learner}.{name}")
 
     def parts(self) -> Mapping[str, Stateful]:
-        """Return what this learner has that a checkpoint must hold, beside `kept`."""
+        """Return what a checkpoint of this learner must hold besides `kept`."""
         return {}
 
     def kept(self) -> Mapping[str, Stateful]:
-        """Return what a checkpoint holds of every training of this kind, beside the generators."""
+        """Return what a checkpoint of every training of this kind holds besides the generators."""
         return {}
 
     @abstractmethod
@@ -111,7 +111,7 @@ class SeededTraining(Training):
         Args:
             folder: of the bundle.
             weights: arrays by name.
-            how: what agent.json says of how it acts; see `simkit.learners.description.describe`.
+            how: how the agent acts, for agent.json; see `simkit.learners.description.describe`.
             curve_end: the last row of the metrics.
         """
         of_training = {"versions": versions(), "curve_end": dict(curve_end), **self.identity()}
@@ -121,7 +121,7 @@ class SeededTraining(Training):
         write_bundle(folder, weights, {**how, **of_training})
 
     def identity(self) -> dict[str, Any]:
-        """Return what tells this training from others, and what an agent says of its training."""
+        """Return what identifies this training, which its agent's description holds too."""
         return {
             "learner": self.learner,
             "arguments": self.arguments.model_dump(mode="json"),

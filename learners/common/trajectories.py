@@ -37,7 +37,7 @@ class Rows:
     over: Bools
     """(N,) decisions after which nothing comes."""
     known: Bools
-    """(N,) decisions of which the next row of the game shows what came of them."""
+    """(N,) decisions whose outcome the game's next row shows."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Trajectories:
         self._written += 1
 
     def draw(self, count: int, rng: np.random.Generator) -> Transitions:
-        """Draw decisions with replacement, of those of which it is known what they led to.
+        """Draw decisions whose outcome is known, with replacement.
 
         Raises ValueError if there is none.
         """
@@ -131,7 +131,7 @@ class Trajectories:
         first = self._written - held  # the newest row has no next one
         ages = (first + np.arange(held - 1)) % self._rows
         if known is None or held < 2 or not known[ages].any():
-            raise ValueError("the memory holds no decision of which the outcome is known")
+            raise ValueError("the memory holds no decision whose outcome is known")
         at, game = np.zeros((2, count), np.int64)
         missing = np.arange(count)
         while len(missing):

@@ -33,7 +33,7 @@ class ReadyAgent:
 
     Attributes:
         name: of the bundle.
-        probability: with which it took its last action; 1 of a greedy one.
+        probability: probability of its last action; 1 for a greedy one.
     """
 
     def __init__(self, bundle: Bundle, described: ReadyDescription, *, choose: Choose) -> None:

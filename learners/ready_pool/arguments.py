@@ -24,7 +24,7 @@ class ReadyPoolArguments(Section):
     games: Count
     """Replicas that are played at the same time."""
     decisions: Count
-    """Decisions of each in an iteration."""
+    """Decisions of each replica in an iteration."""
     hours: Count = 2000
     """Steps of a game; then another begins."""
     max_start: Annotated[int, Field(ge=0, lt=HORIZON)] = 0
@@ -49,12 +49,12 @@ class ReadyPoolArguments(Section):
 
 
 class OffPolicyArguments(ReadyPoolArguments):
-    """Those of an actor and critics that learn from a memory."""
+    """Arguments of an actor and critics that learn from a memory."""
 
     games: Count = 64
     """Replicas that are played at the same time."""
     decisions: Annotated[int, Field(ge=2)] = 64
-    """Decisions of each in an iteration that plays."""
+    """Decisions of each replica in an iteration that plays."""
     replay: Count = 50_000
     """Decisions of the games that are remembered."""
     updates: Count = 200
@@ -64,12 +64,12 @@ class OffPolicyArguments(ReadyPoolArguments):
     learning_rate: Positive = 0.001
     """Learning rate of Adam at first; it falls to 0 in equal steps."""
     critics: Count
-    """The least of their values counts."""
+    """Number of critics; the least of their values counts."""
     popart: bool = True
-    """Goals of the critics are scaled as they come."""
+    """Targets of the critics are normalised as they arrive."""
     follow: Share = 0.005
     """Share by which the slow critics follow at every update."""
     filter: Filter = "binary"
-    """Remembered actions above the mean count alike, or all by how much they are better."""
+    """Remembered actions above the mean weigh alike, or all weigh by how much better they are."""
     temperature: Positive = 0.1
-    """Of the exponential filter."""
+    """Temperature of the exponential filter."""

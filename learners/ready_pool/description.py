@@ -1,4 +1,4 @@
-"""What agent.json says of how an agent of a ready pool acts."""
+"""How an agent of a ready pool acts, as agent.json has it."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class SlotActions(Actions):
 class QueueActions(Actions):
     """Action m starts waiting task m of the queue now, in order of submission from 0.
 
-    Of a bag, as many instances start as there is room for. The void action lets time go on. What
+    As many instances of a bag start as there is room for. The void action lets time go on. What
     was suspended for want of power is resumed by itself.
     """
 
@@ -185,7 +185,7 @@ class QueueActions(Actions):
 
 
 class _AroundHead(QueueActions):
-    """Actions on a queue of which one task at a time can be the head, for which a place is kept.
+    """Actions on a queue with at most one head at a time: a task whose place is kept.
 
     Args:
         slots: M, the waiting tasks to choose from.
@@ -241,7 +241,7 @@ class NextHead(_AroundHead):
 
     A head that fits starts, and the agent chooses the next. For one that does not fit, EASY keeps
     the earliest place by expected ends, and others start that do not delay it: they end by then, or
-    fit beside it. Time goes on to the next decision at which a task waits, where the agent chooses
+    fit next to it. Time goes on to the next decision at which a task waits, where the agent chooses
     anew, unless `keep` is set. What fits of a bag starts; the rest waits like any other task.
 
     Args:
@@ -333,7 +333,7 @@ class Pick(_AroundHead):
 
     The first picked task that does not fit is the *head* while time stands still. EASY keeps the
     earliest place by expected ends for it. From then on the agent picks what is backfilled: a task
-    that does not delay the head, because it ends by then or fits beside it; or it lets time go on.
+    that does not delay the head, because it ends by then or fits next to it; or it lets time go on.
     At the next decision at which a task waits it picks a head anew. Nothing is asked while none of
     the tasks to choose from may start. What fits of a bag starts; the rest waits like any other
     task.
@@ -376,7 +376,7 @@ class Pick(_AroundHead):
         return not self.asks(state)
 
     def _behind_head(self, state: State, place: HeadPlace) -> list[bool]:
-        """Return which of the tasks to choose from may start beside the head."""
+        """Return which of the tasks to choose from may start while the head waits."""
         if self._admitted is None:
             self._admitted = [
                 task is not self.head and place.fit(task) is not None

@@ -2,7 +2,7 @@
 
 A task that is expected to run for up to n steps is of class n, and one that takes longer than the
 last class of that. The first task of each class, in order of submission, can be placed as early as
-it fits beside all that runs and is reserved or planned; a bag, as much of it as fits now.
+it fits next to all that runs and is reserved or planned; a bag, as much of it as fits now.
 
 "SchedQRM" (CCIT 2019) shows what is held in the steps ahead, what the first waiting job of each
 class asks for, and a count of the others (``classes-paper``). A set of classes (``class-set``) also
@@ -35,7 +35,7 @@ from simkit.policy.task import Placement, Task
 from simkit.units import ENDLESS_S, instant_on_grid, parse_duration
 
 NAMES = {True: "classes-paper", False: "class-set"}
-"""Of the paper's observation, and of the set."""
+"""Is it the paper's observation → its name."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class ClassView:
     held: Floats
     """(…, H, R) share of each resource that is held in each step ahead."""
     there: Ints
-    """(…, M) 1 for classes of which a job waits."""
+    """(…, M) 1 for classes with a waiting job."""
     size: Floats
     """(…, M, R) share of each resource that the first job of each class asks for."""
     behind: Ints
@@ -131,14 +131,14 @@ def class_schema(model: Slotted, *, paper: bool = False) -> ObservationSchema:
 
 
 PATIENCE: Final = 5
-"""Steps in which nothing runs though a task fits, unless an agent says otherwise."""
+"""Default most steps in a row in which nothing runs though a task fits."""
 _NOISE = 1e-6  # of a step: rounding errors of a quotient
 
 
 def class_model(
     classes: int, horizon: int, backlog_shown: int, step_s: float, resources: int
 ) -> Slotted:
-    """Return the dimensions of burst classes on any cluster, of which shares are shown."""
+    """Return the dimensions of burst classes on any cluster, which is shown in shares."""
     return Slotted(
         capacity=(1,) * resources, slots=classes, horizon=horizon, max_length=classes,
         backlog=None, backlog_shown=backlog_shown, step_s=step_s,
@@ -172,7 +172,7 @@ class ClassTracker:
         """Begin a run; raises ScenarioError for a cluster of more resources than the model has."""
         if len(info.resources) > self.model.resources:
             raise ScenarioError(
-                f"burst classes: the cluster has the resources {', '.join(info.resources)}, and "
+                f"burst classes: the cluster has the resources {', '.join(info.resources)}, but "
                 f"{self.model.resources} can be shown; leave some out of cluster.machines"
             )
         self._capacity = np.maximum(info.capacity.sum(axis=0), 1e-12)
@@ -215,7 +215,7 @@ class ClassTracker:
         self._starts = [self._earliest(task) for task in first]
 
     def _earliest(self, task: Task | None) -> tuple[float, Placement] | None:
-        """Return when and where a task can start; a bag as far as it fits, and only now."""
+        """Return when and where a task can start; a bag only now, as far as it fits."""
         if task is None:
             return None
         if task.gang:
@@ -240,9 +240,9 @@ class ClassTracker:
         """Return (M + 1,), fresh: which classes may be chosen, and whether time may go on.
 
         Args:
-            starts: ``ahead``: classes of which a task can be placed, and time goes on only if there
-                is none; ``now``: those of which one fits now, and time may go on, though not
-                longer than the patience while nothing runs and one fits.
+            starts: ``ahead``: classes with a task that can be placed; time goes on only if there is
+                none; ``now``: those with a task that fits now, and time may go on, but not
+                longer than the patience while nothing runs and a task fits.
         """
         found, mask = self.starts(), np.ones(self.model.actions, np.bool_)
         mask[:-1] = found == 0 if starts == "now" else found >= 0
@@ -349,7 +349,7 @@ class ClassActions(Actions):
         return self._starts == "now" or self._tracker.overdue
 
     def mask(self, state: State) -> Mask:
-        """Return (M + 1,), fresh: 1 for classes of which a task can be placed, and the void one."""
+        """Return (M + 1,), fresh: 1 for classes with a placeable task, and for the void action."""
         return self._tracker.mask("now" if self._now_alone else "ahead").view(np.int8)
 
 
@@ -389,7 +389,7 @@ def classes_of(
         info: the system.
         classes: M.
         horizon: steps ahead that are shown.
-        backlog_shown: tasks behind the first of a class that are told apart.
+        backlog_shown: tasks behind the first of a class that are counted.
         step: the width of a class, and the length of a step ahead: a duration or seconds.
         starts: see `ClassActions`.
         patience: of ``now``, in steps: see `ClassTracker`.

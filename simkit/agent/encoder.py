@@ -57,7 +57,7 @@ class ObservationSchema:
     """The fields of an observation, one after another, and the numbers they were scaled by."""
 
     name: str
-    """Of the encoder."""
+    """The encoder's name."""
     fields: tuple[Field, ...]
     """In order: side by side in an image, one after another in a vector."""
     parameters: Mapping[str, Any] = field(default_factory=dict)

@@ -9,8 +9,8 @@ that a network can look at every slot with the same weights.
 Management with Deep Reinforcement Learning" (HotNets 2016): an image of the cluster's occupancy
 over the steps ahead, of the waiting tasks' shapes, and of the backlog; their public code adds a
 column for the time since a job came. There, the cells of running tasks have random grey levels,
-which only tell a task from its neighbours; here a cell is 0 or 1, and occupied cells stand at the
-left of their row. The vector holds the same facts.
+which only distinguish a task from its neighbours; here a cell is 0 or 1, and occupied cells stand
+at the left of their row. The vector holds the same facts.
 
 ``sofia-compact`` and ``sofia-shares``: the state of the public code behind "Resource management
 with deep reinforcement learning" (Sofia, 2021): for each resource a column of the units that are
@@ -39,12 +39,12 @@ NAME = "slot-set"
 JOBS, STEPS = 4, 12
 """Units of the jobs that have come and of the time since the first one."""
 LARGEST = 6
-"""So many of these units are told apart."""
+"""Most of these units that are shown."""
 
 
 @dataclass(frozen=True)
 class SlotFacts:
-    """What `slot_set` shows beside a `SlottedView`; every array may have leading axes."""
+    """What `slot_set` shows in addition to a `SlottedView`; every array may have leading axes."""
 
     earliest: Ints
     """(…, M) first step ahead at which each slot's task can start; -1: none, or empty."""

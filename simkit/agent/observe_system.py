@@ -170,9 +170,9 @@ NOW = ("generation", "load", "machines", "available", "price", "carbon", "soc")
 class PowerForecast:
     """The site's power now, then a number for each step ahead of each signal that is forecast.
 
-    An amount x is shown as x / (|x| + its scale), so that prices below 0 are told apart; without
-    limit it is 1, and unknown it is 0. The scenario must have a section `power`, and a forecast of
-    what is shown.
+    An amount x is shown as x / (|x| + its scale), so that prices below 0 stay distinct; an amount
+    without limit is 1, an unknown one 0. The scenario must have a section `power`, and a forecast
+    of what is shown.
 
     Args:
         info: the system to observe.
@@ -255,7 +255,7 @@ class PowerForecast:
         forecast = power.forecast(name)
         if len(forecast) < self._steps:
             raise ScenarioError(
-                f"observation 'power-forecast': steps is {self._steps}, and the forecast has "
+                f"observation 'power-forecast': steps is {self._steps}, but the forecast has "
                 f"{len(forecast)}; take fewer, or a longer power.forecast.horizon"
             )
         return forecast[: self._steps]

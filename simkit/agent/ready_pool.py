@@ -1,4 +1,4 @@
-"""What an agent sees of a ready pool: waiting jobs beside what is free in the hours ahead.
+"""What an agent sees of a ready pool: waiting jobs, and what is free in the hours ahead.
 
 The dissertation on power-modulated datacenters ("RARE", University of Virginia, 2023, section 3.2)
 shows an image of the resources over the steps ahead, and seven facts of each job (`ready_image`). A

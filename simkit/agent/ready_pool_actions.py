@@ -8,7 +8,7 @@
             tracker.update(state)
 
 The tasks that the policy sees, in order of submission, are the ready pool. A task can be placed at
-the earliest step at which it fits beside all that runs, is reserved or is planned, with the power
+the earliest step at which it fits next to all that runs, is reserved or is planned, with the power
 that is forecast, if it would end within the horizon.
 
 The actions of the dissertation on power-modulated datacenters ("RARE", University of Virginia,
@@ -67,7 +67,7 @@ class ReadyTracker:
         """Begin a run; raises ScenarioError for a cluster with other than R resources."""
         if len(info.resources) != self.pool.resources:
             raise ScenarioError(
-                f"ready pool: the cluster has the resources {', '.join(info.resources)}, and "
+                f"ready pool: the cluster has the resources {', '.join(info.resources)}, but "
                 f"{self.pool.resources} are shown; give it as many"
             )
         self._capacity = np.maximum(info.capacity.sum(axis=0), 1e-12)
@@ -84,7 +84,7 @@ class ReadyTracker:
         self._found = [self._earliest(task) for task in self.tasks]
 
     def _earliest(self, task: Task) -> tuple[float, Placement] | None:
-        """Return when and where a task may start; of a bag what fits, and only now."""
+        """Return when and where a task may start; only what fits now of a bag."""
         pool, now = self.pool, self._now
         if task.gang:
             found = self._profile.earliest(task)
@@ -124,7 +124,7 @@ class ReadyTracker:
         self._left_s[allocation] = max(allocation.expected_end_s - self._now, 0.0)
 
     def resumable(self) -> Resume | None:
-        """Return how the first suspended allocation goes on of which the rest fits now."""
+        """Return how the first suspended allocation whose rest fits now goes on."""
         for allocation, rest in self._rests():
             if on := self._profile.fit(rest, self._now):
                 return Resume(allocation, on)

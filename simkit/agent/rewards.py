@@ -214,8 +214,8 @@ def sum_of_powers(base: float, count: Floats | Ints) -> Floats:
 def discounted_share(discount: float, ahead: Floats | Ints, steps: Floats | Ints) -> Floats:
     """Return, elementwise, what of a job's value is paid at the decision that places it.
 
-    The same part for each of the steps n that it will run, the first of which begins in `ahead`
-    steps, discounted until now: γ^ahead · (1 + γ + … + γ^(n - 1)) / n, at most 1.
+    An equal part for each of the n steps that it will run, the first in `ahead` steps, discounted
+    until now: γ^ahead · (1 + γ + … + γ^(n - 1)) / n, at most 1.
     """
     share: Floats = discount**ahead * sum_of_powers(discount, steps) / steps
     return share
@@ -240,8 +240,8 @@ def _qos_due_s(workload: Workload) -> Floats:
 class ValueAtDecisionReward(Reward):
     """The sum of the values of jobs, each paid when it is placed, now or reserved for later.
 
-    Of a job of value V that will run for n steps, the first of which begins in h steps, V / n for
-    each of them, discounted to the decision: V · γ^h · (1 + γ + … + γ^(n - 1)) / n; V itself if γ
+    A job of value V that will run for n steps, the first in h steps, earns V / n for each of them,
+    discounted to the decision: V · γ^h · (1 + γ + … + γ^(n - 1)) / n; V itself if γ
     is 1. A job is paid once, by its run time, and whatever becomes of it: if it is suspended, or
     its reservation fails, nothing changes. A job of several tasks is paid with the first of them.
 
@@ -290,7 +290,7 @@ class ValueOnCompletionReward(JobReward):
     def begin(self, workload: Workload, info: SystemInfo) -> None:
         super().begin(workload, info)
         self._value: list[float] = _values(workload, self.name).tolist()
-        self._spoilt: set[int] = set()  # jobs of which a task was killed
+        self._spoilt: set[int] = set()  # jobs with a killed task
 
     def ended(self, time_s: float, task: Task, *, killed: bool) -> None:
         if killed:

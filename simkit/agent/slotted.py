@@ -173,13 +173,13 @@ class SlottedUnits:
             )
         if len(info.resources) != model.resources:
             problems.append(
-                f"the cluster has the resources {', '.join(info.resources)}, and the model's "
+                f"the cluster has the resources {', '.join(info.resources)}, but the model's "
                 f"capacity {model.capacity} has {model.resources}; give one number for each"
             )
         elif machines == 1:
             has = whole_units(info.capacity[0].tolist(), self.unit)
             problems += [
-                f"the cluster has {got} units of {name}, and the model's capacity {want}; make "
+                f"the cluster has {got} units of {name}, but the model's capacity is {want}; make "
                 "them equal, or set the model's unit"
                 for name, got, want in zip(info.resources, has, model.capacity, strict=True)
                 if got != want

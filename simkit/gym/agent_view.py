@@ -25,7 +25,7 @@ from simkit.scenario import Scenario
 OF_QUEUE = frozenset({"queue-table", "queue-set"})
 """Observations with a row for each waiting task."""
 STEPS_AHEAD = 20
-"""Of slots and of classes, if nobody says how many are planned."""
+"""Default number of planned steps of slots and of classes."""
 _WAITING_SHOWN = 144
 DEFAULT_SLOTS = 10
 """Waiting tasks to choose from, if neither scenario nor caller gives a number."""
@@ -43,8 +43,8 @@ class AgentView:
     slots: int | None = None
     """M; None: `admission.slots` of the scenario, or 10 outside of slotted time and of classes."""
     horizon: int | None = None
-    """Steps ahead that are planned; None: 48 of a ready pool, else 20. The next four are for
-    slotted scenarios, but that classes count tasks behind the first as well."""
+    """Steps ahead that are planned; None: 48 for a ready pool, else 20. The next four are for
+    slotted scenarios, but classes count tasks behind the first as well."""
     max_length: int = 15
     """Steps of the longest task."""
     backlog_shown: int = 60

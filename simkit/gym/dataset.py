@@ -39,7 +39,7 @@ from simkit.results.output_folder import check_file, reason, whole_file
 from simkit.text import counted
 
 VERSION: Final = 1
-"""Of the format."""
+"""Version of the format."""
 ROWS: Final = 4096
 """Rows of a row group, if they are not very wide."""
 NUMBERS: Final = ("reward", "cost", "passed_s", "probability")
@@ -73,11 +73,11 @@ class Dataset:
     passed_s: Floats
     """(N,) simulated seconds until the next row."""
     probability: Floats
-    """(N,) with which the policy took the action."""
+    """(N,) probability with which the policy took the action."""
     behaviour: Ints
     """(N,) the policy, as an index into `names`."""
     names: tuple[str, ...]
-    """Of the policies."""
+    """Names of the policies."""
     episode: Ints
     """(N,) the episode, from 0; its rows stand together."""
     terminated: Bools
@@ -85,7 +85,7 @@ class Dataset:
     truncated: Bools
     """(N,) true of an episode's last action if the episode was cut off."""
     facts: Mapping[str, Any]
-    """What the file says of itself, plain values as of JSON: ``observation`` (see
+    """The file's description, plain values as in JSON: ``observation`` (see
     `ObservationSchema.from_json`), ``actions`` and their arguments, ``reward``, ``cost``,
     ``scenario``, ``policies``, ``simkit``."""
     seed: Ints | None = None
@@ -176,7 +176,7 @@ def writing_dataset(
         path: of the file.
         size: numbers of an observation, K.
         actions: numbers of a mask, M.
-        facts: what the file says of itself; see `Dataset.facts`.
+        facts: the file's description; see `Dataset.facts`.
 
     Raises RunError if it cannot be written; nothing is left behind then, nor after an interruption.
     """
@@ -210,7 +210,7 @@ def _schema(size: int, actions: int, facts: Mapping[str, Any]) -> pa.Schema:
 
 
 def _arrow(field: pa.Field, columns: Mapping[str, Any], names: Sequence[str]) -> pa.Array:
-    """Return a column as it is stored: null where a last row has nothing to say."""
+    """Return a column as it is stored: null where a last row has no value."""
     values, kind = columns.get(field.name), field.type
     if values is None:
         return pa.nulls(len(columns["action"]), kind)
@@ -224,7 +224,7 @@ def _arrow(field: pa.Field, columns: Mapping[str, Any], names: Sequence[str]) ->
 
 
 def read_facts(path: Path) -> dict[str, Any]:
-    """Return what a file says of itself; raises RunError as `read_dataset` does."""
+    """Return a file's description; raises RunError as `read_dataset` does."""
     with _told(path):
         return _facts(path, pq.read_schema(path))
 
@@ -302,7 +302,7 @@ def _facts(path: Path, schema: pa.Schema) -> dict[str, Any]:
     told = (schema.metadata or {}).get(_KEY)
     if told is None:
         raise RunError(
-            f"{path}: is a table, and no dataset of simkit; record one with `simkit dataset record`"
+            f"{path}: is a table, but not simkit's; record one with `simkit dataset record`"
         )
     facts: dict[str, Any] = parse_json(told)
     if (version := facts.pop("format")) != VERSION:
@@ -320,7 +320,7 @@ class Behaviour:
     name: str
     decisions: int
     share: float
-    """Of all decisions."""
+    """Share of all decisions."""
     reward: float
     """Mean over its decisions, as in the next two."""
     cost: float
@@ -329,7 +329,7 @@ class Behaviour:
 
 @dataclass(frozen=True)
 class Summary:
-    """The numbers of a dataset; means are over decisions unless they say otherwise."""
+    """The numbers of a dataset; means are over decisions unless stated otherwise."""
 
     rows: int
     """With the last row of each episode."""
@@ -425,7 +425,7 @@ class Part:
 def mix(
     shares: Mapping[Path, float], path: Path, *, decisions: int | None = None, seed: int = 0
 ) -> list[Part]:
-    """Write a mix of datasets, and return what came of each.
+    """Write a mix of datasets; return how much of each it holds.
 
     The episodes of a dataset are drawn without replacement until their decisions are as near as
     whole episodes allow to its share of all; at least one is taken. They stand in random order.
@@ -481,7 +481,7 @@ def _unlike(parts: list[Dataset], names: list[str]) -> Iterator[str]:
 
 
 def _differences(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[str]:
-    """Return how the meaning of two datasets differs, from what they say of themselves."""
+    """Return how the meaning of two datasets differs by their descriptions."""
     seen = [ObservationSchema.from_json(facts["observation"]) for facts in (here, there)]
     found = [f"observation: {text}" for text in seen[0].differences(seen[1])]
     for name in _SAME:
@@ -532,7 +532,7 @@ def _episode(data: Dataset, episode: int, number: int) -> dict[str, Any]:
 
 
 def _mixed_facts(parts: list[Dataset], names: list[str], shares: list[float]) -> dict[str, Any]:
-    """Return what a mix says of itself: what its parts have in common, and each one's own."""
+    """Return the description of a mix: what its parts have in common, and what each has alone."""
     common = {name: parts[0].facts[name] for name in ("observation", *_SAME)}
     own = [{key: value for key, value in part.facts.items() if key not in common} for part in parts]
     return {

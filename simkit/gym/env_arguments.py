@@ -127,7 +127,7 @@ def action_number(action: object) -> int:
 
 
 OPTIONS = ("workload", "original_set", "first_job")
-"""What the options of a reset may say, one of them."""
+"""Options of a reset, one of which may be given."""
 
 
 def checked_options(options: Mapping[str, Any] | None, *, has_windows: bool) -> dict[str, Any]:
@@ -190,7 +190,7 @@ ENVS = {
 }
 """Id → arguments of `SchedulingEnv`, which `gymnasium.make` may replace or add to."""
 FAST = {"simkit/DeepRM-v0"}
-"""Ids of which `gymnasium.make_vec` gives many replicas at once; see `simkit.env.vector_env`."""
+"""Ids that `gymnasium.make_vec` gives many replicas of at once; see `simkit.env.vector_env`."""
 
 
 def register_envs() -> None:

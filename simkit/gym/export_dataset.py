@@ -50,15 +50,15 @@ def import_h5py() -> Any:
 def schema_of(data: Dataset, path: Path) -> ObservationSchema:
     """Return the meaning of a dataset's observations.
 
-    Raises RunError if it does not say, or says something that its numbers are not.
+    Raises RunError if it is not described, or its numbers are not as described.
     """
     if "observation" not in data.facts:
-        raise RunError(f"{path}: does not say what its observations are; record it again")
+        raise RunError(f"{path}: does not describe its observations; record it again")
     schema = ObservationSchema.from_json(data.facts["observation"])
     if schema.size != data.observation.shape[1]:
         raise RunError(
-            f"{path}: an observation has {data.observation.shape[1]} numbers, and is said to have "
-            f"{schema.size}; record it again"
+            f"{path}: an observation has {data.observation.shape[1]} numbers, but "
+            f"{schema.size} are described; record it again"
         )
     return schema
 
@@ -69,7 +69,7 @@ def shaped(data: Dataset, schema: ObservationSchema) -> npt.NDArray[Any]:
 
 
 def episodes(data: Dataset) -> Iterator[tuple[int, int, int]]:
-    """Yield of each episode its number, from 0, its first row and its last, which has no action."""
+    """Yield each episode's number, from 0, its first row and its last, which has no action."""
     starts = data.starts.tolist()
     for number, (first, after) in enumerate(pairwise(starts)):
         yield number, first, after - 1

@@ -96,7 +96,7 @@ class Shown:
                 own; or the file that ``VecNormalize.save`` wrote; None: the model's own, if any.
 
         Raises PolicyError for wrappers that cannot be applied, and a model that was shown other
-        numbers than the environment's though nothing says which; PluginError for a wrong file.
+        numbers than the environment's, without a record of which; PluginError for a wrong file.
         """
         self._what, self._model = what, model
         self.needs_mask = False
@@ -209,7 +209,7 @@ class Shown:
 
 
 def wrapper_count(model: Any) -> int:
-    """Return in how many replicas a model was trained; 1 if it does not say."""
+    """Return in how many replicas a model was trained; 1 if unknown."""
     return int(getattr(getattr(model, "env", None), "num_envs", 1))
 
 
@@ -450,7 +450,7 @@ class ModelPolicy:
 
 
 def _parameters(function: Callable[..., Any]) -> frozenset[str]:
-    """Return the names of the parameters of a function; empty if nothing tells them."""
+    """Return the names of the parameters of a function; empty if they are unknown."""
     try:
         return frozenset(inspect.signature(function).parameters)
     except (TypeError, ValueError):

@@ -238,7 +238,7 @@ class _Buffer:
 
 
 class Earnings(WeightedRewards):
-    """A reward, and beside it a cost: another reward with the opposite sign."""
+    """A reward and a cost, which is another reward with the opposite sign."""
 
     def __init__(self, reward: Reward, cost: Reward) -> None:
         """Observe both."""
@@ -278,8 +278,8 @@ class Row(NamedTuple):
 class PlayedEpisode:
     """One episode.
 
-    A policy that draws its actions says with which probability it took the last one, as an
-    attribute `probability`, which is read after each action; of others it is 1.
+    A policy that draws its actions has the probability of the last one as its attribute
+    `probability`, which is read after each action; for other policies it is 1.
     """
 
     def __init__(
@@ -413,7 +413,7 @@ class PlayedEpisode:
         void = self._actions.count - 1
         if not seen.mask[void]:
             raise RunError(
-                f"policy {self._name} at {self._state.now:g} s: does nothing more, and an agent "
+                f"policy {self._name} at {self._state.now:g} s: does nothing more, but an agent "
                 "would have to act; take actions by which time may go on, such as start, or "
                 "next-head and pick with hold: true, or classes with starts: now"
             )

@@ -85,7 +85,7 @@ class LogWindows:
 
         Args:
             log: J jobs.
-            choice: how many of them an episode has, and of which part.
+            choice: how many of them an episode has, and the part they come from.
             keep_times: leave submit times on the log's clock; else a window begins at 0.
 
         Raises ScenarioError if the part is shorter than a window, or lies beyond the log's end.

@@ -14,7 +14,8 @@ All of these are attributes of a class or an object, and none is required:
 - `period_s`: the only time between decisions, in s, with which the policy works (default: any).
 - `holds_back`: why jobs may wait to the end of a run, with the remedy: a text (default: none).
 
-A subclass inherits them, so it declares again what it does differently.
+A subclass inherits them, so it declares again what it does differently. Composed policies combine
+the first three of their parts; the last two are asked of the whole policy alone.
 """
 
 from __future__ import annotations

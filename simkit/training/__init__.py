@@ -32,6 +32,8 @@ from typing import Any, Protocol
 
 from simkit.scenario import Scenario
 
+__all__ = ["Learner", "Training"]
+
 
 class Training(ABC):
     """A training under way.

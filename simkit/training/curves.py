@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _NOT_DRAWN: Final = ("iteration", "wall_time_s", "decisions", "decisions_per_s")
-"""Columns that say how fast a training was, not how good."""
+"""Columns of a training's speed, which are not curves."""
 _MOST_PANELS: Final = 12
 _MOST_TRAININGS: Final = 6
 _MOST_TOLD: Final = 2

@@ -116,7 +116,7 @@ class Judged:
     set_mean: float | None
     """Mean over the job sets of each set's mean."""
     interval: Interval
-    """Of `set_mean`."""
+    """Confidence interval of `set_mean`."""
     pooled_mean: float | None
     """Mean over all jobs of all sets; for a makespan, again over the sets."""
     pooled_interval: Interval
@@ -227,7 +227,7 @@ def evaluate(
     if executor is None:
         executor = InProcess() if workers == 1 else LocalProcesses(workers)
     try:
-        with suppress(NoJobsError):  # of this one set; an error that concerns all is told once
+        with suppress(NoJobsError):  # of this one set; an error that concerns all is reported once
             prepare(Scenario.model_validate(jobs[0][1]), memory=TRACES)
         rows = _run(jobs, chosen, scenario.metrics.tau, executor, on_end)
     finally:

@@ -40,7 +40,7 @@ def parse_windows(text: str) -> range:
 def window_overrides(scenario: Scenario, windows: Sequence[int]) -> list[dict[str, Any]]:
     """Return the overrides of each window, dotted key → value.
 
-    Of a scenario with ``workload.window: {jobs: 0..9}``, window k holds jobs 10 k to 10 k + 9 of
+    In a scenario with ``workload.window: {jobs: 0..9}``, window k holds jobs 10 k to 10 k + 9 of
     those that the window's `start` and `end` leave; the last one of a trace may hold fewer. Each
     has a seed of its own, the scenario's + k, so that policies that draw do not draw alike in all.
 
@@ -50,13 +50,13 @@ def window_overrides(scenario: Scenario, windows: Sequence[int]) -> list[dict[st
     workload = scenario.workload
     if workload.window is None or workload.window.jobs is None:
         raise ScenarioError(
-            "evaluate: windows are given, but workload.window.jobs is not set, which tells how "
-            "many jobs each has; add --set workload.window.jobs=0..9 for ten"
+            "evaluate: windows are given, but workload.window.jobs is not set, so nobody "
+            "knows how many jobs each has; add --set workload.window.jobs=0..9 for ten"
         )
     if workload.is_drawn:
         raise ScenarioError(
             f"evaluate: windows are given, but a workload of type {workload.type} is drawn from "
-            "the seed, and windows are those of a recorded trace; give seeds instead"
+            "the seed, but windows are for a recorded trace; give seeds instead"
         )
     size = workload.window.jobs.last - workload.window.jobs.first + 1
     _check_numbers(windows, _jobs(scenario, workload.window), size)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 def train_all(
     trainings: Sequence[tuple[Scenario, Path]], *, workers: int, say: Callable[[str], None]
 ) -> None:
-    """Do all trainings that are not complete, each in its folder; `say` is told of each."""
+    """Do all trainings that are not complete, each in its folder; `say` gets a line for each."""
     if workers == 1:
         for scenario, folder in trainings:
             say(f"trained {_train(scenario, folder)}")
@@ -217,7 +217,7 @@ def train(
 def _section(scenario: Scenario) -> Learn:
     if scenario.learn is None:
         raise ScenarioError(
-            "learn: is missing, so nothing says what trains the agent; add `learn: {learner: "
+            "learn: is missing, so no learner is named; add `learn: {learner: "
             "NAME}` or give --learner NAME; known: "
             f"{', '.join(plugins.names(_LEARNERS)) or 'none'}"
         )
@@ -302,7 +302,7 @@ def _refuse_what_compares(learn: Learn) -> None:
         else learn.criterion,
     }
     problems = [
-        f"learn.{key}: is {value}, and {learn.learner} holds nothing out, so that no agents are "
+        f"learn.{key}: is {value}, but {learn.learner} holds nothing out, so that no agents are "
         "compared; leave it out, or hold out jobs"
         for key, value in given.items()
         if value is not None
@@ -314,7 +314,7 @@ def _refuse_what_compares(learn: Learn) -> None:
 def _identity(
     scenario: Scenario, section: Learn, training: Training, device: str
 ) -> dict[str, Any]:
-    """Return what training.json says from the start."""
+    """Return what training.json holds from the start."""
     return {
         "name": scenario.name,
         "learner": section.learner,

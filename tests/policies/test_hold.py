@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import simkit
 from simkit.errors import ScenarioError
 from simkit.policies.easy import Easy
 from simkit.policies.hold import Hold
@@ -104,22 +103,6 @@ def test_why_names_the_numbers(simulate, job_columns):
     policy.schedule = schedule
     simulate(policy, job_columns([(0, 50, 2, 50), (0, 100, 6, 100)]), 10)
     assert "it is held: it requests more than 1m, and fewer than 3 processors" in said[0]
-
-
-def test_a_scenario_runs_and_its_schedule_is_not_audited(tmp_path):
-    simkit.simulate(
-        {
-            "name": "held",
-            "workload": {"type": "poisson", "jobs": 50, "processors": 8, "rate_per_s": 0.1},
-            "cluster": {"processors": 8},
-            "policy": {"order": "saf", "backfill": {"type": "hold", "longer_than": "1m"}},
-        },
-        output=tmp_path / "run",
-    )
-    report = simkit.verify_run(tmp_path / "run")
-    (schedule,) = [check for check in report.checks if check.name == "schedule"]
-    assert "backfilling by hold" in schedule.skipped
-    assert not [violation for check in report.checks for violation in check.violations]
 
 
 ROWS = st.lists(

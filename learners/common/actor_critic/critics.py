@@ -1,4 +1,4 @@
-"""Critics: several networks that say what each action will bring, and whom to believe."""
+"""Critics: several networks that estimate what each action will bring, and their least value."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Belief = Literal["least", "mean"]
 
 
 class Critic(nn.Module):
-    """A network that says what each action will bring: (B, K) observations to (B, A) values."""
+    """A network of action values: (B, K) observations to (B, A) values."""
 
     def __init__(self, network: Network | ImageNetwork, *, popart: bool = False) -> None:
         super().__init__()

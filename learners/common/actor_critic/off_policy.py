@@ -1,7 +1,7 @@
 """An actor, and critics that learn from what others did as well: the networks of off-policy agents.
 
-The actor says which actions are likely, the critics what each will bring from now on if the actor
-goes on from there; slow copies of the critics are their own goals.
+The actor gives the probabilities of actions, the critics what each will bring from now on if the
+actor goes on from there; slow copies of the critics are their own goals.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class ActorAndCritics(nn.Module):
         """Begin.
 
         Args:
-            actor: says logits.
-            critics: say values.
+            actor: returns logits.
+            critics: return values.
             discount: γ of a unit of time.
         """
         super().__init__()

@@ -1,4 +1,4 @@
-"""What actors are trained by, if a critic says how good actions are: (B,) states to one number.
+"""Losses of actors whose actions a critic has valued: (B,) states to one number.
 
 All take the critic's values as they are: no gradient goes to the critic.
 """

@@ -19,7 +19,7 @@ _LEAST_SCALE, _LARGEST_SCALE = 1e-4, 1e6
 class PopArt(nn.Module):
     """The mean and deviation of the targets that a network's last layers have learned from.
 
-    The network says scaled values; `values` scales them back, `normalise` scales targets for the
+    The network returns scaled values; `values` scales them back, `normalise` scales targets for the
     loss. `update` takes targets into the statistics and corrects the last layers, so that no value
     changes by it.
     """
@@ -50,18 +50,18 @@ class PopArt(nn.Module):
         return variance.clamp(min=_LEAST_SCALE**2).sqrt().clamp(_LEAST_SCALE, _LARGEST_SCALE)
 
     def values(self, said: Tensor) -> Tensor:
-        """Return what the network says, of any shape, as values."""
+        """Return the network's outputs, of any shape, as values."""
         return said * self.scale + self.mean
 
     def normalise(self, targets: Tensor) -> Tensor:
-        """Return targets, of any shape, as the network should say them."""
+        """Return targets, of any shape, in the network's scale."""
         return (targets - self.mean) / self.scale
 
     @torch.no_grad()
     def update(self, targets: Tensor) -> None:
         """Take targets of any shape into the statistics; values stay what they are.
 
-        The first targets set the scale alone: what the network said before them means nothing.
+        The first targets set the scale alone: what the network returned before them means nothing.
         """
         mean, scale = self.mean.clone(), self.scale
         self.count += 1

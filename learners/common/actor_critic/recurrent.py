@@ -23,7 +23,7 @@ __all__ = ["Memory", "Recurrent", "RecurrentActor", "Said", "Sequences", "look"]
 
 
 class Said(NamedTuple):
-    """What a network says of (N, T) observations."""
+    """A network's outputs for (N, T) observations."""
 
     logits: Tensor
     """(N, T, A)"""
@@ -64,7 +64,7 @@ class RecurrentActor(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """A recurrent policy, and critics that read what its LSTM says."""
+    """A recurrent policy, and critics that read its LSTM's outputs."""
 
     def __init__(self, shape: RecurrentShape) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ def look(
         begins: (N, T) bool: a new game begins with this step, and nothing is remembered.
 
     Returns:
-        what it says, and what the games remember afterwards.
+        its outputs, and what the games remember afterwards.
     """
     if isinstance(network, Recurrent):
         said: tuple[Said, Tensor] = network(seen, carried, begins)
@@ -119,7 +119,7 @@ class Memory:
             games: (A,) which games they are.
 
         Returns:
-            what it says, (A, …).
+            its outputs, (A, …).
         """
         goes_on = torch.zeros(len(games), 1, dtype=torch.bool, device=seen.device)
         carried = self.carried[games]

@@ -1,4 +1,4 @@
-"""A network over an image and a list of facts, of which several heads may share the first part."""
+"""A network over an image and a list of facts; several heads may share its first part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trained network over an image says, calculated with NumPy; see `ImageNetwork`."""
+"""A trained network over an image, evaluated with NumPy; see `ImageNetwork`."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_one_game_as_a_whole() -> None:
 
 def test_nothing_known_is_refused() -> None:
     memory = Trajectories(rows=3, games=1)
-    with pytest.raises(ValueError, match="no decision of which the outcome is known"):
+    with pytest.raises(ValueError, match="no decision whose outcome is known"):
         memory.draw(1, np.random.default_rng())
     memory.add(rows(0, 1))
     with pytest.raises(ValueError, match="no decision"):

@@ -118,7 +118,7 @@ def test_the_power_now_and_ahead():
         # no power to show
         ("quickstart", {}, "add a section `power`"),
         # a forecast that is too short, and none at all
-        (SITE, {"steps": 7}, "steps is 7, and the forecast has 6"),
+        (SITE, {"steps": 7}, "steps is 7, but the forecast has 6"),
         (SITE | {"power": {**SITE["power"], "forecast": None}}, {}, "forecast"),
         (SITE, {"signals": "generation"}, "must be a list of generation, available"),
         (SITE, {"signals": ["wind"]}, "must be a list of generation, available"),

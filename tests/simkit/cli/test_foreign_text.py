@@ -160,7 +160,7 @@ def test_only_one_place_of_the_command_line_prints() -> None:
         named = [f for f in calls if isinstance(f, ast.Name) and f.id == "print"]
         echoed = [f for f in calls if isinstance(f, ast.Attribute) and f.attr in ("echo", "secho")]
         assert not named, file
-        assert not echoed or file.name == "echo.py", file
+        assert not echoed or file.name == "text.py", file
 
 
 WRONG_TYPES = [

@@ -177,7 +177,7 @@ BROKEN = {
     "missing": (Path.unlink, "there is no such file; record one"),
     "cut": (cut, "is not a dataset of simkit, or damaged"),
     "text": (text, "is not a dataset of simkit, or damaged"),
-    "foreign": (foreign, "is a table, and no dataset of simkit"),
+    "foreign": (foreign, "is a table, but not simkit"),
     "no rows": (no_rows, "holds no decision"),
     "newer": (newer, "has the format 9, this simkit reads 1; update simkit"),
     "a column less": (a_column_less, "is not a dataset of simkit, or damaged"),

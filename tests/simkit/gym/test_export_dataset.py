@@ -135,7 +135,7 @@ def test_wrong_places_and_data_are_refused(data, tmp_path, monkeypatch):
         write_d3rlpy(data, tmp_path, SOURCE)
     with pytest.raises(RunError, match="no folder"):
         write_d3rlpy(data, tmp_path / "no" / "a.h5", SOURCE)
-    with pytest.raises(RunError, match=r"a\.parquet: does not say what its observations are"):
+    with pytest.raises(RunError, match=r"a\.parquet: does not describe its observations"):
         write_d3rlpy(replace(data, facts={}), tmp_path / "a.h5", SOURCE)
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(RunError, match="is not installed; pip install"):

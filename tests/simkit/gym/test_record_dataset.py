@@ -284,7 +284,7 @@ REFUSED = [
     (lambda: of_class(Ahead, rare(ready())), ONE, RunError, "to start at"),
     (lambda: of_class(Broken, rare(ready())), ONE, PolicyError, "Broken failed at .* s: KeyError: 'x'"),
     (lambda: of_class(NoSchedule, rare(ready())), ONE, PolicyError, "schedule returned 7; it must yield"),
-    (lambda: hpc("sjf"), {"actions": "next-head", "slots": 120}, RunError, "does nothing more, and an agent.*hold: true"),
+    (lambda: hpc("sjf"), {"actions": "next-head", "slots": 120}, RunError, "does nothing more, but an agent.*hold: true"),
     (lambda: hpc("sjf"), {"slots": 1}, RunError, "which none of the numbered actions means"),
     (lambda: hpc("fcfs", {"type": "ready-pool", "horizon": "0h"}), {"slots": 120}, RunError, "asks for a decision at .*scheduling"),
     (lambda: hpc("fcfs"), {"reward": "value"}, ScenarioError, "the jobs have no value"),

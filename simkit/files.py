@@ -2,7 +2,7 @@
 
 Nested brackets, packed text, equal rows and devices cost nothing to write and gigabytes to read.
 Every reader of such a file asks here first. The limits are far above what honest files need, and
-messages say how to go on. The auditor has its own, as it shares no code.
+messages say how to go on.
 
 What is being written is hidden until it is whole, and gone if it never is. A killed process leaves
 what it wrote beside its target, under a hidden name that tells machine and process. Whoever writes

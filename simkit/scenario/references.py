@@ -196,15 +196,16 @@ class PluginName:
 
         Raises ValueError if no plug-in has the name, or there is no such file.
         """
+        if not isinstance(info.context, Context):
+            return name
         try:
-            if isinstance(info.context, Context):
-                name = expand_variables(name)
-                if ":" in name and not info.context.allow_code:
-                    raise ValueError(code_refusal(name))
+            name = expand_variables(name)
+            if ":" in name and not info.context.allow_code:
+                raise ValueError(code_refusal(name))
             place = split_reference(name)[0] if ":" in name else ""
             if place.endswith(".py"):
                 return _file(place, info) + name.removeprefix(place)
-            if isinstance(info.context, Context) and info.context.check_name:
+            if info.context.check_name:
                 info.context.check_name(self.group, name, self.kind)
         except PluginError as error:
             raise ValueError(str(error)) from error

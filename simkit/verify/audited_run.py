@@ -19,11 +19,10 @@ import numpy as np
 import polars as pl
 
 from simkit.verify.folder import RunFolder
-from simkit.verify.numbers import Floats, on_grid, seconds
-from simkit.verify.site.draws import machine_draws
+from simkit.verify.input_tasks import TASK_TABLES, read_input_tasks
+from simkit.verify.inputs import InputTasks
+from simkit.verify.numbers import Floats, on_grid
 from simkit.verify.site.signals import SiteSignals
-from simkit.verify.task_inputs.input_tasks import InputTasks
-from simkit.verify.task_inputs.read import TASK_TABLES, read_input_tasks
 
 TASK = ["job_id", "task_id"]
 """The key of a task."""
@@ -266,9 +265,8 @@ class AuditedRun(RunFolder):
         scenario has no checkpoints.
         """
         saved = self.setting("power", "supply", "checkpoints")
-        if not saved:
+        if saved is None:
             return None
-        every, restart = seconds(saved["every"]), seconds(saved.get("restart") or 0.0)
         stopped = pl.col("end_time_s").is_in(pl.Series(self.power_instants).implode())
         stopped &= pl.col("outcome") == "suspended"
         rows = self.pieces.filter(~pl.col("quiet"), pl.col("end_time_s").is_not_null())
@@ -278,7 +276,10 @@ class AuditedRun(RunFolder):
         ).filter(pl.col("stopped").any().over(*UNIT, "attempt"))
         key = [*UNIT, "attempt", "count"]
         found = [
-            (*names, redone_s(group.select("length_s", "stopped").rows(), every, restart))
+            (
+                *names,
+                redone_s(group.select("length_s", "stopped").rows(), saved.every, saved.restart),
+            )
             for names, group in rows.group_by(key, maintain_order=True)
         ]
         schema = {name: rows.schema[name] for name in key} | {"redone_s": pl.Float64}
@@ -378,7 +379,7 @@ class AuditedRun(RunFolder):
     def site(self) -> SiteSignals:
         """The signals of the site, each made again from the scenario when it is asked for."""
         span = float(self.power["start_s"][0]), float(self.power["end_s"][-1])
-        return SiteSignals(self, span, lambda: sum(d.full for d in machine_draws(self).values()))
+        return SiteSignals(self, span)
 
     @cached_property
     def input_tasks(self) -> InputTasks:
@@ -405,9 +406,8 @@ class AuditedRun(RunFolder):
         numbered = jobs.schema["job_id"] == pl.Int64 or kind == "jobs"
         by_id = numbered and kind not in ("tasks", "alibaba2017", "plugin")
         # Very many times the load may put several instants together.
-        denser = self.setting("workload", "target_load") or (
-            (self.setting("workload", "load") or 1.0) > _MUCH_DENSER
-        )
+        workload = self.scenario.workload
+        denser = workload.target_load is not None or workload.load > _MUCH_DENSER
         if not (by_id and not denser) and jobs["submit_time_s"].is_duplicated().any():
             return None
         return jobs.select("job_id")
@@ -435,7 +435,7 @@ class AuditedRun(RunFolder):
 
         The limit of the scenario is the most. None if the table of the input says nothing of it.
         """
-        found, most = self.input_tasks, self.setting("limits", "retries")
+        found, most = self.input_tasks, self.scenario.limits.retries
         if not found.known or not found.tasks["retries"].count():
             return None
         if any(found.tasks.schema[name] != self.tasks.schema[name] for name in TASK):

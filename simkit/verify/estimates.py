@@ -15,6 +15,16 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
+from simkit.scenario.policy import EstimatorChoice
+from simkit.scenario.workload import (
+    AnyQuality,
+    FixedQuality,
+    Gpus,
+    QualityDeadlines,
+    SlackDeadlines,
+    TwoClasses,
+    Value,
+)
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import UNIT, AuditedRun
 from simkit.verify.numbers import TICK, Floats, on_grid, stream, times_on_grid
@@ -33,9 +43,8 @@ def check_estimates(run: AuditedRun) -> Check:
     Of a job of several tasks the longest estimate is recorded.
     """
     check = Check("estimates", "the policy saw the estimates of the scenario's estimator")
-    setting = run.setting("estimates")
-    arguments = setting if isinstance(setting, dict) else {"type": setting}
-    kind = arguments.get("type")
+    setting = run.scenario.estimates
+    kind = setting.type
     if kind not in ("requested", "actual", "perturbed", "user-mean"):
         return check.leave_out(f"{kind} estimates are not recomputed")
     if kind == "user-mean" and (reason := _why_not_followed(run)):
@@ -47,8 +56,8 @@ def check_estimates(run: AuditedRun) -> Check:
         jobs = _with_means(run, jobs)
         if jobs["trace_run_time_s"].null_count():
             return check.leave_out("the mean run time of the instances is not known")
-    drawn = _stretches(run, arguments) if kind == "perturbed" else None
-    jobs = _with_bounds(jobs, arguments, drawn).filter(pl.col("status") != "rejected")
+    drawn = _stretches(run, setting) if kind == "perturbed" else None
+    jobs = _with_bounds(jobs, setting, drawn).filter(pl.col("status") != "rejected")
     check.examined = jobs.height
     inside = pl.col("estimate_s").is_between("least_s", "most_s").fill_null(value=False)
     what = "within its bounds" if kind == "perturbed" and drawn is None else f"the {kind} time"
@@ -56,11 +65,11 @@ def check_estimates(run: AuditedRun) -> Check:
     check_corrections(check, jobs, correction_of(run))
     if not check.found and kind == "perturbed" and drawn is None:
         return check.leave_out("the order in which the estimates were drawn is not known")
-    return _check_several(run, check, arguments, drawn)
+    return _check_several(run, check, setting, drawn)
 
 
 def _check_several(
-    run: AuditedRun, check: Check, arguments: dict[str, Any], drawn: pl.DataFrame | None
+    run: AuditedRun, check: Check, setting: EstimatorChoice, drawn: pl.DataFrame | None
 ) -> Check:
     """Check the longest estimates of jobs of several tasks, by the tasks of the input."""
     several = run.tasks.filter(pl.len().over("job_id") > 1).select("job_id").unique()
@@ -76,8 +85,8 @@ def _check_several(
     if drawn is not None:
         tasks = tasks.join(drawn, on=["job_id", "nth"], how="left", maintain_order="left")
     # The mean of different run times may differ by a step of the grid.
-    loose = 0.0 if found.instance_times is None else TICK * (2 + arguments.get("factor", 5.0))
-    tasks = tasks.with_columns(expected_s=_estimate_of(arguments, pl.col("run"), "requested"))
+    loose = 0.0 if found.instance_times is None else TICK * (2 + _factor(setting))
+    tasks = tasks.with_columns(expected_s=_estimate_of(setting.type, pl.col("run"), "requested"))
     expected = (
         tasks.join(several, on="job_id", how="semi")
         .group_by("job_id")
@@ -88,15 +97,14 @@ def _check_several(
     check.examined += rows.height
     estimate, due = pl.col("estimate_s"), pl.col("expected_s")
     same = (estimate == due) | ((estimate - due).abs() <= loose)
-    what = f"the longest {arguments['type']} time of its tasks"
+    what = f"the longest {setting.type} time of its tasks"
     check.add_rows(f"estimate_s is not {what}", rows.filter(~same.fill_null(value=False)))
     return check
 
 
 def correction_of(run: AuditedRun) -> str:
     """Return the name of the scenario's correction."""
-    setting = run.setting("estimates")
-    return str(setting.get("correction") or "none") if isinstance(setting, dict) else "none"
+    return run.scenario.estimates.correction
 
 
 def correction_instants(run: AuditedRun) -> Floats | None:
@@ -185,32 +193,36 @@ def _with_means(run: AuditedRun, jobs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_bounds(
-    jobs: pl.DataFrame, arguments: dict[str, Any], drawn: pl.DataFrame | None
+    jobs: pl.DataFrame, setting: EstimatorChoice, drawn: pl.DataFrame | None
 ) -> pl.DataFrame:
     """Add ``least_s`` and ``most_s``, the bounds of the estimate; they are mostly equal."""
-    truth, kind = pl.col("trace_run_time_s"), arguments["type"]
+    truth, kind = pl.col("trace_run_time_s"), setting.type
     if kind == "user-mean":
-        means = pl.Series(user_means(jobs, arguments.get("last", 2)), dtype=pl.Float64)
+        means = pl.Series(user_means(jobs, int(str(setting.args.get("last", 2)))), dtype=pl.Float64)
         return jobs.with_columns(least_s=means, most_s=means)
     if kind == "perturbed" and drawn is None:
-        most = times_on_grid(truth * (1 + arguments.get("factor", 5.0)))
+        most = times_on_grid(truth * (1 + _factor(setting)))
         return jobs.with_columns(least_s=truth, most_s=pl.max_horizontal(most, truth))
     if drawn is not None:
         first = drawn.filter(pl.col("nth") == 0)
         jobs = jobs.join(first, on="job_id", how="left", maintain_order="left")
-    told = _estimate_of(arguments, truth, "requested_time_s")
+    told = _estimate_of(kind, truth, "requested_time_s")
     return jobs.with_columns(least_s=told, most_s=told)
 
 
-def _estimate_of(arguments: dict[str, Any], truth: pl.Expr, requested: str) -> pl.Expr:
+def _factor(setting: EstimatorChoice) -> float:
+    """Return by how many run times a perturbed estimate may be too long."""
+    return float(str(setting.args.get("factor", 5.0)))
+
+
+def _estimate_of(kind: str, truth: pl.Expr, requested: str) -> pl.Expr:
     """Return the estimates from true run times and requests, or ``stretch``."""
-    kind = arguments["type"]
     if kind == "perturbed":
         return pl.max_horizontal(times_on_grid(truth * pl.col("stretch")), truth)
     return truth if kind == "actual" else pl.coalesce(requested, truth)
 
 
-def _stretches(run: AuditedRun, arguments: dict[str, Any]) -> pl.DataFrame | None:
+def _stretches(run: AuditedRun, setting: EstimatorChoice) -> pl.DataFrame | None:
     """Draw the factors of perturbed estimates again; None if their order is not known.
 
     Each task takes a number from the stream "predictor", in the order of the workload; its estimate
@@ -224,8 +236,8 @@ def _stretches(run: AuditedRun, arguments: dict[str, Any]) -> pl.DataFrame | Non
     jobs = run.in_order.join(counts, on="job_id", how="left", maintain_order="left")
     if jobs["tasks"].null_count():
         return None  # the rule "identity" says so
-    drawn = stream(run.setting("seed"), "predictor").random(run.tasks.height)
-    stretch = 1.0 + float(arguments.get("factor", 5.0)) * drawn
+    drawn = stream(run.scenario.seed, "predictor").random(run.tasks.height)
+    stretch = 1.0 + _factor(setting) * drawn
     rows = jobs.with_columns(nth=pl.int_ranges("tasks")).explode("nth")
     return rows.select("job_id", "nth", stretch=pl.Series(stretch))
 
@@ -269,3 +281,167 @@ def _why_not_followed(run: AuditedRun) -> str:
     if not one_each:
         return "jobs have several tasks, or instances that end one by one"
     return "the policy may kill jobs, which the estimator ignores" if run.policy_may_kill else ""
+
+
+_RELATIVE_ERROR = 1e-9
+_DEFAULT_PRICE = 0.5
+"""Of one unit of each resource for a time unit, if the scenario has no prices."""
+
+
+def check_value(run: AuditedRun) -> Check:
+    """Check that QoS, values, deadlines and drawn GPUs follow from scenario and seed."""
+    check = Check("value", "QoS, values, deadlines and drawn GPUs are those of the scenario")
+    there = [name for name in ("qos", "value", "deadline_s") if name in run.columns_of("jobs")]
+    section = run.scenario.value
+    if section is None and not there:
+        return check.skip("jobs have no value")
+    check.examined = run.rows_of("jobs")
+    for name in ("qos", "value"):
+        if section is not None and name not in there:
+            check.add(f"the scenario gives jobs a value, but the jobs have no column {name}", {})
+    _check_ranges(run, there, check)
+    if section is not None and not check.found:
+        reasons = [*_check_draws(run, section, check), *_check_values(run, section, check)]
+        if reasons and not check.found:
+            return check.leave_out("; ".join(reasons))
+    return check
+
+
+def _check_ranges(run: AuditedRun, there: Sequence[str], check: Check) -> None:
+    rules = {
+        "qos": ("the QoS is not above 0 and at most 1", pl.col("qos").is_between(0, 1, "right")),
+        "value": ("the value is not finite and at least 0",
+                  (pl.col("value") >= 0) & pl.col("value").is_finite()),
+    }  # fmt: skip
+    for name, (message, good) in rules.items():
+        if name in there:
+            check.add_rows(message, run.jobs.filter(~good.fill_null(value=False)))
+
+
+def _check_draws(run: AuditedRun, section: Value, check: Check) -> list[str]:
+    """Draw QoS, deadlines and GPUs again; return what could not be compared."""
+    deadlines = section.deadlines
+    drawn = {"QoS": isinstance(section.qos, TwoClasses), "GPUs": section.gpu is not None,
+             "deadlines": isinstance(deadlines, SlackDeadlines)}  # fmt: skip
+    names = [name for name, applies in drawn.items() if applies]
+    if names and run.in_order is None:
+        order = "the order in which jobs were drawn is not known"
+        return [f"{', '.join(names)}: {order}"]
+    jobs = run.jobs
+    if run.in_order is not None:
+        jobs = run.in_order.join(jobs, on="job_id", how="left", maintain_order="left")
+    qualities = _qualities(run, section.qos, jobs.height)
+    if qualities is not None:
+        _compare(jobs, "qos", qualities, "the QoS is not the one drawn from the seed", check)
+    if section.gpu is not None:
+        gpus = _gpus(run, section.gpu, jobs)
+        _compare(jobs, "gpu", gpus, "the GPUs are not those drawn from the seed", check)
+    if not isinstance(deadlines, QualityDeadlines | SlackDeadlines):
+        return []  # none, or those of the trace
+    if (due := _deadlines(run, deadlines, jobs)) is None:
+        return ["the requested times of jobs of several tasks, for deadlines, are not known"]
+    _compare(jobs, "deadline_s", due, "the deadline is not that of the scenario", check)
+    return []
+
+
+def _compare(jobs: pl.DataFrame, column: str, expected: Floats, message: str, check: Check) -> None:
+    if column not in jobs.columns:
+        check.add(f"the jobs have no column {column}", {})
+        return
+    found = jobs[column].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    wrong = ~np.isclose(found, expected, rtol=_RELATIVE_ERROR, atol=TICK)
+    rows = jobs.with_columns(pl.Series("expected", expected)).filter(pl.Series(wrong))
+    check.add_rows(message, rows)
+
+
+def _uniform(run: AuditedRun, component: str, jobs: int) -> Floats:
+    """Return (jobs, 2) numbers from the stream of a component."""
+    return stream(run.scenario.seed, component).random((jobs, 2))
+
+
+def _qualities(run: AuditedRun, rule: AnyQuality, jobs: int) -> Floats | None:
+    """Return each job's QoS; None if the trace has it."""
+    if isinstance(rule, FixedQuality):
+        return np.full(jobs, rule.qos)
+    if not isinstance(rule, TwoClasses):
+        return None
+    drawn = _uniform(run, "value.qos", jobs)
+    is_high = drawn[:, 0] < rule.high_share
+    least = np.where(is_high, rule.high[0], rule.low[0])
+    most = np.where(is_high, rule.high[1], rule.low[1])
+    return np.asarray(least + (most - least) * drawn[:, 1])
+
+
+def _deadlines(
+    run: AuditedRun, rule: QualityDeadlines | SlackDeadlines, jobs: pl.DataFrame
+) -> Floats | None:
+    """Return each job's deadline; None if it does not follow from the tables."""
+    length = jobs["trace_run_time_s"]
+    if rule.of == "requested":
+        if run.tasks.height != run.jobs.height:
+            longest = _longest_requests(run)
+            if longest is None:
+                return None
+            jobs = jobs.join(longest, on="job_id", how="left", maintain_order="left")
+            length = jobs["longest_s"]
+        else:
+            length = jobs["requested_time_s"].fill_null(jobs["trace_run_time_s"])
+    if isinstance(rule, QualityDeadlines):
+        factor = 1 / jobs["qos"].to_numpy()
+    else:
+        least, most = rule.factor
+        factor = least + (most - least) * _uniform(run, "value.deadlines", jobs.height)[:, 0]
+    return np.asarray(jobs["submit_time_s"].to_numpy() + factor * length.to_numpy())
+
+
+def _longest_requests(run: AuditedRun) -> pl.DataFrame | None:
+    """Return ``job_id`` and ``longest_s``, the longest request of its tasks, or their run time.
+
+    Null if the input is not known, for the table of jobs has only the first request.
+    """
+    found = run.input_tasks
+    if not found.known or found.instance_times is not None or found.tasks["run"].null_count():
+        return None
+    told = pl.coalesce("requested", "run")
+    return found.tasks.group_by("job_id").agg(told.max().alias("longest_s"))
+
+
+def _gpus(run: AuditedRun, rule: Gpus, jobs: pl.DataFrame) -> Floats:
+    """Return the GPUs that are drawn for each job."""
+    drawn = _uniform(run, "value.gpu", jobs.height)
+    least, most = rule.amount
+    amount = least + np.floor(drawn[:, 1] * (most - least + 1))
+    amount = np.where(drawn[:, 0] < rule.share, amount, 0.0)
+    if rule.per == "processor":
+        sizes = run.tasks.group_by("job_id").agg(pl.col("instances").sum())
+        amount = amount * jobs.join(sizes, on="job_id", maintain_order="left")["instances"]
+    return np.asarray(amount, dtype=np.float64)
+
+
+def _check_values(run: AuditedRun, section: Value, check: Check) -> list[str]:
+    """Check that values are amounts * prices * run time * QoS, summed over a job's tasks.
+
+    Returns what could not be compared. Values of the input are for the rule "trace".
+    """
+    prices = section.prices
+    if prices is None:
+        kind, found = run.scenario.workload.type, run.input_tasks
+        if kind == "plugin" or (kind == "jobs" and not found.known):
+            return ["values may come from the input, which is not read again"]
+        if kind == "jobs" and "value" in found.jobs.columns:
+            return []
+    prices = dict.fromkeys(run.requested, _DEFAULT_PRICE) if prices is None else prices
+    priced = (pl.col(name) * pl.col("instances") * price for name, price in prices.items())
+    per_unit = sum(priced, pl.lit(0.0))
+    factor = section.knob / section.time_unit
+    # Of a bag the table has the mean run time, of a gang the longest, which holds all of it.
+    amounts = run.tasks.group_by("job_id").agg(
+        (per_unit * pl.col("trace_run_time_s")).sum().alias("amount")
+    )
+    rows = run.jobs.join(amounts, on="job_id", how="left", maintain_order="left").with_columns(
+        (pl.col("amount") * pl.col("qos") * factor).alias("expected")
+    )
+    off = (pl.col("value") - pl.col("expected")).abs() > _RELATIVE_ERROR * pl.col("expected")
+    wrong = rows.filter(off.fill_null(value=True)).drop("amount")
+    check.add_rows("the value is not amounts * prices * run time * QoS", wrong)
+    return []

@@ -1,88 +1,94 @@
-"""A run folder as the auditor reads it: run.json, the tables, and the digest over them.
+"""A run folder as the auditor reads it: run.json with its scenario, the metrics and the tables.
 
 A missing or mistyped part is an error of the folder (`RunError`), because no rule can be checked
-without it; wrong values are left to the checks. The columns and the digest are the auditor's own
-lists, not the engine's.
+without it; wrong values are left to the checks. The scenario is judged by simkit's own models, so
+that every rule finds it in its normal form. No file or code that it names is opened.
 """
 
 from __future__ import annotations
 
-import gzip
-import hashlib
-import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
-import numpy as np
 import polars as pl
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from simkit.errors import RunError
+from simkit.files import read_json
+from simkit.plugins import code_refused
+from simkit.scenario import Scenario
+from simkit.scenario.policy import ComposedPolicy, FittedPolicy
+from simkit.sections import problems_of
 from simkit.text import printable
 from simkit.verify.audit import Check
-from simkit.verify.manifest.shape import check_shape
-from simkit.verify.records.table_files import TableFiles
+from simkit.verify.numbers import on_grid
+from simkit.verify.tables import COLUMNS, FURTHER, OF_POWER, TableFiles, digest_of, types_of
 
-_TIMES = ("start_time_s", "end_time_s")
-_COLUMNS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
-    "jobs": {
-        "id": ("job_id",),
-        "Float64": (
-            "submit_time_s", *_TIMES, "wait_time_s", "turnaround_time_s", "run_time_s",
-            "ideal_time_s", "requested_time_s", "estimate_s", "trace_run_time_s",
-            "suspended_time_s", "lost_time_s",
-        ),
-        "Int64": ("attempts",),
-        "String": ("status", "reason"),
-    },
-    "tasks": {
-        "id": ("job_id", "task_id"),
-        "Int64": ("instances",),
-        "Boolean": ("gang",),
-        "Float64": ("ready_time_s", *_TIMES, "trace_run_time_s"),
-        "String": ("status",),
-    },
-    "allocations": {
-        "id": ("job_id", "task_id"),
-        "Int64": ("machine_id", "first_instance", "count", "attempt"),
-        "Float64": _TIMES,
-        "String": ("outcome",),
-    },
-    "timeline": {"Float64": ("time_s",), "Int64": ("waiting", "backlog", "running")},
-    "events": {"Float64": ("time_s",), "String": ("kind", "detail"), "Int64": ("machine_id",)},
-}  # fmt: skip
-"""Columns that the checks read: table → type → names; an id is Int64 or String."""
-_POWER_COLUMNS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
-    "power": {
-        "Float64": (
-            "start_s", "end_s", "generation_w", "import_w", "discharge_w", "unserved_w", "load_w",
-            "charge_w", "export_w", "curtailment_w", "losses_w", "pue", "price_per_kwh",
-            "export_price_per_kwh", "carbon_gco2_per_kwh", "generation_price_per_kwh",
-            "generation_gco2_per_kwh", "machines_w", "standing_w", "load_renewable_w",
-            "load_battery_w", "load_grid_w", "charge_renewable_w", "charge_grid_w",
-            "load_battery_grid_w", "carbon_g_per_s", "cost_per_s", "load_carbon_g_per_s",
-            "load_cost_per_s", "stored_j", "stored_carbon_g", "stored_cost", "stored_grid_j",
-        ),
-    },
-    "energy": {
-        "id": ("job_id",),
-        "Float64": (
-            "energy_j", "overhead_j", "renewable_j", "battery_j", "grid_j", "carbon_g", "cost",
-        ),
-    },
-}  # fmt: skip
-"""The same for the additional tables of runs with power."""
 _FORMAT = 1
 """The format of run folders that this auditor understands."""
 _CHANGES = ("trace", "containers", "failures", "maintenance")
 """Keys of the scenario's cluster that change machines over time."""
 _BUNDLED = ("simkit.scenarios", "simkit.traces.samples", "simkit.learners")
 """Packages that hold simkit's own logs, tables and agents."""
+
+
+class _Part(BaseModel):
+    """A part of run.json; other keys are left to the rules."""
+
+    model_config = ConfigDict(strict=True)
+
+
+class _Rows(_Part):
+    read: int
+    accepted: int
+    repaired: dict[str, int]
+    dropped: dict[str, int]
+    notes: dict[str, int]
+
+
+class _Input(_Part):
+    path: str
+    sha256: str
+    bytes: int
+
+
+class _Machine(_Part):
+    id: int
+    name: str
+    capacity: dict[str, float]
+
+
+class _Cluster(_Part):
+    resources: Annotated[list[str], Field(min_length=1)]
+    machines: list[_Machine]
+    partitions: list[dict[str, Any]]
+
+
+class _Manifest(_Part):
+    """The keys that run.json must have, and their types."""
+
+    status: Literal["complete", "incomplete", "interrupted", "failed", "stopped"]
+    name: str
+    scenario: dict[str, Any]
+    scenario_sha256: str
+    portable_scenario: dict[str, Any]
+    inputs: list[_Input]
+    trace: _Rows
+    tables: dict[str, _Rows]
+    epoch_s: float | None
+    time_zone: str | None
+    cluster: _Cluster
+    seed: int
+    jobs: int
+
+
+class _CompleteManifest(_Manifest):
+    digest: str
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,8 @@ class RunFolder:
     path: Path
     manifest: dict[str, Any]
     """run.json."""
+    scenario: Scenario
+    """That of run.json."""
     metrics: dict[str, Any]
     """metrics.json; empty if an incomplete run has none."""
     tables: TableFiles
@@ -114,8 +122,8 @@ class RunFolder:
             allow_partial: accept a run that was interrupted or failed.
             inputs: further folders whose files may be read; see `readable_places`.
 
-        Raises RunError if the folder is not a run of a known format, is not complete, or lacks a
-        table or column.
+        Raises RunError if the folder is not a run of a known format, has a scenario that simkit
+        does not accept, is not complete, or lacks a table or column.
         """
         path = Path(folder)
         places = readable_places(path, inputs)
@@ -126,12 +134,14 @@ class RunFolder:
                 "run it again, or verify what is there with --partial (in Python: "
                 "allow_partial=True)"
             )
+        scenario = scenario_of(path / "run.json", manifest["scenario"])
         tables = TableFiles(path)
-        for name in _tables_of(path, manifest):
+        for name in _tables_of(path, scenario, complete=manifest["status"] == "complete"):
             _read_table(path, name, tables)
         _check_ids(path, tables)
         _check_resources(path, tables, manifest["cluster"]["resources"])
-        return cls(path, manifest, _read_metrics(path, manifest["status"]), tables, places)
+        metrics = _read_metrics(path, manifest["status"])
+        return cls(path, manifest, scenario, metrics, tables, places)
 
     @property
     def complete(self) -> bool:
@@ -139,10 +149,13 @@ class RunFolder:
         return bool(self.manifest["status"] == "complete")
 
     def setting(self, *path: str) -> Any:
-        """Return a setting of the scenario, e.g. ``setting("scheduling", "every")``, or None."""
-        value: Any = self.manifest["scenario"]
+        """Return a setting of the scenario, as in ``setting("workload", "zone")``.
+
+        None if there is no such key: kinds of workloads, signals and policies have different ones.
+        """
+        value: Any = self.scenario
         for name in path:
-            value = value.get(name) if isinstance(value, dict) else None
+            value = getattr(value, name, None)
         return value
 
     @cached_property
@@ -170,6 +183,11 @@ class RunFolder:
         }
 
     @property
+    def partitions(self) -> list[dict[str, Any]]:
+        """The partitions of the cluster as run.json has them."""
+        return list(self.manifest["cluster"]["partitions"])
+
+    @property
     def policy_may_kill(self) -> bool:
         """Whether the policy may stop jobs: a custom one, or any where partitions preempt."""
         return self.policy_is_custom or self.preempts
@@ -177,20 +195,24 @@ class RunFolder:
     @property
     def policy_is_custom(self) -> bool:
         """Whether the policy is a class or an agent, not an order or a fitness."""
-        policy = self.setting("policy")
-        custom = not isinstance(policy, dict) or not (policy.get("order") or policy.get("fitness"))
-        return custom or bool(policy.get("path") or policy.get("name"))
+        return not isinstance(self.scenario.policy, ComposedPolicy | FittedPolicy)
 
     @property
     def preempts(self) -> bool:
         """Whether a partition lets its running jobs be preempted."""
-        return any(part.get("preempt") for part in self.manifest["cluster"]["partitions"])
+        return any(part.get("preempt") for part in self.partitions)
 
     @property
     def pauses(self) -> bool:
         """Whether jobs of a partition that are preempted go on later."""
-        partitions = self.manifest["cluster"]["partitions"]
-        return any(part.get("preempt") == "suspend" for part in partitions)
+        return any(part.get("preempt") == "suspend" for part in self.partitions)
+
+    @property
+    def period_s(self) -> float | None:
+        """Period of the scheduler's clock in s, on the grid; None: it decides at every change."""
+        clock = self.scenario.scheduling
+        period = clock.every or clock.step
+        return None if period is None else on_grid(period)
 
     @property
     def power_limits_capacity(self) -> bool:
@@ -200,8 +222,8 @@ class RunFolder:
     @property
     def machines_change(self) -> bool:
         """Whether the scenario changes machines over time for reasons other than power."""
-        of_cluster = any(self.setting("cluster", kind) for kind in _CHANGES)
-        return of_cluster or bool(self.setting("processes"))
+        of_cluster = any(getattr(self.scenario.cluster, kind) for kind in _CHANGES)
+        return of_cluster or bool(self.scenario.processes)
 
     @property
     def jobs(self) -> pl.DataFrame:
@@ -271,23 +293,55 @@ def readable_places(run: Path, inputs: Iterable[str | os.PathLike[str]]) -> tupl
     return tuple(place.resolve() for place in (run, Path.cwd(), *given, *bundled))
 
 
-def _tables_of(folder: Path, manifest: dict[str, Any]) -> tuple[str, ...]:
-    """Return the tables that the run must have; an incomplete run may lack those of power."""
-    if not isinstance(manifest["scenario"], dict) or manifest["scenario"].get("power") is None:
-        return tuple(_COLUMNS)
-    whole = manifest["status"] == "complete"
-    there = (n for n in _POWER_COLUMNS if whole or (folder / f"{n}.parquet").is_file())
-    return (*_COLUMNS, *there)
+# ---- reading ------------------------------------------------------------------------------------
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
     manifest = _read_json(path)
     found = manifest.get("format")
-    if found != _FORMAT:
+    if found != _FORMAT or isinstance(found, bool):
         which = "missing" if found is None else found
         raise RunError(f"{path}: format is {which}, this version reads format {_FORMAT}")
-    check_shape(path, manifest)
+    model = _CompleteManifest if manifest.get("status") == "complete" else _Manifest
+    _validated(path, model, manifest)
     return manifest
+
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def _validated(path: Path, model: type[_Model], content: Any, below: str = "") -> _Model:
+    """Return a part of run.json as its model; raises RunError with the first keys that are wrong.
+
+    Nothing that it names is opened, and none of its code runs.
+    """
+    try:
+        with code_refused():
+            return model.model_validate(content)
+    except ValidationError as error:
+        wrong = [
+            f"{below}{'.'.join(map(str, problem.path))} {problem.text.partition('; ')[0]}"
+            for problem in problems_of(error, model)[:_SHOWN]
+        ]
+        text = printable("; ".join(wrong))
+        raise RunError(f"{path}: {text}; the file is damaged, run it again") from None
+
+
+_SHOWN: Final = 5
+"""Problems of run.json that are shown."""
+
+
+def scenario_of(path: Path, content: dict[str, Any]) -> Scenario:
+    """Return the scenario of a run."""
+    return _validated(path, Scenario, content, "scenario.")
+
+
+def _tables_of(folder: Path, scenario: Scenario, *, complete: bool) -> Iterator[str]:
+    """Yield the tables that the run must have; an incomplete run may lack those of power."""
+    for name in COLUMNS:
+        there = complete or (folder / f"{name}.parquet").is_file()
+        if name not in OF_POWER or (scenario.power is not None and there):
+            yield name
 
 
 def _refuse_special(path: Path) -> None:
@@ -302,7 +356,7 @@ def _refuse_special(path: Path) -> None:
 def _read_json(path: Path) -> dict[str, Any]:
     _refuse_special(path)
     try:
-        content = _parsed(path.read_bytes())
+        content = read_json(path)
     except FileNotFoundError:
         raise RunError(f"{path}: no such file; give the folder that `simkit run` printed") from None
     except NotADirectoryError:
@@ -312,100 +366,6 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise RunError(f"{path}: holds a {type(content).__name__}, not an object; run it again")
     return content
-
-
-_DEEPEST: Final = 100
-"""Most levels of lists and objects in each other in a JSON file of a run."""
-_FREE_BYTES: Final = 2**28
-"""What a file may stand for in any case, once it is unpacked or decoded."""
-_MOST_TIMES: Final = 25
-"""More is not read of a file above so many times its size: it may be made to fill the memory."""
-
-
-def _parsed(text: bytes) -> Any:
-    """Return the value of a JSON text; ValueError for what no run has: NaN, deep nesting."""
-
-    def refused(name: str) -> None:
-        raise ValueError(f"{name} is not a number of JSON")
-
-    try:
-        content = json.loads(text.decode("utf-8"), parse_constant=refused)
-    except RecursionError:
-        content = [None]
-        for _ in range(_DEEPEST):
-            content = [content]
-    below, depth = [content], 0
-    while below:
-        if depth > _DEEPEST:
-            raise ValueError(f"nested more than {_DEEPEST} levels deep")
-        below, depth = [part for one in below for part in _parts(one)], depth + 1
-    return content
-
-
-def _parts(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        value = value.values()
-    elif not isinstance(value, list):
-        return ()
-    return [part for part in value if isinstance(part, (dict, list))]
-
-
-def most_bytes(path: Path) -> int:
-    """Return how many bytes of a file are read, once it is unpacked or decoded."""
-    return max(_FREE_BYTES, _MOST_TIMES * path.stat().st_size)
-
-
-@contextmanager
-def unpacked(path: Path) -> Iterator[Iterator[bytes]]:
-    """Open a file that may be gzipped, as its lines; ValueError if it unpacks to too much."""
-    with path.open("rb") as file:
-        zipped = file.read(2) == b"\x1f\x8b"
-    with gzip.open(path) if zipped else path.open("rb") as lines:
-        yield _bounded(lines, most_bytes(path)) if zipped else iter(lines)
-
-
-def unpacked_whole(path: Path) -> bytes:
-    """Return the content of a file that may be gzipped; ValueError if it unpacks to too much."""
-    with path.open("rb") as file:
-        zipped = file.read(2) == b"\x1f\x8b"
-    if not zipped:
-        return path.read_bytes()
-    with gzip.open(path) as content:
-        text = content.read(most_bytes(path) + 1)
-    if len(text) > most_bytes(path):
-        raise ValueError("it unpacks to far more than its size, and is not read")
-    return text
-
-
-def _bounded(lines: Any, most: int) -> Iterator[bytes]:
-    while line := lines.readline(most + 1):
-        most -= len(line)
-        if most < 0:
-            raise ValueError("it unpacks to far more than its size, and is not read")
-        yield line
-
-
-def refuse_equal_rows(path: Path, *, nested: bool = False) -> None:
-    """Raise ValueError for a table that stands for far more than its file, or is `nested`."""
-    schema = pl.read_parquet_schema(path)
-    lists = [name for name, kind in schema.items() if kind.is_nested()]
-    if lists and not nested:
-        raise ValueError(f"column {printable(lists[0])} holds lists")
-    frame = pl.scan_parquet(path, glob=False)
-    rows = int(frame.select(pl.len()).collect().item())
-    _refuse_beyond(path, 8 * rows * len(schema))
-    texts = [name for name, kind in schema.items() if kind == pl.String]
-    if texts:
-        sizes = frame.select(pl.col(texts).str.len_bytes().cast(pl.UInt64).sum()).collect()
-        _refuse_beyond(path, sum(size or 0 for size in sizes.row(0)))
-
-
-def _refuse_beyond(path: Path, size: int) -> None:
-    if size > (most := most_bytes(path)):
-        raise ValueError(
-            f"it stands for {size / 1e6:,.0f} MB in {path.stat().st_size:,} bytes, and at most "
-            f"{most / 1e6:,.0f} MB of it are read"
-        )
 
 
 def _read_metrics(folder: Path, status: str) -> dict[str, Any]:
@@ -419,17 +379,15 @@ def _read_table(folder: Path, name: str, tables: TableFiles) -> None:
     path = folder / f"{name}.parquet"
     _refuse_special(path)
     try:
-        refuse_equal_rows(path)
         table = tables.add(name)
     except (OSError, ValueError, pl.exceptions.PolarsError) as error:
         raise RunError(f"{path}: cannot be read ({error}); run it again") from None
-    for kind, columns in (_COLUMNS | _POWER_COLUMNS)[name].items():
-        allowed = ("Int64", "String") if kind == "id" else (kind,)
-        for column in columns:
-            found = str(table.schema[column]) if column in table.columns else "missing"
-            if found not in allowed:
-                wanted = " or ".join(allowed)
-                raise RunError(f"{path}: column {column} is {found}, expected {wanted}")
+    for column, about in COLUMNS[name].items():
+        allowed = types_of(column, about)
+        found = str(table.schema[column]) if column in table.columns else "missing"
+        if allowed and found not in allowed:
+            wanted = " or ".join(allowed)
+            raise RunError(f"{path}: column {column} is {found}, expected {wanted}")
 
 
 def _check_ids(folder: Path, tables: TableFiles) -> None:
@@ -457,7 +415,40 @@ def _check_resources(folder: Path, tables: TableFiles, resources: list[str]) -> 
         raise RunError(f"{folder}: the tasks ask for none of the cluster's resources ({names})")
 
 
-_DIGESTED = ("jobs", "tasks", "allocations", "timeline", "events", "power", "energy")
+# ---- rules about the folder ----------------------------------------------------------------------
+
+
+def check_columns(run: RunFolder) -> Check:
+    """Check the columns of every table, and that the folder holds no other table."""
+    check = Check("columns", "tables have the columns of a run, in order, and there are no others")
+    for name in run.tables:
+        there = run.columns_of(name)
+        check.examined += len(there)
+        expected = _columns_of(run, name)
+        if strange := [column for column in there if column not in expected]:
+            row = {"table": name, "columns": ", ".join(strange)}
+            check.add("the table has columns that a run does not have", row)
+        if missing := [column for column in expected if column not in there]:
+            row = {"table": name, "columns": ", ".join(missing)}
+            check.add("the table lacks columns", row)
+        elif not strange and there != expected:
+            row = {"table": name, "found": ", ".join(there)}
+            check.add("the columns are not in their order", row)
+    for path in sorted(run.path.glob("*.parquet")):
+        if path.stem not in run.tables:
+            check.add("the folder has a table that the run does not have", {"file": path.name})
+    return check
+
+
+def _columns_of(run: RunFolder, table: str) -> list[str]:
+    """Return the columns that a table of the run must have, in order."""
+    there, asked = run.columns_of(table), []
+    if table in ("jobs", "tasks"):  # tasks have the resources in the order of the jobs'
+        asked = [name for name in run.columns_of("jobs") if name in run.resources]
+    elif table == "timeline":
+        asked = [f"{kind}_{name}" for kind in ("allocated", "capacity") for name in run.resources]
+    further = [name for name in FURTHER if table == "jobs" and name in there]
+    return [*COLUMNS[table], *further, *asked]
 
 
 def check_digest(run: RunFolder) -> Check:
@@ -475,63 +466,3 @@ def check_digest(run: RunFolder) -> Check:
     if found != recorded:
         check.add("the digest differs", {"recorded": recorded, "recomputed": found})
     return check
-
-
-def digest_of(tables: Mapping[str, pl.DataFrame], metrics: Any, scenario: Any) -> str:
-    r"""Return the run's digest as 64 hexadecimal digits.
-
-    For each table in (jobs, tasks, allocations, timeline, events, power, energy) that is present
-    and for each of its columns in file order, the column's digest is SHA-256 over its values in
-    row order:
-
-    - Float64: 8 bytes, little-endian; null is the quiet NaN 0x7ff8000000000000;
-    - Int64: 8 bytes, little-endian; null is -2**63;
-    - Boolean: one byte, 0 or 1; null is 2;
-    - String: the UTF-8 bytes followed by one 0 byte; null is the byte 0xff followed by 0.
-
-    The run's digest is SHA-256 over the lines ``f"{table}.{column}:{hexdigest}\n"`` in that order,
-    followed by the lines ``"metrics:" + hexdigest + "\n"`` and ``"scenario:" + hexdigest + "\n"``,
-    the SHA-256 of the metrics and of the portable scenario as canonical JSON (``sort_keys=True,
-    separators=(",", ":")``, in UTF-8).
-
-    Args:
-        tables: table name → frame; other tables are left out.
-        metrics: the parsed contents of metrics.json; its part ``custom`` is left out.
-        scenario: the portable form of the scenario.
-
-    Raises ValueError for a column of another type.
-    """
-    total = hashlib.sha256()
-    for table in (name for name in _DIGESTED if name in tables):
-        hashes: dict[str, Any] = {}
-        for rows in tables.slices(table) if isinstance(tables, TableFiles) else [tables[table]]:
-            for column in rows.iter_columns():
-                try:
-                    values = _canonical_bytes(column)
-                except ValueError as error:
-                    raise ValueError(f"{table}.{error}") from None
-                hashes.setdefault(column.name, hashlib.sha256()).update(values)
-        for name, of_column in hashes.items():
-            total.update(f"{table}.{name}:{of_column.hexdigest()}\n".encode())
-    own = {name: metric for name, metric in metrics.items() if name != "custom"}
-    for name, content in (("metrics", own), ("scenario", scenario)):
-        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-        total.update(f"{name}:{hashlib.sha256(text.encode()).hexdigest()}\n".encode())
-    return total.hexdigest()
-
-
-def _canonical_bytes(column: pl.Series) -> bytes:
-    """Return a column's values as `digest_of` describes them."""
-    if column.dtype == pl.Float64:
-        return column.fill_null(np.nan).to_numpy().astype("<f8").tobytes()
-    if column.dtype == pl.Int64:
-        return column.fill_null(-(2**63)).to_numpy().astype("<i8").tobytes()
-    if column.dtype == pl.Boolean:
-        return column.cast(pl.UInt8).fill_null(2).to_numpy().tobytes()
-    if column.dtype == pl.String:
-        if len(column) and not column.null_count():
-            return str(column.str.join("\0").item()).encode() + b"\0"
-        return b"".join(
-            b"\xff\0" if text is None else text.encode() + b"\0" for text in column.to_list()
-        )
-    raise ValueError(f"{column.name} has type {column.dtype}, not Float64, Int64, Boolean, String")

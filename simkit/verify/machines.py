@@ -8,11 +8,8 @@ of a pool. The user's processes may take whole machines, as their own rows of ev
 
 from __future__ import annotations
 
-import re
-import tarfile
-import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -20,11 +17,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
+from simkit.scenario.cluster import (
+    ContainerTrace,
+    MachineGroup,
+    MachineTrace,
+    MaintenanceSection,
+)
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
-from simkit.verify.inputs import MissingInputError, trace_table
-from simkit.verify.numbers import LARGEST, LARGEST_ID, Floats, on_grid, seconds
-from simkit.verify.outages.failures import drawn_failures
+from simkit.verify.input_tables import trace_table
+from simkit.verify.input_tasks import UNREADABLE
+from simkit.verify.inputs import MissingInputError
+from simkit.verify.numbers import LARGEST, LARGEST_ID, Floats, on_grid, stream
 
 Amounts = tuple[float, ...]
 """One number per resource of the cluster, in its order."""
@@ -84,14 +88,14 @@ def machine_lives(run: AuditedRun, horizon: float) -> dict[int, MachineLife]:
     Raises ValueError for a file that cannot be read, and MissingInputError.
     """
     lives = {machine: MachineLife() for machine in run.capacity}
-    section = run.setting("cluster") or {}
-    if section.get("trace"):
-        _add_trace(run, section, lives)
+    section = run.scenario.cluster
+    if section.trace is not None:
+        _add_trace(run, section.trace, lives)
     else:
         for machine, capacity in run.capacity.items():
             lives[machine].installed.append((-float("inf"), capacity))
-    if section.get("containers"):
-        _add_containers(run, section["containers"], lives)
+    if section.containers is not None:
+        _add_containers(run, section.containers, lives)
     for window, machine, spans in _maintenance(run, horizon):
         lives[machine].taken += spans
         lives[machine].edges += _edges_of(spans, "maintenance", window.running)
@@ -114,7 +118,7 @@ def _add_failures(run: AuditedRun, lives: dict[int, MachineLife], horizon: float
     known = [edge.time_s for life in lives.values() for edge in life.edges]
     first = [*known, *run.jobs["submit_time_s"].drop_nulls().to_list(), 0.0]
     begin = min(time for time in first if np.isfinite(time))
-    running = str(run.setting("cluster", "failures", "running") or "requeue")
+    running = str(run.setting("cluster", "failures", "running"))
     for machine, faults in drawn_failures(run, sorted(failing), begin, horizon).items():
         lives[machine].faults += faults
         for fails, repaired in faults:
@@ -128,10 +132,10 @@ def _ids(run: AuditedRun) -> dict[str, int]:
     return {str(m["name"]): int(m["id"]) for m in run.manifest["cluster"]["machines"]}
 
 
-def _add_trace(run: AuditedRun, section: Mapping[str, Any], lives: dict[int, MachineLife]) -> None:
+def _add_trace(run: AuditedRun, trace: MachineTrace, lives: dict[int, MachineLife]) -> None:
     """Read server_event: machines are added, removed, or fail."""
-    trace, ids = section["trace"], _ids(run)
-    table = trace_table(run, str(trace["path"]), "server_event")
+    ids = _ids(run)
+    table = trace_table(run, trace.path, "server_event")
     if table is None:
         raise MissingInputError("server_event is not among the recorded inputs")
     present: set[int] = set()
@@ -149,13 +153,12 @@ def _add_trace(run: AuditedRun, section: Mapping[str, Any], lives: dict[int, Mac
             present.add(ids[name])
         elif event == "remove":
             life.installed.append((time, (0.0,) * len(amounts)))
-            life.edges.append(Edge(time, "remove", str(trace.get("remove") or "drain")))
+            life.edges.append(Edge(time, "remove", trace.remove))
         else:
-            repair = trace[event].get("repair")
-            until = float("inf") if repair is None else on_grid(time + seconds(repair))
+            fault = trace.softerror if event == "softerror" else trace.harderror
+            until = float("inf") if fault.repair is None else on_grid(time + fault.repair)
             life.faults.append((time, until))
-            life.edges += [Edge(time, event, str(trace[event]["running"])),
-                           Edge(until, event, None)]  # fmt: skip
+            life.edges += [Edge(time, event, fault.running), Edge(until, event, None)]
     for machine in lives.keys() - present:
         lives[machine].installed.append((-float("inf"), run.capacity[machine]))
 
@@ -164,20 +167,20 @@ def _server_events(
     run: AuditedRun, table: pl.DataFrame
 ) -> Iterator[tuple[float, str, str, Amounts]]:
     """Yield (time, machine, event, capacity with over-commitment) in order of time."""
-    event, id_ = pl.col("event").str.to_lowercase(), pl.col("machine")
-    sane = (pl.col("time").abs() < LARGEST) & (id_.abs() < LARGEST_ID) & (id_.floor() == id_)
+    event, id_ = pl.col("event").str.to_lowercase(), pl.col("machine_id")
+    sane = (pl.col("time_s").abs() < LARGEST) & (id_.abs() < LARGEST_ID) & (id_.floor() == id_)
     sizes = [pl.col(name).fill_null(0.0) for name in ("cpu", "mem")]
     sane &= pl.all_horizontal((size >= 0) & (size < LARGEST) for size in sizes)
     bare = (event == "add") & ~pl.any_horizontal(size > 0 for size in sizes)
     known = event.is_in(["add", "remove", "softerror", "harderror"])
     rows = table.filter((sane & known & ~bare).fill_null(value=False))
-    rows = rows.sort("time", maintain_order=True)
-    factors = run.setting("cluster", "overcommit") or {}
+    rows = rows.sort("time_s", maintain_order=True)
+    factors = run.scenario.cluster.overcommit
     for row in rows.iter_rows(named=True):
         amounts = tuple(
-            _amount_on_grid((row.get(r) or 0.0), float(factors.get(r, 1.0))) for r in run.resources
+            _amount_on_grid((row.get(r) or 0.0), factors.get(r, 1.0)) for r in run.resources
         )
-        yield on_grid(row["time"]), str(int(row["machine"])), row["event"].lower(), amounts
+        yield on_grid(row["time_s"]), str(int(row["machine_id"])), row["event"].lower(), amounts
 
 
 def _amount_on_grid(amount: float, factor: float) -> float:
@@ -186,16 +189,16 @@ def _amount_on_grid(amount: float, factor: float) -> float:
 
 
 def _add_containers(
-    run: AuditedRun, section: Mapping[str, Any], lives: dict[int, MachineLife]
+    run: AuditedRun, section: ContainerTrace, lives: dict[int, MachineLife]
 ) -> None:
     """Read container_event: each container holds its part from creation to removal."""
-    table = trace_table(run, str(section["path"]), "container_event")
+    table = trace_table(run, section.path, "container_event")
     if table is None:
         raise MissingInputError("container_event is not among the recorded inputs")
     open_: dict[float, tuple[float, str, Amounts]] = {}
     held: dict[str, _Spans] = defaultdict(list)
     for row in _container_events(table):
-        time, container = on_grid(row["time"]), row["container"]
+        time, container = on_grid(row["time_s"]), row["container_id"]
         if row["event"].lower() == "remove":
             if container in open_:
                 begin, machine, amounts = open_.pop(container)
@@ -203,26 +206,25 @@ def _add_containers(
         elif container not in open_:
             amounts = tuple(_request_on_grid(row.get(r) or 0.0) for r in run.resources)
             begin = time if time > 0 else -float("inf")  # zero: before the trace
-            open_[container] = begin, str(int(row["machine"])), amounts
+            open_[container] = begin, str(int(row["machine_id"])), amounts
     for begin, machine, amounts in open_.values():
         held[machine].append((begin, float("inf"), amounts))
     first = float(run.jobs["submit_time_s"].min() or 0.0)  # type: ignore[arg-type]
-    running = str(section.get("running") or "drain")
     for name, machine_id in _ids(run).items():
         lives[machine_id].taken += held[name]
         spans = [(max(begin, min(0.0, first)), end, taken) for begin, end, taken in held[name]]
-        lives[machine_id].edges += _edges_of(spans, "container", running)
+        lives[machine_id].edges += _edges_of(spans, "container", section.running)
 
 
 def _container_events(table: pl.DataFrame) -> Iterator[dict[str, Any]]:
     event = pl.col("event").str.to_lowercase()
-    container, machine = pl.col("container"), pl.col("machine")
-    sane = (pl.col("time").abs() < LARGEST) & (container.abs() < LARGEST_ID)
+    container, machine = pl.col("container_id"), pl.col("machine_id")
+    sane = (pl.col("time_s").abs() < LARGEST) & (container.abs() < LARGEST_ID)
     sane &= container.floor() == container
     sane &= machine.is_null() | ((machine.abs() < LARGEST_ID) & (machine.floor() == machine))
     fits = pl.all_horizontal((pl.col(n) >= 0) & (pl.col(n) < LARGEST) for n in ("cpu", "mem"))
     whole = (event == "remove") | ((event == "create") & machine.is_not_null() & fits)
-    rows = table.filter((sane & whole).fill_null(value=False)).sort("time", maintain_order=True)
+    rows = table.filter((sane & whole).fill_null(value=False)).sort("time_s", maintain_order=True)
     return rows.iter_rows(named=True)
 
 
@@ -260,68 +262,57 @@ class Window(NamedTuple):
 
 
 def maintenance_windows(run: AuditedRun) -> list[Window]:
-    """Return the windows of the scenario.
-
-    Raises KeyError, TypeError or ValueError for a window without a place in time.
-    """
+    """Return the windows of the scenario; raises ValueError for one without a place in time."""
     windows = []
-    for window in run.setting("cluster", "maintenance") or ():
-        start = on_grid(_instant(window["start"], run))
-        if window.get("duration") is not None:
-            end = on_grid(start + seconds(window["duration"]))
+    for window in run.scenario.cluster.maintenance:
+        start = on_grid(_instant(window.start, run))
+        if window.duration is not None:
+            end = on_grid(start + window.duration)
         else:
-            end = on_grid(_instant(window["end"], run))
-        every = None
-        if window.get("every") is not None:
-            every = on_grid(seconds(window["every"]))
-            if not every > 0:
-                raise ValueError(f"every: {window['every']!r} is not a positive duration")
-        running = str(window.get("running") or "drain")
-        windows.append(Window(start, end, every, _taken_by(run, window), running))
+            end = on_grid(_instant(window.end, run))
+        every = None if window.every is None else on_grid(window.every)
+        windows.append(Window(start, end, every, _taken_by(run, window), window.running))
     return windows
 
 
-def _taken_by(run: AuditedRun, window: Mapping[str, Any]) -> dict[int, Amounts]:
+def _taken_by(run: AuditedRun, window: MaintenanceSection) -> dict[int, Amounts]:
     """Return what a window takes of which machine: whole machines, or processors of a pool."""
-    if window.get("processors") is not None:
-        taken = tuple(float(window["processors"]) * (r == "processors") for r in run.resources)
+    if window.processors is not None:
+        taken = tuple(float(window.processors) * (r == "processors") for r in run.resources)
         return {next(iter(run.capacity)): taken}
-    if window.get("machines") is None:
+    if window.machines is None:
         return dict(run.capacity)
-    return {row: run.capacity[row] for row in _of_groups(run, window["machines"])}
+    return {row: run.capacity[row] for row in _of_groups(run, window.machines)}
 
 
-def _of_groups(run: AuditedRun, names: list[str]) -> list[int]:
+def _of_groups(run: AuditedRun, names: Sequence[str]) -> list[int]:
     """Return the ids of the machines in these groups, or pools, of the scenario's cluster."""
     machines: list[int] = []
     row = 0
     # Partitions with processors are pools of their own, a machine each.
-    pools = [p for p in run.setting("cluster", "partitions") or () if p.get("processors")]
-    for group in run.setting("cluster", "machines") or pools:
-        count = int(group.get("count", 1))
-        if (group.get("name") or "") in names:
+    pools = [p for p in run.scenario.cluster.partitions if p.processors is not None]
+    for group in run.scenario.cluster.machines or pools:
+        count = group.count if isinstance(group, MachineGroup) else 1
+        if (group.name or "") in names:
             machines += range(row, row + count)
         row += count
     return machines
 
 
-def _instant(value: Any, run: AuditedRun) -> float:
-    """Return the time in s on the trace's clock of a duration since its zero, or an ISO date."""
-    if not isinstance(value, str) or not re.match(r"\s*[0-9]{4}-", value):
-        return seconds(value)
+def _instant(value: float | datetime | None, run: AuditedRun) -> float:
+    """Return the time in s on the trace's clock of a duration since its zero, or of a date."""
+    if not isinstance(value, datetime):
+        return float(value or 0.0)
     epoch = run.manifest.get("epoch_s")
     if epoch is None:
-        raise ValueError(f"{value!r} is a date, and the trace's epoch is unknown")
-    moment = datetime.fromisoformat(value.strip())
-    if moment.tzinfo is None:
-        raise ValueError(f"{value!r} has no time zone")
-    return moment.timestamp() - float(epoch)
+        raise ValueError(f"{value} is a date, but the trace's epoch is unknown")
+    return value.timestamp() - float(epoch)
 
 
 def check_maintenance(run: AuditedRun) -> Check:
     """Check that maintenance has reduced a pool's capacity whenever something starts."""
     check = Check("maintenance", "capacity at each start is what maintenance leaves")
-    if not run.setting("cluster", "maintenance"):
+    if not run.scenario.cluster.maintenance:
         return check.skip("the scenario has no maintenance")
     if len(run.capacity) != 1 or len(run.resources) != 1:
         return check.skip("the cluster is not a pool: see the rule machine-capacity")
@@ -363,7 +354,7 @@ def check_machine_capacity(run: AuditedRun) -> Check:
         lives = machine_lives(run, last)
     except MissingInputError as error:
         return check.leave_out(str(error))
-    except (OSError, EOFError, ValueError, zlib.error, tarfile.TarError) as error:
+    except UNREADABLE as error:
         check.add("the files of the machines cannot be read, or a window has no place in time",
                   {"problem": str(error)})  # fmt: skip
         return check
@@ -389,7 +380,7 @@ def check_machine_capacity(run: AuditedRun) -> Check:
         check.add_where("the machine's capacity is not that of the scenario", wrong, columns)
     if check.found:
         return check
-    if run.setting("processes"):
+    if run.scenario.processes:
         return check.leave_out("what the user's processes do is known from their own rows alone")
     return (
         check.leave_out("the run is not complete, so failures are not drawn") if may_fail else check
@@ -433,7 +424,7 @@ def _check_processes(run: AuditedRun, check: Check) -> None:
     """Check that processes take a machine away and give it back in turns."""
     away: set[tuple[str, int]] = set()
     for held, taken, row in _by_processes(run):
-        if not run.setting("processes"):
+        if not run.scenario.processes:
             check.add("a process changes capacity, but the scenario has none", row)
         if taken == (held in away):
             what = "takes a machine twice" if taken else "gives back what it has not taken"
@@ -448,10 +439,10 @@ def _hold(life: MachineLife, begin: float, end: float) -> None:
 
 def failing_machines(run: AuditedRun) -> set[int]:
     """Return the machines that may fail at random."""
-    section = run.setting("cluster", "failures")
-    if not section:
+    section = run.scenario.cluster.failures
+    if section is None:
         return set()
-    groups = section.get("machines")
+    groups = section.machines
     return set(run.capacity) if groups is None else set(_of_groups(run, groups))
 
 
@@ -472,6 +463,32 @@ def check_failures(run: AuditedRun) -> Check:
                 what = "fails while it is down" if nothing else "is repaired while it is up"
                 check.add(f"the machine {what}", event)
         down[machine] = nothing
-    if not run.setting("cluster", "failures") and not check.found:
+    if run.scenario.cluster.failures is None and not check.found:
         return check.skip("the scenario has no random failures")
     return check
+
+
+def drawn_failures(
+    run: AuditedRun, machines: Iterable[int], begin_s: float, until_s: float
+) -> dict[int, list[tuple[float, float]]]:
+    """Return machine → (failure, repair) in s on the trace's clock, for those before `until_s`.
+
+    Args:
+        run: with random failures.
+        machines: that may fail.
+        begin_s: when the simulation began.
+        until_s: the last time of interest.
+    """
+    section = run.scenario.cluster.failures
+    assert section is not None
+    streams = stream(run.scenario.seed, "failures").spawn(len(run.capacity))
+    found: dict[int, list[tuple[float, float]]] = {}
+    for machine in machines:
+        rng, faults = streams[machine], []
+        fails = on_grid(begin_s + rng.exponential(section.mtbf))
+        while fails <= until_s:
+            repaired = on_grid(fails + rng.exponential(section.mttr))
+            faults.append((fails, repaired))
+            fails = on_grid(repaired + rng.exponential(section.mtbf))
+        found[machine] = faults
+    return found

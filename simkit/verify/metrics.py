@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+import re
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
+from simkit.power.facts import BatteryFacts
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import TASK, UNIT, AuditedRun
-from simkit.verify.measures.machines import of_machines
-from simkit.verify.measures.over_time import (
+from simkit.verify.measures import (
     Numbers,
     Window,
     counted,
     distribution,
+    of_machines,
+    of_suspensions,
     of_tasks,
     over_time,
     share,
     statuses,
 )
-from simkit.verify.measures.suspensions import of_suspensions
-from simkit.verify.measures.units import unit_of
-from simkit.verify.numbers import KWH, Bools, Floats, seconds
+from simkit.verify.numbers import KWH, Bools, Floats
+from simkit.verify.tables import CUSTOM
 
 _RELATIVE_ERROR = 1e-9
 """Sums of the same numbers in another order differ by less."""
@@ -41,7 +43,7 @@ def check_metrics(run: AuditedRun) -> Check:
             return check.skip("the run is not complete and has no metrics")
         check.add("metrics.json is empty", {})
         return check
-    if custom := run.metrics.get("custom"):
+    if custom := run.metrics.get(CUSTOM):
         check.notes["not audited, the user's own"] = sorted(custom)
     expected = _expected(run)
     for (metric, key), value in expected.items():
@@ -64,7 +66,10 @@ def _check_form(run: AuditedRun, expected: Numbers, check: Check) -> None:
     for metric, key in expected:
         keys.setdefault(metric, set()).add(key)
     for metric, entry in run.metrics.items():
-        if metric == "custom":
+        if metric == CUSTOM:
+            continue
+        if metric not in keys and _brings_metrics(run):
+            check.notes.setdefault("not audited, the policy's own", []).append(metric)
             continue
         if not isinstance(entry, dict):
             check.add("a metric is not an object", {"metric": metric})
@@ -83,6 +88,14 @@ def _check_form(run: AuditedRun, expected: Numbers, check: Check) -> None:
         for key in ("formula", "window"):
             if not (isinstance(entry.get(key), str) and entry[key]):
                 check.add(f"the metric has no {key}", {"metric": metric})
+
+
+def _brings_metrics(run: AuditedRun) -> bool:
+    """Return whether the policy, or a part of it, may come with metrics of its own."""
+    policy = run.scenario.policy
+    parts = (getattr(policy, name, None) for name in ("order", "backfill", "placement", "fitness"))
+    of_others = any(part is not None and ":" in part.type for part in parts)
+    return run.policy_is_custom or of_others
 
 
 def _equal(found: Any, expected: float | None) -> bool:
@@ -110,9 +123,7 @@ def _expected(run: AuditedRun) -> Numbers:
         ticks = {"value": _ticks_of_cloudsimpy(run, first)}
         ended = run.allocations.height - run.allocations["end_time_s"].null_count()
         numbers |= counted("cloudsimpy_makespan", ticks, ended)
-    warmup, cooldown = (
-        seconds(run.setting("metrics", name) or 0.0) for name in ("warmup", "cooldown")
-    )
+    warmup, cooldown = run.scenario.metrics.warmup, run.scenario.metrics.cooldown
     if warmup or cooldown:
         submit = pl.col("submit_time_s")
         jobs = jobs.filter(submit >= first + warmup, submit <= last_submit - cooldown)
@@ -164,8 +175,7 @@ def _waits(run: AuditedRun, jobs: pl.DataFrame) -> Numbers:
         jobs[f"{name}_time_s"].cast(float).fill_null(np.nan).to_numpy()
         for name in ("submit", "start", "end", "run", "ideal", "turnaround")
     )
-    tau = run.setting("metrics", "tau")
-    tau = 10.0 if tau is None else seconds(tau)
+    tau = run.scenario.metrics.tau
     size = jobs[run.counted].to_numpy()
     several = ~np.isnan(ideal)
     least = np.where(several, ideal, executed)
@@ -326,15 +336,15 @@ def _of_sources(joule: dict[str, float]) -> Numbers:
 
 def _of_battery(run: AuditedRun, joule: dict[str, float], window: tuple[float, float]) -> Numbers:
     """Return the use of the battery within a window in s; nothing if there is none."""
-    section = run.setting("power", "battery")
-    if section is None:
+    battery: BatteryFacts | None = run.setting("power", "battery")
+    if battery is None:
         return {}
-    capacity = float(section["capacity_kwh"]) * KWH
-    entered = joule["charge"] * float(section["charge_efficiency"])
-    left = joule["discharge"] / float(section["discharge_efficiency"])
-    row, initial = run.power, section.get("initial_soc")
+    capacity = battery.capacity_kwh * KWH
+    entered = joule["charge"] * battery.charge_efficiency
+    left = joule["discharge"] / battery.discharge_efficiency
+    row = run.power
     times = np.append(row["start_s"][0], row["end_s"])
-    content = np.append(capacity * (0.5 if initial is None else float(initial)), row["stored_j"])
+    content = np.append(capacity * battery.initial_soc, row["stored_j"])
     before, after = np.interp(window, times, content)
     stored = float(after - before)
     leaked = entered - left - stored
@@ -431,3 +441,32 @@ def _delay_s(run: AuditedRun, jobs: pl.DataFrame, last: float) -> float:
     idle = (np.cumsum(inside[order]) > 0) & (np.cumsum(running[order]) == 0)
     same = job[1:] == job[:-1]
     return float(np.diff(time)[idle[:-1] & same].sum()) if len(time) else 0.0
+
+
+_UNITS: Final = (
+    # names, as a regular expression, and their unit; the first that fits counts
+    (r"(lost|killed)_instance_s", "s"),
+    (r"(?:lost|killed)_(?P<resource>.+)_s", "{resource} s"),
+    (r".*_time_s|wait_since_release_s|makespan_s|awrt_s|cloudsimpy_makespan", "s"),
+    (r"throughput_.*_per_h", "1/h"),
+    (r"jobs|qos_violations|deadline_misses", "jobs"),
+    (r"tasks|backlog", "tasks"),
+    (r"retries", "instances"),
+    (r"starts_past_suspended", "starts"),
+    (r"machines_in_use", "machines"),
+    (r"job_value", "value"),
+    (r"delay_cost", "job h"),
+    (r".*_kwh", "kWh"),
+    (r"grid_import_peak_w", "W"),
+    (r"carbon_kg", "kg CO2e"),
+    (r"energy_cost", "currency of the prices"),
+)
+_RATIO: Final = "1"
+
+
+def unit_of(metric: str) -> str:
+    """Return a metric's unit; ``1`` for ratios."""
+    for names, unit in _UNITS:
+        if match := re.fullmatch(names, metric):
+            return unit.format(**match.groupdict())
+    return _RATIO

@@ -1,9 +1,8 @@
-"""Numbers as a run has them: durations in seconds, rounded times and amounts, sums over time."""
+"""Numbers as a run has them: rounded times and amounts, random streams, sums over time."""
 
 from __future__ import annotations
 
-import re
-from typing import Any, Final, Literal
+from typing import Final, Literal
 from zlib import crc32
 
 import numpy as np
@@ -25,31 +24,11 @@ LARGEST: Final = 2.0**33
 LARGEST_ID: Final = 2.0**53
 """Readers leave out rows with ids that are not below this."""
 
-_UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-_PART = re.compile(r"([0-9.]+)\s*(ms|min|[smhdw])")
 
-
-def seconds(value: Any) -> float:
-    """Return the seconds of a number, or of a text such as ``90``, ``30m``, ``1d 12h``.
-
-    Raises ValueError for anything else.
-    """
-    if isinstance(value, (int, float)):
-        return float(value)
-    text = str(value).strip()
-    try:
-        return float(text)
-    except ValueError:
-        parts = _PART.findall(text)
-    if not parts or _PART.sub("", text).strip():
-        raise ValueError(f"{value!r} is not a duration")
-    return sum(float(number) * _UNITS[unit] for number, unit in parts)
-
-
-def stream(seed: Any, component: str) -> np.random.Generator:
-    """Return the random numbers of a component of a run with a seed; None counts as 0."""
+def stream(seed: int, component: str) -> np.random.Generator:
+    """Return the random numbers of a component of a run with a seed."""
     key = (crc32(component.encode()),)
-    return np.random.default_rng(np.random.SeedSequence(int(seed or 0), spawn_key=key))
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
 def on_grid(time_s: float) -> float:

@@ -5,44 +5,35 @@ The starts are read from the log again. What is free at every instant follows fr
 
 from __future__ import annotations
 
-import zlib
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
 
+from simkit.scenario.policy import RecordedPolicy, policies_in
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
-from simkit.verify.inputs import MissingInputError, inputs_below, log_of
-from simkit.verify.limits import limits_users
+from simkit.verify.capacity import limits_users
+from simkit.verify.input_tables import starts_of_table, waits_of_log
+from simkit.verify.input_tasks import UNREADABLE, table_of
+from simkit.verify.inputs import MissingInputError, log_of
 from simkit.verify.numbers import Floats, Ints, times_on_grid
 from simkit.verify.replay.schedule import one_gang_each
-from simkit.verify.task_inputs.columns import columns_and_epoch, with_numbered_ids
-from simkit.verify.task_inputs.swf_numbers import blocks
-from simkit.verify.task_inputs.text_table import read_table
 
 _UNKNOWN: Final = "policy: the log does not tell when it started"
 """The reason of the rejection of a job without a recorded start."""
-_STATUS: Final = 10
-"""The field of a line that tells how a job ended, from 0."""
-_PARTS: Final = (2.0, 3.0, 4.0)
-"""Statuses of bursts of a job, whose sum has its own line."""
-_COLUMNS: Final = ("start_time_s", "wait_time_s")
-"""Columns of a table of jobs that tell of starts; the first that is there counts."""
 
 
 def check_recorded_starts(run: AuditedRun) -> Check:
     """Check that jobs start when their log says, and later only while they do not fit."""
     check = Check("recorded-starts", "jobs start as recorded, or as soon as they fit after that")
-    policy = run.setting("policy")
-    section = policy.get("recorded") if isinstance(policy, dict) else None
-    if not isinstance(section, dict):
-        if "recorded" in run.manifest and not _in_a_phase(policy):
+    policy = run.scenario.policy
+    if not isinstance(policy, RecordedPolicy):
+        if any(isinstance(one, RecordedPolicy) for one in policies_in(policy)):
+            return check.leave_out("the policy replays recorded starts for a part of the run only")
+        if "recorded" in run.manifest:
             check.add("run.json counts recorded starts, which this policy does not replay", {})
             return check
-        if _in_a_phase(policy):
-            return check.leave_out("the policy replays recorded starts for a part of the run only")
         return check.skip("the policy does not replay recorded starts")
     if not one_gang_each(run):
         return check.leave_out("jobs have several tasks, no task, or bags")
@@ -50,7 +41,7 @@ def check_recorded_starts(run: AuditedRun) -> Check:
         known = _starts_of_input(run)
     except MissingInputError as error:
         return check.leave_out(str(error))
-    except (OSError, EOFError, ValueError, zlib.error) as error:
+    except UNREADABLE as error:
         check.add("the log cannot be read", {"problem": str(error)})
         return check
     jobs = run.only(
@@ -63,7 +54,7 @@ def check_recorded_starts(run: AuditedRun) -> Check:
             pl.coalesce("recorded_start_s", pl.col("submit_time_s") + pl.col("wait_s"))
         )
     )
-    _check_unknown(check, jobs, str(section.get("unknown") or "reject"))
+    _check_unknown(check, jobs, policy.recorded.unknown)
     _check_early(check, jobs)
     if run.complete:
         _check_counts(check, run, jobs)
@@ -74,73 +65,20 @@ def check_recorded_starts(run: AuditedRun) -> Check:
     return check
 
 
-def _in_a_phase(policy: Any) -> bool:
-    """Return whether a policy that switches replays recorded starts for a time."""
-    if not (isinstance(policy, dict) and isinstance(policy.get("switch"), list)):
-        return False
-    changes = [each.get("to") for each in policy["switch"] if isinstance(each, dict)]
-    return any(
-        isinstance(one, dict) and "recorded" in one for one in (policy.get("start"), *changes)
-    )
-
-
 def _starts_of_input(run: AuditedRun) -> pl.DataFrame:
     """Return ``job_id``, ``recorded_start_s`` and ``wait_s``, of which one is null.
 
-    Raises MissingInputError for a log that is not read again, ValueError for one that cannot be.
+    Raises MissingInputError for a log that is not read again, TraceError for one that cannot be.
     """
-    workload = run.setting("workload") or {}
-    if workload.get("type") == "swf":
-        waits = _waits_of_swf(log_of(run)).with_columns(recorded_start_s=pl.lit(None, pl.Float64))
-        return waits.unique("job_id", keep="first")
-    if workload.get("type") != "jobs":
-        raise MissingInputError(f"the workload's type is {workload.get('type')!r}")
-    path = next(inputs_below(run, str(workload["path"])), None)
-    if path is None:
-        raise MissingInputError("the table is not among the recorded inputs")
-    return _starts_of_table(path, workload).unique("job_id", keep="first")
-
-
-def _waits_of_swf(path: Path) -> pl.DataFrame:
-    """Return ``job_id`` and ``wait_s`` (field 3; null if it is negative) of the lines of a log."""
-    parts = [pl.DataFrame(schema={"job_id": pl.Int64, "wait_s": pl.Float64})]
-    for block in blocks(path):
-        if isinstance(block, list):
-            fields = [line.split() for line in block if not line.strip().startswith(b";")]
-            found = [_numbers(each) for each in fields if len(each) > _STATUS]
-            numbers = np.array(found).reshape(-1, 3)
-            numbers = numbers[np.isfinite(numbers).all(axis=1)]
-        else:
-            numbers = block[:, [0, 2, _STATUS]]
-        numbers = numbers[~np.isin(numbers[:, 2], _PARTS)]
-        wait = np.where(numbers[:, 1] >= 0, numbers[:, 1], np.nan)
-        frame = pl.DataFrame({"job_id": numbers[:, 0].astype(np.int64), "wait_s": wait})
-        parts.append(frame.with_columns(pl.col("wait_s").fill_nan(None)))
-    return pl.concat(parts)
-
-
-def _numbers(fields: list[bytes]) -> tuple[float, float, float]:
-    """Return job, wait and status of a line; NaN if one of them is no number."""
-    try:
-        return float(int(fields[0])), float(fields[2]), float(fields[_STATUS])
-    except ValueError:
-        return np.nan, np.nan, np.nan
-
-
-def _starts_of_table(path: Path, rules: dict[str, Any]) -> pl.DataFrame:
-    table = read_table(path, rules, ("job_id", "submit_time_s"))
-    found = next((name for name in _COLUMNS if name in table.columns), None)
-    if found is None:
-        raise MissingInputError("the table has no column of recorded starts or waits")
-    rows, _ = columns_and_epoch(
-        table, {name: name for name in ("job_id", "submit_time_s", found)}, rules
-    )
-    rows = with_numbered_ids(rows)
-    value = pl.col(found).fill_nan(None)
-    wait, start = pl.lit(None, pl.Float64), value
-    if found == "wait_time_s":
-        wait, start = pl.when(value >= 0).then(value), pl.lit(None, pl.Float64)
-    return rows.select("job_id", wait.alias("wait_s"), start.alias("recorded_start_s"))
+    workload = run.scenario.workload
+    if workload.type == "swf":
+        waits = waits_of_log(log_of(run), workload)
+        starts = waits.with_columns(recorded_start_s=pl.lit(None, pl.Float64))
+    elif workload.type == "jobs":
+        starts = starts_of_table(table_of(run), workload)
+    else:
+        raise MissingInputError(f"the workload's type is {workload.type!r}")
+    return starts.unique("job_id", keep="first")
 
 
 def _check_unknown(check: Check, jobs: pl.DataFrame, unknown: str) -> None:
@@ -201,15 +139,14 @@ def _check_counts(check: Check, run: AuditedRun, jobs: pl.DataFrame) -> None:
 
 def _why_room_is_unknown(run: AuditedRun) -> str:
     """Return why it is not known when a job fits; empty if it is."""
-    period = run.setting("scheduling", "every") or run.setting("scheduling", "step")
     reasons = {
         "the run is not complete": not run.complete,
         "the cluster is not a pool of one resource": len(run.capacity) * len(run.resources) != 1,
-        "the capacity changes": run.machines_change or bool(run.setting("power")),
-        "the cluster has partitions": len(run.manifest["cluster"].get("partitions") or []) > 1,
+        "the capacity changes": run.machines_change or run.scenario.power is not None,
+        "the cluster has partitions": len(run.partitions) > 1,
         "users' jobs are held back": limits_users(run),
-        "jobs wait for a slot": run.setting("admission", "slots") is not None,
-        "decisions come at multiples of a period": period is not None,
+        "jobs wait for a slot": run.scenario.admission.slots is not None,
+        "decisions come at multiples of a period": run.period_s is not None,
         "jobs wait for their release": run.has_releases,
     }
     return next((reason for reason, applies in reasons.items() if applies), "")

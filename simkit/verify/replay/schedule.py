@@ -9,22 +9,157 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from math import log10, sqrt
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
+from simkit.scenario.policy import BackfillChoice, ComposedPolicy
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
+from simkit.verify.capacity import limits_users
 from simkit.verify.estimates import ADDED_S, correction_of
 from simkit.verify.machines import maintenance_windows
-from simkit.verify.numbers import Floats, Ints, on_grid, seconds
-from simkit.verify.replay.backfill import Easy, NoBackfill, Rule
-from simkit.verify.replay.conservative import Conservative
-from simkit.verify.replay.orders import ARGUMENTS, BY_VALUE, CHANGING, STATIC, Setting
-from simkit.verify.replay.pool import Pool, Rules, Sort
-from simkit.verify.replay.pool_jobs import PoolJobs
-from simkit.verify.replay.windows import Windows, pool_windows
+from simkit.verify.numbers import ENDLESS, TICK, Floats, Ints, stream
+from simkit.verify.replay.backfill import Conservative, Easy, NoBackfill, Rule
+from simkit.verify.replay.pool import Pool, PoolJobs, Rules, Sort, Windows, pool_windows
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What an order knows apart from the jobs."""
+
+    capacity: float
+    """Of the pool."""
+    seed: int
+    arguments: Mapping[str, Any]
+    """Of the order, as the scenario gives them."""
+
+
+Keys = Callable[[PoolJobs, Setting], Floats]
+"""(J,): a number that a job keeps while it waits."""
+ChangingKeys = Callable[[PoolJobs, Setting, Ints, float], tuple[Floats, ...]]
+"""(W,) keys of W waiting jobs at an instant, the first decides."""
+
+
+def _each(function: Callable[[float], float], values: Floats) -> Floats:
+    return np.array([function(value) for value in values.tolist()], dtype=np.float64)
+
+
+def _logs(values: Floats) -> Floats:
+    """Return log10(x), x at least 2."""
+    return _each(log10, np.maximum(values, 2.0))
+
+
+def _roots(values: Floats) -> Floats:
+    return _each(sqrt, values)
+
+
+def _log_submit(jobs: PoolJobs) -> Floats:
+    """Return log10 of the submit time since the first job, in s, at least 1."""
+    return _logs(np.maximum(jobs.submit - jobs.submit.min(initial=np.inf), 1.0))
+
+
+def _r(jobs: PoolJobs) -> Floats:
+    """Return estimates in s; one without an end is a number, too."""
+    return np.minimum(jobs.estimate, ENDLESS)
+
+
+def _at_least_10(jobs: PoolJobs) -> Floats:
+    """Return estimates in s, at least 10."""
+    return np.maximum(_r(jobs), 10.0)
+
+
+def _density(jobs: PoolJobs, setting: Setting) -> Floats:
+    """Return minus value / (share of the cluster * estimate)."""
+    held = jobs.size / setting.capacity * _r(jobs)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return -np.where(held > 0, jobs.value / held, np.inf)
+
+
+def _drawn(jobs: PoolJobs, setting: Setting) -> Floats:
+    """Return SplitMix64 of the policy's first draw plus the rank.
+
+    G. L. Steele, D. Lea and C. H. Flood, "Fast splittable pseudorandom number generators" (2014).
+    """
+    first = int(stream(setting.seed, "policy").integers(2**63))
+    with np.errstate(over="ignore"):
+        mixed = jobs.rank.astype(np.uint64) + np.uint64(first + 1)
+        mixed *= np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ mixed >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ mixed >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(31)
+    return mixed.astype(np.float64) / 2.0**64
+
+
+STATIC: Final[dict[str, Keys]] = {
+    "fcfs": lambda jobs, _: jobs.submit,
+    "lcfs": lambda jobs, _: -jobs.rank.astype(np.float64),
+    "sjf": lambda jobs, _: jobs.estimate,
+    "ljf": lambda jobs, _: -jobs.estimate,
+    "saf": lambda jobs, _: jobs.size * _r(jobs),
+    "laf": lambda jobs, _: -(jobs.size * _r(jobs)),
+    "f1": lambda jobs, _: _logs(_r(jobs)) * jobs.size + 870.0 * _log_submit(jobs),
+    "f2": lambda jobs, _: _roots(_r(jobs)) * jobs.size + 25_600.0 * _log_submit(jobs),
+    "f3": lambda jobs, _: _r(jobs) * jobs.size + 6_860_000.0 * _log_submit(jobs),
+    "f4": lambda jobs, _: _r(jobs) * _roots(jobs.size) + 530_000.0 * _log_submit(jobs),
+    "log-r-n": lambda jobs, _: _logs(_r(jobs)) * jobs.size,
+    "r2-n": lambda jobs, _: _at_least_10(jobs) * _at_least_10(jobs) * jobs.size,
+    "random": _drawn,
+    "fewest-remaining": lambda jobs, _: jobs.instances,
+    "largest-request": lambda jobs, setting: -jobs.request / setting.capacity,
+    "qos": lambda jobs, _: -jobs.qos,
+    "value": lambda jobs, _: -jobs.value,
+    "value-density": _density,
+}
+"""Orders whose keys do not change while a job waits; all jobs are gangs of a pool."""
+BY_VALUE: Final = ("value", "value-density")
+"""Orders that need the value of jobs."""
+
+
+def _facts(jobs: PoolJobs, waiting: Ints, now: float) -> tuple[Floats, Floats, Floats]:
+    """Return wait, estimate (at least a tick) and processors."""
+    estimate = np.clip(jobs.estimate[waiting], TICK, ENDLESS)
+    return now - jobs.submit[waiting], estimate, jobs.size[waiting]
+
+
+def _hrrn(jobs: PoolJobs, _: Setting, waiting: Ints, now: float) -> tuple[Floats]:
+    wait, estimate, _size = _facts(jobs, waiting, now)
+    return (-((wait + estimate) / estimate),)
+
+
+def _wfp3(jobs: PoolJobs, _: Setting, waiting: Ints, now: float) -> tuple[Floats]:
+    wait, estimate, size = _facts(jobs, waiting, now)
+    return (-((wait / estimate) ** 3 * size),)
+
+
+def _unicef(jobs: PoolJobs, _: Setting, waiting: Ints, now: float) -> tuple[Floats]:
+    wait, estimate, size = _facts(jobs, waiting, now)
+    return (-(wait / (np.log2(np.maximum(size, 2.0)) * estimate)),)
+
+
+def _least_slack(
+    jobs: PoolJobs, setting: Setting, waiting: Ints, now: float
+) -> tuple[Floats, Floats]:
+    """Return whether it is too late, if that comes first, and the latest start, on the grid."""
+    estimate, deadline = _r(jobs)[waiting], jobs.deadline[waiting]
+    due = jobs.submit[waiting] + estimate / jobs.qos[waiting]
+    latest = np.floor((np.where(np.isfinite(deadline), deadline, due) - estimate) / TICK) * TICK
+    late = (latest < now) & bool(setting.arguments.get("hopeless_last", True))
+    return late.astype(np.float64), latest
+
+
+CHANGING: Final[dict[str, ChangingKeys]] = {
+    "hrrn": _hrrn,
+    "wfp3": _wfp3,
+    "unicef": _unicef,
+    "least-slack": _least_slack,
+}
+"""Orders that are sorted again at every decision."""
+ARGUMENTS: Final = {"least-slack": {"hopeless_last"}}
+"""Order → names of its arguments; the others have none."""
+
 
 BACKFILLS: Final[dict[str, Callable[[], Rule]]] = {
     "none": NoBackfill,
@@ -34,8 +169,6 @@ BACKFILLS: Final[dict[str, Callable[[], Rule]]] = {
     "conservative, by planned starts": partial(Conservative, by_start=True),
 }
 """Backfilling rules that are replayed."""
-OWN_KEYS: Final = ("order", "backfill", "placement")
-"""Keys of a policy that is made of an order and rules."""
 _DISTURBING: Final = {
     "capacity": "the capacity changes",
     "reserved": "jobs wait for reservations",
@@ -48,15 +181,18 @@ _DISTURBING: Final = {
 def check_schedule(run: AuditedRun) -> Check:
     """Check that every job starts, and gives way, when the scenario's policy does so."""
     check = Check("schedule", "every job starts when the stated policy starts it")
-    if reason := _other_policy(run) or _other_system(run):
+    policy = run.scenario.policy
+    if not isinstance(policy, ComposedPolicy):
+        return check.leave_out("only policies of an order and a backfilling rule are replayed")
+    if reason := _other_policy(run, policy) or _other_system(run):
         return check.leave_out(reason)
-    if run.setting("cluster", "maintenance") and _windows(run) is None:
+    if run.scenario.cluster.maintenance and _windows(run) is None:
         return check.leave_out("maintenance windows may overlap, or recur with several periods")
     jobs = PoolJobs.of(run)
-    if reason := _unknown_facts(run, jobs):
+    if reason := _unknown_facts(run, policy, jobs):
         return check.leave_out(reason)
     check.examined = run.rows_of("jobs")
-    expected = expected_schedule(run, jobs)
+    expected = expected_schedule(run, policy, jobs)
     if run.preempts:
         _compare_attempts(check, run, expected.attempts)
     else:
@@ -134,13 +270,11 @@ class Schedule:
         return pl.DataFrame(stopped + ran, schema=schema, orient="row")
 
 
-def expected_schedule(run: AuditedRun, jobs: PoolJobs) -> Schedule:
+def expected_schedule(run: AuditedRun, policy: ComposedPolicy, jobs: PoolJobs) -> Schedule:
     """Return what the stated policy does with the rows of the table of jobs."""
-    order, arguments = part_of(run.setting("policy", "order") or "fcfs")
-    backfill = _backfill(run.setting("policy", "backfill"))
     rules = _rules(run, jobs)
-    setting = Setting(rules.capacity, int(run.setting("seed") or 0), arguments)
-    return replayed(jobs, rules, setting, order, backfill)
+    setting = Setting(rules.capacity, run.scenario.seed, policy.order.args)
+    return replayed(jobs, rules, setting, policy.order.type, _backfill(policy.backfill))
 
 
 def replayed(jobs: PoolJobs, rules: Rules, setting: Setting, order: str, backfill: str) -> Schedule:
@@ -183,64 +317,50 @@ def _sorting(jobs: PoolJobs, setting: Setting, order: str) -> Sort:
 
 
 def _rules(run: AuditedRun, jobs: PoolJobs) -> Rules:
-    every, step = (run.setting("scheduling", key) for key in ("every", "step"))
-    period = every or step
+    admission = run.scenario.admission
     compared = {"qos": jobs.qos, "value": jobs.value}
     return Rules(
         capacity=next(iter(run.capacity.values()))[0],
-        period=None if period is None else on_grid(seconds(period)),
-        steps=step is not None,
-        slots=run.setting("admission", "slots"),
-        refill_at_once=(run.setting("admission", "refill") or "at_once") == "at_once",
+        period=run.period_s,
+        steps=run.scenario.scheduling.step is not None,
+        slots=admission.slots,
+        refill_at_once=admission.refill == "at_once",
         added=ADDED_S[correction_of(run)],
         windows=_windows(run),
-        rank=compared.get(run.setting("admission", "order") or "fifo"),
+        rank=compared.get(admission.order),
     )
 
 
 def _windows(run: AuditedRun) -> Windows | None:
     """Return the maintenance of the pool; None without maintenance.
 
-    Raises KeyError, TypeError or ValueError if a window has no place in time.
+    Raises ValueError if a window has no place in time.
     """
     windows = maintenance_windows(run)
     ((machine, (capacity, *_)),) = run.capacity.items()
     return pool_windows(windows, machine, capacity) if windows else None
 
 
-def part_of(choice: Any) -> tuple[str, Mapping[str, Any]]:
-    """Return name and arguments of ``easy`` or ``{type: easy, …}``."""
-    if isinstance(choice, Mapping):
-        return str(choice.get("type")), {k: v for k, v in choice.items() if k != "type"}
-    return str(choice), {}
-
-
 # ---- what is not replayed -----------------------------------------------------------------------
 
 
-def _other_policy(run: AuditedRun) -> str:
+def _other_policy(run: AuditedRun, policy: ComposedPolicy) -> str:
     """Return why the policy is not replayed; empty if it is."""
-    policy = run.setting("policy") or {}
-    if strange := [key for key in policy if key not in OWN_KEYS]:
-        return f"policies with the key {', '.join(strange)} are not replayed"
-    order, of_order = part_of(policy.get("order") or "fcfs")
+    order = policy.order.type
     if order not in STATIC and order not in CHANGING:
         return f"the order {order} is not replayed"
-    if (backfill := _backfill(policy.get("backfill"))) not in BACKFILLS:
+    if (backfill := _backfill(policy.backfill)) not in BACKFILLS:
         return f"backfilling by {backfill} is not replayed"
-    if unknown := of_order.keys() - ARGUMENTS.get(order, set()):
+    if unknown := policy.order.args.keys() - ARGUMENTS.get(order, set()):
         return f"policies with the argument {', '.join(unknown)} are not replayed"
-    admission = run.setting("admission", "order") or "fifo"
-    if admission not in ("fifo", "qos", "value"):
-        return f"admission by {admission} is not replayed"
     if (correction := correction_of(run)) not in ADDED_S:
         return f"estimates corrected by {correction} are not replayed"
     return ""
 
 
-def _backfill(choice: Any) -> str:
+def _backfill(choice: BackfillChoice) -> str:
     """Return the name of a backfilling rule in `BACKFILLS`, or its words if it is not there."""
-    name, arguments = part_of(choice or "none")
+    name, arguments = choice.type, choice.args
     if name == "easy" and arguments == {"order": "sjf"}:
         return "easy, the shortest first"
     if name == "easy" and arguments == {"order": "queue"}:
@@ -256,10 +376,10 @@ def _other_system(run: AuditedRun) -> str:
     """Return why the run is not that of a pool that stays as it is; empty if it is."""
     kinds = set(run.tables["events"]["kind"].unique().to_list())
     others = (r for r in run.requested if r != run.resources[0])
-    windows = run.setting("cluster", "maintenance") or ()
+    windows = run.scenario.cluster.maintenance
     if windows:
         kinds.discard("capacity")
-    stop_jobs = any((window.get("running") or "drain") != "drain" for window in windows)
+    stop_jobs = any(window.running != "drain" for window in windows)
     if run.preempts:
         kinds.discard("lost")
     happened = [reason for kind, reason in _DISTURBING.items() if kind in kinds]
@@ -275,7 +395,7 @@ def _other_system(run: AuditedRun) -> str:
             run.preempts and not run.retries_known and run.given_up.height > 0
         ),
         "jobs that are preempted go on later": run.pauses,
-        "late jobs leave": run.setting("admission", "late") == "leave",
+        "late jobs leave": run.scenario.admission.late == "leave",
         "power limits the capacity": run.power_limits_capacity,
         "; ".join(happened): bool(happened),
         "jobs have several tasks, no task, or bags": not one_gang_each(run),
@@ -286,8 +406,8 @@ def _other_system(run: AuditedRun) -> str:
 
 def _machines_change(run: AuditedRun) -> bool:
     """Return whether machines change, other than by maintenance that is known ahead."""
-    changes = ("trace", "containers", "failures")
-    return bool(run.setting("processes")) or any(run.setting("cluster", key) for key in changes)
+    cluster = run.scenario.cluster
+    return bool(run.scenario.processes or cluster.trace or cluster.containers or cluster.failures)
 
 
 def one_gang_each(run: AuditedRun) -> bool:
@@ -299,11 +419,10 @@ def one_gang_each(run: AuditedRun) -> bool:
     return ids.equals(others) and ids.n_unique() == len(ids)
 
 
-def _unknown_facts(run: AuditedRun, jobs: PoolJobs) -> str:
+def _unknown_facts(run: AuditedRun, policy: ComposedPolicy, jobs: PoolJobs) -> str:
     """Return what is missing to replay these jobs; empty if nothing is."""
-    order, _ = part_of(run.setting("policy", "order") or "fcfs")
-    backfill = _backfill(run.setting("policy", "backfill"))
-    admission = run.setting("admission", "order")
+    order, backfill = policy.order.type, _backfill(policy.backfill)
+    admission = run.scenario.admission.order
     needed = {"submit": jobs.submit, "estimate": jobs.estimate, "run": jobs.run, "size": jobs.size}
     missing = [name for name, column in needed.items() if np.isnan(column).any()]
     by_value = order in BY_VALUE or admission == "value"
@@ -321,5 +440,52 @@ def _unknown_facts(run: AuditedRun, jobs: PoolJobs) -> str:
         "jobs are decided on when power changes, and such instants are not replayed": (
             "power" in run.tables and sensitive
         ),
+    }
+    return next((reason for reason, applies in reasons.items() if applies), "")
+
+
+def check_fcfs_order(run: AuditedRun) -> Check:
+    """Check that without backfilling jobs start in order of (submit time, job id)."""
+    check = Check("fcfs-order", "without backfilling, jobs start in order of submission")
+    if reason := _promises_no_order(run):
+        return check.skip(reason)
+    if reason := _why_order_is_unknown(run):
+        return check.leave_out(reason)
+    started = pl.col("start_time_s").is_not_null()
+    jobs = run.jobs.filter(started).sort("submit_time_s", "job_id")
+    check.examined = jobs.height
+    jobs = jobs.with_columns(pl.col("job_id").shift(1).alias("starts_before_job"))
+    early = jobs.filter(pl.col("start_time_s").diff() < 0)
+    check.add_rows("starts before a job that was submitted earlier", early)
+    return check
+
+
+def _promises_no_order(run: AuditedRun) -> str:
+    """Return why the policy of the run makes no such promise; empty if it does."""
+    policy, admitted = run.scenario.policy, run.scenario.admission.order
+    if not isinstance(policy, ComposedPolicy):
+        return "the policy is not made of an order and a backfilling rule"
+    order, backfill = policy.order.type, policy.backfill.type
+    if admitted != "fifo":
+        return f"admission is by {admitted}, not by submission"
+    if order != "fcfs":
+        return f"the order is {order}, not fcfs"
+    return "" if backfill == "none" else f"backfilling is {backfill}"
+
+
+def _why_order_is_unknown(run: AuditedRun) -> str:
+    """Return why the order of the queue is not known in this run; empty if it is."""
+    kinds = set(run.tables["events"]["kind"].to_list())
+    once = run.jobs["attempts"].is_in([0, 1]).all()
+    reasons = {
+        "the run is not complete": not run.complete,
+        "jobs wait for their release": run.has_releases,
+        "the cluster is not a pool of one resource": len(run.capacity) * len(run.resources) != 1,
+        "users' jobs are held back by partitions": limits_users(run),
+        "the cluster has partitions": len(run.partitions) > 1,
+        "there are reservations, suspensions or losses": bool(
+            kinds & {"reserved", "suspended", "lost"}
+        ),
+        "jobs have several tasks or attempts, no task, or bags": not (once and one_gang_each(run)),
     }
     return next((reason for reason, applies in reasons.items() if applies), "")

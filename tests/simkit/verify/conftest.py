@@ -16,9 +16,11 @@ from typing import Any, NamedTuple
 
 import polars as pl
 import pytest
+from pydantic import ValidationError
 
 from simkit.results.all_metrics import compute_metrics
 from simkit.results.run_folder import MemoryRun
+from simkit.scenario import Scenario, portable_form, scenario_hash
 from simkit.verify import verify_run
 from simkit.verify.audit import Audit
 
@@ -189,30 +191,15 @@ class World:
 
 
 def both_forms(scenario: Any, sums: Mapping[str, str]) -> dict[str, Any]:
-    """The scenario's hash, and its portable form; every key of it is written out."""
-
-    named: set[str] = set()
-
-    def portable(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: portable(part) for key, part in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [portable(part) for part in value]
-        if value == ".":  # a folder of inputs
-            named.update(sums)
-            lines = "".join(f"{path} {sums[path]}\n" for path in sorted(sums))
-            return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
-        if not (isinstance(value, str) and value in sums):
-            return value
-        named.add(value)
-        return f"sha256:{sums[value]}"
-
-    text = json.dumps(scenario, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    form = {key: portable(value) for key, value in scenario.items() if key != "name"}
-    others = sorted(total for path, total in sums.items() if path not in named)
+    """The scenario in its normal form, its hash, and its portable form; as it is if it is none."""
+    try:
+        made = Scenario.model_validate(scenario)
+    except ValidationError:
+        return {"scenario_sha256": "", "portable_scenario": {}}
     return {
-        "scenario_sha256": hashlib.sha256(text.encode()).hexdigest(),
-        "portable_scenario": form | ({"inputs": others} if others else {}),
+        "scenario": made.model_dump(mode="json"),
+        "scenario_sha256": scenario_hash(made),
+        "portable_scenario": portable_form(made, sums),
     }
 
 
@@ -305,7 +292,7 @@ def build(
         "scenario": {
             "name": "world",
             "seed": 0,
-            "workload": {"type": "rigid"},
+            "workload": {"type": "uniform", "jobs": 1, "processors": 1, "offered_load": 0.5},
             "cluster": {},
             "policy": {"order": "fcfs", "backfill": "easy", "placement": "first-fit"},
             "estimates": "requested",

@@ -145,6 +145,12 @@ def test_without_batch_instance_each_runs_as_long_as_its_task(batch: Any, tmp_pa
     assert {"tasks", "instance-times"} <= set(found)  # 53 and 40 s by batch_task
 
 
+def test_rules_other_than_the_defaults_are_not_repeated(batch: Any, tmp_path: Path) -> None:
+    batch.manifest["scenario"]["workload"]["rules"] = {"running": "keep"}
+    reason = batch.audit(tmp_path).not_audited["tasks"]
+    assert reason == "the workload has rules: {'running': 'keep'}"
+
+
 def test_times_of_a_model_are_not_recomputed(batch: Any, tmp_path: Path) -> None:
     del batch.files["batch_instance.csv"]
     batch.manifest["scenario"]["workload"]["durations"] = "share"

@@ -311,12 +311,11 @@ def test_wrong_failures_are_caught(
 
 NOT_AUDITED = [
     # change of the workload, why its tasks are not audited
-    ({"resample": {"weeks": 1}}, "the workload has resample: {'weeks': 1}"),
+    ({"resample": {"weeks": 1}}, "the workload has a resample"),
     (
         {"window": {"start": "2024-05-01T00:00+02:00"}},
-        "the window has 2024-05-01T00:00+02:00, and the trace's epoch is not known",
+        "the window has 2024-04-30 22:00:00+00:00, but the trace's epoch is not known",
     ),
-    ({"rules": {"running": "keep"}}, "the workload has rules: {'running': 'keep'}"),
     ({"path": "other.csv"}, "the table is not among the recorded inputs"),
 ]
 

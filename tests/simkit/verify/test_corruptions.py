@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 from run_records import Records, simulated
 
+from simkit.errors import RunError
 from simkit.results.run_writer import TABLES
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.metrics import check_metrics
@@ -165,8 +166,11 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Records]:
 
 
 def violated(records: Records, folder: Path) -> set[str]:
-    """Return the rules that a run violates."""
-    return set(records.audit(folder).found)
+    """Return the rules that a run violates; ``refused`` if its scenario is none."""
+    try:
+        return set(records.audit(folder).found)
+    except RunError:
+        return {"refused"}
 
 
 # ---- what is done to them -----------------------------------------------------------------------

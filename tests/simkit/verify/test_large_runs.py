@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 
 import simkit
+from simkit import verify
 from simkit.errors import RunError
-from simkit.verify import capacity, inputs, verify_run
-from simkit.verify.records import plain_jobs, table_files
+from simkit.verify import capacity, inputs, tables, verify_run
 from simkit.verify.replay import pool
 
 pytestmark = pytest.mark.sampled
@@ -55,9 +55,9 @@ DAMAGES: tuple[tuple[str, str, Any], ...] = (
 def few_rows_are_many(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """Lets every table count as large, and cuts it into very small parts."""
     with monkeypatch.context() as patch:
-        for module in (table_files, inputs):
+        for module in (tables, inputs):
             patch.setattr(module, "LARGE", 1)
-        for module in (table_files, plain_jobs):
+        for module in (tables, verify):
             patch.setattr(module, "ROWS_AT_ONCE", 25)
         patch.setattr(capacity, "_AT_ONCE", 5)
         patch.setattr(pool, "_LISTED", 0)
@@ -121,8 +121,8 @@ def test_a_missing_row_has_the_verdict_of_a_small_run(
         ).write_parquet(path)
         with pytest.MonkeyPatch.context() as patch:
             small = verdict(runs["pool"])
-            patch.setattr(table_files, "LARGE", 1)
-            patch.setattr(plain_jobs, "ROWS_AT_ONCE", 25)
+            patch.setattr(tables, "LARGE", 1)
+            patch.setattr(verify, "ROWS_AT_ONCE", 25)
             assert verdict(runs["pool"]) == small, name
         path.write_bytes(whole)
 

@@ -36,7 +36,10 @@ BATTERY = {
 }  # fmt: skip
 LINE = {"idle_w": 10.0, "full_w": 50.0, "off_w": 1.0, "boot_w": None, "resource": None}
 TABLE = {"table": [10.0, 30.0, 50.0, 90.0], "off_w": 0.0, "resource": "processors"}
-GRID = {"import_limit_w": 400.0, "export_limit_w": {"type": "constant", "value": 60.0}}
+FILE = {"type": "csv", "path": "of-the-site.csv", "column": "w"}
+"""Stands for what changes: it is not among the inputs, so that it is not recomputed."""
+GRID = {"import_limit_w": 400.0, "export_limit_w": 60.0, "price_per_kwh": FILE,
+        "export_price_per_kwh": 0.04, "carbon_gco2_per_kwh": FILE}  # fmt: skip
 CONTROLLER = {"reserve": 0.2, "charge_below_price": 0.02, "charge_to": 0.7}
 
 
@@ -84,14 +87,15 @@ def with_power(
         signals["standing"] = sum(model.idle_w for model in models)
     ledger.close()
     world.tables["power"] = pl.concat(pl.DataFrame(rows) for rows in chunks)
-    power = deepcopy({"machines": machines, "battery": battery, "grid": GRID,
+    power = deepcopy({"machines": machines, "battery": battery, "grid": GRID, "pue": 1.2,
+                      "critical_w": 25.0, "align": {"type": "epoch"},
                       "controller": {"type": "source-order", **CONTROLLER}})  # fmt: skip
     world.manifest["scenario"]["power"] = power
     model = battery["model"] if battery else None
     rows = world.tables["power"]
     made = ((rows["end_s"] - rows["start_s"]) * rows["generation_w"]).sum() / 3.6e6
-    power["sources"] = {"roof": {}}
-    world.manifest["power"] = {"align": None, "battery.model": model,
+    power["sources"] = {"roof": {"signal": FILE}}
+    world.manifest["power"] = {"align": "epoch", "battery.model": model,
                                "sources.roof.generation_kwh": made}  # fmt: skip
     run = MemoryRun(world.manifest, world.tables)
     world.tables["energy"] = energy_table(run, models)

@@ -73,7 +73,7 @@ def test_a_head_does_not_start_if_maintenance_comes_first(
 
 def test_if_machines_fail_only_the_order_is_audited(kit: Any, tmp_path: Path) -> None:
     jobs = [(0, 12, 8, 12), (1, 10, 8, 10)]
-    failures = {"mtbf": "1d", "repair": "1h"}
+    failures = {"mtbf": "1d", "mttr": "1h"}
     world = kit.rescheduled(jobs, [0, 12], "none", cluster={"failures": failures})
     audit = world.audit(tmp_path / "run")
     assert "machines change" in audit.not_audited["schedule"]

@@ -16,12 +16,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import simkit
+from simkit.scenario import Scenario
 from simkit.verify import Check, verify_run
 from simkit.verify.audited_run import AuditedRun
-from simkit.verify.replay.orders import CHANGING, STATIC, Setting
-from simkit.verify.replay.pool import Rules
-from simkit.verify.replay.pool_jobs import PoolJobs
-from simkit.verify.replay.schedule import BACKFILLS, check_schedule, replayed
+from simkit.verify.replay.pool import PoolJobs, Rules
+from simkit.verify.replay.schedule import (
+    BACKFILLS,
+    CHANGING,
+    STATIC,
+    Setting,
+    check_schedule,
+    replayed,
+)
 
 pytestmark = pytest.mark.sampled
 
@@ -90,9 +96,8 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def declared(run: AuditedRun, order: str, backfill: str) -> AuditedRun:
     """The same tables under another name."""
-    policy = run.setting("policy") | policy_of(order, backfill)
-    scenario = run.manifest["scenario"] | {"policy": policy}
-    return replace(run, manifest=run.manifest | {"scenario": scenario})
+    scenario = run.manifest["scenario"] | {"policy": policy_of(order, backfill)}
+    return replace(run, scenario=Scenario.model_validate(scenario))
 
 
 def starts_of(run: AuditedRun) -> list[float]:
@@ -344,21 +349,22 @@ def test_the_replay_equals_the_reference_schedules(
 
 WINDOW = {"start": 5.0, "duration": 5.0}
 STOPPING = {"maintenance": [WINDOW | {"running": "requeue"}]}
+FAILING = {"failures": {"mtbf": "1d", "mttr": "1h"}}
+LIMITED = {"supply": {"limit": "power"}, "grid": {}, "machines": {"idle_w": 1.0, "full_w": 2.0}}
 LEFT_OUT: list[tuple[dict[str, Any], str]] = [
     # what the scenario says, why it is not audited
-    ({"policy": {"path": "mine.py:Mine", "args": {}}}, "key path, args"),
-    ({"policy": {"name": "slotted-sjf"}}, "key name"),
-    ({"policy": {"agent": "deeprm-70"}}, "key agent"),
-    ({"policy": {"fitness": "tetris"}}, "key fitness"),
+    ({"policy": {"path": "mine.py:Mine", "args": {}}}, "only policies of an order"),
+    ({"policy": {"name": "slotted-sjf"}}, "only policies of an order"),
+    ({"policy": {"agent": "deeprm-70"}}, "only policies of an order"),
+    ({"policy": {"fitness": "tetris"}}, "only policies of an order"),
     ({"policy": {"order": "multifactor", "backfill": "easy"}}, "order multifactor"),
     ({"policy": {"order": {"type": "sjf", "mine": 1}}}, "argument mine"),
     ({"policy": {"order": "fcfs", "backfill": "ready-pool"}}, "backfilling by ready-pool"),
     ({"policy": {"order": "fcfs", "backfill": {"type": "easy", "mine": 1}}}, "easy with mine 1"),
-    ({"estimates": {"type": "requested", "correction": "mine"}}, "corrected by mine"),
-    ({"cluster": {"failures": {"mtbf": "1d"}}}, "machines change"),
+    ({"cluster": FAILING}, "machines change"),
     ({"cluster": {"maintenance": [WINDOW, WINDOW]}}, "windows may overlap"),
     ({"cluster": STOPPING}, "both partitions and maintenance stop"),
-    ({"power": {"supply": {"limit": "power"}}}, "power limits the capacity"),
+    ({"power": LIMITED}, "power limits the capacity"),
     ({"processes": [{"path": "mine.py:Mine"}]}, "users' processes"),
 ]
 
@@ -368,11 +374,12 @@ def test_what_cannot_be_replayed_is_not_audited(
     settings: dict[str, Any], reason: str, honest: Any
 ) -> None:
     run = honest("fcfs", "easy")
-    manifest = run.manifest | {"scenario": run.manifest["scenario"] | settings}
+    manifest = dict(run.manifest)
+    scenario = Scenario.model_validate(run.manifest["scenario"] | settings)
     if settings.get("cluster") is STOPPING:
         partitions = [{"name": "urgent", "priority": 1}, {"name": "rest", "preempt": "cancel"}]
         manifest["cluster"] = manifest["cluster"] | {"partitions": partitions}
-    check = check_schedule(replace(run, manifest=manifest))
+    check = check_schedule(replace(run, manifest=manifest, scenario=scenario))
     assert check.applies
     assert reason in check.skipped
 

@@ -13,7 +13,7 @@ from command_line import Simkit
 
 import simkit
 from simkit.errors import RunError
-from simkit.verify.schedules import rules as rules_of_schedules
+from simkit.verify import schedules as rules_of_schedules
 from simkit.verify.schedules import verify_schedule
 
 # 4 processors; b must wait for a; c fits beside a and ends before it, d would delay b.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from run_records import Records, claimed, simulated
 
 from simkit.errors import RunError
 from simkit.verify.audited_run import AuditedRun
-from simkit.verify.manifest.sizes import MOST, refuse_too_much
+from simkit.verify.folder import scenario_of
+from simkit.verify.run_info import MOST, refuse_too_much
 
 BASE: dict[str, Any] = {
     "workload": {"type": "poisson", "jobs": 30, "processors": 8, "mean_run_time_s": 90,
@@ -45,7 +47,9 @@ Change = Callable[[dict[str, Any]], object]
 TOO_MUCH: dict[str, Change] = {
     "cluster.machines": lambda s: s["cluster"]["machines"][0].update(count=MOST + 1),
     "cluster.failures": lambda s: s["cluster"]["failures"].update(mtbf=1e-5, mttr=1e-5),
-    "cluster.maintenance.0.every": lambda s: s["cluster"]["maintenance"][0].update(every=1e-4),
+    "cluster.maintenance.0.every": lambda s: s["cluster"]["maintenance"][0].update(
+        every=1e-4, duration=1e-5
+    ),
     "scheduling.step": lambda s: s["scheduling"].update(step=1e-6),
     "power.sources.sun.signal.step": lambda s: s["power"]["sources"]["sun"]["signal"].update(
         step=1e-12
@@ -64,14 +68,16 @@ def test_too_much_is_refused_at_once(honest: Records, tmp_path: Path, place: str
 
 
 @pytest.mark.parametrize("value", [5, -1.5, 1e300, "x", None, True, [], [5], [None], {}, {"a": 1}])
-def test_a_section_of_another_type_is_left_to_the_rules(
+def test_a_section_of_another_type_is_refused_in_words(
     honest: Records, tmp_path: Path, value: object
 ) -> None:
-    run = AuditedRun.read(honest.copy().save(tmp_path / "run"))
+    """Or it is another valid scenario, whatever it derives."""
+    folder = honest.copy().save(tmp_path / "run")
+    run = AuditedRun.read(folder)
     for holder, key in list(_places(run.manifest["scenario"])):
         kept, holder[key] = holder[key], value
         with suppress(RunError):
-            refuse_too_much(run)
+            refuse_too_much(replace(run, scenario=scenario_of(folder, run.manifest["scenario"])))
         holder[key] = kept
 
 

@@ -1,1 +1,0 @@
-"""What the metrics of a run must be, computed from its tables; `simkit.verify.metrics` compares."""

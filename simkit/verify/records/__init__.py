@@ -1,1 +1,0 @@
-"""Checks of the tables as records: their columns, the order of rows, timeline and events."""

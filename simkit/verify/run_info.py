@@ -1,0 +1,304 @@
+"""Checks of run.json: scenario and portable form agree, and its facts follow from tables and files.
+
+Versions, wall time and memory say nothing about the results and are not judged. Before any rule is
+checked, what a few keys of the scenario derive is estimated: a stranger's folder may ask in a few
+bytes for what takes hours, such as failures every nanosecond or a group of 10⁹ machines.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from math import inf
+from typing import Any, Final
+
+import polars as pl
+
+from simkit.errors import RunError
+from simkit.scenario import portable_form
+from simkit.scenario.cluster import PartitionSection
+from simkit.sections import Section
+from simkit.verify.audit import Check
+from simkit.verify.audited_run import AuditedRun
+from simkit.verify.input_tables import clock_of_log
+from simkit.verify.input_tasks import UNREADABLE, table_epoch
+from simkit.verify.inputs import MissingInputError, log_of
+from simkit.verify.numbers import KWH
+
+_KEYS: Final = frozenset({
+    "format", "status", "error", "name", "scenario", "scenario_sha256", "portable_scenario",
+    "inputs", "trace", "tables", "epoch_s", "time_zone", "cluster", "power", "seed", "versions",
+    "jobs", "decisions", "wall_time_s", "peak_memory_bytes", "digest", "estimates", "warnings",
+    "given", "recorded",
+})  # fmt: skip
+"""Keys of run.json."""
+MOST: Final = 20_000_000
+"""Instants or machines of one key that are audited."""
+_SHORTEST_S: Final = 2.0**-20
+"""The clock's grid; no period is shorter."""
+
+
+def refuse_too_much(run: AuditedRun) -> None:
+    """Raise RunError if a key of the run's scenario derives more than is audited."""
+    for place, number in _derived(run):
+        if number > MOST:
+            much = "without end" if number == inf else f"{number:,.0f}"
+            raise RunError(
+                f"{run.path}: {place} of the scenario stands for too many instants or machines "
+                f"({much}; at most {MOST:,} are audited), so the run cannot be checked"
+            )
+
+
+def _derived(run: AuditedRun) -> Iterator[tuple[str, float]]:
+    """Yield the place of a key and how much it derives."""
+    known = [time for time in run.only("timeline", "time_s")["time_s"] if time is not None]
+    span_s = float(max(known) - min(known)) if known else 0.0
+    machines, cluster = len(run.manifest["cluster"]["machines"]), run.scenario.cluster
+    yield "cluster.machines", sum(group.count for group in cluster.machines or ())
+    if failures := cluster.failures:
+        yield "cluster.failures", 2 * machines * _times(span_s, failures.mtbf + failures.mttr)
+    for row, window in enumerate(cluster.maintenance):
+        if window.every is not None:
+            yield f"cluster.maintenance.{row}.every", machines * _times(span_s, window.every)
+    for section in ("scheduling", "power"):
+        for place, period in _periods(run.setting(section), section):
+            yield place, _times(span_s, period)
+
+
+def _periods(value: Any, place: str) -> Iterator[tuple[str, float]]:
+    """Yield the place and the seconds of every period in a section."""
+    parts = dict(value) if isinstance(value, Section | Mapping) else {}
+    parts |= dict(enumerate(value)) if isinstance(value, tuple) else {}
+    for key, below in parts.items():
+        if key in ("step", "every", "resample") and isinstance(below, float):
+            yield f"{place}.{key}", below
+        else:
+            yield from _periods(below, f"{place}.{key}")
+
+
+def _times(span_s: float, period_s: float) -> float:
+    """Return how often a period goes into a span; without end if the clock has no such period."""
+    return span_s / period_s if period_s >= _SHORTEST_S else inf
+
+
+def check_scenario(run: AuditedRun) -> Check:
+    """Check the scenario's hash, and that the portable form is that of the scenario.
+
+    ``portable_scenario`` is what enters the run's digest: inputs by their SHA-256, and no keys at
+    their default. ``scenario_sha256`` covers the scenario as it is written.
+    """
+    check = Check("scenario", "the scenario has its SHA-256, and its portable form agrees with it")
+    info = run.manifest
+    found = _hash_of(info["scenario"])
+    if found != info["scenario_sha256"]:
+        row = {"recorded": info["scenario_sha256"], "recomputed": found}
+        check.add("the scenario is not the one that its SHA-256 was taken of", row)
+    inputs = {str(entry["path"]): str(entry["sha256"]) for entry in info["inputs"]}
+    expected = portable_form(run.scenario, inputs)
+    check.examined = 1 + len(expected)
+    for place, recorded, due in _differences(info["portable_scenario"], expected):
+        row = {"key": place, "found": recorded, "expected": due}
+        check.add("the portable form is not that of the scenario", row)
+    return check
+
+
+def _hash_of(scenario: Any) -> str:
+    """Return the SHA-256 of canonical JSON: sorted keys, no blanks, UTF-8."""
+    text = json.dumps(scenario, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _differences(found: Any, expected: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield (dotted key, one value, the other) of all that differs; None for a missing key."""
+    if isinstance(found, dict) and isinstance(expected, dict):
+        for key in sorted({*found, *expected}):
+            below = f"{place}.{key}" if place else key
+            yield from _differences(found.get(key), expected.get(key), below)
+    elif type(found) is not type(expected) or found != expected:
+        yield place, found, expected
+
+
+def check_run_info(run: AuditedRun) -> Check:
+    """Check name, seed, number of jobs, epoch, time zone and facts about power."""
+    check = Check("run-info", "the facts of run.json agree with scenario, tables and files")
+    info = run.manifest
+    for key in ("name", "seed"):
+        _compare(check, key, info[key], run.setting(key))
+    if run.complete:
+        _compare(check, "jobs", info["jobs"], run.rows_of("jobs"))
+        _compare(check, "error", info.get("error", ""), "")
+    elif info["jobs"] < run.rows_of("jobs"):
+        _compare(check, "jobs", info["jobs"], run.rows_of("jobs"))
+    if run.complete:
+        _check_estimates(run, check)
+    if strange := sorted(info.keys() - _KEYS):
+        check.add("run.json has keys that a run does not have", {"keys": ", ".join(strange)})
+    _check_clock(run, check)
+    _check_power(run, check)
+    _check_cluster(run, check)
+    return check
+
+
+def _compare(check: Check, key: str, found: Any, expected: Any) -> None:
+    check.examined += 1
+    if type(found) is not type(expected) or found != expected:
+        row = {"key": key, "found": found, "expected": expected}
+        check.add("the key of run.json does not agree with scenario, tables or files", row)
+
+
+def _check_estimates(run: AuditedRun, check: Check) -> None:
+    """Check what the estimates are called, where each job is one task: the rest has no requests."""
+    found, tasks = run.manifest.get("estimates"), run.rows_of("tasks")
+    if found is None:
+        check.notes["name of estimates not checked"] = "run.json does not have it"
+        return
+    if not isinstance(found, dict):
+        check.add("the entry estimates of run.json is not an object", {"found": str(found)})
+        return
+    _compare(check, "estimates.tasks", found.get("tasks"), tasks)
+    if tasks != run.rows_of("jobs") or not run.only("tasks", "gang")["gang"].all():
+        check.notes["name of estimates not checked"] = "jobs have several tasks, or bags"
+        return
+    jobs = run.only("jobs", "requested_time_s", "trace_run_time_s")
+    requested = pl.col("requested_time_s")
+    told = jobs.filter(requested.is_null() | (requested == pl.col("trace_run_time_s"))).height
+    _compare(check, "estimates.told_run_time", found.get("told_run_time"), told)
+    _compare(check, "estimates.name", found.get("name"), _estimates_name(run, told))
+    perfect = 0 < jobs.height == told and _kind_of_estimates(run)[0] == "requested"
+    read = run.setting("workload", "type") in ("swf", "sacct", "jobs")  # models warn of nothing
+    warned = bool(run.manifest.get("warnings")) or not read
+    if perfect and found.get("used") and not warned:
+        check.add("run.json lacks the warning of run times as estimates", {"told": told})
+
+
+def _kind_of_estimates(run: AuditedRun) -> tuple[str, str, dict[str, Any]]:
+    """Return type, correction and arguments of the scenario's estimates."""
+    choice = run.scenario.estimates
+    return choice.type, choice.correction, choice.args
+
+
+def _estimates_name(run: AuditedRun, told: int) -> str:
+    """Return what estimates are called: from a fifth of the tasks on, run times are told so."""
+    kind, correction, args = _kind_of_estimates(run)
+    name = kind + (f"({','.join(f'{k}={v}' for k, v in args.items())})" if args else "")
+    name += f" + {correction}" if correction != "none" else ""
+    tasks = run.rows_of("tasks")
+    if not tasks or told < tasks / 5 or kind not in ("requested", "user-mean"):
+        return name
+    if kind == "requested":
+        return (
+            "run times (no requests)" if told == tasks else f"{name} ({told / tasks:.0%} run times)"
+        )
+    return f"{name} ({told / tasks:.0%} at most the run time)"
+
+
+def _check_clock(run: AuditedRun, check: Check) -> None:
+    """Check the trace's epoch and time zone."""
+    kind = run.setting("workload", "type")
+    if kind == "swf":
+        try:
+            epoch, zone = clock_of_log(log_of(run))
+        except MissingInputError as error:
+            _leave_out(check, str(error))
+            return
+        except (*UNREADABLE, IndexError):
+            _leave_out(check, "the log cannot be read: see the rule trace")
+            return
+        _compare(check, "epoch_s", run.manifest["epoch_s"], epoch)
+        _compare(check, "time_zone", run.manifest["time_zone"], zone)
+    elif kind == "sacct":
+        _compare(
+            check, "time_zone", run.manifest["time_zone"], run.setting("workload", "time_zone")
+        )
+    elif kind == "plugin":
+        check.notes["epoch and time zone not checked"] = "the jobs come from a custom reader"
+    elif kind in ("jobs", "tasks"):
+        _compare(check, "time_zone", run.manifest["time_zone"], run.setting("workload", "zone"))
+        try:
+            # Which rows are left out, and so which is the earliest, the whole table shows.
+            skips = run.setting("workload", "on_error") == "skip" and run.input_tasks.known
+            epoch = run.input_tasks.epoch_s if skips else table_epoch(run)
+            _compare(check, "epoch_s", run.manifest["epoch_s"], epoch)
+        except MissingInputError as error:
+            _leave_out(check, str(error))
+        except UNREADABLE:
+            _leave_out(check, "the table cannot be read: see the rule tasks")
+    else:
+        for key in ("epoch_s", "time_zone"):
+            _compare(check, key, run.manifest[key], None)
+
+
+def _leave_out(check: Check, reason: str) -> None:
+    """Mark the check as not audited, unless it has found something already."""
+    if not check.found:
+        check.leave_out(reason)
+
+
+def _check_cluster(run: AuditedRun, check: Check) -> None:
+    """Check machines and capacities where the scenario gives them as numbers."""
+    section = run.scenario.cluster
+    _check_partitions(section.partitions, run, check)
+    if section.containers or section.trace or section.overcommit:
+        return  # the rule machine-capacity is about them
+    machines = run.manifest["cluster"]["machines"]
+    found = [machine["capacity"] for machine in sorted(machines, key=lambda m: int(m["id"]))]
+    pools = [section.processors, *(partition.processors for partition in section.partitions)]
+    expected = [{"processors": _amount(pool)} for pool in pools if pool is not None]
+    for group in section.machines or ():
+        whole = {name: _amount(group.capacity.get(name, 0.0)) for name in run.resources}
+        expected += [whole] * group.count
+    if expected:
+        _compare(check, "cluster.machines", found, expected)
+
+
+_OF_PARTITIONS: Final = (
+    "name", "priority", "preempt", "max_processors", "max_running_per_user", "max_waiting_per_user",
+)  # fmt: skip
+"""Keys of partitions that run.json takes from the scenario as they are."""
+
+
+def _check_partitions(
+    sections: tuple[PartitionSection, ...], run: AuditedRun, check: Check
+) -> None:
+    """Check that run.json has the limits of the scenario's partitions."""
+    for key in _OF_PARTITIONS if sections else ():
+        has = [part.get(key) for part in run.partitions]
+        wants = [getattr(section, key) for section in sections]
+        check.examined += 1
+        if has != wants:
+            row = {"key": f"cluster.partitions: {key}", "found": has, "expected": wants}
+            check.add("the key of run.json does not agree with scenario, tables or files", row)
+
+
+def _amount(amount: float) -> float:
+    """Return an amount on the grid of amounts, multiples of 2**-30."""
+    return round(float(amount) * 2**30) / 2**30
+
+
+def _check_power(run: AuditedRun, check: Check) -> None:
+    """Check what run.json says of the site's power against scenario and ledger."""
+    facts = run.manifest.get("power")
+    section = run.scenario.power
+    if section is None:
+        if facts is not None:
+            check.add("run.json has facts about power, but the scenario has none", {})
+        return
+    if not isinstance(facts, dict):
+        check.add("run.json has no facts about power", {"found": facts})
+        return
+    model = run.setting("power", "battery", "model")
+    _compare(check, "power.battery.model", facts.get("battery.model"), model)
+    _compare(check, "power.align", facts.get("align"), section.align.type)
+    if not run.complete or "power" not in run.tables or not run.tables["power"].height:
+        return
+    wanted = {f"sources.{name}.generation_kwh" for name in section.sources}
+    there = {key for key in facts if key.endswith(".generation_kwh")}
+    _compare(check, "power.sources", sorted(there), sorted(wanted))
+    check.examined += 1
+    numbers = [facts[key] for key in there]
+    made = float((run.power["generation_w"] * run.power["seconds"]).sum()) / KWH
+    known = all(isinstance(number, (int, float)) for number in numbers)
+    if not known or abs(sum(numbers) - made) > 1e-9 * max(made, 1.0):
+        row = {"found": numbers, "expected_sum_kwh": made}
+        check.add("what the sources generated does not add up to the ledger's generation", row)

@@ -1,1 +1,0 @@
-"""Tables of jobs and tasks, read again: what the run should have had."""

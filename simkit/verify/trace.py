@@ -1,0 +1,338 @@
+"""The check of the trace: the run has the jobs of its input, with all that it says of them.
+
+A log is read again here; of tables, tasks are compared by the rule "tasks", and this rule compares
+what is said of jobs: users, queues, requests, and what they are worth.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from simkit.verify.audit import Check
+from simkit.verify.audited_run import AuditedRun
+from simkit.verify.input_tables import OF_JOBS, links_of_log, read_log, releases_of_table
+from simkit.verify.input_tasks import TASK_TABLES, UNREADABLE, changes_of, table_of, transformed
+from simkit.verify.inputs import InputTasks, MissingInputError, compare_with_input, log_of
+from simkit.verify.numbers import TICK
+
+_WORTH: Final = {"qos": "qos", "value": "prices", "deadline_s": "deadlines"}
+"""Columns of a job's worth → the key of the scenario's `value` that says whose they are."""
+
+_NEAR_S: Final = 4 * TICK
+"""By so much a time may differ that follows from a sum of floating point numbers."""
+
+
+def check_trace(run: AuditedRun) -> Check:
+    """Check that the run has the jobs of its input: none missing, none added, none changed."""
+    check = Check("trace", "the run's jobs are the input's jobs", run.rows_of("jobs"))
+    _check_report(run, check)
+    workload = run.scenario.workload
+    kind = workload.type
+    if kind in TASK_TABLES:
+        found = run.input_tasks
+        if found.known:
+            _compare_jobs_of_table(run, found, check)
+            return check
+        if found.problem:
+            return check  # the rule "tasks" says so
+        return check if check.found else check.leave_out(found.reason)
+    if kind != "swf":
+        return check if check.found else check.leave_out(f"the workload's type is {kind!r}")
+    try:
+        path = log_of(run)
+    except MissingInputError as error:
+        return check if check.found else check.leave_out(str(error))
+    try:
+        wanted = read_log(path, workload)
+    except UNREADABLE as error:
+        check.add("the log cannot be read", {"path": str(path), "problem": str(error)})
+        return check
+    try:
+        wanted = _transformed_log(run, wanted)
+    except MissingInputError as error:
+        return check if check.found else check.leave_out(str(error))
+    _compare_jobs_of_log(run, wanted, check)
+    _check_worth(run, wanted, check)
+    return check
+
+
+def _check_report(run: AuditedRun, check: Check) -> None:
+    """Check the number of jobs against the counts of the trace's rows in run.json."""
+    trace = run.manifest["trace"]
+    if not trace or not (trace.get("read") or run.manifest["inputs"]):
+        return  # a workload model reads no rows
+    kept = trace.get("accepted", 0) + sum(trace.get("repaired", {}).values())
+    balance = kept + sum(trace.get("dropped", {}).values())
+    if trace.get("read") != balance:
+        check.add("the rows read are not accepted + repaired + dropped", dict(trace))
+    workload = run.scenario.workload
+    if workload.resample is not None:
+        return
+    fewer = workload.window is not None or not run.complete
+    # A row of a table is a task; that of a custom reader may be one.
+    kind, what, found = workload.type, "jobs", run.rows_of("jobs")
+    if kind in ("tasks", "alibaba2017") or (kind == "plugin" and run.rows_of("tasks") > found):
+        what, found = "tasks", run.rows_of("tasks")
+        if run.setting("workload", "rows") == "instance":
+            what, found = "instances", int(run.tasks["instances"].sum())
+    if found > kept or (found < kept and not fewer):
+        message = f"the number of {what} does not match the accepted rows of the trace"
+        check.add(message, {what: found, "accepted_or_repaired": kept})
+
+
+def _transformed_log(run: AuditedRun, jobs: pl.DataFrame) -> pl.DataFrame:
+    """Return the jobs of a log after the scenario's transforms."""
+    workload = run.scenario.workload
+    if not (workload.window or changes_of(workload)):
+        return jobs
+    jobs = jobs.sort("submit", "job_id", maintain_order=True).with_row_index("order")
+    jobs = jobs.with_columns(pl.col("order").cast(pl.Int64))
+    tasks = jobs.with_columns(
+        pl.col("processors").cast(pl.Int64).alias("instances"), processors=pl.lit(1.0),
+        task_id=pl.lit(0, pl.Int64), gang=pl.lit(value=True), retries=pl.lit(None, pl.Int64),
+    ).drop(OF_JOBS)  # fmt: skip
+    found = InputTasks(tasks, jobs.select("order", "job_id", "submit", *OF_JOBS))
+    found = transformed(found, workload, run.manifest["epoch_s"])
+    size = pl.col("instances").cast(pl.Float64).alias("processors")
+    rows = found.tasks.select("order", "job_id", "submit", "run", size, "requested")
+    rows = near_recorded(run, rows, "submit", "submit_time_s")
+    numbers = found.jobs.drop("job_id", "submit")
+    return rows.join(numbers, on="order", maintain_order="left").drop("order")
+
+
+def near_recorded(run: AuditedRun, rows: pl.DataFrame, column: str, recorded: str) -> pl.DataFrame:
+    """Return rows with the recorded times where a sum of the load may round otherwise.
+
+    Args:
+        run: the run.
+        rows: columns ``job_id`` and `column`.
+        column: times by the input.
+        recorded: the column of the table of jobs that has them as recorded.
+    """
+    if run.scenario.workload.target_load is None:
+        return rows
+    of_jobs = run.jobs.unique("job_id", keep="first").select("job_id", pl.col(recorded).alias("at"))
+    rows = rows.join(of_jobs, on="job_id", how="left", maintain_order="left")
+    near = ((pl.col("at") - pl.col(column)).abs() <= _NEAR_S).fill_null(value=False)
+    return rows.with_columns(pl.when(near).then("at").otherwise(column).alias(column)).drop("at")
+
+
+def _compare_jobs_of_log(run: AuditedRun, wanted: pl.DataFrame, check: Check) -> None:
+    columns = ("job_id", "submit_time_s", "trace_run_time_s", "processors", "requested_time_s")
+    jobs = run.only("jobs", *columns, *OF_JOBS)
+    if "processors" not in jobs.columns or jobs.schema["job_id"] != pl.Int64:
+        row = {"job_id": str(jobs.schema["job_id"]), "resources": list(run.resources)}
+        check.add("the jobs of a log must have integer ids and request processors", row)
+        return
+    if names := [name for name in OF_JOBS if jobs.schema[name] != pl.Int64]:
+        check.add("a log has numbers here, and the run has names", {"columns": ", ".join(names)})
+        return
+    found = jobs.select(
+        "job_id", pl.col("submit_time_s").alias("submit"),
+        pl.col("trace_run_time_s").alias("run"),
+        pl.col("processors").cast(pl.Float64), pl.col("requested_time_s").alias("requested"),
+        *OF_JOBS,
+    )  # fmt: skip
+    compare_with_input(check, run, found, wanted.select(found.columns), "job")
+
+
+def _compare_jobs_of_table(run: AuditedRun, found: InputTasks, check: Check) -> None:
+    """Compare users, queues, …, requests and worths of the jobs of a table."""
+    first = found.tasks.select("order", "requested").unique("order", keep="first")
+    wanted = found.jobs.join(first, on="order", how="left", maintain_order="left")
+    unknown = [name for name in OF_JOBS if name not in wanted.columns]
+    wanted = wanted.with_columns(pl.lit(-1, pl.Int64).alias(name) for name in unknown)
+    of_run = run.only("jobs", "job_id", *OF_JOBS).schema
+    for name in of_run:
+        kinds = {"input": str(wanted.schema[name]), "run": str(of_run[name])}
+        if len(set(kinds.values())) > 1:
+            check.add(f"{name} has another type in the input", kinds)
+    worths = [name for name in _WORTH if name in wanted.columns and _is_of_input(run, name)]
+    worths = [name for name in worths if name in run.columns_of("jobs")]
+    _check_worth(run, wanted, check)
+    if check.found:
+        return
+    if "deadline_s" in worths:
+        due = pl.col("deadline_s")
+        wanted = wanted.with_columns(pl.when(due.is_finite()).then(due).alias("deadline_s"))
+        wanted = near_recorded(run, wanted, "deadline_s", "deadline_s")
+    columns = ["job_id", *OF_JOBS, "requested_time_s", *worths]
+    wanted = wanted.rename({"requested": "requested_time_s"}).select(columns)
+    compare_with_input(check, run, run.only("jobs", *columns), wanted, "job")
+
+
+def _is_of_input(run: AuditedRun, column: str) -> bool:
+    """Return whether a column of a job's worth is what the input says, and not the scenario."""
+    section = run.scenario.value
+    if section is None:
+        return True
+    choice = getattr(section, _WORTH[column])
+    return choice is None if column == "value" else choice.type == "column"
+
+
+def _check_worth(run: AuditedRun, wanted: pl.DataFrame, check: Check) -> None:
+    """Check that jobs have the worths that the input gives them, and no others."""
+    section = run.scenario.value
+    for name in _WORTH:
+        there, of_input = name in run.columns_of("jobs"), name in wanted.columns
+        if of_input and not there and _is_of_input(run, name):
+            check.add(f"the input has {name}, but the jobs do not", {"column": name})
+        elif there and not of_input and (section is None or _is_missing(run, name)):
+            check.add(f"the jobs have {name}, but the input does not", {"column": name})
+
+
+def _is_missing(run: AuditedRun, column: str) -> bool:
+    """Return whether a column must come from the input, as the scenario's `value` says."""
+    return column != "value" and _is_of_input(run, column)
+
+
+_TIME = "release_time_s"
+Ids = dict[object, float | None]
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What the input says, or the reason why it is not known."""
+
+    held_s: pl.DataFrame | None = None
+    """Columns ``job_id`` and ``held_s``: from submission to release time; null: no release time."""
+    links: pl.DataFrame | None = None
+    """Columns ``job_id``, ``before`` (id of a preceding job) and ``think_s``."""
+    reason: str = ""
+
+    @property
+    def waits(self) -> bool:
+        """Whether a job names a preceding one."""
+        return self.links is not None and self.links.height > 0
+
+
+def check_releases(run: AuditedRun) -> Check:
+    """Check that no job starts before its release, and when each was released."""
+    check = Check("releases", "a job starts at its release or later, and is released as it should")
+    if run.has_releases:
+        check.examined = run.rows_of("jobs") + run.rows_of("allocations")
+        _check_starts(run, check)
+    wanted = _wanted(run)
+    if wanted.reason:
+        return check if check.found else check.leave_out(wanted.reason)
+    if not run.has_releases and wanted.held_s is None and not wanted.waits:
+        return check.skip("no job has to wait for its release")
+    jobs = run.jobs
+    expected = _expected(run, wanted)
+    differs = jobs.filter(pl.col("status") != "rejected").join(
+        expected, on="job_id", how="left", maintain_order="left"
+    )
+    if _TIME not in jobs.columns:
+        late = differs.filter(pl.col("expected_s").ne_missing(pl.col("submit_time_s")))
+        check.add_rows("must wait for its release, and the run has none", late)
+        return check if check.found else check.skip("no job has to wait for its release")
+    wrong = differs.filter(pl.col(_TIME).ne_missing(pl.col("expected_s")))
+    check.add_rows(f"{_TIME} is not when it could run for the first time", wrong)
+    return check
+
+
+def _check_starts(run: AuditedRun, check: Check) -> None:
+    """Check releases against submissions and starts alone."""
+    release, start = pl.col(_TIME), pl.col("start_time_s")
+    early = run.jobs.filter(release < pl.col("submit_time_s"))
+    check.add_rows("released before its submission", early)
+    of_jobs = run.jobs.select("job_id", _TIME).unique("job_id", keep="first")
+    of_all = run.allocations.join(of_jobs, on="job_id", how="left", maintain_order="left")
+    for rows in (run.jobs, of_all):
+        unreleased = start.is_not_null() & release.is_null()
+        check.add_rows("starts before its release", rows.filter((start < release) | unreleased))
+
+
+def _wanted(run: AuditedRun) -> _Wanted:
+    """Read the input's release times and links again."""
+    workload = run.scenario.workload
+    kind, waits = workload.type, workload.dependencies
+    if waits == "ignore":
+        return _Wanted()
+    if kind not in ("swf", "jobs"):
+        named = {_TIME, "preceding_job"} & set(getattr(workload, "columns", ()))
+        if run.manifest["inputs"] and (kind in ("sacct", "plugin") or named):
+            return _Wanted(reason=f"the releases of a workload of type {kind!r} are not read again")
+        return _Wanted()
+    reasons = {
+        "the run is not complete": not run.complete,
+        "the workload has a resample": workload.resample is not None,
+    }
+    if reason := next((reason for reason, applies in reasons.items() if applies), ""):
+        return _Wanted(reason=reason)
+    try:
+        if kind == "swf":
+            found = _Wanted(links=links_of_log(log_of(run), workload))
+        else:
+            found = _Wanted(*releases_of_table(table_of(run), workload))
+    except UNREADABLE as error:
+        return _Wanted(reason=str(error) or type(error).__name__)
+    return found if waits == "simulated" else _Wanted(found.held_s)
+
+
+def _expected(run: AuditedRun, wanted: _Wanted) -> pl.DataFrame:
+    """Return ``job_id`` and ``expected_s``, when each job must have been released; null: never."""
+    submit = pl.col("submit_time_s")
+    jobs = run.jobs.unique("job_id", keep="first", maintain_order=True)
+    jobs = jobs.sort("submit_time_s", "job_id").select(
+        "job_id", submit, _ended(run).alias("ended_s")
+    )
+    found = jobs.with_columns(submit.alias("expected_s"))
+    if wanted.held_s is not None:
+        own = wanted.held_s.unique("job_id", keep="first")
+        found = found.join(own, on="job_id", how="left", maintain_order="left").with_columns(
+            (submit + pl.col("held_s").fill_null(0.0).clip(0.0)).alias("expected_s")
+        )
+    if wanted.links is None or wanted.links.is_empty():
+        return found.select("job_id", "expected_s")
+    release: Ids = dict(found.select("job_id", "expected_s").iter_rows())
+    ended: Ids = dict(jobs.select("job_id", "ended_s").iter_rows())
+    for job, before, think_s in _without_loops(wanted.links, list(release)):
+        so_far, end = release[job], ended[before]
+        release[job] = None if so_far is None or end is None else max(so_far, end + think_s)
+    return pl.DataFrame(
+        {"job_id": list(release), "expected_s": list(release.values())},
+        schema={"job_id": jobs.schema["job_id"], "expected_s": pl.Float64},
+    )
+
+
+def _ended(run: AuditedRun) -> pl.Expr:
+    """Return when each job ended: the rejected ones when they were rejected."""
+    left = dict(run.left_unstarted.select("job_id", "left_s").iter_rows())
+    gone = pl.col("job_id").replace_strict(left, default=None, return_dtype=pl.Float64)
+    refused = pl.coalesce(gone, run.released)
+    return pl.when(pl.col("status") == "rejected").then(refused).otherwise("end_time_s")
+
+
+def _without_loops(links: pl.DataFrame, order: list[object]) -> list[tuple[object, object, float]]:
+    """Return the links between jobs of the run that do not close a loop.
+
+    In a loop, links from a job to itself or to a later one are left out.
+    """
+    rank = {job: number for number, job in enumerate(order)}
+    known = [row for row in links.iter_rows() if row[0] in rank and row[1] in rank]
+    before = defaultdict[object, list[object]](list)
+    for job, other, _ in known:
+        before[job].append(other)
+
+    def leads_to(job: object, target: object) -> bool:
+        """Return whether a job waits for another, directly or through others."""
+        seen, todo = {job}, [job]
+        while todo:
+            for other in before[todo.pop()]:
+                if other == target:
+                    return True
+                if other not in seen:
+                    seen.add(other)
+                    todo.append(other)
+        return False
+
+    return [
+        (job, other, think_s)
+        for job, other, think_s in known
+        if rank[other] < rank[job] or (other != job and not leads_to(other, job))
+    ]

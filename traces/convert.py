@@ -20,8 +20,7 @@ from simkit.traces.files import written_whole
 from simkit.traces.rigid_jobs import Column, KeptJobs, RigidJobs
 from simkit.traces.rules import BadLines, Tally, refuse_empty
 from simkit.traces.sacct import SacctLog
-from simkit.traces.swf import SwfLog, links_of
-from simkit.traces.swf.blocks import SwfBlock, SwfHeader, swf_blocks
+from simkit.traces.swf import SwfBlock, SwfHeader, SwfLog, links_of, swf_blocks
 from simkit.traces.swf.writer import number_text, write_swf
 from simkit.workload import RowReport, Trace, Workload
 from simkit.workload.recorded import Recorded

@@ -24,15 +24,18 @@ from simkit.sections import BrokenRulesError, Many, Positive
 from simkit.traces import rules
 from simkit.traces.columns import JOBS, PLAIN_COLUMNS, Column, ColumnMap
 from simkit.traces.files import is_parquet
-from simkit.traces.oddities import (
+from simkit.traces.rigid_jobs import (
+    PRECEDING,
     hint_swapped,
     note_early_starts,
     note_odd_run_times,
+    note_releases,
     note_swapped_limits,
     note_swapped_times,
     odd_units,
+    preceding_of_table,
+    repeats,
 )
-from simkit.traces.rigid_jobs import PRECEDING, note_releases, preceding_of_table, repeats
 from simkit.traces.rules import (
     LARGEST,
     LARGEST_ID,
@@ -43,7 +46,7 @@ from simkit.traces.rules import (
     refuse_empty,
 )
 from simkit.traces.tables.layout import SEPARATORS, TableKeys, split
-from simkit.traces.tables.numbers import number_names, whole_numbers
+from simkit.traces.tables.rows import number_names, whole_numbers
 from simkit.traces.tables.table import (
     RowRule,
     TableColumns,

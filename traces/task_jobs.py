@@ -23,7 +23,7 @@ from simkit.traces import rules
 from simkit.traces import task_jobs as names
 from simkit.traces.rigid_jobs import note_releases, preceding_of_table
 from simkit.traces.rules import SHOWN, BadLines, Tally
-from simkit.traces.tables.numbers import number_names, plain_ids, whole_numbers
+from simkit.traces.tables.rows import number_names, plain_ids, whole_numbers
 from simkit.traces.tables.table import TableColumns
 from simkit.workload import Workload
 from simkit.workload.dependencies import find_cycles

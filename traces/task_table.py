@@ -25,7 +25,7 @@ from simkit.traces import task_jobs as names
 from simkit.traces.columns import CLOUDSIMPY, JOBS, PLAIN_COLUMNS, TASKS, Column, ColumnMap
 from simkit.traces.files import is_parquet
 from simkit.traces.jobs_table import column_names, kept_by_rule
-from simkit.traces.oddities import odd_units
+from simkit.traces.rigid_jobs import odd_units
 from simkit.traces.rules import (
     LARGEST,
     RULES,

@@ -33,7 +33,7 @@ from simkit.power.signal_align import Alignment, aligned
 from simkit.power.signal_patterns import Levels
 from simkit.power.site import Foresight, Site, Source
 from simkit.scenario.workload import Gpus, Value
-from simkit.traces.models.rare import RareModel
+from simkit.traces.models import RareModel
 from simkit.traces.power import SitePower
 from simkit.traces.swf import read_swf
 from simkit.units import HOUR_S

@@ -17,7 +17,7 @@ from simkit.learners.run_times.examples import by_size, of_programs, random_rows
 from simkit.learners.run_times.scores import class_scores
 from simkit.results.run_info import versions
 from simkit.traces.elf_bursts import SIGNATURE, read_bursts
-from simkit.traces.elf_bursts.programs import read_signature, require_pyelftools
+from simkit.traces.elf_bursts.measurements import read_signature, require_pyelftools
 
 __all__ = ["BurstGuess", "FitReport", "fit_bursts", "predict_bursts"]
 

@@ -18,8 +18,8 @@ from simkit.traces.alibaba2017.tables import find_tables, table_rows
 from simkit.traces.columns import JOBS, Column, ColumnMap
 from simkit.traces.files import is_parquet, text_blocks
 from simkit.traces.rules import BadLines, Tally
-from simkit.traces.swf.blocks import SwfHeader, swf_blocks
-from simkit.traces.tables.numbers import whole_numbers
+from simkit.traces.swf import SwfHeader, swf_blocks
+from simkit.traces.tables.rows import whole_numbers
 from simkit.traces.tables.table import TableColumns, header_of, read_columns
 from simkit.verify.folder import RunFolder
 from simkit.verify.inputs import InputTasks, MissingInputError, inputs_below

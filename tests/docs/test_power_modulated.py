@@ -16,7 +16,7 @@ from simkit.policies.ready_pool import ReadyPoolPolicy
 from simkit.policy import Place
 from simkit.policy.estimates import Actual
 from simkit.results.run_writer import MemoryWriter
-from simkit.traces.models.rare import RareModel
+from simkit.traces.models import RareModel
 from simkit.workload.cluster import Cluster
 
 PAGES = Path(__file__).parents[2] / "docs" / "reproductions"

@@ -126,7 +126,7 @@ SMALLEST: dict[str, Smallest] = {
         {"baseline": "value", "warm_start": "sjf", "warm_start_rounds": 1},
     ]),
     "dqn": Smallest(schedqrm_scenario, {
-        "iterations": 4, "job_sets": 4, "held_out_sets": 8, "hidden": 8, "batch": 16,
+        "iterations": 4, "job_sets": 12, "held_out_sets": 8, "hidden": 8, "batch": 16,
         "decisions_per_update": 16, "replay": 300, "target_every": 3,
     }, [
         {"loads": [0.2, 1.5], "steps": 1, "double": False, "duelling": False, "shaping": False},

@@ -26,7 +26,7 @@ from simkit.power.machine_model import PowerModel
 from simkit.power.signal_patterns import Levels
 from simkit.power.site import Foresight, Site, Source
 from simkit.scenario.workload import Value
-from simkit.traces.models.rare import RareModel
+from simkit.traces.models import RareModel
 from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster
 

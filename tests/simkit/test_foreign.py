@@ -22,8 +22,7 @@ from simkit.gym.record_dataset import Recording, record
 from simkit.results.run_folder import open_run
 from simkit.scenario.yaml_document import load_scenario
 from simkit.traces.jobs_table import read_jobs_table
-from simkit.traces.swf import read_swf
-from simkit.traces.swf.blocks import MOST_REMARKS
+from simkit.traces.swf import MOST_REMARKS, read_swf
 from simkit.verify import verify_run
 
 ROW = b"1 0 -1 10 1 -1 -1 1 10 -1 1 1 1 1 1 1 -1 -1\n"

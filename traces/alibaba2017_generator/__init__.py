@@ -21,20 +21,21 @@ import polars as pl
 
 from simkit.errors import TraceError
 from simkit.files import remove_leftovers, unfinished
-from simkit.traces.alibaba2017_generator.batch import draw_attempts, draw_tasks
+from simkit.traces.alibaba2017_generator.draws import (
+    BatchLoad,
+    draw_attempts,
+    draw_containers,
+    draw_machines,
+    draw_tasks,
+    draw_usage,
+    usage_edges,
+)
 from simkit.traces.alibaba2017_generator.model import (
     JOBS,
     MACHINES,
     USAGE_FROM_S,
     USAGE_INTERVAL_S,
     USAGE_UNTIL_S,
-)
-from simkit.traces.alibaba2017_generator.site import (
-    BatchLoad,
-    draw_containers,
-    draw_machines,
-    draw_usage,
-    usage_edges,
 )
 from simkit.traces.columns import ALIBABA2017
 

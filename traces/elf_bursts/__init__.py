@@ -29,25 +29,23 @@ from simkit.errors import TraceError, did_you_mean
 from simkit.traces.elf_bursts.measurements import (
     CLASSES,
     HEAP_SHARE,
+    KINDS,
     LONGEST_S,
+    SECTIONS,
     Measurements,
+    Program,
     RunTimes,
     Wanted,
-    drawn,
-    locked,
-    sized,
-)
-from simkit.traces.elf_bursts.programs import (
-    KINDS,
-    SECTIONS,
-    Program,
     compiler_version,
+    drawn,
     find_compiler,
+    locked,
     pin,
     processors,
     read_signature,
     require_pyelftools,
     run_time_s,
+    sized,
     sources_hash,
 )
 

@@ -40,8 +40,7 @@ from simkit.traces.tables.layout import (
     separator_name,
     split,
 )
-from simkit.traces.tables.numbers import Decimals, without_marks
-from simkit.traces.tables.rows import Misfit, misfit_text, table_rows
+from simkit.traces.tables.rows import Decimals, Misfit, misfit_text, table_rows, without_marks
 from simkit.traces.tables.times import Instants
 from simkit.units import DAY_S
 from simkit.workload import RowReport

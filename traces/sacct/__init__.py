@@ -26,7 +26,6 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import did_you_mean
 from simkit.traces import rules
 from simkit.traces.columns import SACCT, SACCT_HOLDS
-from simkit.traces.oddities import note_early_starts, note_odd_run_times
 from simkit.traces.rigid_jobs import (
     Column,
     KeptJobs,
@@ -34,6 +33,8 @@ from simkit.traces.rigid_jobs import (
     Request,
     RigidJobs,
     RigidLog,
+    note_early_starts,
+    note_odd_run_times,
     note_releases,
 )
 from simkit.traces.rules import NO_ID, BadLines, Tally, first_that_applies, refuse_empty
@@ -50,7 +51,7 @@ from simkit.traces.sacct.recorded import (
 )
 from simkit.traces.sacct.resources import Asked, ResourceRows
 from simkit.traces.sacct.table import LINE, sacct_tables
-from simkit.traces.tables.numbers import number_names
+from simkit.traces.tables.rows import number_names
 from simkit.workload import Trace, Workload
 from simkit.workload.recorded import Recorded
 from simkit.workload.workload import JOB_COLUMNS

@@ -25,7 +25,7 @@ from simkit.traces.rigid_jobs import Column, RigidJobs
 from simkit.traces.rules import Tally
 from simkit.traces.sacct.resources import ResourceRows
 from simkit.traces.sacct.table import LINE, bytes_of, duration_s, number
-from simkit.traces.tables.numbers import number_names
+from simkit.traces.tables.rows import number_names
 from simkit.workload import Workload
 from simkit.workload.dependencies import slices
 from simkit.workload.recorded import GPU, Nodes, Recorded

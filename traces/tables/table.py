@@ -32,8 +32,14 @@ from simkit.traces.columns import Column, ColumnMap, Kind
 from simkit.traces.files import is_parquet
 from simkit.traces.rules import UNREADABLE_START, BadLines, Tally
 from simkit.traces.tables.layout import Dialect, Layout, TableKeys, find_layout
-from simkit.traces.tables.numbers import Decimals, whole_numbers, without_marks
-from simkit.traces.tables.rows import Rows, misfit_text, table_rows
+from simkit.traces.tables.rows import (
+    Decimals,
+    Rows,
+    misfit_text,
+    table_rows,
+    whole_numbers,
+    without_marks,
+)
 from simkit.traces.tables.times import Instants, instants, is_date, unknown_instants, zero_s
 
 

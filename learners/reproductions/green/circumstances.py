@@ -1,7 +1,7 @@
 """Where agents and rules of a ready pool are trained and judged: load, pools, power and size.
 
 The setting of the dissertation on power-modulated datacenters (University of Virginia, 2023),
-chapters 5 to 7, with the load that it leaves open made exact; see `simkit.traces.models.rare`.
+chapters 5 to 7, with the load that it leaves open made exact; see `simkit.traces.models`.
 """
 
 from __future__ import annotations

@@ -58,6 +58,11 @@ def add_power_rows(
 def check_ledger(run: AuditedRun) -> Check:
     """Check that rows follow each other without gaps, and that power balances in each."""
     check = Check("ledger", "in every row sources equal uses, and no power is negative")
+    if "power" in run.tables and not run.tables["power"].height and run.complete:
+        held = run.allocations.select("start_time_s", "end_time_s").drop_nulls()
+        if (held["end_time_s"] > held["start_time_s"]).any():
+            check.add("machines worked, and no row tells of power", {})
+            return check
     if skipped := no_power(run, check):
         return skipped
     row = run.power

@@ -16,7 +16,7 @@ pytest.importorskip("sklearn")
 pytest.importorskip("elftools")
 
 from simkit.traces.elf_bursts import read_bursts
-from simkit.traces.elf_bursts.programs import Program, find_compiler
+from simkit.traces.elf_bursts.measurements import Program, find_compiler
 
 if sys.platform != "linux":
     pytest.skip("needs executables in ELF", allow_module_level=True)

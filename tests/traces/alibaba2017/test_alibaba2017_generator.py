@@ -21,16 +21,17 @@ from simkit.traces.alibaba2017 import (
     read_usage,
 )
 from simkit.traces.alibaba2017_generator import default_machines, generate_alibaba2017, model
-from simkit.traces.alibaba2017_generator.batch import (
+from simkit.traces.alibaba2017_generator.draws import (
     STATUSES,
     TERMINATED,
     Attempts,
+    BatchLoad,
     draw_attempts,
+    draw_machines,
     draw_tasks,
     run_shares,
 )
 from simkit.traces.alibaba2017_generator.model import Marginal
-from simkit.traces.alibaba2017_generator.site import BatchLoad, draw_machines
 from simkit.traces.columns import ALIBABA2017
 
 DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[4] / "shared" / "data"))
@@ -128,7 +129,7 @@ def test_packed_tables_hold_the_same(tmp_path):
 
 def test_the_pieces_are_told_and_the_other_tables_do_not_depend_on_them(tmp_path, monkeypatch):
     rows = generate(tmp_path / "whole", jobs=40)
-    monkeypatch.setattr("simkit.traces.alibaba2017_generator.batch._INSTANCES_AT_ONCE", 500)
+    monkeypatch.setattr("simkit.traces.alibaba2017_generator.draws._INSTANCES_AT_ONCE", 500)
     seen = []
     again = generate(tmp_path / "pieces", jobs=40, progress=lambda *now: seen.append(now))
     assert len(seen) > 10

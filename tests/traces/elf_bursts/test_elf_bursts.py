@@ -25,15 +25,15 @@ from simkit.traces.elf_bursts import (
     generate_elf_bursts,
     measurements,
     noise_of,
-    programs,
     read_bursts,
 )
-from simkit.traces.elf_bursts.measurements import Measurements, RunTimes
-from simkit.traces.elf_bursts.programs import (
+from simkit.traces.elf_bursts.measurements import (
     KINDS,
     LEVELS,
     SECTIONS,
+    Measurements,
     Program,
+    RunTimes,
     find_compiler,
     read_signature,
     run_time_s,
@@ -162,7 +162,7 @@ def test_without_pyelftools_the_extra_is_named(
 ) -> None:
     for name in ("elftools", "elftools.common.exceptions", "elftools.elf.elffile"):
         monkeypatch.setitem(__import__("sys").modules, name, None)
-    monkeypatch.delattr(programs, "ELFFile", raising=False)
+    monkeypatch.delattr(measurements, "ELFFile", raising=False)
     with pytest.raises((PluginError, ModuleNotFoundError), match="elf"):
         read_signature(tmp_path / "notes")
 
@@ -325,7 +325,7 @@ def test_wrong_arguments(tmp_path: Path) -> None:
         generate_elf_bursts(tmp_path, rows=1, kinds=("sive",))
     with pytest.raises(TraceError, match="no kinds of programs"):
         generate_elf_bursts(tmp_path, rows=1, kinds=())
-    most = len(programs.processors())
+    most = len(measurements.processors())
     with pytest.raises(TraceError, match=f"--workers is {most + 1}, and there are {most}"):
         generate_elf_bursts(tmp_path, rows=1, workers=most + 1)
     found = CliRunner().invoke(app, ["trace", "generate", "elf-bursts", "x", "--load", "0.5"])

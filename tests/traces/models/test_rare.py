@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simkit.errors import TraceError
-from simkit.traces.models.rare import RareModel
+from simkit.traces.models import RareModel
 
 
 def made(seed=0, **choices):

@@ -11,8 +11,7 @@ import pytest
 from simkit.errors import TraceError
 from simkit.traces import rules
 from simkit.traces.rules import RULES
-from simkit.traces.swf import read_swf
-from simkit.traces.swf.blocks import squeezed
+from simkit.traces.swf import read_swf, squeezed
 
 DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[4] / "shared" / "data")) / "swf"
 

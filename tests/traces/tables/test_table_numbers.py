@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from simkit.errors import TraceError
-from simkit.traces.tables.numbers import MISSING, Decimals, without_marks
+from simkit.traces.tables.rows import MISSING, Decimals, without_marks
 
 
 def read(*words, declared=None, separator=";"):

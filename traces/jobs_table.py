@@ -123,8 +123,8 @@ class JobsTable(TableKeys, LineFormat):
 
     def recorded(self) -> tuple[Trace, Recorded]:
         """Read the table with its recorded starts or waits, if it has such a column."""
-        there = self.column_map.among(self._header(), str(self.path), "")
-        column = next((name for name in STARTS if name in there), None)
+        header, named = {*self._header()}, self.column_map.in_file
+        column = next((name for name in STARTS if header & {*named([name])}), None)
         trace, past = self._scan(() if column is None else (column,))
         load = trace.workload
         if column is None:

@@ -196,9 +196,11 @@ class PluginName:
 
         Raises ValueError if no plug-in has the name, or there is no such file.
         """
-        if not isinstance(info.context, Context):
-            return name
         try:
+            if not isinstance(info.context, Context):  # of a stored run: nothing is looked up
+                if ":" in name:
+                    split_reference(name)
+                return name
             name = expand_variables(name)
             if ":" in name and not info.context.allow_code:
                 raise ValueError(code_refusal(name))

@@ -206,7 +206,7 @@ def test_wrong_uses_of_an_agent(tmp_path: Path) -> None:
     for changes, text in (
         ({"policy": {"agent": "deeprm-70", "args": {"step": "1h"}}}, "step"),
         ({"admission": {"slots": 3}, "policy": mine}, r"admission\.slots"),
-        ({"cluster": three, "policy": mine}, "and 2 can be shown"),
+        ({"cluster": three, "policy": mine}, "but 2 can be shown"),
     ):
         with pytest.raises(ScenarioError, match=text):
             simulate(plain(**changes))

@@ -156,7 +156,7 @@ def test_a_table_of_equal_rows_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """By what reads runs, and by the auditor, which has limits of its own."""
-    monkeypatch.setattr("simkit.verify.folder._FREE_BYTES", 2**16)
+    monkeypatch.setattr("simkit.files.FREE_BYTES", 2**16)
     folder = changed(run, tmp_path / "x", table, blow(pl.read_parquet(run / f"{table}.parquet")))
     with pytest.raises(RunError, match=rf"{table}.parquet: .*{said}"):
         open_run(folder)

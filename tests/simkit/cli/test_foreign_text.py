@@ -86,7 +86,7 @@ def runs(simkit: Callable[..., str]) -> tuple[str, str]:
 def test_run_folders(simkit: Callable[..., str], runs: tuple[str, str]) -> None:
     evil, good = runs
     assert "\\x1b]0;owned\\x07" in simkit("verify", evil)
-    json.loads(simkit("verify", evil, "--json"))
+    json.loads(simkit("verify", good, "--json"))
     for words in (
         ("compare", evil, good), ("compare", good, evil), ("compare", evil, good, "--json"),
         ("compare", evil, good, "--metric", "nothing"), ("compare", evil, good, "-m", EVIL),

@@ -159,14 +159,6 @@ def test_columns_that_are_not_there_are_unknown(tmp_path):
     }
 
 
-def test_blocks_do_not_show(sacct, monkeypatch):
-    _, whole = SacctLog.of(path=sacct).swf_fields()
-    monkeypatch.setattr("simkit.traces.files.text_blocks.__defaults__", (150,))
-    _, pieces = SacctLog.of(path=sacct).swf_fields()
-    for name, column in whole.items():
-        np.testing.assert_array_equal(column, pieces[name], err_msg=name)
-
-
 @pytest.mark.parametrize(("good", "bad"), [("|02:00:00||", "|2 h||"), ("|2048K|", "|lots|")])
 def test_what_cannot_be_read_is_named_by_its_line(sacct, good, bad):
     sacct.write_text(SACCT.replace(good, bad))

@@ -170,11 +170,6 @@ def test_no_limit_is_infinite_and_an_empty_one_unknown(table):
     )
 
 
-def test_negative_requested_time_is_refused(table):
-    path = table("1,0,1,1,-1", head=f"{HEAD},requested_time_s")
-    assert message(path).startswith(":2: requested_time_s is -1, it must be at least 0, unlimited")
-
-
 # ---- several resources --------------------------------------------------------------------------
 
 GANGS = "job_id,submit_time_s,run_time_s,instances,cpu,mem,gpu"

@@ -6,7 +6,7 @@ import pytest
 from simkit.arrays import stream
 from simkit.errors import TraceError
 from simkit.traces import rules
-from simkit.traces.sacct import SacctLog, read_sacct
+from simkit.traces.sacct import SacctLog
 from simkit.traces.sacct.resources import (
     ANY_GPU,
     NO_REQUEST,
@@ -414,11 +414,6 @@ def test_a_broken_text_is_named_with_its_line(log):
         log(*rows).read()
     skipping = log(*rows, on_error="skip").read()
     assert skipping.report.dropped == {rules.MALFORMED: 1}
-
-
-def test_read_alone_a_log_asks_for_processors(log):
-    trace = read_sacct(log({"AllocTRES": "cpu=8,mem=16G,gres/gpu=2"}).path)
-    assert asked(trace) == [(8, {"processors": 1})]
 
 
 def test_memory_that_nothing_asks_for_is_named(log):

@@ -1,12 +1,10 @@
 """Tables of tasks with a map of columns; without one, the table of jobs of CloudSimPy."""
 
-import gzip
 import os
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -87,25 +85,6 @@ def test_a_map_names_columns_and_factors(table):
     assert jobs.parent.tolist() == [1, 2, 1]
     assert jobs.user.tolist() == [0, 1]
     assert jobs.labels == {"user": ("bob", "ann")}
-
-
-def test_users_that_are_numbers_stay_and_tasks_without_ids_are_numbered(table):
-    columns = {"job_id": "j", "submit_time_s": "s", "run_time_s": "r", "cpu": "c", "user": "u"}
-    path = table("1,0,1,1,70", "2,0,1,1,", "1,0,1,1,70", head="j,s,r,c,u")
-    jobs = read_task_table(path, columns=columns).workload
-    assert jobs.user.tolist() == [70, -1]
-    assert jobs.labels == {}
-    assert jobs.task_id.tolist() == [1, 2, 1]
-
-
-@pytest.mark.parametrize(
-    ("line", "rule"),
-    [(row(run=2**32 + 1), names.BAD_RUN), (row(submit=2**32 + 1), names.BAD_SUBMIT)],
-)
-def test_times_beyond_the_range_are_left_out_and_counted(table, line, rule):
-    trace = read_task_table(table(row(), line))
-    assert trace.report.dropped == {rule: 1}
-    assert trace.report.lines == {rule: [3]}
 
 
 # ---- order --------------------------------------------------------------------------------------
@@ -333,12 +312,6 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize(("rows", "text"), BROKEN)
-def test_a_broken_table_is_an_error_with_its_line(table, rows, text):
-    path = table(*rows)
-    assert message(path).removeprefix(str(path)).startswith(text)
-
-
 def test_all_missing_columns_are_named(table):
     found = message(table(row(), head=HEAD.replace("cpu", "cpus").replace("duration", "time")))
     assert ":1: no column 'cpu'; did you mean 'cpus'?" in found
@@ -406,12 +379,6 @@ def test_jobs_whose_parents_cannot_be_kept_are_left_out_whole_and_counted(dag, c
             assert getattr(trace.workload, name).tolist() == getattr(alone, name).tolist()
 
 
-@pytest.mark.parametrize("case", BROKEN)
-def test_by_default_such_jobs_are_an_error(dag, case):
-    path = dag(*BROKEN[case][0], *GOOD)
-    assert "on_error: skip" in message(path, columns=NEEDS)
-
-
 def test_the_error_lists_all_with_their_lines_and_a_remedy(dag):
     path = dag(
         "a,1,0,10,1,2", "a,2,0,10,1,1", "b,1,0,10,1,7;8", "c,1,0,,1,", "c,2,0,10,1,1", "d,1,0,1,1,"
@@ -454,12 +421,6 @@ def test_a_row_that_nothing_waits_for_is_left_out_alone(dag):
         trace = read_task_table(path, columns=NEEDS, on_error=on_error)
         assert trace.workload.task_id.tolist() == [1]
         assert trace.report.dropped == {names.BAD_RUN: 1}
-
-
-def test_a_table_of_nothing_but_broken_jobs_has_no_tasks(dag):
-    path = dag("a,1,0,10,1,2", "a,2,0,10,1,1")
-    found = message(path, columns=NEEDS, on_error="skip")
-    assert "all 2 rows are left out (tasks wait for each other 2)" in found
 
 
 def test_of_a_table_of_instances_the_first_row_of_a_task_says_what_it_waits_for(dag):
@@ -522,25 +483,6 @@ def test_what_is_skipped_is_what_no_order_of_tasks_could_run(tmp_path_factory, r
     assert sorted(kept) == sorted([*wanted, "z"])
     report = trace.report
     assert report.read == report.accepted + sum(report.dropped.values()) == len(rows) + 1
-
-
-def test_forms_are_told_by_content(table, tmp_path):
-    path = table(row(), row(job=2, run=7), "", row(job=3).replace("1", '"1"'))
-    text = path.read_text()
-    expected = read_task_table(path).workload
-    packed, parquet, dos = (tmp_path / name for name in ("packed", "parquet", "dos"))
-    packed.write_bytes(gzip.compress(text.encode()))
-    dos.write_bytes(text.replace("\n", "\r\n").encode())
-    frame = pl.read_csv(path).drop_nulls("job_id")
-    frame.write_parquet(parquet)
-    for copy in (packed, dos, parquet):
-        jobs = read_task_table(copy).workload
-        for name in ("job_id", "submit_time_s", "run_time_s", "instances"):
-            assert getattr(jobs, name).tolist() == getattr(expected, name).tolist()
-    parquet.write_bytes(parquet.read_bytes()[:90])
-    assert "damaged Parquet file" in message(parquet)
-    packed.write_bytes(packed.read_bytes()[:40])
-    assert "the gzip data are cut off or damaged" in message(packed)
 
 
 # ---- the real tables ----------------------------------------------------------------------------

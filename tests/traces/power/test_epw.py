@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from datetime import UTC, datetime
 
 import numpy as np
@@ -120,12 +119,6 @@ def test_rows_of_no_date_and_of_no_number_are_dropped_and_counted(place):
     assert trace.report.lines["value not a number"] == [60]
 
 
-def test_gzip(place, tmp_path):
-    packed = tmp_path / "packed"
-    packed.write_bytes(gzip.compress(place(year()).read_bytes()))
-    assert len(read("temperature", packed)) == 8760
-
-
 @pytest.mark.parametrize(
     ("rows", "keys", "what"),
     [
@@ -141,8 +134,3 @@ def test_other_files_are_refused(place, rows, keys, what):
     with pytest.raises(TraceError) as caught:
         read("temperature", path)
     assert str(caught.value).startswith(f"{path}{what}")
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(TraceError, match="no such file"):
-        read("temperature", tmp_path / "no.epw")

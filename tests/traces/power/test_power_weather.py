@@ -12,7 +12,6 @@ import pytest
 
 from simkit.errors import TraceError
 from simkit.traces.power.plants import (
-    NsrdbSignal,
     SolarPlant,
     TurbineCurve,
     cubic_turbine,
@@ -212,11 +211,3 @@ def test_power_from_weather_does_not_depend_on_the_processor():
     )
     # What pvlib computes differs where the C library heeds the first variable; the power does not.
     assert older[1:] == usual[1:]
-
-
-def test_plants_that_cannot_be():
-    with pytest.raises(TraceError) as caught:
-        NsrdbSignal.of(path="sun.csv", rated_w=0.0, loss=1.0)
-    assert str(caught.value).splitlines() == [
-        "rated_w: must be more than 0, not 0.0", "loss: must be less than 1, not 1.0",
-    ]  # fmt: skip

@@ -10,8 +10,7 @@ import pytest
 
 from simkit.errors import TraceError
 from simkit.traces import rules
-from simkit.traces.rules import RULES
-from simkit.traces.swf import read_swf, squeezed
+from simkit.traces.swf import read_swf
 
 DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[4] / "shared" / "data")) / "swf"
 
@@ -124,14 +123,6 @@ def test_raw_requested_times_stay_as_the_log_has_them(log):
     assert trace.report.accepted == 3
 
 
-def test_zero_run_times_can_be_kept(log):
-    assert read_swf(log(row(run=0)), keep_zero_run=True).workload.run_time_s.tolist() == [0]
-
-
-def test_an_unknown_choice_is_refused_with_a_suggestion(log):
-    assert "did you mean 'requested'" in message(log(row()), processors="request")
-
-
 # ---- order, numbers, times ----------------------------------------------------------------------
 
 
@@ -220,22 +211,6 @@ def test_fields_after_the_eighteenth_are_ignored_and_noted(log):
     assert trace.report.lines == {rules.EXTRA_FIELDS: [5]}
 
 
-def test_blocks_do_not_show(log, monkeypatch):
-    lines = [row(i, i // 3, run=i % 5, user=i % 7 - 1) for i in range(1, 400)]
-    path = log(*lines[:200], "; a comment", *lines[200:])
-    whole = read_swf(path)
-    monkeypatch.setattr("simkit.traces.files.text_blocks.__defaults__", (97,))
-    pieces = read_swf(path)
-    assert pieces.report == whole.report
-    for name in ("job_id", "submit_time_s", "run_time_s", "instances", "user"):
-        assert (getattr(pieces.workload, name) == getattr(whole.workload, name)).all()
-    assert pieces.report.lines[rules.ZERO_RUN] == [8, 13, 18, 23, 28]
-
-
-def test_squeezing_leaves_one_blank_between_fields():
-    assert squeezed(b"  1\t 2  \r\n\n 3    4\n") == b"1 2\n\n3 4\n"
-
-
 # ---- broken files -------------------------------------------------------------------------------
 
 
@@ -283,12 +258,6 @@ def test_a_broken_file_is_an_error_with_place_and_remedy(log, content, expected)
     assert ";" in text or "check" in text  # the remedy
 
 
-def test_the_error_names_the_line_reached_in_a_cut_file(log, monkeypatch):
-    monkeypatch.setattr("simkit.traces.files.text_blocks.__defaults__", (1000,))
-    line = int(message(log(cut_gzip())).split(":")[1])
-    assert 1000 < line < 5000
-
-
 def test_a_missing_file_suggests_its_neighbour(log):
     path = log(row(), name="SDSC-SP2.swf.gz")
     assert message(path.with_name("SDSC-SP3.swf.gz")).endswith(f"; did you mean {str(path)!r}?")
@@ -306,19 +275,6 @@ def test_a_forbidden_file_says_so(log, monkeypatch):
     path = log(row())
     monkeypatch.setattr(Path, "open", forbidden)
     assert message(path).startswith(": may not be read; ask its owner")
-
-
-# ---- explanations -------------------------------------------------------------------------------
-
-
-def test_a_report_lists_drops_repairs_and_notes_with_lines(log):
-    report = read_swf(log(row(1, run=0), row(2, 9, wanted=5), row(3, 5))).report
-    assert [(rule, count, report.lines[rule]) for rule, count in report.counts()] == [
-        (rules.ZERO_RUN, 1, [4]),
-        (rules.RAISED, 1, [5]),
-        (rules.OUT_OF_ORDER, 1, [6]),
-    ]
-    assert all(rule in RULES for rule, _ in report.counts())
 
 
 # ---- the archive's logs -------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """Job and task tables whose times are dates: the epoch and the zone come from them."""
 
-import math
 from datetime import UTC, datetime
 
 import polars as pl
@@ -36,48 +35,6 @@ ROWS = ("1,2024-03-01 08:00,60,2,2024-03-01 10:00", "2,2024-03-01 08:30,60,2,",
         "3,2024-03-01 08:15,60,1,inf")  # fmt: skip
 
 
-def test_dates_give_the_epoch_and_the_zone(jobs):
-    load = read_jobs_table(jobs(*ROWS), zone="Europe/Berlin").workload
-    assert (load.epoch_s, load.time_zone) == (EPOCH, "Europe/Berlin")
-    assert load.job_id.tolist() == [1, 3, 2]
-    assert load.submit_time_s.tolist() == [0, 900, 1800]
-    assert load.deadline_s.tolist() == [7200, math.inf, math.inf]
-
-
-def test_dates_in_a_form_with_a_decimal_comma(jobs):
-    rows = ("1;01.03.2024 08:00;60,5;2;01.03.2024 10:00", "2;01.03.2024 08:30;60;2;-")
-    keys = {"zone": "Europe/Berlin", "time_format": "%d.%m.%Y %H:%M"}
-    load = read_jobs_table(jobs(*rows, head=HEAD.replace(",", ";")), **keys).workload
-    assert load.run_time_s.tolist() == [60.5, 60]
-    assert load.deadline_s.tolist() == [7200, math.inf]
-
-
-@pytest.mark.parametrize(
-    ("unit", "factor"), [("seconds", 1), ("milliseconds", 1000), ("nanoseconds", 10**9)]
-)
-def test_unix_times_in_their_unit(jobs, unit, factor):
-    at = [int(EPOCH + after) * factor for after in (0, 1800)]
-    load = read_jobs_table(
-        jobs(f"1,{at[0]},60,2,", f"2,{at[1]},60,2,{at[1]}"), time_format=unit
-    ).workload
-    assert (load.epoch_s, load.submit_time_s.tolist()) == (EPOCH, [0, 1800])
-    assert load.deadline_s.tolist() == [math.inf, 1800]
-
-
-def test_seconds_from_a_zero_keep_their_numbers(jobs):
-    load = read_jobs_table(
-        jobs("1,100,60,2,900"), zero="2024-03-01 08:00", zone="Europe/Berlin"
-    ).workload
-    assert (load.epoch_s, load.submit_time_s.tolist()) == (EPOCH, [100])
-    assert load.deadline_s.tolist() == [900]
-
-
-def test_numbers_stay_seconds_of_an_unknown_date(jobs):
-    load = read_jobs_table(jobs("1,1700000000,60,2,")).workload
-    assert math.isnan(load.epoch_s)
-    assert load.submit_time_s.tolist() == [1700000000]
-
-
 @pytest.mark.parametrize(
     ("rows", "keys", "problem"),
     [
@@ -99,15 +56,6 @@ def test_dates_that_cannot_be_read(jobs, rows, keys, problem):
     assert problem in refused(read_jobs_table, jobs(*rows), **keys)
 
 
-def test_rows_with_bad_dates_can_be_left_out(jobs):
-    trace = read_jobs_table(
-        jobs(*ROWS, "4,2024-02-30 08:00,60,2,"), zone="Europe/Berlin", on_error="skip"
-    )
-    assert trace.workload.job_id.tolist() == [1, 3, 2]
-    assert trace.report.dropped == {"malformed line": 1}
-    assert "2024-02-30 08:00" in trace.report.examples["malformed line"]
-
-
 @pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
 def test_dates_of_parquet(tmp_path, zone):
     at = pl.Series([datetime(2024, 3, 1, 8), datetime(2024, 3, 1, 8, 30)])
@@ -121,14 +69,6 @@ def test_dates_of_parquet(tmp_path, zone):
 
 
 TASKS = {"job_id": "job", "submit_time_s": "at", "run_time_s": "took", "cpu": "cpu"}
-
-
-def test_dates_of_a_task_table(jobs):
-    path = jobs("a|2024-03-01 08:00|60|1,5", "b|2024-03-01 08:30|60|2", head="job|at|took|cpu")
-    load = read_task_table(path, columns=TASKS, zone="Europe/Berlin").workload
-    assert (load.epoch_s, load.time_zone) == (EPOCH, "Europe/Berlin")
-    assert load.submit_time_s.tolist() == [0, 1800]
-    assert load.request[:, 0].tolist() == [1.5, 2]
 
 
 def test_an_unknown_amount_is_not_none_of_it(jobs):

@@ -303,14 +303,6 @@ def test_values_in_another_unit_are_noted_and_an_error_says_the_remedy(table):
 
 # ---- bad input ----------------------------------------------------------------------------------
 
-BROKEN = [
-    # rows, what the message says after the file's name
-    ([], ": no tasks: the table has no rows"),
-    (["1,2,3"], ":2: 3 fields, the header has 9"),
-    ([row(), row(run="x")], ":3: duration is 'x', not a number"),
-    ([row(run=-1)], ": no tasks: all 1 rows are left out (run time negative 1)"),
-]
-
 
 def test_all_missing_columns_are_named(table):
     found = message(table(row(), head=HEAD.replace("cpu", "cpus").replace("duration", "time")))

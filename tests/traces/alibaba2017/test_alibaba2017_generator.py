@@ -89,9 +89,10 @@ def test_a_marginal_gives_its_knots_their_shares():
 
 def test_a_seed_decides_every_byte(tmp_path):
     for name, seed in (("a", 7), ("b", 7), ("c", 8)):
-        generate(tmp_path / name, jobs=10, seed=seed)
+        generate(tmp_path / name, jobs=10, seed=seed, packed=True)
     for name in ALIBABA2017:
-        first, same, other = ((tmp_path / f / f"{name}.csv").read_bytes() for f in "abc")
+        first, same, other = ((tmp_path / f / f"{name}.csv.gz").read_bytes() for f in "abc")
+        assert first[4:8] == bytes(4), "the gzip header must hold no time of making"
         assert first == same
         assert first != other
 
@@ -481,9 +482,13 @@ def test_any_small_trace_is_whole(tmp_path_factory, jobs, machines, seed):
     owners, attempts = table(folder, "batch_task"), table(folder, "batch_instance")
     assert owners["job_id"].n_unique() == owners["job_id"].max() == jobs
     last = attempts.drop_nulls("job_id").filter(pl.col("seq_no") == pl.col("total_seq_no"))
-    assert last.height == owners["instances"].sum()
+    counts = last.group_by("job_id", "task_id").len().join(owners, on=["job_id", "task_id"])
+    assert counts.height == owners.height
+    assert (counts["len"] == counts["instances"]).all()
     assert attempts["machine_id"].drop_nulls().is_between(1, machines).all()
-    assert table(folder, "server_event")["machine_id"].max() == machines
+    events = table(folder, "server_event")
+    assert events["machine_id"].max() == machines
+    assert (events["event"] == "softerror").any()
     assert rows["server_usage"] == 2 * machines
 
 

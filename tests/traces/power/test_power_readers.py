@@ -110,6 +110,14 @@ def test_the_wind_is_stronger_at_the_hub(wind):
     assert still.value[1] < 200e3
 
 
+def test_a_turbine_of_a_table(wind, tmp_path):
+    table = tmp_path / "curves.csv"
+    table.write_text("turbine_type,3.0,12.0,25.0\nT-1/500,0,500000,500000\n")
+    trace = read("wind-toolkit", wind, turbine="T-1/500", curves=table)
+    assert trace.value == pytest.approx([500e3 / 9, 500e3, 0])
+    assert trace.inputs == (wind, table)
+
+
 @pytest.mark.parametrize(
     ("fields", "what"),
     [

@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import polars as pl
 import pytest
+from trace_files import refusal
 
 import simkit
 from simkit.errors import TraceError
@@ -21,10 +22,7 @@ def table(write_table):
     return partial(write_table, head=HEAD)
 
 
-def message(path, **options):
-    with pytest.raises(TraceError) as caught:
-        read_jobs_table(path, **options)
-    return str(caught.value).removeprefix(f"{path}")
+message = partial(refusal, read_jobs_table)
 
 
 def test_columns_are_fed_as_they_are_in_any_order(table):

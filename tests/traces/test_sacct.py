@@ -1,7 +1,10 @@
 """Reading Slurm's accounting: fields by header, steps, arrays, cancelled jobs, formats."""
 
+from functools import partial
+
 import numpy as np
 import pytest
+from trace_files import refusal
 
 from simkit.errors import TraceError
 from simkit.traces import rules
@@ -35,10 +38,7 @@ def table(tmp_path):
     return write
 
 
-def message(path, **choices):
-    with pytest.raises(TraceError) as caught:
-        read_sacct(path, **choices)
-    return str(caught.value).removeprefix(f"{path}")
+message = partial(refusal, read_sacct)
 
 
 def without(*names):

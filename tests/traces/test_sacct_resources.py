@@ -234,10 +234,7 @@ def test_gpus_of_older_columns(log, fields, gpus, untold):
 MEMORY = [
     # fields of a job with 8 processors on 2 machines; instances and GiB of each; None: unknown
     ({"ReqMem": "0"}, 2, None),
-    ({"ReqMem": "0c"}, 2, None),
     ({"ReqMem": "0n"}, 2, None),
-    ({"ReqMem": "0M"}, 2, None),
-    ({"ReqMem": "0Gn"}, 2, None),
     ({"ReqMem": ""}, 2, None),
     ({"ReqMem": "Unknown"}, 2, None),
     ({"ReqTRES": "cpu=8,mem=0,node=2"}, 2, None),
@@ -248,13 +245,11 @@ MEMORY = [
     ({"ReqMem": "16G"}, 8, 2),
     ({"ReqMem": "4Gc"}, 8, 4),
     ({"ReqMem": "16Gn"}, 8, 4),
-    ({"ReqMem": "1T"}, 8, 128),
     ({"ReqMem": "16G", "AllocTRES": "cpu=8,mem=32G"}, 8, 4),  # what it had, not what it asked for
     ({"AllocTRES": "cpu=8,mem=1.5T"}, 8, 192),
     ({"AllocTRES": "cpu=8,mem=4Gn"}, 8, 1),
     ({"AllocTRES": "cpu=8,mem=4Gc"}, 8, 4),
     ({"AllocTRES": "cpu=8,mem=8192"}, 8, 1),
-    ({"AllocTRES": "cpu=8,mem=8388608K"}, 8, 1),
     ({"AllocTRES": "cpu=8,mem=1P"}, 8, 2**17),
     ({"ReqTRES": "cpu=8,mem=16G"}, 8, 2),
 ]

@@ -20,16 +20,6 @@ MARCH_S = 1709276400.0
 """2024-03-01 08:00 in Berlin."""
 
 
-@pytest.fixture
-def table(tmp_path):
-    def write(*lines, name="table.csv"):
-        path = tmp_path / name
-        path.write_text("\n".join(lines) + "\n")
-        return path
-
-    return write
-
-
 def links(load):
     counts = np.diff(load.first_predecessor) if len(load.predecessor) else []
     job = np.repeat(np.arange(len(load)), counts) if len(load.predecessor) else []

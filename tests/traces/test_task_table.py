@@ -1,13 +1,12 @@
 """Tables of tasks with a map of columns; without one, the table of jobs of CloudSimPy."""
 
-import os
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from trace_files import DATA, needs_real, real_file
 from typer.testing import CliRunner
 
 from simkit.cli import app
@@ -17,12 +16,9 @@ from simkit.traces import rules as shared_rules
 from simkit.traces import task_jobs as names
 from simkit.traces.task_table import read_task_table
 
-DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[3] / "shared" / "data"))
-DATA = DATA / "alibaba"
+ALIBABA = DATA / "alibaba"
 HEAD = ",submit_time,duration,cpu,memory,job_id,task_id,instances_num,disk"
-real = pytest.mark.skipif(
-    not (DATA / "cloudsimpy_jobs.csv.gz").exists(), reason="no cloudsimpy_jobs.csv.gz"
-)
+real = needs_real("alibaba", "cloudsimpy_jobs.csv.gz")
 
 
 def row(submit=5, run=2.5, cpu=0.5, mem=0.25, job=1, number=1, instances=3):
@@ -483,7 +479,7 @@ def test_what_is_skipped_is_what_no_order_of_tasks_could_run(tmp_path_factory, r
 @real
 @pytest.mark.parametrize(("submit", "others"), [("first", 181), ("last", 257)])
 def test_the_whole_table_of_cloudsimpy(submit, others):
-    trace = read_task_table(DATA / "cloudsimpy_jobs.csv.gz", submit=submit)
+    trace = read_task_table(ALIBABA / "cloudsimpy_jobs.csv.gz", submit=submit)
     jobs, report = trace.workload, trace.report
     assert (len(jobs), jobs.tasks, jobs.instances.sum()) == (5_216, 31_756, 2_551_075)
     assert (report.read, report.accepted, report.dropped) == (31_756, 31_756, {})
@@ -492,9 +488,8 @@ def test_the_whole_table_of_cloudsimpy(submit, others):
 
 @real
 def test_negative_durations_of_the_table_of_2017_are_left_out_by_a_rule():
-    if not (DATA / "jobs_2017.csv.gz").exists():
-        pytest.skip("no jobs_2017.csv.gz under SIMKIT_DATA")
-    report = read_task_table(DATA / "jobs_2017.csv.gz").report
+    real_file("alibaba", "jobs_2017.csv.gz")
+    report = read_task_table(ALIBABA / "jobs_2017.csv.gz").report
     assert report.balanced()
     assert (report.read, report.accepted) == (71_369, 71_287)
     assert report.dropped == {names.NEGATIVE_RUN: 82}

@@ -1,7 +1,6 @@
 """Generated Alibaba traces: like the real tables where these are known, whole and consistent."""
 
 import gzip
-import os
 from importlib import resources
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from trace_files import DATA, needs_real, real_file
 
 from simkit.arrays import stream
 from simkit.errors import TraceError
@@ -33,11 +33,8 @@ from simkit.traces.alibaba2017_generator.draws import (
 from simkit.traces.alibaba2017_generator.model import Marginal
 from simkit.traces.columns import ALIBABA2017
 
-DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[4] / "shared" / "data"))
-DATA = DATA / "alibaba"
-real = pytest.mark.skipif(
-    not (DATA / "batch_task.csv.gz").exists(), reason="no batch_task.csv.gz under SIMKIT_DATA"
-)
+ALIBABA = DATA / "alibaba"
+real = needs_real("alibaba", "batch_task.csv.gz")
 
 
 def generate(folder, jobs=30, seed=0, **choices):
@@ -319,36 +316,6 @@ def within(values, marginal, tolerance):
         assert count / len(values) == pytest.approx(last[value], abs=tolerance), value
 
 
-SHARE_TABLE = [
-    # status, its share of the tasks, and how far a seed's may be off
-    ("Terminated", 67_013 / 80_553, 0.02),
-    ("Waiting", 8_847 / 80_553, 0.015),
-    ("Running", 3_567 / 80_553, 0.008),
-    ("Failed", 1_126 / 80_553, 0.003),
-]
-
-
-@pytest.mark.parametrize(("status", "share", "tolerance"), SHARE_TABLE)
-def test_statuses_have_their_shares_and_wall_times(tasks, status, share, tolerance):
-    rows = tasks.status == STATUSES.index(status)
-    assert rows.mean() == pytest.approx(share, abs=tolerance)
-    within(tasks.wall_s[rows], model.WALL_S[status], 0.06)
-
-
-def test_known_problems_have_their_rates(tasks):
-    running = tasks.status == STATUSES.index("Running")
-    assert ((tasks.end_s == 0) <= running).all()
-    assert (tasks.end_s[running] == 0).mean() == pytest.approx(208 / 3_567, abs=0.02)
-    assert tasks.no_request[running].mean() == pytest.approx(159 / 3_567, abs=0.02)
-    assert tasks.no_request[tasks.status == STATUSES.index("Waiting")].all()
-    assert tasks.no_request.sum() == pytest.approx(9_017, rel=0.15)
-    frame = tasks.frame()
-    assert (frame["plan_cpu"].is_null().to_numpy() == tasks.no_request).all()
-    assert (frame["plan_mem"].is_null().to_numpy() == tasks.no_request).all()
-    steps = np.diff(tasks.create_s)
-    assert (steps >= 0).mean() == pytest.approx(0.935, abs=0.01), "the rows are not in order"
-
-
 def test_jobs_come_in_bursts():
     """The variance of the number of jobs a minute is 4.4 times its mean in the trace."""
     create = draw_tasks(60_000, np.random.default_rng(0))
@@ -367,7 +334,7 @@ def test_jobs_come_in_bursts():
 def published():
     """The real batch_task."""
     names = ALIBABA2017["batch_task"].names
-    return pl.read_csv(DATA / "batch_task.csv.gz", new_columns=names).with_columns(
+    return pl.read_csv(ALIBABA / "batch_task.csv.gz", new_columns=names).with_columns(
         pl.col("plan_mem").cast(pl.String).str.strip_chars().cast(pl.Float64, strict=False)
     )
 
@@ -380,8 +347,14 @@ def test_tasks_are_like_the_published_ones(tasks, published):
         assert distance(frame[name].drop_nulls(), published[name].drop_nulls()) < bound, name
     jobs = [each["job_id"].value_counts()["count"] for each in (frame, published)]
     assert distance(*jobs) < 0.015
+    for name in ("plan_cpu", "plan_mem"):
+        missing = [each[name].null_count() / each.height for each in (frame, published)]
+        assert missing[0] == pytest.approx(missing[1], rel=0.15), name
     for status in STATUSES[:4]:
         one, other = (each.filter(pl.col("status") == status) for each in (frame, published))
+        shares = (one.height / frame.height, other.height / published.height)
+        assert shares[0] == pytest.approx(shares[1], rel=0.2), status
+        assert ((one["end_time_s"] == 0).mean() > 0) == ((other["end_time_s"] == 0).mean() > 0)
         walls = [each["end_time_s"] - each["create_time_s"] for each in (one, other)]
         assert distance(*walls) < 0.06, status
     for level in (0.5, 0.9, 0.99):
@@ -415,9 +388,8 @@ def test_correlations_are_the_published_ones(tasks, published):
 
 @real
 def test_run_times_of_instances_are_those_of_cloudsimpy(published):
-    if not (DATA / "cloudsimpy_jobs.csv.gz").exists():
-        pytest.skip("no cloudsimpy_jobs.csv.gz under SIMKIT_DATA")
-    jobs = pl.read_csv(DATA / "cloudsimpy_jobs.csv.gz")
+    real_file("alibaba", "cloudsimpy_jobs.csv.gz")
+    jobs = pl.read_csv(ALIBABA / "cloudsimpy_jobs.csv.gz")
     both = published.join(jobs, on=["job_id", "task_id"]).with_columns(
         wall=pl.col("end_time_s") - pl.col("create_time_s")
     )

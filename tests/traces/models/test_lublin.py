@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import gzip
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp
+from trace_files import real_file
 
 from simkit.traces.models.lublin import (
     ALL_JOBS,
@@ -20,9 +19,6 @@ from simkit.traces.models.lublin import (
     LublinModel,
 )
 from simkit.workload import Workload
-
-DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[4] / "shared" / "data"))
-LOG = DATA / "swf" / "lublin_256.swf.gz"
 
 
 def lublin(seed: int = 0, **choices) -> Workload:
@@ -46,9 +42,7 @@ def load_of(workload):
 @pytest.fixture(scope="module")
 def authors():
     """Columns of the 10,000 jobs for 256 processors that the authors' own program made."""
-    if not LOG.exists():
-        pytest.skip(f"{LOG} is absent; set SIMKIT_DATA to the folder of real data")
-    with gzip.open(LOG, "rt") as lines:
+    with gzip.open(real_file("swf", "lublin_256.swf.gz"), "rt") as lines:
         rows = np.array([line.split() for line in lines if not line.startswith(";")], dtype=float)
     return {
         # The program cuts each gap to whole seconds while its clock of the day goes on, so that

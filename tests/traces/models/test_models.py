@@ -118,7 +118,7 @@ class TestRunTimes:
 
 
 class TestStreams:
-    @pytest.mark.parametrize("model", (*SIMPLE, LublinModel))
+    @pytest.mark.parametrize("model", [*SIMPLE, LublinModel])
     def test_users_and_estimates_change_nothing_else(self, model):
         plain = made(model, offered_load=0.5)
         assert (plain.requested_time_s == plain.run_time_s).all()

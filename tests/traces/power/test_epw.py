@@ -134,3 +134,14 @@ def test_other_files_are_refused(place, rows, keys, what):
     with pytest.raises(TraceError) as caught:
         read("temperature", path)
     assert str(caught.value).startswith(f"{path}{what}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [("csv", {"column": "ghi", "unit": "W/m2"}), ("nsrdb", {"rated_w": 1e3}),
+     ("wind-toolkit", {"rated_w": 1e3})],
+)  # fmt: skip
+def test_other_kinds_of_signals_refuse_it_with_its_own(place, kind, fields):
+    path = place(row(2019, 6, 1, 1))
+    with pytest.raises(TraceError, match="place.epw:1: .* epw-solar, epw-wind or epw-temperature"):
+        SIGNALS.find(kind).of(path=path, **fields).read()

@@ -18,16 +18,6 @@ from simkit.traces.power import CarbonSignal, GenerationSignal, PriceSignal, rea
 DALLAS = "America/Chicago"
 
 
-@pytest.fixture
-def table(tmp_path):
-    def write(*lines, name="site.csv"):
-        path = tmp_path / name
-        path.write_text("".join(f"{line}\n" for line in lines))
-        return path
-
-    return write
-
-
 def refused(read, *args, **options):
     with pytest.raises(TraceError) as caught:
         read(*args, **options)
@@ -270,3 +260,35 @@ def test_the_grid(table):
     unknown = refused(CarbonSignal.of(path=prices).read)
     assert "match no known layout of carbon intensity" in unknown
     assert CarbonSignal.of(**columns, time="time").read().value.tolist() == [-5, 40]
+
+
+SECONDS = (",berlin", "0,0.1", "300,0.2", "600,0.4")
+BERLIN = {"column": "berlin", "unit": "kW", "time": ""}
+
+
+def test_seconds_from_a_zero_are_read_with_its_date(table):
+    path = table(*SECONDS)
+    zone = {"zone": "Europe/Berlin", "zero": "2022-06-15 00:00"}
+    trace = read_power(path, label="end", **BERLIN, **zone)
+    assert trace.time_s.tolist() == [1655244000 + n for n in (0, 300, 600)]  # UTC+02:00
+    assert (trace.value.tolist(), trace.step_s) == ([100.0, 200.0, 400.0], 300.0)
+    for keys in ({"zero": "2022-06-15T00:00+02:00"}, zone | {"zero": "2022-06-15"}):
+        assert read_power(path, **BERLIN, **keys).time_s.tolist() == trace.time_s.tolist()
+
+
+@pytest.mark.parametrize(
+    ("keys", "remedy"),
+    [
+        ({"zone": "UTC"}, 'give zero, the date of number 0: zero: "2020-01-01 00:00"'),
+        ({"zone": "UTC", "zero": "soon"}, "zero: no time can be read, the first is 'soon'"),
+        ({"zero": "2022-06-15 00:00"}, "zero: times without a time zone"),
+    ],
+)
+def test_seconds_without_a_usable_zero_are_refused(table, keys, remedy):
+    assert remedy in refused(read_power, table(*SECONDS), **BERLIN, **keys)
+
+
+def test_dates_need_no_zero(table):
+    path = table("time,kw", "2022-06-15 00:00,1", "2022-06-15 00:05,2")
+    keys = {"column": "kw", "unit": "kW", "zone": "UTC", "zero": "2022-06-15 00:00"}
+    assert "leave zero out" in refused(read_power, path, **keys)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -15,19 +12,11 @@ from simkit.scenario.signals import SIGNALS
 from simkit.scenario.workload import WORKLOADS
 from simkit.traces.power.site import read_sample_site, sample_site_path
 
-DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[4] / "shared" / "data")) / "power"
-
 
 def read(name, path=None, **fields) -> PowerTrace:
     if path is not None:
         fields["path"] = path
     return SIGNALS.find(name).of(**fields).read()
-
-
-def real(name):
-    if not (DATA / name).exists():
-        pytest.skip(f"{name} is absent; set SIMKIT_DATA to the folder of real data")
-    return DATA / name
 
 
 def refused(name, *args, **fields):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import pytest
+from trace_files import real_file
 
 from simkit.errors import TraceError
 from simkit.power.signal_align import Alignment, aligned
@@ -15,16 +15,11 @@ from simkit.traces.power import CarbonSignal, GenerationSignal, read_power
 from simkit.traces.power.plants import SolarPlant, read_turbine, solar_power, wind_power
 from simkit.traces.power.weather import read_nsrdb, read_wind_toolkit
 
-DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[4] / "shared" / "data")) / "power"
-
 SDSC_SP2 = 893_466_664.0
 """Unix time of the zero of the log SDSC-SP2-1998."""
 
 
-def real(name):
-    if not (DATA / name).exists():
-        pytest.skip(f"{name} is absent; set SIMKIT_DATA to the folder of real data")
-    return DATA / name
+real = partial(real_file, "power")
 
 
 def test_railsplitter_has_an_hour_twice_and_keeps_standard_time():

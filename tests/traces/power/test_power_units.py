@@ -251,16 +251,6 @@ def test_a_name_stands_for_a_unit_that_is_not_declared():
         chosen("solar_kw", usual="price/MWh")
 
 
-@pytest.fixture
-def table(tmp_path):
-    def write(*lines):
-        path = tmp_path / "table.csv"
-        path.write_text("".join(f"{line}\n" for line in lines))
-        return path
-
-    return write
-
-
 def hours(header, *values):
     return (f"time,{header}", *(f"2022-01-01 {n:02d}:00,{row}" for n, row in enumerate(values)))
 

@@ -38,16 +38,6 @@ Year,Month,Day,Hour,Minute,DHI,DNI,GHI,Surface Albedo,Wind Speed,Temperature,Pre
 """
 
 
-@pytest.fixture
-def file(tmp_path):
-    def write(text, name="weather.csv"):
-        path = tmp_path / name
-        path.write_text(text)
-        return path
-
-    return write
-
-
 def test_wind_toolkit(file):
     weather = read_wind_toolkit(file(WIND))
     assert weather.speed.time_s[0] == datetime(2012, 3, 1, 5, 55, tzinfo=UTC).timestamp()

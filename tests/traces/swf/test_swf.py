@@ -2,17 +2,15 @@
 
 import gzip
 import math
-import os
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+from trace_files import real_file, refusal
 
-from simkit.errors import TraceError
 from simkit.traces import rules
 from simkit.traces.swf import read_swf
-
-DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[4] / "shared" / "data")) / "swf"
 
 HEADER = "; MaxProcs: 64\n; UnixStartTime: 1000\n; TimeZoneString: Europe/Berlin\n"
 
@@ -40,10 +38,7 @@ def log(tmp_path):
     return write
 
 
-def message(path, **rules):
-    with pytest.raises(TraceError) as caught:
-        read_swf(path, **rules)
-    return str(caught.value).removeprefix(f"{path}")
+message = partial(refusal, read_swf)
 
 
 # ---- what a row becomes -------------------------------------------------------------------------
@@ -117,12 +112,6 @@ def test_requested_processors_can_come_first(log):
     assert trace.report.repaired == {rules.FROM_ALLOCATED: 1}
 
 
-def test_raw_requested_times_stay_as_the_log_has_them(log):
-    trace = read_swf(log(row(1, wanted=-1), row(2, wanted=5), row(3)), requested_time="raw")
-    assert trace.workload.requested_time_s.tolist() == pytest.approx([np.nan, 5, 20], nan_ok=True)
-    assert trace.report.accepted == 3
-
-
 # ---- order, numbers, times ----------------------------------------------------------------------
 
 
@@ -148,11 +137,6 @@ def test_absolute_submit_times_count_from_the_first_job(log):
     assert trace.workload.submit_time_s.tolist() == [0, 10.5]
     assert trace.workload.epoch_s == 1641021290
     assert trace.report.notes == {rules.ABSOLUTE_TIMES: 2}
-
-
-def test_fractions_survive(log):
-    jobs = read_swf(log(row(1, 0.5, run=1.25, wanted="3e1", f6=12.75))).workload
-    assert (jobs.submit_time_s[0], jobs.run_time_s[0], jobs.requested_time_s[0]) == (0.5, 1.25, 30)
 
 
 HEADERS = [
@@ -296,9 +280,7 @@ ARCHIVE = [
 
 @pytest.mark.parametrize(("name", "rows", "jobs", "processors"), ARCHIVE)
 def test_rows_and_jobs_of_real_logs(name, rows, jobs, processors):
-    path = DATA / f"{name}.swf.gz"
-    if not path.exists():
-        pytest.skip(f"no {path}; set SIMKIT_DATA to the folder of real logs")
+    path = real_file("swf", f"{name}.swf.gz")
     trace = read_swf(path)
     assert (trace.report.read, len(trace.workload)) == (rows, jobs)
     assert trace.report.balanced()

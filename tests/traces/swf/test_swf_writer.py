@@ -2,13 +2,12 @@
 
 import errno
 import io
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from trace_files import real_file
 
 from simkit.errors import TraceError
 from simkit.traces import rules
@@ -17,7 +16,6 @@ from simkit.traces.swf import read_swf, write_swf
 from simkit.workload import Workload
 from simkit.workload.workload import JOB_COLUMNS
 
-DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[4] / "shared" / "data")) / "swf"
 COLUMNS = ("job_id", "submit_time_s", "run_time_s", "instances", "requested_time_s", *JOB_COLUMNS)
 
 
@@ -219,9 +217,7 @@ def test_a_log_without_jobs_leaves_no_clean_one(tmp_path):
 
 @pytest.mark.parametrize("name", ["KTH-SP2-1996-2.1-cln", "SDSC-SP2-1998-4.2-cln"])
 def test_a_real_log_survives_writing_and_cleaning(tmp_path, name):
-    path = DATA / f"{name}.swf.gz"
-    if not path.exists():
-        pytest.skip(f"no {path}; set SIMKIT_DATA to the folder of real logs")
+    path = real_file("swf", f"{name}.swf.gz")
     jobs = read_swf(path).workload
     write_swf(tmp_path / "written.swf", jobs)
     clean_swf(path, tmp_path / "clean.swf")

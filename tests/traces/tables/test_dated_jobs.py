@@ -1,8 +1,5 @@
 """Job and task tables whose times are dates: the epoch and the zone come from them."""
 
-from datetime import UTC, datetime
-
-import polars as pl
 import pytest
 
 import simkit
@@ -12,7 +9,6 @@ from simkit.traces.task_table import read_task_table
 from simkit.verify import verify_run
 
 HEAD = "job_id,submit_time_s,run_time_s,processors,deadline_s"
-EPOCH = datetime(2024, 3, 1, 7, tzinfo=UTC).timestamp()  # eight o'clock in Berlin
 
 
 @pytest.fixture
@@ -54,18 +50,6 @@ ROWS = ("1,2024-03-01 08:00,60,2,2024-03-01 10:00", "2,2024-03-01 08:30,60,2,",
 )  # fmt: skip
 def test_dates_that_cannot_be_read(jobs, rows, keys, problem):
     assert problem in refused(read_jobs_table, jobs(*rows), **keys)
-
-
-@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
-def test_dates_of_parquet(tmp_path, zone):
-    at = pl.Series([datetime(2024, 3, 1, 8), datetime(2024, 3, 1, 8, 30)])
-    path = tmp_path / "jobs.parquet"
-    pl.DataFrame({
-        "job_id": [1, 2], "run_time_s": [60, 60], "processors": [1, 1],
-        "submit_time_s": at.dt.replace_time_zone(zone),
-    }).write_parquet(path)  # fmt: skip
-    load = read_jobs_table(path, **({} if zone else {"zone": "Europe/Berlin"})).workload
-    assert (load.epoch_s, load.submit_time_s.tolist()) == (EPOCH, [0, 1800])
 
 
 TASKS = {"job_id": "job", "submit_time_s": "at", "run_time_s": "took", "cpu": "cpu"}

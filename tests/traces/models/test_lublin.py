@@ -122,19 +122,6 @@ class TestSizes:
         assert sizes.max() <= 200
 
 
-class TestRunTimes:
-    def test_whole_seconds_up_to_two_days(self):
-        runs = lublin(jobs=50_000).run_time_s
-        assert (runs == np.floor(runs)).all()
-        assert runs.min() >= 1
-        assert runs.max() <= np.exp(12)
-
-    def test_larger_jobs_run_longer(self):
-        made = lublin(jobs=50_000)
-        large = made.instances >= 32
-        assert np.median(made.run_time_s[large]) > np.median(made.run_time_s[~large])
-
-
 class TestArrivals:
     def test_a_day_is_48_points(self):
         clock = DailyClock(ALL_JOBS.day_shape, ALL_JOBS.day_scale)
@@ -145,12 +132,6 @@ class TestArrivals:
     def test_points_are_the_inverse_of_times(self, time_s):
         clock = DailyClock(ALL_JOBS.day_shape, ALL_JOBS.day_scale)
         assert clock.times(np.array([clock.points(time_s)]))[0] == pytest.approx(time_s, abs=1e-3)
-
-    def test_few_jobs_before_dawn_and_most_after_noon(self):
-        by_hour = hours(lublin(jobs=50_000).submit_time_s)
-        assert 3 <= by_hour.argmin() <= 5
-        assert 12 <= by_hour.argmax() <= 15
-        assert by_hour.max() > 5 * by_hour.min()
 
     @pytest.mark.parametrize("kind", ["all", "batch", "both"])
     @pytest.mark.parametrize("load", [0.3, 0.7, 1.2])

@@ -264,17 +264,6 @@ def test_some_usage_is_of_containers_without_an_event(made):
     assert len(strange) == -(-round(1e6 * len(used) * 24_570 / 1_480_906) // 1_000_000)
 
 
-def test_usage_covers_the_twelve_hours(tmp_path):
-    generate(tmp_path / "t", jobs=1, machines=3, usage_interval_s=7_200)
-    rows = table(tmp_path / "t", "server_usage")
-    assert rows["time_s"].unique(maintain_order=True).to_list() == list(
-        range(39_600, 82_800, 7_200)
-    )
-    assert rows.group_by("time_s").len()["len"].to_list() == [3] * 6
-    for name in ("cpu_percent", "mem_percent", "disk_percent"):
-        assert rows[name].is_between(0, 100).all()
-
-
 def one_attempt(start, end, machine=1, cpu=2.0, mem=0.5):
     whole = {"job": 1, "task": 1, "status": TERMINATED, "seq": 1, "total": 1}
     times = {"start_s": start, "end_s": end, "machine": machine}

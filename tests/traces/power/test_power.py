@@ -198,7 +198,7 @@ def test_a_file_of_energies_holds_as_much_when_it_is_read(tmp_path_factory, rows
     shown = [f"{time},{kwh!r}" for time, (_, kwh) in zip(lines, rows, strict=True)]
     path.write_text("\n".join(["time,kwh", *shown]) + "\n")
     trace = read_power(path, column="kwh", unit="kWh", zone="UTC")
-    starts, values, end = step_function(trace, Gaps(rule="zero", longest=float("inf")))
+    starts, values, end = step_function(trace, Gaps(rule="zero", longest=1e9))
     energy = values @ np.diff(starts, append=end)
     assert energy == pytest.approx(3.6e6 * sum(kwh for _, kwh in rows), rel=1e-9, abs=1e-3)
 

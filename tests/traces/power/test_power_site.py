@@ -40,13 +40,6 @@ def test_the_sample_has_the_peaks_of_the_figure():
     assert min(SAMPLE.solar.value.min(), SAMPLE.wind.value.min()) == 0
 
 
-def test_the_sun_shines_by_day_and_more_in_summer():
-    sun = hourly(SAMPLE.solar)
-    assert sun[:, [0, 1, 2, 3, 22, 23]].max() == 0
-    assert sun.mean(axis=0).argmax() in (11, 12, 13)
-    assert sun[151:243].mean() > 1.2 * sun[:59].mean()  # June to August, January and February
-
-
 def test_how_far_the_sample_is_from_the_figure():
     """Figure 4.2a of the dissertation, of hourly values: above 250 kW at least 60 % of the time,
     above 80 kW at least 95 %. The wind's strength is set by the first. The second would need a wind

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tarfile
 
 import polars as pl
 import pytest
@@ -122,6 +123,34 @@ def test_any_single_table_is_enough(folder, table):
         facts = Alibaba2017Trace.of(path=place).facts()
         assert facts["missing_tables"] == [name for name in TABLES if name != table]
         assert recognise(place) == "alibaba2017"
+
+
+def test_an_archive_is_a_trace(folder, tmp_path_factory):
+    path = folder("batch_task", "server_event")
+    archive = tmp_path_factory.mktemp("packed") / "trace_201708.tgz"
+    with tarfile.open(archive, "w:gz") as packed:
+        packed.add(path, arcname="trace_201708")
+    assert recognise(archive) == "alibaba2017"
+    assert Alibaba2017Trace.of(path=archive).facts()["machines"]["count"] == 3
+
+
+HEADER = "submit_time,duration,cpu,memory,job_id,task_id,instances_num,disk\n"
+FORMATS = [
+    # name, content, format
+    ("jobs.csv", HEADER + "0,5,1,0.5,1,1,3,0\n", "tasks"),
+    ("batch_task.csv", "0,1,1,1,1,Terminated,50,0.1\n", "alibaba2017"),
+    ("batch_task.csv.gz", "damaged", "alibaba2017"),  # reading it says what is wrong
+    ("log.swf", "1 0 0 5 4 -1 -1 4 9 -1 1 1 1 1 1 1 -1 -1\n", "swf"),
+    ("other.csv", "job_id,submit_time_s,run_time_s,processors\n1,0,5,4\n", "jobs"),
+    ("picture.csv", "\0\0\0", "jobs"),
+    ("empty.csv", "", "swf"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "format_"), FORMATS)
+def test_the_format_is_told_by_content_and_name(tmp_path, name, content, format_):
+    (tmp_path / name).write_text(content)
+    assert recognise(tmp_path / name) == format_
 
 
 def test_what_is_no_trace_is_left_to_the_readers_of_logs(tmp_path):

@@ -163,15 +163,23 @@ def test_instants_of_tasks_and_of_parquet_are_read_alike(tmp_path):
     assert (load.release_time_s[0], load.epoch_s) == (300, MARCH_S)
 
 
+def test_dates_of_parquet_may_have_a_zone(tmp_path):
+    at = pl.Series([datetime(2024, 3, 1, 8)]).dt.replace_time_zone(BERLIN)
+    frame = pl.DataFrame({"job_id": [1], "run_time_s": [60], "processors": [1]})
+    frame.with_columns(submit_time_s=at).write_parquet(tmp_path / "jobs.parquet")
+    load = read_jobs_table(tmp_path / "jobs.parquet").workload
+    assert (load.epoch_s, load.submit_time_s.tolist()) == (MARCH_S, [0])
+
+
 def test_parquet_counts_in_the_declared_unit(tmp_path):
     frame = pl.DataFrame({
-        "job_id": [1, 2], "submit_time_s": [0, 10], "run_time_s": 1.0, "processors": 1,
+        "job_id": [1, 2], "submit_time_s": [1, 11], "run_time_s": 1.0, "processors": 1,
         "release_time_s": [5.0, None],
     })  # fmt: skip
     frame.write_parquet(tmp_path / "jobs.parquet")
     keys = {"time_format": "minutes", "zero": "2024-03-01 08:00", "zone": BERLIN}
     load = read_jobs_table(tmp_path / "jobs.parquet", **keys).workload
-    assert (load.submit_time_s.tolist(), load.release_time_s.tolist()) == ([0, 600], [300, 600])
+    assert (load.submit_time_s.tolist(), load.release_time_s.tolist()) == ([60, 660], [300, 660])
     assert load.epoch_s == MARCH_S
 
 

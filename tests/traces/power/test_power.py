@@ -49,6 +49,7 @@ def test_columns_become_watts_at_unix_times(table):
         ("tCO2/MWh", 0.3, 300, "gCO2/kWh"),
         ("lbCO2/MWh", 1000, 453.59237, "gCO2/kWh"),
         ("price/MWh", 40, 0.04, "price/kWh"),
+        ("degF", 212, 100, "degC"),
     ],
 )
 def test_units(table, unit, value, expected, becomes):

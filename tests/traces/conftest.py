@@ -39,6 +39,6 @@ def table(file: Callable[..., Path]) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def write_table(table: Callable[..., Path]) -> Callable[..., Path]:
+def write_table(file: Callable[..., Path]) -> Callable[..., Path]:
     """Return a function that writes the rows of a table below its head."""
-    return lambda *rows, head, name="jobs.csv": table(head, *rows, name=name)
+    return lambda *rows, head, name="jobs.csv": file("\n".join((head, *rows, "")), name)

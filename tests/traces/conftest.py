@@ -21,12 +21,24 @@ def generate_scenario(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
 
 @pytest.fixture
-def write_table(tmp_path: Path) -> Callable[..., Path]:
-    """Return a function that writes the rows of a table below its head."""
+def file(tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that writes a file of the given text or bytes."""
 
-    def write(*rows: str, head: str, name: str = "jobs.csv") -> Path:
+    def write(content: str | bytes, name: str = "table.csv") -> Path:
         path = tmp_path / name
-        path.write_text("".join(f"{line}\n" for line in (head, *rows)))
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
         return path
 
     return write
+
+
+@pytest.fixture
+def table(file: Callable[..., Path]) -> Callable[..., Path]:
+    """Return a function that writes the given lines."""
+    return lambda *lines, name="table.csv": file("".join(f"{line}\n" for line in lines), name)
+
+
+@pytest.fixture
+def write_table(file: Callable[..., Path]) -> Callable[..., Path]:
+    """Return a function that writes the rows of a table below its head."""
+    return lambda *rows, head, name="jobs.csv": file("\n".join((head, *rows, "")), name)

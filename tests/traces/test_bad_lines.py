@@ -55,13 +55,8 @@ FORMATS = {
 
 
 @pytest.fixture
-def log(tmp_path):
-    def write(lines, name="log.txt"):
-        path = tmp_path / name
-        path.write_text("".join(f"{line}\n" for line in lines))
-        return path
-
-    return write
+def log(table):
+    return lambda lines, name="log.txt": table(*lines, name=name)
 
 
 def message(read, path, **arguments):

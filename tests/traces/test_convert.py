@@ -160,11 +160,14 @@ def test_columns_that_are_not_there_are_unknown(tmp_path):
 
 
 def test_blocks_do_not_show(sacct, monkeypatch):
-    _, whole = SacctLog.of(path=sacct).swf_fields()
+    whole, columns = SacctLog.of(path=sacct).swf_fields()
     monkeypatch.setattr("simkit.traces.files.text_blocks.__defaults__", (150,))
-    _, pieces = SacctLog.of(path=sacct).swf_fields()
-    for name, column in whole.items():
-        np.testing.assert_array_equal(column, pieces[name], err_msg=name)
+    pieces, same = SacctLog.of(path=sacct).swf_fields()
+    for name, column in columns.items():
+        np.testing.assert_array_equal(column, same[name], err_msg=name)
+    assert pieces.report == whole.report
+    assert pieces.workload.user.tolist() == whole.workload.user.tolist()
+    assert pieces.workload.labels == whole.workload.labels
 
 
 @pytest.mark.parametrize(("good", "bad"), [("|02:00:00||", "|2 h||"), ("|2048K|", "|lots|")])

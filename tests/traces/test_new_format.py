@@ -112,11 +112,6 @@ def test_wrong_keys_are_all_named_with_their_lines() -> None:
     ]
 
 
-def test_a_misspelt_type_is_answered_by_the_new_one() -> None:
-    with pytest.raises(ScenarioError, match="unknown value 'taly'; did you mean 'tally'"):
-        load_scenario({"workload": {"type": "taly", "path": "jobs.txt"}})
-
-
 def test_the_commands_recognise_it() -> None:
     assert json.loads(command("trace", "info", "jobs.txt", "--json"))["jobs"] == 3
     checked = command("trace", "check", "jobs.txt", "--set", "keep_failed=false", "--json")

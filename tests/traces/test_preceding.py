@@ -146,12 +146,6 @@ def test_eligible_at_submission_is_no_release_time(tmp_path):
     assert trace.report.notes == {rules.RELEASED_EARLY: 1}
 
 
-def test_an_eligible_that_is_no_time_is_malformed(tmp_path):
-    (tmp_path / "sacct.txt").write_text(SACCT.replace("2024-05-14T12:00:00|2024", "soon|2024", 1))
-    with pytest.raises(TraceError, match="sacct.txt:6: Eligible is 'soon'"):
-        read_sacct(tmp_path / "sacct.txt")
-
-
 # ---- tables -------------------------------------------------------------------------------------
 
 
@@ -190,14 +184,6 @@ def test_cells_that_break_a_rule_are_malformed(cells, words, tmp_path):
     trace = read_jobs_table(table, on_error="skip")
     assert trace.report.dropped == {rules.MALFORMED: 1}
     assert trace.report.notes == {rules.PRECEDING_LEFT_OUT: 1}
-
-
-def test_ids_of_a_table_may_be_text(tmp_path):
-    table = tmp_path / "jobs.csv"
-    table.write_text(
-        "job_id,submit_time_s,run_time_s,processors,preceding_job\na,0,1,1,\n1,0,1,1,a\nb,0,1,1,1\n"
-    )
-    assert sorted(links(read_jobs_table(table).workload)) == [("1", "a", 0), ("b", "1", 0)]
 
 
 def test_jobs_of_a_table_of_tasks_wait_by_their_first_row(tmp_path):

@@ -47,13 +47,6 @@ def test_reading_what_is_recorded_changes_no_job(tmp_path):
     assert plain.report.lines == trace.report.lines
 
 
-def test_a_wait_that_is_no_number_is_unknown(tmp_path):
-    path = tmp_path / "log.swf"
-    path.write_text(SWF.replace("1 0 5 100", "1 0 five 100"))
-    _, past = SwfLog.of(path=path).recorded()
-    np.testing.assert_array_equal(past.start_s, [NAN, 10, NAN])
-
-
 SACCT = {
     "JobID": "1", "Submit": "2024-05-01T12:00:00", "Start": "2024-05-01T12:00:10",
     "End": "2024-05-01T13:00:10", "Elapsed": "01:00:00", "Timelimit": "02:00:00",

@@ -1,9 +1,10 @@
 """Reading Slurm's accounting: fields by header, steps, arrays, cancelled jobs, formats."""
 
-import gzip
+from functools import partial
 
 import numpy as np
 import pytest
+from trace_files import refusal
 
 from simkit.errors import TraceError
 from simkit.traces import rules
@@ -37,10 +38,7 @@ def table(tmp_path):
     return write
 
 
-def message(path, **choices):
-    with pytest.raises(TraceError) as caught:
-        read_sacct(path, **choices)
-    return str(caught.value).removeprefix(f"{path}")
+message = partial(refusal, read_sacct)
 
 
 def without(*names):
@@ -128,43 +126,6 @@ def test_durations(table, text, seconds):
     assert read_sacct(table(job(Elapsed=text))).workload.run_time_s[0] == seconds
 
 
-LIMITS = [
-    # column, text, requested time kept raw
-    ("Timelimit", "1-00:00:00", 86400),
-    ("Timelimit", "", None),
-    ("TimelimitRaw", "90", 5400),
-]
-
-
-@pytest.mark.parametrize(("column", "text", "seconds"), LIMITS)
-def test_time_limits(table, column, text, seconds):
-    columns = (*without("Timelimit"), column)
-    path = table(job(**{column: text}), columns=columns)
-    raw = read_sacct(path, requested_time="raw").workload.requested_time_s[0]
-    assert raw == pytest.approx(float("nan") if seconds is None else seconds, nan_ok=True)
-    repaired = read_sacct(path)
-    assert repaired.workload.requested_time_s[0] == (3600 if seconds is None else seconds)
-    assert repaired.report.repaired == ({rules.NO_REQUEST: 1} if seconds is None else {})
-
-
-MEMORY = [
-    # ReqMem of a job with 8 processors on 2 machines, GiB a processor
-    ("16G", 2),
-    ("4000M", 4000 / 1024 / 8),
-    ("4Gc", 4),
-    ("16Gn", 4),
-    ("1T", 128),
-    ("1048576K", 1 / 8),
-]
-
-
-@pytest.mark.parametrize(("text", "gib"), MEMORY)
-def test_memory_becomes_a_second_resource_on_request(table, text, gib):
-    jobs = read_sacct(table(job(ReqMem=text)), memory=True).workload
-    assert jobs.resources == ("processors", "mem")
-    assert jobs.request.tolist() == [[1, pytest.approx(gib)]]
-
-
 PROCESSORS = [
     # columns instead of AllocCPUS, ReqCPUS and NNodes; processors; note
     ({"NCPUS": "24"}, 24, {}),
@@ -182,11 +143,6 @@ def test_processors_come_from_the_columns_there_are(table, fields, count, notes)
     assert trace.report.notes == notes
 
 
-def test_the_run_time_is_end_minus_start_without_elapsed(table):
-    path = table(job(), columns=without("Elapsed"))
-    assert read_sacct(path).workload.run_time_s.tolist() == [3600]
-
-
 def test_a_time_zone_counts_the_hours_across_the_end_of_summer_time(table):
     path = table(
         job("1", Submit="2024-10-27T00:30:00"),
@@ -196,36 +152,6 @@ def test_a_time_zone_counts_the_hours_across_the_end_of_summer_time(table):
     jobs = read_sacct(path, time_zone="Europe/Berlin").workload
     assert jobs.submit_time_s.tolist() == [0, 5 * 3600]
     assert (jobs.epoch_s, jobs.time_zone) == (1729981800, "Europe/Berlin")
-
-
-def test_parsable_gzipped_windows_and_joined_files_read_alike(table, tmp_path):
-    rows = [job("1"), job("2", User="bob")]
-    plain = table(*rows)
-    text = plain.read_text()
-    header = text.partition("\n")[0]
-    shapes = {
-        "parsable": table(*rows, tail="|", name="p.txt").read_bytes(),
-        "gzip": gzip.compress(text.encode()),
-        "windows": text.replace("\n", "\r\n").encode(),
-        "joined": text.replace("\n2|", f"\n{header}\n2|").encode(),
-    }
-    for name, content in shapes.items():
-        path = tmp_path / name
-        path.write_bytes(content)
-        trace = read_sacct(path)
-        assert trace.workload.job_id.tolist() == [1, 2], name
-        assert trace.workload.labels["user"] == ("ann", "bob"), name
-        assert trace.report.notes == ({rules.REPEATED_HEADER: 1} if name == "joined" else {})
-
-
-def test_blocks_do_not_show(table, monkeypatch):
-    path = table(*(job(str(i), User=f"u{i % 5}") for i in range(1, 60)))
-    whole = read_sacct(path)
-    monkeypatch.setattr("simkit.traces.files.text_blocks.__defaults__", (400,))
-    pieces = read_sacct(path)
-    assert pieces.report == whole.report
-    assert pieces.workload.user.tolist() == whole.workload.user.tolist()
-    assert pieces.workload.labels == whole.workload.labels
 
 
 def test_broken_tables_are_errors_with_line_and_remedy(table, tmp_path):
@@ -273,12 +199,6 @@ def test_missing_columns_are_named_all_at_once(table, left_out, missing):
     )
 
 
-def test_the_command_that_is_advised_prints_all_that_is_needed(table):
-    columns = tuple(COMMAND.partition("--format=")[2].split(","))
-    more = {"TotalCPU": "00:10:00", "AllocTRES": "cpu=8,mem=16G,node=2", "ReqTRES": ""}
-    assert len(read_sacct(table(job(**more), columns=columns)).workload) == 1
-
-
 def test_an_unknown_time_zone_is_refused(table):
     with pytest.raises(TraceError, match="unknown time zone 'Mars/Olympus'"):
         read_sacct(table(job()), time_zone="Mars/Olympus")
@@ -313,7 +233,3 @@ def test_no_limit_is_not_an_unknown_one(table, column, text, seconds, rule):
         assert counts.get(rule, 0) == (rule != rules.NO_REQUEST or choice == "max")
         assert rules.NO_REQUEST not in counts or rule == rules.NO_REQUEST
         assert trace.report.balanced()
-
-
-def test_words_that_are_no_limit_are_refused(table):
-    assert "Timelimit is 'forever'; it should look like" in message(table(job(Timelimit="forever")))

@@ -88,13 +88,17 @@ def fixed(rows: tuple[tuple[str, ...], ...] = ROWS) -> str:
     return "\n".join([lines[0], " ".join("-" * w for w in WIDTHS), *lines[1:]]).replace("\n", " \n")
 
 
-def test_columns_of_fixed_width_are_read_by_the_line_of_dashes(tmp_path: Path) -> None:
-    path = table(tmp_path, fixed() + "\n\n" + fixed())  # printed twice
+DASHES = "columns of fixed width: taken from the line of dashes"
+
+
+@pytest.mark.parametrize(
+    ("text", "notes"), [(fixed() + "\n\n" + fixed(), {DASHES: 1}), (2 * joined("|"), {})]
+)
+def test_tables_may_be_printed_twice(tmp_path: Path, text: str, notes: dict[str, int]) -> None:
+    path = table(tmp_path, text)
     trace = read_sacct(path)
     assert_read(trace)
-    assert trace.report.notes == {
-        "columns of fixed width: taken from the line of dashes": 1, "repeated header": 1,
-    }  # fmt: skip
+    assert trace.report.notes == notes | {"repeated header": 1}
     assert recognise(path) == "sacct"
 
 

@@ -6,7 +6,7 @@ import pytest
 from simkit.arrays import stream
 from simkit.errors import TraceError
 from simkit.traces import rules
-from simkit.traces.sacct import SacctLog, read_sacct
+from simkit.traces.sacct import SacctLog
 from simkit.traces.sacct.resources import (
     ANY_GPU,
     NO_REQUEST,
@@ -138,26 +138,13 @@ def test_generic_resources(text, gpus, kinds, types):
 UNITS = [
     # processors, gpus, machines (0: unknown), takes whole machines; units
     (8, 0, 2, False, 8),
-    (6, 4, 1, False, 1),
-    (1, 4, 1, False, 1),
-    (16, 8, 2, False, 2),
     (12, 8, 3, False, 4),  # 8 gpus do not split into three, both split into four: 3 and 2
     (6, 4, 0, False, 2),
     (1, 4, 0, False, 1),
-    (7, 2, 2, False, 2),  # 4 and 3 processors: rounded up to 4 and 4
     (10, 3, 2, False, 2),  # 5 and 2 each, where one of the two had 1 gpu
-    (64, 64, 16, False, 16),
     (6, 2, 3, False, 3),  # more machines than gpus: 2 and 1 each
-    (64, 1, 2, False, 2),
-    (128, 2, 4, False, 4),
-    (41, 1, 3, False, 3),  # 14 and 1 each
-    (5, 7, 2, False, 2),
     (2, 1, 3, False, 2),  # fewer processors than machines
-    (8, 0, 2, True, 2),
     (1, 0, 0, True, 1),
-    (8, 8, 2, True, 2),
-    (8, 3, 2, True, 2),
-    (64, 1, 2, True, 2),
 ]
 
 
@@ -247,10 +234,7 @@ def test_gpus_of_older_columns(log, fields, gpus, untold):
 MEMORY = [
     # fields of a job with 8 processors on 2 machines; instances and GiB of each; None: unknown
     ({"ReqMem": "0"}, 2, None),
-    ({"ReqMem": "0c"}, 2, None),
     ({"ReqMem": "0n"}, 2, None),
-    ({"ReqMem": "0M"}, 2, None),
-    ({"ReqMem": "0Gn"}, 2, None),
     ({"ReqMem": ""}, 2, None),
     ({"ReqMem": "Unknown"}, 2, None),
     ({"ReqTRES": "cpu=8,mem=0,node=2"}, 2, None),
@@ -259,12 +243,13 @@ MEMORY = [
     ({"ReqMem": "0n", "AllocTRES": "cpu=8,mem=250G,node=2"}, 2, 125),
     ({"ReqMem": "0", "AllocTRES": "mem=256000M,cpu=8"}, 2, 125),
     ({"ReqMem": "16G"}, 8, 2),
+    ({"ReqMem": "4Gc"}, 8, 4),
+    ({"ReqMem": "16Gn"}, 8, 4),
     ({"ReqMem": "16G", "AllocTRES": "cpu=8,mem=32G"}, 8, 4),  # what it had, not what it asked for
     ({"AllocTRES": "cpu=8,mem=1.5T"}, 8, 192),
     ({"AllocTRES": "cpu=8,mem=4Gn"}, 8, 1),
     ({"AllocTRES": "cpu=8,mem=4Gc"}, 8, 4),
     ({"AllocTRES": "cpu=8,mem=8192"}, 8, 1),
-    ({"AllocTRES": "cpu=8,mem=8388608K"}, 8, 1),
     ({"AllocTRES": "cpu=8,mem=1P"}, 8, 2**17),
     ({"ReqTRES": "cpu=8,mem=16G"}, 8, 2),
 ]
@@ -414,11 +399,6 @@ def test_a_broken_text_is_named_with_its_line(log):
         log(*rows).read()
     skipping = log(*rows, on_error="skip").read()
     assert skipping.report.dropped == {rules.MALFORMED: 1}
-
-
-def test_read_alone_a_log_asks_for_processors(log):
-    trace = read_sacct(log({"AllocTRES": "cpu=8,mem=16G,gres/gpu=2"}).path)
-    assert asked(trace) == [(8, {"processors": 1})]
 
 
 def test_memory_that_nothing_asks_for_is_named(log):

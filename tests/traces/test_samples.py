@@ -28,14 +28,6 @@ def test_the_sample_reads_back_unrepaired():
     assert trace.workload.capacity == {"processors": 128.0}
 
 
-def test_sample_is_busy_and_has_users_with_estimates():
-    workload = lublin_1000().workload
-    area = (workload.instances * workload.run_time_s).sum()
-    assert area / 128 / workload.submit_time_s[-1] == pytest.approx(0.6, rel=1e-3)
-    assert len(np.unique(workload.user)) == 20
-    assert (workload.requested_time_s > 1.5 * workload.run_time_s).mean() > 0.5
-
-
 def test_names():
     assert sample_names() == ["lublin_1000"]
     assert sample_path("lublin_1000.swf.gz") == sample_path("lublin_1000")

@@ -1,17 +1,15 @@
 """Columns that look swapped are noted, or named in the error; repeated ids are noted, as in SWF."""
 
-import os
 from functools import partial
-from pathlib import Path
 
 import pytest
+from trace_files import real_file
 
 from simkit.errors import TraceError
 from simkit.traces import rules
 from simkit.traces.jobs_table import read_jobs_table
 from simkit.traces.swf import read_swf
 
-DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[3] / "shared" / "data")) / "swf"
 HEAD = "job_id,submit_time_s,run_time_s,processors"
 
 
@@ -112,6 +110,5 @@ def test_one_bad_value_is_no_swap(table):
     "name", ["KTH-SP2-1996-2.1-cln.swf.gz", "theta_2022.swf.gz", "NASA-iPSC-1993-3.1-cln.swf.gz"]
 )
 def test_no_column_of_a_real_log_looks_swapped(name):
-    if not (DATA / name).exists():
-        pytest.skip(f"no {name} under SIMKIT_DATA")
-    assert not {rules.SWAPPED_TIMES, rules.SWAPPED_LIMITS} & set(read_swf(DATA / name).report.notes)
+    notes = read_swf(real_file("swf", name)).report.notes
+    assert not {rules.SWAPPED_TIMES, rules.SWAPPED_LIMITS} & set(notes)

@@ -8,26 +8,19 @@ from datetime import datetime, timedelta
 import numpy as np
 import polars as pl
 import pytest
+from trace_files import refusal
 
+import simkit
 from simkit.errors import TraceError
 from simkit.traces.jobs_table import JobsTable, read_jobs_table
 from simkit.traces.task_table import read_task_table
+from simkit.verify import verify_run
 
 HEAD = "job_id,submit_time_s,run_time_s,processors"
 TASKS = {"job_id": "job", "submit_time_s": "at", "run_time_s": "secs", "cpu": "cores"}
 BERLIN = "Europe/Berlin"
 MARCH_S = 1709276400.0
 """2024-03-01 08:00 in Berlin."""
-
-
-@pytest.fixture
-def table(tmp_path):
-    def write(*lines, name="table.csv"):
-        path = tmp_path / name
-        path.write_text("\n".join(lines) + "\n")
-        return path
-
-    return write
 
 
 def links(load):
@@ -170,15 +163,23 @@ def test_instants_of_tasks_and_of_parquet_are_read_alike(tmp_path):
     assert (load.release_time_s[0], load.epoch_s) == (300, MARCH_S)
 
 
+def test_dates_of_parquet_may_have_a_zone(tmp_path):
+    at = pl.Series([datetime(2024, 3, 1, 8)]).dt.replace_time_zone(BERLIN)
+    frame = pl.DataFrame({"job_id": [1], "run_time_s": [60], "processors": [1]})
+    frame.with_columns(submit_time_s=at).write_parquet(tmp_path / "jobs.parquet")
+    load = read_jobs_table(tmp_path / "jobs.parquet").workload
+    assert (load.epoch_s, load.submit_time_s.tolist()) == (MARCH_S, [0])
+
+
 def test_parquet_counts_in_the_declared_unit(tmp_path):
     frame = pl.DataFrame({
-        "job_id": [1, 2], "submit_time_s": [0, 10], "run_time_s": 1.0, "processors": 1,
+        "job_id": [1, 2], "submit_time_s": [1, 11], "run_time_s": 1.0, "processors": 1,
         "release_time_s": [5.0, None],
     })  # fmt: skip
     frame.write_parquet(tmp_path / "jobs.parquet")
     keys = {"time_format": "minutes", "zero": "2024-03-01 08:00", "zone": BERLIN}
     load = read_jobs_table(tmp_path / "jobs.parquet", **keys).workload
-    assert (load.submit_time_s.tolist(), load.release_time_s.tolist()) == ([0, 600], [300, 600])
+    assert (load.submit_time_s.tolist(), load.release_time_s.tolist()) == ([60, 660], [300, 660])
     assert load.epoch_s == MARCH_S
 
 
@@ -349,3 +350,54 @@ def test_a_line_in_another_encoding_changes_no_other_line(tmp_path):
     assert trace.workload.labels["user"] == ("Zoë", "Ann")
     assert trace.report.notes == {"not in UTF-8": 1}
     assert trace.report.lines["not in UTF-8"] == [3]
+
+
+# --- dates ----------------------------------------------------------------------------------------
+
+DATED = f"{HEAD},deadline_s"
+DATES = ("1,2024-03-01 08:00,60,2,2024-03-01 10:00", "2,2024-03-01 08:30,60,2,",
+         "3,2024-03-01 08:15,60,1,inf")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "keys", "problem"),
+    [
+        (DATES, {}, "submit_time_s: times without a time zone"),
+        (("1,2024-13-01 08:00,60,2,", DATES[1]), {"zone": "UTC"}, ":2: submit_time_s is '2024-13"),
+        (("1,2024-03-31 02:30,60,2,", DATES[1]), {"zone": BERLIN}, ":2: submit_time_s"),
+        (("1,soon,60,2,", DATES[1]), {"zone": "UTC"}, ":2: submit_time_s is 'soon'"),
+        ((DATES[1], "1,soon,60,2,"), {"zone": "UTC"}, ":3: submit_time_s is 'soon'"),
+        (("1,2024-03-01 08:00,60,2,99",), {"zone": "UTC"}, "deadline_s: no time can be read"),
+        (DATES, {"zone": "UTC", "factors": {"submit_time_s": 0.001}}, "submit_time_s holds dates"),
+        (("1,01.03.2024 08:00,60,2,",), {"zone": "UTC"}, 'time_format: "%d.%m.%Y %H:%M"'),
+    ],
+)
+def test_dates_that_cannot_be_read(table, rows, keys, problem):
+    assert problem in refusal(read_jobs_table, table(DATED, *rows), **keys)
+
+
+def test_an_unknown_amount_is_not_none_of_it(table):
+    head = "job_id,submit_time_s,run_time_s,cpu,mem"
+    assert read_jobs_table(table(head, "1,0,5,2,")).workload.request.tolist() == [[2, 0]]
+    assert ":2: mem is nan" in refusal(read_jobs_table, table(head, "1,0,5,2,N/A"))
+    tasks = table("job,at,secs,cores", "a,0,5,n/e", "b,0,5,1")
+    assert read_task_table(tasks, columns=TASKS).report.dropped == {"no usable request": 1}
+
+
+@pytest.mark.parametrize("kind", ["jobs", "tasks"])
+def test_a_run_of_dates_is_audited(tmp_path, table, kind):
+    if kind == "jobs":
+        rows = (row.replace(",", ";").replace("60", "60,5") for row in DATES)
+        path = table("a note", DATED.replace(",", ";"), *rows)
+        keys = {"cluster": {"processors": 4}, "policy": {"order": "fcfs"}}
+    else:
+        path = table("job\tat\tsecs\tcores", "a\t2024-03-01 08:00\t60\t1,5",
+                     "b\t2024-03-01 08:30\t60\t2")  # fmt: skip
+        keys = {"cluster": {"machines": [{"count": 2, "cpu": 4}]},
+                "policy": {"fitness": "first-fit"}}  # fmt: skip
+    workload = {"type": kind, "path": str(path), "zone": BERLIN}
+    workload |= {"columns": TASKS} if kind == "tasks" else {}
+    simkit.simulate({"workload": workload, **keys}, output=tmp_path / "run")
+    audit = verify_run(tmp_path / "run", inputs=[tmp_path])
+    assert audit.ok, [f"{v.check}: {v.message}" for v in audit.violations]
+    assert {"tasks", "input"} & {check.name for check in audit.done}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from simkit.scenario.workload import trace_formats
-from simkit.traces.columns import ALIBABA2017, SWF, UNKNOWN_COLUMN
+from simkit.traces.columns import UNKNOWN_COLUMN
 from simkit.traces.sacct.table import COMMAND
 
 SACCT = (
@@ -38,15 +38,6 @@ def test_swf_fields_are_named_only_where_they_hold_values(tmp_path: Path) -> Non
     (tmp_path / "log.swf").write_text(SWF_ROWS)
     report = trace_formats()["swf"].of(path=tmp_path / "log.swf").read().report
     assert set(report.unread) == {"wait", "cpu_time", "requested_memory"}
-
-
-def test_every_field_that_may_be_left_aside_has_its_words() -> None:
-    assert all(column.holds for column in SWF if not column.needed and column.name != "status")
-    read = {"time_s", "create_time_s", "start_time_s", "end_time_s", "instances", "plan_cpu",
-            "plan_mem", "cpu_percent", "mem_percent", "disk_percent", "event", "status",
-            "job_id", "task_id", "container_id"}  # fmt: skip
-    columns = [column for table in ALIBABA2017.values() for column in table]
-    assert {c.name for c in columns if not c.holds and c.kind != "id"} <= read
 
 
 def test_the_command_that_is_proposed_leaves_nothing_aside(tmp_path: Path) -> None:

@@ -1,24 +1,20 @@
 """Alibaba's batch jobs: which rows become tasks, how long instances run, what the report counts."""
 
-import os
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from trace_files import DATA, needs_real, real_file, refusal
 
-from simkit.errors import TraceError
 from simkit.traces import rules as shared_rules
 from simkit.traces.alibaba2017 import read_alibaba2017
 from simkit.traces.alibaba2017 import tables as names
 from simkit.traces.alibaba2017.batch import SHARES, Durations
 
-DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[4] / "shared" / "data"))
-DATA = DATA / "alibaba"
-real = pytest.mark.skipif(
-    not (DATA / "batch_task.csv.gz").exists(), reason="no batch_task.csv.gz under SIMKIT_DATA"
-)
+ALIBABA = DATA / "alibaba"
+real = needs_real("alibaba", "batch_task.csv.gz")
 
 
 def task(create=10, end=40, job=1, number=1, instances=2, status="Terminated", cpu=50, mem=0.25):
@@ -45,10 +41,7 @@ def folder(tmp_path):
     return write
 
 
-def message(path, **choices):
-    with pytest.raises(TraceError) as caught:
-        read_alibaba2017(path, **choices)
-    return str(caught.value)
+message = partial(refusal, read_alibaba2017)
 
 
 # ---- what a row becomes -------------------------------------------------------------------------
@@ -73,31 +66,24 @@ RULE_TABLE = [
     (task(), None, "accepted"),
     (task(job=""), names.NO_IDS, "dropped"),
     (task(number=""), names.NO_IDS, "dropped"),
-    (task(create="nan"), names.NOT_A_NUMBER, "dropped"),
     (task(create=""), names.NOT_A_NUMBER, "dropped"),
     (task(create=5e9, end=6e9), names.NOT_A_NUMBER, "dropped"),
-    (task(end="inf"), names.NOT_A_NUMBER, "dropped"),
     (task(job=1.5), names.NOT_A_NUMBER, "dropped"),
     (task(cpu=-50), names.NOT_A_NUMBER, "dropped"),
     (task(mem="NaN"), names.NOT_A_NUMBER, "dropped"),
     (task(status="Sleeping"), names.UNKNOWN_STATUS, "dropped"),
-    (task(status=""), names.UNKNOWN_STATUS, "dropped"),
     # a task that waits has no request either: the first rule counts
     (task(status="Waiting", cpu="", mem=""), names.WAITING, "dropped"),
     (task(status="Ready"), names.WAITING, "dropped"),
     (task(status="Running"), names.RUNNING, "dropped"),
-    (task(status="Running", end=0), names.RUNNING, "dropped"),
     (task(status="Failed"), None, "accepted"),
-    (task(status="Cancelled"), None, "accepted"),
     (task(status="terminated"), None, "accepted"),
     (task(end=0), names.NO_END, "dropped"),
-    (task(end=""), names.NO_END, "dropped"),
     (task(create=-90, end=0), names.NO_END, "dropped"),
     (task(create=-90, end=-60), names.EARLY, "notes"),
     (task(end=9), names.NEGATIVE_RUN, "dropped"),
     (task(end=10), names.ZERO_RUN, "dropped"),
     (task(instances=0), names.NO_INSTANCES, "dropped"),
-    (task(instances=""), names.NO_INSTANCES, "dropped"),
     (task(instances=1.5), names.NO_INSTANCES, "dropped"),
     (task(cpu=""), names.NO_REQUEST, "dropped"),
     (task(mem=""), names.NO_REQUEST, "dropped"),
@@ -228,13 +214,10 @@ ATTEMPTS = [
     (attempt(status="Running", end=0), names.INSTANCE_RUNNING),
     (attempt(status="Failed", end=0), names.INSTANCE_FAILED),
     (attempt(status="Interupted"), names.INSTANCE_FAILED),
-    (attempt(status="Cancelled"), names.INSTANCE_FAILED),
     (attempt(status="Gone"), names.UNKNOWN_STATUS),
     (attempt(seq=1, total=2), names.RETRIED),
     (attempt(start=0), names.NO_START),
-    (attempt(start=""), names.NO_START),
     (attempt(end=0), names.NO_END),
-    (attempt(start="nan"), names.NO_START),
     (attempt(end=9), names.NEGATIVE_ATTEMPT),
     # two instances are planned, and the first row and this one start later than two others
     (attempt(start=90, end=95), names.SURPLUS),
@@ -306,11 +289,10 @@ def test_the_model_fills_in_for_tasks_without_rows(folder):
 def test_the_shares_are_those_of_the_tasks_whose_mean_durations_are_known():
     import polars as pl
 
-    if not (DATA / "cloudsimpy_jobs.csv.gz").exists():
-        pytest.skip("no cloudsimpy_jobs.csv.gz under SIMKIT_DATA")
-    known = pl.read_csv(DATA / "cloudsimpy_jobs.csv.gz").select("job_id", "task_id", "duration")
+    real_file("alibaba", "cloudsimpy_jobs.csv.gz")
+    known = pl.read_csv(ALIBABA / "cloudsimpy_jobs.csv.gz").select("job_id", "task_id", "duration")
     keep = {"running": "keep", "zero_run": "keep"}
-    load = read_alibaba2017(DATA / "batch_task.csv.gz", rules=keep).workload
+    load = read_alibaba2017(ALIBABA / "batch_task.csv.gz", rules=keep).workload
     job = np.repeat(load.job_id, np.diff(load.first_task))
     frame = pl.DataFrame(
         {"job_id": job, "task_id": load.task_id, "n": load.instances, "wall": load.run_time_s}
@@ -369,7 +351,7 @@ def test_rows_are_conserved_and_their_order_has_no_influence(folder, tasks, atte
 
 @real
 def test_the_real_table_adds_up():
-    trace = read_alibaba2017(DATA / "batch_task.csv.gz")
+    trace = read_alibaba2017(ALIBABA / "batch_task.csv.gz")
     report, jobs = trace.report, trace.workload
     assert report.balanced()
     assert (report.read, report.accepted, report.repaired) == (80_553, 68_104, {})
@@ -389,7 +371,7 @@ def test_the_real_table_adds_up():
 def test_the_real_table_adds_up_with_everything_kept():
     kept = {"waiting": "keep", "running": "keep", "zero_run": "keep", "negative_run": "zero"}
     kept |= {"no_request": "median", "early": "zero"}
-    report = read_alibaba2017(DATA / "batch_task.csv.gz", rules=kept).report
+    report = read_alibaba2017(ALIBABA / "batch_task.csv.gz", rules=kept).report
     assert report.balanced()
     assert report.dropped == {names.NO_END: 208}
     assert report.repaired == {names.EARLY: 167, names.NEGATIVE_RUN: 1, names.NO_REQUEST: 8_890}

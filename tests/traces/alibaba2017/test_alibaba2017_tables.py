@@ -2,15 +2,14 @@
 
 import gzip
 import io
-import os
 import tarfile
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from trace_files import DATA, needs_real, refusal
 
 from simkit.errors import TraceError
 from simkit.traces.alibaba2017 import (
@@ -23,29 +22,14 @@ from simkit.traces.alibaba2017 import tables as names
 from simkit.traces.columns import ALIBABA2017
 from simkit.workload.capacity import Containers, MachineEvents
 
-DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[4] / "shared" / "data"))
-
 TASK = "10,40,1,1,2,Terminated,50,0.25"
 TASKS = f"{TASK}\n30,50,2,2,1,Failed,100,0.5\n"
 SERVERS = "0,1,add,,64,0.7,1\n0,2,add,,32,0.5,1\n"
 
 
 @pytest.fixture
-def write(tmp_path):
-    """Write a file, text or bytes, and return its path."""
-
-    def write(name, content):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return write
-
-
-def message(read, path, **options):
-    with pytest.raises(TraceError) as caught:
-        read(path, **options)
-    return str(caught.value).removeprefix(str(path))
+def write(file):
+    return lambda name, content: file(content, name)
 
 
 def archive(packed="gz", **tables):
@@ -130,25 +114,25 @@ BROKEN = [
 
 @pytest.mark.parametrize(("content", "text"), BROKEN)
 def test_a_broken_table_is_an_error_with_its_place(write, content, text):
-    found = message(read_alibaba2017, write("given", content))
+    found = refusal(read_alibaba2017, write("given", content))
     assert text in found
     assert "Traceback" not in found
 
 
 def test_missing_files_and_tables(write, tmp_path):
-    assert "no such file" in message(read_alibaba2017, tmp_path / "batch_tusk.csv")
-    assert ": no table batch_task; it has no table of the trace" in message(
+    assert "no such file" in refusal(read_alibaba2017, tmp_path / "batch_tusk.csv")
+    assert ": no table batch_task; it has no table of the trace" in refusal(
         read_alibaba2017, tmp_path
     )
     write("machine_meta.csv", "")
-    assert "machine_meta belongs to cluster-trace-v2018" in message(read_machine_events, tmp_path)
+    assert "machine_meta belongs to cluster-trace-v2018" in refusal(read_machine_events, tmp_path)
     path = write("server_event.csv", SERVERS)
-    assert ": no table batch_task; it has server_event" in message(read_alibaba2017, path)
+    assert ": no table batch_task; it has server_event" in refusal(read_alibaba2017, path)
 
 
 def test_machines_of_2018_are_recognised(write):
     path = write("server_event.csv", "m_1,0,add,3,64,100,USING\n")
-    assert "this is a table of cluster-trace-v2018" in message(read_machine_events, path)
+    assert "this is a table of cluster-trace-v2018" in refusal(read_machine_events, path)
 
 
 # ---- machine events -----------------------------------------------------------------------------
@@ -201,10 +185,10 @@ def test_each_rule_for_machines_is_counted_once(write, row, rule):
 
 def test_a_table_without_machines_and_unknown_resources_are_refused(write):
     path = write("server_event.csv", "9,3,softerror,x,0,0,0\n")
-    assert ": no machines: none of the 1 rows adds one" in message(read_machine_events, path)
-    found = message(read_machine_events, path, resources=("cpu", "memory"))
+    assert ": no machines: none of the 1 rows adds one" in refusal(read_machine_events, path)
+    found = refusal(read_machine_events, path, resources=("cpu", "memory"))
     assert "the trace has no 'memory'" in found
-    assert "once" in message(read_machine_events, path, resources=("cpu", "cpu"))
+    assert "once" in refusal(read_machine_events, path, resources=("cpu", "cpu"))
 
 
 def test_machine_events_are_checked():
@@ -214,9 +198,7 @@ def test_machine_events_are_checked():
         MachineEvents(("cpu",), [1, 0], np.array([1, 2]), np.array(["add"] * 2), [[1.0], [1.0]])
 
 
-@pytest.mark.skipif(
-    not (DATA / "alibaba" / "server_event.csv").exists(), reason="no server_event.csv"
-)
+@needs_real("alibaba", "server_event.csv")
 def test_the_real_machines():
     events = read_machine_events(DATA / "alibaba")
     assert (events.report.read, events.report.accepted) == (1352, 1313)

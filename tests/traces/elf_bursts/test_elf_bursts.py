@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 from itertools import islice
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from simkit.cli import app
-from simkit.errors import PluginError, TraceError
+from simkit.errors import TraceError
 from simkit.traces import elf_bursts
 from simkit.traces.elf_bursts import (
     SIGNATURE,
@@ -157,16 +156,6 @@ def test_what_is_no_elf_file_is_refused(tmp_path: Path) -> None:
         read_signature(tmp_path / "notes")
 
 
-def test_without_pyelftools_the_extra_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("elftools", "elftools.common.exceptions", "elftools.elf.elffile"):
-        monkeypatch.setitem(__import__("sys").modules, name, None)
-    monkeypatch.delattr(measurements, "ELFFile", raising=False)
-    with pytest.raises((PluginError, ModuleNotFoundError), match="elf"):
-        read_signature(tmp_path / "notes")
-
-
 @needs_compiler
 def test_run_times_and_programs_that_take_too_long(tmp_path: Path) -> None:
     short = built(tmp_path, Program("collatz", "O2", heap=False, size=100_000))
@@ -298,25 +287,29 @@ def test_a_stopped_command_goes_on(quick: None, tmp_path: Path) -> None:
         generate_elf_bursts(folder, rows=9, kinds=kinds, workers=1, seed=1)
 
 
-def test_files_that_are_no_measurements(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        (b'{"form": 1}\nnonsense\n', "measured.jsonl, line 2"),
+        (b'{"form": 1}\n{"row": 0}\n', "measured.jsonl, line 2"),
+        (b"\xff\xfe", "measured.jsonl, line 1"),
+        (None, "README.md"),
+    ],
+)
+def test_files_that_are_no_measurements(tmp_path: Path, content: bytes | None, place: str) -> None:
     (tmp_path / "README.md").write_text("precious")
-    with pytest.raises(TraceError, match=r"holds no measurements, but README.md; name a new"):
+    if content is not None:
+        (tmp_path / "measured.jsonl").write_bytes(content)
+    with pytest.raises(TraceError, match=place):
         Measurements.in_folder(tmp_path, {})
     assert (tmp_path / "README.md").read_text() == "precious"
-    (tmp_path / "measured.jsonl").write_text(json.dumps({"form": 1}) + "\nnonsense\n")
-    with pytest.raises(TraceError, match=r"measured.jsonl, line 2: is not a measurement"):
-        Measurements.in_folder(tmp_path, {})
-    (tmp_path / "file").write_text("")
-    with pytest.raises(TraceError, match="file: cannot be used"):
-        Measurements.in_folder(tmp_path / "file", {})
-    (tmp_path / "measured.jsonl").write_text('{"form": 1}\n{"row": 0}\n')
-    with pytest.raises(TraceError, match=r"measured.jsonl, line 2: is not a measurement"):
-        Measurements.in_folder(tmp_path, {})
-    (tmp_path / "measured.jsonl").write_bytes(b"\xff\xfe")
-    with pytest.raises(TraceError, match=r"measured.jsonl, line 1: is not a measurement"):
-        Measurements.in_folder(tmp_path, {})
+
+
+def test_places_for_measurements(tmp_path: Path) -> None:
     (tmp_path / "measured.jsonl").write_text("")
     assert Measurements.in_folder(tmp_path, {"seed": 3}).rows == {}
+    with pytest.raises(TraceError, match="measured.jsonl: cannot be used"):
+        Measurements.in_folder(tmp_path / "measured.jsonl", {})
 
 
 @needs_compiler

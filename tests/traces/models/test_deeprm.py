@@ -1,4 +1,4 @@
-"""DeepRM's workload: its laws, its load, the original's own job sets, and their scenario."""
+"""Workloads of DeepRM and of Sofia's batches: laws, loads, the original's own job sets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from simkit.errors import TraceError
 from simkit.scenario.workload import WorkloadSection
-from simkit.traces.models.deeprm import DeepRMModel
+from simkit.traces.models.deeprm import DeepRMModel, SofiaModel
 
 DEFAULT = Path(__file__).resolve().parents[4] / "shared" / "oracle"
 ORACLE = Path(os.environ.get("SIMKIT_ORACLE", DEFAULT)) / "deeprm"
@@ -58,19 +58,57 @@ class TestLaws:
         first = size[length > 0].argmax(axis=1) == 0
         assert first.mean() == pytest.approx(0.5, abs=0.01)
 
-    def test_padding_is_at_the_end_and_empty(self):
-        enter, length, size = drawn(rate=0.05)
+
+def sofia(sets, seed=0, **choices):
+    return SofiaModel.of(**choices).draw_sets(np.random.default_rng(seed), sets)
+
+
+class TestSets:
+    @pytest.mark.parametrize("choices", [{"rate": 0.05}, {}])
+    @pytest.mark.parametrize("draw", [drawn, sofia])
+    def test_padding_is_at_the_end_and_empty(self, draw, choices):
+        enter, length, size = draw(sets=200, **choices)
         there = length > 0
         assert not (there[:, 1:] & ~there[:, :-1]).any()
         assert not enter[~there].any()
         assert not size[~there].any()
         assert there[:, -1].any()  # no column is padding alone
 
-    def test_more_sets_begin_with_the_fewer(self):
-        few, many = drawn(sets=3), drawn(sets=300)
+    @pytest.mark.parametrize("draw", [drawn, sofia])
+    def test_more_sets_begin_with_the_fewer(self, draw):
+        few, many = draw(sets=3), draw(sets=300)
         for column, longer in zip(few, many, strict=True):
             assert (column == longer[:3, : column.shape[1]]).all()
             assert not longer[:3, column.shape[1] :].any()
+
+    @pytest.mark.parametrize(
+        ("draw", "model", "units"),
+        [(drawn, DeepRMModel.of(rate=0.4, step_s=60.0), 10), (sofia, SofiaModel.of(step_s=60.0), 50)],
+    )  # fmt: skip
+    def test_a_workload_is_the_first_of_the_drawn_sets(self, draw, model, units):
+        enter, length, size = (column[0] for column in draw(sets=100))
+        workload = model.generate(np.random.default_rng(0)).workload
+        there = length > 0
+        assert (workload.submit_time_s == enter[there] * 60.0).all()
+        assert (workload.run_time_s == length[there] * 60.0).all()
+        assert (workload.requested_time_s == workload.run_time_s).all()
+        assert (workload.request == size[there]).all()
+        assert workload.capacity == {"cpu": units, "mem": units}
+        assert workload.resources == ("cpu", "mem")
+
+    def test_batches_of_sofia_are_as_the_study_draws_them(self):
+        enter, length, size = sofia(400)
+        there = length > 0
+        jobs, most, least = length[there], size.max(axis=2)[there], size.min(axis=2)[there]
+        assert there.sum(axis=1).mean() == pytest.approx(70, abs=1)
+        assert not enter.any()  # nothing arrives later
+        assert set(np.unique(jobs)) == {*range(3, 10), *range(30, 46)}
+        assert (jobs < 10).mean() == pytest.approx(0.8, abs=0.01)
+        counts = np.bincount(jobs)[3:10]
+        assert counts == pytest.approx(np.full(7, counts.mean()), rel=0.08)
+        assert set(np.unique(most)) == set(range(12, 26))
+        assert set(np.unique(least)) == set(range(2, 6))
+        assert (size[..., 0] > size[..., 1])[there].mean() == pytest.approx(0.5, abs=0.02)
 
 
 class TestLoad:
@@ -100,21 +138,6 @@ class TestLoad:
         assert paper.request.min() >= 0.5  # 5 % of it
 
 
-class TestWorkload:
-    def test_it_is_the_first_of_the_drawn_sets(self):
-        enter, length, size = (column[0] for column in drawn(sets=100))
-        workload, there = made(step_s=60.0), length > 0
-        assert (workload.submit_time_s == enter[there] * 60.0).all()
-        assert (workload.run_time_s == length[there] * 60.0).all()
-        assert (workload.request == size[there]).all()
-
-    def test_estimates_are_exact_and_the_pool_is_told(self):
-        workload = made()
-        assert (workload.requested_time_s == workload.run_time_s).all()
-        assert workload.capacity == {"cpu": 10.0, "mem": 10.0}
-        assert workload.resources == ("cpu", "mem")
-
-
 @pytest.mark.parametrize("rate", ["0.1", "0.379", "0.596", "0.705", "1"])
 @pytest.mark.parametrize("number", [0, 1, 37])
 def test_the_originals_unseen_sets_are_drawn_bit_for_bit(rate, number):
@@ -131,54 +154,30 @@ def test_the_originals_unseen_sets_are_drawn_bit_for_bit(rate, number):
     assert (workload.request == size[step]).all()
 
 
-class TestScenario:
-    def test_the_section_has_the_generators_arguments(self):
-        section = TypeAdapter(WorkloadSection).validate_python(
-            {"type": "deeprm", "offered_load": 0.7, "steps": 30, "demands": "paper"}
-        )
-        trace = section.trace(np.random.default_rng(0))
-        direct = made(offered_load=0.7, steps=30, demands="paper")
-        assert (trace.workload.submit_time_s == direct.submit_time_s).all()
-
-    @pytest.mark.parametrize(
-        ("keys", "message"),
-        [
-            ({}, "needs offered_load or rate, and neither is there"),
-            ({"rate": 0.4, "offered_load": 0.7}, "needs offered_load or rate, and both are there"),
-            ({"rate": 0.4, "max_size": 11}, "must be at most 10, the units that the pool has"),
-        ],
+def test_the_section_has_the_generators_arguments():
+    section = TypeAdapter(WorkloadSection).validate_python(
+        {"type": "deeprm", "offered_load": 0.7, "steps": 30, "demands": "paper", "max_size": 20}
     )
-    def test_what_does_not_go_together_is_told(self, keys, message):
-        with pytest.raises(ValueError, match=message):
-            TypeAdapter(WorkloadSection).validate_python({"type": "deeprm", **keys})
-
-    def test_units_of_half_the_size_are_twice_as_many(self):
-        keys = {"type": "deeprm", "rate": 0.4, "max_size": 20, "demands": "paper"}
-        section = TypeAdapter(WorkloadSection).validate_python(keys)
-        trace = section.trace(np.random.default_rng(0))
-        assert trace.workload.request.max() <= 10
+    trace = section.trace(np.random.default_rng(0))
+    direct = made(offered_load=0.7, steps=30, demands="paper", max_size=20)
+    assert (trace.workload.submit_time_s == direct.submit_time_s).all()
+    assert trace.workload.request.max() <= 10  # units of half the size are twice as many
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    ("model", "wrong", "place"),
     [
-        ({"rate": 0.0}, "rate: must be more than 0, not 0.0"),
-        (
-            {"offered_load": 1.9},
-            "needs 1.03 jobs a step, and at most one job arrives in a step; give at most 1.845",
-        ),
-        ({"offered_load": -0.5}, "offered_load: must be more than 0, not -0.5"),
-        ({"steps": 1}, "steps: must be at least 2, not 1"),
-        ({"step_s": 0.0}, "step_s: must be more than 0, not 0.0"),
-        ({"demands": "papers"}, "did you mean 'paper'"),
-        ({"short_share": 1.5}, "short_share: must be at most 1, not 1.5"),
-        ({"short_steps": (0, 3)}, "short_steps.0: must be at least 1, not 0"),
-        ({"long_steps": (15, 10)}, "long_steps: the least (15) is above the most (10)"),
-        ({"original_set": -1}, "original_set: must be at least 0, not -1"),
-        ({"rate": 0.1, "original_set": 74}, "no job arrives in 50 steps at a rate of 0.1"),
+        (DeepRMModel, {}, "needs offered_load or rate, and neither"),
+        (DeepRMModel, {"rate": 0.4, "offered_load": 0.7}, "needs offered_load or rate, and both"),
+        (DeepRMModel, {"rate": 0.4, "max_size": 11}, "max_size"),
+        (DeepRMModel, {"offered_load": 1.9}, "at most 1.845"),
+        (DeepRMModel, {"rate": 0.4, "long_steps": (15, 10)}, "long_steps"),
+        (DeepRMModel, {"rate": 0.1, "original_set": 74}, "no job arrives in 50 steps"),
+        (SofiaModel, {"dominant": (12, 60)}, "dominant.1"),
+        (SofiaModel, {"short_steps": (0, 3)}, "short_steps.0"),
+        (SofiaModel, {"rate": 1e-9}, "no job at any of 100 positions"),
     ],
 )
-def test_wrong_arguments_name_value_and_rule(wrong, message):
-    with pytest.raises(TraceError) as error:
-        made(**wrong)
-    assert message in str(error.value)
+def test_what_does_not_go_together_is_refused(model, wrong, place):
+    with pytest.raises(TraceError, match=place):
+        model.of(**wrong).generate(np.random.default_rng(0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from datetime import UTC, datetime
 
 import numpy as np
@@ -120,12 +119,6 @@ def test_rows_of_no_date_and_of_no_number_are_dropped_and_counted(place):
     assert trace.report.lines["value not a number"] == [60]
 
 
-def test_gzip(place, tmp_path):
-    packed = tmp_path / "packed"
-    packed.write_bytes(gzip.compress(place(year()).read_bytes()))
-    assert len(read("temperature", packed)) == 8760
-
-
 @pytest.mark.parametrize(
     ("rows", "keys", "what"),
     [
@@ -143,6 +136,12 @@ def test_other_files_are_refused(place, rows, keys, what):
     assert str(caught.value).startswith(f"{path}{what}")
 
 
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(TraceError, match="no such file"):
-        read("temperature", tmp_path / "no.epw")
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [("csv", {"column": "ghi", "unit": "W/m2"}), ("nsrdb", {"rated_w": 1e3}),
+     ("wind-toolkit", {"rated_w": 1e3})],
+)  # fmt: skip
+def test_other_kinds_of_signals_refuse_it_with_its_own(place, kind, fields):
+    path = place(row(2019, 6, 1, 1))
+    with pytest.raises(TraceError, match="place.epw:1: .* epw-solar, epw-wind or epw-temperature"):
+        SIGNALS.find(kind).of(path=path, **fields).read()

@@ -138,11 +138,6 @@ def test_another_file_than_the_formats_is_refused(read, kind, text, keys, what):
     assert what in str(caught.value)
 
 
-def test_an_unknown_format_is_refused_with_the_nearest(read):
-    with pytest.raises(TraceError, match="did you mean 'smard'"):
-        read("price", SMARD, format="smart")
-
-
 PVGIS = """\
 Latitude (decimal degrees):	48.200
 Elevation (m):	512

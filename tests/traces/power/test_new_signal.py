@@ -7,7 +7,6 @@ import re
 import sys
 import tomllib
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from typer.testing import CliRunner
@@ -148,24 +147,6 @@ def test_the_command_shows_it() -> None:
     assert result.exit_code == 0, result.output
     facts = json.loads(result.stdout)
     assert (facts["unit"], facts["values"], facts["max"]) == ("W", 48, 25.0)
-
-
-@pytest.mark.thorough
-def test_the_json_schema_has_it() -> None:
-    parts = json.loads(CliRunner().invoke(app, ["schema"]).stdout)["$defs"]
-    number, family = parts["SourceSection"]["properties"]["signal"]["anyOf"]
-    assert number == {"type": "number"}
-    ref = parts[family["$ref"].rpartition("/")[2]]["discriminator"]["mapping"]["tidal"]
-    section = parts[ref.rpartition("/")[2]]["properties"]
-    assert section["type"]["const"] == "tidal"
-    assert section["w_per_m"]["description"].startswith("Power for each metre")
-
-
-@pytest.mark.thorough
-def test_the_reference_has_its_table(generate_scenario: ModuleType) -> None:
-    table = generate_scenario.power().partition("### signal: type tidal\n")[2]
-    assert table.strip().startswith("Power of a tidal plant: rows of Unix time")
-    assert "| `w_per_m` | number > 0 |  | `1000` | Power for each metre" in table
 
 
 def test_relative_paths_of_overrides_start_from_their_folder(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -14,19 +13,9 @@ from hypothesis import strategies as st
 from simkit.errors import TraceError
 from simkit.power.signal_trace import Gaps, step_function
 from simkit.traces.power import RULES as MEANINGS
-from simkit.traces.power import CarbonSignal, GenerationSignal, PriceSignal, read_gleamm, read_power
+from simkit.traces.power import CarbonSignal, GenerationSignal, PriceSignal, read_power
 
 DALLAS = "America/Chicago"
-
-
-@pytest.fixture
-def table(tmp_path):
-    def write(*lines, name="site.csv"):
-        path = tmp_path / name
-        path.write_text("".join(f"{line}\n" for line in lines))
-        return path
-
-    return write
 
 
 def refused(read, *args, **options):
@@ -49,15 +38,6 @@ def test_columns_become_watts_at_unix_times(table):
     assert trace.report.read == trace.report.accepted == 2
 
 
-def test_gzip_is_told_by_content(table, tmp_path):
-    path = table("time,kw", "2012-01-01 00:00,1", "2012-01-01 00:05,2")
-    packed = tmp_path / "packed"
-    packed.write_bytes(gzip.compress(path.read_bytes()))
-    both = [read_power(file, column="kw", unit="kW", zone="UTC") for file in (path, packed)]
-    assert both[0].time_s.tolist() == both[1].time_s.tolist()
-    assert both[1].value.tolist() == [1000, 2000]
-
-
 @pytest.mark.parametrize(
     ("unit", "value", "expected", "becomes"),
     [
@@ -69,6 +49,7 @@ def test_gzip_is_told_by_content(table, tmp_path):
         ("tCO2/MWh", 0.3, 300, "gCO2/kWh"),
         ("lbCO2/MWh", 1000, 453.59237, "gCO2/kWh"),
         ("price/MWh", 40, 0.04, "price/kWh"),
+        ("degF", 212, 100, "degC"),
     ],
 )
 def test_units(table, unit, value, expected, becomes):
@@ -96,32 +77,6 @@ def test_another_unit_or_zone_than_the_file_says_is_refused(table):
     )
 
 
-def test_times_without_a_zone_are_refused(table):
-    path = table("time,kw", "2012-01-01 00:00,1", "2012-01-01 01:00,1")
-    assert refused(read_power, path, column="kw", unit="kW") == (
-        f"{path}: time: times without a time zone; declare zone: UTC, UTC-06:00 if the clock "
-        "is never put forward, or a name such as America/Chicago"
-    )
-
-
-@pytest.mark.parametrize("time", ["2012-01-01 00:30:00+01:00", "2011-12-31T23:30Z"])
-def test_times_that_carry_their_zone_need_none(table, time):
-    path = table("time,kw", f"{time},1", "2012-01-01 01:30:00+01:00,2")
-    trace = read_power(path, column="kw", unit="kW", site_zone=DALLAS)
-    assert np.diff(trace.time_s) == 3600
-    assert trace.time_zone == DALLAS
-
-
-def test_the_second_time_of_an_hour_is_told_by_the_order_of_rows(table):
-    hours = ["00:30", "01:00", "01:30", "01:00", "01:30", "02:00"]
-    path = table("time,kw", *(f"2022-11-06 {hour},{n}" for n, hour in enumerate(hours)))
-    trace = read_power(path, column="kw", unit="kW", zone=DALLAS)
-    assert np.diff(trace.time_s).tolist() == [1800] * 5
-    assert trace.value.tolist() == [0, 1000, 2000, 3000, 4000, 5000]
-    assert clock(trace, DALLAS)[1:4] == ["06 01:00 -0500", "06 01:30 -0500", "06 01:00 -0600"]
-    assert trace.report.notes == {"hour shown twice, the second taken": 2}
-
-
 def test_a_file_that_has_the_repeated_hour_once_has_a_gap(table):
     path = table("time,kw", *(f"2022-11-06 0{hour}:00,1" for hour in range(4)))
     trace = read_power(path, column="kw", unit="kW", zone=DALLAS)
@@ -139,14 +94,6 @@ def test_an_hour_that_the_clock_skipped_is_left_out(table):
     assert trace.report.lines == {"time skipped by the clock": [4]}
     standard = read_power(path, column="kw", unit="kW", zone="UTC-06:00")
     assert standard.report.accepted == 5
-
-
-def test_a_year_on_a_clock_with_daylight_saving_has_every_hour_once(table):
-    first = datetime(2022, 1, 1, tzinfo=ZoneInfo(DALLAS)).timestamp()
-    hours = first + 3600.0 * np.arange(8760)
-    shown = [f"{datetime.fromtimestamp(t, ZoneInfo(DALLAS)):%Y-%m-%d %H:%M},1" for t in hours]
-    trace = read_power(table("time,kw", *shown), column="kw", unit="kW", zone=DALLAS)
-    assert (trace.time_s == hours).all()
 
 
 def test_rows_are_accepted_or_left_out_by_rule(table):
@@ -279,16 +226,6 @@ def test_a_single_row_tells_what_became_of_the_others(table):
     assert read_power(path, column="kw", unit="kW", zone="UTC", step=600).step_s == 600
 
 
-def test_other_forms_of_times(table):
-    path = table("when,kw", "1/31/2012 1:05 PM,1", "1/31/2012 2:05 PM,2")
-    form = {"time": "when", "time_format": "%m/%d/%Y %I:%M %p", "zone": "UTC"}
-    trace = read_power(path, column="kw", unit="kW", **form)
-    assert clock(trace, "UTC") == ["31 13:05 +0000", "31 14:05 +0000"]
-    assert "'1/31/2012 1:05 PM'; time_format: \"%m/%d/%Y %I:%M %p\" reads them" in (
-        refused(read_power, path, column="kw", unit="kW", time="when", zone="UTC")
-    )
-
-
 @pytest.mark.parametrize(
     ("lines", "what"),
     [
@@ -310,22 +247,6 @@ def test_files_that_are_none(table, lines, what):
     assert what in text
 
 
-def test_a_missing_file_is_named(tmp_path):
-    assert "no such file" in refused(read_power, tmp_path / "no.csv", column="kw", unit="kW")
-
-
-def test_the_layout_of_a_site(table):
-    path = table("time,solar_kw,wind_kw", "2019-06-01 12:00,120,", "2019-06-01 12:10,110,600",
-                 "2019-06-01 12:20,100,500")  # fmt: skip
-    solar, wind = read_gleamm(path, zone="UTC-06:00")
-    assert solar.value.tolist() == [120e3, 110e3, 100e3]
-    assert wind.value.tolist() == [600e3, 500e3]
-    assert (solar.report.accepted, wind.report.dropped) == (3, {"value missing": 1})
-    swapped = read_gleamm(path, zone="UTC-06:00", solar="wind_kw", wind="solar_kw")
-    assert swapped.wind.value.tolist() == solar.value.tolist()
-    assert "sun: unknown key" in refused(read_gleamm, path, sun="solar_kw", zone="UTC")
-
-
 def test_the_grid(table):
     eia = table("timestamp,WND,SUN,avg_CI", "2022-01-01 00:00:00+00:00,16317,50,334.2",
                 "2022-01-01 01:00:00+00:00,18425,0,311.3")  # fmt: skip
@@ -340,3 +261,35 @@ def test_the_grid(table):
     unknown = refused(CarbonSignal.of(path=prices).read)
     assert "match no known layout of carbon intensity" in unknown
     assert CarbonSignal.of(**columns, time="time").read().value.tolist() == [-5, 40]
+
+
+SECONDS = (",berlin", "0,0.1", "300,0.2", "600,0.4")
+BERLIN = {"column": "berlin", "unit": "kW", "time": ""}
+
+
+def test_seconds_from_a_zero_are_read_with_its_date(table):
+    path = table(*SECONDS)
+    zone = {"zone": "Europe/Berlin", "zero": "2022-06-15 00:00"}
+    trace = read_power(path, label="end", **BERLIN, **zone)
+    assert trace.time_s.tolist() == [1655244000 + n for n in (0, 300, 600)]  # UTC+02:00
+    assert (trace.value.tolist(), trace.step_s) == ([100.0, 200.0, 400.0], 300.0)
+    for keys in ({"zero": "2022-06-15T00:00+02:00"}, zone | {"zero": "2022-06-15"}):
+        assert read_power(path, **BERLIN, **keys).time_s.tolist() == trace.time_s.tolist()
+
+
+@pytest.mark.parametrize(
+    ("keys", "remedy"),
+    [
+        ({"zone": "UTC"}, 'give zero, the date of number 0: zero: "2020-01-01 00:00"'),
+        ({"zone": "UTC", "zero": "soon"}, "zero: no time can be read, the first is 'soon'"),
+        ({"zero": "2022-06-15 00:00"}, "zero: times without a time zone"),
+    ],
+)
+def test_seconds_without_a_usable_zero_are_refused(table, keys, remedy):
+    assert remedy in refused(read_power, table(*SECONDS), **BERLIN, **keys)
+
+
+def test_dates_need_no_zero(table):
+    path = table("time,kw", "2022-06-15 00:00,1", "2022-06-15 00:05,2")
+    keys = {"column": "kw", "unit": "kW", "zone": "UTC", "zero": "2022-06-15 00:00"}
+    assert "leave zero out" in refused(read_power, path, **keys)

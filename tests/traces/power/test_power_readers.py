@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -15,23 +12,11 @@ from simkit.scenario.signals import SIGNALS
 from simkit.scenario.workload import WORKLOADS
 from simkit.traces.power.site import read_sample_site, sample_site_path
 
-DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[4] / "shared" / "data")) / "power"
-NSRDB = "NSRDB_dallas_701624_32.77_-96.82_2012.csv.gz"
-WTK = "WTK_dallas_1247689_32.79_-96.79_2012.csv.gz"
-CURVES = "windpowerlib_power_curves.csv"
-ERCOT = "ERCO_2022_generation_carbon.csv.gz"
-
 
 def read(name, path=None, **fields) -> PowerTrace:
     if path is not None:
         fields["path"] = path
     return SIGNALS.find(name).of(**fields).read()
-
-
-def real(name):
-    if not (DATA / name).exists():
-        pytest.skip(f"{name} is absent; set SIMKIT_DATA to the folder of real data")
-    return DATA / name
 
 
 def refused(name, *args, **fields):
@@ -62,20 +47,6 @@ def test_kinds_of_signals_are_no_kinds_of_logs():
     assert set(SIGNALS.names()) & set(WORKLOADS.names()) == {"plugin"}
     with pytest.raises(PluginError, match="'nsrbd' is not known as a kind of signal; did you mean"):
         plugins.find("simkit.signals", "nsrbd")
-
-
-@pytest.mark.parametrize(
-    ("keys", "problem"),
-    [
-        ({"unit": "kW"}, "column: is missing; add it: The column of values"),
-        ({"zone": "Mars"}, "zone: 'Mars' is not a valid time zone; write UTC"),
-        ({"time_zone": "UTC"}, "time_zone: unknown key; did you mean 'site_zone'?"),
-        ({"step": "-1h"}, "step: must be more than 0, not '-1h'"),
-        ({"past_end": "wrap"}, "past_end: is applied by a scenario; from Python use simkit.power."),
-    ],
-)
-def test_wrong_arguments_are_told_as_keys_of_a_scenario(site, keys, problem):
-    assert problem in refused("csv", site, **keys)
 
 
 @pytest.mark.parametrize(
@@ -110,12 +81,6 @@ def test_the_sample_in_parts():
     both = read("gleamm-sample")
     assert both.value == pytest.approx(whole.solar.value + whole.wind.value)
     assert both.inputs == (sample_site_path(),)
-
-
-def test_a_total_is_in_the_unit_of_its_columns(site):
-    total = read("gleamm", site, zone="UTC")
-    assert (total.unit, total.name) == ("W", f"{site}: solar_kw + wind_kw")
-    assert "names kW, but unit 'W' is declared" in refused("csv", site, column="solar_kw", unit="W")
 
 
 def test_a_generic_turbine(wind):
@@ -157,33 +122,3 @@ def test_a_turbine_of_a_table(wind, tmp_path):
 )
 def test_turbines_that_are_none(wind, fields, what):
     assert what in refused("wind-toolkit", wind, **fields)
-
-
-def test_generation_by_source(tmp_path):
-    path = tmp_path / "grid.csv"
-    path.write_text("timestamp,WND,SUN\n2022-01-01 00:00:00+00:00,16317,50\n"
-                    "2022-01-01 01:00:00+00:00,18425,0\n")  # fmt: skip
-    solar = read("generation", path, source="solar", site_zone="America/Chicago")
-    assert solar.value.tolist() == [50e6, 0]
-    assert "source: unknown value 'winds'; did you mean 'wind'" in refused(
-        "generation", path, source="winds"
-    )
-
-
-def test_real_files_by_name():
-    wind = read("wind-toolkit", real(WTK), turbine="E-53/800", curves=real(CURVES))
-    assert wind.value.max() == 810e3
-    assert len(wind.inputs) == 2
-    assert read("generation", real(ERCOT), source="wind").value.max() == 26_871e6
-    assert read("carbon", real(ERCOT)).unit == "gCO2/kWh"
-
-
-def test_sun_of_texas_by_name():
-    pytest.importorskip("pvlib", reason="pvlib (extra power) is not installed")
-    fixed = read("nsrdb", real(NSRDB), rated_w=150e3)
-    assert 0.14 < fixed.value.mean() / 150e3 < 0.22
-    steep = read("nsrdb", real(NSRDB), rated_w=150e3, tilt_deg=80.0)
-    assert steep.value.mean() < fixed.value.mean()
-    assert "tilt_deg: must be at most 90" in refused(
-        "nsrdb", real(NSRDB), rated_w=150e3, tilt_deg=100.0
-    )

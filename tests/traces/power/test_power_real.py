@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import pytest
+from trace_files import real_file
 
 from simkit.errors import TraceError
 from simkit.power.signal_align import Alignment, aligned
 from simkit.power.signal_trace import Gaps, step_function
 from simkit.traces.power import CarbonSignal, GenerationSignal, read_power
-from simkit.traces.power.plants import SolarPlant, read_turbine, solar_power, wind_power
+from simkit.traces.power.plants import (
+    NsrdbSignal,
+    SolarPlant,
+    read_turbine,
+    solar_power,
+    wind_power,
+)
 from simkit.traces.power.weather import read_nsrdb, read_wind_toolkit
-
-DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[4] / "shared" / "data")) / "power"
 
 SDSC_SP2 = 893_466_664.0
 """Unix time of the zero of the log SDSC-SP2-1998."""
 
 
-def real(name):
-    if not (DATA / name).exists():
-        pytest.skip(f"{name} is absent; set SIMKIT_DATA to the folder of real data")
-    return DATA / name
+real = partial(real_file, "power")
 
 
 def test_railsplitter_has_an_hour_twice_and_keeps_standard_time():
@@ -90,13 +91,16 @@ def test_texas_weather_becomes_power():
 
 def test_texas_sun_becomes_power():
     pytest.importorskip("pvlib", reason="pvlib (extra power) is not installed")
-    weather = read_nsrdb(real("NSRDB_dallas_701624_32.77_-96.82_2012.csv.gz"))
+    path = real("NSRDB_dallas_701624_32.77_-96.82_2012.csv.gz")
+    weather = read_nsrdb(path)
     assert (len(weather.time_s), weather.ghi_w_m2.max()) == (17_568, 1019)
     power = solar_power(weather, SolarPlant(rated_w=150e3))
     assert (power.value[weather.ghi_w_m2 == 0] == 0).all()
     assert 0.14 < power.value.mean() / 150e3 < 0.22
     at_noon = power.value.reshape(366, 48)[:, [23, 24, 25, 26]].mean()
     assert at_noon > 3 * power.value.mean() * 0.9
+    steep = NsrdbSignal.of(path=path, rated_w=150e3, tilt_deg=80.0).read()
+    assert steep.value.mean() < power.value.mean()
 
 
 def test_a_log_of_1998_meets_the_wind_of_2012():

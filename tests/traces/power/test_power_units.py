@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.errors import TraceError
-from simkit.traces.power import CarbonSignal, GenerationSignal, PriceSignal, read_gleamm, read_power
+from simkit.traces.power import read_power
 from simkit.traces.power.units import UNITS, choose_unit, named_unit, unit_of
 
 WATTS = {"W": 1.0, "kW": 1e3, "MW": 1e6, "GW": 1e9}
@@ -251,48 +251,8 @@ def test_a_name_stands_for_a_unit_that_is_not_declared():
         chosen("solar_kw", usual="price/MWh")
 
 
-@pytest.fixture
-def table(tmp_path):
-    def write(*lines):
-        path = tmp_path / "table.csv"
-        path.write_text("".join(f"{line}\n" for line in lines))
-        return path
-
-    return write
-
-
 def hours(header, *values):
     return (f"time,{header}", *(f"2022-01-01 {n:02d}:00,{row}" for n, row in enumerate(values)))
-
-
-def test_every_reader_of_tables_reads_units_of_names(table):
-    def said(signal):
-        trace = signal.read()
-        return trace.unit, trace.value.tolist(), trace.notes
-
-    price = table(*hours("Price [EUR/kWh]", 0.25, 0.5))
-    keys = {"path": price, "column": "Price [EUR/kWh]", "zone": "UTC"}
-    note = ("unit EUR/kWh, from the name of column 'Price [EUR/kWh]'",)
-    assert said(PriceSignal.of(**keys)) == ("price/kWh", [0.25, 0.5], note)
-    trace = read_power(**keys)
-    assert (trace.unit, trace.notes) == ("price/kWh", note)
-
-    moer = table(*hours("MOER (lbs/MWh)", 1000, 500))
-    keys = {"path": moer, "column": "MOER (lbs/MWh)", "time": "time", "zone": "UTC"}
-    unit, values, _ = said(CarbonSignal.of(**keys))
-    assert (unit, values) == ("gCO2/kWh", [453.59237, 226.796185])
-
-    eia = table(*hours("WND", 3, 4))
-    wind = GenerationSignal.of(path=eia, source="wind", time="time", zone="UTC")
-    assert said(wind) == ("W", [3e6, 4e6], ())
-
-    site = table(*hours("sun MW,wind MW", "1,2", "3,4"))
-    power = read_gleamm(site, solar="sun MW", wind="wind MW", zone="UTC")
-    assert power.solar.value.tolist() == [1e6, 3e6]
-
-    warm = table(*hours("t2m (°F)", 32, 212))
-    trace = read_power(warm, column="t2m (°F)", zone="UTC")
-    assert (trace.unit, trace.value.tolist()) == ("degC", pytest.approx([0.0, 100.0]))
 
 
 def test_a_warning_comes_with_the_trace_and_can_be_silenced(table):

@@ -12,7 +12,6 @@ import pytest
 
 from simkit.errors import TraceError
 from simkit.traces.power.plants import (
-    NsrdbSignal,
     SolarPlant,
     TurbineCurve,
     cubic_turbine,
@@ -37,16 +36,6 @@ Year,Month,Day,Hour,Minute,DHI,DNI,GHI,Surface Albedo,Wind Speed,Temperature,Pre
 2012,6,21,12,30,100,900,,0.1,3,34,1000,N/A
 2012,6,21,13,0,110,880,1000,0.1,3,34,1000,N/A
 """
-
-
-@pytest.fixture
-def file(tmp_path):
-    def write(text, name="weather.csv"):
-        path = tmp_path / name
-        path.write_text(text)
-        return path
-
-    return write
 
 
 def test_wind_toolkit(file):
@@ -212,11 +201,3 @@ def test_power_from_weather_does_not_depend_on_the_processor():
     )
     # What pvlib computes differs where the C library heeds the first variable; the power does not.
     assert older[1:] == usual[1:]
-
-
-def test_plants_that_cannot_be():
-    with pytest.raises(TraceError) as caught:
-        NsrdbSignal.of(path="sun.csv", rated_w=0.0, loss=1.0)
-    assert str(caught.value).splitlines() == [
-        "rated_w: must be more than 0, not 0.0", "loss: must be less than 1, not 1.0",
-    ]  # fmt: skip

@@ -95,15 +95,6 @@ def test_rows_at_the_ends_of_hours_and_rows_in_order_of_their_dates(write):
     assert (in_order.time_s == read(write(hours())).time_s).all()
 
 
-def test_times_as_pvgis_writes_them_and_on_a_clock_of_another_zone(write):
-    pvgis = read(write(hours(), "%Y%m%d:%H%M"), time_format="%Y%m%d:%H%M")
-    assert (pvgis.time_s == read(write(hours())).time_s).all()
-    there = read(write(hours()), zone="America/Chicago")
-    assert len(there) > 8750  # hours that its clock skips are left out
-    june = datetime(1990, 6, 1, 5, tzinfo=UTC).timestamp()  # midnight of Chicago's summer
-    assert there.value[there.time_s.searchsorted(june)] == 60_100
-
-
 @pytest.mark.parametrize(
     "times",
     [

@@ -2,18 +2,15 @@
 
 import gzip
 import math
-import os
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+from trace_files import real_file, refusal
 
-from simkit.errors import TraceError
 from simkit.traces import rules
-from simkit.traces.rules import RULES
-from simkit.traces.swf import read_swf, squeezed
-
-DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[4] / "shared" / "data")) / "swf"
+from simkit.traces.swf import read_swf
 
 HEADER = "; MaxProcs: 64\n; UnixStartTime: 1000\n; TimeZoneString: Europe/Berlin\n"
 
@@ -41,10 +38,7 @@ def log(tmp_path):
     return write
 
 
-def message(path, **rules):
-    with pytest.raises(TraceError) as caught:
-        read_swf(path, **rules)
-    return str(caught.value).removeprefix(f"{path}")
+message = partial(refusal, read_swf)
 
 
 # ---- what a row becomes -------------------------------------------------------------------------
@@ -118,20 +112,6 @@ def test_requested_processors_can_come_first(log):
     assert trace.report.repaired == {rules.FROM_ALLOCATED: 1}
 
 
-def test_raw_requested_times_stay_as_the_log_has_them(log):
-    trace = read_swf(log(row(1, wanted=-1), row(2, wanted=5), row(3)), requested_time="raw")
-    assert trace.workload.requested_time_s.tolist() == pytest.approx([np.nan, 5, 20], nan_ok=True)
-    assert trace.report.accepted == 3
-
-
-def test_zero_run_times_can_be_kept(log):
-    assert read_swf(log(row(run=0)), keep_zero_run=True).workload.run_time_s.tolist() == [0]
-
-
-def test_an_unknown_choice_is_refused_with_a_suggestion(log):
-    assert "did you mean 'requested'" in message(log(row()), processors="request")
-
-
 # ---- order, numbers, times ----------------------------------------------------------------------
 
 
@@ -157,11 +137,6 @@ def test_absolute_submit_times_count_from_the_first_job(log):
     assert trace.workload.submit_time_s.tolist() == [0, 10.5]
     assert trace.workload.epoch_s == 1641021290
     assert trace.report.notes == {rules.ABSOLUTE_TIMES: 2}
-
-
-def test_fractions_survive(log):
-    jobs = read_swf(log(row(1, 0.5, run=1.25, wanted="3e1", f6=12.75))).workload
-    assert (jobs.submit_time_s[0], jobs.run_time_s[0], jobs.requested_time_s[0]) == (0.5, 1.25, 30)
 
 
 HEADERS = [
@@ -220,22 +195,6 @@ def test_fields_after_the_eighteenth_are_ignored_and_noted(log):
     assert trace.report.lines == {rules.EXTRA_FIELDS: [5]}
 
 
-def test_blocks_do_not_show(log, monkeypatch):
-    lines = [row(i, i // 3, run=i % 5, user=i % 7 - 1) for i in range(1, 400)]
-    path = log(*lines[:200], "; a comment", *lines[200:])
-    whole = read_swf(path)
-    monkeypatch.setattr("simkit.traces.files.text_blocks.__defaults__", (97,))
-    pieces = read_swf(path)
-    assert pieces.report == whole.report
-    for name in ("job_id", "submit_time_s", "run_time_s", "instances", "user"):
-        assert (getattr(pieces.workload, name) == getattr(whole.workload, name)).all()
-    assert pieces.report.lines[rules.ZERO_RUN] == [8, 13, 18, 23, 28]
-
-
-def test_squeezing_leaves_one_blank_between_fields():
-    assert squeezed(b"  1\t 2  \r\n\n 3    4\n") == b"1 2\n\n3 4\n"
-
-
 # ---- broken files -------------------------------------------------------------------------------
 
 
@@ -250,13 +209,9 @@ BROKEN = [
     (gzip.compress(b"", mtime=0), ": no jobs: the file is empty"),
     (b"; MaxProcs: 3\n;\n", ": no jobs: the file is empty or holds only comments"),
     (b"hello\n", ":1: 1 field, SWF has 18; pad unknown fields with -1"),
-    (b"1 2 3 4 5\n" * 3, ":1: 5 fields, SWF has 18; pad unknown fields with -1"),
     (f"{row()}\n\n;\n1 2 3\n".encode(), ":4: 3 fields, SWF has 18"),
     (f"{row()}\n{row(2)} 19\n1 2 3\n".encode(), ":3: 3 fields, SWF has 18"),
-    (f"{row()}\n{row(2, run='ten')}\n".encode(), ":2: field 4 (run) is 'ten', not a number"),
-    (f"{row()}\n{row(2, f12='ann')}\n".encode(), ":2: field 12 (user) is 'ann', not a number"),
     (f"{row('1_000')}\n".encode(), ":1: field 1 (job) is '1_000', not a number"),
-    (f"{row(1.5)}\n".encode(), ":1: field 1 (job) is 1.5, not a whole number"),
     (b"Job_name Submit Runtime Nodes\n", ":1: 4 fields, SWF has 18"),
     (b"\x7fELF\x02\x01\x00\x00" * 50, ":1: byte 0x7f does not occur in text"),
     (f"{row()}\n{row()}\n".encode() + b"\0" * 9, ":3: byte 0x00 does not occur in text"),
@@ -283,12 +238,6 @@ def test_a_broken_file_is_an_error_with_place_and_remedy(log, content, expected)
     assert ";" in text or "check" in text  # the remedy
 
 
-def test_the_error_names_the_line_reached_in_a_cut_file(log, monkeypatch):
-    monkeypatch.setattr("simkit.traces.files.text_blocks.__defaults__", (1000,))
-    line = int(message(log(cut_gzip())).split(":")[1])
-    assert 1000 < line < 5000
-
-
 def test_a_missing_file_suggests_its_neighbour(log):
     path = log(row(), name="SDSC-SP2.swf.gz")
     assert message(path.with_name("SDSC-SP3.swf.gz")).endswith(f"; did you mean {str(path)!r}?")
@@ -306,19 +255,6 @@ def test_a_forbidden_file_says_so(log, monkeypatch):
     path = log(row())
     monkeypatch.setattr(Path, "open", forbidden)
     assert message(path).startswith(": may not be read; ask its owner")
-
-
-# ---- explanations -------------------------------------------------------------------------------
-
-
-def test_a_report_lists_drops_repairs_and_notes_with_lines(log):
-    report = read_swf(log(row(1, run=0), row(2, 9, wanted=5), row(3, 5))).report
-    assert [(rule, count, report.lines[rule]) for rule, count in report.counts()] == [
-        (rules.ZERO_RUN, 1, [4]),
-        (rules.RAISED, 1, [5]),
-        (rules.OUT_OF_ORDER, 1, [6]),
-    ]
-    assert all(rule in RULES for rule, _ in report.counts())
 
 
 # ---- the archive's logs -------------------------------------------------------------------------
@@ -340,9 +276,7 @@ ARCHIVE = [
 
 @pytest.mark.parametrize(("name", "rows", "jobs", "processors"), ARCHIVE)
 def test_rows_and_jobs_of_real_logs(name, rows, jobs, processors):
-    path = DATA / f"{name}.swf.gz"
-    if not path.exists():
-        pytest.skip(f"no {path}; set SIMKIT_DATA to the folder of real logs")
+    path = real_file("swf", f"{name}.swf.gz")
     trace = read_swf(path)
     assert (trace.report.read, len(trace.workload)) == (rows, jobs)
     assert trace.report.balanced()

@@ -2,13 +2,12 @@
 
 import errno
 import io
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from trace_files import real_file
 
 from simkit.errors import TraceError
 from simkit.traces import rules
@@ -17,7 +16,6 @@ from simkit.traces.swf import read_swf, write_swf
 from simkit.workload import Workload
 from simkit.workload.workload import JOB_COLUMNS
 
-DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[4] / "shared" / "data")) / "swf"
 COLUMNS = ("job_id", "submit_time_s", "run_time_s", "instances", "requested_time_s", *JOB_COLUMNS)
 
 
@@ -94,61 +92,6 @@ def test_reading_what_was_written_gives_the_workload_back(tmp_path_factory, work
     trace = read_swf(path, requested_time="raw", keep_zero_run=True)
     assert trace.report.read == trace.report.accepted == len(workload)
     same(trace.workload, workload)
-
-
-def test_text_ids_become_ranks():
-    stream = io.BytesIO()
-    write_swf(stream, small(job_id=np.array(["b_2", "a", "b_1"], object)))
-    text = stream.getvalue().decode().splitlines()
-    assert [line.split()[0] for line in text if line[0] != ";"] == ["1", "2", "3"]
-    assert any("job ids are text" in line for line in text)
-
-
-def test_results_of_a_run_go_to_wait_run_and_status():
-    stream = io.BytesIO()
-    results = {"wait_time_s": [0, 2.5, np.nan], "status": [1, 0, np.nan], "run_time_s": [1, 2, 3]}
-    write_swf(stream, small(), results=results)
-    rows = [line.split() for line in stream.getvalue().decode().splitlines() if line[0] != ";"]
-    assert [(r[2], r[3], r[10]) for r in rows] == [
-        ("0", "1", "1"),
-        ("2.5", "2", "0"),
-        ("-1", "3", "-1"),
-    ]
-
-
-def test_what_a_log_tells_of_its_jobs_goes_to_its_fields():
-    stream = io.BytesIO()
-    results = {
-        "cpu_time_s": [1, 2, np.nan],
-        "used_memory_kb": [3, np.nan, 4],
-        "requested_processors": [np.nan, 5, 6],
-        "requested_memory_kb": [7, 8, 9.5],
-    }
-    write_swf(stream, small(), results=results)
-    rows = [line.split() for line in stream.getvalue().decode().splitlines() if line[0] != ";"]
-    assert [(r[5], r[6], r[7], r[9]) for r in rows] == [
-        ("1", "3", "-1", "7"),
-        ("2", "-1", "5", "8"),
-        ("-1", "4", "6", "9.5"),
-    ]
-
-
-def test_numbers_that_stand_for_names_begin_at_1():
-    stream = io.BytesIO()
-    jobs = small(user=[0, 2, -1], group=[0, 1, 2], partition=[1, 0, -1])
-    names = {"user": ("ann", "bob", "cleo"), "partition": ("big", "small")}
-    write_swf(stream, jobs.with_columns(labels=names))
-    lines = stream.getvalue().decode().splitlines()
-    fields = [line.split() for line in lines if line[0] != ";"]
-    assert [(f[11], f[12], f[15]) for f in fields] == [
-        ("1", "0", "2"),  # groups have no names: their numbers are the log's own
-        ("3", "1", "1"),
-        ("-1", "2", "-1"),
-    ]
-    assert [line for line in lines if "Partition" in line] == [
-        "; Partition: 1 big",
-        "; Partition: 2 small",
-    ]
 
 
 UNFIT = [
@@ -274,9 +217,7 @@ def test_a_log_without_jobs_leaves_no_clean_one(tmp_path):
 
 @pytest.mark.parametrize("name", ["KTH-SP2-1996-2.1-cln", "SDSC-SP2-1998-4.2-cln"])
 def test_a_real_log_survives_writing_and_cleaning(tmp_path, name):
-    path = DATA / f"{name}.swf.gz"
-    if not path.exists():
-        pytest.skip(f"no {path}; set SIMKIT_DATA to the folder of real logs")
+    path = real_file("swf", f"{name}.swf.gz")
     jobs = read_swf(path).workload
     write_swf(tmp_path / "written.swf", jobs)
     clean_swf(path, tmp_path / "clean.swf")

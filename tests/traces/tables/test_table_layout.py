@@ -13,16 +13,6 @@ from simkit.traces.power import read_power
 ROWS = [("2024-01-01 00:00", "1"), ("2024-01-01 01:00", "2"), ("2024-01-01 02:00", "3")]
 
 
-@pytest.fixture
-def file(tmp_path):
-    def write(text, name="table.csv"):
-        path = tmp_path / name
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return path
-
-    return write
-
-
 def series(separator=",", names=("time", "kw"), rows=ROWS, end="\n"):
     return "".join(f"{separator.join(row)}{end}" for row in [names, *rows])
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from simkit.engine.simulation import Rules
-from simkit.errors import ScenarioError
 from simkit.policy import Cancel, Kill, Place, Suspend
 from simkit.workload.admission import AdmissionRule
 
@@ -66,13 +65,6 @@ def test_refill_at_the_next_decision(simulate, rigid, greedy):
     run = simulate(looking(log, greedy), load, rules=rules(slots=2, refill="next_decision"))
     assert log == [(0, [0, 1], [0, 1]), (5, [2, 3], [2, 3]), (10, [], [])]
     assert run.rows("timeline", "time_s waiting backlog") == [(0, 0, 2), (5, 0, 0), (10, 0, 0)]
-
-
-def test_the_backlog_is_first_in_first_out(simulate, rigid):
-    # job 3 comes when a slot is about to be free, but others have waited longer
-    load = rigid((0, 5, 4), (1, 5, 4), (2, 5, 4), (5, 5, 4))
-    run = simulate(one_at_a_time, load, rules=rules(slots=1, refill="next_decision"))
-    assert run.starts() == {0: 0, 1: 5, 2: 10, 3: 15}
 
 
 def test_what_the_backlog_does_not_hold_is_rejected(simulate, rigid):
@@ -151,22 +143,3 @@ def test_a_kill_of_all_that_is_visible_leaves_nobody_behind(simulate, rigid, gre
 
     run = simulate(once, rigid((0, 9, 1), (0, 9, 1)), rules=rules(slots=1, refill="next_decision"))
     assert run.rows("jobs", "job_id status") == [(0, "killed"), (1, "finished")]
-
-
-def test_a_backlog_alone_limits_nothing(simulate, rigid):
-    run = simulate(one_at_a_time, rigid(*[(0, 5, 1)] * 3), rules=rules(backlog=0))
-    assert run.starts() == {0: 0, 1: 5, 2: 10}
-
-
-def test_slots_and_periods(simulate, rigid, greedy):
-    log = []
-    load = rigid(*[(t, 5, 1) for t in (1, 2, 3)])
-    run = simulate(looking(log, greedy), load, rules=rules(slots=2, backlog=0, every_s=10))
-    assert log == [(10, [0, 1], [0, 1]), (20, [], [])]
-    assert run.rows("jobs", ENDS)[0] == (2, None, "rejected")
-
-
-@pytest.mark.parametrize(("slots", "backlog"), [(0, None), (-1, None), (1, -1)])
-def test_limits_that_admit_nothing(slots, backlog):
-    with pytest.raises(ScenarioError, match=r"admission\.(slots|backlog)"):
-        AdmissionRule(slots=slots, backlog=backlog)

@@ -57,21 +57,6 @@ def test_a_late_comer_of_high_quality_overtakes_those_held_back(simulate, rigid)
     assert order_of_starts(simulate(one_at_a_time, load, rules=rules)) == [0, 1, 3, 2]
 
 
-@pytest.mark.parametrize("order", ["fifo", "qos"])
-def test_the_backlog_holds_as_many_whatever_the_order(simulate, rigid, order):
-    load = worthy(rigid(*[(0, 5, 1)] * 6), [0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
-    rules = Rules(admission=AdmissionRule(slots=2, backlog=2, order=order))
-    run = simulate(one_at_a_time, load, rules=rules)
-    statuses = dict(run.rows("jobs", "job_id status"))
-    assert [statuses[job] for job in range(6)] == ["finished"] * 4 + ["rejected"] * 2
-
-
-def test_an_order_needs_slots():
-    for rule in ({"order": "qos"}, {"slots": 1, "order": "lifo"}):
-        with pytest.raises(ScenarioError, match=r"admission\.order"):
-            AdmissionRule(**rule)
-
-
 @given(st.lists(st.one_of(st.floats(0.01, 1), st.integers(0, 20)), max_size=40))
 def test_the_backlog_is_a_sorted_list(steps):
     """A float adds a task of that QoS, a whole number takes out the nth, or the first if none."""
@@ -97,3 +82,18 @@ def test_the_backlog_is_a_sorted_list(steps):
 def test_what_is_not_held_back_cannot_be_taken_out():
     with pytest.raises(ValueError, match="is not held back"):
         RankedBacklog(lambda task: task.qos).remove(Task(0, 0, 0.0, (1.0,)))
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"order": "qos"},  # an order needs slots
+        {"slots": 1, "order": "lifo"},
+        {"slots": 0},
+        {"slots": -1},
+        {"slots": 1, "backlog": -1},
+    ],
+)
+def test_rules_that_cannot_be(rule):
+    with pytest.raises(ScenarioError, match=rf"admission\.{[*rule][-1]}"):
+        AdmissionRule(**rule)

@@ -7,7 +7,7 @@ from math import inf, nan
 import pytest
 
 from simkit.engine.simulation import Rules
-from simkit.errors import PolicyError, ScenarioError
+from simkit.errors import PolicyError
 from simkit.policy import Place, Resume, Suspend, WakeAt
 from simkit.policy.estimates import CORRECTIONS, Requested, UserMean, corrected
 
@@ -73,46 +73,6 @@ def expectations(simulate, load, correction, guess=10.0, **facts):
     rules = Rules(correction=correction, **facts)
     run = simulate(schedule, load, predictor=Guess(guess), rules=rules)
     return seen, run
-
-
-def test_a_decision_follows_each_correction(simulate, rigid):
-    seen, run = expectations(simulate, rigid((0, 100, 1, 1000)), "tsafrir")
-    assert seen == [(0, [10]), (10, [70]), (70, [310]), (100, [])]
-    assert run.rows("jobs", "estimate_s corrected_estimate_s") == [(10, 310)]
-
-
-def test_without_a_correction_nothing_happens(simulate, rigid):
-    seen, run = expectations(simulate, rigid((0, 100, 1, 1000)), "none")
-    assert seen == [(0, [10]), (100, [])]
-    assert "corrected_estimate_s" not in run["jobs"].columns
-
-
-def test_an_end_at_the_estimate_is_no_correction(simulate, rigid):
-    seen, run = expectations(simulate, rigid((0, 70, 1, 1000)), "tsafrir")
-    assert seen == [(0, [10]), (10, [70]), (70, [])]
-    assert run.rows("jobs", "corrected_estimate_s") == [(70,)]
-
-
-def test_an_estimate_at_the_request_is_final(simulate, rigid):
-    seen, run = expectations(simulate, rigid((0, 100, 1, 40)), "tsafrir")
-    assert seen == [(0, [10]), (10, [40]), (100, [])]  # from 40 on it is overdue
-    assert run.rows("jobs", "corrected_estimate_s") == [(40,)]
-
-
-def test_a_job_killed_at_its_request(simulate, rigid):
-    seen, run = expectations(simulate, rigid((0, 100, 1, 40)), "tsafrir", walltime="kill")
-    assert seen == [(0, [10]), (10, [40]), (40, [])]
-    assert run.rows("jobs", "corrected_estimate_s") == [(40,)]
-
-
-def test_an_estimate_of_zero_is_corrected_at_the_start(simulate, rigid):
-    seen, _ = expectations(simulate, rigid((0, 30, 1, 1000)), "tsafrir", guess=0.0)
-    assert seen == [(0, [0]), (0, [60]), (30, [])]
-
-
-def test_decisions_stay_periodic(simulate, rigid):
-    seen, _ = expectations(simulate, rigid((0, 100, 1, 1000)), "tsafrir", every_s=30.0)
-    assert seen == [(0, [10]), (30, [70]), (90, [310]), (120, [])]
 
 
 def test_instances_that_start_later_are_corrected_later(simulate, make_jobs, a_bag):
@@ -191,6 +151,31 @@ def test_user_means_do_not_betray_the_run_time(simulate, make_jobs, a_gang):
     assert run.rows("jobs", "estimate_s") == [(50,), (50,), (50,)]
 
 
-def test_an_unknown_correction():
-    with pytest.raises(ScenarioError, match=r"correction is 'double'; choose none, tsafrir"):
-        Rules(correction="double")
+SEEN = [
+    # run time, requested time, guess, rules, (decision, expected ends), the last estimate
+    (100, 1000, 10.0, {}, [(0, [10]), (10, [70]), (70, [310]), (100, [])], 310),
+    # an end at the estimate is no correction
+    (70, 1000, 10.0, {}, [(0, [10]), (10, [70]), (70, [])], 70),
+    # an estimate at the request is final; from 40 on the job is overdue, or killed
+    (100, 40, 10.0, {}, [(0, [10]), (10, [40]), (100, [])], 40),
+    (100, 40, 10.0, {"walltime": "kill"}, [(0, [10]), (10, [40]), (40, [])], 40),
+    (30, 1000, 0.0, {}, [(0, [0]), (0, [60]), (30, [])], 60),  # corrected at the start
+    # decisions stay periodic
+    (100, 1000, 10.0, {"every_s": 30.0}, [(0, [10]), (30, [70]), (90, [310]), (120, [])], 310),
+]
+
+
+@pytest.mark.parametrize(("run_s", "asked_s", "guess", "facts", "seen", "last"), SEEN)
+def test_a_decision_follows_each_correction(
+    run_s, asked_s, guess, facts, seen, last, simulate, rigid
+):
+    load = rigid((0, run_s, 1, asked_s))
+    found, run = expectations(simulate, load, "tsafrir", guess, **facts)
+    assert found == seen
+    assert run.rows("jobs", "corrected_estimate_s") == [(last,)]
+
+
+def test_without_a_correction_nothing_happens(simulate, rigid):
+    seen, run = expectations(simulate, rigid((0, 100, 1, 1000)), "none")
+    assert seen == [(0, [10]), (100, [])]
+    assert "corrected_estimate_s" not in run["jobs"].columns

@@ -75,26 +75,6 @@ def test_completion_before_arrival(simulate, make_jobs, a_gang, greedy):
     assert run.rows("jobs", "job_id estimate_s") == [(0, 100), (1, 100), (2, 8)]
 
 
-@pytest.mark.parametrize(
-    ("every", "decisions"),
-    [
-        (None, [(0, [0], [], 4), (10, [], [0], 4)]),
-        # without the wake-up there would be no further decision before 20
-        (5.0, [(0, [0], [], 4), (10, [], [0], 4)]),
-    ],
-)
-def test_completion_before_wake(every, decisions, simulate, rigid, greedy):
-    log: list[object] = []
-
-    def schedule(state):
-        if state.now == 0:
-            yield WakeAt(10.0)
-        yield from greedy(state)
-
-    simulate(logged(log, schedule), rigid((0, 10, 4)), rules=Rules(every_s=every))
-    assert log == decisions
-
-
 def test_capacity_before_reservation_when_it_returns(simulate, rigid, greedy):
     run = simulate(reserve(0, 10, greedy), rigid((0, 5, 4)), pool((5, 10, 1, "drain")))
     assert run.rows("jobs", JOB_LOG) == [(0, 10, 15, "finished")]
@@ -122,18 +102,6 @@ def test_capacity_before_arrival(simulate, rigid, greedy):
     ]  # fmt: skip
 
 
-def test_capacity_before_wake(simulate, rigid, greedy):
-    log: list[object] = []
-
-    def schedule(state):
-        if state.now == 0:
-            yield WakeAt(10.0)
-        yield from greedy(state)
-
-    simulate(logged(log, schedule), rigid((0, 1, 1)), pool((10, 20, 3, "drain")))
-    assert log == [(0, [0], [], 4), (1, [], [0], 4), (10, [], [], 1), (20, [], [], 4)]
-
-
 def test_reservation_before_arrival(simulate, rigid, greedy):
     # The reservation that fails takes a slot again; the job that arrives finds none.
     rules = Rules(admission=AdmissionRule(slots=2, backlog=0))
@@ -142,31 +110,6 @@ def test_reservation_before_arrival(simulate, rigid, greedy):
     assert run.rows("events", EVENT_LOG) == [
         (0, "reserved", 1), (10, "reservation_failed", 1), (10, "rejected", 3),
     ]  # fmt: skip
-
-
-def test_reservation_before_wake_and_decision(simulate, rigid, greedy):
-    log: list[object] = []
-
-    def schedule(state):
-        if state.now == 0:
-            yield WakeAt(10.0)
-        yield from reserve(0, 10, greedy)(state)
-
-    simulate(logged(log, schedule), rigid((0, 5, 3)))
-    # a decision at 10, the reserved task has started
-    assert log == [(0, [0], [], 4), (10, [], [], 1), (15, [], [0], 4)]
-
-
-def test_arrival_before_wake(simulate, rigid, greedy):
-    log: list[object] = []
-
-    def schedule(state):
-        if state.now == 0:
-            yield WakeAt(10.0)
-        yield from greedy(state)
-
-    simulate(logged(log, schedule), rigid((0, 1, 1), (10, 1, 1)))
-    assert log == [(0, [0], [], 4), (1, [], [0], 4), (10, [1], [], 4), (11, [], [1], 4)]
 
 
 def test_one_decision_at_an_instant_sees_all_that_happened(simulate, rigid, greedy):
@@ -228,3 +171,30 @@ def test_sums_of_times_meet(simulate, rigid, greedy):
     log: list[object] = []
     simulate(logged(log, greedy), rigid((0, 0.125, 4), (0, 0.2, 4), (0.325, 1, 4)))
     assert [row[1:3] for row in log] == [([0, 1], []), ([], [0]), ([2], [1]), ([], [2])]
+
+
+WAKES = [
+    # what happens at 10, as a wake-up does: jobs, windows, period, decisions as they are logged
+    ("completion", [(0, 10, 4)], [], None, [(0, [0], [], 4), (10, [], [0], 4)]),
+    # without the wake-up there would be no further decision before 20
+    ("completion, periodic", [(0, 10, 4)], [], 5.0, [(0, [0], [], 4), (10, [], [0], 4)]),
+    ("capacity", [(0, 1, 1)], [(10, 20, 3, "drain")], None,
+     [(0, [0], [], 4), (1, [], [0], 4), (10, [], [], 1), (20, [], [], 4)]),
+    ("reservation", [(0, 5, 3)], [], None, [(0, [0], [], 4), (10, [], [], 1), (15, [], [0], 4)]),
+    ("arrival", [(0, 1, 1), (10, 1, 1)], [], None,
+     [(0, [0], [], 4), (1, [], [0], 4), (10, [1], [], 4), (11, [], [1], 4)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "jobs", "windows", "every", "decisions"), WAKES)
+def test_all_before_wake(what, jobs, windows, every, decisions, simulate, rigid, greedy):
+    log: list[object] = []
+    inner = reserve(0, 10, greedy) if what == "reservation" else greedy
+
+    def schedule(state):
+        if state.now == 0:
+            yield WakeAt(10.0)
+        yield from inner(state)
+
+    simulate(logged(log, schedule), rigid(*jobs), pool(*windows), rules=Rules(every_s=every))
+    assert log == decisions

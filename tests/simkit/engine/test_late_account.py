@@ -131,24 +131,6 @@ def test_the_account_is_the_one_kept_at_once(simulate, jobs, monkeypatch, facts,
     same_account(late["power"], at_once["power"])
 
 
-def test_the_account_of_a_battery_that_tapers_differs_by_ticks(simulate, jobs):
-    """Its set-points follow its content, so a last digit moves its next event by a tick."""
-    battery = BatteryFacts(
-        capacity_kwh=1e6 / 3.6e6,
-        charge_c_rate=0.5,
-        discharge_c_rate=0.7,
-        charge_slope_h=0.2,
-        discharge_slope_h=0.1,
-        model="clc",
-    )
-    site = Site((POOL,), sources(), GRID, battery)
-    late, at_once = (
-        simulate(policy(FCFS(), Easy()), jobs, 10, site=site)
-        for policy in (OrderedPolicy, Undeclared)
-    )
-    same_totals(late["power"], at_once["power"], 1e-9)
-
-
 def same_account(late: pl.DataFrame, at_once: pl.DataFrame) -> None:
     """Compare what flows and what is stored.
 

@@ -20,9 +20,7 @@ from simkit.policy.fitness import FitnessPolicy
 from simkit.policy.ordered import OrderedPolicy
 from simkit.workload.cluster import CapacityStep, Cluster, Maintenance
 
-ENDS = "job_id start_time_s end_time_s status"
 PIECES = "task_id start_time_s end_time_s outcome"
-EVENTS = "time_s kind job_id"
 
 
 def pool(*windows: tuple[float, float, float, str], processors: float = 4) -> Cluster:
@@ -43,23 +41,6 @@ def resuming(greedy):
     return schedule
 
 
-@pytest.mark.parametrize(
-    ("running", "pieces"),
-    [
-        # runs on to its end
-        ("drain", [(0, 0, 10, "finished"), (1, 20, 25, "finished")]),
-        # starts over when there is room again
-        ("requeue", [(0, 0, 6, "lost"), (0, 20, 30, "finished"), (1, 30, 35, "finished")]),
-        # goes on when there is room again
-        ("suspend", [(0, 0, 6, "suspended"), (0, 20, 24, "finished"), (1, 24, 29, "finished")]),
-    ],
-)
-def test_what_runs_when_capacity_goes(running, pieces, simulate, rigid, greedy):
-    load = rigid((0, 10, 4), (1, 5, 4))
-    run = simulate(resuming(greedy), load, pool((6, 20, 4, running)))
-    assert run.rows("allocations", PIECES) == pieces
-
-
 def test_the_youngest_go_first_and_only_as_many_as_must(simulate, rigid, greedy):
     load = rigid((0, 10, 1), (1, 10, 1), (2, 10, 1), (3, 10, 1))
     run = simulate(greedy, load, pool((5, 8, 2, "requeue")))
@@ -67,13 +48,6 @@ def test_the_youngest_go_first_and_only_as_many_as_must(simulate, rigid, greedy)
     assert run.starts() == {0: 0, 1: 1, 2: 2, 3: 3}
     assert run.rows("jobs", "job_id end_time_s lost_time_s attempts", by="job_id") == [
         (0, 10, 0, 1), (1, 11, 0, 1), (2, 18, 3, 2), (3, 18, 2, 2),
-    ]  # fmt: skip
-
-
-def test_draining_capacity_is_below_zero_until_tasks_end(simulate, rigid, greedy):
-    run = simulate(greedy, rigid((0, 10, 3), (0, 20, 1), (6, 4, 1)), pool((5, 30, 2, "drain")))
-    assert run.rows("timeline", "time_s allocated_processors capacity_processors") == [
-        (0, 4, 4), (5, 4, 2), (6, 4, 2), (10, 2, 2), (14, 1, 2), (20, 0, 2), (30, 0, 4),
     ]  # fmt: skip
 
 
@@ -132,16 +106,6 @@ def test_capacity_steps_are_seen_ahead(simulate, rigid, greedy):
     ]
 
 
-def test_events_tell_the_new_capacity(simulate, rigid, greedy):
-    run = simulate(greedy, rigid((0, 1, 1)), pool((5, 8, 3, "suspend")))
-    events = run.rows("events", "time_s kind machine_id detail")
-    assert [row[:3] for row in events] == [(5, "capacity", 0), (8, "capacity", 0)]
-    assert [json.loads(row[3]) for row in events] == [
-        {"capacity": {"processors": 1.0}, "running": "suspend", "cause": "maintenance"},
-        {"capacity": {"processors": 4.0}, "running": "suspend", "cause": "maintenance"},
-    ]
-
-
 # ---- windows that meet --------------------------------------------------------------------------
 
 
@@ -155,18 +119,6 @@ def test_windows_that_touch_take_nothing_twice(running, simulate, rigid, greedy)
     assert run.rows("timeline", "time_s capacity_processors") == [
         (0, 4), (5, 2), (10, 2), (12, 2), (15, 4),
     ]  # fmt: skip
-
-
-def test_capacity_is_never_below_zero(simulate, rigid, greedy):
-    # whole-site windows that touch
-    run = simulate(
-        greedy, rigid((0, 2, 4), (6, 2, 4)), pool((5, 10, 4, "drain"), (10, 15, 4, "drain"))
-    )
-    amounts = [
-        json.loads(detail)["capacity"]["processors"] for (detail,) in run.rows("events", "detail")
-    ]
-    assert min(amounts) == 0
-    assert run.starts() == {0: 0, 1: 15}
 
 
 def test_the_end_of_a_window_takes_nobody_off(simulate, rigid, greedy):
@@ -204,14 +156,6 @@ def test_impossible_windows(windows, what):
         Cluster.pool({"processors": 4}, maintenance=tuple(Maintenance(*row) for row in windows))
 
 
-def test_windows_that_overlap_within_what_there_is():
-    Cluster.pool(
-        {"processors": 4},
-        maintenance=(Maintenance(5, 9, 0, (3.0,)), Maintenance(8, 12, 0, (1.0,)),
-                     Maintenance(9, 10, 0, (3.0,))),
-    )  # fmt: skip
-
-
 # ---- policies that plan around windows ------------------------------------------------------------
 
 
@@ -234,27 +178,6 @@ def test_nothing_is_started_into_a_window(backfill, machines, simulate, rigid):
     else:
         # job 3 would delay job 0, which needs all four at 20
         assert run.starts() == {0: 20, 1: 1, 2: 32, 3: 32}
-
-
-def test_easy_uses_what_a_window_leaves(simulate, rigid):
-    # Job 0 needs three and waits for the window's end; job 1 fits beside it at all times.
-    load = rigid((1, 12, 3), (1, 50, 1))
-    run = simulate(OrderedPolicy(FCFS(), Easy()), load, pool((10, 20, 3, "drain")))
-    assert run.starts() == {0: 20, 1: 1}
-
-
-def test_suspended_tasks_are_resumed_by_ordered_policies(simulate, rigid):
-    load = rigid((0, 10, 4), (7, 5, 4))
-    run = simulate(
-        OrderedPolicy(FCFS(), Easy()), load, pool((30, 31, 1, "drain"), (6, 9, 4, "suspend"))
-    )
-    assert run.rows("allocations", PIECES)[0] == (0, 9, 19, "finished")
-    # planned around: job 0 would not end before 6. Without an honest estimate it is caught.
-    load = rigid((0, 10, 4, 5), (7, 5, 4))
-    run = simulate(OrderedPolicy(FCFS(), Easy()), load, pool((6, 9, 4, "suspend")))
-    assert run.rows("allocations", PIECES) == [
-        (0, 0, 6, "suspended"), (0, 9, 13, "finished"), (1, 13, 18, "finished"),
-    ]  # fmt: skip
 
 
 def test_suspended_gangs_are_resumed_on_other_machines(rigid, simulate):

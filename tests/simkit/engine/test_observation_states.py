@@ -143,26 +143,6 @@ def test_pairs_are_those_that_fit_and_no_more_than_asked_for(simulate, rigid):
     assert min(found) == 0
 
 
-def test_the_resource_time_image_by_hand(begin, rigid):
-    # 8 processors; steps of 10 s; 4 held until 25, 2 more from 30 to 45
-    simulation = begin(rigid((0, 25, 4), (0, 15, 2)), 8).simulation
-    encoder = make_encoder("resource-time", simulation.info, arguments={"horizon": 6, "step_s": 10})
-    state = next(simulation.decisions())
-    first, second = state.queue
-    simulation.apply(Place(first, ((0, 4),)))
-    simulation.apply(Place(second, ((0, 2),), 30.0))
-    assert encoder.encode(state).shape == (6, 1)
-    assert shares(encoder.encode(state)) == [0.5, 0.5, 0.25, 0.25, 0.125, 0]
-
-
-def test_capacity_that_will_be_missing_is_occupied(begin, rigid):
-    cluster = Cluster.pool({"processors": 8}, maintenance=(Maintenance(20.0, 30.0, 0, (2.0,)),))
-    simulation = begin(rigid((0, 10, 4)), cluster).simulation
-    encoder = make_encoder("resource-time", simulation.info, arguments={"horizon": 4, "step_s": 10})
-    state = next(simulation.decisions())
-    assert shares(encoder.encode(state)) == [0, 0, 0.25, 0]
-
-
 def test_the_resource_time_image_agrees_with_the_profile(simulate, rigid, greedy):
     rng = np.random.default_rng(3)
     rows = sorted((int(t), int(r), int(n)) for t, r, n in rng.integers(1, 9, (40, 3)))
@@ -178,7 +158,8 @@ def test_the_resource_time_image_agrees_with_the_profile(simulate, rigid, greedy
             assert image[step, 0] == pytest.approx((8 - free) / 8, abs=1e-6)
         checked.append(image.max())
 
-    simulate(schedule, rigid(*rows), 8)
+    window = Maintenance(20.0, 30.0, 0, (2.0,))  # what will be missing is occupied
+    simulate(schedule, rigid(*rows), Cluster.pool({"processors": 8}, maintenance=(window,)))
     assert max(checked) == 1
 
 

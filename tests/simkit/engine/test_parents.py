@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from simkit.engine.simulation import Rules
 from simkit.policy import Kill
@@ -80,25 +78,3 @@ def test_what_waits_for_its_parents_waits(begin, make_jobs, a_gang, greedy):
         break
     run.simulation.close()
     assert run.rows("tasks", "task_id status") == [(0, "running"), (1, "waiting")]
-
-
-@given(data=st.data())
-def test_nothing_starts_before_its_parents_end_and_all_end(
-    data, simulate, make_jobs, a_gang, greedy
-):
-    sizes = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=4))
-    jobs, parents = [], []
-    for number, size in enumerate(sizes):
-        begin = len(parents)
-        jobs.append(
-            (float(number), *(a_gang(1, data.draw(st.integers(0, 5))) for _ in range(size)))
-        )
-        for row in range(size):  # any earlier or later task that makes no cycle: of a lower rank
-            above = data.draw(st.lists(st.integers(0, row - 1), max_size=3)) if row else []
-            parents.append([begin + r for r in above])
-    run = simulate(greedy, with_parents(make_jobs(*jobs), *parents), data.draw(st.integers(1, 3)))
-    rows = {task: (start, end) for task, start, end, _ in run.rows("tasks", ENDS)}
-    assert len(rows) == len(parents)
-    for task, above in enumerate(parents):
-        for parent in above:
-            assert rows[task][0] >= rows[parent][1]

@@ -12,8 +12,6 @@ from simkit.policy import Place
 from simkit.policy.ordered import OrderedPolicy
 from simkit.workload.cluster import Cluster, Partition
 
-ENDS = "job_id start_time_s end_time_s status"
-
 
 def cluster(*partitions: Partition, machines=(4, 4)) -> Cluster:
     names = tuple(f"m{row}" for row in range(len(machines)))
@@ -83,18 +81,6 @@ def test_limits(size, run, requested, reason, simulate, rigid, greedy):
         assert done.rows("jobs", "status") == [("rejected" if reason else "finished",)]
 
 
-def test_a_job_larger_than_its_partition_is_rejected(simulate, make_jobs, a_gang, greedy):
-    left = Partition("left", machines=(0,), queues=frozenset({1}))
-    right = Partition("right", machines=(0, 1), queues=frozenset({0}))
-    load = make_jobs((0, a_gang(5, 1)), (0, a_gang(5, 1)), queue=[1, 0])
-    run = simulate(greedy, load, cluster(left, right))
-    assert run.rows("jobs", "job_id status site_partition reason") == [
-        (0, "rejected", "", "asks for 5 x 1 processors at once, the machines of partition left "
-                            "hold 4"),
-        (1, "finished", "right", ""),
-    ]  # fmt: skip
-
-
 SHORT = Partition("short", max_time_s=60, max_demand=3)
 LONG = Partition("long", max_time_s=600)
 
@@ -123,25 +109,6 @@ def test_all_tasks_of_a_job_go_to_one_partition(simulate, make_jobs, a_gang, a_b
     names, run = partition_of(simulate, load, cluster(SHORT, LONG))
     assert names == ["long", "long", "short", "short"]
     assert run.rows("jobs", "site_partition") == [("long",), ("short",)]
-
-
-def test_a_cluster_without_partitions_names_none(simulate, rigid, greedy):
-    assert "site_partition" not in simulate(greedy, rigid((0, 5, 1)), cluster())["jobs"].columns
-
-
-def test_tasks_stay_on_their_machines(simulate, make_jobs, a_gang, a_bag, greedy):
-    left = Partition("left", machines=(0,), queues=frozenset({0}))
-    right = Partition("right", machines=(1,))
-    load = make_jobs(
-        (0, a_gang(3, 9)), (0, a_gang(3, 9)), (0, a_gang(3, 9)), (1, a_bag(3, 9)),
-        queue=[0, 0, 1, 1],
-    )  # fmt: skip
-    run = simulate(greedy, load, cluster(left, right))
-    assert run.rows("allocations", "task_id machine_id count start_time_s") == [
-        (0, 0, 3, 0), (2, 1, 3, 0), (3, 1, 1, 1), (1, 0, 3, 9), (3, 1, 2, 9),
-    ] or sorted(run.rows("allocations", "task_id machine_id count start_time_s")) == [
-        (0, 0, 3, 0), (1, 0, 3, 9), (2, 1, 3, 0), (3, 1, 1, 1), (3, 1, 2, 9),
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("reserved", [False, True])

@@ -96,17 +96,6 @@ def test_tasks_are_stopped_as_set_when_power_falls(simulate, rigid, fcfs, supply
     assert run.rows("allocations", PIECES) == pieces
 
 
-def test_lost_time_counts_what_a_checkpoint_did_not_hold_and_the_restart(simulate, rigid, fcfs):
-    supply = Supply(
-        limit="power", running="checkpoint", checkpoints=Checkpoints(every=30.0, restart=5.0)
-    )
-    run = simulate(fcfs, rigid(*JOBS), 10, site=site(sun(1000, 500), supply=supply))
-    columns = "job_id run_time_s lost_time_s suspended_time_s attempts"
-    assert run.rows("jobs", columns, by="job_id") == [
-        (0, 150, 15, 100, 1), (1, 50, 0, 0, 1), (2, 100, 15, 0, 1),
-    ]  # fmt: skip
-
-
 def test_an_interrupted_restart_loses_no_checkpoint(simulate, rigid, fcfs):
     supply = Supply(
         limit="power", running="checkpoint", checkpoints=Checkpoints(every=100.0, restart=20.0)
@@ -202,13 +191,6 @@ def test_how_much_power_carries(simulate, rigid, greedy, facts, processors):
     assert sum(start == 1 for start in run.starts().values()) == processors
 
 
-def test_ninety_per_cent_of_power_are_ninety_per_cent_of_resources(simulate, rigid, greedy):
-    run = simulate(greedy, rigid(*[(1, 10, 1)] * 10), 10, site=site(
-        sun(900), supply=Supply(limit="resources", peak_w=1000.0)
-    ))  # fmt: skip
-    assert sum(start == 1 for start in run.starts().values()) == 9
-
-
 def test_a_battery_bridges_until_it_is_empty(simulate, rigid, fcfs):
     # From 100 s on 500 W are short: 50 kJ last until 200 s.
     battery = BatteryFacts(
@@ -217,11 +199,6 @@ def test_a_battery_bridges_until_it_is_empty(simulate, rigid, fcfs):
     facts = {"battery": battery, "supply": Supply(limit="power", hold=1.0)}
     run = simulate(fcfs, rigid((0, 400, 10)), 10, site=site(sun(1000, 500, 500, 500), **facts))
     assert run.rows("allocations", PIECES)[0] == (0, 0, 200, "suspended")
-
-
-def test_jobs_wait_through_the_night(simulate, rigid, fcfs):
-    run = simulate(fcfs, rigid((0, 50, 10)), 10, site=site(sun(0, 0, 0, 1000, every=3600)))
-    assert run.rows("allocations", PIECES) == [(0, 10800, 10850, "finished")]
 
 
 @pytest.mark.parametrize("running", ["suspend", "requeue"])
@@ -278,27 +255,20 @@ def test_a_policy_switches_machines(simulate, rigid):
 
 
 @pytest.mark.parametrize(
-    ("actions", "words"),
+    ("machine", "site_", "words"),
     [
-        ([SwitchOff(5)], "no machine 5"),
-        ([SwitchOff(0)], "runs tasks"),
+        (5, site(sun(200), models=(MACHINE,) * 2, supply=Supply()), "no machine 5"),
+        (0, site(sun(200), models=(MACHINE,) * 2, supply=Supply()), "runs tasks"),
+        (0, None, "power"),  # without power there is nothing to switch
     ],
 )
-def test_wrong_switches_are_refused(simulate, rigid, greedy, actions, words):
+def test_wrong_switches_are_refused(simulate, rigid, greedy, machine, site_, words):
     def schedule(state):
         yield from greedy(state)
-        yield from actions
+        yield SwitchOff(machine)
 
     with pytest.raises(PolicyError, match=words):
-        simulate(
-            schedule, rigid((0, 10, 2)), machines(2),
-            site=site(sun(200), models=(MACHINE,) * 2, supply=Supply()),
-        )  # fmt: skip
-
-
-def test_without_power_there_is_nothing_to_switch(simulate, rigid):
-    with pytest.raises(PolicyError, match="power"):
-        simulate(lambda state: [SwitchOff(0)], rigid((0, 10, 2)), machines(2))
+        simulate(schedule, rigid((0, 10, 2)), machines(2), site=site_)
 
 
 # ---- what is foreseen -------------------------------------------------------------------------
@@ -508,9 +478,3 @@ def test_a_level_that_leaks_away_does_not_stop_time(simulate, rigid, fcfs, monke
     energy = run.simulation.power.energy
     assert energy.battery.soc == pytest.approx(0.8, abs=0.02)
     assert energy.battery.charged_j > 1e6 * (0.1 + 0.8 * 0.015)
-
-
-def test_nothing_to_come_ends_the_run(simulate, rigid, fcfs):
-    constant = Site((POOL,), grid=Grid(500.0), supply=Supply(limit="power"))
-    run = simulate(fcfs, rigid((0, 10, 6), (1, 10, 1)), 10, site=constant)
-    assert run.rows("jobs", "job_id status", by="job_id") == [(0, "waiting"), (1, "waiting")]

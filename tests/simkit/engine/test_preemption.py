@@ -17,7 +17,6 @@ from simkit.workload.cluster import Cluster, Maintenance, Partition
 URGENT = Partition("urgent", priority=2, queues=frozenset({2}))
 MIDDLE = Partition("middle", priority=1, queues=frozenset({1}), preempt="requeue")
 REST = Partition("rest", preempt="requeue")
-CANCEL = Partition("rest", preempt="cancel")
 SUSPEND = Partition("rest", preempt="suspend")
 
 
@@ -33,14 +32,6 @@ def test_the_victim_starts_over(backfill, simulate, make_jobs, a_gang):
         (0, 0, 4, "lost", 1), (1, 4, 9, "finished", 1), (0, 9, 19, "finished", 2),
     ]  # fmt: skip
     assert run.rows("jobs", "job_id lost_time_s attempts", by="job_id") == [(0, 4, 2), (1, 0, 1)]
-
-
-def test_the_victim_is_killed_where_the_partition_cancels(simulate, make_jobs, a_gang):
-    load = make_jobs((0, a_gang(8, 10)), (4, a_gang(8, 5)), queue=[0, 2])
-    run = simulate(OrderedPolicy(FCFS()), load, pool(8, URGENT, CANCEL))
-    assert run.rows("jobs", "job_id end_time_s status reason", by="job_id") == [
-        (0, 4, "killed", "preempted by partition urgent"), (1, 9, "finished", ""),
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("backfill", [None, Easy])
@@ -81,12 +72,6 @@ def test_a_paused_victim_goes_on_where_it_ran(simulate, make_jobs, a_gang):
     ]  # fmt: skip
 
 
-def test_partitions_that_do_not_preempt_run_on(simulate, make_jobs, a_gang):
-    load = make_jobs((0, a_gang(8, 10)), (4, a_gang(8, 5)), queue=[0, 2])
-    run = simulate(OrderedPolicy(FCFS()), load, pool(8, URGENT, Partition("rest")))
-    assert run.starts() == {0: 0, 1: 10}
-
-
 CASES = [
     # (size, queue) of jobs that start at 0, 1, 2, …; size of the urgent job; who is preempted
     ([(4, 0), (4, 0)], 4, {1}),  # the one that started last
@@ -108,27 +93,6 @@ def test_who_is_preempted(running, size, expected, simulate, make_jobs, a_gang):
     run = simulate(OrderedPolicy(FCFS(), Easy()), load, pool(8, URGENT, MIDDLE, REST))
     stops = run["allocations"].filter(outcome="lost", end_time_s=50.0)
     assert set(stops["job_id"]) == expected
-
-
-def test_what_is_left_of_a_victims_place_is_backfilled_at_once(simulate, make_jobs, a_gang):
-    load = make_jobs((0, a_gang(8, 10)), (1, a_gang(3, 2)), (4, a_gang(5, 5)), queue=[0, 0, 2])
-    run = simulate(OrderedPolicy(FCFS(), Easy()), load, pool(8, URGENT, REST))
-    assert run.starts() == {0: 0, 1: 4, 2: 4}
-
-
-def test_several_machines_and_bags(simulate, make_jobs, a_gang, a_bag):
-    import numpy as np
-
-    where = Cluster(
-        ("processors",), ("a", "b"), np.array([[4.0], [4.0]]),
-        (Partition("urgent", machines=(1,), priority=2, queues=frozenset({2})), REST),
-    )  # fmt: skip
-    load = make_jobs((0, a_bag(8, 10)), (4, a_bag(3, 5)), queue=[0, 2])
-    run = simulate(OrderedPolicy(FCFS()), load, where)
-    on_b = [row for row in run.rows("allocations", "job_id machine_id count start_time_s outcome")
-            if row[1] == 1]  # fmt: skip
-    assert on_b[0] == (0, 1, 4, 0, "lost")
-    assert {(row[0], row[3]) for row in on_b[1:] if row[0] == 1} == {(1, 4.0)}
 
 
 def test_nobody_stops_for_a_task_that_maintenance_ahead_keeps_from_starting(

@@ -60,50 +60,6 @@ def test_the_whole_job_is_rejected(simulate, make_jobs, a_gang):
     ]  # fmt: skip
 
 
-def test_a_job_of_which_something_has_started_is_not_rejected(simulate, make_jobs, a_gang):
-    def schedule(state):
-        first, second = state.queue.tasks
-        yield Place(first, state.fit(first))
-        yield Reject(second)
-
-    with pytest.raises(PolicyError, match=r"cannot be rejected: task 0 has started.*use Kill"):
-        simulate(schedule, make_jobs((0, a_gang(1, 5), a_gang(1, 5))))
-
-
-def test_a_reserved_part_stands_in_the_way(simulate, make_jobs, a_gang):
-    def schedule(state):
-        first, second = state.queue.tasks
-        yield Place(first, state.fit(first), 10.0)
-        yield Reject(second)
-
-    with pytest.raises(PolicyError, match="task 0 has started or is reserved"):
-        simulate(schedule, make_jobs((0, a_gang(1, 5), a_gang(1, 5))))
-
-
-def test_only_what_waits_is_rejected(simulate, rigid):
-    def schedule(state):
-        for task in list(state.queue):
-            yield Place(task, state.fit(task))
-            yield Reject(task)
-
-    with pytest.raises(PolicyError, match="is not waiting, so its job cannot be rejected"):
-        simulate(schedule, rigid((0, 5, 4)))
-
-
-def test_what_has_lost_its_work_is_not_rejected(simulate, rigid):
-    def schedule(state):
-        for allocation in list(state.running):
-            yield Suspend(allocation, keep_work=False)
-        for task in list(state.queue):
-            if state.now:
-                yield Reject(task)
-            else:
-                yield Place(task, state.fit(task))
-
-    with pytest.raises(PolicyError, match="it has started or is reserved; use Kill"):
-        simulate(schedule, rigid((0, 5, 4), (2, 5, 4)))
-
-
 # ---- late jobs ----------------------------------------------------------------------------------
 
 
@@ -117,12 +73,6 @@ def test_late_jobs_leave_at_the_first_decision_that_is_too_late(simulate, rigid,
         (3, 9.0, "finished", ""),
     ]  # fmt: skip
     assert run.rows("events", "time_s kind job_id") == [(9.0, "rejected", 2)]
-
-
-def test_a_start_at_the_last_instant_is_in_time(simulate, rigid, greedy):
-    work = with_qos(rigid((0, 5, 4), (0, 5, 4)), [1, 0.5])
-    run = simulate(greedy, work, rules=leaving())
-    assert run.starts() == {0: 0.0, 1: 5.0}
 
 
 def test_late_jobs_of_the_backlog_leave_before_they_are_seen(simulate, rigid):
@@ -177,3 +127,44 @@ def test_deadlines_count_as_well(simulate, rigid, greedy):
 def test_without_quality_or_deadlines_nobody_can_be_late(simulate, rigid, greedy):
     with pytest.raises(ScenarioError, match="neither deadlines nor a quality of service"):
         simulate(greedy, rigid((0, 5, 4)), rules=leaving())
+
+
+def reject_second_after(later):
+    """Return a policy that places the first task, perhaps later, and rejects the other."""
+
+    def schedule(state):
+        first, second = state.queue.tasks
+        yield Place(first, state.fit(first), later)
+        yield Reject(second)
+
+    return schedule
+
+
+def reject_what_runs(state):
+    for task in list(state.queue):
+        yield Place(task, state.fit(task))
+        yield Reject(task)
+
+
+def reject_what_lost_its_work(state):
+    for allocation in list(state.running):
+        yield Suspend(allocation, keep_work=False)
+    for task in list(state.queue):
+        yield Reject(task) if state.now else Place(task, state.fit(task))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "words"),
+    [
+        (reject_second_after(None), "task 0 has started"),
+        (reject_second_after(10.0), "task 0 has started or is reserved"),
+        (reject_what_runs, "is not waiting"),
+        (reject_what_lost_its_work, "has started or is reserved"),
+    ],
+)
+def test_only_a_job_of_which_nothing_has_begun_is_rejected(
+    schedule, words, simulate, make_jobs, a_gang
+):
+    second = [a_gang(1, 5)] if "second" in schedule.__qualname__ else []
+    with pytest.raises(PolicyError, match=words):
+        simulate(schedule, make_jobs((0, a_gang(1, 5), *second), (2, a_gang(1, 5))))

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from simkit.errors import PolicyError
-from simkit.policy import Cancel, Kill, Place, Suspend
+from simkit.policy import Cancel, Place, Suspend
 from simkit.units import TIME_GRID
 from simkit.workload.cluster import Cluster, Maintenance
 
-ENDS = "job_id start_time_s end_time_s status"
 EVENTS = "time_s kind job_id"
 
 
@@ -130,28 +129,6 @@ def test_two_reservations_for_one_place(simulate, rigid):
     assert run.rows("events", EVENTS)[2:] == [(5, "reservation_failed", 0)]
 
 
-def test_capacity_that_is_gone_fails_a_reservation(simulate, rigid, greedy):
-    cluster = Cluster.pool({"processors": 4}, maintenance=(Maintenance(3, 9, 0, (2.0,)),))
-    run = simulate(at({0: place(0, 5.0, 3)}, greedy), rigid((0, 5, 3)), cluster)
-    assert run.starts() == {0: 9}
-    assert run.rows("events", EVENTS) == [
-        (0, "reserved", 0), (3, "capacity", None), (5, "reservation_failed", 0),
-        (9, "capacity", None),
-    ]  # fmt: skip
-
-
-def test_a_killed_task_frees_its_reservation(simulate, rigid):
-    def kill(state, tasks):
-        yield Kill(tasks[0])
-        assert not state.reservations
-        assert not state.constrained
-        yield Place(tasks[1], ((0, 4),))
-
-    run = simulate(at({0: place(0, 7.0), 2: kill}), rigid((0, 5, 1), (2, 9, 4)))
-    assert run.rows("jobs", ENDS) == [(0, None, 2, "killed"), (1, 2, 11, "finished")]
-    assert run.rows("timeline", "time_s running") == [(0, 0), (2, 1), (11, 0)]
-
-
 @pytest.mark.parametrize("processors", [4, 8])
 def test_what_starts_over_does_not_start_twice(processors, simulate, make_jobs, a_bag, greedy):
     # One instance runs, the other two are reserved; then the first has to start over. However the
@@ -193,21 +170,6 @@ def test_an_illegal_reservation(on, start, what, simulate, rigid):
         simulate(schedule, rigid((1, 5, 4)))
 
 
-def test_a_reservation_takes_all_that_is_left_of_a_bag(simulate, make_jobs, a_bag):
-    with pytest.raises(PolicyError, match="reserves 1 of 3 remaining instances"):
-        simulate(at({0: place(0, 5.0)}), make_jobs((0, a_bag(3, 1))))
-
-
-def test_only_a_reservation_can_be_cancelled(simulate, rigid):
-    with pytest.raises(PolicyError, match="job 0 task 0: has no reservation to cancel"):
-        simulate(at({0: lambda _, tasks: [Cancel(tasks[0])]}), rigid((0, 5, 1)))
-
-
-def test_a_reserved_task_cannot_be_placed(simulate, rigid):
-    with pytest.raises(PolicyError, match="is not waiting"):
-        simulate(at({0: place(0, 5.0), 1: place(0, 0.0)}), rigid((0, 5, 1), (1, 5, 1)))
-
-
 @pytest.mark.parametrize("machines", [1, 2])
 def test_the_profile_of_a_state_has_all_that_is_known(machines, simulate, rigid, greedy):
     # Running: two processors until 10, one overdue. Reserved: three from 12 to 15. Away: one
@@ -235,3 +197,16 @@ def test_the_profile_of_a_state_has_all_that_is_known(machines, simulate, rigid,
     simulate(schedule, rigid((0, 9, 2, 10), (0, 9, 1, 2), (1, 3, 3), (3, 1, 1)), cluster)
     extra = 2 * (machines - 1)
     assert seen == [free + extra for free in (1, 2, 2, 4, 1, 0, 3, 4, 4)]
+
+
+@pytest.mark.parametrize(
+    ("times", "words"),
+    [
+        ({0: place(0, 5.0)}, "reserves 1 of 3 remaining instances"),  # of a bag, all or none
+        ({0: lambda _, tasks: [Cancel(tasks[0])]}, "has no reservation to cancel"),
+        ({0: place(0, 5.0, 3), 1: place(0, 0.0)}, "is not waiting"),
+    ],
+)
+def test_what_cannot_be_reserved_cancelled_or_placed(times, words, simulate, make_jobs, a_bag):
+    with pytest.raises(PolicyError, match=words):
+        simulate(at(times), make_jobs((0, a_bag(3, 9)), (1, a_bag(1, 1))))

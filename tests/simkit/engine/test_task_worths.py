@@ -38,16 +38,6 @@ def test_value_and_due_time_follow_from_the_estimate_not_from_the_run_time(rigid
     assert task.deadline_s == 100 + 3 * 7200
 
 
-def test_policies_decide_alike_whatever_the_true_run_time(rigid):
-    """Two logs that differ in run times alone give tasks that show the same."""
-    shown = []
-    for run in (10, 7000):
-        load = rigid((0, run, 2, 7200)).with_columns(qos=np.array([0.4]))
-        (task,) = tasks_of(with_deadlines(with_values(load, {"processors": 1}), np.array([2.0])))
-        shown.append((task.value, task.due_s, task.deadline_s, task.value_density, task.qos))
-    assert shown[0] == shown[1]
-
-
 def test_a_fixed_worth_is_shared_by_the_tasks_of_a_job(make_jobs, a_gang):
     load = make_jobs((0, a_gang(1, 5), a_gang(1, 50)), value=[6.0])
     assert [task.value for task in tasks_of(load)] == [3.0, 3.0]
@@ -65,9 +55,3 @@ def test_density_is_value_a_second_over_the_largest_share_of_the_cluster(rigid, 
     (task,) = tasks_of(with_values(load, {"processors": 1.0, "gpu": 1.0}), processors=4.0, gpu=8.0)
     assert task.cluster_share == share
     assert task.value_density == pytest.approx((2 + gpus) / (3600 * share))
-
-
-def test_density_without_a_known_share_is_by_the_sum_of_amounts():
-    task = Task(0, 0, 0.0, (2.0,), estimate_s=10.0)
-    task.fixed_value = 40.0
-    assert task.value_density == 2.0

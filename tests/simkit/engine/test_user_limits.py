@@ -22,24 +22,9 @@ def pool(processors: int, *partitions: Partition) -> Cluster:
 ONE_EACH = Partition("one", max_running_per_user=1)
 
 
-def test_a_users_jobs_run_one_after_the_other_and_others_pass(simulate, make_jobs, a_gang, greedy):
-    load = make_jobs(*((t, a_gang(1, 10)) for t in range(4)), user=[7, 7, 7, 8])
-    assert simulate(greedy, load, pool(8, ONE_EACH)).starts() == {0: 0, 1: 10, 2: 20, 3: 3}
-
-
 def test_jobs_without_a_user_are_not_limited(simulate, make_jobs, a_gang, greedy):
     load = make_jobs(*((t, a_gang(1, 10)) for t in range(3)))
     assert simulate(greedy, load, pool(8, ONE_EACH)).starts() == {0: 0, 1: 1, 2: 2}
-
-
-def test_the_limit_is_that_of_each_partition(simulate, make_jobs, a_gang, greedy):
-    short = Partition("short", max_time_s=5, max_running_per_user=1)
-    long = Partition("long", max_running_per_user=2)
-    load = make_jobs(
-        (0, a_gang(1, 5)), (0, a_gang(1, 5)), *((0, a_gang(1, 9)) for _ in range(3)), user=[1] * 5
-    )
-    run = simulate(greedy, load, pool(8, short, long))
-    assert run.starts() == {0: 0, 1: 5, 2: 0, 3: 0, 4: 9}
 
 
 def test_what_is_held_back_waits_in_the_timeline_and_at_the_end(simulate, make_jobs, a_gang):
@@ -59,18 +44,6 @@ def test_what_is_held_back_waits_in_the_timeline_and_at_the_end(simulate, make_j
 def test_a_job_of_several_tasks_counts_once_until_its_last_end(simulate, make_jobs, a_gang, greedy):
     load = make_jobs((0, a_gang(1, 5), a_gang(1, 9)), (1, a_gang(1, 3)), user=[1, 1])
     assert simulate(greedy, load, pool(8, ONE_EACH)).starts() == {0: 0, 1: 9}
-
-
-def test_a_killed_job_makes_room_in_the_same_instant(simulate, make_jobs, a_gang):
-    load = make_jobs((0, a_gang(1, 50)), (0, a_gang(1, 50)), user=[1, 1])
-
-    def waits(state):  # the first job is killed before it starts
-        for task in list(state.queue):
-            yield Kill(task, "away") if task.index == 0 else Place(task, ((0, 1),))
-
-    assert simulate(waits, load, pool(8, ONE_EACH)).rows(
-        "jobs", "job_id start_time_s end_time_s status"
-    ) == [(0, None, 0, "killed"), (1, 0, 50, "finished")]
 
 
 def test_a_job_that_is_held_back_can_be_killed(simulate, make_jobs, a_gang):
@@ -126,13 +99,6 @@ def test_a_job_waits_no_longer_once_its_first_instance_has_started(
     assert simulate(greedy, load, pool(4, one)).rows("jobs", "job_id status", by="job_id") == [
         (0, "finished"), (1, "finished"), (2, "rejected"),
     ]  # fmt: skip
-
-
-def test_held_jobs_count_as_waiting(simulate, make_jobs, a_gang, greedy):
-    both = Partition("both", max_running_per_user=1, max_waiting_per_user=1)
-    load = make_jobs(*((t, a_gang(1, 10)) for t in (0, 1, 2)), user=[1] * 3)
-    statuses = simulate(greedy, load, pool(8, both)).rows("jobs", "job_id status", by="job_id")
-    assert statuses == [(0, "finished"), (1, "finished"), (2, "rejected")]
 
 
 def reference(submit, run, user, most):

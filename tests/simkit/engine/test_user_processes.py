@@ -13,9 +13,8 @@ import pytest
 
 import simkit
 from simkit.agent.rewards import make_reward
-from simkit.cli import main
 from simkit.engine.processes import SimulationView
-from simkit.errors import PluginError, ProcessError, ScenarioError
+from simkit.errors import ProcessError, ScenarioError
 from simkit.gym.episodes import Episode, Episodes
 from simkit.verify import verify_run
 from simkit.workload.cluster import Cluster, Failures
@@ -66,12 +65,6 @@ def test_a_machine_taken_away_stops_its_tasks_and_comes_back(simulate, greedy, r
         (0, 0, 0, 10, "lost"), (0, 0, 30, 45, "finished"), (2, 0, 45, 50, "finished"),
         (1, 1, 0, 100, "finished"),
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(("running", "end_s"), [("drain", 15.0), ("requeue", 45.0)])
-def test_tasks_drain_or_start_over(running, end_s, simulate, greedy, rigid):
-    run = simulate(greedy, rigid((0, 15, 4)), machines(1), processes=[Outage(running=running)])
-    assert run.rows("jobs", "end_time_s") == [(end_s,)]
 
 
 def test_events_come_after_completions_and_before_arrivals(simulate, rigid):
@@ -230,14 +223,6 @@ def test_an_event_that_fails_unheard_ends_the_run_with_a_sentence(simulate, gree
     )
 
 
-def test_an_event_without_a_name_fails_with_the_time(simulate, greedy, rigid):
-    def fail(view: SimulationView) -> None:
-        (view.timeout(100) | view.event()).fail(ValueError("pump broke"))
-
-    with pytest.raises(ProcessError, match="^at 5 s: an event failed .*ValueError: pump broke"):
-        simulate(greedy, rigid((0, 10, 1)), processes=[at(5, fail)])
-
-
 @pytest.mark.parametrize("again", ["timeout(0)", "past event"])
 def test_a_process_may_not_stop_time(again, simulate, greedy, rigid, monkeypatch):
     monkeypatch.setattr("simkit.engine.processes.RESUMED_AT_ONCE", 1000)
@@ -275,19 +260,6 @@ def test_stop_iteration_of_run_itself_is_an_error(simulate, greedy, rigid):
 
     with pytest.raises(ProcessError, match="process Empty at 0 s: StopIteration"):
         simulate(greedy, rigid((0, 10, 1)), processes=[Empty()])
-
-
-def test_random_streams_follow_from_the_seed_and_the_name(simulate, greedy, rigid):
-    drawn: list[float] = []
-
-    def draw(view: SimulationView) -> Iterator[Any]:
-        drawn.append(view.rng.random())
-        yield view.timeout(1)
-
-    for seed in (1, 1, 2):
-        simulate(greedy, rigid((0, 10, 1)), processes=[draw, draw], seed=seed)
-    assert drawn[:2] == drawn[2:4] != drawn[4:]
-    assert drawn[0] != drawn[1]
 
 
 COOLING = """
@@ -355,13 +327,6 @@ def test_a_give_back_that_gave_less_is_found(tmp_path, scenario):
     assert {"digest", "machine-capacity"} <= found
 
 
-def test_python_objects_are_recorded_by_name(scenario):
-    run = simkit.simulate(scenario(), processes=[Outage(1000.0)])
-    assert run.info["scenario"]["processes"] == [
-        {"path": f"{Outage.__module__}:Outage", "args": {}}
-    ]
-
-
 COUNTING = """
 class Counting:
     def __init__(self, rack):
@@ -397,21 +362,6 @@ def test_the_scenarios_processes_are_new_in_every_run(tmp_path, scenario):
         assert len(taken_away(episode.records().events)) == 4, f"episode {number}"
 
 
-BAD = {
-    "cooling.py:Outrage": "did you mean 'Outage'",
-    "coolin.py:Outage": "did you mean 'cooling.py'",
-    "cooling.py": "names no class in a file",
-    "cooling.py:number": "must be a class or function",
-}
-
-
-@pytest.mark.parametrize("path", BAD)
-def test_what_cannot_be_found(path, tmp_path, scenario, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises((ScenarioError, PluginError), match=BAD[path]):
-        simkit.simulate(scenario({"path": path}))
-
-
 @pytest.mark.parametrize(
     ("section", "text"),
     [
@@ -427,19 +377,17 @@ def test_wrong_arguments(section, text, tmp_path, scenario, monkeypatch):
     assert "processes.0" in str(caught.value)
 
 
-@pytest.mark.parametrize("command", ["validate", "run"])
-def test_a_process_that_cannot_be_built_is_reported_with_its_line(
-    command, tmp_path, scenario, monkeypatch, capsys
-):
-    monkeypatch.chdir(tmp_path)
-    section = scenario({"path": "cooling.py:Outage", "args": {"rock": 1}})
-    lines = [f"{key}: {json.dumps(value)}" for key, value in section.items()]
-    Path("hot.yaml").write_text("\n".join(lines))
-    monkeypatch.setattr("sys.argv", ["simkit", command, "hot.yaml"])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 2
-    assert "hot.yaml:3: processes.0: " in capsys.readouterr().err
+def test_random_streams_follow_from_the_seed_and_the_name(simulate, greedy, rigid):
+    drawn: list[float] = []
+
+    def draw(view: SimulationView) -> Iterator[Any]:
+        drawn.append(view.rng.random())
+        yield view.timeout(1)
+
+    for seed in (1, 1, 2):
+        simulate(greedy, rigid((0, 10, 1)), processes=[draw, draw], seed=seed)
+    assert drawn[:2] == drawn[2:4] != drawn[4:]
+    assert drawn[0] != drawn[1]
 
 
 def test_an_object_without_run_is_no_process(scenario):

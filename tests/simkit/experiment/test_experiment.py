@@ -13,7 +13,7 @@ import pytest
 from simkit import simulate
 from simkit.errors import PluginError, RunError, ScenarioError
 from simkit.experiment import Experiment, carry_out, prepare
-from simkit.experiment.policy import build_rules, policy_label
+from simkit.experiment.policy import policy_label
 from simkit.results.run_folder import open_run
 from simkit.scenario.yaml_document import load_scenario
 from simkit.verify import verify_run
@@ -102,11 +102,6 @@ def test_machines_and_partitions() -> None:
     assert (everything.machines, everything.max_demand) == (None, 20.0)
 
 
-def test_the_header_is_the_default_machine() -> None:
-    assert built().cluster.capacity.tolist() == [[128.0]]
-    assert built(cluster={"processors": 64}).cluster.capacity.tolist() == [[64.0]]
-
-
 WINDOWS = [
     # the window, (start, end, machine, amounts) of the result
     ({"start": "1h", "duration": "1h", "processors": 5}, [(3600, 7200, 0, (5,))]),
@@ -186,39 +181,6 @@ def test_maintenance_of_groups_and_dates_without_an_epoch() -> None:
 
 # --- the policy and the rules ----------------------------------------------------------------
 
-LABELS = [
-    ({"order": "fcfs"}, "fcfs"),
-    ({"order": "sjf", "backfill": "easy", "placement": "best-fit"}, "sjf+easy+best-fit"),
-    ({"order": {"type": "multifactor", "age": 2.0}}, "multifactor(age=2.0)"),
-    ({"name": "simkit.policies.orderings:FCFS"}, "FCFS"),
-    (
-        {"lookahead": [{"fitness": "tetris"}, {"order": "sjf", "backfill": "easy"}]},
-        "lookahead(tetris,sjf+easy)",
-    ),
-    ({"lookahead": [{}], "objective": "slowdown"}, "lookahead(fcfs,objective=slowdown)"),
-]
-
-
-@pytest.mark.parametrize(("policy", "label"), LABELS)
-def test_policy_labels(policy: dict[str, Any], label: str) -> None:
-    assert policy_label(load_scenario({"workload": SAMPLE, "policy": policy})) == label
-
-
-def test_rules() -> None:
-    scenario = load_scenario(
-        {
-            "workload": SAMPLE,
-            "walltime": "kill",
-            "scheduling": {"every": "30s"},
-            "admission": {"slots": 10, "backlog": 60, "refill": "next_decision"},
-        }
-    )
-    rules = build_rules(scenario)
-    assert (rules.walltime, rules.every_s) == ("kill", 30.0)
-    assert (rules.admission.slots, rules.admission.backlog) == (10, 60)
-    assert rules.admission.refill == "next_decision"
-
-
 # --- the run ---------------------------------------------------------------------------------
 
 VARIANTS: list[dict[str, Any]] = [
@@ -276,29 +238,26 @@ def test_run_json_holds_what_was_run(tmp_path: Path) -> None:
     assert {"simkit", "python", "polars", "simpy"} <= set(info["versions"])
 
 
+LABELS = [
+    ({"order": "fcfs"}, "fcfs"),
+    ({"order": "sjf", "backfill": "easy", "placement": "best-fit"}, "sjf+easy+best-fit"),
+    ({"order": {"type": "multifactor", "age": 2.0}}, "multifactor(age=2.0)"),
+    ({"name": "simkit.policies.orderings:FCFS"}, "FCFS"),
+    (
+        {"lookahead": [{"fitness": "tetris"}, {"order": "sjf", "backfill": "easy"}]},
+        "lookahead(tetris,sjf+easy)",
+    ),
+    ({"lookahead": [{}], "objective": "slowdown"}, "lookahead(fcfs,objective=slowdown)"),
+]
+
+
+@pytest.mark.parametrize(("policy", "label"), LABELS)
+def test_policy_labels(policy: dict[str, Any], label: str) -> None:
+    assert policy_label(load_scenario({"workload": SAMPLE, "policy": policy})) == label
+
+
 def test_a_policy_file_is_an_input(tmp_path: Path) -> None:
     mine = tmp_path / "mine.py"
     mine.write_text("from simkit.policies.orderings import SJF\nclass Mine(SJF): pass\n")
     run = carry_out(built(policy={"order": f"{mine}:Mine"}))
     assert str(mine) in [entry["path"] for entry in run.info["inputs"]]
-
-
-def test_warmup_reaches_the_metrics() -> None:
-    whole = carry_out(built()).metrics["wait_time_s"]["count"]
-    assert carry_out(built(metrics={"warmup": "3d"})).metrics["wait_time_s"]["count"] < whole
-
-
-def test_a_resource_that_no_machine_has() -> None:
-    cluster = {"machines": [{"count": 2, "cpu": 64}]}
-    with pytest.raises(ScenarioError, match="processors"):
-        carry_out(built(cluster=cluster))
-
-
-def test_the_estimate_settles_the_wait_of_sjf() -> None:
-    """With true run times SJF has the least mean wait of the orders tried here."""
-    waits = {}
-    for order, estimates in (("fcfs", "actual"), ("sjf", "actual"), ("ljf", "actual")):
-        run = carry_out(built(policy={"order": order}, estimates=estimates))
-        assert run.jobs["start_time_s"].is_not_null().all()
-        waits[order] = run.jobs.select(pl.col("wait_time_s").mean()).item()
-    assert waits["sjf"] < waits["fcfs"] < waits["ljf"]

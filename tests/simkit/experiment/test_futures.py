@@ -128,18 +128,6 @@ def test_a_policy_without_memory_that_takes_over_from_itself_changes_no_start(po
     assert switched.jobs.equals(alone.jobs)
 
 
-def test_the_future_is_that_of_the_other_policy(tmp_path: Path) -> None:
-    """Past the change, the queue is served in the new order."""
-    rows = ["job_id,submit_time_s,run_time_s,processors", "1,0,100,4"]
-    rows += [f"{n},1,{1000 - 10 * n},4" for n in range(2, 6)]
-    (tmp_path / "jobs.csv").write_text("\n".join([*rows, ""]))
-    scenario = {"workload": {"type": "jobs", "path": str(tmp_path / "jobs.csv")},
-                "cluster": {"processors": 4}, "estimates": "actual"}  # fmt: skip
-    run = simkit.simulate(scenario, policy={"start": "fcfs", "switch": [{"at": 50, "to": "sjf"}]})
-    order = run.jobs.sort("start_time_s")["job_id"].to_list()
-    assert order == [1, 5, 4, 3, 2]
-
-
 class Promising:
     """Reserves the whole of a task's machine for a far future, and starts nothing."""
 
@@ -162,26 +150,6 @@ def test_promises_of_the_policy_that_ends_are_taken_back() -> None:
     assert run.jobs.sort("job_id")["start_time_s"].to_list() == [100, 110]
     kinds = run.events.sort("time_s")["kind"].to_list()
     assert kinds == ["reserved", "reserved", "cancelled", "cancelled"]
-
-
-def test_a_change_after_the_end_changes_nothing() -> None:
-    scenario = {"workload": {**LOG, "window": {"jobs": 50}}}
-    alone = simkit.simulate(scenario)
-    later = simkit.simulate(
-        scenario, policy={"start": "fcfs", "switch": [{"at": "1000d", "to": "sjf"}]}
-    )
-    assert all(getattr(alone, name).equals(getattr(later, name)) for name in alone.tables)
-
-
-def test_what_is_suspended_goes_on_under_the_new_policy() -> None:
-    system = {"cluster": {"processors": 128, "partitions": [
-        {"name": "high", "max_processors": 8, "priority": 2},
-        {"name": "low", "priority": 1, "preempt": "suspend"},
-    ]}}  # fmt: skip
-    policy = {"start": "fcfs", "switch": [{"at": f"{12 * n}h", "to": to} for n, to in enumerate(
-        ["sjf+easy", "fcfs", "saf+easy", "fcfs+easy"], 1)]}  # fmt: skip
-    run = simkit.simulate({"workload": {**LOG, "window": {"jobs": 300}}, **system}, policy=policy)
-    assert run.metrics["jobs"]["finished"] == 300
 
 
 def test_a_switch_of_a_switch_and_a_fork_of_a_fork(tmp_path: Path) -> None:

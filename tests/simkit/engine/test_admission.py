@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from engine_runs import a_gang, greedy, make_jobs, rigid, simulate
 
 from simkit.engine.simulation import Rules
 from simkit.policy import Cancel, Kill, Place, Suspend
@@ -33,7 +34,7 @@ def one_at_a_time(state):
             yield Place(task, state.fit(task))
 
 
-def test_slots_limit_what_a_policy_sees(simulate, rigid):
+def test_slots_limit_what_a_policy_sees():
     log = []
     run = simulate(looking(log, one_at_a_time), rigid(*[(0, 5, 1)] * 5), rules=rules(slots=2))
     assert log == [
@@ -46,7 +47,7 @@ def test_slots_limit_what_a_policy_sees(simulate, rigid):
     ]  # fmt: skip
 
 
-def test_refill_at_once_shows_in_the_same_decision(simulate, rigid, greedy):
+def test_refill_at_once_shows_in_the_same_decision():
     seen = []
 
     def schedule(state):
@@ -59,7 +60,7 @@ def test_refill_at_once_shows_in_the_same_decision(simulate, rigid, greedy):
     assert seen == [(0, [0, 1]), (0, [2, 3])]
 
 
-def test_refill_at_the_next_decision(simulate, rigid, greedy):
+def test_refill_at_the_next_decision():
     log = []
     load = rigid(*[(0, 5, 1)] * 4)
     run = simulate(looking(log, greedy), load, rules=rules(slots=2, refill="next_decision"))
@@ -67,7 +68,7 @@ def test_refill_at_the_next_decision(simulate, rigid, greedy):
     assert run.rows("timeline", "time_s waiting backlog") == [(0, 0, 2), (5, 0, 0), (10, 0, 0)]
 
 
-def test_what_the_backlog_does_not_hold_is_rejected(simulate, rigid):
+def test_what_the_backlog_does_not_hold_is_rejected():
     run = simulate(one_at_a_time, rigid(*[(0, 5, 1)] * 5), rules=rules(slots=2, backlog=1))
     assert run.rows("jobs", f"{ENDS} reason") == [
         (3, None, "rejected", "the backlog is full"), (4, None, "rejected", "the backlog is full"),
@@ -77,9 +78,7 @@ def test_what_the_backlog_does_not_hold_is_rejected(simulate, rigid):
 
 
 @pytest.mark.parametrize("tasks", [2, 3, 4])
-def test_a_job_of_several_tasks_is_admitted_whole_or_not(
-    tasks, simulate, make_jobs, a_gang, greedy
-):
+def test_a_job_of_several_tasks_is_admitted_whole_or_not(tasks):
     # one slot is taken; another and one place in the backlog are left
     load = make_jobs(
         (0, a_gang(4, 9)), (0, a_gang(4, 9)), (1, *[a_gang(1, 1)] * tasks), (2, a_gang(1, 1))
@@ -94,7 +93,7 @@ def test_a_job_of_several_tasks_is_admitted_whole_or_not(
         assert run.rows("tasks", "status")[:tasks] == [("rejected",)] * tasks
 
 
-def test_what_comes_back_does_so_whatever_the_slots(simulate, rigid, greedy):
+def test_what_comes_back_does_so_whatever_the_slots():
     # a lost task and a cancelled reservation
     log = []
 
@@ -116,7 +115,7 @@ def test_what_comes_back_does_so_whatever_the_slots(simulate, rigid, greedy):
     assert [status for (status,) in run.rows("jobs", "status")] == ["finished"] * 4
 
 
-def test_killing_frees_a_slot_or_a_place_in_the_backlog(simulate, rigid):
+def test_killing_frees_a_slot_or_a_place_in_the_backlog():
     log = []
     kept = []
 
@@ -130,7 +129,7 @@ def test_killing_frees_a_slot_or_a_place_in_the_backlog(simulate, rigid):
     assert [row[1] for row in log] == [[0], [0], [1]]
 
 
-def test_a_kill_of_all_that_is_visible_leaves_nobody_behind(simulate, rigid, greedy):
+def test_a_kill_of_all_that_is_visible_leaves_nobody_behind():
     # Nothing else will ever happen: the backlog needs a decision of its own.
     killed = []
 

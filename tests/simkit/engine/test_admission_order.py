@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from engine_runs import rigid, simulate
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,7 +41,7 @@ def order_of_starts(run) -> list[int]:
         ("value", [3, 1, 0, 2]),
     ],
 )
-def test_who_goes_first(simulate, rigid, order, expected, refill):
+def test_who_goes_first(order, expected, refill):
     load = worthy(
         rigid(*[(0, 5, 1)] * 4), [0.5, 0.2, 0.9, 0.5], value=np.array([2.0, 3.0, 1.0, 4.0])
     )
@@ -48,7 +49,7 @@ def test_who_goes_first(simulate, rigid, order, expected, refill):
     assert order_of_starts(simulate(one_at_a_time, load, rules=rules)) == expected
 
 
-def test_a_late_comer_of_high_quality_overtakes_those_held_back(simulate, rigid):
+def test_a_late_comer_of_high_quality_overtakes_those_held_back():
     load = worthy(rigid((0, 5, 1), (1, 5, 1), (2, 5, 1)), [0.1, 0.2, 0.9])
     rules = Rules(admission=AdmissionRule(slots=1, order="qos"))
     # job 0 starts at once, and job 1 takes its slot as the first to come while nobody else waits

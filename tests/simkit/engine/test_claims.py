@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from engine_runs import a_bag, a_gang, make_jobs, simulate
 
 from simkit.policies.conservative import Conservative
 from simkit.policies.drf import DRF
@@ -55,9 +56,7 @@ def window(start: float, end: float, amount: float, machine: int = 0) -> Mainten
 
 
 @pytest.mark.parametrize("policy", ORDERED)
-def test_a_filler_does_not_start_where_a_preempted_task_will_go_on(
-    policy, simulate, make_jobs, a_gang
-):
+def test_a_filler_does_not_start_where_a_preempted_task_will_go_on(policy):
     """The urgent job outlives its request, so that the paused one could go on at any moment."""
     fillers = [(15, a_gang(1, 500)), (16, a_gang(1, 500))]
     load = make_jobs(
@@ -69,9 +68,7 @@ def test_a_filler_does_not_start_where_a_preempted_task_will_go_on(
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_filler_does_not_start_where_maintenance_has_suspended_a_task(
-    policy, simulate, make_jobs, a_gang
-):
+def test_a_filler_does_not_start_where_maintenance_has_suspended_a_task(policy):
     load = make_jobs((0, a_gang(4, 100, 8)), (15, a_gang(2, 500)), (16, a_gang(2, 500)))
     run = simulate(POLICIES[policy](), load, pool(4, maintenance=(window(10, 30, 2),)))
     assert run.starts() == {0: 0, 1: 120, 2: 120}
@@ -79,7 +76,7 @@ def test_a_filler_does_not_start_where_maintenance_has_suspended_a_task(
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_what_ends_before_a_suspended_task_goes_on_may_start(policy, simulate, make_jobs, a_gang):
+def test_what_ends_before_a_suspended_task_goes_on_may_start(policy):
     """Without backfilling, even short tasks wait."""
     load = make_jobs((0, a_gang(4, 100, 8)), (15, a_gang(2, 10)), (16, a_gang(2, 500)))
     run = simulate(POLICIES[policy](), load, pool(4, maintenance=(window(10, 30, 2),)))
@@ -88,7 +85,7 @@ def test_what_ends_before_a_suspended_task_goes_on_may_start(policy, simulate, m
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES.keys() - {"rlscheduler"}))
-def test_other_machines_are_not_kept(policy, simulate, make_jobs, a_gang, a_bag):
+def test_other_machines_are_not_kept(policy):
     """A bag goes on where it ran; long tasks start on the machine beside it."""
     machines = Cluster(
         ("processors",), ("a", "b"), np.array([[4.0], [2.0]]),
@@ -100,9 +97,7 @@ def test_other_machines_are_not_kept(policy, simulate, make_jobs, a_gang, a_bag)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_filler_does_not_start_where_a_failure_has_suspended_a_task(
-    policy, simulate, make_jobs, a_gang
-):
+def test_a_filler_does_not_start_where_a_failure_has_suspended_a_task(policy):
     """Nobody knew of the failure; the task goes on when another one ends."""
     failure = CapacityChange(10, 0, "take", "failure", (1.0,), "suspend")
     load = make_jobs(
@@ -114,7 +109,7 @@ def test_a_filler_does_not_start_where_a_failure_has_suspended_a_task(
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_place_that_nobody_knows_to_come_is_not_kept(policy, simulate, make_jobs, a_gang):
+def test_a_place_that_nobody_knows_to_come_is_not_kept(policy):
     """Capacity goes unforeseen and returns; whether it will, no policy can know."""
     taken = CapacityChange(10, 0, "take", "container", (2.0,), "suspend")
     given_back = CapacityChange(30, 0, "give", "container", (2.0,), "suspend")
@@ -127,7 +122,7 @@ def test_a_place_that_nobody_knows_to_come_is_not_kept(policy, simulate, make_jo
 @pytest.mark.parametrize(
     "policy", sorted(POLICIES.keys() - {"rlscheduler", "ready-pool", "left-over"})
 )
-def test_a_higher_priority_may_take_the_place(policy, simulate, make_jobs, a_gang):
+def test_a_higher_priority_may_take_the_place(policy):
     load = make_jobs(
         (0, a_gang(4, 100, 8)), (15, a_gang(2, 500)), (16, a_gang(2, 500)), queue=[0, 1, 0]
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf, nan
 
 import pytest
+from engine_runs import a_bag, a_gang, make_jobs, rigid, simulate
 
 from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError
@@ -60,7 +61,7 @@ class Guess(Requested):
         return self.seconds
 
 
-def expectations(simulate, load, correction, guess=10.0, **facts):
+def expectations(load, correction, guess=10.0, **facts):
     """Return (instant of a decision, the expected ends) and the table of jobs."""
     seen = []
 
@@ -75,13 +76,13 @@ def expectations(simulate, load, correction, guess=10.0, **facts):
     return seen, run
 
 
-def test_instances_that_start_later_are_corrected_later(simulate, make_jobs, a_bag):
-    seen, run = expectations(simulate, make_jobs((0, a_bag(5, 40, 1000))), "tsafrir")
+def test_instances_that_start_later_are_corrected_later():
+    seen, run = expectations(make_jobs((0, a_bag(5, 40, 1000))), "tsafrir")
     assert seen == [(0, [10]), (10, [70]), (40, [50]), (50, [110]), (80, [])]
     assert run.rows("jobs", "corrected_estimate_s") == [(None,)]
 
 
-def test_a_suspended_job_goes_on_with_what_it_has_executed(simulate, rigid):
+def test_a_suspended_job_goes_on_with_what_it_has_executed():
     seen = []
 
     def schedule(state):
@@ -102,7 +103,7 @@ def test_a_suspended_job_goes_on_with_what_it_has_executed(simulate, rigid):
     assert run.rows("jobs", "corrected_estimate_s") == [(310,)]
 
 
-def test_what_a_predictor_sees(simulate, make_jobs, a_gang):
+def test_what_a_predictor_sees():
     class ByGroup(Requested):
         learns = True
 
@@ -138,12 +139,12 @@ def test_what_a_predictor_sees(simulate, make_jobs, a_gang):
 
 
 @pytest.mark.parametrize("estimate", [nan, -1.0, inf, None, "5"])
-def test_a_prediction_that_is_no_time(estimate, simulate, rigid):
+def test_a_prediction_that_is_no_time(estimate):
     with pytest.raises(PolicyError, match=r"estimates: Guess returned .* for job 0; .* at least 0"):
         simulate(lambda state: (), rigid((0, 1, 1)), predictor=Guess(estimate))
 
 
-def test_user_means_do_not_betray_the_run_time(simulate, make_jobs, a_gang):
+def test_user_means_do_not_betray_the_run_time():
     # without a request, the mean is not cut at the run time of the job that is predicted
     load = make_jobs(*((100 * n, a_gang(1, run, nan)) for n, run in enumerate((50, 50, 2))),
                      user=[1, 1, 1])  # fmt: skip
@@ -166,16 +167,14 @@ SEEN = [
 
 
 @pytest.mark.parametrize(("run_s", "asked_s", "guess", "facts", "seen", "last"), SEEN)
-def test_a_decision_follows_each_correction(
-    run_s, asked_s, guess, facts, seen, last, simulate, rigid
-):
+def test_a_decision_follows_each_correction(run_s, asked_s, guess, facts, seen, last):
     load = rigid((0, run_s, 1, asked_s))
-    found, run = expectations(simulate, load, "tsafrir", guess, **facts)
+    found, run = expectations(load, "tsafrir", guess, **facts)
     assert found == seen
     assert run.rows("jobs", "corrected_estimate_s") == [(last,)]
 
 
-def test_without_a_correction_nothing_happens(simulate, rigid):
-    seen, run = expectations(simulate, rigid((0, 100, 1, 1000)), "none")
+def test_without_a_correction_nothing_happens():
+    seen, run = expectations(rigid((0, 100, 1, 1000)), "none")
     assert seen == [(0, [10]), (100, [])]
     assert "corrected_estimate_s" not in run["jobs"].columns

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from engine_runs import a_bag, a_gang, make_jobs, rigid, simulate
 
 from simkit.engine.simulation import Rules
 from simkit.policy import Place
@@ -11,7 +12,7 @@ from simkit.policy.estimates import Actual, Perturbed, Requested, UserMean
 NAN = float("nan")
 
 
-def estimates(simulate, load, predictor, **facts):
+def estimates(load, predictor, **facts):
     """Return job id → the estimate that a policy saw when the job arrived."""
     seen = {}
 
@@ -31,22 +32,19 @@ def estimates(simulate, load, predictor, **facts):
     ("predictor", "expected"),
     [(Requested(), [20, 5, 10]), (Actual(), [10, 10, 10])],  # where there is no request: the truth
 )
-def test_requested_and_actual(predictor, expected, simulate, rigid):
+def test_requested_and_actual(predictor, expected):
     load = rigid((0, 10, 1, 20), (0, 10, 1, 5), (0, 10, 1, NAN))
-    assert estimates(simulate, load, predictor) == expected
+    assert estimates(load, predictor) == expected
 
 
-def test_perturbed_depends_on_the_seed_alone(simulate, rigid):
+def test_perturbed_depends_on_the_seed_alone():
     load = rigid(*[(float(t), 10.0, 1) for t in range(50)])
-    told = [
-        estimates(simulate, load, Perturbed(), seed=s, cluster=c)
-        for s, c in [(0, 4), (0, 50), (1, 4)]
-    ]
+    told = [estimates(load, Perturbed(), seed=s, cluster=c) for s, c in [(0, 4), (0, 50), (1, 4)]]
     assert told[0] == told[1]  # whatever is made of them
     assert told[0] != told[2]
 
 
-def test_user_mean_of_the_last_two_that_have_finished(simulate, make_jobs, a_gang):
+def test_user_mean_of_the_last_two_that_have_finished():
     # user 7 on four processors, requests of 100 s
     jobs = [
         (0, 10),  # 100: nothing has finished
@@ -61,7 +59,7 @@ def test_user_mean_of_the_last_two_that_have_finished(simulate, make_jobs, a_gan
     load = make_jobs(
         *((submit, a_gang(1, run, 100)) for submit, run in jobs), user=[7, 7, 7, 7, 7, 8, -1, 7]
     )
-    assert estimates(simulate, load, UserMean(), cluster=8) == [
+    assert estimates(load, UserMean(), cluster=8) == [
         100,
         100,
         100,
@@ -82,17 +80,15 @@ def test_user_mean_of_the_last_two_that_have_finished(simulate, make_jobs, a_gan
         ([(0, 50, 10), (0, 50, 20), (30, 1, 100)], {"rules": Rules(walltime="kill")}, [10, 20, 15]),
     ],
 )
-def test_user_mean_learns_run_times_and_keeps_to_the_request(
-    rows, facts, expected, simulate, make_jobs, a_gang
-):
+def test_user_mean_learns_run_times_and_keeps_to_the_request(rows, facts, expected):
     load = make_jobs(*((at, a_gang(1, run, asked)) for at, run, asked in rows), user=[1, 1, 1])
     predictor = UserMean()
     for _ in range(2):  # a second run begins anew
-        assert estimates(simulate, load, predictor, **facts) == expected
+        assert estimates(load, predictor, **facts) == expected
 
 
-def test_user_mean_learns_a_bag_once(simulate, make_jobs, a_gang, a_bag):
+def test_user_mean_learns_a_bag_once():
     # two instances of one task are not two tasks of the user
     load = make_jobs((0, a_bag(2, 10, 100)), (30, a_gang(1, 30, 100)), (70, a_gang(1, 1, 100)),
                      user=[1, 1, 1])  # fmt: skip
-    assert estimates(simulate, load, UserMean(), cluster=1) == [100, 100, 20]
+    assert estimates(load, UserMean(), cluster=1) == [100, 100, 20]

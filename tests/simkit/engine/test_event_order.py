@@ -8,6 +8,7 @@ whole log of what was recorded with the one that only this order can give.
 from __future__ import annotations
 
 import pytest
+from engine_runs import a_gang, greedy, make_jobs, rigid, simulate
 
 from simkit.engine.simulation import Rules
 from simkit.policy import Cancel, Place, WakeAt
@@ -52,21 +53,21 @@ def logged(log, schedule):
     return schedule_and_log
 
 
-def test_completion_before_capacity(simulate, rigid, greedy):
+def test_completion_before_capacity():
     # The machine goes away at the instant at which its job ends: the job has ended.
     run = simulate(greedy, rigid((0, 10, 4)), pool((10, 20, 4, "requeue")))
     assert run.rows("jobs", JOB_LOG) == [(0, 0, 10, "finished")]
     assert run.rows("events", EVENT_LOG) == [(10, "capacity", None), (20, "capacity", None)]
 
 
-def test_completion_before_reservation(simulate, rigid, greedy):
+def test_completion_before_reservation():
     # What the reservation needs is given back at the instant at which it falls due.
     run = simulate(reserve(1, 10, greedy), rigid((0, 10, 4), (0, 5, 4)))
     assert run.rows("jobs", JOB_LOG) == [(0, 0, 10, "finished"), (1, 10, 15, "finished")]
     assert run.rows("events", EVENT_LOG) == [(0, "reserved", 1)]
 
 
-def test_completion_before_arrival(simulate, make_jobs, a_gang, greedy):
+def test_completion_before_arrival():
     # The estimate of a job that arrives knows what ends at that instant: (10 + 6) / 2.
     load = make_jobs(
         (0, a_gang(1, 6, 100)), (0, a_gang(1, 10, 100)), (10, a_gang(1, 1, 100)), user=[7, 7, 7]
@@ -75,7 +76,7 @@ def test_completion_before_arrival(simulate, make_jobs, a_gang, greedy):
     assert run.rows("jobs", "job_id estimate_s") == [(0, 100), (1, 100), (2, 8)]
 
 
-def test_capacity_before_reservation_when_it_returns(simulate, rigid, greedy):
+def test_capacity_before_reservation_when_it_returns():
     run = simulate(reserve(0, 10, greedy), rigid((0, 5, 4)), pool((5, 10, 1, "drain")))
     assert run.rows("jobs", JOB_LOG) == [(0, 10, 15, "finished")]
     assert run.rows("events", EVENT_LOG) == [
@@ -83,7 +84,7 @@ def test_capacity_before_reservation_when_it_returns(simulate, rigid, greedy):
     ]  # fmt: skip
 
 
-def test_capacity_before_reservation_when_it_goes(simulate, rigid, greedy):
+def test_capacity_before_reservation_when_it_goes():
     run = simulate(reserve(0, 10, greedy), rigid((0, 5, 4)), pool((10, 20, 1, "drain")))
     assert run.rows("jobs", JOB_LOG) == [(0, 20, 25, "finished")]
     assert run.rows("events", EVENT_LOG) == [
@@ -92,7 +93,7 @@ def test_capacity_before_reservation_when_it_goes(simulate, rigid, greedy):
     ]  # fmt: skip
 
 
-def test_capacity_before_arrival(simulate, rigid, greedy):
+def test_capacity_before_arrival():
     # What has to start over takes the only slot; the job that arrives finds it taken.
     cluster = pool((10, 20, 4, "requeue"))
     run = simulate(greedy, rigid((0, 15, 4), (10, 1, 1)), cluster, rules=NO_BACKLOG)
@@ -102,7 +103,7 @@ def test_capacity_before_arrival(simulate, rigid, greedy):
     ]  # fmt: skip
 
 
-def test_reservation_before_arrival(simulate, rigid, greedy):
+def test_reservation_before_arrival():
     # The reservation that fails takes a slot again; the job that arrives finds none.
     rules = Rules(admission=AdmissionRule(slots=2, backlog=0))
     load = rigid((0, 20, 4), (0, 5, 4), (5, 1, 2), (10, 1, 1))
@@ -112,7 +113,7 @@ def test_reservation_before_arrival(simulate, rigid, greedy):
     ]  # fmt: skip
 
 
-def test_one_decision_at_an_instant_sees_all_that_happened(simulate, rigid, greedy):
+def test_one_decision_at_an_instant_sees_all_that_happened():
     # At 10: two completions, a capacity change, a reservation, two arrivals and two wake-ups.
     log: list[object] = []
 
@@ -132,7 +133,7 @@ def test_one_decision_at_an_instant_sees_all_that_happened(simulate, rigid, gree
     ]
 
 
-def test_ties_of_one_kind_go_by_age(simulate, rigid, greedy):
+def test_ties_of_one_kind_go_by_age():
     # completions in order of start, arrivals in order of job id
     log: list[object] = []
     simulate(logged(log, greedy), rigid((0, 10, 1), (0, 8, 1), (2, 8, 1), (10, 1, 1), (10, 1, 1)))
@@ -142,7 +143,7 @@ def test_ties_of_one_kind_go_by_age(simulate, rigid, greedy):
     ]  # fmt: skip
 
 
-def test_a_run_time_of_zero_makes_a_further_round(simulate, rigid, greedy):
+def test_a_run_time_of_zero_makes_a_further_round():
     log: list[object] = []
     run = simulate(logged(log, greedy), rigid((0, 0, 4), (0, 0, 4), (0, 3, 4)))
     assert log == [(0, [0, 1, 2], [], 4), (0, [], [0], 4), (0, [], [1], 4), (3, [], [2], 4)]
@@ -151,7 +152,7 @@ def test_a_run_time_of_zero_makes_a_further_round(simulate, rigid, greedy):
     ]  # fmt: skip
 
 
-def test_nothing_is_decided_when_nothing_changes(simulate, rigid):
+def test_nothing_is_decided_when_nothing_changes():
     # A cancelled reservation's instant passes without a decision.
     log: list[object] = []
 
@@ -166,7 +167,7 @@ def test_nothing_is_decided_when_nothing_changes(simulate, rigid):
     assert log == [(0, [0], [], 4), (10, [], [0], 4)]
 
 
-def test_sums_of_times_meet(simulate, rigid, greedy):
+def test_sums_of_times_meet():
     # 0.1 + 0.2 is not 0.3 in doubles; on the grid of 2⁻²⁰ s the end and the arrival are one instant.
     log: list[object] = []
     simulate(logged(log, greedy), rigid((0, 0.125, 4), (0, 0.2, 4), (0.325, 1, 4)))
@@ -187,7 +188,7 @@ WAKES = [
 
 
 @pytest.mark.parametrize(("what", "jobs", "windows", "every", "decisions"), WAKES)
-def test_all_before_wake(what, jobs, windows, every, decisions, simulate, rigid, greedy):
+def test_all_before_wake(what, jobs, windows, every, decisions):
     log: list[object] = []
     inner = reserve(0, 10, greedy) if what == "reservation" else greedy
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from engine_runs import a_bag, greedy, make_jobs, simulate
 
 from simkit.engine.simulation import Rules
 from simkit.workload.cluster import Cluster
@@ -16,7 +17,7 @@ def with_times(load, *times):
     return load.with_columns(instance_run_time_s=flat)
 
 
-def test_instances_end_one_by_one_and_others_start(simulate, make_jobs, a_bag, greedy):
+def test_instances_end_one_by_one_and_others_start():
     load = with_times(make_jobs((0, a_bag(3, 6)), (0, a_bag(1, 4))), (10, 2, 6), (4,))
     run = simulate(greedy, load, 2)
     assert run.rows("allocations", PIECES) == [
@@ -28,7 +29,7 @@ def test_instances_end_one_by_one_and_others_start(simulate, make_jobs, a_bag, g
     assert run.rows("tasks", "task_id start_time_s end_time_s") == [(0, 0, 10), (1, 8, 12)]
 
 
-def test_each_instance_is_killed_at_the_requested_time(simulate, make_jobs, a_bag, greedy):
+def test_each_instance_is_killed_at_the_requested_time():
     load = with_times(make_jobs((0, a_bag(2, 6, 5))), (3, 9))
     run = simulate(greedy, load, 2, rules=Rules(walltime="kill"))
     ends = run.rows("allocations", "first_instance end_time_s outcome")
@@ -40,9 +41,7 @@ def two_machines() -> Cluster:
     return Cluster(("processors",), ("a", "b"), np.array([[2.0], [2.0]]))
 
 
-def test_instances_that_end_together_on_a_machine_are_one_allocation(
-    simulate, make_jobs, a_bag, greedy
-):
+def test_instances_that_end_together_on_a_machine_are_one_allocation():
     # (0, 1 | 2, 3) on machines a and b; 0, 2 and 3 take equally long
     load = with_times(make_jobs((0, a_bag(4, 6))), (6, 9, 6, 6))
     run = simulate(greedy, load, two_machines())

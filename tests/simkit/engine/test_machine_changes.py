@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from engine_runs import greedy, rigid, simulate
 
 from simkit.policies.orderings import FCFS
 from simkit.policy.ordered import OrderedPolicy
@@ -39,12 +40,12 @@ def pieces(run) -> list[tuple]:
         ("drain", [(0, 0, 0, 10, "finished")]),
     ],
 )
-def test_what_runs_on_a_machine_that_fails(running, expected, simulate, rigid):
+def test_what_runs_on_a_machine_that_fails(running, expected):
     cluster = two((3, 0, "down", running), (50, 0, "up"))
     assert pieces(simulate(OrderedPolicy(FCFS()), rigid((0, 10, 4)), cluster)) == expected
 
 
-def test_maintenance_containers_and_faults_at_once_never_go_below_nothing(simulate, rigid, greedy):
+def test_maintenance_containers_and_faults_at_once_never_go_below_nothing():
     cluster = two(
         (1, 0, "take", "drain", (3.0,)), (2, 0, "down"), (4, 0, "up"), (6, 0, "give", "drain", (3.0,)),
         (0, 1, "leave"), maintenance=(Maintenance(3, 5, 0, (3.0,)),),
@@ -77,7 +78,7 @@ def faults(run) -> list[tuple]:
     ]
 
 
-def test_failures_are_as_frequent_and_as_long_as_said(simulate, rigid, greedy):
+def test_failures_are_as_frequent_and_as_long_as_said():
     load = rigid(*[(10.0 * n, 5, 1) for n in range(5000)])
     events = faults(simulate(greedy, load, failing()))
     up, down = [], []
@@ -90,7 +91,7 @@ def test_failures_are_as_frequent_and_as_long_as_said(simulate, rigid, greedy):
     assert np.mean(down) == pytest.approx(10, rel=3 / len(down) ** 0.5)
 
 
-def test_failures_are_the_same_whatever_the_policy(simulate, rigid, greedy):
+def test_failures_are_the_same_whatever_the_policy():
     load = rigid(*[(10.0 * n, 30, 4) for n in range(50)])
     some = faults(simulate(greedy, load, failing()))
     others = faults(simulate(OrderedPolicy(FCFS()), load, failing()))
@@ -100,13 +101,13 @@ def test_failures_are_the_same_whatever_the_policy(simulate, rigid, greedy):
     assert faults(simulate(greedy, load, failing(), seed=1))[:both] != some[:both]
 
 
-def test_what_a_machine_will_have_later_counts_for_what_can_ever_run(simulate, rigid, greedy):
+def test_what_a_machine_will_have_later_counts_for_what_can_ever_run():
     run = simulate(greedy, rigid((0, 1, 9)), two((5, 0, "join", "drain", (16.0,)), (0, 1, "leave")))
     assert pieces(run) == [(0, 0, 5, 6, "finished")]
 
 
 @pytest.mark.parametrize("machines", [3, 100])
-def test_a_run_ends_although_some_machine_is_always_down(machines, simulate, rigid, greedy):
+def test_a_run_ends_although_some_machine_is_always_down(machines):
     cluster = Cluster(
         ("processors",), tuple(f"m{n}" for n in range(machines)), np.full((machines, 1), 4.0),
         failures=Failures(50.0, 50.0),
@@ -115,6 +116,6 @@ def test_a_run_ends_although_some_machine_is_always_down(machines, simulate, rig
     assert {status for (status,) in run.rows("jobs", "status")} == {"finished"}
 
 
-def test_a_policy_that_places_nothing_is_not_given_repairs_for_ever(simulate, rigid):
+def test_a_policy_that_places_nothing_is_not_given_repairs_for_ever():
     run = simulate(lambda _: (), rigid((0, 10, 4)), failing(mtbf_s=5.0, mttr_s=5.0))
     assert run.rows("jobs", "status") == [("waiting",)]

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from engine_runs import a_gang, greedy, make_jobs, rigid, simulate
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,7 +42,7 @@ def resuming(greedy):
     return schedule
 
 
-def test_the_youngest_go_first_and_only_as_many_as_must(simulate, rigid, greedy):
+def test_the_youngest_go_first_and_only_as_many_as_must():
     load = rigid((0, 10, 1), (1, 10, 1), (2, 10, 1), (3, 10, 1))
     run = simulate(greedy, load, pool((5, 8, 2, "requeue")))
     assert run.rows("allocations", PIECES)[:2] == [(3, 3, 5, "lost"), (2, 2, 5, "lost")]
@@ -51,7 +52,7 @@ def test_the_youngest_go_first_and_only_as_many_as_must(simulate, rigid, greedy)
     ]  # fmt: skip
 
 
-def test_only_what_needs_the_capacity_that_goes_is_taken_off(simulate, make_jobs, a_gang, greedy):
+def test_only_what_needs_the_capacity_that_goes_is_taken_off():
     # (cpu, mem): the youngest task holds no cpu, and cpu is what goes
     cluster = Cluster.pool(
         {"cpu": 4, "mem": 4}, maintenance=(Maintenance(5, 20, 0, (2, 0), "requeue"),)
@@ -66,7 +67,7 @@ def test_only_what_needs_the_capacity_that_goes_is_taken_off(simulate, make_jobs
     ]  # fmt: skip
 
 
-def test_what_is_on_other_machines_stays(simulate, rigid, greedy):
+def test_what_is_on_other_machines_stays():
     # Job 0 is on b alone; job 1 on a and b: it must go whole, and comes back on what is free.
     cluster = Cluster(
         ("processors",), ("a", "b"), np.array([[2.0], [3.0]]),
@@ -87,7 +88,7 @@ def test_what_is_on_other_machines_stays(simulate, rigid, greedy):
     ]  # fmt: skip
 
 
-def test_capacity_steps_are_seen_ahead(simulate, rigid, greedy):
+def test_capacity_steps_are_seen_ahead():
     seen = []
 
     def schedule(state):
@@ -110,7 +111,7 @@ def test_capacity_steps_are_seen_ahead(simulate, rigid, greedy):
 
 
 @pytest.mark.parametrize("running", ["requeue", "suspend"])
-def test_windows_that_touch_take_nothing_twice(running, simulate, rigid, greedy):
+def test_windows_that_touch_take_nothing_twice(running):
     # At 10 one window gives two processors back and the next takes two: a task that has run
     # beside the first runs beside the second.
     cluster = pool((5, 10, 2, running), (10, 15, 2, running))
@@ -121,14 +122,14 @@ def test_windows_that_touch_take_nothing_twice(running, simulate, rigid, greedy)
     ]  # fmt: skip
 
 
-def test_the_end_of_a_window_takes_nobody_off(simulate, rigid, greedy):
+def test_the_end_of_a_window_takes_nobody_off():
     # The drained job may run on, though another window, which would requeue, ends meanwhile.
     cluster = pool((2, 20, 3, "drain"), (1, 6, 1, "requeue"))
     run = simulate(greedy, rigid((0, 10, 3)), cluster)
     assert run.rows("allocations", PIECES) == [(0, 0, 10, "finished")]
 
 
-def test_equal_steps_of_different_windows(simulate, rigid, greedy):
+def test_equal_steps_of_different_windows():
     # Both take two processors at 5; one drains, the other suspends. Each does so once.
     cluster = pool((5, 20, 2, "drain"), (5, 30, 2, "suspend"))
     run = simulate(greedy, rigid((0, 10, 4)), cluster)
@@ -161,7 +162,7 @@ def test_impossible_windows(windows, what):
 
 @pytest.mark.parametrize("backfill", [None, Easy])
 @pytest.mark.parametrize("machines", [1, 2])
-def test_nothing_is_started_into_a_window(backfill, machines, simulate, rigid):
+def test_nothing_is_started_into_a_window(backfill, machines):
     # Three of four processors go from 10 to 20. Job 0 would run into it and is blocked; with EASY,
     # job 1 (ends at 10, just so) and job 3 (small enough for what stays) overtake it, job 2 not.
     load = rigid((1, 12, 4), (1, 9, 2), (1, 10, 2), (1, 50, 1))
@@ -180,7 +181,7 @@ def test_nothing_is_started_into_a_window(backfill, machines, simulate, rigid):
         assert run.starts() == {0: 20, 1: 1, 2: 32, 3: 32}
 
 
-def test_suspended_gangs_are_resumed_on_other_machines(rigid, simulate):
+def test_suspended_gangs_are_resumed_on_other_machines():
     # machine 0 goes at 2 for good; what ran there goes on as soon as machine 1 is free
     cluster = Cluster(
         ("processors",), ("a", "b"), np.array([[4.0], [4.0]]),
@@ -217,7 +218,7 @@ POLICIES = {
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_one_start_between_two_windows_for_as_long_as_it_takes(name, simulate, rigid):
+def test_one_start_between_two_windows_for_as_long_as_it_takes(name):
     """Each job expects a whole gap of 6 s; the twentieth comes 190 s after the first."""
     run = simulate(POLICIES[name](), rigid(*[(0, 1, 4, 6)] * 20), recurring((6, 4, 10, 4)))
     assert list(run.starts().values()) == [10 * number for number in range(20)]
@@ -225,7 +226,7 @@ def test_one_start_between_two_windows_for_as_long_as_it_takes(name, simulate, r
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_what_no_gap_is_long_enough_for_ends_the_run(name, simulate, rigid):
+def test_what_no_gap_is_long_enough_for_ends_the_run(name):
     jobs = rigid((0, 1, 4, 7), (3, 1, 2, 2), (25, 1, 1, 100))
     run = simulate(POLICIES[name](), jobs, recurring((6, 4, 10, 3)))
     assert run.rows("jobs", "job_id status", by="job_id")[0] == (0, "waiting")
@@ -233,14 +234,14 @@ def test_what_no_gap_is_long_enough_for_ends_the_run(name, simulate, rigid):
     assert last <= 26 + 2 * 10  # a cycle of the windows after the last job ended
 
 
-def test_two_periods_make_a_cycle_of_both(simulate, rigid):
+def test_two_periods_make_a_cycle_of_both():
     """Gaps of 5, 1, 5, 1, … s: a job of 5 s is placed in the next long one, of 6 s in none."""
     windows = ((5, 1, 12, 4), (7, 5, 12, 4), (0, 0.5, 5, 0))
     run = simulate(POLICIES["conservative"](), rigid((1, 5, 4), (2, 6, 4)), recurring(*windows))
     assert run.starts() == {0: 12, 1: None}
 
 
-def test_steps_that_recur_are_seen_as_far_as_asked(simulate, rigid, greedy):
+def test_steps_that_recur_are_seen_as_far_as_asked():
     seen = []
 
     def schedule(state):
@@ -281,7 +282,7 @@ job_rows = st.tuples(
     rows=st.lists(job_rows, min_size=1, max_size=12),
     name=st.sampled_from(sorted(POLICIES)),
 )
-def test_the_capacity_at_each_start_is_what_the_windows_leave(windows, rows, name, simulate, rigid):
+def test_the_capacity_at_each_start_is_what_the_windows_leave(windows, rows, name):
     rows = sorted((submit, run, size, run + more) for submit, run, size, more in rows)
     policy = Watching(POLICIES[name]())
     run = simulate(policy, rigid(*rows), recurring(*windows))

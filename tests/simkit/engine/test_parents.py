@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from engine_runs import a_bag, a_gang, begin, greedy, make_jobs, simulate
 
 from simkit.engine.simulation import Rules
 from simkit.policy import Kill
@@ -21,7 +22,7 @@ def with_parents(load, *parents):
     )
 
 
-def test_children_start_when_the_last_parent_has_ended(simulate, make_jobs, a_gang, a_bag, greedy):
+def test_children_start_when_the_last_parent_has_ended():
     # 0 and 1 first, then 2, then 3; there is room for all of them from the start
     load = make_jobs((0, a_gang(1, 5), a_bag(2, 9), a_gang(1, 1), a_gang(1, 1)))
     run = simulate(greedy, with_parents(load, [], [], [0, 1], [2]), 9)
@@ -31,7 +32,7 @@ def test_children_start_when_the_last_parent_has_ended(simulate, make_jobs, a_ga
     assert run.rows("jobs", "start_time_s end_time_s status") == [(0, 11, "finished")]
 
 
-def test_a_child_arrives_at_the_decision_after_its_parents_end(simulate, make_jobs, a_gang, greedy):
+def test_a_child_arrives_at_the_decision_after_its_parents_end():
     seen = []
 
     def schedule(state):
@@ -45,7 +46,7 @@ def test_a_child_arrives_at_the_decision_after_its_parents_end(simulate, make_jo
 
 
 @pytest.mark.parametrize("how", ["walltime", "policy"])
-def test_children_of_a_killed_task_are_killed(how, simulate, make_jobs, a_gang, greedy):
+def test_children_of_a_killed_task_are_killed(how):
     def schedule(state):
         if how == "policy" and state.now == 3:
             yield from (Kill(a.task) for a in state.running if a.task.index == 0)
@@ -63,14 +64,14 @@ def test_children_of_a_killed_task_are_killed(how, simulate, make_jobs, a_gang, 
     assert run.rows("jobs", "job_id end_time_s status", by="job_id")[0] == (0, 9, "killed")
 
 
-def test_children_are_let_in_whatever_the_backlog(simulate, make_jobs, a_gang, greedy):
+def test_children_are_let_in_whatever_the_backlog():
     load = make_jobs((0, a_gang(1, 5), a_gang(1, 1), a_gang(1, 1)), (1, a_gang(1, 9)))
     rules = Rules(admission=AdmissionRule(slots=1, backlog=0))
     run = simulate(greedy, with_parents(load, [], [0], [0], []), 1, rules=rules)
     assert [status for (status,) in run.rows("jobs", "status")] == ["finished", "finished"]
 
 
-def test_what_waits_for_its_parents_waits(begin, make_jobs, a_gang, greedy):
+def test_what_waits_for_its_parents_waits():
     run = begin(with_parents(make_jobs((0, a_gang(1, 5), a_gang(1, 1))), [], [0]))
     for state in run.simulation.decisions():
         for action in greedy(state):

@@ -5,6 +5,8 @@ A pool of 10 processors of 100 W each; the sun changes at t = 10.
 
 from __future__ import annotations
 
+from engine_runs import greedy, rigid, simulate
+
 from simkit.engine.simulation import Rules
 from simkit.policy import Place
 from simkit.power.facts import Supply
@@ -23,13 +25,13 @@ def sun(*watts: float) -> Site:
     return Site((model,), (Source("sun", signal),), supply=Supply(limit="power", running="requeue"))
 
 
-def test_completion_before_power(simulate, rigid, greedy):
+def test_completion_before_power():
     # The sun is gone at the instant at which the job ends: it has ended.
     run = simulate(greedy, rigid((0, 10, 10)), 10, site=sun(1000, 0, 1000))
     assert run.rows("allocations", PIECES) == [(0, 0, 10, "finished")]
 
 
-def test_power_before_reservation_when_it_returns(simulate, rigid):
+def test_power_before_reservation_when_it_returns():
     def reserve(state):
         for task in state.queue:
             if state.now < 10:
@@ -40,7 +42,7 @@ def test_power_before_reservation_when_it_returns(simulate, rigid):
     assert "reservation_failed" not in run["events"]["kind"].to_list()
 
 
-def test_power_before_arrival(simulate, rigid, greedy):
+def test_power_before_arrival():
     # Job 0 has to start over and takes the only place in the queue before job 1 comes.
     rules = Rules(admission=AdmissionRule(slots=1, backlog=0))
     jobs = rigid((0, 30, 10), (10, 5, 5))
@@ -49,7 +51,7 @@ def test_power_before_arrival(simulate, rigid, greedy):
     assert run.rows("allocations", PIECES) == [(0, 0, 10, "lost"), (0, 20, 50, "finished")]
 
 
-def test_one_decision_sees_power_and_arrival(simulate, rigid, greedy):
+def test_one_decision_sees_power_and_arrival():
     seen = []
 
     def note(state):

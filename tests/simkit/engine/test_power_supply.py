@@ -11,6 +11,7 @@ import math
 import numpy as np
 import pytest
 from energy_meter import MeteredBattery, imbalance
+from engine_runs import greedy, rigid, simulate
 
 from simkit.errors import PolicyError
 from simkit.policies.easy import Easy
@@ -90,13 +91,13 @@ JOBS = ((0, 150, 6), (10, 50, 4), (20, 100, 3))
     ],
     ids=lambda value: value.running if isinstance(value, Supply) else "",
 )  # fmt: skip
-def test_tasks_are_stopped_as_set_when_power_falls(simulate, rigid, fcfs, supply, pieces):
+def test_tasks_are_stopped_as_set_when_power_falls(fcfs, supply, pieces):
     signal = sun(1000, 500, 1000, 1000)
     run = simulate(fcfs, rigid(*JOBS), 10, site=site(signal, supply=supply))
     assert run.rows("allocations", PIECES) == pieces
 
 
-def test_an_interrupted_restart_loses_no_checkpoint(simulate, rigid, fcfs):
+def test_an_interrupted_restart_loses_no_checkpoint(fcfs):
     supply = Supply(
         limit="power", running="checkpoint", checkpoints=Checkpoints(every=100.0, restart=20.0)
     )
@@ -106,7 +107,7 @@ def test_an_interrupted_restart_loses_no_checkpoint(simulate, rigid, fcfs):
     assert run.rows("jobs", "end_time_s lost_time_s") == [(720, 50 + 10 + 20)]
 
 
-def test_without_a_checkpoint_there_is_nothing_to_restart_from(simulate, rigid, fcfs):
+def test_without_a_checkpoint_there_is_nothing_to_restart_from(fcfs):
     supply = Supply(
         limit="power", running="checkpoint", checkpoints=Checkpoints(every=100.0, restart=20.0)
     )
@@ -117,7 +118,7 @@ def test_without_a_checkpoint_there_is_nothing_to_restart_from(simulate, rigid, 
     assert run.rows("jobs", "end_time_s lost_time_s") == [(620, 90 + 50 + 20)]
 
 
-def test_what_drains_is_served_as_far_as_power_goes(simulate, rigid, fcfs):
+def test_what_drains_is_served_as_far_as_power_goes(fcfs):
     supply = Supply(limit="power", running="drain")
     run = simulate(fcfs, rigid(*JOBS), 10, site=site(sun(1000, 500), supply=supply))
     totals = run.simulation.power.energy.ledger.totals()
@@ -125,7 +126,7 @@ def test_what_drains_is_served_as_far_as_power_goes(simulate, rigid, fcfs):
     assert totals["unserved_j"] == pytest.approx(400 * 50)
 
 
-def test_a_policy_names_the_victims(simulate, rigid, fcfs):
+def test_a_policy_names_the_victims(fcfs):
     class OldestFirst(OrderedPolicy):
         def victims(self, state):
             return sorted(state.running, key=lambda allocation: allocation.rank)
@@ -138,7 +139,7 @@ def test_a_policy_names_the_victims(simulate, rigid, fcfs):
     ]  # fmt: skip
 
 
-def test_the_least_valuable_goes_first(simulate, rigid, fcfs):
+def test_the_least_valuable_goes_first(fcfs):
     def schedule(state):
         for task in state.queue:
             task.value_per_s = 1.0 if task.index == 0 else 100.0
@@ -184,14 +185,14 @@ def test_the_least_valuable_goes_first(simulate, rigid, fcfs):
         ),
     ],
 )
-def test_how_much_power_carries(simulate, rigid, greedy, facts, processors):
+def test_how_much_power_carries(facts, processors):
     facts.setdefault("supply", Supply(limit="power", hold=300.0))
     jobs = rigid(*[(1, 10, 1)] * 10)
     run = simulate(greedy, jobs, 10, site=site(sun(799), **facts))
     assert sum(start == 1 for start in run.starts().values()) == processors
 
 
-def test_a_battery_bridges_until_it_is_empty(simulate, rigid, fcfs):
+def test_a_battery_bridges_until_it_is_empty(fcfs):
     # From 100 s on 500 W are short: 50 kJ last until 200 s.
     battery = BatteryFacts(
         capacity_kwh=50e3 / 3.6e6, charge_c_rate=100, discharge_c_rate=100, initial_soc=1.0
@@ -203,7 +204,7 @@ def test_a_battery_bridges_until_it_is_empty(simulate, rigid, fcfs):
 
 @pytest.mark.parametrize("running", ["suspend", "requeue"])
 @pytest.mark.parametrize("longest_day", [900, 1000])  # never enough; enough, but too short
-def test_what_does_not_end_within_a_year_never_will(simulate, rigid, fcfs, running, longest_day):
+def test_what_does_not_end_within_a_year_never_will(fcfs, running, longest_day):
     supply = Supply(limit="power", running=running)
     signal = sun(0, longest_day, every=43200)
     run = simulate(fcfs, rigid((0, 50000, 10)), 10, site=site(signal, supply=supply))
@@ -215,7 +216,7 @@ def test_what_does_not_end_within_a_year_never_will(simulate, rigid, fcfs, runni
 # ---- machines ---------------------------------------------------------------------------------
 
 
-def test_machines_go_off_and_boot(simulate, rigid, fcfs):
+def test_machines_go_off_and_boot(fcfs):
     model = PowerModel.linear(10.0, 100.0, "processors", off_w=1.0, boot_s=20.0, boot_w=50.0)
     run = simulate(
         fcfs, rigid((0, 300, 1), (210, 10, 2)), machines(2),
@@ -233,7 +234,7 @@ def test_machines_go_off_and_boot(simulate, rigid, fcfs):
     assert run.simulation.power.energy.ledger.totals()["standing_j"] == pytest.approx(standing)
 
 
-def test_a_policy_switches_machines(simulate, rigid):
+def test_a_policy_switches_machines():
     model = PowerModel.linear(10.0, 100.0, "processors", boot_s=5.0)
 
     def schedule(state):
@@ -262,7 +263,7 @@ def test_a_policy_switches_machines(simulate, rigid):
         (0, None, "power"),  # without power there is nothing to switch
     ],
 )
-def test_wrong_switches_are_refused(simulate, rigid, greedy, machine, site_, words):
+def test_wrong_switches_are_refused(machine, site_, words):
     def schedule(state):
         yield from greedy(state)
         yield SwitchOff(machine)
@@ -278,13 +279,13 @@ def foresight(signal: Steps, kind=PerfectForecast, horizon: float = 400.0) -> Fo
     return Foresight(horizon, 100.0, kind(signal))
 
 
-def test_a_perfect_forecast_lets_nobody_start_who_would_be_stopped(simulate, rigid, fcfs):
+def test_a_perfect_forecast_lets_nobody_start_who_would_be_stopped(fcfs):
     signal = sun(1000, 500, 500, 1000, 1000, 1000)
     run = simulate(fcfs, rigid((0, 250, 10)), 10, site=site(signal, foresight=foresight(signal)))
     assert run.rows("allocations", PIECES) == [(0, 300, 550, "finished")]
 
 
-def test_easy_plans_with_the_power_to_come(simulate, rigid):
+def test_easy_plans_with_the_power_to_come():
     signal = sun(1000, 500, 1000, 1000)
     jobs = rigid((0, 90, 5), (1, 120, 10), (2, 150, 5), (3, 80, 5))
     blind = simulate(OrderedPolicy(FCFS(), Easy()), jobs, 10, site=site(signal))
@@ -311,9 +312,7 @@ def test_easy_plans_with_the_power_to_come(simulate, rigid):
     [lambda: OrderedPolicy(FCFS(), Easy()), lambda: ReadyPoolPolicy(FCFS(), 400.0)],
     ids=["easy", "ready-pool"],
 )
-def test_what_lies_beyond_a_forecast_changes_no_decision_before(
-    simulate, rigid, kind, reach, make_policy
-):
+def test_what_lies_beyond_a_forecast_changes_no_decision_before(kind, reach, make_policy):
     rng = np.random.default_rng(7)
     watts = rng.integers(2, 11, 60) * 100.0
     jobs = rigid(*[
@@ -342,7 +341,7 @@ def test_what_lies_beyond_a_forecast_changes_no_decision_before(
 # ---- the account -------------------------------------------------------------------------------
 
 
-def test_the_ledger_closes_whatever_happens(simulate, rigid, monkeypatch):
+def test_the_ledger_closes_whatever_happens(monkeypatch):
     monkeypatch.setattr("simkit.power.system.Battery", MeteredBattery)
     rng = np.random.default_rng(3)
     signal = sun(*rng.integers(0, 12, 50) * 100.0, every=37.0)
@@ -380,14 +379,14 @@ def test_the_ledger_closes_whatever_happens(simulate, rigid, monkeypatch):
 # ---- together with other outages -----------------------------------------------------------
 
 
-def test_power_and_maintenance_take_the_lesser_not_both(simulate, rigid, greedy):
+def test_power_and_maintenance_take_the_lesser_not_both():
     window = Maintenance(0.0, 50.0, 0, (5.0,))
     pool = Cluster(("processors",), ("pool",), np.array([[10.0]]), maintenance=(window,))
     run = simulate(greedy, rigid(*[(1, 10, 1)] * 10), pool, site=site(sun(500)))
     assert sum(start == 1 for start in run.starts().values()) == 5
 
 
-def test_a_plan_of_both_never_counts_on_more_than_there_is(simulate, rigid):
+def test_a_plan_of_both_never_counts_on_more_than_there_is():
     window = Maintenance(150.0, 250.0, 0, (6.0,))
     pool = Cluster(("processors",), ("pool",), np.array([[10.0]]), maintenance=(window,))
     signal = sun(1000, 500, 1000, 1000)
@@ -403,14 +402,14 @@ def test_a_plan_of_both_never_counts_on_more_than_there_is(simulate, rigid):
     assert seen == [10, 5, 4, 4, 10, 10]
 
 
-def test_what_gives_nothing_needs_no_power(simulate, rigid, fcfs):
+def test_what_gives_nothing_needs_no_power(fcfs):
     window = Maintenance(5.0, 500.0, 0, (1.0,))
     cluster = Cluster(("processors",), ("a", "b"), np.array([[1.0], [1.0]]), maintenance=(window,))
     run = simulate(fcfs, rigid((10, 10, 1)), cluster, site=site(sun(100), models=(MACHINE,) * 2))
     assert run.starts() == {0: 10}
 
 
-def test_what_joins_needs_power(simulate, rigid, greedy):
+def test_what_joins_needs_power():
     changes = (
         CapacityChange(20.0, 1, "leave", "trace"), CapacityChange(30.0, 1, "join", "trace"),
     )  # fmt: skip
@@ -425,7 +424,7 @@ def test_what_joins_needs_power(simulate, rigid, greedy):
 
 
 @pytest.mark.parametrize("of_machines", [False, True])
-def test_easy_keeps_its_promise_to_the_head_where_processors_boot(simulate, rigid, of_machines):
+def test_easy_keeps_its_promise_to_the_head_where_processors_boot(of_machines):
     signal = Steps([0, 1000], [100, 200], 1e6, past_end="hold")
     model = PowerModel.linear(10.0, 100.0, "processors", boot_s=50.0)
     pool_model = PowerModel.linear(20.0, 200.0, "processors", boot_s=50.0)
@@ -450,7 +449,7 @@ def test_easy_keeps_its_promise_to_the_head_where_processors_boot(simulate, rigi
         ("requeue", [(5, 0, 100, "lost"), (5, 0, 150, "finished"), (5, 150, 300, "finished")]),
     ],
 )
-def test_of_a_bag_no_more_is_stopped_than_is_short(simulate, greedy, running, pieces, rigid):
+def test_of_a_bag_no_more_is_stopped_than_is_short(running, pieces):
     bag = rigid((0, 150, 10)).with_columns(gang=np.array([False]))
     policy = OrderedPolicy(FCFS())
     supply = Supply(limit="power", running=running)
@@ -459,7 +458,7 @@ def test_of_a_bag_no_more_is_stopped_than_is_short(simulate, greedy, running, pi
     assert run.rows("allocations", "count start_time_s end_time_s outcome") == pieces
 
 
-def test_a_level_that_leaks_away_does_not_stop_time(simulate, rigid, fcfs, monkeypatch):
+def test_a_level_that_leaks_away_does_not_stop_time(fcfs, monkeypatch):
     monkeypatch.setattr("simkit.power.system.Battery", MeteredBattery)
     battery = BatteryFacts(
         capacity_kwh=1e6 / 3.6e6,

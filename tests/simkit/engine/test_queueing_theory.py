@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from engine_runs import simulate
 from scipy import stats
 
 from simkit.arrays import stream
@@ -24,7 +25,7 @@ JOBS, BATCHES, MEAN_S = 60_000, 30, 1000.0
 
 
 @pytest.fixture
-def waits(simulate) -> Callable[..., npt.NDArray[np.float64]]:
+def waits() -> Callable[..., npt.NDArray[np.float64]]:
     """Return a function that returns the waits of one-processor jobs, without the first tenth."""
 
     def wait(servers: int, load: float, run_times: str, seed: int) -> npt.NDArray[np.float64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from engine_runs import a_gang, greedy, make_jobs, rigid, simulate
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,7 +30,7 @@ def released_at(load, *release_time_s):
     return load.with_columns(release_time_s=np.array(release_time_s, dtype=float))
 
 
-def test_a_job_is_not_seen_before_its_release_time(simulate, rigid, greedy):
+def test_a_job_is_not_seen_before_its_release_time():
     seen = []
 
     def schedule(state):
@@ -45,7 +46,7 @@ def test_a_job_is_not_seen_before_its_release_time(simulate, rigid, greedy):
     assert run.rows("tasks", "ready_time_s", by="job_id") == [(0,), (20,), (1,)]
 
 
-def test_a_job_whose_predecessor_ends_in_no_time_comes_in_a_further_round(simulate, rigid, greedy):
+def test_a_job_whose_predecessor_ends_in_no_time_comes_in_a_further_round():
     seen = []
 
     def schedule(state):
@@ -59,7 +60,7 @@ def test_a_job_whose_predecessor_ends_in_no_time_comes_in_a_further_round(simula
 # ---- however a predecessor ends ----------------------------------------------------------------
 
 
-def test_a_killed_predecessor_has_ended(simulate, rigid, greedy):
+def test_a_killed_predecessor_has_ended():
     def schedule(state):
         if state.now == 3:
             yield from (Kill(a.task) for a in state.running if a.task.index == 0)
@@ -72,7 +73,7 @@ def test_a_killed_predecessor_has_ended(simulate, rigid, greedy):
     assert simulate(greedy, walltime, 9, rules=rules).starts() == {0: 0, 1: 30}
 
 
-def test_a_predecessor_that_can_never_run_has_ended_at_its_submission(simulate, rigid, greedy):
+def test_a_predecessor_that_can_never_run_has_ended_at_its_submission():
     load = with_links(rigid((0, 1, 99), (0, 1, 1)), j1=[(0, 5)])
     run = simulate(greedy, load, 4)
     assert run.rows("jobs", "release_time_s start_time_s status", by="job_id") == [
@@ -80,7 +81,7 @@ def test_a_predecessor_that_can_never_run_has_ended_at_its_submission(simulate, 
     ]  # fmt: skip
 
 
-def test_a_predecessor_that_is_turned_away_has_ended_then(simulate, rigid, greedy):
+def test_a_predecessor_that_is_turned_away_has_ended_then():
     def turn_away(state):
         if state.now >= 4:
             yield from (Reject(task, "no") for task in state.queue if task.index == 0)
@@ -93,7 +94,7 @@ def test_a_predecessor_that_is_turned_away_has_ended_then(simulate, rigid, greed
     ]  # fmt: skip
 
 
-def test_a_job_with_parents_of_its_own_waits_for_both(simulate, make_jobs, a_gang, greedy):
+def test_a_job_with_parents_of_its_own_waits_for_both():
     load = make_jobs((0, a_gang(1, 5)), (0, a_gang(1, 2), a_gang(1, 2)))
     load = with_links(load, j1=[(0, 1)])
     load = load.with_columns(first_parent=np.array([0, 0, 0, 1]), parent=np.array([1]))
@@ -103,7 +104,7 @@ def test_a_job_with_parents_of_its_own_waits_for_both(simulate, make_jobs, a_gan
     ]  # fmt: skip
 
 
-def test_a_job_that_is_never_released_is_waiting_at_the_end(simulate, rigid):
+def test_a_job_that_is_never_released_is_waiting_at_the_end():
     def never(state):
         yield from ()
 
@@ -118,7 +119,7 @@ def test_a_job_that_is_never_released_is_waiting_at_the_end(simulate, rigid):
 # ---- with what else holds jobs back ------------------------------------------------------------
 
 
-def test_the_backlog_is_full_for_a_job_at_its_release(simulate, rigid, greedy):
+def test_the_backlog_is_full_for_a_job_at_its_release():
     rules = Rules(admission=AdmissionRule(slots=1, backlog=0))
     load = released_at(rigid((0, 9, 4), (0, 1, 1), (1, 1, 4)), 0, 5, 0)
     run = simulate(greedy, load, 4, rules=rules)
@@ -129,7 +130,7 @@ def test_the_backlog_is_full_for_a_job_at_its_release(simulate, rigid, greedy):
     assert simulate(greedy, free, 4, rules=rules).starts() == {0: 0, 1: 9}
 
 
-def test_a_held_job_takes_no_place_of_its_users_running_jobs(simulate, make_jobs, a_gang, greedy):
+def test_a_held_job_takes_no_place_of_its_users_running_jobs():
     pool = Cluster.pool({"processors": 8.0}, partitions=(Partition("one", max_running_per_user=1),))
     load = make_jobs(*((0, a_gang(1, 10)) for _ in range(3)), user=[1] * 3)
     run = simulate(greedy, released_at(load, 15, 0, 0), pool)
@@ -157,7 +158,7 @@ def workloads(draw):
 
 
 @given(workloads(), st.booleans())
-def test_without_contention_every_job_starts_at_its_release(simulate, rigid, greedy, drawn, ample):
+def test_without_contention_every_job_starts_at_its_release(drawn, ample):
     rows, release, links = drawn
     load = released_at(with_links(rigid(*rows), **links), *release)
     run = simulate(greedy, load, 99 if ample else 4)
@@ -171,7 +172,7 @@ def test_without_contention_every_job_starts_at_its_release(simulate, rigid, gre
         assert jobs[job][0] == released[job] if ample else jobs[job][0] >= released[job]
 
 
-def test_a_workload_that_holds_no_job_back_has_no_further_column(simulate, rigid, greedy):
+def test_a_workload_that_holds_no_job_back_has_no_further_column():
     plain = rigid((0, 5, 1), (3, 5, 1))
     run = simulate(greedy, released_at(plain, 0, 2))
     assert "release_time_s" not in run["jobs"].columns

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from engine_runs import a_bag, a_gang, greedy, make_jobs, rigid, simulate
 
 from simkit.errors import PolicyError
 from simkit.policy import Cancel, Place, Suspend
@@ -33,7 +34,7 @@ def place(index, start, count=1):
     return lambda _, tasks: [Place(tasks[index], ((0, count),), start)]
 
 
-def test_a_reserved_task_starts_at_its_time(simulate, rigid, greedy):
+def test_a_reserved_task_starts_at_its_time():
     seen = []
 
     def look(state, tasks):
@@ -51,13 +52,13 @@ def test_a_reserved_task_starts_at_its_time(simulate, rigid, greedy):
     assert planned == (1,)
 
 
-def test_a_start_that_is_not_later_is_at_once(simulate, rigid):
+def test_a_start_that_is_not_later_is_at_once():
     run = simulate(at({2: place(0, 2.0), 3: place(1, 1.0)}), rigid((2, 5, 1), (3, 5, 1)))
     assert run.starts() == {0: 2, 1: 3}
     assert run.rows("events", EVENTS) == []
 
 
-def test_a_bag_and_a_gang_over_machines_are_reserved(simulate, make_jobs, a_bag, a_gang):
+def test_a_bag_and_a_gang_over_machines_are_reserved():
     def reserve(_, tasks):
         yield Place(tasks[0], ((0, 1), (1, 2)), 5.0)
         yield Place(tasks[1], ((1, 1), (0, 1)), 9.0)
@@ -69,7 +70,7 @@ def test_a_bag_and_a_gang_over_machines_are_reserved(simulate, make_jobs, a_bag,
     ]  # fmt: skip
 
 
-def test_a_cancelled_reservation_returns_the_task_to_its_place(simulate, rigid, greedy):
+def test_a_cancelled_reservation_returns_the_task_to_its_place():
     order = []
 
     def cancel(state, tasks):
@@ -84,7 +85,7 @@ def test_a_cancelled_reservation_returns_the_task_to_its_place(simulate, rigid, 
     assert run.rows("events", EVENTS) == [(1, "reserved", 1), (3, "cancelled", 1)]
 
 
-def test_reserving_anew_after_a_cancel(simulate, rigid):
+def test_reserving_anew_after_a_cancel():
     def cancel(_, tasks):
         yield Cancel(tasks[0])
         yield Place(tasks[0], ((0, 1),), 9.0)  # the first one's instant, 7, passes unheeded
@@ -93,7 +94,7 @@ def test_reserving_anew_after_a_cancel(simulate, rigid):
     assert run.starts() == {0: 9, 1: None}
 
 
-def test_a_reservation_that_does_not_fit_goes_back(simulate, rigid, greedy):
+def test_a_reservation_that_does_not_fit_goes_back():
     # Job 0 overruns its request of 5 s; the policy is called when job 1's reservation fails.
     log = []
 
@@ -118,7 +119,7 @@ def test_a_reservation_that_does_not_fit_goes_back(simulate, rigid, greedy):
     ]
 
 
-def test_two_reservations_for_one_place(simulate, rigid):
+def test_two_reservations_for_one_place():
     # in the order in which they were made; the second one fails
     def reserve(_, tasks):
         yield Place(tasks[1], ((0, 3),), 5.0)
@@ -130,7 +131,7 @@ def test_two_reservations_for_one_place(simulate, rigid):
 
 
 @pytest.mark.parametrize("processors", [4, 8])
-def test_what_starts_over_does_not_start_twice(processors, simulate, make_jobs, a_bag, greedy):
+def test_what_starts_over_does_not_start_twice(processors):
     # One instance runs, the other two are reserved; then the first has to start over. However the
     # engine sorts that out, every instance ends well exactly once.
     def begin(_, tasks):
@@ -164,14 +165,14 @@ def test_what_starts_over_does_not_start_twice(processors, simulate, make_jobs, 
         (((0, 4),), float("nan"), "nan"),
     ],
 )
-def test_an_illegal_reservation(on, start, what, simulate, rigid):
+def test_an_illegal_reservation(on, start, what):
     schedule = at({1: lambda _, tasks: [Place(tasks[0], on, start)]})
     with pytest.raises(PolicyError, match=what):
         simulate(schedule, rigid((1, 5, 4)))
 
 
 @pytest.mark.parametrize("machines", [1, 2])
-def test_the_profile_of_a_state_has_all_that_is_known(machines, simulate, rigid, greedy):
+def test_the_profile_of_a_state_has_all_that_is_known(machines):
     # Running: two processors until 10, one overdue. Reserved: three from 12 to 15. Away: one
     # processor from 14 to 20. With two machines it is all on the first.
     seen = []
@@ -207,6 +208,6 @@ def test_the_profile_of_a_state_has_all_that_is_known(machines, simulate, rigid,
         ({0: place(0, 5.0, 3), 1: place(0, 0.0)}, "is not waiting"),
     ],
 )
-def test_what_cannot_be_reserved_cancelled_or_placed(times, words, simulate, make_jobs, a_bag):
+def test_what_cannot_be_reserved_cancelled_or_placed(times, words):
     with pytest.raises(PolicyError, match=words):
         simulate(at(times), make_jobs((0, a_bag(3, 9)), (1, a_bag(1, 1))))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from engine_runs import a_bag, a_gang, begin, greedy, make_jobs, rigid
 
 from simkit.agent.reward import WeightedRewards
 from simkit.agent.rewards import REWARDS, make_reward
@@ -123,7 +124,7 @@ def check(run, reward, capacity) -> None:
 # ---- by hand ------------------------------------------------------------------------------------
 
 
-def test_what_ends_between_decisions_is_paid_to_the_instant(begin, rigid, greedy):
+def test_what_ends_between_decisions_is_paid_to_the_instant():
     # job 0 runs from 0 to 3.5, job 1 comes at 3 and must wait for it: it runs from 4 to 6
     load = rigid((0, 3.5, 4), (3, 2, 4))
     run, reward = play(begin, greedy, load, names=PLAIN, rules=Rules(step_s=1))
@@ -148,7 +149,7 @@ def test_what_ends_between_decisions_is_paid_to_the_instant(begin, rigid, greedy
         (0.5, 2, [0, 8 / 2 * 1.5 + 0.25 * 16 / 1, 0, 0]),
     ],
 )
-def test_value_at_the_decision_is_discounted_to_it(begin, rigid, discount, unit, earned):
+def test_value_at_the_decision_is_discounted_to_it(discount, unit, earned):
     load = rigid((0, 4, 2), (0, 2, 4)).with_columns(value=np.array([8.0, 16.0]))
     arguments = {"discount": discount, "time_unit_s": unit}
     reward = make_reward("value-at-decision", arguments)
@@ -169,7 +170,7 @@ def test_value_at_the_decision_is_discounted_to_it(begin, rigid, discount, unit,
 
 @pytest.mark.parametrize("backlog", [60, 1])  # with 1 some are rejected
 @pytest.mark.parametrize("seed", range(3))
-def test_a_slotted_run(begin, make_jobs, a_gang, seed, backlog):
+def test_a_slotted_run(seed, backlog):
     rng = np.random.default_rng(seed)
     jobs = [
         (t, a_gang(1, int(rng.integers(1, 16)), request=tuple(map(float, rng.integers(1, 11, 2)))))
@@ -200,7 +201,7 @@ def test_a_slotted_run(begin, make_jobs, a_gang, seed, backlog):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_kills_rejections_failures_and_suspensions(begin, make_jobs, a_gang, a_bag, seed):
+def test_kills_rejections_failures_and_suspensions(seed):
     rng = np.random.default_rng(seed)
 
     def some_task():
@@ -245,7 +246,7 @@ def test_kills_rejections_failures_and_suspensions(begin, make_jobs, a_gang, a_b
     assert {"suspended", "lost"} & set(run["allocations"]["outcome"])
 
 
-def test_sums_do_not_depend_on_when_they_are_asked_for(begin, rigid, greedy):
+def test_sums_do_not_depend_on_when_they_are_asked_for():
     rng = np.random.default_rng(2)
     rows = (np.cumsum(rng.exponential(3, 90)), rng.exponential(9, 90), rng.integers(1, 5, 90))
     load = rigid(*zip(*rows, strict=True))
@@ -261,7 +262,7 @@ def test_sums_do_not_depend_on_when_they_are_asked_for(begin, rigid, greedy):
     assert once.totals == pytest.approx(often.totals, rel=1e-12)
 
 
-def test_whoever_looks_on_changes_nothing(begin, rigid, greedy):
+def test_whoever_looks_on_changes_nothing():
     load = rigid(*((0.25 * t, 1 + t % 7, 1 + t % 4) for t in range(60)))
     names = PLAIN
     seen, _ = play(begin, greedy, load, names=names)
@@ -273,7 +274,7 @@ def test_whoever_looks_on_changes_nothing(begin, rigid, greedy):
         assert seen[table].equals(unseen[table])
 
 
-def test_a_second_run_begins_anew(begin, rigid, greedy):
+def test_a_second_run_begins_anew():
     load, reward = rigid((0, 4, 4), (1, 4, 4)), make_reward({"slowdown": 1, "utilisation": 1})
     totals = []
     for stop in (1, 99):  # the first is left in the middle
@@ -350,7 +351,7 @@ def test_a_watched_run_is_not_accounted_for_late():
     assert reward.collect(simulation.now) == pytest.approx(-spent, rel=1e-9)
 
 
-def test_rewards_are_weighted_and_added(begin, rigid, greedy):
+def test_rewards_are_weighted_and_added():
     load = rigid((0, 4, 2), (1, 4, 4))
     weighted = make_reward({"slowdown": 2, "utilisation": 0.5}, {"utilisation": {"time_unit_s": 2}})
     simulation = begin(load, observer=weighted).simulation
@@ -365,7 +366,7 @@ def test_rewards_are_weighted_and_added(begin, rigid, greedy):
 @pytest.mark.parametrize(
     ("names", "section"), [(OF_VALUE, "value"), (OF_ENERGY, "power")], ids=["value", "power"]
 )
-def test_rewards_of_value_and_energy_need_their_section(begin, rigid, names, section):
+def test_rewards_of_value_and_energy_need_their_section(names, section):
     load = rigid((0, 1, 1))
     for name in names:
         with pytest.raises(ScenarioError, match=f"'{name}': .*`{section}`"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from engine_runs import a_bag, a_gang, begin, greedy, make_jobs, rigid, simulate
 
 from simkit.engine.simulation import PATIENCE, Rules
 from simkit.errors import PolicyError, ScenarioError
@@ -22,7 +23,7 @@ def machines(*capacity: float | tuple[float, ...], resources=("processors",)) ->
 # ---- gangs and bags -------------------------------------------------------------------------
 
 
-def test_a_gang_starts_on_several_machines_or_not_at_all(simulate, rigid, greedy):
+def test_a_gang_starts_on_several_machines_or_not_at_all():
     run = simulate(greedy, rigid((0, 10, 5), (1, 10, 2), (2, 10, 1)), machines(2, 1, 3))
     assert run.rows("allocations", PIECES) == [
         (0, 0, 0, 2, 1, 0, 10, "finished"),
@@ -33,7 +34,7 @@ def test_a_gang_starts_on_several_machines_or_not_at_all(simulate, rigid, greedy
     ]
 
 
-def test_a_bag_starts_one_by_one_as_it_fits(simulate, make_jobs, a_bag, greedy):
+def test_a_bag_starts_one_by_one_as_it_fits():
     run = simulate(greedy, make_jobs((0, a_bag(5, 10))), machines(1, 1))
     assert run.rows("allocations", PIECES) == [
         (0, 0, 0, 1, 1, 0, 10, "finished"),
@@ -50,7 +51,7 @@ def test_a_bag_starts_one_by_one_as_it_fits(simulate, make_jobs, a_bag, greedy):
     ("resources", "order"),
     [(("cpu", "mem"), [0, 1]), (("mem", "cpu"), [1, 0])],  # the cluster's own order
 )
-def test_every_resource_counts(resources, order, simulate, make_jobs, a_gang, greedy):
+def test_every_resource_counts(resources, order):
     # (cpu, mem) of the machines: (4, 2) and (2, 4)
     cluster = machines(*np.array([[4, 2], [2, 4]])[:, order].tolist(), resources=resources)
     load = make_jobs(
@@ -68,7 +69,7 @@ def test_every_resource_counts(resources, order, simulate, make_jobs, a_gang, gr
     assert held[:4] == [(0, 3, 1, 6, 6), (1, 4, 4, 6, 6), (2, 4, 4, 6, 6), (3, 4, 5, 6, 6)]
 
 
-def test_jobs_ask_for_what_no_machine_has(simulate, make_jobs, a_gang, greedy):
+def test_jobs_ask_for_what_no_machine_has():
     load = make_jobs((0, a_gang(1, 1, request=(1, 1))), resources=("processors", "gpu"))
     with pytest.raises(ScenarioError, match=r"ask for gpu, but the machines have only processors"):
         simulate(greedy, load, 4)
@@ -78,7 +79,7 @@ def test_jobs_ask_for_what_no_machine_has(simulate, make_jobs, a_gang, greedy):
 
 
 @pytest.mark.parametrize("share", [2, 3, 5, 6, 7, 10, 11, 20, 100])
-def test_so_many_shares_fill_a_machine(share, simulate, make_jobs, a_bag, a_gang, greedy):
+def test_so_many_shares_fill_a_machine(share):
     # The grid of amounts must not make five fifths more than one.
     load = make_jobs((0, a_bag(share, 10, request=(1 / share,))))
     for cluster in (1.0, machines(1.0, 0.0)):
@@ -104,9 +105,7 @@ def test_so_many_shares_fill_a_machine(share, simulate, make_jobs, a_bag, a_gang
         ((3, 3), 1, 4.0, False, "rejected"),
     ],
 )
-def test_what_can_never_run_is_rejected(
-    capacity, instances, request_, together, status, simulate, make_jobs, a_gang, a_bag, greedy
-):
+def test_what_can_never_run_is_rejected(capacity, instances, request_, together, status):
     row = (a_gang if together else a_bag)(instances, 10, request=(request_,))
     run = simulate(greedy, make_jobs((3, row), (4, a_gang(1, 1))), machines(*capacity))
     jobs = dict(run.rows("jobs", "job_id status"))
@@ -121,7 +120,7 @@ def test_what_can_never_run_is_rejected(
 # ---- when decisions are made --------------------------------------------------------------------
 
 
-def test_periodic_decisions(simulate, rigid, greedy):
+def test_periodic_decisions():
     times: list[float] = []
 
     def schedule(state):
@@ -136,20 +135,20 @@ def test_periodic_decisions(simulate, rigid, greedy):
     assert run.starts() == {0: 0, 1: 30, 2: 30, 3: 60, 4: 90}
 
 
-def test_periods_that_are_no_whole_seconds(simulate, rigid, greedy):
+def test_periods_that_are_no_whole_seconds():
     run = simulate(greedy, rigid((0.05, 1, 4), (0.1, 1, 4)), rules=Rules(every_s=0.1))
     tick = round(0.1 * 2**20) / 2**20
     assert run.starts() == {0: tick, 1: 11 * tick}
 
 
-def test_periods_before_the_zero_of_the_clock(simulate, rigid, greedy):
+def test_periods_before_the_zero_of_the_clock():
     run = simulate(greedy, rigid((-35, 1, 1), (-30, 1, 1)), rules=Rules(every_s=30))
     assert run.starts() == {0: -30, 1: -30}
 
 
 @pytest.mark.parametrize("key", ["every_s", "step_s"])
 @pytest.mark.parametrize("time_s", [0.0, -1.0, float("nan"), float("inf"), 1e-9])
-def test_a_period_and_a_step_are_positive_times(key, time_s, simulate, rigid, greedy):
+def test_a_period_and_a_step_are_positive_times(key, time_s):
     with pytest.raises(ScenarioError, match=rf"scheduling.*{key[:-2]}"):
         simulate(greedy, rigid((1, 1, 1)), rules=Rules(**{key: time_s}))
 
@@ -161,12 +160,12 @@ def test_rules_that_cannot_be(facts):
 
 
 @pytest.mark.parametrize("when", [5.0, 4.0, -1.0, float("inf"), float("nan"), 5.0 + 1e-9])
-def test_waking_is_later_than_now(when, simulate, rigid):
+def test_waking_is_later_than_now(when):
     with pytest.raises(PolicyError, match=r"WakeAt.*must be a finite time after now"):
         simulate(lambda _: [WakeAt(when)], rigid((5, 1, 1)))
 
 
-def test_an_empty_workload_makes_empty_tables(simulate, make_jobs, a_gang, greedy):
+def test_an_empty_workload_makes_empty_tables():
     none = make_jobs((0, a_gang(1, 1))).take(np.array([], dtype=np.int64))
     run = simulate(greedy, none)
     assert [len(run[t]) for t in ("jobs", "tasks", "allocations", "timeline", "events")] == [0] * 5
@@ -186,7 +185,7 @@ def test_an_empty_workload_makes_empty_tables(simulate, make_jobs, a_gang, greed
         (10, 4, "ignore", (10, "finished", 10)),
     ],
 )
-def test_walltime(run_time, requested, walltime, ends, simulate, rigid, greedy):
+def test_walltime(run_time, requested, walltime, ends):
     load = rigid((0, run_time, 4, requested))
     run = simulate(greedy, load, rules=Rules(walltime=walltime))
     assert run.rows("jobs", "end_time_s status run_time_s") == [ends]
@@ -196,7 +195,7 @@ def test_walltime(run_time, requested, walltime, ends, simulate, rigid, greedy):
     assert run.rows("jobs", "reason") == [(reason,)]
 
 
-def test_an_overrun_is_expected_to_end_now(simulate, rigid, greedy):
+def test_an_overrun_is_expected_to_end_now():
     seen: list[tuple[float, float]] = []
 
     def schedule(state):
@@ -222,7 +221,7 @@ def killing(when, index, greedy):
     return schedule
 
 
-def test_kill_of_a_running_task(simulate, rigid, greedy):
+def test_kill_of_a_running_task():
     run = simulate(killing(4, 0, greedy), rigid((0, 10, 4), (4, 1, 4)))
     assert run.rows("jobs", f"{ENDS} run_time_s reason") == [
         (0, 0, 4, "killed", 4, "enough"), (1, 4, 5, "finished", 1, ""),
@@ -233,7 +232,7 @@ def test_kill_of_a_running_task(simulate, rigid, greedy):
     assert run.rows("events", "time_s kind job_id detail") == [(4, "killed", 0, "enough")]
 
 
-def test_a_job_that_goes_on_tells_that_a_task_of_it_was_killed(simulate, make_jobs, a_gang, greedy):
+def test_a_job_that_goes_on_tells_that_a_task_of_it_was_killed():
     def schedule(state):
         if state.now == 4:
             yield from (Kill(a.task, "enough") for a in state.running if a.task.index == 0)
@@ -245,7 +244,7 @@ def test_a_job_that_goes_on_tells_that_a_task_of_it_was_killed(simulate, make_jo
     assert rows("jobs", "job_id status reason", by="job_id")[0] == (0, "running", "enough")
 
 
-def test_a_run_that_is_left_can_be_closed(begin, rigid, greedy):
+def test_a_run_that_is_left_can_be_closed():
     run = begin(rigid((0, 10, 4), (0, 10, 3), (1, 2, 1)))
     simulation = run.simulation
     for state in simulation.decisions():
@@ -258,7 +257,7 @@ def test_a_run_that_is_left_can_be_closed(begin, rigid, greedy):
     assert run.rows("allocations", "job_id end_time_s outcome") == [(0, None, "running")]
 
 
-def test_what_has_ended_cannot_be_killed(simulate, rigid, greedy):
+def test_what_has_ended_cannot_be_killed():
     kept = []
 
     def schedule(state):
@@ -274,7 +273,7 @@ def test_what_has_ended_cannot_be_killed(simulate, rigid, greedy):
 # ---- the end of a run ---------------------------------------------------------------------------
 
 
-def test_what_never_starts_is_recorded_as_waiting(simulate, rigid, greedy):
+def test_what_never_starts_is_recorded_as_waiting():
     run = simulate(
         lambda state: greedy(state) if state.now == 0 else (), rigid((0, 5, 4), (1, 5, 2))
     )
@@ -302,7 +301,7 @@ def test_what_never_starts_is_recorded_as_waiting(simulate, rigid, greedy):
         (None, "nowhere|no machine"),  # what state.fit returns where nothing fits
     ],
 )
-def test_an_illegal_placement_is_an_error_and_changes_nothing(on, what, simulate, rigid):
+def test_an_illegal_placement_is_an_error_and_changes_nothing(on, what):
     states = []
 
     def schedule(state):
@@ -328,7 +327,7 @@ def test_an_illegal_placement_is_an_error_and_changes_nothing(on, what, simulate
         Kill,
     ],
 )
-def test_a_task_that_waits_in_another_run(act, simulate, begin, make_jobs, a_bag):
+def test_a_task_that_waits_in_another_run(act):
     load = make_jobs((0, a_bag(3, 10)), (0, a_bag(2, 10)))
     waiting = []
     simulate(lambda state: waiting.extend(state.queue) or (), load)
@@ -346,7 +345,7 @@ def test_a_task_that_waits_in_another_run(act, simulate, begin, make_jobs, a_bag
 # ---- what a policy holds while it acts ----------------------------------------------------------
 
 
-def test_running_may_be_looped_over_while_it_changes(simulate, rigid, greedy):
+def test_running_may_be_looped_over_while_it_changes():
     def schedule(state):
         yield from greedy(state)
         if state.now == 5:
@@ -362,7 +361,7 @@ def test_running_may_be_looped_over_while_it_changes(simulate, rigid, greedy):
 # ---- slotted time -------------------------------------------------------------------------------
 
 
-def test_a_decision_at_every_step(simulate, rigid, greedy):
+def test_a_decision_at_every_step():
     times: list[float] = []
 
     def schedule(state):
@@ -377,7 +376,7 @@ def test_a_decision_at_every_step(simulate, rigid, greedy):
     assert run.starts() == {0: 4, 1: 22}
 
 
-def test_a_policy_that_starts_nothing_ends(simulate, rigid):
+def test_a_policy_that_starts_nothing_ends():
     seen: list[float] = []
 
     def schedule(state):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from engine_runs import greedy, rigid, simulate
 
 from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError
@@ -43,7 +44,7 @@ def resume(on=None):
     return lambda state: [Resume(allocation, on) for allocation in state.suspended]
 
 
-def test_kept_work_is_not_done_again(simulate, rigid, greedy):
+def test_kept_work_is_not_done_again():
     load = rigid((0, 10, 4), (4, 5, 4), (9, 0, 1))
     run = simulate(at({4: suspend(0), 9: resume()}, greedy), load)
     assert run.rows("jobs", JOB, by="job_id")[:2] == [
@@ -57,7 +58,7 @@ def test_kept_work_is_not_done_again(simulate, rigid, greedy):
     assert run.rows("events", EVENTS) == [(4, "suspended", 0), (9, "resumed", 0)]
 
 
-def test_lost_work_starts_over(simulate, rigid, greedy):
+def test_lost_work_starts_over():
     load = rigid((0, 10, 4), (4, 5, 4))
 
     def lose(state):
@@ -77,7 +78,7 @@ def test_lost_work_starts_over(simulate, rigid, greedy):
     assert run.rows("events", f"{EVENTS} detail") == [(4, "lost", 0, "4 instances start over")]
 
 
-def test_expected_end_counts_what_is_done(simulate, rigid, greedy):
+def test_expected_end_counts_what_is_done():
     seen = []
 
     def look(state):
@@ -93,7 +94,7 @@ def test_expected_end_counts_what_is_done(simulate, rigid, greedy):
     assert seen == [(9, 9 + 12 - 4)]
 
 
-def test_overdue_and_suspended_is_expected_to_end_at_once(simulate, rigid, greedy):
+def test_overdue_and_suspended_is_expected_to_end_at_once():
     ends = []
 
     def go_on(state):
@@ -104,13 +105,13 @@ def test_overdue_and_suspended_is_expected_to_end_at_once(simulate, rigid, greed
     assert ends == [9]
 
 
-def test_the_requested_time_is_of_running_not_of_rest(simulate, rigid, greedy):
+def test_the_requested_time_is_of_running_not_of_rest():
     load = rigid((0, 10, 4, 6), (4, 0, 1), (9, 0, 1))
     run = simulate(at({4: suspend(0), 9: resume()}, greedy), load, rules=Rules(walltime="kill"))
     assert run.rows("jobs", JOB, by="job_id")[0] == (0, 0, 11, 6, 5, 0, 1, "killed")
 
 
-def test_suspended_for_ever_counts_as_running(simulate, rigid, greedy):
+def test_suspended_for_ever_counts_as_running():
     run = simulate(at({4: suspend(0)}, greedy), rigid((0, 10, 4), (4, 1, 1)))
     assert run.rows("jobs", JOB)[1] == (0, 0, None, None, 0, 0, 1, "running")
     assert run.rows("allocations", "task_id outcome") == [(0, "suspended"), (1, "finished")]
@@ -125,7 +126,7 @@ def test_suspended_for_ever_counts_as_running(simulate, rigid, greedy):
         (None, r"asks machine 0 \(a\) for 4 processors, 1 are free"),
     ],
 )
-def test_an_illegal_resumption(on, what, simulate, rigid, greedy):
+def test_an_illegal_resumption(on, what):
     cluster = two_machines(partitions=(Partition("left", machines=(0,)),))
     with pytest.raises(PolicyError, match=what):
         simulate(
@@ -136,7 +137,7 @@ def test_an_illegal_resumption(on, what, simulate, rigid, greedy):
 
 
 @pytest.mark.parametrize("action", [Suspend, Resume])
-def test_what_does_not_run_or_rest(action, simulate, rigid, greedy):
+def test_what_does_not_run_or_rest(action):
     kept = []
 
     def keep(state):

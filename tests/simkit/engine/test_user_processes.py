@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from engine_runs import greedy, rigid, simulate
 
 import simkit
 from simkit.agent.rewards import make_reward
@@ -55,7 +56,7 @@ class Outage:
         view.give_back(cause="leak")
 
 
-def test_a_machine_taken_away_stops_its_tasks_and_comes_back(simulate, greedy, rigid):
+def test_a_machine_taken_away_stops_its_tasks_and_comes_back():
     load = rigid((0, 15, 4), (0, 100, 4), (1, 5, 4))
     run = simulate(greedy, load, machines(), processes=[Outage()])
     assert capacities(run) == [(10, 0, 0, "leak"), (30, 0, 4, "leak")]
@@ -67,7 +68,7 @@ def test_a_machine_taken_away_stops_its_tasks_and_comes_back(simulate, greedy, r
     ]  # fmt: skip
 
 
-def test_events_come_after_completions_and_before_arrivals(simulate, rigid):
+def test_events_come_after_completions_and_before_arrivals():
     seen: list[tuple[float, int, int]] = []
 
     def look(view: SimulationView) -> None:
@@ -87,7 +88,7 @@ def test_events_come_after_completions_and_before_arrivals(simulate, rigid):
     assert decided[:2] == [(0, 1, 8), (10, 1, 4)]  # one decision sees all of it
 
 
-def test_a_process_keeps_no_finished_run_alive(simulate, greedy, rigid):
+def test_a_process_keeps_no_finished_run_alive():
     times = []
 
     def forever(view: SimulationView) -> Iterator[Any]:
@@ -100,7 +101,7 @@ def test_a_process_keeps_no_finished_run_alive(simulate, greedy, rigid):
     assert run.simulation.now == 100
 
 
-def test_waiting_tasks_wait_for_a_machine_that_is_away(simulate, greedy, rigid):
+def test_waiting_tasks_wait_for_a_machine_that_is_away():
     month = 30 * 86_400.0
     run = simulate(
         greedy, rigid((20, 5, 1)), machines(1), processes=[Outage(begin=0.0, length=month)]
@@ -108,7 +109,7 @@ def test_waiting_tasks_wait_for_a_machine_that_is_away(simulate, greedy, rigid):
     assert run.starts() == {0: month}
 
 
-def test_a_task_is_let_go_if_its_machine_never_comes_back(simulate, greedy, rigid):
+def test_a_task_is_let_go_if_its_machine_never_comes_back():
     def tease(view: SimulationView) -> Iterator[Any]:
         view.take_away(0)
         while True:
@@ -118,7 +119,7 @@ def test_a_task_is_let_go_if_its_machine_never_comes_back(simulate, greedy, rigi
     assert run.rows("jobs", "status") == [("waiting",)]
 
 
-def test_a_failed_machine_returns_when_repaired_and_given_back(simulate, greedy, rigid):
+def test_a_failed_machine_returns_when_repaired_and_given_back():
     cluster = machines(1, failures=Failures(5.0, 5.0))
     run = simulate(greedy, rigid((0, 30, 1)), cluster, processes=[Outage(1.0, 50.0)], seed=3)
     held = [(t, c) for t, _, c, cause in capacities(run) if 1 < t < 51]
@@ -126,7 +127,7 @@ def test_a_failed_machine_returns_when_repaired_and_given_back(simulate, greedy,
     assert run.rows("jobs", "status") == [("finished",)]
 
 
-def test_the_view_shows_the_present(simulate, greedy, rigid):
+def test_the_view_shows_the_present():
     seen: list[Any] = []
 
     def look(view: SimulationView) -> None:
@@ -139,7 +140,7 @@ def test_the_view_shows_the_present(simulate, greedy, rigid):
     assert seen == [([[4], [4]], [[0], [1]], 2), (1, 0, None, ("m0", "m1"))]
 
 
-def test_times_are_put_on_the_grid(simulate, greedy, rigid):
+def test_times_are_put_on_the_grid():
     times = []
 
     def look(view: SimulationView) -> Iterator[Any]:
@@ -152,7 +153,7 @@ def test_times_are_put_on_the_grid(simulate, greedy, rigid):
     assert times == [0, 0]
 
 
-def test_processes_wait_for_each_other_by_events(simulate, greedy, rigid):
+def test_processes_wait_for_each_other_by_events():
     told: dict[str, Any] = {}
 
     def listener(view: SimulationView) -> Iterator[Any]:
@@ -194,7 +195,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_mistakes_name_the_process_and_the_time(text, simulate, greedy, rigid):
+def test_mistakes_name_the_process_and_the_time(text):
     absent = (1,) if "not in the cluster" in text else ()
     with pytest.raises(ProcessError) as caught:
         simulate(greedy, rigid((0, 10, 1)), machines(absent=absent), processes=[at(5, WRONG[text])])
@@ -203,7 +204,7 @@ def test_mistakes_name_the_process_and_the_time(text, simulate, greedy, rigid):
 
 
 @pytest.mark.parametrize("value", [60, None, "soon"])
-def test_what_is_yielded_must_be_an_event(value, simulate, greedy, rigid):
+def test_what_is_yielded_must_be_an_event(value):
     def wrong(view: SimulationView) -> Iterator[Any]:
         yield value
 
@@ -211,7 +212,7 @@ def test_what_is_yielded_must_be_an_event(value, simulate, greedy, rigid):
         simulate(greedy, rigid((0, 10, 1)), processes=[wrong])
 
 
-def test_an_event_that_fails_unheard_ends_the_run_with_a_sentence(simulate, greedy, rigid):
+def test_an_event_that_fails_unheard_ends_the_run_with_a_sentence():
     def fail(view: SimulationView) -> None:
         view.event().fail(ValueError("pump broke"))
 
@@ -224,7 +225,7 @@ def test_an_event_that_fails_unheard_ends_the_run_with_a_sentence(simulate, gree
 
 
 @pytest.mark.parametrize("again", ["timeout(0)", "past event"])
-def test_a_process_may_not_stop_time(again, simulate, greedy, rigid, monkeypatch):
+def test_a_process_may_not_stop_time(again, monkeypatch):
     monkeypatch.setattr("simkit.engine.processes.RESUMED_AT_ONCE", 1000)
     left = iter(range(10_000))  # without the check the test fails instead of hanging
 
@@ -239,7 +240,7 @@ def test_a_process_may_not_stop_time(again, simulate, greedy, rigid, monkeypatch
         simulate(greedy, rigid((0, 10, 1)), processes=[spin])
 
 
-def test_only_what_happens_at_one_instant_is_counted(simulate, greedy, rigid, monkeypatch):
+def test_only_what_happens_at_one_instant_is_counted(monkeypatch):
     monkeypatch.setattr("simkit.engine.processes.RESUMED_AT_ONCE", 4)
     times: list[float] = []
 
@@ -252,7 +253,7 @@ def test_only_what_happens_at_one_instant_is_counted(simulate, greedy, rigid, mo
     assert len(times) == 8
 
 
-def test_stop_iteration_of_run_itself_is_an_error(simulate, greedy, rigid):
+def test_stop_iteration_of_run_itself_is_an_error():
     class Empty:
         def run(self, view: SimulationView) -> Iterator[Any]:
             next(iter(()))
@@ -377,7 +378,7 @@ def test_wrong_arguments(section, text, tmp_path, scenario, monkeypatch):
     assert "processes.0" in str(caught.value)
 
 
-def test_random_streams_follow_from_the_seed_and_the_name(simulate, greedy, rigid):
+def test_random_streams_follow_from_the_seed_and_the_name():
     drawn: list[float] = []
 
     def draw(view: SimulationView) -> Iterator[Any]:

@@ -12,7 +12,7 @@ from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
 from simkit.policy import Action, Place, State, SystemInfo
 from simkit.workload import Workload
-from simkit.workload.cluster import Cluster
+from simkit.workload.cluster import Cluster, Maintenance, Partition
 
 
 class Run:
@@ -117,3 +117,15 @@ def make_jobs(
         gang=np.array(together),
         **{name: np.array(column) for name, column in facts.items()},
     )
+
+
+def pool(processors: float, *partitions: Partition, **facts: Any) -> Cluster:
+    """Return a pool of processors with these partitions, or one that takes all."""
+    partitions = partitions or (Partition("all"),)
+    return Cluster.pool({"processors": float(processors)}, partitions=partitions, **facts)
+
+
+def pool_away(*windows: tuple[float, float, float, str]) -> Cluster:
+    """Return a pool of four processors with windows of (start, end, amount, running)."""
+    rows = (Maintenance(begin, end, 0, (amount,), how) for begin, end, amount, how in windows)
+    return pool(4, maintenance=tuple(rows))

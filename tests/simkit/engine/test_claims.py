@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from engine_runs import a_bag, a_gang, make_jobs, simulate
+from engine_runs import a_bag, a_gang, make_jobs, pool, simulate
 
 from simkit.policies.conservative import Conservative
 from simkit.policies.drf import DRF
@@ -44,11 +44,6 @@ POLICIES = {
     "pairs": lambda: FitnessPolicy(lambda pairs: -pairs.free.sum(axis=1)),
     "drf": lambda: DRF(),
 }
-
-
-def pool(processors: int, *partitions: Partition, **facts) -> Cluster:
-    partitions = partitions or (Partition("all"),)
-    return Cluster.pool({"processors": float(processors)}, partitions=partitions, **facts)
 
 
 def window(start: float, end: float, amount: float, machine: int = 0) -> Maintenance:

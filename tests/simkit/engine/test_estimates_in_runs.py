@@ -7,7 +7,7 @@ from engine_runs import a_bag, a_gang, make_jobs, rigid, simulate
 
 from simkit.engine.simulation import Rules
 from simkit.policy import Place
-from simkit.policy.estimates import Actual, Perturbed, Requested, UserMean
+from simkit.policy.estimates import Actual, Requested, UserMean
 
 NAN = float("nan")
 
@@ -35,40 +35,6 @@ def estimates(load, predictor, **facts):
 def test_requested_and_actual(predictor, expected):
     load = rigid((0, 10, 1, 20), (0, 10, 1, 5), (0, 10, 1, NAN))
     assert estimates(load, predictor) == expected
-
-
-def test_perturbed_depends_on_the_seed_alone():
-    load = rigid(*[(float(t), 10.0, 1) for t in range(50)])
-    told = [estimates(load, Perturbed(), seed=s, cluster=c) for s, c in [(0, 4), (0, 50), (1, 4)]]
-    assert told[0] == told[1]  # whatever is made of them
-    assert told[0] != told[2]
-
-
-def test_user_mean_of_the_last_two_that_have_finished():
-    # user 7 on four processors, requests of 100 s
-    jobs = [
-        (0, 10),  # 100: nothing has finished
-        (5, 20),  # 100
-        (11, 30),  # 100: one has
-        (25, 5),  # (10 + 20) / 2 = 15: the first two have, at 10 and 25
-        (31, 1),  # (20 + 5) / 2: ended at 25 and 30
-        (31, 1),  # user 8: nothing
-        (32, 1),  # unknown: nothing
-        (33, 1),  # user 7: (5 + 1) / 2
-    ]
-    load = make_jobs(
-        *((submit, a_gang(1, run, 100)) for submit, run in jobs), user=[7, 7, 7, 7, 7, 8, -1, 7]
-    )
-    assert estimates(load, UserMean(), cluster=8) == [
-        100,
-        100,
-        100,
-        15,
-        12.5,
-        100,
-        100,
-        3,
-    ]
 
 
 @pytest.mark.parametrize(

@@ -8,25 +8,16 @@ whole log of what was recorded with the one that only this order can give.
 from __future__ import annotations
 
 import pytest
-from engine_runs import a_gang, greedy, make_jobs, rigid, simulate
+from engine_runs import a_gang, greedy, make_jobs, pool_away, rigid, simulate
 
 from simkit.engine.simulation import Rules
 from simkit.policy import Cancel, Place, WakeAt
 from simkit.policy.estimates import UserMean
 from simkit.workload.admission import AdmissionRule
-from simkit.workload.cluster import Cluster, Maintenance
 
 NO_BACKLOG = Rules(admission=AdmissionRule(slots=1, backlog=0))
 JOB_LOG = "job_id start_time_s end_time_s status"
 EVENT_LOG = "time_s kind job_id"
-
-
-def pool(*windows: tuple[float, float, float, str]) -> Cluster:
-    """Return four processors with windows of (start, end, amount, running)."""
-    return Cluster.pool(
-        {"processors": 4},
-        maintenance=tuple(Maintenance(a, b, 0, (amount,), how) for a, b, amount, how in windows),
-    )
 
 
 def reserve(reserved: int, start: float, greedy):
@@ -55,7 +46,7 @@ def logged(log, schedule):
 
 def test_completion_before_capacity():
     # The machine goes away at the instant at which its job ends: the job has ended.
-    run = simulate(greedy, rigid((0, 10, 4)), pool((10, 20, 4, "requeue")))
+    run = simulate(greedy, rigid((0, 10, 4)), pool_away((10, 20, 4, "requeue")))
     assert run.rows("jobs", JOB_LOG) == [(0, 0, 10, "finished")]
     assert run.rows("events", EVENT_LOG) == [(10, "capacity", None), (20, "capacity", None)]
 
@@ -77,7 +68,7 @@ def test_completion_before_arrival():
 
 
 def test_capacity_before_reservation_when_it_returns():
-    run = simulate(reserve(0, 10, greedy), rigid((0, 5, 4)), pool((5, 10, 1, "drain")))
+    run = simulate(reserve(0, 10, greedy), rigid((0, 5, 4)), pool_away((5, 10, 1, "drain")))
     assert run.rows("jobs", JOB_LOG) == [(0, 10, 15, "finished")]
     assert run.rows("events", EVENT_LOG) == [
         (0, "reserved", 0), (5, "capacity", None), (10, "capacity", None),
@@ -85,7 +76,7 @@ def test_capacity_before_reservation_when_it_returns():
 
 
 def test_capacity_before_reservation_when_it_goes():
-    run = simulate(reserve(0, 10, greedy), rigid((0, 5, 4)), pool((10, 20, 1, "drain")))
+    run = simulate(reserve(0, 10, greedy), rigid((0, 5, 4)), pool_away((10, 20, 1, "drain")))
     assert run.rows("jobs", JOB_LOG) == [(0, 20, 25, "finished")]
     assert run.rows("events", EVENT_LOG) == [
         (0, "reserved", 0), (10, "capacity", None), (10, "reservation_failed", 0),
@@ -95,7 +86,7 @@ def test_capacity_before_reservation_when_it_goes():
 
 def test_capacity_before_arrival():
     # What has to start over takes the only slot; the job that arrives finds it taken.
-    cluster = pool((10, 20, 4, "requeue"))
+    cluster = pool_away((10, 20, 4, "requeue"))
     run = simulate(greedy, rigid((0, 15, 4), (10, 1, 1)), cluster, rules=NO_BACKLOG)
     assert run.rows("jobs", JOB_LOG) == [(1, None, None, "rejected"), (0, 0, 35, "finished")]
     assert run.rows("events", EVENT_LOG) == [
@@ -124,7 +115,7 @@ def test_one_decision_at_an_instant_sees_all_that_happened():
         yield from reserve(2, 10, greedy)(state)
 
     load = rigid((0, 10, 2), (0, 10, 2), (0, 5, 1), (10, 5, 1), (10, 5, 1))
-    simulate(logged(log, schedule), load, pool((10, 20, 1, "drain")))
+    simulate(logged(log, schedule), load, pool_away((10, 20, 1, "drain")))
     assert log == [
         (0, [0, 1, 2], [], 4),
         (10, [3, 4], [0, 1], 2),  # four, less one away, less the reserved task
@@ -197,5 +188,5 @@ def test_all_before_wake(what, jobs, windows, every, decisions):
             yield WakeAt(10.0)
         yield from inner(state)
 
-    simulate(logged(log, schedule), rigid(*jobs), pool(*windows), rules=Rules(every_s=every))
+    simulate(logged(log, schedule), rigid(*jobs), pool_away(*windows), rules=Rules(every_s=every))
     assert log == decisions

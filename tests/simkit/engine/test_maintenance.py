@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from engine_runs import a_gang, greedy, make_jobs, rigid, simulate
+from engine_runs import a_gang, greedy, make_jobs, pool_away, rigid, simulate
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,14 +24,6 @@ from simkit.workload.cluster import CapacityStep, Cluster, Maintenance
 PIECES = "task_id start_time_s end_time_s outcome"
 
 
-def pool(*windows: tuple[float, float, float, str], processors: float = 4) -> Cluster:
-    """Return a pool with windows of (start, end, amount, running)."""
-    return Cluster.pool(
-        {"processors": processors},
-        maintenance=tuple(Maintenance(a, b, 0, (amount,), how) for a, b, amount, how in windows),
-    )
-
-
 def resuming(greedy):
     def schedule(state):
         for allocation in state.suspended:
@@ -44,7 +36,7 @@ def resuming(greedy):
 
 def test_the_youngest_go_first_and_only_as_many_as_must():
     load = rigid((0, 10, 1), (1, 10, 1), (2, 10, 1), (3, 10, 1))
-    run = simulate(greedy, load, pool((5, 8, 2, "requeue")))
+    run = simulate(greedy, load, pool_away((5, 8, 2, "requeue")))
     assert run.rows("allocations", PIECES)[:2] == [(3, 3, 5, "lost"), (2, 2, 5, "lost")]
     assert run.starts() == {0: 0, 1: 1, 2: 2, 3: 3}
     assert run.rows("jobs", "job_id end_time_s lost_time_s attempts", by="job_id") == [
@@ -97,7 +89,7 @@ def test_capacity_steps_are_seen_ahead():
         seen.append((state.now, list(state.steps), state.constrained, free))
         yield from greedy(state)
 
-    simulate(schedule, rigid((0, 1, 1)), pool((5, 8, 3, "drain")))
+    simulate(schedule, rigid((0, 1, 1)), pool_away((5, 8, 3, "drain")))
     down, up = CapacityStep(5, 0, (-3,)), CapacityStep(8, 0, (3,))
     assert seen == [
         (0, [down, up], True, [4, 4, 1, 1, 4, 4]),
@@ -114,7 +106,7 @@ def test_capacity_steps_are_seen_ahead():
 def test_windows_that_touch_take_nothing_twice(running):
     # At 10 one window gives two processors back and the next takes two: a task that has run
     # beside the first runs beside the second.
-    cluster = pool((5, 10, 2, running), (10, 15, 2, running))
+    cluster = pool_away((5, 10, 2, running), (10, 15, 2, running))
     run = simulate(resuming(greedy), rigid((0, 12, 2)), cluster)
     assert run.rows("allocations", PIECES) == [(0, 0, 12, "finished")]
     assert run.rows("timeline", "time_s capacity_processors") == [
@@ -124,14 +116,14 @@ def test_windows_that_touch_take_nothing_twice(running):
 
 def test_the_end_of_a_window_takes_nobody_off():
     # The drained job may run on, though another window, which would requeue, ends meanwhile.
-    cluster = pool((2, 20, 3, "drain"), (1, 6, 1, "requeue"))
+    cluster = pool_away((2, 20, 3, "drain"), (1, 6, 1, "requeue"))
     run = simulate(greedy, rigid((0, 10, 3)), cluster)
     assert run.rows("allocations", PIECES) == [(0, 0, 10, "finished")]
 
 
 def test_equal_steps_of_different_windows():
     # Both take two processors at 5; one drains, the other suspends. Each does so once.
-    cluster = pool((5, 20, 2, "drain"), (5, 30, 2, "suspend"))
+    cluster = pool_away((5, 20, 2, "drain"), (5, 30, 2, "suspend"))
     run = simulate(greedy, rigid((0, 10, 4)), cluster)
     kinds = [json.loads(detail)["running"] for _, kind, detail in run.rows("events", "time_s kind detail")
              if kind == "capacity"]  # fmt: skip
@@ -167,7 +159,7 @@ def test_nothing_is_started_into_a_window(backfill, machines):
     # job 1 (ends at 10, just so) and job 3 (small enough for what stays) overtake it, job 2 not.
     load = rigid((1, 12, 4), (1, 9, 2), (1, 10, 2), (1, 50, 1))
     if machines == 1:
-        cluster = pool((10, 20, 3, "drain"))
+        cluster = pool_away((10, 20, 3, "drain"))
     else:
         cluster = Cluster(
             ("processors",), ("a", "b"), np.array([[3.0], [1.0]]),

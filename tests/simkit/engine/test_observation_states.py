@@ -112,38 +112,6 @@ def test_fitness_pairs_by_hand():
     assert (pairs.facts.tasks[1].index, pairs.machine.tolist()) == (1, [0, 0, 1])
 
 
-def test_pairs_are_those_that_fit_and_no_more_than_asked_for():
-    cluster = Cluster(("processors",), ("a", "b", "c"), np.array([[3.0], [1.0], [2.0]]))
-    found = []
-
-    def schedule(state):
-        pairs = feasible_pairs(state)
-        assert (pairs.free >= pairs.request).all()
-        one = reciprocal(state.info.capacity.max(axis=0))
-        rows = pair_features(pairs, len(state.queue), one)
-        assert rows.shape == (len(pairs), 6)
-        fewer = feasible_pairs(state, 2)
-        assert fewer.machine.tolist() == pairs.machine.tolist()[:2]
-        expected = [
-            (task.index, machine)
-            for task in state.queue
-            if state.fit(task) is not None
-            for machine in range(3)
-            if state.free[machine, 0] >= 1
-        ]
-        tasks = [pairs.facts.tasks[row].index for row in pairs.task]
-        found.append(len(expected))
-        assert list(zip(tasks, pairs.machine.tolist(), strict=True)) == expected
-        for task in state.queue:
-            if on := state.fit(task):
-                yield Place(task, on)
-                break
-
-    simulate(schedule, rigid(*((t, 10, 1 + t % 4) for t in range(12))), cluster)
-    assert max(found) > 3
-    assert min(found) == 0
-
-
 def test_the_resource_time_image_agrees_with_the_profile():
     rng = np.random.default_rng(3)
     rows = sorted((int(t), int(r), int(n)) for t, r, n in rng.integers(1, 9, (40, 3)))
@@ -240,3 +208,35 @@ def fits(view, model, slot):
     length, size = int(view.length[slot]), view.size[slot]
     starts = range(model.latest_start(length) + 1) if length else ()
     return any((view.occupied[t : t + length] + size <= model.capacity).all() for t in starts)
+
+
+def test_pairs_are_those_that_fit_and_no_more_than_asked_for():
+    cluster = Cluster(("processors",), ("a", "b", "c"), np.array([[3.0], [1.0], [2.0]]))
+    found = []
+
+    def schedule(state):
+        pairs = feasible_pairs(state)
+        assert (pairs.free >= pairs.request).all()
+        one = reciprocal(state.info.capacity.max(axis=0))
+        rows = pair_features(pairs, len(state.queue), one)
+        assert rows.shape == (len(pairs), 6)
+        fewer = feasible_pairs(state, 2)
+        assert fewer.machine.tolist() == pairs.machine.tolist()[:2]
+        expected = [
+            (task.index, machine)
+            for task in state.queue
+            if state.fit(task) is not None
+            for machine in range(3)
+            if state.free[machine, 0] >= 1
+        ]
+        tasks = [pairs.facts.tasks[row].index for row in pairs.task]
+        found.append(len(expected))
+        assert list(zip(tasks, pairs.machine.tolist(), strict=True)) == expected
+        for task in state.queue:
+            if on := state.fit(task):
+                yield Place(task, on)
+                break
+
+    simulate(schedule, rigid(*((t, 10, 1 + t % 4) for t in range(12))), cluster)
+    assert max(found) > 3
+    assert min(found) == 0

@@ -46,6 +46,25 @@ def site(signal: Steps, *, models=(POOL,), **facts) -> Site:
     return Site(models, (Source("sun", signal),), **facts)
 
 
+def battery(capacity_j: float, c_rate: float, **facts) -> BatteryFacts:
+    """Return a battery that charges and discharges at one rate (1/h)."""
+    rates = {"charge_c_rate": c_rate, "discharge_c_rate": c_rate}
+    return BatteryFacts(capacity_kwh=capacity_j / 3.6e6, **rates, **facts)
+
+
+def checkpointed(every: float, restart: float) -> Supply:
+    """Return the rule that tasks are stopped and go on from their last checkpoint."""
+    checkpoints = Checkpoints(every=every, restart=restart)
+    return Supply(limit="power", running="checkpoint", checkpoints=checkpoints)
+
+
+def random_jobs(rng, number: int, latest: int, run: tuple[int, int], size: tuple[int, int]):
+    """Return jobs with submissions up to the latest, and run times and sizes of these ranges."""
+    columns = (np.sort(rng.integers(0, latest, number)).astype(float),
+               rng.integers(*run, number).astype(float), rng.integers(*size, number))  # fmt: skip
+    return rigid(*zip(*(column.tolist() for column in columns), strict=True))
+
+
 def machines(number: int, processors: float = 1.0) -> Cluster:
     names = tuple(f"m{i}" for i in range(number))
     return Cluster(("processors",), names, np.full((number, 1), processors))
@@ -84,7 +103,7 @@ JOBS = ((0, 150, 6), (10, 50, 4), (20, 100, 3))
         ),
         # job 2 goes on from 30 s of its 40 s, job 0 from 90 s of 100 s; both owe 5 s of restart
         (
-            Supply(limit="power", running="checkpoint", checkpoints=Checkpoints(every=30.0, restart=5.0)),
+            checkpointed(30.0, 5.0),
             [(1, 10, 60, "finished"), (2, 60, 100, "suspended"), (0, 0, 100, "suspended"),
              (2, 100, 175, "finished"), (0, 200, 265, "finished")],
         ),
@@ -98,9 +117,7 @@ def test_tasks_are_stopped_as_set_when_power_falls(fcfs, supply, pieces):
 
 
 def test_an_interrupted_restart_loses_no_checkpoint(fcfs):
-    supply = Supply(
-        limit="power", running="checkpoint", checkpoints=Checkpoints(every=100.0, restart=20.0)
-    )
+    supply = checkpointed(100.0, 20.0)
     signal = Steps([0, 250, 300, 310, 400], [1000, 0, 1000, 0, 1000], 10_000, past_end="hold")
     run = simulate(fcfs, rigid((0, 500, 10)), 10, site=site(signal, supply=supply))
     # 200 of 250 s are saved; the restart at 300 s gets 10 of its 20 s; the next one all
@@ -108,9 +125,7 @@ def test_an_interrupted_restart_loses_no_checkpoint(fcfs):
 
 
 def test_without_a_checkpoint_there_is_nothing_to_restart_from(fcfs):
-    supply = Supply(
-        limit="power", running="checkpoint", checkpoints=Checkpoints(every=100.0, restart=20.0)
-    )
+    supply = checkpointed(100.0, 20.0)
     signal = Steps([0, 90, 200, 350, 400], [1000, 0, 1000, 0, 1000], 10_000, past_end="hold")
     run = simulate(fcfs, rigid((0, 300, 10)), 10, site=site(signal, supply=supply))
     # 90 s are lost and nothing is loaded; 100 of the 150 s from 200 s on are saved, and from 400 s
@@ -167,20 +182,12 @@ def test_the_least_valuable_goes_first(fcfs):
         ({"supply": Supply()}, 10),  # no limit
         # 3.6e5 J can be held for 300 s as 1200 W: all run
         (
-            {
-                "battery": BatteryFacts(
-                    capacity_kwh=0.1, charge_c_rate=100, discharge_c_rate=100, initial_soc=1.0
-                )
-            },
+            {"battery": battery(3.6e5, 100, initial_soc=1.0)},
             10,
         ),
         # a discharge rate of 2/h allows 200 W
         (
-            {
-                "battery": BatteryFacts(
-                    capacity_kwh=0.1, charge_c_rate=2, discharge_c_rate=2, initial_soc=1.0
-                )
-            },
+            {"battery": battery(3.6e5, 2, initial_soc=1.0)},
             9,
         ),
     ],
@@ -194,10 +201,8 @@ def test_how_much_power_carries(facts, processors):
 
 def test_a_battery_bridges_until_it_is_empty(fcfs):
     # From 100 s on 500 W are short: 50 kJ last until 200 s.
-    battery = BatteryFacts(
-        capacity_kwh=50e3 / 3.6e6, charge_c_rate=100, discharge_c_rate=100, initial_soc=1.0
-    )
-    facts = {"battery": battery, "supply": Supply(limit="power", hold=1.0)}
+    store = battery(50e3, 100, initial_soc=1.0)
+    facts = {"battery": store, "supply": Supply(limit="power", hold=1.0)}
     run = simulate(fcfs, rigid((0, 400, 10)), 10, site=site(sun(1000, 500, 500, 500), **facts))
     assert run.rows("allocations", PIECES)[0] == (0, 0, 200, "suspended")
 
@@ -315,13 +320,7 @@ def test_easy_plans_with_the_power_to_come():
 def test_what_lies_beyond_a_forecast_changes_no_decision_before(kind, reach, make_policy):
     rng = np.random.default_rng(7)
     watts = rng.integers(2, 11, 60) * 100.0
-    jobs = rigid(*[
-        (float(t), float(run), int(size))
-        for t, run, size in zip(
-            np.sort(rng.integers(0, 3000, 60)), rng.integers(10, 300, 60), rng.integers(1, 6, 60),
-            strict=True,
-        )
-    ])  # fmt: skip
+    jobs = random_jobs(rng, 60, 3000, (10, 300), (1, 6))
     perturbed_at = 2000.0
     other = watts.copy()
     other[int(perturbed_at // 100) :] = rng.permutation(other[int(perturbed_at // 100) :])
@@ -345,13 +344,7 @@ def test_the_ledger_closes_whatever_happens(monkeypatch):
     monkeypatch.setattr("simkit.power.system.Battery", MeteredBattery)
     rng = np.random.default_rng(3)
     signal = sun(*rng.integers(0, 12, 50) * 100.0, every=37.0)
-    jobs = rigid(*[
-        (float(t), float(run), int(size))
-        for t, run, size in zip(
-            np.sort(rng.integers(0, 5000, 200)), rng.integers(1, 300, 200), rng.integers(1, 10, 200),
-            strict=True,
-        )
-    ])  # fmt: skip
+    jobs = random_jobs(rng, 200, 5000, (1, 300), (1, 10))
     battery = BatteryFacts(
         capacity_kwh=2e5 / 3.6e6,
         charge_c_rate=3,
@@ -460,17 +453,11 @@ def test_of_a_bag_no_more_is_stopped_than_is_short(running, pieces):
 
 def test_a_level_that_leaks_away_does_not_stop_time(fcfs, monkeypatch):
     monkeypatch.setattr("simkit.power.system.Battery", MeteredBattery)
-    battery = BatteryFacts(
-        capacity_kwh=1e6 / 3.6e6,
-        charge_c_rate=1,
-        discharge_c_rate=1,
-        initial_soc=0.7,
-        self_discharge_per_day=0.02,
-    )
+    store = battery(1e6, 1, initial_soc=0.7, self_discharge_per_day=0.02)
     run = simulate(
         fcfs, rigid((0, 86400, 1)), 10,
         site=site(
-            sun(0), battery=battery, grid=Grid(math.inf, 0.0, 0.1),
+            sun(0), battery=store, grid=Grid(math.inf, 0.0, 0.1),
             controller=SourceOrder(charge_below_price=0.2, charge_to=0.8), supply=Supply(),
         ),
     )  # fmt: skip

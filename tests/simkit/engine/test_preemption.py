@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
-from engine_runs import a_gang, make_jobs, simulate
+from engine_runs import a_gang, make_jobs, pool, simulate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,10 +19,6 @@ URGENT = Partition("urgent", priority=2, queues=frozenset({2}))
 MIDDLE = Partition("middle", priority=1, queues=frozenset({1}), preempt="requeue")
 REST = Partition("rest", preempt="requeue")
 SUSPEND = Partition("rest", preempt="suspend")
-
-
-def pool(processors: int, *partitions: Partition, **facts) -> Cluster:
-    return Cluster.pool({"processors": float(processors)}, partitions=partitions, **facts)
 
 
 @pytest.mark.parametrize("backfill", [None, Easy])

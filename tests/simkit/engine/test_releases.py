@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from simkit.engine.simulation import Rules
 from simkit.policy import Kill, Reject
 from simkit.workload.admission import AdmissionRule
-from simkit.workload.cluster import Cluster, Partition
 
 TIMES = "job_id submit_time_s release_time_s start_time_s wait_time_s"
 
@@ -128,13 +127,6 @@ def test_the_backlog_is_full_for_a_job_at_its_release():
     ]  # fmt: skip
     free = released_at(rigid((0, 9, 4), (0, 1, 1)), 0, 5)
     assert simulate(greedy, free, 4, rules=rules).starts() == {0: 0, 1: 9}
-
-
-def test_a_held_job_takes_no_place_of_its_users_running_jobs():
-    pool = Cluster.pool({"processors": 8.0}, partitions=(Partition("one", max_running_per_user=1),))
-    load = make_jobs(*((0, a_gang(1, 10)) for _ in range(3)), user=[1] * 3)
-    run = simulate(greedy, released_at(load, 15, 0, 0), pool)
-    assert run.starts() == {0: 20, 1: 0, 2: 10}
 
 
 # ---- against a count by hand -------------------------------------------------------------------

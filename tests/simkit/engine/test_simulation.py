@@ -232,18 +232,6 @@ def test_kill_of_a_running_task():
     assert run.rows("events", "time_s kind job_id detail") == [(4, "killed", 0, "enough")]
 
 
-def test_a_job_that_goes_on_tells_that_a_task_of_it_was_killed():
-    def schedule(state):
-        if state.now == 4:
-            yield from (Kill(a.task, "enough") for a in state.running if a.task.index == 0)
-        else:
-            yield from greedy(state)
-
-    load = make_jobs((0, a_gang(2, 10), a_gang(9, 20)), (4, a_gang(1, 1)))
-    rows = simulate(schedule, load, 9).rows
-    assert rows("jobs", "job_id status reason", by="job_id")[0] == (0, "running", "enough")
-
-
 def test_a_run_that_is_left_can_be_closed():
     run = begin(rigid((0, 10, 4), (0, 10, 3), (1, 2, 1)))
     simulation = run.simulation

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from engine_runs import a_bag, a_gang, greedy, make_jobs, simulate
+from engine_runs import a_bag, a_gang, greedy, make_jobs, pool, simulate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,12 +13,7 @@ from simkit.policies.orderings import FCFS, SJF
 from simkit.policy import Kill, Place
 from simkit.policy.ordered import OrderedPolicy
 from simkit.workload.admission import AdmissionRule
-from simkit.workload.cluster import Cluster, Partition
-
-
-def pool(processors: int, *partitions: Partition) -> Cluster:
-    return Cluster.pool({"processors": float(processors)}, partitions=partitions)
-
+from simkit.workload.cluster import Partition
 
 ONE_EACH = Partition("one", max_running_per_user=1)
 

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Thread
@@ -16,7 +15,7 @@ from typing import Any
 
 import psutil
 import pytest
-from children import SIMKIT, child
+from children import SIMKIT, child, until
 from command_line import Simkit
 
 from simkit.errors import RunError, ScenarioError
@@ -62,13 +61,6 @@ class Deadly(Slow):
         os.kill(os.getpid(), signal.SIGKILL)
         yield
 """
-
-
-def until(holds: Any, seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def digests(outcomes: Sequence[SweepOutcome]) -> list[str]:

@@ -86,6 +86,15 @@ def past(run: simkit.Run, before_s: float) -> dict[str, pl.DataFrame]:
     return {name: run.scan(name).filter(pl.col(TIMES[name]) < before_s).collect() for name in names}
 
 
+def of_table(folder: Path, rows: str) -> dict[str, Any]:
+    """Return a scenario of a table of jobs, (id, submission, run time, size, …), on four processors."""
+    names = ["job_id", "submit_time_s", "run_time_s", "processors", "start_time_s"]
+    head = ",".join(names[: rows.partition("\n")[0].count(",") + 1])
+    (folder / "jobs.csv").write_text(f"{head}\n{rows}")
+    return {"workload": {"type": "jobs", "path": str(folder / "jobs.csv")},
+            "cluster": {"processors": 4}}  # fmt: skip
+
+
 def first_submit(run: simkit.Run) -> float:
     return float(run.jobs["submit_time_s"].min())  # type: ignore[arg-type]
 
@@ -227,11 +236,9 @@ def test_dates_need_a_log_that_has_some(tmp_path: Path) -> None:
     change = {"at": "2024-01-01T00:00Z", "to": "sjf"}
     with pytest.raises(ScenarioError, match="does not tell when it began"):
         simkit.simulate({"workload": LOG}, policy={"start": "fcfs", "switch": [change]})
-    rows = "job_id,submit_time_s,run_time_s,processors\n1,2024-05-01T00:00:00Z,600,4\n"
+    rows = "1,2024-05-01T00:00:00Z,600,4\n"
     rows += "2,2024-05-01T00:00:10Z,700,4\n3,2024-05-01T00:00:20Z,60,4\n"
-    (tmp_path / "jobs.csv").write_text(rows)
-    scenario = {"workload": {"type": "jobs", "path": str(tmp_path / "jobs.csv")},
-                "cluster": {"processors": 4}, "estimates": "actual"}  # fmt: skip
+    scenario = of_table(tmp_path, rows) | {"estimates": "actual"}
     simkit.simulate(scenario, policy="fcfs", output=tmp_path / "run")
     moment = datetime(2024, 5, 1, 0, 5, tzinfo=UTC)
     run = simkit.simulate(fork(tmp_path / "run", moment, {"policy": "sjf"}))
@@ -247,10 +254,8 @@ def test_dates_need_a_log_that_has_some(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_forked_is_refused(tmp_path: Path) -> None:
-    rows = "job_id,submit_time_s,run_time_s,processors\n1,0,600,4\n"
-    (tmp_path / "jobs.csv").write_text(rows)
-    scenario = {"workload": {"type": "jobs", "path": str(tmp_path / "jobs.csv")},
-                "cluster": {"processors": 4}}  # fmt: skip
+    rows = "1,0,600,4\n"
+    scenario = of_table(tmp_path, rows)
     simkit.simulate(scenario, output=tmp_path / "run")
     for key, value in {"seed": 1, "workload.load": 2, "cluster.processors": 8}.items():
         with pytest.raises(ScenarioError, match=f"override {key}: would change the past"):
@@ -276,11 +281,9 @@ class Promising2(OrderedPolicy):
 
 
 def test_recorded_starts_may_lead_up_to_another_policy(tmp_path: Path) -> None:
-    rows = "job_id,submit_time_s,run_time_s,processors,start_time_s\n1,0,100,4,20\n"
+    rows = "1,0,100,4,20\n"
     rows += "2,1,50,2,150\n3,2,50,2,160\n4,3,50,2,500\n"
-    (tmp_path / "jobs.csv").write_text(rows)
-    scenario = {"workload": {"type": "jobs", "path": str(tmp_path / "jobs.csv")},
-                "cluster": {"processors": 4}}  # fmt: skip
+    scenario = of_table(tmp_path, rows)
     policy = {"start": "recorded", "switch": [{"at": 155, "to": "fcfs"}]}
     run = simkit.simulate(scenario, policy=policy, output=tmp_path / "run")
     assert run.jobs.sort("job_id")["start_time_s"].to_list() == [20, 150, 155, 200]

@@ -128,13 +128,6 @@ def test_what_has_taken_the_machines_away_is_named(
     assert text in waiting_warning(run)
 
 
-def test_what_would_fit_in_the_rest_is_left_by_the_policy() -> None:
-    window = {"start": "1h", "duration": "2h", "every": "1d", "processors": 1}
-    cluster = {"processors": 4, "maintenance": [window]}
-    with pytest.warns(simkit.SimkitWarning, match="the policy .*_Idle placed nothing in"):
-        simkit.simulate({**SCENARIO, "cluster": cluster}, policy=_Idle)
-
-
 def test_a_head_that_fits_no_gap_is_the_cause_of_what_waits_behind_it() -> None:
     window = {"start": 100, "duration": "1h", "every": "1d"}
     jobs = {"job_id": [7, 8, 9], "submit_time_s": [0.0, 1.0, 2.0],
@@ -159,11 +152,3 @@ def test_every_warning_is_given_in_python_and_recorded(tmp_path: Path) -> None:
     grid = {**scenario, "sweep": {"cluster.processors": [4, 8]}}
     with pytest.warns(simkit.SimkitWarning, match="processors=4/seed=1: [0-9]+ jobs? rejected$"):
         simkit.run_sweep(grid, tmp_path / "swept", workers=1)
-
-
-def test_a_run_shows_its_counts(tmp_path: Path) -> None:
-    with pytest.warns(simkit.SimkitWarning, match="15 of 20 jobs still wait"):
-        run = simkit.simulate(SCENARIO, policy=_Idle(5), output=tmp_path / "run")
-    assert repr(run).endswith("run', 20 jobs: 5 finished, 15 waiting)")
-    assert repr(simkit.open_run(run.folder)) == repr(run)
-    assert repr(simkit.simulate(SCENARIO)) == "MemoryRun('scenario', 20 jobs: 20 finished)"

@@ -268,3 +268,21 @@ def test_memory_stays_flat(monkeypatch):
     span = pl.col("end_s") - pl.col("start_s")
     made_j = run["power"].select((pl.col("generation_w") * span).sum()).item()
     assert math.isclose(made_j, sun.integral(0, week_s), rel_tol=1e-12)
+
+
+def test_the_account_of_a_battery_that_tapers_differs_by_ticks(jobs):
+    """Its set-points follow its content, so a last digit moves its next event by a tick."""
+    battery = BatteryFacts(
+        capacity_kwh=1e6 / 3.6e6,
+        charge_c_rate=0.5,
+        discharge_c_rate=0.7,
+        charge_slope_h=0.2,
+        discharge_slope_h=0.1,
+        model="clc",
+    )
+    site = Site((POOL,), sources(), GRID, battery)
+    late, at_once = (
+        simulate(policy(FCFS(), Easy()), jobs, 10, site=site)
+        for policy in (OrderedPolicy, Undeclared)
+    )
+    same_totals(late["power"], at_once["power"], 1e-9)

@@ -240,3 +240,15 @@ def test_pairs_are_those_that_fit_and_no_more_than_asked_for():
     simulate(schedule, rigid(*((t, 10, 1 + t % 4) for t in range(12))), cluster)
     assert max(found) > 3
     assert min(found) == 0
+
+
+def test_the_resource_time_image_by_hand():
+    # 8 processors; steps of 10 s; 4 held until 25, 2 more from 30 to 45
+    simulation = begin(rigid((0, 25, 4), (0, 15, 2)), 8).simulation
+    encoder = make_encoder("resource-time", simulation.info, arguments={"horizon": 6, "step_s": 10})
+    state = next(simulation.decisions())
+    first, second = state.queue
+    simulation.apply(Place(first, ((0, 4),)))
+    simulation.apply(Place(second, ((0, 2),), 30.0))
+    assert encoder.encode(state).shape == (6, 1)
+    assert shares(encoder.encode(state)) == [0.5, 0.5, 0.25, 0.25, 0.125, 0]

@@ -167,3 +167,9 @@ def test_only_a_job_of_which_nothing_has_begun_is_rejected(schedule, words):
     second = [a_gang(1, 5)] if "second" in schedule.__qualname__ else []
     with pytest.raises(PolicyError, match=words):
         simulate(schedule, make_jobs((0, a_gang(1, 5), *second), (2, a_gang(1, 5))))
+
+
+def test_a_start_at_the_last_instant_is_in_time():
+    work = with_qos(rigid((0, 5, 4), (0, 5, 4)), [1, 0.5])
+    run = simulate(greedy, work, rules=leaving())
+    assert run.starts() == {0: 0.0, 1: 5.0}

@@ -169,3 +169,10 @@ def test_a_workload_that_holds_no_job_back_has_no_further_column():
     run = simulate(greedy, released_at(plain, 0, 2))
     assert "release_time_s" not in run["jobs"].columns
     assert not len(released_at(plain, 0, 2).release_time_s)
+
+
+def test_a_predecessor_may_be_submitted_later_or_have_ended_before():
+    load = with_links(rigid((0, 1, 1), (0, 1, 1), (30, 1, 1)), j0=[(1, 0)], j2=[(1, 40), (0, 1)])
+    assert simulate(greedy, load, 9).starts() == {0: 1, 1: 0, 2: 41}
+    later = with_links(rigid((0, 1, 1), (7, 1, 1)), j0=[(1, 0)])
+    assert simulate(greedy, later, 9).starts() == {0: 8, 1: 7}

@@ -387,3 +387,37 @@ def test_rewards_of_value_and_energy_need_their_section(names, section):
 def test_mistakes_are_named(what, arguments, named):
     with pytest.raises((ScenarioError, PluginError), match=named):
         make_reward(what, arguments)
+
+
+def test_short_run_times_count_as_the_least():
+    load = rigid((0, 0, 4), (0, 10, 4), (0, 0, 1))
+    reward = make_reward("slowdown", {"least_run_s": 5})
+    simulation = begin(load, observer=reward).simulation
+    reward.begin(load, simulation.info)
+    for state in simulation.decisions():
+        for action in greedy(state):
+            simulation.apply(action)
+    # the first ends at once; the last waits for the second, which uses everything
+    assert reward.collect(simulation.now) == pytest.approx(-(10 / 10 + 10 / 5))
+
+
+@pytest.mark.parametrize(
+    ("run_time", "requested", "value"),
+    [
+        (3, 5, 12.0),  # in time: 3 s of 4 processors at 1 a second
+        (5, 5, 20.0),  # at the very instant
+        (6, 5, 0.0),  # late
+    ],
+)
+def test_value_is_paid_for_what_ends_in_time(run_time, requested, value):
+    load = with_values(rigid((0, run_time, 4, requested)), {"processors": 1.0}, time_unit_s=1)
+    load = with_deadlines(load, np.ones(1))
+    _, reward = play(begin, greedy, load, names=["value"])
+    assert reward.totals == {"value": value}
+
+
+def test_a_run_may_begin_before_zero():
+    _, reward = play(
+        begin, greedy, rigid((-10, 4, 4), (-10, 4, 4)), names=["completion-time", "utilisation"]
+    )
+    assert reward.totals == {"completion-time": -12, "utilisation": 8}

@@ -179,3 +179,13 @@ def test_a_late_job_that_a_kill_lets_in_is_not_shown():
         run = simulate(schedule, load, pool(8, ONE_EACH), rules=late_leave(slots=slots))
         assert seen == [(0, 0), (20, 4)]
         assert run.starts() == {0: 0, 1: None, 2: None, 3: 20}
+
+
+def test_the_limit_is_that_of_each_partition():
+    short = Partition("short", max_time_s=5, max_running_per_user=1)
+    long = Partition("long", max_running_per_user=2)
+    load = make_jobs(
+        (0, a_gang(1, 5)), (0, a_gang(1, 5)), *((0, a_gang(1, 9)) for _ in range(3)), user=[1] * 5
+    )
+    run = simulate(greedy, load, pool(8, short, long))
+    assert run.starts() == {0: 0, 1: 5, 2: 0, 3: 0, 4: 9}

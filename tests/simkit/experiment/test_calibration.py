@@ -228,3 +228,11 @@ def test_what_is_no_past_is_refused(
 ) -> None:
     with pytest.raises(error, match=text):
         calibrate(load_scenario(easy[0], overrides=changes), SPLIT, workers=1)
+
+
+def test_a_log_without_waits_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.swf"
+    path.write_text("1 0 -1 5 1 -1 -1 -1 -1 -1 1 1 1 1 1 1 -1 -1\n")
+    scenario = {"workload": {"type": "swf", "path": str(path)}, "cluster": {"processors": 4}}
+    with pytest.raises(TraceError, match="no waits to explain"):
+        calibrate(load_scenario(scenario), SPLIT)

@@ -561,3 +561,9 @@ def test_errors_of_a_noisy_forecast_come_from_the_seed():
 
 
 # --- ready scenarios ---------------------------------------------------------------------------
+
+
+def test_without_a_grid_nothing_is_imported():
+    site = build(grid=None, **source(5))
+    assert site.grid.offer(0.0).import_limit_w == 0
+    assert build().grid.offer(0.0).import_limit_w == math.inf

@@ -14,8 +14,10 @@ import polars as pl
 import pytest
 
 from simkit.cli import main
-from simkit.errors import LimitError
+from simkit.errors import LimitError, ScenarioError
 from simkit.experiment.api import simulate
+from simkit.experiment.sweep import run_sweep
+from simkit.experiment.workers import InProcess
 from simkit.policy import Place, WakeAt
 from simkit.results.run_folder import open_run
 from simkit.verify import verify_run
@@ -139,6 +141,12 @@ def test_a_run_without_end_is_stopped(tmp_path: Path, make: Any, policy: Any, to
         assert getattr(found[0], table).equals(getattr(found[1], table))
 
 
+def test_jobs_may_still_be_to_come_when_the_simulated_time_is_over(tmp_path: Path) -> None:
+    scenario = log(tmp_path, 10, 20) | {"limits": {"simulated_time": 30}}
+    with pytest.raises(LimitError, match="and jobs are still to be submitted; to simulate them,"):
+        simulate(scenario)
+
+
 def test_nothing_is_simulated_after_the_limit_and_all_before_it_is(tmp_path: Path) -> None:
     scenario = log(tmp_path, 100, 140, 200)
     whole = simulate(scenario).allocations
@@ -163,6 +171,30 @@ def test_a_run_that_ends_by_itself_meets_no_limit(tmp_path: Path) -> None:
         run = simulate(scenario | {"limits": limits}, processes=[holds])
         assert run.jobs["status"].to_list() == ["waiting", "waiting"]
         assert run.timeline["time_s"].max() == 120
+
+
+def test_retries_are_counted_for_each_instance_of_a_bag_and_may_be_none(tmp_path: Path) -> None:
+    scenario = failing(tmp_path) | {"limits": {"retries": 0}}
+    with pytest.raises(LimitError, match="has lost its work 1 time, the last time"):
+        simulate(scenario)
+
+
+@pytest.mark.parametrize("section", [{}, dict.fromkeys(
+    ("simulated_time", "wall_time", "decisions", "retries"))])  # fmt: skip
+def test_limits_do_not_change_a_run(section: dict[str, None]) -> None:
+    usual = simulate("quickstart")
+    other = simulate("quickstart", overrides={f"limits.{k}": v for k, v in section.items()})
+    assert other.jobs.equals(usual.jobs)
+    assert other.timeline.equals(usual.timeline)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("wall_time", 0), ("wall_time", "-1s"), ("decisions", 0), ("retries", -1), ("retrys", 3)],
+)
+def test_a_limit_that_is_none_is_refused(key: str, value: object) -> None:
+    with pytest.raises(ScenarioError, match=f"limits.{key}: "):
+        simulate("quickstart", overrides={f"limits.{key}": value})
 
 
 # --- wall time ---------------------------------------------------------------------------------
@@ -238,3 +270,11 @@ def test_the_command_has_its_exit_code_and_says_where_the_results_are(
         err = capsys.readouterr().err
         assert (int(exit_.value.code or 0), told in err) == (code, True)
         assert "Traceback" not in err
+
+
+def test_in_a_sweep_the_others_go_on(tmp_path: Path) -> None:
+    scenario = failing(tmp_path) | {"sweep": {"limits.retries": [1, 2]}}
+    first, second = run_sweep(scenario, tmp_path / "out", executor=InProcess())
+    assert (first.state, second.state) == ("failed", "failed")
+    assert "has lost its work 2 times" in first.error
+    assert "has lost its work 3 times" in second.error

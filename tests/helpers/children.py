@@ -6,7 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,14 @@ def child(
             yield process
         finally:
             _kill_group(process)
+
+
+def until(holds: Callable[[], object], seconds: float = 120) -> None:
+    """Wait until something holds; raises AssertionError if it does not within so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def _kill_group(process: subprocess.Popen[str]) -> None:

@@ -1,12 +1,18 @@
-"""Admission: slots, the backlog and its limit, and when a slot is refilled."""
+"""Admission: slots, the backlog, its limit and its order, and when a slot is refilled."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from engine_runs import a_gang, greedy, make_jobs, rigid, simulate
+from hypothesis import given
+from hypothesis import strategies as st
 
+from simkit.engine.admission import RankedBacklog
 from simkit.engine.simulation import Rules
 from simkit.errors import ScenarioError
 from simkit.policy import Cancel, Kill, Place, Suspend
+from simkit.policy.task import Task
 from simkit.workload.admission import AdmissionRule
 
 ENDS = "job_id start_time_s status"
@@ -34,7 +40,7 @@ def one_at_a_time(state):
             yield Place(task, state.fit(task))
 
 
-def test_slots_limit_what_a_policy_sees(simulate, rigid):
+def test_slots_limit_what_a_policy_sees():
     log = []
     run = simulate(looking(log, one_at_a_time), rigid(*[(0, 5, 1)] * 5), rules=rules(slots=2))
     assert log == [
@@ -47,7 +53,7 @@ def test_slots_limit_what_a_policy_sees(simulate, rigid):
     ]  # fmt: skip
 
 
-def test_refill_at_once_shows_in_the_same_decision(simulate, rigid, greedy):
+def test_refill_at_once_shows_in_the_same_decision():
     seen = []
 
     def schedule(state):
@@ -60,7 +66,7 @@ def test_refill_at_once_shows_in_the_same_decision(simulate, rigid, greedy):
     assert seen == [(0, [0, 1]), (0, [2, 3])]
 
 
-def test_refill_at_the_next_decision(simulate, rigid, greedy):
+def test_refill_at_the_next_decision():
     log = []
     load = rigid(*[(0, 5, 1)] * 4)
     run = simulate(looking(log, greedy), load, rules=rules(slots=2, refill="next_decision"))
@@ -68,14 +74,7 @@ def test_refill_at_the_next_decision(simulate, rigid, greedy):
     assert run.rows("timeline", "time_s waiting backlog") == [(0, 0, 2), (5, 0, 0), (10, 0, 0)]
 
 
-def test_the_backlog_is_first_in_first_out(simulate, rigid):
-    # job 3 comes when a slot is about to be free, but others have waited longer
-    load = rigid((0, 5, 4), (1, 5, 4), (2, 5, 4), (5, 5, 4))
-    run = simulate(one_at_a_time, load, rules=rules(slots=1, refill="next_decision"))
-    assert run.starts() == {0: 0, 1: 5, 2: 10, 3: 15}
-
-
-def test_what_the_backlog_does_not_hold_is_rejected(simulate, rigid):
+def test_what_the_backlog_does_not_hold_is_rejected():
     run = simulate(one_at_a_time, rigid(*[(0, 5, 1)] * 5), rules=rules(slots=2, backlog=1))
     assert run.rows("jobs", f"{ENDS} reason") == [
         (3, None, "rejected", "the backlog is full"), (4, None, "rejected", "the backlog is full"),
@@ -85,9 +84,7 @@ def test_what_the_backlog_does_not_hold_is_rejected(simulate, rigid):
 
 
 @pytest.mark.parametrize("tasks", [2, 3, 4])
-def test_a_job_of_several_tasks_is_admitted_whole_or_not(
-    tasks, simulate, make_jobs, a_gang, greedy
-):
+def test_a_job_of_several_tasks_is_admitted_whole_or_not(tasks):
     # one slot is taken; another and one place in the backlog are left
     load = make_jobs(
         (0, a_gang(4, 9)), (0, a_gang(4, 9)), (1, *[a_gang(1, 1)] * tasks), (2, a_gang(1, 1))
@@ -102,7 +99,7 @@ def test_a_job_of_several_tasks_is_admitted_whole_or_not(
         assert run.rows("tasks", "status")[:tasks] == [("rejected",)] * tasks
 
 
-def test_what_comes_back_does_so_whatever_the_slots(simulate, rigid, greedy):
+def test_what_comes_back_does_so_whatever_the_slots():
     # a lost task and a cancelled reservation
     log = []
 
@@ -124,7 +121,7 @@ def test_what_comes_back_does_so_whatever_the_slots(simulate, rigid, greedy):
     assert [status for (status,) in run.rows("jobs", "status")] == ["finished"] * 4
 
 
-def test_killing_frees_a_slot_or_a_place_in_the_backlog(simulate, rigid):
+def test_killing_frees_a_slot_or_a_place_in_the_backlog():
     log = []
     kept = []
 
@@ -138,7 +135,7 @@ def test_killing_frees_a_slot_or_a_place_in_the_backlog(simulate, rigid):
     assert [row[1] for row in log] == [[0], [0], [1]]
 
 
-def test_a_kill_of_all_that_is_visible_leaves_nobody_behind(simulate, rigid, greedy):
+def test_a_kill_of_all_that_is_visible_leaves_nobody_behind():
     # Nothing else will ever happen: the backlog needs a decision of its own.
     killed = []
 
@@ -153,20 +150,78 @@ def test_a_kill_of_all_that_is_visible_leaves_nobody_behind(simulate, rigid, gre
     assert run.rows("jobs", "job_id status") == [(0, "killed"), (1, "finished")]
 
 
-def test_a_backlog_alone_limits_nothing(simulate, rigid):
-    run = simulate(one_at_a_time, rigid(*[(0, 5, 1)] * 3), rules=rules(backlog=0))
-    assert run.starts() == {0: 0, 1: 5, 2: 10}
+def worthy(load, qos, **columns):
+    return load.with_columns(qos=np.array(qos, dtype=float), **columns)
 
 
-def test_slots_and_periods(simulate, rigid, greedy):
-    log = []
-    load = rigid(*[(t, 5, 1) for t in (1, 2, 3)])
-    run = simulate(looking(log, greedy), load, rules=rules(slots=2, backlog=0, every_s=10))
-    assert log == [(10, [0, 1], [0, 1]), (20, [], [])]
-    assert run.rows("jobs", ENDS)[0] == (2, None, "rejected")
+def order_of_starts(run) -> list[int]:
+    starts = run.starts()
+    return sorted(starts, key=starts.__getitem__)
 
 
-@pytest.mark.parametrize(("slots", "backlog"), [(0, None), (-1, None), (1, -1)])
-def test_limits_that_admit_nothing(slots, backlog):
-    with pytest.raises(ScenarioError, match=r"admission\.(slots|backlog)"):
-        AdmissionRule(slots=slots, backlog=backlog)
+@pytest.mark.parametrize("refill", ["at_once", "next_decision"])
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ("fifo", [0, 1, 2, 3]),
+        ("qos", [2, 0, 3, 1]),  # of equals the first submitted
+        ("value", [3, 1, 0, 2]),
+    ],
+)
+def test_who_goes_first(order, expected, refill):
+    load = worthy(
+        rigid(*[(0, 5, 1)] * 4), [0.5, 0.2, 0.9, 0.5], value=np.array([2.0, 3.0, 1.0, 4.0])
+    )
+    rules = Rules(admission=AdmissionRule(slots=1, refill=refill, order=order))
+    assert order_of_starts(simulate(one_at_a_time, load, rules=rules)) == expected
+
+
+def test_a_late_comer_of_high_quality_overtakes_those_held_back():
+    load = worthy(rigid((0, 5, 1), (1, 5, 1), (2, 5, 1)), [0.1, 0.2, 0.9])
+    rules = Rules(admission=AdmissionRule(slots=1, order="qos"))
+    # job 0 starts at once, and job 1 takes its slot as the first to come while nobody else waits
+    assert simulate(one_at_a_time, load, rules=rules).starts() == {0: 0, 1: 5, 2: 10}
+    load = worthy(rigid((0, 5, 1), (0, 5, 1), (1, 5, 1), (2, 5, 1)), [0.5, 0.4, 0.2, 0.9])
+    assert order_of_starts(simulate(one_at_a_time, load, rules=rules)) == [0, 1, 3, 2]
+
+
+@given(st.lists(st.one_of(st.floats(0.01, 1), st.integers(0, 20)), max_size=40))
+def test_the_backlog_is_a_sorted_list(steps):
+    """A float adds a task of that QoS, a whole number takes out the nth, or the first if none."""
+    backlog, model, made = RankedBacklog(lambda task: task.qos), [], 0
+    for step in steps:
+        if isinstance(step, float):
+            task = Task(made, made, 0.0, (1.0,))
+            task.qos = step
+            backlog.append(task)
+            model.append(task)
+            made += 1
+        elif step < len(model):
+            backlog.remove(model.pop(step))
+        elif model:
+            best = min(model, key=lambda task: (-task.qos, task.index))
+            model.remove(best)
+            assert backlog.popleft() is best
+        assert list(backlog) == model
+        assert len(backlog) == len(model)
+        assert all(task in backlog for task in model)
+
+
+def test_what_is_not_held_back_cannot_be_taken_out():
+    with pytest.raises(ValueError, match="is not held back"):
+        RankedBacklog(lambda task: task.qos).remove(Task(0, 0, 0.0, (1.0,)))
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"order": "qos"},  # an order needs slots
+        {"slots": 1, "order": "lifo"},
+        {"slots": 0},
+        {"slots": -1},
+        {"slots": 1, "backlog": -1},
+    ],
+)
+def test_rules_that_cannot_be(rule):
+    with pytest.raises(ScenarioError, match=rf"admission\.{[*rule][-1]}"):
+        AdmissionRule(**rule)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from engine_runs import a_bag, a_gang, make_jobs, pool, simulate
 
 from simkit.policies.conservative import Conservative
 from simkit.policies.drf import DRF
 from simkit.policies.easy import Easy
 from simkit.policies.fitness import Balance, BestFit, FirstFit, Tetris
 from simkit.policies.hold import Hold
-from simkit.policies.lookahead import Lookahead
 from simkit.policies.orderings import FCFS, SJF
 from simkit.policies.ready_pool import ReadyPool
 from simkit.policies.rlscheduler import RLScheduler
@@ -48,19 +46,12 @@ POLICIES = {
 }
 
 
-def pool(processors: int, *partitions: Partition, **facts) -> Cluster:
-    partitions = partitions or (Partition("all"),)
-    return Cluster.pool({"processors": float(processors)}, partitions=partitions, **facts)
-
-
 def window(start: float, end: float, amount: float, machine: int = 0) -> Maintenance:
     return Maintenance(start, end, machine, (amount,), "suspend")
 
 
 @pytest.mark.parametrize("policy", ORDERED)
-def test_a_filler_does_not_start_where_a_preempted_task_will_go_on(
-    policy, simulate, make_jobs, a_gang
-):
+def test_a_filler_does_not_start_where_a_preempted_task_will_go_on(policy):
     """The urgent job outlives its request, so that the paused one could go on at any moment."""
     fillers = [(15, a_gang(1, 500)), (16, a_gang(1, 500))]
     load = make_jobs(
@@ -72,33 +63,24 @@ def test_a_filler_does_not_start_where_a_preempted_task_will_go_on(
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_filler_does_not_start_where_maintenance_has_suspended_a_task(
-    policy, simulate, make_jobs, a_gang
-):
+def test_a_filler_does_not_start_where_maintenance_has_suspended_a_task(policy):
     load = make_jobs((0, a_gang(4, 100, 8)), (15, a_gang(2, 500)), (16, a_gang(2, 500)))
     run = simulate(POLICIES[policy](), load, pool(4, maintenance=(window(10, 30, 2),)))
     assert run.starts() == {0: 0, 1: 120, 2: 120}
     assert run.rows("jobs", "job_id suspended_time_s", by="job_id")[0] == (0, 20)
 
 
-@pytest.mark.parametrize(
-    "policy", sorted(POLICIES.keys() - {"none", "hold-in-order", "rlscheduler"})
-)
-def test_what_ends_before_a_suspended_task_goes_on_may_start(policy, simulate, make_jobs, a_gang):
+@pytest.mark.parametrize("policy", POLICIES)
+def test_what_ends_before_a_suspended_task_goes_on_may_start(policy):
+    """Without backfilling, even short tasks wait."""
     load = make_jobs((0, a_gang(4, 100, 8)), (15, a_gang(2, 10)), (16, a_gang(2, 500)))
     run = simulate(POLICIES[policy](), load, pool(4, maintenance=(window(10, 30, 2),)))
-    assert run.starts() == {0: 0, 1: 15, 2: 120}
-
-
-@pytest.mark.parametrize("policy", ["none", "hold-in-order", "rlscheduler"])
-def test_without_backfilling_even_short_tasks_wait(policy, simulate, make_jobs, a_gang):
-    load = make_jobs((0, a_gang(4, 100, 8)), (15, a_gang(2, 10)), (16, a_gang(2, 500)))
-    run = simulate(POLICIES[policy](), load, pool(4, maintenance=(window(10, 30, 2),)))
-    assert run.starts() == {0: 0, 1: 120, 2: 120}
+    waits = policy in ("none", "hold-in-order", "rlscheduler")
+    assert run.starts() == {0: 0, 1: 120 if waits else 15, 2: 120}
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES.keys() - {"rlscheduler"}))
-def test_other_machines_are_not_kept(policy, simulate, make_jobs, a_gang, a_bag):
+def test_other_machines_are_not_kept(policy):
     """A bag goes on where it ran; long tasks start on the machine beside it."""
     machines = Cluster(
         ("processors",), ("a", "b"), np.array([[4.0], [2.0]]),
@@ -110,9 +92,7 @@ def test_other_machines_are_not_kept(policy, simulate, make_jobs, a_gang, a_bag)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_filler_does_not_start_where_a_failure_has_suspended_a_task(
-    policy, simulate, make_jobs, a_gang
-):
+def test_a_filler_does_not_start_where_a_failure_has_suspended_a_task(policy):
     """Nobody knew of the failure; the task goes on when another one ends."""
     failure = CapacityChange(10, 0, "take", "failure", (1.0,), "suspend")
     load = make_jobs(
@@ -124,7 +104,7 @@ def test_a_filler_does_not_start_where_a_failure_has_suspended_a_task(
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_place_that_nobody_knows_to_come_is_not_kept(policy, simulate, make_jobs, a_gang):
+def test_a_place_that_nobody_knows_to_come_is_not_kept(policy):
     """Capacity goes unforeseen and returns; whether it will, no policy can know."""
     taken = CapacityChange(10, 0, "take", "container", (2.0,), "suspend")
     given_back = CapacityChange(30, 0, "give", "container", (2.0,), "suspend")
@@ -137,52 +117,10 @@ def test_a_place_that_nobody_knows_to_come_is_not_kept(policy, simulate, make_jo
 @pytest.mark.parametrize(
     "policy", sorted(POLICIES.keys() - {"rlscheduler", "ready-pool", "left-over"})
 )
-def test_a_higher_priority_may_take_the_place(policy, simulate, make_jobs, a_gang):
+def test_a_higher_priority_may_take_the_place(policy):
     load = make_jobs(
         (0, a_gang(4, 100, 8)), (15, a_gang(2, 500)), (16, a_gang(2, 500)), queue=[0, 1, 0]
     )
     cluster = pool(4, MIDDLE, Partition("rest"), maintenance=(window(10, 30, 2),))
     run = simulate(POLICIES[policy](), load, cluster)
     assert run.starts() == {0: 0, 1: 15, 2: 605}
-
-
-@given(
-    jobs=st.lists(
-        st.tuples(
-            st.integers(0, 60), st.integers(1, 4), st.integers(1, 40), st.sampled_from((0, 1, 2))
-        ),
-        min_size=2, max_size=12,
-    ),
-    policy=st.sampled_from(sorted(ORDERED)),
-    windows=st.booleans(),
-)  # fmt: skip
-@settings(deadline=None)
-def test_nothing_overtakes_a_suspended_task_where_estimates_are_right(
-    simulate, make_jobs, a_gang, jobs, policy, windows
-):
-    """Where requests are the run times, a lower priority alone never delays a paused task."""
-    jobs = sorted(jobs)
-    cluster = pool(4, URGENT, MIDDLE, REST, maintenance=(window(20, 35, 1),) if windows else ())
-    load = make_jobs(*((at, a_gang(size, run)) for at, size, run, _ in jobs),
-                     queue=[queue for *_, queue in jobs])  # fmt: skip
-    run = simulate(ORDERED[policy](), load, cluster)
-    assert set(run["jobs"]["status"]) == {"finished"}
-
-
-def test_a_lookahead_is_refused_where_partitions_pause_tasks() -> None:
-    import simkit
-
-    scenario = {
-        "workload": {"type": "lublin", "jobs": 5, "processors": 8},
-        "cluster": {
-            "processors": 8,
-            "partitions": [
-                {"name": "high", "queues": [1], "priority": 1},
-                {"name": "low", "preempt": "suspend"},
-            ],
-        },
-        "policy": {"lookahead": [{"order": "fcfs"}, {"order": "sjf"}]},
-    }
-    assert Lookahead([OrderedPolicy(FCFS())]).policies
-    with pytest.raises(simkit.SimkitError, match="lookahead"):
-        simkit.simulate(scenario)

@@ -10,59 +10,19 @@ from __future__ import annotations
 import itertools
 import json
 from collections import defaultdict
-from dataclasses import dataclass
 
 import numpy as np
-import pytest
+from engine_runs import greedy, simulate
 from hypothesis import given
 from hypothesis import strategies as st
+from run_checks import Wild, check_everyone_is_there, check_instances, check_retries, pieces_of
 
-from simkit.policy import Kill, Place, Resume, Suspend, WakeAt
 from simkit.workload import Workload
 from simkit.workload.capacity import CapacityChange
 from simkit.workload.cluster import Cluster, Failures
 
 RESOURCES = ("cpu", "mem")
 CALM = 200.0  # from here on the restless policy disturbs nothing, so that runs end
-
-
-class Restless:
-    """Starts what fits; until `CALM` it also suspends, starts over and kills at random."""
-
-    def __init__(self, mischief: float) -> None:
-        self.mischief = mischief
-
-    def reset(self, info, rng):
-        self.rng = rng
-
-    def schedule(self, state):
-        wild = state.now < CALM and self.rng.random() < self.mischief
-        for allocation in state.running if wild else ():
-            if self.rng.random() < 0.2:
-                yield Suspend(allocation, keep_work=bool(self.rng.random() < 0.5))
-        alive = [*state.queue, *(a.task for a in (*state.running, *state.suspended))]
-        if wild and alive and self.rng.random() < 0.1:
-            yield Kill(alive[self.rng.integers(len(alive))])
-        for allocation in state.suspended:
-            if not (wild and self.rng.random() < 0.5) and (on := room_for(state, allocation)):
-                yield Resume(allocation, on)
-        for task in state.queue:
-            if not (wild and self.rng.random() < 0.3) and (on := state.fit(task)):
-                yield Place(task, on)
-        if wild and (state.queue or state.suspended):
-            yield WakeAt(state.now + 7.0)
-
-
-def room_for(state, allocation):
-    """Return machines for a suspended allocation, the first that have room; None if none have."""
-    room, left, on = state.room.copy(), allocation.count, []
-    for machine in range(len(state.capacity)):
-        count = 0
-        while left and room.claim(((machine, 1),), allocation.task.request):
-            count, left = count + 1, left - 1
-        if count:
-            on.append((machine, count))
-    return None if left else tuple(on)
 
 
 @st.composite
@@ -162,27 +122,9 @@ def held_by_container(rng, machine, has):
     return changes
 
 
-@dataclass
-class Piece:
-    attempt: int
-    start: float
-    end: float
-    outcome: str
-
-
-def pieces_of(run):
-    """Return (task, instance) → its pieces in order."""
-    found = defaultdict(list)
-    columns = "task_id first_instance count attempt start_time_s end_time_s outcome"
-    for task, first, count, *piece in run.rows("allocations", columns, by="start_time_s"):
-        for instance in range(first, first + count):
-            found[task, instance].append(Piece(*piece))
-    return dict(found)
-
-
 @given(workloads(), clusters(), st.sampled_from([None, 0.0, 0.3, 1.0]), st.integers(0, 99))
-def test_nothing_is_lost_in_a_cloud(simulate, greedy, load, cluster, mischief, seed):
-    policy = greedy if mischief is None else Restless(mischief)
+def test_nothing_is_lost_in_a_cloud(load, cluster, mischief, seed):
+    policy = greedy if mischief is None else Wild(mischief, CALM, kills=0.1)
     run = simulate(policy, load, cluster, seed=seed)
     pieces = pieces_of(run)
     check_everyone_is_there(run, load)
@@ -192,73 +134,6 @@ def test_nothing_is_lost_in_a_cloud(simulate, greedy, load, cluster, mischief, s
     steps = recorded_steps(run, cluster)
     check_machines(cluster, steps)
     check_room(run, load, cluster, steps)
-
-
-def check_everyone_is_there(run, load):
-    assert sorted(run["jobs"]["job_id"]) == load.job_id.tolist()
-    assert sorted(run["tasks"]["task_id"]) == load.task_id.tolist()
-    tasks = defaultdict(set)
-    for job, status in run.rows("tasks", "job_id status"):
-        tasks[job].add(status)
-    for job, status in run.rows("jobs", "job_id status"):
-        if status == "finished":
-            assert tasks[job] == {"finished"}
-        if status == "killed":
-            assert "killed" in tasks[job] <= {"killed", "finished"}
-        if status == "rejected":
-            assert tasks[job] == {"rejected"}
-        if status in ("waiting", "running"):
-            assert tasks[job] & {"waiting", "running"}
-
-
-def check_instances(run, load, pieces):
-    """One attempt of each instance ends well, after just its own run time; or its task did not."""
-    begun = np.cumsum(load.instances) - load.instances
-    longest = load.longest_run_time_s()
-    for task, status in run.rows("tasks", "task_id status"):
-        ends = []
-        for instance in range(load.instances[task]):
-            own = longest[task]
-            if len(load.instance_run_time_s) and not load.gang[task]:
-                own = load.instance_run_time_s[begun[task] + instance]
-            mine = pieces.get((task, instance), [])
-            for _, of_attempt in itertools.groupby(mine, lambda piece: piece.attempt):
-                parts = list(of_attempt)
-                if (ends_with := parts[-1].outcome) == "running":
-                    continue
-                ran = sum(part.end - part.start for part in parts)
-                assert ran == own if ends_with == "finished" else ran <= own
-            outcomes = [piece.outcome for piece in mine]
-            assert "finished" not in outcomes[:-1]
-            assert "killed" not in outcomes[:-1]
-            ends.append(outcomes[-1] if outcomes else None)
-        assert (status == "finished") == all(end == "finished" for end in ends)
-        if status in ("rejected", "waiting"):
-            assert "running" not in ends
-        if status == "killed":
-            assert set(ends) <= {"finished", "killed", "suspended", "lost", None}
-
-
-def check_retries(run, load, pieces):
-    """Attempts follow each other: resumed under the same number, started over under the next."""
-    attempts, lost = defaultdict(int), defaultdict(float)
-    job_of = np.repeat(load.job_id, np.diff(load.first_task))
-    for (task, _), rows in pieces.items():
-        job = int(job_of[task])
-        assert rows[0].attempt == 1
-        for before, after in itertools.pairwise(rows):
-            assert before.end <= after.start
-            assert before.outcome in ("suspended", "lost")
-            assert after.attempt == before.attempt + (before.outcome == "lost")
-        attempts[job] = max(attempts[job], rows[-1].attempt)
-        for _, of_attempt in itertools.groupby(rows, lambda piece: piece.attempt):
-            parts = list(of_attempt)
-            if parts[-1].outcome == "lost":
-                took = sum(part.end - part.start for part in parts)
-                lost[job] += took / load.instances[task]  # of a task, the mean over its instances
-    for job, count, lost_s in run.rows("jobs", "job_id attempts lost_time_s"):
-        assert count == attempts[job]
-        assert lost_s == pytest.approx(lost[job], abs=1e-9)
 
 
 def check_parents(run, load):

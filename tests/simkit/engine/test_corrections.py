@@ -1,15 +1,16 @@
-"""Corrections: what is expected of a running task that outlives its estimate, and when."""
+"""Estimates of runs, without the future; and corrections of what outlives its estimate."""
 
 from __future__ import annotations
 
 from math import inf, nan
 
 import pytest
+from engine_runs import a_bag, a_gang, make_jobs, rigid, simulate
 
 from simkit.engine.simulation import Rules
-from simkit.errors import PolicyError, ScenarioError
+from simkit.errors import PolicyError
 from simkit.policy import Place, Resume, Suspend, WakeAt
-from simkit.policy.estimates import CORRECTIONS, Requested, UserMean, corrected
+from simkit.policy.estimates import CORRECTIONS, Actual, Requested, UserMean, corrected
 
 TSAFRIR = CORRECTIONS["tsafrir"]
 MINUTE, HOUR = 60.0, 3600.0
@@ -60,7 +61,7 @@ class Guess(Requested):
         return self.seconds
 
 
-def expectations(simulate, load, correction, guess=10.0, **facts):
+def expectations(load, correction, guess=10.0, **facts):
     """Return (instant of a decision, the expected ends) and the table of jobs."""
     seen = []
 
@@ -75,53 +76,13 @@ def expectations(simulate, load, correction, guess=10.0, **facts):
     return seen, run
 
 
-def test_a_decision_follows_each_correction(simulate, rigid):
-    seen, run = expectations(simulate, rigid((0, 100, 1, 1000)), "tsafrir")
-    assert seen == [(0, [10]), (10, [70]), (70, [310]), (100, [])]
-    assert run.rows("jobs", "estimate_s corrected_estimate_s") == [(10, 310)]
-
-
-def test_without_a_correction_nothing_happens(simulate, rigid):
-    seen, run = expectations(simulate, rigid((0, 100, 1, 1000)), "none")
-    assert seen == [(0, [10]), (100, [])]
-    assert "corrected_estimate_s" not in run["jobs"].columns
-
-
-def test_an_end_at_the_estimate_is_no_correction(simulate, rigid):
-    seen, run = expectations(simulate, rigid((0, 70, 1, 1000)), "tsafrir")
-    assert seen == [(0, [10]), (10, [70]), (70, [])]
-    assert run.rows("jobs", "corrected_estimate_s") == [(70,)]
-
-
-def test_an_estimate_at_the_request_is_final(simulate, rigid):
-    seen, run = expectations(simulate, rigid((0, 100, 1, 40)), "tsafrir")
-    assert seen == [(0, [10]), (10, [40]), (100, [])]  # from 40 on it is overdue
-    assert run.rows("jobs", "corrected_estimate_s") == [(40,)]
-
-
-def test_a_job_killed_at_its_request(simulate, rigid):
-    seen, run = expectations(simulate, rigid((0, 100, 1, 40)), "tsafrir", walltime="kill")
-    assert seen == [(0, [10]), (10, [40]), (40, [])]
-    assert run.rows("jobs", "corrected_estimate_s") == [(40,)]
-
-
-def test_an_estimate_of_zero_is_corrected_at_the_start(simulate, rigid):
-    seen, _ = expectations(simulate, rigid((0, 30, 1, 1000)), "tsafrir", guess=0.0)
-    assert seen == [(0, [0]), (0, [60]), (30, [])]
-
-
-def test_decisions_stay_periodic(simulate, rigid):
-    seen, _ = expectations(simulate, rigid((0, 100, 1, 1000)), "tsafrir", every_s=30.0)
-    assert seen == [(0, [10]), (30, [70]), (90, [310]), (120, [])]
-
-
-def test_instances_that_start_later_are_corrected_later(simulate, make_jobs, a_bag):
-    seen, run = expectations(simulate, make_jobs((0, a_bag(5, 40, 1000))), "tsafrir")
+def test_instances_that_start_later_are_corrected_later():
+    seen, run = expectations(make_jobs((0, a_bag(5, 40, 1000))), "tsafrir")
     assert seen == [(0, [10]), (10, [70]), (40, [50]), (50, [110]), (80, [])]
     assert run.rows("jobs", "corrected_estimate_s") == [(None,)]
 
 
-def test_a_suspended_job_goes_on_with_what_it_has_executed(simulate, rigid):
+def test_a_suspended_job_goes_on_with_what_it_has_executed():
     seen = []
 
     def schedule(state):
@@ -142,7 +103,7 @@ def test_a_suspended_job_goes_on_with_what_it_has_executed(simulate, rigid):
     assert run.rows("jobs", "corrected_estimate_s") == [(310,)]
 
 
-def test_what_a_predictor_sees(simulate, make_jobs, a_gang):
+def test_what_a_predictor_sees():
     class ByGroup(Requested):
         learns = True
 
@@ -178,12 +139,12 @@ def test_what_a_predictor_sees(simulate, make_jobs, a_gang):
 
 
 @pytest.mark.parametrize("estimate", [nan, -1.0, inf, None, "5"])
-def test_a_prediction_that_is_no_time(estimate, simulate, rigid):
+def test_a_prediction_that_is_no_time(estimate):
     with pytest.raises(PolicyError, match=r"estimates: Guess returned .* for job 0; .* at least 0"):
         simulate(lambda state: (), rigid((0, 1, 1)), predictor=Guess(estimate))
 
 
-def test_user_means_do_not_betray_the_run_time(simulate, make_jobs, a_gang):
+def test_user_means_do_not_betray_the_run_time():
     # without a request, the mean is not cut at the run time of the job that is predicted
     load = make_jobs(*((100 * n, a_gang(1, run, nan)) for n, run in enumerate((50, 50, 2))),
                      user=[1, 1, 1])  # fmt: skip
@@ -191,6 +152,80 @@ def test_user_means_do_not_betray_the_run_time(simulate, make_jobs, a_gang):
     assert run.rows("jobs", "estimate_s") == [(50,), (50,), (50,)]
 
 
-def test_an_unknown_correction():
-    with pytest.raises(ScenarioError, match=r"correction is 'double'; choose none, tsafrir"):
-        Rules(correction="double")
+SEEN = [
+    # run time, requested time, guess, rules, (decision, expected ends), the last estimate
+    (100, 1000, 10.0, {}, [(0, [10]), (10, [70]), (70, [310]), (100, [])], 310),
+    # an end at the estimate is no correction
+    (70, 1000, 10.0, {}, [(0, [10]), (10, [70]), (70, [])], 70),
+    # an estimate at the request is final; from 40 on the job is overdue, or killed
+    (100, 40, 10.0, {}, [(0, [10]), (10, [40]), (100, [])], 40),
+    (100, 40, 10.0, {"walltime": "kill"}, [(0, [10]), (10, [40]), (40, [])], 40),
+    (30, 1000, 0.0, {}, [(0, [0]), (0, [60]), (30, [])], 60),  # corrected at the start
+    # decisions stay periodic
+    (100, 1000, 10.0, {"every_s": 30.0}, [(0, [10]), (30, [70]), (90, [310]), (120, [])], 310),
+]
+
+
+@pytest.mark.parametrize(("run_s", "asked_s", "guess", "facts", "seen", "last"), SEEN)
+def test_a_decision_follows_each_correction(run_s, asked_s, guess, facts, seen, last):
+    load = rigid((0, run_s, 1, asked_s))
+    found, run = expectations(load, "tsafrir", guess, **facts)
+    assert found == seen
+    assert run.rows("jobs", "corrected_estimate_s") == [(last,)]
+
+
+def test_without_a_correction_nothing_happens():
+    seen, run = expectations(rigid((0, 100, 1, 1000)), "none")
+    assert seen == [(0, [10]), (100, [])]
+    assert "corrected_estimate_s" not in run["jobs"].columns
+
+
+NAN = float("nan")
+
+
+def estimates(load, predictor, **facts):
+    """Return job id → the estimate that a policy saw when the job arrived."""
+    seen = {}
+
+    def schedule(state):
+        seen.update({task.job_index: task.estimate_s for task in state.arrived})
+        assert state.queue.columns().estimate_s.tolist() == [t.estimate_s for t in state.queue]
+        for task in state.queue:
+            if on := state.fit(task):
+                yield Place(task, on)
+
+    run = simulate(schedule, load, predictor=predictor, **facts)
+    assert dict(run.rows("jobs", "job_id estimate_s")) == seen
+    return [seen[job] for job in sorted(seen)]
+
+
+@pytest.mark.parametrize(
+    ("predictor", "expected"),
+    [(Requested(), [20, 5, 10]), (Actual(), [10, 10, 10])],  # where there is no request: the truth
+)
+def test_requested_and_actual(predictor, expected):
+    load = rigid((0, 10, 1, 20), (0, 10, 1, 5), (0, 10, 1, NAN))
+    assert estimates(load, predictor) == expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "facts", "expected"),
+    [
+        # rows of (submit, run time, requested time) of one user; at most the request
+        ([(0, 10, 100), (0, 20, 100), (30, 1, 8)], {}, [100, 100, 8]),
+        # what was killed ran until its limit
+        ([(0, 50, 10), (0, 50, 20), (30, 1, 100)], {"rules": Rules(walltime="kill")}, [10, 20, 15]),
+    ],
+)
+def test_user_mean_learns_run_times_and_keeps_to_the_request(rows, facts, expected):
+    load = make_jobs(*((at, a_gang(1, run, asked)) for at, run, asked in rows), user=[1, 1, 1])
+    predictor = UserMean()
+    for _ in range(2):  # a second run begins anew
+        assert estimates(load, predictor, **facts) == expected
+
+
+def test_user_mean_learns_a_bag_once():
+    # two instances of one task are not two tasks of the user
+    load = make_jobs((0, a_bag(2, 10, 100)), (30, a_gang(1, 30, 100)), (70, a_gang(1, 1, 100)),
+                     user=[1, 1, 1])  # fmt: skip
+    assert estimates(load, UserMean(), cluster=1) == [100, 100, 20]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 import pytest
+from engine_runs import rigid, simulate
 from polars.testing import assert_frame_equal
 
 from simkit.errors import PolicyError, ScenarioError
@@ -113,7 +114,7 @@ SITES = {
 
 
 @pytest.fixture
-def jobs(rigid):
+def jobs():
     rng = np.random.default_rng(8)
     submit, run = np.sort(rng.uniform(0, 2e5, 120)), rng.uniform(60, 9000, 120)
     return rigid(*zip(submit.tolist(), run.tolist(), rng.integers(1, 8, 120).tolist(), strict=True))
@@ -121,7 +122,7 @@ def jobs(rigid):
 
 @pytest.mark.parametrize("facts", SITES.values(), ids=SITES)
 @pytest.mark.parametrize("notes", [3, late_account.MOST_NOTES])
-def test_the_account_is_the_one_kept_at_once(simulate, jobs, monkeypatch, facts, notes):
+def test_the_account_is_the_one_kept_at_once(jobs, monkeypatch, facts, notes):
     monkeypatch.setattr("simkit.engine.power_supply.MOST_NOTES", notes)
     late, at_once = (
         simulate(policy(FCFS(), Easy()), jobs, 10, site=Site((POOL,), **facts))
@@ -129,24 +130,6 @@ def test_the_account_is_the_one_kept_at_once(simulate, jobs, monkeypatch, facts,
     )
     assert late.rows("jobs", "job_id start_time_s") == at_once.rows("jobs", "job_id start_time_s")
     same_account(late["power"], at_once["power"])
-
-
-def test_the_account_of_a_battery_that_tapers_differs_by_ticks(simulate, jobs):
-    """Its set-points follow its content, so a last digit moves its next event by a tick."""
-    battery = BatteryFacts(
-        capacity_kwh=1e6 / 3.6e6,
-        charge_c_rate=0.5,
-        discharge_c_rate=0.7,
-        charge_slope_h=0.2,
-        discharge_slope_h=0.1,
-        model="clc",
-    )
-    site = Site((POOL,), sources(), GRID, battery)
-    late, at_once = (
-        simulate(policy(FCFS(), Easy()), jobs, 10, site=site)
-        for policy in (OrderedPolicy, Undeclared)
-    )
-    same_totals(late["power"], at_once["power"], 1e-9)
 
 
 def same_account(late: pl.DataFrame, at_once: pl.DataFrame) -> None:
@@ -171,7 +154,7 @@ def same_totals(late: pl.DataFrame, at_once: pl.DataFrame, error: float) -> None
         assert totals[0] == pytest.approx(totals[1], rel=error, abs=1e-9)
 
 
-def test_the_account_follows_machines_that_fail_and_boot(simulate, jobs):
+def test_the_account_follows_machines_that_fail_and_boot(jobs):
     model = PowerModel.linear(10.0, 100.0, "processors", off_w=1.0, boot_s=120.0, boot_w=50.0)
     names = tuple(f"m{row}" for row in range(10))
     cluster = Cluster(("processors",), names, np.ones((10, 1)), failures=Failures(3e4, 2e3))
@@ -183,7 +166,7 @@ def test_the_account_follows_machines_that_fail_and_boot(simulate, jobs):
     assert_frame_equal(late["power"], at_once["power"], rel_tol=1e-12, abs_tol=1e-9)
 
 
-def test_decisions_follow_the_signals_that_are_declared(simulate, rigid):
+def test_decisions_follow_the_signals_that_are_declared():
     price = Steps([0, 30, 60], [1.0, 2.0, 3.0], 90, unit=PRICE, past_end="hold")
     sun = Source("sun", Steps([0, 40], [5.0, 6.0], 80, past_end="hold"))
     site = Site((POOL,), (sun,), Grid(price_per_kwh=price))
@@ -204,7 +187,7 @@ def test_decisions_follow_the_signals_that_are_declared(simulate, rigid):
     }
 
 
-def test_with_a_limit_decisions_follow_what_is_available_too(simulate, rigid):
+def test_with_a_limit_decisions_follow_what_is_available_too():
     price = Steps([0, 30, 60], [1.0, 2.0, 3.0], 90, unit=PRICE, past_end="hold")
     sun = Source("sun", Steps([0, 40], [1000.0, 990.0], 80, past_end="hold"))
     site = Site((POOL,), (sun,), Grid(0.0, 0.0, price), supply=Supply(limit="power"))
@@ -215,7 +198,7 @@ def test_with_a_limit_decisions_follow_what_is_available_too(simulate, rigid):
         assert [time for time in policy.called if 10 < time < 100] == at
 
 
-def test_what_is_read_is_true_at_that_instant(simulate, jobs):
+def test_what_is_read_is_true_at_that_instant(jobs):
     """Also what has not been declared: the account catches up when the battery is looked at."""
     seen = {}
 
@@ -242,13 +225,13 @@ def test_what_is_read_is_true_at_that_instant(simulate, jobs):
         assert row == pytest.approx(at_once[time_s], rel=1e-12), time_s
 
 
-def test_a_signal_below_zero_is_refused(simulate, jobs):
+def test_a_signal_below_zero_is_refused(jobs):
     sun = Steps([0, 1000], [5.0, -6.0], 2000, past_end="hold")
     with pytest.raises(ScenarioError, match=r"source 'sun' gives -6 W at 1000 s"):
         simulate(OrderedPolicy(FCFS()), jobs, 10, site=Site((POOL,), (Source("sun", sun),)))
 
 
-def test_an_unknown_signal_is_refused(simulate, jobs):
+def test_an_unknown_signal_is_refused(jobs):
     with pytest.raises(PolicyError, match=r"signals has 'wind'; they are generation, available"):
         simulate(Reads("wind"), jobs, 10, site=Site((POOL,)))
 
@@ -265,7 +248,7 @@ def test_a_policy_reads_what_its_parts_read(policy, signals):
     assert policy.signals == signals
 
 
-def test_memory_stays_flat(simulate, rigid, monkeypatch):
+def test_memory_stays_flat(monkeypatch):
     """Second by second for a week, with one load: the account is cut into batches."""
     week_s, most = 7 * 86_400, 0
     rng = np.random.default_rng(1)
@@ -285,3 +268,21 @@ def test_memory_stays_flat(simulate, rigid, monkeypatch):
     span = pl.col("end_s") - pl.col("start_s")
     made_j = run["power"].select((pl.col("generation_w") * span).sum()).item()
     assert math.isclose(made_j, sun.integral(0, week_s), rel_tol=1e-12)
+
+
+def test_the_account_of_a_battery_that_tapers_differs_by_ticks(jobs):
+    """Its set-points follow its content, so a last digit moves its next event by a tick."""
+    battery = BatteryFacts(
+        capacity_kwh=1e6 / 3.6e6,
+        charge_c_rate=0.5,
+        discharge_c_rate=0.7,
+        charge_slope_h=0.2,
+        discharge_slope_h=0.1,
+        model="clc",
+    )
+    site = Site((POOL,), sources(), GRID, battery)
+    late, at_once = (
+        simulate(policy(FCFS(), Easy()), jobs, 10, site=site)
+        for policy in (OrderedPolicy, Undeclared)
+    )
+    same_totals(late["power"], at_once["power"], 1e-9)

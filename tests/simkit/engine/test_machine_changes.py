@@ -6,8 +6,8 @@ import json
 
 import numpy as np
 import pytest
+from engine_runs import greedy, rigid, simulate
 
-from simkit.errors import ScenarioError
 from simkit.policies.orderings import FCFS
 from simkit.policy.ordered import OrderedPolicy
 from simkit.workload.capacity import CapacityChange
@@ -32,23 +32,6 @@ def pieces(run) -> list[tuple]:
     return run.rows("allocations", PIECES)
 
 
-def test_a_machine_that_joins_later(simulate, rigid, greedy):
-    # it is not there before; what it brings may differ from what is known of it
-    run = simulate(
-        greedy, rigid((0, 10, 4), (0, 10, 2)), two((5, 1, "join", "drain", (2.0,)), absent=(1,))
-    )
-    assert pieces(run) == [(0, 0, 0, 10, "finished"), (1, 1, 5, 15, "finished")]
-    assert run.rows("timeline", "time_s capacity_processors")[:2] == [(0, 4), (5, 6)]
-
-
-def test_a_machine_that_leaves_takes_nothing_new(simulate, rigid, greedy):
-    run = simulate(greedy, rigid((0, 10, 4), (1, 10, 4), (6, 1, 4)), two((5, 0, "leave")))
-    assert pieces(run) == [
-        (0, 0, 0, 10, "finished"),  # runs on to its end
-        (1, 1, 1, 11, "finished"), (2, 1, 11, 12, "finished"),
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("running", "expected"),
     [
@@ -57,31 +40,12 @@ def test_a_machine_that_leaves_takes_nothing_new(simulate, rigid, greedy):
         ("drain", [(0, 0, 0, 10, "finished")]),
     ],
 )
-def test_what_runs_on_a_machine_that_fails(running, expected, simulate, rigid):
+def test_what_runs_on_a_machine_that_fails(running, expected):
     cluster = two((3, 0, "down", running), (50, 0, "up"))
     assert pieces(simulate(OrderedPolicy(FCFS()), rigid((0, 10, 4)), cluster)) == expected
 
 
-def test_what_ends_as_its_machine_fails_has_ended(simulate, rigid, greedy):
-    cluster = two((10, 0, "down", "requeue"), (50, 0, "up"))
-    assert pieces(simulate(greedy, rigid((0, 10, 4)), cluster)) == [(0, 0, 0, 10, "finished")]
-
-
-def test_a_machine_with_two_faults_is_up_when_both_are_repaired(simulate, rigid, greedy):
-    second = {"running": "drain", "amount": (), "fault": 1}
-    faults = [(1, 0, "down"), (2, 0, "down", *second.values()), (5, 0, "up"),
-              (9, 0, "up", *second.values()), (0, 1, "leave")]  # fmt: skip
-    run = simulate(greedy, rigid((3, 1, 4)), two(*faults))
-    assert pieces(run) == [(0, 0, 9, 10, "finished")]
-
-
-def test_containers_shrink_what_batch_may_use(simulate, rigid, greedy):
-    taken = [(0, 0, "take", "drain", (3.0,)), (20, 0, "give", "drain", (3.0,)), (0, 1, "leave")]
-    run = simulate(greedy, rigid((0, 5, 1), (0, 5, 2)), two(*taken))
-    assert pieces(run) == [(0, 0, 0, 5, "finished"), (1, 0, 20, 25, "finished")]
-
-
-def test_maintenance_containers_and_faults_at_once_never_go_below_nothing(simulate, rigid, greedy):
+def test_maintenance_containers_and_faults_at_once_never_go_below_nothing():
     cluster = two(
         (1, 0, "take", "drain", (3.0,)), (2, 0, "down"), (4, 0, "up"), (6, 0, "give", "drain", (3.0,)),
         (0, 1, "leave"), maintenance=(Maintenance(3, 5, 0, (3.0,)),),
@@ -114,7 +78,7 @@ def faults(run) -> list[tuple]:
     ]
 
 
-def test_failures_are_as_frequent_and_as_long_as_said(simulate, rigid, greedy):
+def test_failures_are_as_frequent_and_as_long_as_said():
     load = rigid(*[(10.0 * n, 5, 1) for n in range(5000)])
     events = faults(simulate(greedy, load, failing()))
     up, down = [], []
@@ -127,7 +91,7 @@ def test_failures_are_as_frequent_and_as_long_as_said(simulate, rigid, greedy):
     assert np.mean(down) == pytest.approx(10, rel=3 / len(down) ** 0.5)
 
 
-def test_failures_are_the_same_whatever_the_policy(simulate, rigid, greedy):
+def test_failures_are_the_same_whatever_the_policy():
     load = rigid(*[(10.0 * n, 30, 4) for n in range(50)])
     some = faults(simulate(greedy, load, failing()))
     others = faults(simulate(OrderedPolicy(FCFS()), load, failing()))
@@ -137,46 +101,13 @@ def test_failures_are_the_same_whatever_the_policy(simulate, rigid, greedy):
     assert faults(simulate(greedy, load, failing(), seed=1))[:both] != some[:both]
 
 
-def test_a_run_ends_when_only_failures_are_left(simulate, rigid, greedy):
-    run = simulate(greedy, rigid((0, 10, 1)), failing(mtbf_s=1e5))
-    assert run.rows("jobs", "end_time_s status") == [(10, "finished")]
-
-
-def test_every_job_ends_however_often_machines_fail(simulate, rigid, greedy):
-    load = rigid(*[(float(n), 20, 1 + n % 4) for n in range(100)])
-    run = simulate(greedy, load, failing(mtbf_s=60.0, mttr_s=5.0))
-    assert set(run.rows("jobs", "status")) == {("finished",)}
-    assert ("lost",) in run.rows("allocations", "outcome")
-
-
-@pytest.mark.parametrize("times", [{"mtbf_s": 0.0}, {"mttr_s": -1.0}, {"mtbf_s": float("nan")}])
-def test_times_that_are_none(times):
-    with pytest.raises(ScenarioError, match="must be a positive time"):
-        failing(**times)
-
-
-def test_the_repair_of_a_fault_that_a_new_start_ended_does_nothing(simulate, rigid, greedy):
-    # fault 0 is due to be repaired at 9, but the machine leaves and comes back; fault 1 then lasts
-    later = ("drain", (), 1)
-    events = [(1, 0, "down"), (2, 0, "leave"), (3, 0, "join"), (4, 0, "down", *later), (9, 0, "up"),
-              (20, 0, "up", *later), (0, 1, "leave")]  # fmt: skip
-    run = simulate(greedy, rigid((5, 1, 4)), two(*events))
-    assert pieces(run) == [(0, 0, 20, 21, "finished")]
-
-
-def test_a_machine_that_is_added_again_was_there_before(simulate, rigid, greedy):
-    grown = two((50, 0, "join", "drain", (8.0,)), (0, 1, "leave"))
-    run = simulate(greedy, rigid((0, 10, 4), (60, 1, 8)), grown)
-    assert pieces(run) == [(0, 0, 0, 10, "finished"), (1, 0, 60, 61, "finished")]
-
-
-def test_what_a_machine_will_have_later_counts_for_what_can_ever_run(simulate, rigid, greedy):
+def test_what_a_machine_will_have_later_counts_for_what_can_ever_run():
     run = simulate(greedy, rigid((0, 1, 9)), two((5, 0, "join", "drain", (16.0,)), (0, 1, "leave")))
     assert pieces(run) == [(0, 0, 5, 6, "finished")]
 
 
 @pytest.mark.parametrize("machines", [3, 100])
-def test_a_run_ends_although_some_machine_is_always_down(machines, simulate, rigid, greedy):
+def test_a_run_ends_although_some_machine_is_always_down(machines):
     cluster = Cluster(
         ("processors",), tuple(f"m{n}" for n in range(machines)), np.full((machines, 1), 4.0),
         failures=Failures(50.0, 50.0),
@@ -185,6 +116,6 @@ def test_a_run_ends_although_some_machine_is_always_down(machines, simulate, rig
     assert {status for (status,) in run.rows("jobs", "status")} == {"finished"}
 
 
-def test_a_policy_that_places_nothing_is_not_given_repairs_for_ever(simulate, rigid):
+def test_a_policy_that_places_nothing_is_not_given_repairs_for_ever():
     run = simulate(lambda _: (), rigid((0, 10, 4)), failing(mtbf_s=5.0, mttr_s=5.0))
     assert run.rows("jobs", "status") == [("waiting",)]

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from engine_runs import a_gang, greedy, make_jobs, pool_away, rigid, simulate
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,17 +21,7 @@ from simkit.policy.fitness import FitnessPolicy
 from simkit.policy.ordered import OrderedPolicy
 from simkit.workload.cluster import CapacityStep, Cluster, Maintenance
 
-ENDS = "job_id start_time_s end_time_s status"
 PIECES = "task_id start_time_s end_time_s outcome"
-EVENTS = "time_s kind job_id"
-
-
-def pool(*windows: tuple[float, float, float, str], processors: float = 4) -> Cluster:
-    """Return a pool with windows of (start, end, amount, running)."""
-    return Cluster.pool(
-        {"processors": processors},
-        maintenance=tuple(Maintenance(a, b, 0, (amount,), how) for a, b, amount, how in windows),
-    )
 
 
 def resuming(greedy):
@@ -43,26 +34,9 @@ def resuming(greedy):
     return schedule
 
 
-@pytest.mark.parametrize(
-    ("running", "pieces"),
-    [
-        # runs on to its end
-        ("drain", [(0, 0, 10, "finished"), (1, 20, 25, "finished")]),
-        # starts over when there is room again
-        ("requeue", [(0, 0, 6, "lost"), (0, 20, 30, "finished"), (1, 30, 35, "finished")]),
-        # goes on when there is room again
-        ("suspend", [(0, 0, 6, "suspended"), (0, 20, 24, "finished"), (1, 24, 29, "finished")]),
-    ],
-)
-def test_what_runs_when_capacity_goes(running, pieces, simulate, rigid, greedy):
-    load = rigid((0, 10, 4), (1, 5, 4))
-    run = simulate(resuming(greedy), load, pool((6, 20, 4, running)))
-    assert run.rows("allocations", PIECES) == pieces
-
-
-def test_the_youngest_go_first_and_only_as_many_as_must(simulate, rigid, greedy):
+def test_the_youngest_go_first_and_only_as_many_as_must():
     load = rigid((0, 10, 1), (1, 10, 1), (2, 10, 1), (3, 10, 1))
-    run = simulate(greedy, load, pool((5, 8, 2, "requeue")))
+    run = simulate(greedy, load, pool_away((5, 8, 2, "requeue")))
     assert run.rows("allocations", PIECES)[:2] == [(3, 3, 5, "lost"), (2, 2, 5, "lost")]
     assert run.starts() == {0: 0, 1: 1, 2: 2, 3: 3}
     assert run.rows("jobs", "job_id end_time_s lost_time_s attempts", by="job_id") == [
@@ -70,14 +44,7 @@ def test_the_youngest_go_first_and_only_as_many_as_must(simulate, rigid, greedy)
     ]  # fmt: skip
 
 
-def test_draining_capacity_is_below_zero_until_tasks_end(simulate, rigid, greedy):
-    run = simulate(greedy, rigid((0, 10, 3), (0, 20, 1), (6, 4, 1)), pool((5, 30, 2, "drain")))
-    assert run.rows("timeline", "time_s allocated_processors capacity_processors") == [
-        (0, 4, 4), (5, 4, 2), (6, 4, 2), (10, 2, 2), (14, 1, 2), (20, 0, 2), (30, 0, 4),
-    ]  # fmt: skip
-
-
-def test_only_what_needs_the_capacity_that_goes_is_taken_off(simulate, make_jobs, a_gang, greedy):
+def test_only_what_needs_the_capacity_that_goes_is_taken_off():
     # (cpu, mem): the youngest task holds no cpu, and cpu is what goes
     cluster = Cluster.pool(
         {"cpu": 4, "mem": 4}, maintenance=(Maintenance(5, 20, 0, (2, 0), "requeue"),)
@@ -92,7 +59,7 @@ def test_only_what_needs_the_capacity_that_goes_is_taken_off(simulate, make_jobs
     ]  # fmt: skip
 
 
-def test_what_is_on_other_machines_stays(simulate, rigid, greedy):
+def test_what_is_on_other_machines_stays():
     # Job 0 is on b alone; job 1 on a and b: it must go whole, and comes back on what is free.
     cluster = Cluster(
         ("processors",), ("a", "b"), np.array([[2.0], [3.0]]),
@@ -113,7 +80,7 @@ def test_what_is_on_other_machines_stays(simulate, rigid, greedy):
     ]  # fmt: skip
 
 
-def test_capacity_steps_are_seen_ahead(simulate, rigid, greedy):
+def test_capacity_steps_are_seen_ahead():
     seen = []
 
     def schedule(state):
@@ -122,7 +89,7 @@ def test_capacity_steps_are_seen_ahead(simulate, rigid, greedy):
         seen.append((state.now, list(state.steps), state.constrained, free))
         yield from greedy(state)
 
-    simulate(schedule, rigid((0, 1, 1)), pool((5, 8, 3, "drain")))
+    simulate(schedule, rigid((0, 1, 1)), pool_away((5, 8, 3, "drain")))
     down, up = CapacityStep(5, 0, (-3,)), CapacityStep(8, 0, (3,))
     assert seen == [
         (0, [down, up], True, [4, 4, 1, 1, 4, 4]),
@@ -132,24 +99,14 @@ def test_capacity_steps_are_seen_ahead(simulate, rigid, greedy):
     ]
 
 
-def test_events_tell_the_new_capacity(simulate, rigid, greedy):
-    run = simulate(greedy, rigid((0, 1, 1)), pool((5, 8, 3, "suspend")))
-    events = run.rows("events", "time_s kind machine_id detail")
-    assert [row[:3] for row in events] == [(5, "capacity", 0), (8, "capacity", 0)]
-    assert [json.loads(row[3]) for row in events] == [
-        {"capacity": {"processors": 1.0}, "running": "suspend", "cause": "maintenance"},
-        {"capacity": {"processors": 4.0}, "running": "suspend", "cause": "maintenance"},
-    ]
-
-
 # ---- windows that meet --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("running", ["requeue", "suspend"])
-def test_windows_that_touch_take_nothing_twice(running, simulate, rigid, greedy):
+def test_windows_that_touch_take_nothing_twice(running):
     # At 10 one window gives two processors back and the next takes two: a task that has run
     # beside the first runs beside the second.
-    cluster = pool((5, 10, 2, running), (10, 15, 2, running))
+    cluster = pool_away((5, 10, 2, running), (10, 15, 2, running))
     run = simulate(resuming(greedy), rigid((0, 12, 2)), cluster)
     assert run.rows("allocations", PIECES) == [(0, 0, 12, "finished")]
     assert run.rows("timeline", "time_s capacity_processors") == [
@@ -157,28 +114,16 @@ def test_windows_that_touch_take_nothing_twice(running, simulate, rigid, greedy)
     ]  # fmt: skip
 
 
-def test_capacity_is_never_below_zero(simulate, rigid, greedy):
-    # whole-site windows that touch
-    run = simulate(
-        greedy, rigid((0, 2, 4), (6, 2, 4)), pool((5, 10, 4, "drain"), (10, 15, 4, "drain"))
-    )
-    amounts = [
-        json.loads(detail)["capacity"]["processors"] for (detail,) in run.rows("events", "detail")
-    ]
-    assert min(amounts) == 0
-    assert run.starts() == {0: 0, 1: 15}
-
-
-def test_the_end_of_a_window_takes_nobody_off(simulate, rigid, greedy):
+def test_the_end_of_a_window_takes_nobody_off():
     # The drained job may run on, though another window, which would requeue, ends meanwhile.
-    cluster = pool((2, 20, 3, "drain"), (1, 6, 1, "requeue"))
+    cluster = pool_away((2, 20, 3, "drain"), (1, 6, 1, "requeue"))
     run = simulate(greedy, rigid((0, 10, 3)), cluster)
     assert run.rows("allocations", PIECES) == [(0, 0, 10, "finished")]
 
 
-def test_equal_steps_of_different_windows(simulate, rigid, greedy):
+def test_equal_steps_of_different_windows():
     # Both take two processors at 5; one drains, the other suspends. Each does so once.
-    cluster = pool((5, 20, 2, "drain"), (5, 30, 2, "suspend"))
+    cluster = pool_away((5, 20, 2, "drain"), (5, 30, 2, "suspend"))
     run = simulate(greedy, rigid((0, 10, 4)), cluster)
     kinds = [json.loads(detail)["running"] for _, kind, detail in run.rows("events", "time_s kind detail")
              if kind == "capacity"]  # fmt: skip
@@ -204,25 +149,17 @@ def test_impossible_windows(windows, what):
         Cluster.pool({"processors": 4}, maintenance=tuple(Maintenance(*row) for row in windows))
 
 
-def test_windows_that_overlap_within_what_there_is():
-    Cluster.pool(
-        {"processors": 4},
-        maintenance=(Maintenance(5, 9, 0, (3.0,)), Maintenance(8, 12, 0, (1.0,)),
-                     Maintenance(9, 10, 0, (3.0,))),
-    )  # fmt: skip
-
-
 # ---- policies that plan around windows ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("backfill", [None, Easy])
 @pytest.mark.parametrize("machines", [1, 2])
-def test_nothing_is_started_into_a_window(backfill, machines, simulate, rigid):
+def test_nothing_is_started_into_a_window(backfill, machines):
     # Three of four processors go from 10 to 20. Job 0 would run into it and is blocked; with EASY,
     # job 1 (ends at 10, just so) and job 3 (small enough for what stays) overtake it, job 2 not.
     load = rigid((1, 12, 4), (1, 9, 2), (1, 10, 2), (1, 50, 1))
     if machines == 1:
-        cluster = pool((10, 20, 3, "drain"))
+        cluster = pool_away((10, 20, 3, "drain"))
     else:
         cluster = Cluster(
             ("processors",), ("a", "b"), np.array([[3.0], [1.0]]),
@@ -236,28 +173,7 @@ def test_nothing_is_started_into_a_window(backfill, machines, simulate, rigid):
         assert run.starts() == {0: 20, 1: 1, 2: 32, 3: 32}
 
 
-def test_easy_uses_what_a_window_leaves(simulate, rigid):
-    # Job 0 needs three and waits for the window's end; job 1 fits beside it at all times.
-    load = rigid((1, 12, 3), (1, 50, 1))
-    run = simulate(OrderedPolicy(FCFS(), Easy()), load, pool((10, 20, 3, "drain")))
-    assert run.starts() == {0: 20, 1: 1}
-
-
-def test_suspended_tasks_are_resumed_by_ordered_policies(simulate, rigid):
-    load = rigid((0, 10, 4), (7, 5, 4))
-    run = simulate(
-        OrderedPolicy(FCFS(), Easy()), load, pool((30, 31, 1, "drain"), (6, 9, 4, "suspend"))
-    )
-    assert run.rows("allocations", PIECES)[0] == (0, 9, 19, "finished")
-    # planned around: job 0 would not end before 6. Without an honest estimate it is caught.
-    load = rigid((0, 10, 4, 5), (7, 5, 4))
-    run = simulate(OrderedPolicy(FCFS(), Easy()), load, pool((6, 9, 4, "suspend")))
-    assert run.rows("allocations", PIECES) == [
-        (0, 0, 6, "suspended"), (0, 9, 13, "finished"), (1, 13, 18, "finished"),
-    ]  # fmt: skip
-
-
-def test_suspended_gangs_are_resumed_on_other_machines(rigid, simulate):
+def test_suspended_gangs_are_resumed_on_other_machines():
     # machine 0 goes at 2 for good; what ran there goes on as soon as machine 1 is free
     cluster = Cluster(
         ("processors",), ("a", "b"), np.array([[4.0], [4.0]]),
@@ -294,7 +210,7 @@ POLICIES = {
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_one_start_between_two_windows_for_as_long_as_it_takes(name, simulate, rigid):
+def test_one_start_between_two_windows_for_as_long_as_it_takes(name):
     """Each job expects a whole gap of 6 s; the twentieth comes 190 s after the first."""
     run = simulate(POLICIES[name](), rigid(*[(0, 1, 4, 6)] * 20), recurring((6, 4, 10, 4)))
     assert list(run.starts().values()) == [10 * number for number in range(20)]
@@ -302,7 +218,7 @@ def test_one_start_between_two_windows_for_as_long_as_it_takes(name, simulate, r
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_what_no_gap_is_long_enough_for_ends_the_run(name, simulate, rigid):
+def test_what_no_gap_is_long_enough_for_ends_the_run(name):
     jobs = rigid((0, 1, 4, 7), (3, 1, 2, 2), (25, 1, 1, 100))
     run = simulate(POLICIES[name](), jobs, recurring((6, 4, 10, 3)))
     assert run.rows("jobs", "job_id status", by="job_id")[0] == (0, "waiting")
@@ -310,14 +226,14 @@ def test_what_no_gap_is_long_enough_for_ends_the_run(name, simulate, rigid):
     assert last <= 26 + 2 * 10  # a cycle of the windows after the last job ended
 
 
-def test_two_periods_make_a_cycle_of_both(simulate, rigid):
+def test_two_periods_make_a_cycle_of_both():
     """Gaps of 5, 1, 5, 1, … s: a job of 5 s is placed in the next long one, of 6 s in none."""
     windows = ((5, 1, 12, 4), (7, 5, 12, 4), (0, 0.5, 5, 0))
     run = simulate(POLICIES["conservative"](), rigid((1, 5, 4), (2, 6, 4)), recurring(*windows))
     assert run.starts() == {0: 12, 1: None}
 
 
-def test_steps_that_recur_are_seen_as_far_as_asked(simulate, rigid, greedy):
+def test_steps_that_recur_are_seen_as_far_as_asked():
     seen = []
 
     def schedule(state):
@@ -358,7 +274,7 @@ job_rows = st.tuples(
     rows=st.lists(job_rows, min_size=1, max_size=12),
     name=st.sampled_from(sorted(POLICIES)),
 )
-def test_the_capacity_at_each_start_is_what_the_windows_leave(windows, rows, name, simulate, rigid):
+def test_the_capacity_at_each_start_is_what_the_windows_leave(windows, rows, name):
     rows = sorted((submit, run, size, run + more) for submit, run, size, more in rows)
     policy = Watching(POLICIES[name]())
     run = simulate(policy, rigid(*rows), recurring(*windows))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from engine_runs import a_bag, a_gang, begin, greedy, make_jobs, rigid, simulate
 
 from simkit.agent.actions import SlotActions
 from simkit.agent.encoder import reciprocal
@@ -25,7 +26,7 @@ def shares(numbers: object) -> list[float]:
 
 
 @pytest.fixture
-def begin_deeprm(begin, make_jobs, a_gang):
+def begin_deeprm():
     """Return a function that begins a random slotted run."""
 
     def start(seed: int = 0):
@@ -41,7 +42,7 @@ def begin_deeprm(begin, make_jobs, a_gang):
     return start
 
 
-def test_the_queue_table_by_hand(begin, rigid):
+def test_the_queue_table_by_hand():
     # on 8 processors: job 0 runs, 1 waits for 6 of them, 2 came later and waits, 3 is held back
     load = rigid((0, 100, 4), (10, 30, 6), (20, 90, 8), (20, 1, 1))
     simulation = begin(load, 8, rules=Rules(admission=AdmissionRule(slots=2))).simulation
@@ -65,7 +66,7 @@ def test_the_queue_table_by_hand(begin, rigid):
         pytest.fail("there was no decision at 20")
 
 
-def test_the_queue_table_stays_in_its_range(simulate, make_jobs, a_bag, a_gang, greedy):
+def test_the_queue_table_stays_in_its_range():
     cluster = Cluster(("cpu", "gpu"), ("a", "b"), np.array([[4.0, 0.0], [2.0, 0.0]]))
     load = make_jobs(
         (0, a_bag(30, 5, request=(1.0, 0.0))), (1, a_gang(2, 50, request=(2.0, 0.0))),
@@ -85,7 +86,7 @@ def test_the_queue_table_stays_in_its_range(simulate, make_jobs, a_bag, a_gang, 
     assert together[:, 3].max() == 1  # what asks for more than there is shows as all of it
 
 
-def test_fitness_pairs_by_hand(begin, make_jobs, a_bag, a_gang):
+def test_fitness_pairs_by_hand():
     cluster = Cluster(("cpu", "mem"), ("a", "b"), np.array([[8.0, 4.0], [4.0, 2.0]]))
     load = make_jobs(
         (0, a_gang(1, 60, request=(8.0, 1.0))),  # fits on machine 0 alone
@@ -111,59 +112,7 @@ def test_fitness_pairs_by_hand(begin, make_jobs, a_bag, a_gang):
     assert (pairs.facts.tasks[1].index, pairs.machine.tolist()) == (1, [0, 0, 1])
 
 
-def test_pairs_are_those_that_fit_and_no_more_than_asked_for(simulate, rigid):
-    cluster = Cluster(("processors",), ("a", "b", "c"), np.array([[3.0], [1.0], [2.0]]))
-    found = []
-
-    def schedule(state):
-        pairs = feasible_pairs(state)
-        assert (pairs.free >= pairs.request).all()
-        one = reciprocal(state.info.capacity.max(axis=0))
-        rows = pair_features(pairs, len(state.queue), one)
-        assert rows.shape == (len(pairs), 6)
-        fewer = feasible_pairs(state, 2)
-        assert fewer.machine.tolist() == pairs.machine.tolist()[:2]
-        expected = [
-            (task.index, machine)
-            for task in state.queue
-            if state.fit(task) is not None
-            for machine in range(3)
-            if state.free[machine, 0] >= 1
-        ]
-        tasks = [pairs.facts.tasks[row].index for row in pairs.task]
-        found.append(len(expected))
-        assert list(zip(tasks, pairs.machine.tolist(), strict=True)) == expected
-        for task in state.queue:
-            if on := state.fit(task):
-                yield Place(task, on)
-                break
-
-    simulate(schedule, rigid(*((t, 10, 1 + t % 4) for t in range(12))), cluster)
-    assert max(found) > 3
-    assert min(found) == 0
-
-
-def test_the_resource_time_image_by_hand(begin, rigid):
-    # 8 processors; steps of 10 s; 4 held until 25, 2 more from 30 to 45
-    simulation = begin(rigid((0, 25, 4), (0, 15, 2)), 8).simulation
-    encoder = make_encoder("resource-time", simulation.info, arguments={"horizon": 6, "step_s": 10})
-    state = next(simulation.decisions())
-    first, second = state.queue
-    simulation.apply(Place(first, ((0, 4),)))
-    simulation.apply(Place(second, ((0, 2),), 30.0))
-    assert encoder.encode(state).shape == (6, 1)
-    assert shares(encoder.encode(state)) == [0.5, 0.5, 0.25, 0.25, 0.125, 0]
-
-
-def test_capacity_that_will_be_missing_is_occupied(begin, rigid):
-    cluster = Cluster.pool({"processors": 8}, maintenance=(Maintenance(20.0, 30.0, 0, (2.0,)),))
-    simulation = begin(rigid((0, 10, 4)), cluster).simulation
-    encoder = make_encoder("resource-time", simulation.info, arguments={"horizon": 4, "step_s": 10})
-    state = next(simulation.decisions())
-    assert shares(encoder.encode(state)) == [0, 0, 0.25, 0]
-
-
-def test_the_resource_time_image_agrees_with_the_profile(simulate, rigid, greedy):
+def test_the_resource_time_image_agrees_with_the_profile():
     rng = np.random.default_rng(3)
     rows = sorted((int(t), int(r), int(n)) for t, r, n in rng.integers(1, 9, (40, 3)))
     checked = []
@@ -175,10 +124,11 @@ def test_the_resource_time_image_agrees_with_the_profile(simulate, rigid, greedy
         profile = state.profile()
         for step in range(12):  # everything lasts whole seconds: what holds within a step
             free = profile.total_free(state.now + step + 0.5)[0]
-            assert image[step, 0] == pytest.approx((8 - free) / 8, abs=1e-6)
+            assert image[step, 0] == pytest.approx(min((8 - free) / 8, 1), abs=1e-6)
         checked.append(image.max())
 
-    simulate(schedule, rigid(*rows), 8)
+    window = Maintenance(20.0, 30.0, 0, (2.0,))  # what will be missing is occupied
+    simulate(schedule, rigid(*rows), Cluster.pool({"processors": 8}, maintenance=(window,)))
     assert max(checked) == 1
 
 
@@ -258,3 +208,47 @@ def fits(view, model, slot):
     length, size = int(view.length[slot]), view.size[slot]
     starts = range(model.latest_start(length) + 1) if length else ()
     return any((view.occupied[t : t + length] + size <= model.capacity).all() for t in starts)
+
+
+def test_pairs_are_those_that_fit_and_no_more_than_asked_for():
+    cluster = Cluster(("processors",), ("a", "b", "c"), np.array([[3.0], [1.0], [2.0]]))
+    found = []
+
+    def schedule(state):
+        pairs = feasible_pairs(state)
+        assert (pairs.free >= pairs.request).all()
+        one = reciprocal(state.info.capacity.max(axis=0))
+        rows = pair_features(pairs, len(state.queue), one)
+        assert rows.shape == (len(pairs), 6)
+        fewer = feasible_pairs(state, 2)
+        assert fewer.machine.tolist() == pairs.machine.tolist()[:2]
+        expected = [
+            (task.index, machine)
+            for task in state.queue
+            if state.fit(task) is not None
+            for machine in range(3)
+            if state.free[machine, 0] >= 1
+        ]
+        tasks = [pairs.facts.tasks[row].index for row in pairs.task]
+        found.append(len(expected))
+        assert list(zip(tasks, pairs.machine.tolist(), strict=True)) == expected
+        for task in state.queue:
+            if on := state.fit(task):
+                yield Place(task, on)
+                break
+
+    simulate(schedule, rigid(*((t, 10, 1 + t % 4) for t in range(12))), cluster)
+    assert max(found) > 3
+    assert min(found) == 0
+
+
+def test_the_resource_time_image_by_hand():
+    # 8 processors; steps of 10 s; 4 held until 25, 2 more from 30 to 45
+    simulation = begin(rigid((0, 25, 4), (0, 15, 2)), 8).simulation
+    encoder = make_encoder("resource-time", simulation.info, arguments={"horizon": 6, "step_s": 10})
+    state = next(simulation.decisions())
+    first, second = state.queue
+    simulation.apply(Place(first, ((0, 4),)))
+    simulation.apply(Place(second, ((0, 2),), 30.0))
+    assert encoder.encode(state).shape == (6, 1)
+    assert shares(encoder.encode(state)) == [0.5, 0.5, 0.25, 0.25, 0.125, 0]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from engine_runs import a_bag, a_gang, begin, greedy, make_jobs, simulate
 
 from simkit.engine.simulation import Rules
 from simkit.policy import Kill
@@ -23,7 +22,7 @@ def with_parents(load, *parents):
     )
 
 
-def test_children_start_when_the_last_parent_has_ended(simulate, make_jobs, a_gang, a_bag, greedy):
+def test_children_start_when_the_last_parent_has_ended():
     # 0 and 1 first, then 2, then 3; there is room for all of them from the start
     load = make_jobs((0, a_gang(1, 5), a_bag(2, 9), a_gang(1, 1), a_gang(1, 1)))
     run = simulate(greedy, with_parents(load, [], [], [0, 1], [2]), 9)
@@ -33,7 +32,7 @@ def test_children_start_when_the_last_parent_has_ended(simulate, make_jobs, a_ga
     assert run.rows("jobs", "start_time_s end_time_s status") == [(0, 11, "finished")]
 
 
-def test_a_child_arrives_at_the_decision_after_its_parents_end(simulate, make_jobs, a_gang, greedy):
+def test_a_child_arrives_at_the_decision_after_its_parents_end():
     seen = []
 
     def schedule(state):
@@ -47,7 +46,7 @@ def test_a_child_arrives_at_the_decision_after_its_parents_end(simulate, make_jo
 
 
 @pytest.mark.parametrize("how", ["walltime", "policy"])
-def test_children_of_a_killed_task_are_killed(how, simulate, make_jobs, a_gang, greedy):
+def test_children_of_a_killed_task_are_killed(how):
     def schedule(state):
         if how == "policy" and state.now == 3:
             yield from (Kill(a.task) for a in state.running if a.task.index == 0)
@@ -65,14 +64,14 @@ def test_children_of_a_killed_task_are_killed(how, simulate, make_jobs, a_gang, 
     assert run.rows("jobs", "job_id end_time_s status", by="job_id")[0] == (0, 9, "killed")
 
 
-def test_children_are_let_in_whatever_the_backlog(simulate, make_jobs, a_gang, greedy):
+def test_children_are_let_in_whatever_the_backlog():
     load = make_jobs((0, a_gang(1, 5), a_gang(1, 1), a_gang(1, 1)), (1, a_gang(1, 9)))
     rules = Rules(admission=AdmissionRule(slots=1, backlog=0))
     run = simulate(greedy, with_parents(load, [], [0], [0], []), 1, rules=rules)
     assert [status for (status,) in run.rows("jobs", "status")] == ["finished", "finished"]
 
 
-def test_what_waits_for_its_parents_waits(begin, make_jobs, a_gang, greedy):
+def test_what_waits_for_its_parents_waits():
     run = begin(with_parents(make_jobs((0, a_gang(1, 5), a_gang(1, 1))), [], [0]))
     for state in run.simulation.decisions():
         for action in greedy(state):
@@ -80,25 +79,3 @@ def test_what_waits_for_its_parents_waits(begin, make_jobs, a_gang, greedy):
         break
     run.simulation.close()
     assert run.rows("tasks", "task_id status") == [(0, "running"), (1, "waiting")]
-
-
-@given(data=st.data())
-def test_nothing_starts_before_its_parents_end_and_all_end(
-    data, simulate, make_jobs, a_gang, greedy
-):
-    sizes = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=4))
-    jobs, parents = [], []
-    for number, size in enumerate(sizes):
-        begin = len(parents)
-        jobs.append(
-            (float(number), *(a_gang(1, data.draw(st.integers(0, 5))) for _ in range(size)))
-        )
-        for row in range(size):  # any earlier or later task that makes no cycle: of a lower rank
-            above = data.draw(st.lists(st.integers(0, row - 1), max_size=3)) if row else []
-            parents.append([begin + r for r in above])
-    run = simulate(greedy, with_parents(make_jobs(*jobs), *parents), data.draw(st.integers(1, 3)))
-    rows = {task: (start, end) for task, start, end, _ in run.rows("tasks", ENDS)}
-    assert len(rows) == len(parents)
-    for task, above in enumerate(parents):
-        for parent in above:
-            assert rows[task][0] >= rows[parent][1]

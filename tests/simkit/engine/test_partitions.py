@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from engine_runs import a_bag, a_gang, greedy, make_jobs, rigid, simulate
 
 from simkit.errors import PolicyError
 from simkit.policies.easy import Easy
@@ -12,8 +13,6 @@ from simkit.policy import Place
 from simkit.policy.ordered import OrderedPolicy
 from simkit.workload.cluster import Cluster, Partition
 
-ENDS = "job_id start_time_s end_time_s status"
-
 
 def cluster(*partitions: Partition, machines=(4, 4)) -> Cluster:
     names = tuple(f"m{row}" for row in range(len(machines)))
@@ -21,7 +20,7 @@ def cluster(*partitions: Partition, machines=(4, 4)) -> Cluster:
     return Cluster(("processors",), names, capacity, partitions or (Partition("all"),))
 
 
-def partition_of(simulate, load, where):
+def partition_of(load, where):
     """Run a workload; return the name of each task's partition in order of submission."""
     names = []
 
@@ -48,14 +47,14 @@ REST = Partition("rest")
         (-1, -1, "rest"),
     ],
 )
-def test_numbers_lead_to_a_partition(queue, number, name, simulate, make_jobs, a_gang):
+def test_numbers_lead_to_a_partition(queue, number, name):
     load = make_jobs((0, a_gang(1, 1)), queue=[queue], partition=[number])
-    assert partition_of(simulate, load, cluster(EXPRESS, OLD, REST))[0] == [name]
+    assert partition_of(load, cluster(EXPRESS, OLD, REST))[0] == [name]
 
 
-def test_a_job_that_no_partition_takes_is_rejected(simulate, make_jobs, a_gang):
+def test_a_job_that_no_partition_takes_is_rejected():
     load = make_jobs((3, a_gang(1, 1)), queue=[5], partition=[6])
-    names, run = partition_of(simulate, load, cluster(EXPRESS, OLD))
+    names, run = partition_of(load, cluster(EXPRESS, OLD))
     assert names == []
     assert run.rows("jobs", "status reason") == [
         ("rejected", "no partition takes queue 5, partition 6")
@@ -75,24 +74,12 @@ LIMITED = Partition("short", max_time_s=60, max_demand=3)
         (4, 10, 10, "asks for 4 processors, partition short allows 3"),
     ],
 )
-def test_limits(size, run, requested, reason, simulate, rigid, greedy):
+def test_limits(size, run, requested, reason):
     for machines in ((8,), (4, 4)):
         load = rigid((0, run, size, requested))
         done = simulate(greedy, load, cluster(LIMITED, machines=machines))
         assert done.rows("jobs", "reason") == [(reason,)]
         assert done.rows("jobs", "status") == [("rejected" if reason else "finished",)]
-
-
-def test_a_job_larger_than_its_partition_is_rejected(simulate, make_jobs, a_gang, greedy):
-    left = Partition("left", machines=(0,), queues=frozenset({1}))
-    right = Partition("right", machines=(0, 1), queues=frozenset({0}))
-    load = make_jobs((0, a_gang(5, 1)), (0, a_gang(5, 1)), queue=[1, 0])
-    run = simulate(greedy, load, cluster(left, right))
-    assert run.rows("jobs", "job_id status site_partition reason") == [
-        (0, "rejected", "", "asks for 5 x 1 processors at once, the machines of partition left "
-                            "hold 4"),
-        (1, "finished", "right", ""),
-    ]  # fmt: skip
 
 
 SHORT = Partition("short", max_time_s=60, max_demand=3)
@@ -111,41 +98,20 @@ LONG = Partition("long", max_time_s=600)
                      "allows 600 s"),
     ],
 )  # fmt: skip
-def test_a_job_falls_through_to_the_next_partition_that_admits_it(
-    size, requested, name, reason, simulate, rigid, greedy
-):
+def test_a_job_falls_through_to_the_next_partition_that_admits_it(size, requested, name, reason):
     run = simulate(greedy, rigid((0, 5, size, requested)), cluster(SHORT, LONG))
     assert run.rows("jobs", "site_partition reason") == [(name, reason)]
 
 
-def test_all_tasks_of_a_job_go_to_one_partition(simulate, make_jobs, a_gang, a_bag):
+def test_all_tasks_of_a_job_go_to_one_partition():
     load = make_jobs((0, a_gang(2, 5), a_bag(4, 5)), (1, a_gang(2, 5), a_bag(3, 5)))
-    names, run = partition_of(simulate, load, cluster(SHORT, LONG))
+    names, run = partition_of(load, cluster(SHORT, LONG))
     assert names == ["long", "long", "short", "short"]
     assert run.rows("jobs", "site_partition") == [("long",), ("short",)]
 
 
-def test_a_cluster_without_partitions_names_none(simulate, rigid, greedy):
-    assert "site_partition" not in simulate(greedy, rigid((0, 5, 1)), cluster())["jobs"].columns
-
-
-def test_tasks_stay_on_their_machines(simulate, make_jobs, a_gang, a_bag, greedy):
-    left = Partition("left", machines=(0,), queues=frozenset({0}))
-    right = Partition("right", machines=(1,))
-    load = make_jobs(
-        (0, a_gang(3, 9)), (0, a_gang(3, 9)), (0, a_gang(3, 9)), (1, a_bag(3, 9)),
-        queue=[0, 0, 1, 1],
-    )  # fmt: skip
-    run = simulate(greedy, load, cluster(left, right))
-    assert run.rows("allocations", "task_id machine_id count start_time_s") == [
-        (0, 0, 3, 0), (2, 1, 3, 0), (3, 1, 1, 1), (1, 0, 3, 9), (3, 1, 2, 9),
-    ] or sorted(run.rows("allocations", "task_id machine_id count start_time_s")) == [
-        (0, 0, 3, 0), (1, 0, 3, 9), (2, 1, 3, 0), (3, 1, 1, 1), (3, 1, 2, 9),
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize("reserved", [False, True])
-def test_another_partitions_machine_is_forbidden(reserved, simulate, rigid):
+def test_another_partitions_machine_is_forbidden(reserved):
     def schedule(state):
         for task in state.queue:
             yield Place(task, ((1, 1),), 5.0 if reserved else None)
@@ -157,7 +123,7 @@ def test_another_partitions_machine_is_forbidden(reserved, simulate, rigid):
         simulate(schedule, rigid((0, 1, 1)), cluster(left))
 
 
-def test_priorities_go_first_and_then_the_order(simulate, make_jobs, a_gang):
+def test_priorities_go_first_and_then_the_order():
     urgent = Partition("urgent", priority=10, queues=frozenset({1}))
     low = Partition("low", priority=-1, queues=frozenset({2}))
     load = make_jobs(
@@ -169,7 +135,7 @@ def test_priorities_go_first_and_then_the_order(simulate, make_jobs, a_gang):
 
 
 @pytest.mark.parametrize("backfill", [None, Easy])
-def test_disjoint_machines_do_not_wait_for_each_other(backfill, simulate, make_jobs, a_gang):
+def test_disjoint_machines_do_not_wait_for_each_other(backfill):
     left = Partition("left", machines=(0,), queues=frozenset({0}))
     right = Partition("right", machines=(1,))
     load = make_jobs(
@@ -181,7 +147,7 @@ def test_disjoint_machines_do_not_wait_for_each_other(backfill, simulate, make_j
     assert run.starts() == {0: 0, 1: 50, 2: 2, 3: 52}
 
 
-def test_shared_machines_have_one_head(simulate, make_jobs, a_gang):
+def test_shared_machines_have_one_head():
     # The partitions share machine 1: what waits for it in one holds up the other.
     left = Partition("left", machines=(0, 1), queues=frozenset({0}))
     right = Partition("right", machines=(1,))

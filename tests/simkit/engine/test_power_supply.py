@@ -11,6 +11,7 @@ import math
 import numpy as np
 import pytest
 from energy_meter import MeteredBattery, imbalance
+from engine_runs import greedy, rigid, simulate
 
 from simkit.errors import PolicyError
 from simkit.policies.easy import Easy
@@ -43,6 +44,25 @@ def sun(*watts: float, every: float = 100.0) -> Steps:
 def site(signal: Steps, *, models=(POOL,), **facts) -> Site:
     facts.setdefault("supply", Supply(limit="power"))
     return Site(models, (Source("sun", signal),), **facts)
+
+
+def battery(capacity_j: float, c_rate: float, **facts) -> BatteryFacts:
+    """Return a battery that charges and discharges at one rate (1/h)."""
+    rates = {"charge_c_rate": c_rate, "discharge_c_rate": c_rate}
+    return BatteryFacts(capacity_kwh=capacity_j / 3.6e6, **rates, **facts)
+
+
+def checkpointed(every: float, restart: float) -> Supply:
+    """Return the rule that tasks are stopped and go on from their last checkpoint."""
+    checkpoints = Checkpoints(every=every, restart=restart)
+    return Supply(limit="power", running="checkpoint", checkpoints=checkpoints)
+
+
+def random_jobs(rng, number: int, latest: int, run: tuple[int, int], size: tuple[int, int]):
+    """Return jobs with submissions up to the latest, and run times and sizes of these ranges."""
+    columns = (np.sort(rng.integers(0, latest, number)).astype(float),
+               rng.integers(*run, number).astype(float), rng.integers(*size, number))  # fmt: skip
+    return rigid(*zip(*(column.tolist() for column in columns), strict=True))
 
 
 def machines(number: int, processors: float = 1.0) -> Cluster:
@@ -83,44 +103,29 @@ JOBS = ((0, 150, 6), (10, 50, 4), (20, 100, 3))
         ),
         # job 2 goes on from 30 s of its 40 s, job 0 from 90 s of 100 s; both owe 5 s of restart
         (
-            Supply(limit="power", running="checkpoint", checkpoints=Checkpoints(every=30.0, restart=5.0)),
+            checkpointed(30.0, 5.0),
             [(1, 10, 60, "finished"), (2, 60, 100, "suspended"), (0, 0, 100, "suspended"),
              (2, 100, 175, "finished"), (0, 200, 265, "finished")],
         ),
     ],
     ids=lambda value: value.running if isinstance(value, Supply) else "",
 )  # fmt: skip
-def test_tasks_are_stopped_as_set_when_power_falls(simulate, rigid, fcfs, supply, pieces):
+def test_tasks_are_stopped_as_set_when_power_falls(fcfs, supply, pieces):
     signal = sun(1000, 500, 1000, 1000)
     run = simulate(fcfs, rigid(*JOBS), 10, site=site(signal, supply=supply))
     assert run.rows("allocations", PIECES) == pieces
 
 
-def test_lost_time_counts_what_a_checkpoint_did_not_hold_and_the_restart(simulate, rigid, fcfs):
-    supply = Supply(
-        limit="power", running="checkpoint", checkpoints=Checkpoints(every=30.0, restart=5.0)
-    )
-    run = simulate(fcfs, rigid(*JOBS), 10, site=site(sun(1000, 500), supply=supply))
-    columns = "job_id run_time_s lost_time_s suspended_time_s attempts"
-    assert run.rows("jobs", columns, by="job_id") == [
-        (0, 150, 15, 100, 1), (1, 50, 0, 0, 1), (2, 100, 15, 0, 1),
-    ]  # fmt: skip
-
-
-def test_an_interrupted_restart_loses_no_checkpoint(simulate, rigid, fcfs):
-    supply = Supply(
-        limit="power", running="checkpoint", checkpoints=Checkpoints(every=100.0, restart=20.0)
-    )
+def test_an_interrupted_restart_loses_no_checkpoint(fcfs):
+    supply = checkpointed(100.0, 20.0)
     signal = Steps([0, 250, 300, 310, 400], [1000, 0, 1000, 0, 1000], 10_000, past_end="hold")
     run = simulate(fcfs, rigid((0, 500, 10)), 10, site=site(signal, supply=supply))
     # 200 of 250 s are saved; the restart at 300 s gets 10 of its 20 s; the next one all
     assert run.rows("jobs", "end_time_s lost_time_s") == [(720, 50 + 10 + 20)]
 
 
-def test_without_a_checkpoint_there_is_nothing_to_restart_from(simulate, rigid, fcfs):
-    supply = Supply(
-        limit="power", running="checkpoint", checkpoints=Checkpoints(every=100.0, restart=20.0)
-    )
+def test_without_a_checkpoint_there_is_nothing_to_restart_from(fcfs):
+    supply = checkpointed(100.0, 20.0)
     signal = Steps([0, 90, 200, 350, 400], [1000, 0, 1000, 0, 1000], 10_000, past_end="hold")
     run = simulate(fcfs, rigid((0, 300, 10)), 10, site=site(signal, supply=supply))
     # 90 s are lost and nothing is loaded; 100 of the 150 s from 200 s on are saved, and from 400 s
@@ -128,7 +133,7 @@ def test_without_a_checkpoint_there_is_nothing_to_restart_from(simulate, rigid, 
     assert run.rows("jobs", "end_time_s lost_time_s") == [(620, 90 + 50 + 20)]
 
 
-def test_what_drains_is_served_as_far_as_power_goes(simulate, rigid, fcfs):
+def test_what_drains_is_served_as_far_as_power_goes(fcfs):
     supply = Supply(limit="power", running="drain")
     run = simulate(fcfs, rigid(*JOBS), 10, site=site(sun(1000, 500), supply=supply))
     totals = run.simulation.power.energy.ledger.totals()
@@ -136,7 +141,7 @@ def test_what_drains_is_served_as_far_as_power_goes(simulate, rigid, fcfs):
     assert totals["unserved_j"] == pytest.approx(400 * 50)
 
 
-def test_a_policy_names_the_victims(simulate, rigid, fcfs):
+def test_a_policy_names_the_victims(fcfs):
     class OldestFirst(OrderedPolicy):
         def victims(self, state):
             return sorted(state.running, key=lambda allocation: allocation.rank)
@@ -149,7 +154,7 @@ def test_a_policy_names_the_victims(simulate, rigid, fcfs):
     ]  # fmt: skip
 
 
-def test_the_least_valuable_goes_first(simulate, rigid, fcfs):
+def test_the_least_valuable_goes_first(fcfs):
     def schedule(state):
         for task in state.queue:
             task.value_per_s = 1.0 if task.index == 0 else 100.0
@@ -177,56 +182,34 @@ def test_the_least_valuable_goes_first(simulate, rigid, fcfs):
         ({"supply": Supply()}, 10),  # no limit
         # 3.6e5 J can be held for 300 s as 1200 W: all run
         (
-            {
-                "battery": BatteryFacts(
-                    capacity_kwh=0.1, charge_c_rate=100, discharge_c_rate=100, initial_soc=1.0
-                )
-            },
+            {"battery": battery(3.6e5, 100, initial_soc=1.0)},
             10,
         ),
         # a discharge rate of 2/h allows 200 W
         (
-            {
-                "battery": BatteryFacts(
-                    capacity_kwh=0.1, charge_c_rate=2, discharge_c_rate=2, initial_soc=1.0
-                )
-            },
+            {"battery": battery(3.6e5, 2, initial_soc=1.0)},
             9,
         ),
     ],
 )
-def test_how_much_power_carries(simulate, rigid, greedy, facts, processors):
+def test_how_much_power_carries(facts, processors):
     facts.setdefault("supply", Supply(limit="power", hold=300.0))
     jobs = rigid(*[(1, 10, 1)] * 10)
     run = simulate(greedy, jobs, 10, site=site(sun(799), **facts))
     assert sum(start == 1 for start in run.starts().values()) == processors
 
 
-def test_ninety_per_cent_of_power_are_ninety_per_cent_of_resources(simulate, rigid, greedy):
-    run = simulate(greedy, rigid(*[(1, 10, 1)] * 10), 10, site=site(
-        sun(900), supply=Supply(limit="resources", peak_w=1000.0)
-    ))  # fmt: skip
-    assert sum(start == 1 for start in run.starts().values()) == 9
-
-
-def test_a_battery_bridges_until_it_is_empty(simulate, rigid, fcfs):
+def test_a_battery_bridges_until_it_is_empty(fcfs):
     # From 100 s on 500 W are short: 50 kJ last until 200 s.
-    battery = BatteryFacts(
-        capacity_kwh=50e3 / 3.6e6, charge_c_rate=100, discharge_c_rate=100, initial_soc=1.0
-    )
-    facts = {"battery": battery, "supply": Supply(limit="power", hold=1.0)}
+    store = battery(50e3, 100, initial_soc=1.0)
+    facts = {"battery": store, "supply": Supply(limit="power", hold=1.0)}
     run = simulate(fcfs, rigid((0, 400, 10)), 10, site=site(sun(1000, 500, 500, 500), **facts))
     assert run.rows("allocations", PIECES)[0] == (0, 0, 200, "suspended")
 
 
-def test_jobs_wait_through_the_night(simulate, rigid, fcfs):
-    run = simulate(fcfs, rigid((0, 50, 10)), 10, site=site(sun(0, 0, 0, 1000, every=3600)))
-    assert run.rows("allocations", PIECES) == [(0, 10800, 10850, "finished")]
-
-
 @pytest.mark.parametrize("running", ["suspend", "requeue"])
 @pytest.mark.parametrize("longest_day", [900, 1000])  # never enough; enough, but too short
-def test_what_does_not_end_within_a_year_never_will(simulate, rigid, fcfs, running, longest_day):
+def test_what_does_not_end_within_a_year_never_will(fcfs, running, longest_day):
     supply = Supply(limit="power", running=running)
     signal = sun(0, longest_day, every=43200)
     run = simulate(fcfs, rigid((0, 50000, 10)), 10, site=site(signal, supply=supply))
@@ -238,7 +221,7 @@ def test_what_does_not_end_within_a_year_never_will(simulate, rigid, fcfs, runni
 # ---- machines ---------------------------------------------------------------------------------
 
 
-def test_machines_go_off_and_boot(simulate, rigid, fcfs):
+def test_machines_go_off_and_boot(fcfs):
     model = PowerModel.linear(10.0, 100.0, "processors", off_w=1.0, boot_s=20.0, boot_w=50.0)
     run = simulate(
         fcfs, rigid((0, 300, 1), (210, 10, 2)), machines(2),
@@ -256,7 +239,7 @@ def test_machines_go_off_and_boot(simulate, rigid, fcfs):
     assert run.simulation.power.energy.ledger.totals()["standing_j"] == pytest.approx(standing)
 
 
-def test_a_policy_switches_machines(simulate, rigid):
+def test_a_policy_switches_machines():
     model = PowerModel.linear(10.0, 100.0, "processors", boot_s=5.0)
 
     def schedule(state):
@@ -278,27 +261,20 @@ def test_a_policy_switches_machines(simulate, rigid):
 
 
 @pytest.mark.parametrize(
-    ("actions", "words"),
+    ("machine", "site_", "words"),
     [
-        ([SwitchOff(5)], "no machine 5"),
-        ([SwitchOff(0)], "runs tasks"),
+        (5, site(sun(200), models=(MACHINE,) * 2, supply=Supply()), "no machine 5"),
+        (0, site(sun(200), models=(MACHINE,) * 2, supply=Supply()), "runs tasks"),
+        (0, None, "power"),  # without power there is nothing to switch
     ],
 )
-def test_wrong_switches_are_refused(simulate, rigid, greedy, actions, words):
+def test_wrong_switches_are_refused(machine, site_, words):
     def schedule(state):
         yield from greedy(state)
-        yield from actions
+        yield SwitchOff(machine)
 
     with pytest.raises(PolicyError, match=words):
-        simulate(
-            schedule, rigid((0, 10, 2)), machines(2),
-            site=site(sun(200), models=(MACHINE,) * 2, supply=Supply()),
-        )  # fmt: skip
-
-
-def test_without_power_there_is_nothing_to_switch(simulate, rigid):
-    with pytest.raises(PolicyError, match="power"):
-        simulate(lambda state: [SwitchOff(0)], rigid((0, 10, 2)), machines(2))
+        simulate(schedule, rigid((0, 10, 2)), machines(2), site=site_)
 
 
 # ---- what is foreseen -------------------------------------------------------------------------
@@ -308,13 +284,13 @@ def foresight(signal: Steps, kind=PerfectForecast, horizon: float = 400.0) -> Fo
     return Foresight(horizon, 100.0, kind(signal))
 
 
-def test_a_perfect_forecast_lets_nobody_start_who_would_be_stopped(simulate, rigid, fcfs):
+def test_a_perfect_forecast_lets_nobody_start_who_would_be_stopped(fcfs):
     signal = sun(1000, 500, 500, 1000, 1000, 1000)
     run = simulate(fcfs, rigid((0, 250, 10)), 10, site=site(signal, foresight=foresight(signal)))
     assert run.rows("allocations", PIECES) == [(0, 300, 550, "finished")]
 
 
-def test_easy_plans_with_the_power_to_come(simulate, rigid):
+def test_easy_plans_with_the_power_to_come():
     signal = sun(1000, 500, 1000, 1000)
     jobs = rigid((0, 90, 5), (1, 120, 10), (2, 150, 5), (3, 80, 5))
     blind = simulate(OrderedPolicy(FCFS(), Easy()), jobs, 10, site=site(signal))
@@ -341,18 +317,10 @@ def test_easy_plans_with_the_power_to_come(simulate, rigid):
     [lambda: OrderedPolicy(FCFS(), Easy()), lambda: ReadyPoolPolicy(FCFS(), 400.0)],
     ids=["easy", "ready-pool"],
 )
-def test_what_lies_beyond_a_forecast_changes_no_decision_before(
-    simulate, rigid, kind, reach, make_policy
-):
+def test_what_lies_beyond_a_forecast_changes_no_decision_before(kind, reach, make_policy):
     rng = np.random.default_rng(7)
     watts = rng.integers(2, 11, 60) * 100.0
-    jobs = rigid(*[
-        (float(t), float(run), int(size))
-        for t, run, size in zip(
-            np.sort(rng.integers(0, 3000, 60)), rng.integers(10, 300, 60), rng.integers(1, 6, 60),
-            strict=True,
-        )
-    ])  # fmt: skip
+    jobs = random_jobs(rng, 60, 3000, (10, 300), (1, 6))
     perturbed_at = 2000.0
     other = watts.copy()
     other[int(perturbed_at // 100) :] = rng.permutation(other[int(perturbed_at // 100) :])
@@ -372,17 +340,11 @@ def test_what_lies_beyond_a_forecast_changes_no_decision_before(
 # ---- the account -------------------------------------------------------------------------------
 
 
-def test_the_ledger_closes_whatever_happens(simulate, rigid, monkeypatch):
+def test_the_ledger_closes_whatever_happens(monkeypatch):
     monkeypatch.setattr("simkit.power.system.Battery", MeteredBattery)
     rng = np.random.default_rng(3)
     signal = sun(*rng.integers(0, 12, 50) * 100.0, every=37.0)
-    jobs = rigid(*[
-        (float(t), float(run), int(size))
-        for t, run, size in zip(
-            np.sort(rng.integers(0, 5000, 200)), rng.integers(1, 300, 200), rng.integers(1, 10, 200),
-            strict=True,
-        )
-    ])  # fmt: skip
+    jobs = random_jobs(rng, 200, 5000, (1, 300), (1, 10))
     battery = BatteryFacts(
         capacity_kwh=2e5 / 3.6e6,
         charge_c_rate=3,
@@ -410,14 +372,14 @@ def test_the_ledger_closes_whatever_happens(simulate, rigid, monkeypatch):
 # ---- together with other outages -----------------------------------------------------------
 
 
-def test_power_and_maintenance_take_the_lesser_not_both(simulate, rigid, greedy):
+def test_power_and_maintenance_take_the_lesser_not_both():
     window = Maintenance(0.0, 50.0, 0, (5.0,))
     pool = Cluster(("processors",), ("pool",), np.array([[10.0]]), maintenance=(window,))
     run = simulate(greedy, rigid(*[(1, 10, 1)] * 10), pool, site=site(sun(500)))
     assert sum(start == 1 for start in run.starts().values()) == 5
 
 
-def test_a_plan_of_both_never_counts_on_more_than_there_is(simulate, rigid):
+def test_a_plan_of_both_never_counts_on_more_than_there_is():
     window = Maintenance(150.0, 250.0, 0, (6.0,))
     pool = Cluster(("processors",), ("pool",), np.array([[10.0]]), maintenance=(window,))
     signal = sun(1000, 500, 1000, 1000)
@@ -433,14 +395,14 @@ def test_a_plan_of_both_never_counts_on_more_than_there_is(simulate, rigid):
     assert seen == [10, 5, 4, 4, 10, 10]
 
 
-def test_what_gives_nothing_needs_no_power(simulate, rigid, fcfs):
+def test_what_gives_nothing_needs_no_power(fcfs):
     window = Maintenance(5.0, 500.0, 0, (1.0,))
     cluster = Cluster(("processors",), ("a", "b"), np.array([[1.0], [1.0]]), maintenance=(window,))
     run = simulate(fcfs, rigid((10, 10, 1)), cluster, site=site(sun(100), models=(MACHINE,) * 2))
     assert run.starts() == {0: 10}
 
 
-def test_what_joins_needs_power(simulate, rigid, greedy):
+def test_what_joins_needs_power():
     changes = (
         CapacityChange(20.0, 1, "leave", "trace"), CapacityChange(30.0, 1, "join", "trace"),
     )  # fmt: skip
@@ -455,7 +417,7 @@ def test_what_joins_needs_power(simulate, rigid, greedy):
 
 
 @pytest.mark.parametrize("of_machines", [False, True])
-def test_easy_keeps_its_promise_to_the_head_where_processors_boot(simulate, rigid, of_machines):
+def test_easy_keeps_its_promise_to_the_head_where_processors_boot(of_machines):
     signal = Steps([0, 1000], [100, 200], 1e6, past_end="hold")
     model = PowerModel.linear(10.0, 100.0, "processors", boot_s=50.0)
     pool_model = PowerModel.linear(20.0, 200.0, "processors", boot_s=50.0)
@@ -480,7 +442,7 @@ def test_easy_keeps_its_promise_to_the_head_where_processors_boot(simulate, rigi
         ("requeue", [(5, 0, 100, "lost"), (5, 0, 150, "finished"), (5, 150, 300, "finished")]),
     ],
 )
-def test_of_a_bag_no_more_is_stopped_than_is_short(simulate, greedy, running, pieces, rigid):
+def test_of_a_bag_no_more_is_stopped_than_is_short(running, pieces):
     bag = rigid((0, 150, 10)).with_columns(gang=np.array([False]))
     policy = OrderedPolicy(FCFS())
     supply = Supply(limit="power", running=running)
@@ -489,28 +451,16 @@ def test_of_a_bag_no_more_is_stopped_than_is_short(simulate, greedy, running, pi
     assert run.rows("allocations", "count start_time_s end_time_s outcome") == pieces
 
 
-def test_a_level_that_leaks_away_does_not_stop_time(simulate, rigid, fcfs, monkeypatch):
+def test_a_level_that_leaks_away_does_not_stop_time(fcfs, monkeypatch):
     monkeypatch.setattr("simkit.power.system.Battery", MeteredBattery)
-    battery = BatteryFacts(
-        capacity_kwh=1e6 / 3.6e6,
-        charge_c_rate=1,
-        discharge_c_rate=1,
-        initial_soc=0.7,
-        self_discharge_per_day=0.02,
-    )
+    store = battery(1e6, 1, initial_soc=0.7, self_discharge_per_day=0.02)
     run = simulate(
         fcfs, rigid((0, 86400, 1)), 10,
         site=site(
-            sun(0), battery=battery, grid=Grid(math.inf, 0.0, 0.1),
+            sun(0), battery=store, grid=Grid(math.inf, 0.0, 0.1),
             controller=SourceOrder(charge_below_price=0.2, charge_to=0.8), supply=Supply(),
         ),
     )  # fmt: skip
     energy = run.simulation.power.energy
     assert energy.battery.soc == pytest.approx(0.8, abs=0.02)
     assert energy.battery.charged_j > 1e6 * (0.1 + 0.8 * 0.015)
-
-
-def test_nothing_to_come_ends_the_run(simulate, rigid, fcfs):
-    constant = Site((POOL,), grid=Grid(500.0), supply=Supply(limit="power"))
-    run = simulate(fcfs, rigid((0, 10, 6), (1, 10, 1)), 10, site=constant)
-    assert run.rows("jobs", "job_id status", by="job_id") == [(0, "waiting"), (1, "waiting")]

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
+from engine_runs import a_gang, make_jobs, pool, simulate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,16 +18,11 @@ from simkit.workload.cluster import Cluster, Maintenance, Partition
 URGENT = Partition("urgent", priority=2, queues=frozenset({2}))
 MIDDLE = Partition("middle", priority=1, queues=frozenset({1}), preempt="requeue")
 REST = Partition("rest", preempt="requeue")
-CANCEL = Partition("rest", preempt="cancel")
 SUSPEND = Partition("rest", preempt="suspend")
 
 
-def pool(processors: int, *partitions: Partition, **facts) -> Cluster:
-    return Cluster.pool({"processors": float(processors)}, partitions=partitions, **facts)
-
-
 @pytest.mark.parametrize("backfill", [None, Easy])
-def test_the_victim_starts_over(backfill, simulate, make_jobs, a_gang):
+def test_the_victim_starts_over(backfill):
     load = make_jobs((0, a_gang(8, 10)), (4, a_gang(8, 5)), queue=[0, 2])
     run = simulate(OrderedPolicy(FCFS(), backfill and backfill()), load, pool(8, URGENT, REST))
     assert run.rows("allocations", "job_id start_time_s end_time_s outcome attempt") == [
@@ -35,16 +31,8 @@ def test_the_victim_starts_over(backfill, simulate, make_jobs, a_gang):
     assert run.rows("jobs", "job_id lost_time_s attempts", by="job_id") == [(0, 4, 2), (1, 0, 1)]
 
 
-def test_the_victim_is_killed_where_the_partition_cancels(simulate, make_jobs, a_gang):
-    load = make_jobs((0, a_gang(8, 10)), (4, a_gang(8, 5)), queue=[0, 2])
-    run = simulate(OrderedPolicy(FCFS()), load, pool(8, URGENT, CANCEL))
-    assert run.rows("jobs", "job_id end_time_s status reason", by="job_id") == [
-        (0, 4, "killed", "preempted by partition urgent"), (1, 9, "finished", ""),
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize("backfill", [None, Easy])
-def test_the_victim_pauses_where_the_partition_suspends(backfill, simulate, make_jobs, a_gang):
+def test_the_victim_pauses_where_the_partition_suspends(backfill):
     """It goes on after all that would preempt it at once, and before others of its priority."""
     whole = [(0, 10, 0), (1, 3, 0), (4, 5, 2), (5, 6, 2)]  # submit, run time, queue
     load = make_jobs(*((at, a_gang(8, run)) for at, run, _ in whole), queue=[q for *_, q in whole])
@@ -56,7 +44,7 @@ def test_the_victim_pauses_where_the_partition_suspends(backfill, simulate, make
     assert run.rows("jobs", "job_id suspended_time_s lost_time_s", by="job_id")[0] == (0, 11, 0)
 
 
-def test_a_paused_victim_does_not_idle_behind_a_head_that_cannot_start(simulate, make_jobs, a_gang):
+def test_a_paused_victim_does_not_idle_behind_a_head_that_cannot_start():
     """The head of a higher priority waits for one that does not give way; the victim runs on."""
     rows = [(0, a_gang(4, 100)), (1, a_gang(4, 20)), (2, a_gang(4, 3)), (3, a_gang(8, 5))]
     load = make_jobs(*rows, queue=[2, 0, 2, 2])
@@ -67,7 +55,7 @@ def test_a_paused_victim_does_not_idle_behind_a_head_that_cannot_start(simulate,
     ] == [(1, 1, 2, "suspended"), (2, 2, 5, "finished"), (1, 5, 24, "finished")]
 
 
-def test_a_paused_victim_goes_on_where_it_ran(simulate, make_jobs, a_gang):
+def test_a_paused_victim_goes_on_where_it_ran():
     import numpy as np
 
     where = Cluster(
@@ -79,12 +67,6 @@ def test_a_paused_victim_goes_on_where_it_ran(simulate, make_jobs, a_gang):
     assert run.rows("allocations", "job_id machine_id start_time_s end_time_s") == [
         (0, 0, 0, 2), (1, 0, 2, 7), (0, 0, 7, 15),
     ]  # fmt: skip
-
-
-def test_partitions_that_do_not_preempt_run_on(simulate, make_jobs, a_gang):
-    load = make_jobs((0, a_gang(8, 10)), (4, a_gang(8, 5)), queue=[0, 2])
-    run = simulate(OrderedPolicy(FCFS()), load, pool(8, URGENT, Partition("rest")))
-    assert run.starts() == {0: 0, 1: 10}
 
 
 CASES = [
@@ -101,7 +83,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("running", "size", "expected"), CASES)
-def test_who_is_preempted(running, size, expected, simulate, make_jobs, a_gang):
+def test_who_is_preempted(running, size, expected):
     rows = [(float(n), a_gang(count, 100)) for n, (count, _) in enumerate(running)]
     queues = [queue for _, queue in running] + [2]
     load = make_jobs(*rows, (50, a_gang(size, 5)), queue=queues)
@@ -110,30 +92,7 @@ def test_who_is_preempted(running, size, expected, simulate, make_jobs, a_gang):
     assert set(stops["job_id"]) == expected
 
 
-def test_what_is_left_of_a_victims_place_is_backfilled_at_once(simulate, make_jobs, a_gang):
-    load = make_jobs((0, a_gang(8, 10)), (1, a_gang(3, 2)), (4, a_gang(5, 5)), queue=[0, 0, 2])
-    run = simulate(OrderedPolicy(FCFS(), Easy()), load, pool(8, URGENT, REST))
-    assert run.starts() == {0: 0, 1: 4, 2: 4}
-
-
-def test_several_machines_and_bags(simulate, make_jobs, a_gang, a_bag):
-    import numpy as np
-
-    where = Cluster(
-        ("processors",), ("a", "b"), np.array([[4.0], [4.0]]),
-        (Partition("urgent", machines=(1,), priority=2, queues=frozenset({2})), REST),
-    )  # fmt: skip
-    load = make_jobs((0, a_bag(8, 10)), (4, a_bag(3, 5)), queue=[0, 2])
-    run = simulate(OrderedPolicy(FCFS()), load, where)
-    on_b = [row for row in run.rows("allocations", "job_id machine_id count start_time_s outcome")
-            if row[1] == 1]  # fmt: skip
-    assert on_b[0] == (0, 1, 4, 0, "lost")
-    assert {(row[0], row[3]) for row in on_b[1:] if row[0] == 1} == {(1, 4.0)}
-
-
-def test_nobody_stops_for_a_task_that_maintenance_ahead_keeps_from_starting(
-    simulate, make_jobs, a_gang
-):
+def test_nobody_stops_for_a_task_that_maintenance_ahead_keeps_from_starting():
     window = Maintenance(10.0, 20.0, 0, (8.0,))
     load = make_jobs((0, a_gang(8, 8)), (4, a_gang(8, 7)), queue=[0, 2])
     where = pool(8, URGENT, REST, maintenance=(window,))
@@ -142,9 +101,7 @@ def test_nobody_stops_for_a_task_that_maintenance_ahead_keeps_from_starting(
     assert simulate(OrderedPolicy(FCFS()), fits, where).starts() == {0: 0, 1: 4}
 
 
-def test_nobody_stops_for_nothing_if_another_head_started_before_with_maintenance_ahead(
-    simulate, make_jobs, a_gang
-):
+def test_nobody_stops_for_nothing_if_another_head_started_before_with_maintenance_ahead():
     """The second urgent job needs the place of the younger batch job alone."""
     window = Maintenance(100.0, 110.0, 0, (1.0,))
     load = make_jobs(
@@ -158,7 +115,7 @@ def test_nobody_stops_for_nothing_if_another_head_started_before_with_maintenanc
 
 
 @pytest.mark.parametrize("below", [REST, SUSPEND])
-def test_one_victim_is_enough_although_maintenance_is_ahead(below, simulate, make_jobs, a_gang):
+def test_one_victim_is_enough_although_maintenance_is_ahead(below):
     """The second urgent job starts in the victim's place, and no other job stops for it."""
     rows = [(0, a_gang(4, 50)), (1, a_gang(2, 50)), (5, a_gang(2, 5)), (5, a_gang(2, 5))]
     load = make_jobs(*rows, queue=[0, 0, 2, 2])
@@ -169,7 +126,7 @@ def test_one_victim_is_enough_although_maintenance_is_ahead(below, simulate, mak
     assert stops["job_id"].to_list() == [1]
 
 
-def test_what_goes_on_is_known_to_those_that_start_after_it(simulate, make_jobs, a_gang):
+def test_what_goes_on_is_known_to_those_that_start_after_it():
     """At 6 the paused job takes back its place, and the profile of what is ahead has it."""
     rows = [(0, a_gang(6, 20)), (1, a_gang(6, 5)), (5, a_gang(4, 5)), (6, a_gang(2, 3))]
     load = make_jobs(*rows, queue=[0, 2, 0, 2])
@@ -201,9 +158,7 @@ def starts_of_the_urgent(simulate, make_jobs, a_gang, rows, policy, mode) -> lis
 
 @settings(max_examples=80, deadline=None)
 @given(rows=JOBS, order=st.sampled_from([FCFS, LCFS, SJF]), mode=MODE)
-def test_the_highest_priority_is_served_as_if_it_were_alone(
-    simulate, make_jobs, a_gang, rows, order, mode
-):
+def test_the_highest_priority_is_served_as_if_it_were_alone(rows, order, mode):
     """Whatever runs below it, what nobody may preempt starts as on a machine of its own.
 
     Not where the order changes with time (WFP3): the jobs below it add instants at which it is
@@ -226,9 +181,7 @@ def test_the_highest_priority_is_served_as_if_it_were_alone(
     backfill=st.sampled_from([None, Easy]),
     mode=MODE,
 )
-def test_whatever_is_preempted_all_jobs_finish(
-    simulate, make_jobs, a_gang, rows, order, backfill, mode
-):
+def test_whatever_is_preempted_all_jobs_finish(rows, order, backfill, mode):
     rows = sorted(rows, key=lambda row: row[0])
     policy = OrderedPolicy(order(), backfill and backfill())
     starts_of_the_urgent(simulate, make_jobs, a_gang, rows, policy, mode)

@@ -7,47 +7,41 @@ The half width of the interval comes from batch means (Law, "Simulation Modeling
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 import pytest
+from engine_runs import simulate
 from scipy import stats
 
 from simkit.arrays import stream
-from simkit.engine.recorder import Recorder
-from simkit.engine.simulation import Simulation
 from simkit.policies.orderings import FCFS
 from simkit.policy.ordered import OrderedPolicy
 from simkit.traces.models import PoissonModel
-from simkit.workload.cluster import Cluster
 
 JOBS, BATCHES, MEAN_S = 60_000, 30, 1000.0
 
 
-class Tables:
-    """A sink that keeps the jobs."""
+@pytest.fixture
+def waits() -> Callable[..., npt.NDArray[np.float64]]:
+    """Return a function that returns the waits of one-processor jobs, without the first tenth."""
 
-    def __init__(self) -> None:
-        self.parts: list[pl.DataFrame] = []
+    def wait(servers: int, load: float, run_times: str, seed: int) -> npt.NDArray[np.float64]:
+        model = PoissonModel.of(
+            jobs=JOBS,
+            processors=servers,
+            offered_load=load,
+            run_times=run_times,
+            mean_run_time_s=MEAN_S,
+        )
+        workload = model.generate(stream(seed, "theory")).workload
+        jobs = simulate(OrderedPolicy(FCFS()), workload, servers)["jobs"].sort("job_id")
+        assert len(jobs) == JOBS
+        return jobs["wait_time_s"].to_numpy()[JOBS // 10 :]
 
-    def write(self, table: str, rows: pl.DataFrame) -> None:
-        if table == "jobs":
-            self.parts.append(rows)
-
-
-def waits(servers: int, load: float, run_times: str, seed: int) -> npt.NDArray[np.float64]:
-    """Return the waits of Poisson arrivals of one-processor jobs, the first tenth left out."""
-    trace = PoissonModel.of(
-        jobs=JOBS, processors=servers, offered_load=load, run_times=run_times, mean_run_time_s=MEAN_S).generate(stream(seed, "theory"))  # fmt: skip
-    tables = Tables()
-    recorder = Recorder(trace.workload, ("processors",), tables)
-    cluster = Cluster.pool({"processors": servers})
-    Simulation(trace.workload, cluster, recorder).run(OrderedPolicy(FCFS()))
-    jobs = pl.concat(tables.parts).sort("job_id")
-    assert len(jobs) == JOBS
-    return jobs["wait_time_s"].to_numpy()[JOBS // 10 :]
+    return wait
 
 
 def interval(sample: npt.NDArray[np.float64], level: float) -> tuple[float, float]:
@@ -84,7 +78,7 @@ def mean_wait_md1(load: float) -> float:
         (1, 0.8, "constant"),  # 2000 s
     ],
 )
-def test_mean_wait_is_what_theory_says(servers: int, load: float, run_times: str) -> None:
+def test_mean_wait_is_what_theory_says(waits, servers: int, load: float, run_times: str) -> None:
     theory = mean_wait_md1(load) if run_times == "constant" else mean_wait_mmc(servers, load)
     sample = waits(servers, load, run_times, seed=1)
     low, high = interval(sample, 0.99)
@@ -93,7 +87,7 @@ def test_mean_wait_is_what_theory_says(servers: int, load: float, run_times: str
     assert (high - low) / theory < 0.6
 
 
-def test_the_probability_of_waiting_is_erlangs_c() -> None:
+def test_the_probability_of_waiting_is_erlangs_c(waits) -> None:
     sample: Any = waits(4, 0.7, "exponential", seed=2) > 0
     low, high = interval(sample.astype(float), 0.99)
     assert low <= erlang_c(4, 0.7) <= high

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from engine_runs import a_gang, greedy, make_jobs, rigid, simulate
 
 from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
@@ -34,7 +35,7 @@ def rejecting(wanted):
     return schedule
 
 
-def test_a_rejected_job_never_runs_and_its_reason_is_kept(simulate, rigid):
+def test_a_rejected_job_never_runs_and_its_reason_is_kept():
     run = simulate(rejecting({1}), rigid((0, 5, 4), (1, 5, 4), (2, 5, 4)))
     assert run.rows("jobs", ENDS, by="job_id") == [
         (0, 0.0, "finished", ""), (1, None, "rejected", "policy: not this one"),
@@ -46,13 +47,13 @@ def test_a_rejected_job_never_runs_and_its_reason_is_kept(simulate, rigid):
     assert run.rows("tasks", "task_id ready_time_s", by="task_id")[1] == (1, 1.0)
 
 
-def test_the_slot_of_a_rejected_job_is_filled_in_the_same_decision(simulate, rigid):
+def test_the_slot_of_a_rejected_job_is_filled_in_the_same_decision():
     rules = Rules(admission=AdmissionRule(slots=1))
     run = simulate(rejecting({0, 1}), rigid((0, 5, 4), (0, 5, 4), (0, 5, 4)), rules=rules)
     assert run.starts() == {0: None, 1: None, 2: 0.0}
 
 
-def test_the_whole_job_is_rejected(simulate, make_jobs, a_gang):
+def test_the_whole_job_is_rejected():
     run = simulate(rejecting({1}), make_jobs((0, a_gang(4, 5)), (1, a_gang(4, 5), a_gang(2, 5))))
     assert run.rows("jobs", "job_id status", by="job_id") == [(0, "finished"), (1, "rejected")]
     assert run.rows("tasks", "task_id status", by="task_id") == [
@@ -60,54 +61,10 @@ def test_the_whole_job_is_rejected(simulate, make_jobs, a_gang):
     ]  # fmt: skip
 
 
-def test_a_job_of_which_something_has_started_is_not_rejected(simulate, make_jobs, a_gang):
-    def schedule(state):
-        first, second = state.queue.tasks
-        yield Place(first, state.fit(first))
-        yield Reject(second)
-
-    with pytest.raises(PolicyError, match=r"cannot be rejected: task 0 has started.*use Kill"):
-        simulate(schedule, make_jobs((0, a_gang(1, 5), a_gang(1, 5))))
-
-
-def test_a_reserved_part_stands_in_the_way(simulate, make_jobs, a_gang):
-    def schedule(state):
-        first, second = state.queue.tasks
-        yield Place(first, state.fit(first), 10.0)
-        yield Reject(second)
-
-    with pytest.raises(PolicyError, match="task 0 has started or is reserved"):
-        simulate(schedule, make_jobs((0, a_gang(1, 5), a_gang(1, 5))))
-
-
-def test_only_what_waits_is_rejected(simulate, rigid):
-    def schedule(state):
-        for task in list(state.queue):
-            yield Place(task, state.fit(task))
-            yield Reject(task)
-
-    with pytest.raises(PolicyError, match="is not waiting, so its job cannot be rejected"):
-        simulate(schedule, rigid((0, 5, 4)))
-
-
-def test_what_has_lost_its_work_is_not_rejected(simulate, rigid):
-    def schedule(state):
-        for allocation in list(state.running):
-            yield Suspend(allocation, keep_work=False)
-        for task in list(state.queue):
-            if state.now:
-                yield Reject(task)
-            else:
-                yield Place(task, state.fit(task))
-
-    with pytest.raises(PolicyError, match="it has started or is reserved; use Kill"):
-        simulate(schedule, rigid((0, 5, 4), (2, 5, 4)))
-
-
 # ---- late jobs ----------------------------------------------------------------------------------
 
 
-def test_late_jobs_leave_at_the_first_decision_that_is_too_late(simulate, rigid, greedy):
+def test_late_jobs_leave_at_the_first_decision_that_is_too_late():
     # 5 s with a quality of service of 0.5 are due 10 s after the submission: start by 5 s
     work = with_qos(rigid((0, 4, 4), (0, 5, 4), (0, 5, 4), (9, 1, 1)), [1, 0.5, 0.5, 1])
     run = simulate(greedy, work, rules=leaving())
@@ -119,13 +76,7 @@ def test_late_jobs_leave_at_the_first_decision_that_is_too_late(simulate, rigid,
     assert run.rows("events", "time_s kind job_id") == [(9.0, "rejected", 2)]
 
 
-def test_a_start_at_the_last_instant_is_in_time(simulate, rigid, greedy):
-    work = with_qos(rigid((0, 5, 4), (0, 5, 4)), [1, 0.5])
-    run = simulate(greedy, work, rules=leaving())
-    assert run.starts() == {0: 0.0, 1: 5.0}
-
-
-def test_late_jobs_of_the_backlog_leave_before_they_are_seen(simulate, rigid):
+def test_late_jobs_of_the_backlog_leave_before_they_are_seen():
     seen = []
 
     def schedule(state):
@@ -146,7 +97,7 @@ def test_late_jobs_of_the_backlog_leave_before_they_are_seen(simulate, rigid):
 
 
 @pytest.mark.parametrize("slots", [None, 1, 2, 3])
-def test_a_late_job_of_several_tasks_leaves_once(slots, simulate, make_jobs, a_gang, greedy):
+def test_a_late_job_of_several_tasks_leaves_once(slots):
     work = make_jobs((0, a_gang(4, 8)), (0, a_gang(4, 5), a_gang(4, 5)), (8, a_gang(1, 1)))
     run = simulate(greedy, with_qos(work, [1, 0.9, 1]), rules=leaving(slots=slots))
     assert run.rows("jobs", "job_id status", by="job_id") == [
@@ -156,7 +107,7 @@ def test_a_late_job_of_several_tasks_leaves_once(slots, simulate, make_jobs, a_g
     assert run.rows("events", "kind job_id") == [("rejected", 1)]
 
 
-def test_a_policy_sees_what_it_may_reject(simulate, make_jobs, a_gang):
+def test_a_policy_sees_what_it_may_reject():
     seen = []
 
     def schedule(state):
@@ -169,11 +120,56 @@ def test_a_policy_sees_what_it_may_reject(simulate, make_jobs, a_gang):
     assert seen[:2] == [[(0, True), (1, True), (2, True)], [(1, False), (2, True)]]
 
 
-def test_deadlines_count_as_well(simulate, rigid, greedy):
+def test_deadlines_count_as_well():
     work = rigid((0, 5, 4), (0, 5, 4)).with_columns(deadline_s=np.array([np.inf, 9.0]))
     assert simulate(greedy, work, rules=leaving()).starts() == {0: 0.0, 1: None}
 
 
-def test_without_quality_or_deadlines_nobody_can_be_late(simulate, rigid, greedy):
+def test_without_quality_or_deadlines_nobody_can_be_late():
     with pytest.raises(ScenarioError, match="neither deadlines nor a quality of service"):
         simulate(greedy, rigid((0, 5, 4)), rules=leaving())
+
+
+def reject_second_after(later):
+    """Return a policy that places the first task, perhaps later, and rejects the other."""
+
+    def schedule(state):
+        first, second = state.queue.tasks
+        yield Place(first, state.fit(first), later)
+        yield Reject(second)
+
+    return schedule
+
+
+def reject_what_runs(state):
+    for task in list(state.queue):
+        yield Place(task, state.fit(task))
+        yield Reject(task)
+
+
+def reject_what_lost_its_work(state):
+    for allocation in list(state.running):
+        yield Suspend(allocation, keep_work=False)
+    for task in list(state.queue):
+        yield Reject(task) if state.now else Place(task, state.fit(task))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "words"),
+    [
+        (reject_second_after(None), "task 0 has started"),
+        (reject_second_after(10.0), "task 0 has started or is reserved"),
+        (reject_what_runs, "is not waiting"),
+        (reject_what_lost_its_work, "has started or is reserved"),
+    ],
+)
+def test_only_a_job_of_which_nothing_has_begun_is_rejected(schedule, words):
+    second = [a_gang(1, 5)] if "second" in schedule.__qualname__ else []
+    with pytest.raises(PolicyError, match=words):
+        simulate(schedule, make_jobs((0, a_gang(1, 5), *second), (2, a_gang(1, 5))))
+
+
+def test_a_start_at_the_last_instant_is_in_time():
+    work = with_qos(rigid((0, 5, 4), (0, 5, 4)), [1, 0.5])
+    run = simulate(greedy, work, rules=leaving())
+    assert run.starts() == {0: 0.0, 1: 5.0}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from engine_runs import a_bag, a_gang, greedy, make_jobs, rigid, simulate
 
 from simkit.errors import PolicyError
-from simkit.policy import Cancel, Kill, Place, Suspend
+from simkit.policy import Cancel, Place, Suspend
 from simkit.units import TIME_GRID
 from simkit.workload.cluster import Cluster, Maintenance
 
-ENDS = "job_id start_time_s end_time_s status"
 EVENTS = "time_s kind job_id"
 
 
@@ -34,7 +34,7 @@ def place(index, start, count=1):
     return lambda _, tasks: [Place(tasks[index], ((0, count),), start)]
 
 
-def test_a_reserved_task_starts_at_its_time(simulate, rigid, greedy):
+def test_a_reserved_task_starts_at_its_time():
     seen = []
 
     def look(state, tasks):
@@ -52,13 +52,13 @@ def test_a_reserved_task_starts_at_its_time(simulate, rigid, greedy):
     assert planned == (1,)
 
 
-def test_a_start_that_is_not_later_is_at_once(simulate, rigid):
+def test_a_start_that_is_not_later_is_at_once():
     run = simulate(at({2: place(0, 2.0), 3: place(1, 1.0)}), rigid((2, 5, 1), (3, 5, 1)))
     assert run.starts() == {0: 2, 1: 3}
     assert run.rows("events", EVENTS) == []
 
 
-def test_a_bag_and_a_gang_over_machines_are_reserved(simulate, make_jobs, a_bag, a_gang):
+def test_a_bag_and_a_gang_over_machines_are_reserved():
     def reserve(_, tasks):
         yield Place(tasks[0], ((0, 1), (1, 2)), 5.0)
         yield Place(tasks[1], ((1, 1), (0, 1)), 9.0)
@@ -70,7 +70,7 @@ def test_a_bag_and_a_gang_over_machines_are_reserved(simulate, make_jobs, a_bag,
     ]  # fmt: skip
 
 
-def test_a_cancelled_reservation_returns_the_task_to_its_place(simulate, rigid, greedy):
+def test_a_cancelled_reservation_returns_the_task_to_its_place():
     order = []
 
     def cancel(state, tasks):
@@ -85,7 +85,7 @@ def test_a_cancelled_reservation_returns_the_task_to_its_place(simulate, rigid, 
     assert run.rows("events", EVENTS) == [(1, "reserved", 1), (3, "cancelled", 1)]
 
 
-def test_reserving_anew_after_a_cancel(simulate, rigid):
+def test_reserving_anew_after_a_cancel():
     def cancel(_, tasks):
         yield Cancel(tasks[0])
         yield Place(tasks[0], ((0, 1),), 9.0)  # the first one's instant, 7, passes unheeded
@@ -94,7 +94,7 @@ def test_reserving_anew_after_a_cancel(simulate, rigid):
     assert run.starts() == {0: 9, 1: None}
 
 
-def test_a_reservation_that_does_not_fit_goes_back(simulate, rigid, greedy):
+def test_a_reservation_that_does_not_fit_goes_back():
     # Job 0 overruns its request of 5 s; the policy is called when job 1's reservation fails.
     log = []
 
@@ -119,7 +119,7 @@ def test_a_reservation_that_does_not_fit_goes_back(simulate, rigid, greedy):
     ]
 
 
-def test_two_reservations_for_one_place(simulate, rigid):
+def test_two_reservations_for_one_place():
     # in the order in which they were made; the second one fails
     def reserve(_, tasks):
         yield Place(tasks[1], ((0, 3),), 5.0)
@@ -130,30 +130,8 @@ def test_two_reservations_for_one_place(simulate, rigid):
     assert run.rows("events", EVENTS)[2:] == [(5, "reservation_failed", 0)]
 
 
-def test_capacity_that_is_gone_fails_a_reservation(simulate, rigid, greedy):
-    cluster = Cluster.pool({"processors": 4}, maintenance=(Maintenance(3, 9, 0, (2.0,)),))
-    run = simulate(at({0: place(0, 5.0, 3)}, greedy), rigid((0, 5, 3)), cluster)
-    assert run.starts() == {0: 9}
-    assert run.rows("events", EVENTS) == [
-        (0, "reserved", 0), (3, "capacity", None), (5, "reservation_failed", 0),
-        (9, "capacity", None),
-    ]  # fmt: skip
-
-
-def test_a_killed_task_frees_its_reservation(simulate, rigid):
-    def kill(state, tasks):
-        yield Kill(tasks[0])
-        assert not state.reservations
-        assert not state.constrained
-        yield Place(tasks[1], ((0, 4),))
-
-    run = simulate(at({0: place(0, 7.0), 2: kill}), rigid((0, 5, 1), (2, 9, 4)))
-    assert run.rows("jobs", ENDS) == [(0, None, 2, "killed"), (1, 2, 11, "finished")]
-    assert run.rows("timeline", "time_s running") == [(0, 0), (2, 1), (11, 0)]
-
-
 @pytest.mark.parametrize("processors", [4, 8])
-def test_what_starts_over_does_not_start_twice(processors, simulate, make_jobs, a_bag, greedy):
+def test_what_starts_over_does_not_start_twice(processors):
     # One instance runs, the other two are reserved; then the first has to start over. However the
     # engine sorts that out, every instance ends well exactly once.
     def begin(_, tasks):
@@ -187,29 +165,14 @@ def test_what_starts_over_does_not_start_twice(processors, simulate, make_jobs, 
         (((0, 4),), float("nan"), "nan"),
     ],
 )
-def test_an_illegal_reservation(on, start, what, simulate, rigid):
+def test_an_illegal_reservation(on, start, what):
     schedule = at({1: lambda _, tasks: [Place(tasks[0], on, start)]})
     with pytest.raises(PolicyError, match=what):
         simulate(schedule, rigid((1, 5, 4)))
 
 
-def test_a_reservation_takes_all_that_is_left_of_a_bag(simulate, make_jobs, a_bag):
-    with pytest.raises(PolicyError, match="reserves 1 of 3 remaining instances"):
-        simulate(at({0: place(0, 5.0)}), make_jobs((0, a_bag(3, 1))))
-
-
-def test_only_a_reservation_can_be_cancelled(simulate, rigid):
-    with pytest.raises(PolicyError, match="job 0 task 0: has no reservation to cancel"):
-        simulate(at({0: lambda _, tasks: [Cancel(tasks[0])]}), rigid((0, 5, 1)))
-
-
-def test_a_reserved_task_cannot_be_placed(simulate, rigid):
-    with pytest.raises(PolicyError, match="is not waiting"):
-        simulate(at({0: place(0, 5.0), 1: place(0, 0.0)}), rigid((0, 5, 1), (1, 5, 1)))
-
-
 @pytest.mark.parametrize("machines", [1, 2])
-def test_the_profile_of_a_state_has_all_that_is_known(machines, simulate, rigid, greedy):
+def test_the_profile_of_a_state_has_all_that_is_known(machines):
     # Running: two processors until 10, one overdue. Reserved: three from 12 to 15. Away: one
     # processor from 14 to 20. With two machines it is all on the first.
     seen = []
@@ -235,3 +198,16 @@ def test_the_profile_of_a_state_has_all_that_is_known(machines, simulate, rigid,
     simulate(schedule, rigid((0, 9, 2, 10), (0, 9, 1, 2), (1, 3, 3), (3, 1, 1)), cluster)
     extra = 2 * (machines - 1)
     assert seen == [free + extra for free in (1, 2, 2, 4, 1, 0, 3, 4, 4)]
+
+
+@pytest.mark.parametrize(
+    ("times", "words"),
+    [
+        ({0: place(0, 5.0)}, "reserves 1 of 3 remaining instances"),  # of a bag, all or none
+        ({0: lambda _, tasks: [Cancel(tasks[0])]}, "has no reservation to cancel"),
+        ({0: place(0, 5.0, 3), 1: place(0, 0.0)}, "is not waiting"),
+    ],
+)
+def test_what_cannot_be_reserved_cancelled_or_placed(times, words):
+    with pytest.raises(PolicyError, match=words):
+        simulate(at(times), make_jobs((0, a_bag(3, 9)), (1, a_bag(1, 1))))

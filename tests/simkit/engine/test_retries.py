@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from engine_runs import a_bag, a_gang, greedy, make_jobs, rigid, simulate
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,7 +33,7 @@ def why(retries: int) -> str:
     return f"its work was lost and it may not start over again (retries: {retries})"
 
 
-def test_a_gang_is_killed_when_its_retries_are_used_up(simulate, rigid, greedy):
+def test_a_gang_is_killed_when_its_retries_are_used_up():
     load = rigid((0, 100, 5), (0, 1, 1)).with_columns(retries=np.array([1, -1]))
     run = simulate(greedy, load, failing(3, 7, 20))
     assert run.rows("allocations", PIECES)[1:] == [
@@ -43,7 +44,7 @@ def test_a_gang_is_killed_when_its_retries_are_used_up(simulate, rigid, greedy):
     assert (7, "killed", why(1)) in run.rows("events", "time_s kind detail")
 
 
-def test_a_bag_is_killed_as_a_whole_with_its_children(simulate, make_jobs, a_bag, greedy):
+def test_a_bag_is_killed_as_a_whole_with_its_children():
     load = make_jobs(
         (0, a_bag(10, 100), a_bag(1, 5)), first_parent=[0, 0, 1], parent=[0], retries=[0, 3]
     )
@@ -56,7 +57,7 @@ def test_a_bag_is_killed_as_a_whole_with_its_children(simulate, make_jobs, a_bag
 
 
 @pytest.mark.parametrize("own", [1, 5])
-def test_the_limit_of_the_scenario_is_the_ceiling(simulate, rigid, greedy, own):
+def test_the_limit_of_the_scenario_is_the_ceiling(own):
     rules = Rules(limits=Limits(retries=1))
     load = rigid((0, 100, 8)).with_columns(retries=np.array([own]))
     run = simulate(greedy, load, failing(3, 7, 20), rules=rules)
@@ -65,7 +66,7 @@ def test_the_limit_of_the_scenario_is_the_ceiling(simulate, rigid, greedy, own):
         simulate(greedy, rigid((0, 100, 8)), failing(3, 7, 20), rules=rules)
 
 
-def test_work_that_a_policy_throws_away_counts_and_work_it_keeps_does_not(simulate, rigid, greedy):
+def test_work_that_a_policy_throws_away_counts_and_work_it_keeps_does_not():
     def schedule(keep_work):
         def decide(state):
             if state.now == 2:
@@ -92,9 +93,7 @@ def test_work_that_a_policy_throws_away_counts_and_work_it_keeps_does_not(simula
     ),
     st.lists(st.integers(0, 15), max_size=8),
 )  # fmt: skip
-def test_no_attempt_comes_after_the_last_and_all_tasks_end(
-    simulate, make_jobs, a_gang, a_bag, greedy, rows, gaps
-):
+def test_no_attempt_comes_after_the_last_and_all_tasks_end(rows, gaps):
     load = make_jobs(
         *((at, (a_gang if together else a_bag)(min(size, 8), run))
           for at, together, size, run, _ in sorted(rows)),

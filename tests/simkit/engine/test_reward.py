@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from engine_runs import a_bag, a_gang, begin, greedy, make_jobs, rigid
 
-from simkit.agent.reward import Reward, WeightedRewards
+from simkit.agent.reward import WeightedRewards
 from simkit.agent.rewards import REWARDS, make_reward
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
@@ -25,7 +26,6 @@ OF_VALUE = ("value", "value-at-decision", "value-on-completion", "qos-violations
 """Rewards that need jobs of value and quality."""
 OF_ENERGY = ("energy-cost", "carbon")
 PLAIN = [name for name in REWARDS if name not in (*OF_VALUE, *OF_ENERGY)]
-STEPWISE = Rules(step_s=1, admission=AdmissionRule(slots=10, backlog=60))
 
 
 class Several(WeightedRewards):
@@ -124,7 +124,7 @@ def check(run, reward, capacity) -> None:
 # ---- by hand ------------------------------------------------------------------------------------
 
 
-def test_what_ends_between_decisions_is_paid_to_the_instant(begin, rigid, greedy):
+def test_what_ends_between_decisions_is_paid_to_the_instant():
     # job 0 runs from 0 to 3.5, job 1 comes at 3 and must wait for it: it runs from 4 to 6
     load = rigid((0, 3.5, 4), (3, 2, 4))
     run, reward = play(begin, greedy, load, names=PLAIN, rules=Rules(step_s=1))
@@ -141,55 +141,6 @@ def test_what_ends_between_decisions_is_paid_to_the_instant(begin, rigid, greedy
     }
 
 
-def test_gaps_without_work_cost_nothing(begin, rigid, greedy):
-    _, reward = play(
-        begin, greedy, rigid((5, 1, 1), (100, 2, 1)), names=["makespan", "completion-time"]
-    )
-    assert reward.totals == {"makespan": -3, "completion-time": -3}
-
-
-def test_a_job_is_done_when_the_last_of_its_tasks_is(begin, make_jobs, a_gang, a_bag, greedy):
-    load = make_jobs((0, a_gang(1, 2), a_bag(2, 5)), (0, a_gang(4, 1)))
-    _, reward = play(begin, greedy, load, names=["slowdown", "completion-time"])
-    # the second one starts at 5 and ends at 6
-    assert reward.totals == pytest.approx({"slowdown": -(5 / 5 + 6 / 1), "completion-time": -11})
-
-
-def test_short_run_times_count_as_the_least(begin, rigid, greedy):
-    load = rigid((0, 0, 4), (0, 10, 4), (0, 0, 1))
-    reward = make_reward("slowdown", {"least_run_s": 5})
-    simulation = begin(load, observer=reward).simulation
-    reward.begin(load, simulation.info)
-    for state in simulation.decisions():
-        for action in greedy(state):
-            simulation.apply(action)
-    # the first ends at once; the last waits for the second, which uses everything
-    assert reward.collect(simulation.now) == pytest.approx(-(10 / 10 + 10 / 5))
-
-
-@pytest.mark.parametrize(
-    ("run_time", "requested", "value"),
-    [
-        (3, 5, 12.0),  # in time: 3 s of 4 processors at 1 a second
-        (5, 5, 20.0),  # at the very instant
-        (6, 5, 0.0),  # late
-    ],
-)
-def test_value_is_paid_for_what_ends_in_time(begin, rigid, greedy, run_time, requested, value):
-    load = with_values(rigid((0, run_time, 4, requested)), {"processors": 1.0}, time_unit_s=1)
-    load = with_deadlines(load, np.ones(1))
-    _, reward = play(begin, greedy, load, names=["value"])
-    assert reward.totals == {"value": value}
-
-
-def test_value_needs_qos_to_be_kept(begin, rigid, greedy):
-    load = rigid((0, 10, 4), (0, 10, 4), (0, 10, 4)).with_columns(qos=np.array([1.0, 0.5, 0.5]))
-    load = with_values(load, {"processors": 1.0}, time_unit_s=1)
-    _, reward = play(begin, greedy, load, names=["value"])
-    # ends at 10, 20 and 30; due at 10, 20 and 20
-    assert reward.totals == {"value": 40 + 20}
-
-
 @pytest.mark.parametrize(
     ("discount", "unit", "earned"),
     [
@@ -198,7 +149,7 @@ def test_value_needs_qos_to_be_kept(begin, rigid, greedy):
         (0.5, 2, [0, 8 / 2 * 1.5 + 0.25 * 16 / 1, 0, 0]),
     ],
 )
-def test_value_at_the_decision_is_discounted_to_it(begin, rigid, discount, unit, earned):
+def test_value_at_the_decision_is_discounted_to_it(discount, unit, earned):
     load = rigid((0, 4, 2), (0, 2, 4)).with_columns(value=np.array([8.0, 16.0]))
     arguments = {"discount": discount, "time_unit_s": unit}
     reward = make_reward("value-at-decision", arguments)
@@ -214,20 +165,12 @@ def test_value_at_the_decision_is_discounted_to_it(begin, rigid, discount, unit,
     assert [*got, reward.collect(simulation.now)] == pytest.approx(earned)
 
 
-def test_violated_jobs_cost_until_they_have_ended(begin, rigid, greedy):
-    # ends at 4 and 8, due at 4 / 0.5 = 8 and 4 / 0.8 = 5; the last one is due at 1, ends at 9
-    load = rigid((0, 4, 4), (0, 4, 4), (0, 1, 4)).with_columns(qos=np.array([0.5, 0.8, 1.0]))
-    _, reward = play(begin, greedy, load, names=["qos-violations"], rules=Rules(step_s=4))
-    # at 0, 4, 8, 12
-    assert reward.earned["qos-violations"] == pytest.approx([0, -3, -3 - 4, -1])
-
-
 # ---- the sums of the tables ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("backlog", [60, 1])  # with 1 some are rejected
 @pytest.mark.parametrize("seed", range(3))
-def test_a_slotted_run(begin, make_jobs, a_gang, seed, backlog):
+def test_a_slotted_run(seed, backlog):
     rng = np.random.default_rng(seed)
     jobs = [
         (t, a_gang(1, int(rng.integers(1, 16)), request=tuple(map(float, rng.integers(1, 11, 2)))))
@@ -257,19 +200,8 @@ def test_a_slotted_run(begin, make_jobs, a_gang, seed, backlog):
     assert reward.totals["slowdown"] == pytest.approx(-slowdown, rel=1e-12)
 
 
-def test_an_hpc_log_with_easy(begin, rigid):
-    rng = np.random.default_rng(5)
-    submit = np.cumsum(rng.exponential(40, 800))
-    run_time = rng.lognormal(5, 2, 800)
-    rows = (submit, run_time, rng.integers(1, 65, 800), run_time * rng.uniform(1, 9, 800))
-    load = rigid(*zip(*rows, strict=True)).with_columns(qos=rng.uniform(0.1, 1, 800))
-    load = with_deadlines(with_values(load, {"processors": 0.3}), rng.uniform(1, 20, 800))
-    run, reward = play(begin, OrderedPolicy(FCFS(), Easy()), load, 128, [*PLAIN, *OF_VALUE])
-    check(run, reward, {"processors": 128.0})
-
-
 @pytest.mark.parametrize("seed", range(4))
-def test_kills_rejections_failures_and_suspensions(begin, make_jobs, a_gang, a_bag, seed):
+def test_kills_rejections_failures_and_suspensions(seed):
     rng = np.random.default_rng(seed)
 
     def some_task():
@@ -314,7 +246,7 @@ def test_kills_rejections_failures_and_suspensions(begin, make_jobs, a_gang, a_b
     assert {"suspended", "lost"} & set(run["allocations"]["outcome"])
 
 
-def test_sums_do_not_depend_on_when_they_are_asked_for(begin, rigid, greedy):
+def test_sums_do_not_depend_on_when_they_are_asked_for():
     rng = np.random.default_rng(2)
     rows = (np.cumsum(rng.exponential(3, 90)), rng.exponential(9, 90), rng.integers(1, 5, 90))
     load = rigid(*zip(*rows, strict=True))
@@ -330,7 +262,7 @@ def test_sums_do_not_depend_on_when_they_are_asked_for(begin, rigid, greedy):
     assert once.totals == pytest.approx(often.totals, rel=1e-12)
 
 
-def test_whoever_looks_on_changes_nothing(begin, rigid, greedy):
+def test_whoever_looks_on_changes_nothing():
     load = rigid(*((0.25 * t, 1 + t % 7, 1 + t % 4) for t in range(60)))
     names = PLAIN
     seen, _ = play(begin, greedy, load, names=names)
@@ -342,14 +274,7 @@ def test_whoever_looks_on_changes_nothing(begin, rigid, greedy):
         assert seen[table].equals(unseen[table])
 
 
-def test_a_run_may_begin_before_zero(begin, rigid, greedy):
-    _, reward = play(
-        begin, greedy, rigid((-10, 4, 4), (-10, 4, 4)), names=["completion-time", "utilisation"]
-    )
-    assert reward.totals == {"completion-time": -12, "utilisation": 8}
-
-
-def test_a_second_run_begins_anew(begin, rigid, greedy):
+def test_a_second_run_begins_anew():
     load, reward = rigid((0, 4, 4), (1, 4, 4)), make_reward({"slowdown": 1, "utilisation": 1})
     totals = []
     for stop in (1, 99):  # the first is left in the middle
@@ -426,19 +351,7 @@ def test_a_watched_run_is_not_accounted_for_late():
     assert reward.collect(simulation.now) == pytest.approx(-spent, rel=1e-9)
 
 
-@pytest.mark.parametrize("name", OF_ENERGY)
-def test_energy_needs_power(begin, rigid, name):
-    load = rigid((0, 1, 1))
-    with pytest.raises(ScenarioError, match=f"'{name}': the scenario knows no energy; add a secti"):
-        make_reward(name).begin(load, begin(load).simulation.info)
-
-
-@pytest.mark.parametrize("name", REWARDS)
-def test_every_reward_has_a_name(name):
-    assert isinstance(make_reward(name), Reward)
-
-
-def test_rewards_are_weighted_and_added(begin, rigid, greedy):
+def test_rewards_are_weighted_and_added():
     load = rigid((0, 4, 2), (1, 4, 4))
     weighted = make_reward({"slowdown": 2, "utilisation": 0.5}, {"utilisation": {"time_unit_s": 2}})
     simulation = begin(load, observer=weighted).simulation
@@ -450,26 +363,61 @@ def test_rewards_are_weighted_and_added(begin, rigid, greedy):
     assert weighted.collect(simulation.now) == pytest.approx(-2 * (1 + 7 / 4) + 0.5 * 6 / 2)
 
 
-MISTAKES = [
-    # what, arguments, what is said
-    ("slowdwn", {}, "did you mean 'slowdown'"),
-    ("slowdown", {"tau": 3}, "reward 'slowdown' takes no argument 'tau'"),
-    ("slowdown", {"least_run_s": 0}, "least_run_s is 0; it must be a finite number above 0"),
-    ({}, {}, "there is none; name at least one"),
-    ({"slowdown": float("nan")}, {}, "reward 'slowdown': weight nan must be a finite number"),
-    ({"slowdown": 1}, {"value": {}}, "'value', which is none of slowdown"),
-]
+@pytest.mark.parametrize(
+    ("names", "section"), [(OF_VALUE, "value"), (OF_ENERGY, "power")], ids=["value", "power"]
+)
+def test_rewards_of_value_and_energy_need_their_section(names, section):
+    load = rigid((0, 1, 1))
+    for name in names:
+        with pytest.raises(ScenarioError, match=f"'{name}': .*`{section}`"):
+            make_reward(name).begin(load, begin(load).simulation.info)
 
 
-@pytest.mark.parametrize(("what", "arguments", "text"), MISTAKES)
-def test_mistakes_are_explained(what, arguments, text):
-    with pytest.raises((ScenarioError, PluginError), match=text):
+@pytest.mark.parametrize(
+    ("what", "arguments", "named"),
+    [
+        ("slowdwn", {}, "'slowdown'"),
+        ("slowdown", {"tau": 3}, "'tau'"),
+        ("slowdown", {"least_run_s": 0}, "least_run_s is 0"),
+        ({}, {}, "at least one"),
+        ({"slowdown": float("nan")}, {}, "weight nan"),
+        ({"slowdown": 1}, {"value": {}}, "'value'"),
+    ],
+)
+def test_mistakes_are_named(what, arguments, named):
+    with pytest.raises((ScenarioError, PluginError), match=named):
         make_reward(what, arguments)
 
 
-@pytest.mark.parametrize("name", OF_VALUE)
-def test_value_needs_jobs_of_value(begin, rigid, name):
-    load = rigid((0, 1, 1))
-    lacks = f"'{name}': the jobs have no (value|quality of service); add a section `value`"
-    with pytest.raises(ScenarioError, match=lacks):
-        make_reward(name).begin(load, begin(load).simulation.info)
+def test_short_run_times_count_as_the_least():
+    load = rigid((0, 0, 4), (0, 10, 4), (0, 0, 1))
+    reward = make_reward("slowdown", {"least_run_s": 5})
+    simulation = begin(load, observer=reward).simulation
+    reward.begin(load, simulation.info)
+    for state in simulation.decisions():
+        for action in greedy(state):
+            simulation.apply(action)
+    # the first ends at once; the last waits for the second, which uses everything
+    assert reward.collect(simulation.now) == pytest.approx(-(10 / 10 + 10 / 5))
+
+
+@pytest.mark.parametrize(
+    ("run_time", "requested", "value"),
+    [
+        (3, 5, 12.0),  # in time: 3 s of 4 processors at 1 a second
+        (5, 5, 20.0),  # at the very instant
+        (6, 5, 0.0),  # late
+    ],
+)
+def test_value_is_paid_for_what_ends_in_time(run_time, requested, value):
+    load = with_values(rigid((0, run_time, 4, requested)), {"processors": 1.0}, time_unit_s=1)
+    load = with_deadlines(load, np.ones(1))
+    _, reward = play(begin, greedy, load, names=["value"])
+    assert reward.totals == {"value": value}
+
+
+def test_a_run_may_begin_before_zero():
+    _, reward = play(
+        begin, greedy, rigid((-10, 4, 4), (-10, 4, 4)), names=["completion-time", "utilisation"]
+    )
+    assert reward.totals == {"completion-time": -12, "utilisation": 8}

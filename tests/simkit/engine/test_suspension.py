@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from engine_runs import greedy, rigid, simulate
 
 from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError
-from simkit.policy import Kill, Place, Resume, Suspend
+from simkit.policy import Place, Resume, Suspend
 from simkit.workload.cluster import Cluster, Partition
 
 JOB = "job_id start_time_s end_time_s run_time_s suspended_time_s lost_time_s attempts status"
@@ -43,7 +44,7 @@ def resume(on=None):
     return lambda state: [Resume(allocation, on) for allocation in state.suspended]
 
 
-def test_kept_work_is_not_done_again(simulate, rigid, greedy):
+def test_kept_work_is_not_done_again():
     load = rigid((0, 10, 4), (4, 5, 4), (9, 0, 1))
     run = simulate(at({4: suspend(0), 9: resume()}, greedy), load)
     assert run.rows("jobs", JOB, by="job_id")[:2] == [
@@ -57,7 +58,7 @@ def test_kept_work_is_not_done_again(simulate, rigid, greedy):
     assert run.rows("events", EVENTS) == [(4, "suspended", 0), (9, "resumed", 0)]
 
 
-def test_lost_work_starts_over(simulate, rigid, greedy):
+def test_lost_work_starts_over():
     load = rigid((0, 10, 4), (4, 5, 4))
 
     def lose(state):
@@ -77,19 +78,7 @@ def test_lost_work_starts_over(simulate, rigid, greedy):
     assert run.rows("events", f"{EVENTS} detail") == [(4, "lost", 0, "4 instances start over")]
 
 
-def test_suspended_more_than_once_then_lost(simulate, rigid, greedy):
-    # 3 s, rest, 2 s more, lost: 5 s of work are gone; then once through.
-    load = rigid((0, 10, 4), (3, 0, 1), (5, 0, 1), (7, 0, 1))
-    times = {3: suspend(0), 5: resume(), 7: suspend(0, keep_work=False)}
-    run = simulate(at(times, greedy), load)
-    assert run.rows("jobs", JOB, by="job_id")[0] == (0, 0, 17, 10, 2, 5, 2, "finished")
-    mine = [row[1:] for row in run.rows("allocations", PIECES) if row[0] == 0]
-    assert mine == [
-        (0, 0, 4, 1, 0, 3, "suspended"), (0, 0, 4, 1, 5, 7, "lost"), (0, 0, 4, 2, 7, 17, "finished"),
-    ]  # fmt: skip
-
-
-def test_expected_end_counts_what_is_done(simulate, rigid, greedy):
+def test_expected_end_counts_what_is_done():
     seen = []
 
     def look(state):
@@ -105,7 +94,7 @@ def test_expected_end_counts_what_is_done(simulate, rigid, greedy):
     assert seen == [(9, 9 + 12 - 4)]
 
 
-def test_overdue_and_suspended_is_expected_to_end_at_once(simulate, rigid, greedy):
+def test_overdue_and_suspended_is_expected_to_end_at_once():
     ends = []
 
     def go_on(state):
@@ -116,85 +105,13 @@ def test_overdue_and_suspended_is_expected_to_end_at_once(simulate, rigid, greed
     assert ends == [9]
 
 
-def test_running_on_elsewhere(simulate, rigid, greedy):
-    load = rigid((0, 10, 6), (4, 0, 1), (6, 0, 1))
-    run = simulate(at({4: suspend(0), 6: resume(((1, 4), (0, 2)))}, greedy), load, two_machines())
-    mine = [row[1:] for row in run.rows("allocations", PIECES) if row[0] == 0]
-    assert mine == [
-        (0, 0, 4, 1, 0, 4, "suspended"), (1, 4, 2, 1, 0, 4, "suspended"),
-        (1, 0, 4, 1, 6, 12, "finished"), (0, 4, 2, 1, 6, 12, "finished"),
-    ]  # fmt: skip
-
-
-def test_instances_of_a_bag_are_suspended_apart(simulate, make_jobs, a_bag, greedy):
-    def first_only(state):
-        yield Suspend(next(iter(state.running)))
-
-    load = make_jobs((0, a_bag(3, 10)), (2, a_bag(1, 0)), (5, a_bag(1, 0)))
-    # instances 0 and 1 start together on two processors; then 2, when they rest
-    run = simulate(at({2: first_only, 12: resume()}, greedy), load, 2)
-    mine = [row[2:] for row in run.rows("allocations", PIECES) if row[0] == 0]
-    assert mine == [
-        (0, 2, 1, 0, 2, "suspended"),
-        (2, 1, 1, 2, 12, "finished"),
-        (0, 2, 1, 12, 20, "finished"),
-    ]
-    assert run.rows("jobs", JOB, by="job_id")[0] == (0, 0, 20, 20, 10, 0, 1, "finished")
-
-
-def test_a_bag_loses_some_instances(simulate, make_jobs, a_bag, greedy):
-    def lose_the_last(state):
-        yield Suspend(list(state.running)[-1], keep_work=False)
-
-    load = make_jobs((0, a_bag(2, 10)), (3, a_bag(1, 0)))
-    schedule = at({3: lose_the_last}, lambda state: _one_by_one(state))
-    run = simulate(schedule, load, 3)
-    mine = [row[2:] for row in run.rows("allocations", PIECES) if row[0] == 0]
-    assert mine == [
-        (1, 1, 1, 0, 3, "lost"), (0, 1, 1, 0, 10, "finished"), (1, 1, 2, 3, 13, "finished"),
-    ]  # fmt: skip
-    assert run.rows("jobs", JOB, by="job_id")[0] == (0, 0, 13, 13, 0, 1.5, 2, "finished")
-
-
-def _one_by_one(state):
-    for task in state.queue:
-        while task.remaining and state.fit(task):
-            yield Place(task, ((0, 1),))
-
-
-def test_suspended_at_the_instant_of_its_start(simulate, rigid):
-    # no work done yet, but it has started once and has rested 5 s
-    def schedule(state):
-        for task in state.queue:
-            if task.index == 0:
-                yield Place(task, ((0, 1),))
-                yield Suspend(next(iter(state.running)))
-        if state.now == 5:
-            yield from (Resume(allocation) for allocation in state.suspended)
-
-    run = simulate(schedule, rigid((0, 10, 1), (5, 1, 4)))
-    assert run.rows("jobs", JOB)[0] == (0, 0, 15, 10, 5, 0, 1, "finished")
-    assert run.rows("allocations", PIECES) == [
-        (0, 0, 0, 1, 1, 0, 0, "suspended"), (0, 0, 0, 1, 1, 5, 15, "finished"),
-    ]  # fmt: skip
-
-
-def test_the_requested_time_is_of_running_not_of_rest(simulate, rigid, greedy):
+def test_the_requested_time_is_of_running_not_of_rest():
     load = rigid((0, 10, 4, 6), (4, 0, 1), (9, 0, 1))
     run = simulate(at({4: suspend(0), 9: resume()}, greedy), load, rules=Rules(walltime="kill"))
     assert run.rows("jobs", JOB, by="job_id")[0] == (0, 0, 11, 6, 5, 0, 1, "killed")
 
 
-def test_kill_of_a_suspended_task(simulate, rigid, greedy):
-    def kill(state):
-        yield from (Kill(allocation.task) for allocation in state.suspended)
-
-    load = rigid((0, 10, 4), (4, 0, 1), (9, 0, 1))
-    run = simulate(at({4: suspend(0), 9: kill}, greedy), load)
-    assert run.rows("jobs", JOB, by="job_id")[0] == (0, 0, 9, 4, 5, 0, 1, "killed")
-
-
-def test_suspended_for_ever_counts_as_running(simulate, rigid, greedy):
+def test_suspended_for_ever_counts_as_running():
     run = simulate(at({4: suspend(0)}, greedy), rigid((0, 10, 4), (4, 1, 1)))
     assert run.rows("jobs", JOB)[1] == (0, 0, None, None, 0, 0, 1, "running")
     assert run.rows("allocations", "task_id outcome") == [(0, "suspended"), (1, "finished")]
@@ -209,7 +126,7 @@ def test_suspended_for_ever_counts_as_running(simulate, rigid, greedy):
         (None, r"asks machine 0 \(a\) for 4 processors, 1 are free"),
     ],
 )
-def test_an_illegal_resumption(on, what, simulate, rigid, greedy):
+def test_an_illegal_resumption(on, what):
     cluster = two_machines(partitions=(Partition("left", machines=(0,)),))
     with pytest.raises(PolicyError, match=what):
         simulate(
@@ -220,7 +137,7 @@ def test_an_illegal_resumption(on, what, simulate, rigid, greedy):
 
 
 @pytest.mark.parametrize("action", [Suspend, Resume])
-def test_what_does_not_run_or_rest(action, simulate, rigid, greedy):
+def test_what_does_not_run_or_rest(action):
     kept = []
 
     def keep(state):

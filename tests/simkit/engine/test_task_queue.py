@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -116,12 +115,3 @@ def test_one_may_loop_over_it_while_it_changes():
             queue.remove(tasks[3])  # gone before its turn
             queue.add(make_task(9))  # was not there when the loop began
     assert seen == [0, 1, 2, 4]
-
-
-def test_columns_cannot_be_written_to():
-    queue = TaskQueue(2)
-    queue.add(make_task(1))
-    with pytest.raises(ValueError, match="read-only"):
-        queue.columns().estimate_s[0] = 0.0
-    with pytest.raises(ValueError, match="read-only"):
-        queue.columns().demand[0, 0] = 0.0

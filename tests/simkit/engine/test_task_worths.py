@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from engine_runs import a_gang, make_jobs, rigid
 
 from simkit.engine.submission import Submission
 from simkit.policy.estimates import Requested
@@ -21,13 +22,13 @@ def tasks_of(load, **capacity) -> list[Task]:
     return [t for _, _, tasks, _ in Submission(load, cluster, predictor).jobs() for t in tasks]
 
 
-def test_a_plain_log_has_tasks_without_worth_and_nothing_is_set_on_them(rigid):
+def test_a_plain_log_has_tasks_without_worth_and_nothing_is_set_on_them():
     (task,) = tasks_of(rigid((0, 5, 2)))
     assert (task.qos, task.value, task.deadline_s, task.cluster_share) == (1, 0, math.inf, 0)
     assert not {"qos", "value_per_s", "deadline_s", "cluster_share"} & vars(task).keys()
 
 
-def test_value_and_due_time_follow_from_the_estimate_not_from_the_run_time(rigid):
+def test_value_and_due_time_follow_from_the_estimate_not_from_the_run_time():
     """The job runs 3600 s and asked for 7200 s: that is all that a policy may know."""
     load = rigid((100, 3600, 2, 7200)).with_columns(qos=np.array([0.5]))
     load = with_deadlines(with_values(load, {"processors": 0.5}), np.array([3.0]))
@@ -38,17 +39,7 @@ def test_value_and_due_time_follow_from_the_estimate_not_from_the_run_time(rigid
     assert task.deadline_s == 100 + 3 * 7200
 
 
-def test_policies_decide_alike_whatever_the_true_run_time(rigid):
-    """Two logs that differ in run times alone give tasks that show the same."""
-    shown = []
-    for run in (10, 7000):
-        load = rigid((0, run, 2, 7200)).with_columns(qos=np.array([0.4]))
-        (task,) = tasks_of(with_deadlines(with_values(load, {"processors": 1}), np.array([2.0])))
-        shown.append((task.value, task.due_s, task.deadline_s, task.value_density, task.qos))
-    assert shown[0] == shown[1]
-
-
-def test_a_fixed_worth_is_shared_by_the_tasks_of_a_job(make_jobs, a_gang):
+def test_a_fixed_worth_is_shared_by_the_tasks_of_a_job():
     load = make_jobs((0, a_gang(1, 5), a_gang(1, 50)), value=[6.0])
     assert [task.value for task in tasks_of(load)] == [3.0, 3.0]
 
@@ -60,14 +51,8 @@ def test_a_fixed_worth_is_shared_by_the_tasks_of_a_job(make_jobs, a_gang):
         (6, 0.75),  # the GPUs are the larger share
     ],
 )
-def test_density_is_value_a_second_over_the_largest_share_of_the_cluster(rigid, gpus, share):
+def test_density_is_value_a_second_over_the_largest_share_of_the_cluster(gpus, share):
     load = with_resource(rigid((0, 3600, 2)), "gpu", np.array([gpus]))
     (task,) = tasks_of(with_values(load, {"processors": 1.0, "gpu": 1.0}), processors=4.0, gpu=8.0)
     assert task.cluster_share == share
     assert task.value_density == pytest.approx((2 + gpus) / (3600 * share))
-
-
-def test_density_without_a_known_share_is_by_the_sum_of_amounts():
-    task = Task(0, 0, 0.0, (2.0,), estimate_s=10.0)
-    task.fixed_value = 40.0
-    assert task.value_density == 2.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from engine_runs import a_bag, a_gang, greedy, make_jobs, pool, simulate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,37 +13,17 @@ from simkit.policies.orderings import FCFS, SJF
 from simkit.policy import Kill, Place
 from simkit.policy.ordered import OrderedPolicy
 from simkit.workload.admission import AdmissionRule
-from simkit.workload.cluster import Cluster, Partition
-
-
-def pool(processors: int, *partitions: Partition) -> Cluster:
-    return Cluster.pool({"processors": float(processors)}, partitions=partitions)
-
+from simkit.workload.cluster import Partition
 
 ONE_EACH = Partition("one", max_running_per_user=1)
 
 
-def test_a_users_jobs_run_one_after_the_other_and_others_pass(simulate, make_jobs, a_gang, greedy):
-    load = make_jobs(*((t, a_gang(1, 10)) for t in range(4)), user=[7, 7, 7, 8])
-    assert simulate(greedy, load, pool(8, ONE_EACH)).starts() == {0: 0, 1: 10, 2: 20, 3: 3}
-
-
-def test_jobs_without_a_user_are_not_limited(simulate, make_jobs, a_gang, greedy):
+def test_jobs_without_a_user_are_not_limited():
     load = make_jobs(*((t, a_gang(1, 10)) for t in range(3)))
     assert simulate(greedy, load, pool(8, ONE_EACH)).starts() == {0: 0, 1: 1, 2: 2}
 
 
-def test_the_limit_is_that_of_each_partition(simulate, make_jobs, a_gang, greedy):
-    short = Partition("short", max_time_s=5, max_running_per_user=1)
-    long = Partition("long", max_running_per_user=2)
-    load = make_jobs(
-        (0, a_gang(1, 5)), (0, a_gang(1, 5)), *((0, a_gang(1, 9)) for _ in range(3)), user=[1] * 5
-    )
-    run = simulate(greedy, load, pool(8, short, long))
-    assert run.starts() == {0: 0, 1: 5, 2: 0, 3: 0, 4: 9}
-
-
-def test_what_is_held_back_waits_in_the_timeline_and_at_the_end(simulate, make_jobs, a_gang):
+def test_what_is_held_back_waits_in_the_timeline_and_at_the_end():
     load = make_jobs(*((0, a_gang(1, 10)) for _ in range(3)), user=[1] * 3)
     seen = []
 
@@ -56,24 +37,12 @@ def test_what_is_held_back_waits_in_the_timeline_and_at_the_end(simulate, make_j
     assert run.rows("jobs", "status") == [("waiting",)] * 3
 
 
-def test_a_job_of_several_tasks_counts_once_until_its_last_end(simulate, make_jobs, a_gang, greedy):
+def test_a_job_of_several_tasks_counts_once_until_its_last_end():
     load = make_jobs((0, a_gang(1, 5), a_gang(1, 9)), (1, a_gang(1, 3)), user=[1, 1])
     assert simulate(greedy, load, pool(8, ONE_EACH)).starts() == {0: 0, 1: 9}
 
 
-def test_a_killed_job_makes_room_in_the_same_instant(simulate, make_jobs, a_gang):
-    load = make_jobs((0, a_gang(1, 50)), (0, a_gang(1, 50)), user=[1, 1])
-
-    def waits(state):  # the first job is killed before it starts
-        for task in list(state.queue):
-            yield Kill(task, "away") if task.index == 0 else Place(task, ((0, 1),))
-
-    assert simulate(waits, load, pool(8, ONE_EACH)).rows(
-        "jobs", "job_id start_time_s end_time_s status"
-    ) == [(0, None, 0, "killed"), (1, 0, 50, "finished")]
-
-
-def test_a_job_that_is_held_back_can_be_killed(simulate, make_jobs, a_gang):
+def test_a_job_that_is_held_back_can_be_killed():
     load = make_jobs(*((0, a_gang(1, 10)) for _ in range(3)), user=[1] * 3)
     tasks = []
 
@@ -101,9 +70,7 @@ def test_a_job_that_is_held_back_can_be_killed(simulate, make_jobs, a_gang):
 TWO_WAIT = Partition("few", max_waiting_per_user=2)
 
 
-def test_who_has_too_many_jobs_waiting_goes_to_the_next_partition(
-    simulate, make_jobs, a_gang, greedy
-):
+def test_who_has_too_many_jobs_waiting_goes_to_the_next_partition():
     load = make_jobs(
         (0, a_gang(4, 10)), *((t, a_gang(4, 10)) for t in (1, 2, 3, 4)), user=[1] * 4 + [2]
     )
@@ -117,22 +84,13 @@ def test_who_has_too_many_jobs_waiting_goes_to_the_next_partition(
     assert places == [(0, "few"), (1, "few"), (2, "few"), (3, "rest"), (4, "few")]
 
 
-def test_a_job_waits_no_longer_once_its_first_instance_has_started(
-    simulate, make_jobs, a_bag, greedy
-):
+def test_a_job_waits_no_longer_once_its_first_instance_has_started():
     load = make_jobs((0, a_bag(8, 10)), (1, a_bag(1, 1)), (2, a_bag(1, 1)), user=[1] * 3)
     one = Partition("one", max_waiting_per_user=1)
     # At 2 s the first job runs in part, the second waits: one waiting job, so the third is refused.
     assert simulate(greedy, load, pool(4, one)).rows("jobs", "job_id status", by="job_id") == [
         (0, "finished"), (1, "finished"), (2, "rejected"),
     ]  # fmt: skip
-
-
-def test_held_jobs_count_as_waiting(simulate, make_jobs, a_gang, greedy):
-    both = Partition("both", max_running_per_user=1, max_waiting_per_user=1)
-    load = make_jobs(*((t, a_gang(1, 10)) for t in (0, 1, 2)), user=[1] * 3)
-    statuses = simulate(greedy, load, pool(8, both)).rows("jobs", "job_id status", by="job_id")
-    assert statuses == [(0, "finished"), (1, "finished"), (2, "rejected")]
 
 
 def reference(submit, run, user, most):
@@ -152,9 +110,7 @@ JOBS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9), st.integers(0, 
 
 @settings(max_examples=60, deadline=None)
 @given(rows=JOBS, most=st.integers(1, 3))
-def test_on_an_empty_machine_a_user_is_a_queue_with_as_many_servers_as_jobs_may_run(
-    simulate, make_jobs, a_gang, rows, most
-):
+def test_on_an_empty_machine_a_user_is_a_queue_with_as_many_servers_as_jobs_may_run(rows, most):
     submit, run, user = zip(*sorted(rows, key=lambda row: row[0]), strict=True)
     load = make_jobs(*((t, a_gang(1, r)) for t, r in zip(submit, run, strict=True)), user=user)
     where = pool(1000, Partition("p", max_running_per_user=most))
@@ -167,9 +123,7 @@ def test_on_an_empty_machine_a_user_is_a_queue_with_as_many_servers_as_jobs_may_
     rows=JOBS, most=st.integers(1, 3), slots=st.none() | st.integers(1, 3),
     order=st.sampled_from([FCFS, SJF]),
 )  # fmt: skip
-def test_no_user_ever_has_more_jobs_running_and_all_end(
-    simulate, make_jobs, a_gang, rows, most, slots, order
-):
+def test_no_user_ever_has_more_jobs_running_and_all_end(rows, most, slots, order):
     submit, run, user = zip(*sorted(rows, key=lambda row: row[0]), strict=True)
     load = make_jobs(
         *((t, a_gang(1 + n % 3, r)) for n, (t, r) in enumerate(zip(submit, run, strict=True))),
@@ -190,9 +144,7 @@ def late_leave(**rule) -> Rules:
     return Rules(admission=AdmissionRule(late="leave", **rule))
 
 
-def test_late_jobs_that_the_limit_lets_in_one_after_the_other_leave_in_one_decision(
-    simulate, make_jobs, a_gang, greedy
-):
+def test_late_jobs_that_the_limit_lets_in_one_after_the_other_leave_in_one_decision():
     """However many they are: the job that may still end in time starts in that decision."""
     jobs = 3000
     load = make_jobs(
@@ -206,7 +158,7 @@ def test_late_jobs_that_the_limit_lets_in_one_after_the_other_leave_in_one_decis
     assert {time for (time,) in run.rows("events", "time_s")} == {100}
 
 
-def test_a_late_job_that_a_kill_lets_in_is_not_shown(simulate, make_jobs, a_gang):
+def test_a_late_job_that_a_kill_lets_in_is_not_shown():
     seen = []
 
     def schedule(state):
@@ -227,3 +179,13 @@ def test_a_late_job_that_a_kill_lets_in_is_not_shown(simulate, make_jobs, a_gang
         run = simulate(schedule, load, pool(8, ONE_EACH), rules=late_leave(slots=slots))
         assert seen == [(0, 0), (20, 4)]
         assert run.starts() == {0: 0, 1: None, 2: None, 3: 20}
+
+
+def test_the_limit_is_that_of_each_partition():
+    short = Partition("short", max_time_s=5, max_running_per_user=1)
+    long = Partition("long", max_running_per_user=2)
+    load = make_jobs(
+        (0, a_gang(1, 5)), (0, a_gang(1, 5)), *((0, a_gang(1, 9)) for _ in range(3)), user=[1] * 5
+    )
+    run = simulate(greedy, load, pool(8, short, long))
+    assert run.starts() == {0: 0, 1: 5, 2: 0, 3: 0, 4: 9}

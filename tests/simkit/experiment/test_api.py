@@ -106,12 +106,6 @@ def test_a_policy_of_ones_own_and_run_json_names_it(policy: simkit.Policy) -> No
     assert run.jobs["start_time_s"].is_not_null().all()
 
 
-def test_a_policy_as_the_scenario_writes_it() -> None:
-    run = simkit.simulate("quickstart", policy={"order": "sjf", "backfill": "easy"}, seed=4)
-    assert run.info["scenario"]["policy"]["order"] == "sjf"
-    assert run.seed == 4
-
-
 def test_a_file_a_mapping_and_a_scenario_are_the_same(tmp_path: Path) -> None:
     mapping = {"name": "s", "workload": {"type": "swf", "path": "sample:lublin_1000"}}
     (tmp_path / "s.yaml").write_text("workload: {type: swf, path: 'sample:lublin_1000'}\n")
@@ -144,64 +138,6 @@ def test_errors_are_simkit_errors() -> None:
 
 
 # --- check_policy ----------------------------------------------------------------------------
-
-
-class Forgetful(Shortest):
-    """Serves the large jobs never."""
-
-    def schedule(self, state: State) -> Iterator[Action]:
-        for task in list(state.queue):
-            if task.instances < 8 and (on := state.fit(task)):
-                yield Place(task, on)
-
-
-class Clinging(Shortest):
-    """Remembers the last run."""
-
-    runs = 0
-
-    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
-        self.runs += 1
-
-    def schedule(self, state: State) -> Iterator[Action]:
-        for task in sorted(state.queue, key=lambda task: task.estimate_s * (-1) ** self.runs):
-            if on := state.fit(task):
-                yield Place(task, on)
-
-
-class Greedy(Shortest):
-    """Places what does not fit."""
-
-    def schedule(self, state: State) -> Iterator[Action]:
-        for task in list(state.queue):
-            yield Place(task, ((0, task.instances),))
-
-
-def test_check_policy_passes_a_good_one() -> None:
-    simkit.check_policy(Shortest)
-    simkit.check_policy(Shortest())
-    simkit.check_policy(lambda: simkit.OrderedPolicy(Fcfs()))
-
-
-class Fcfs:
-    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
-        pass
-
-    def key(self, task: simkit.Task) -> float:
-        return task.submit_time_s
-
-
-@pytest.mark.parametrize(
-    ("policy", "text"),
-    [
-        (Forgetful, "starvation: "),
-        (Clinging, "forgets: "),
-        (Greedy, "illegal-action: "),
-    ],
-)
-def test_check_policy_finds(policy: type[simkit.Policy], text: str) -> None:
-    with pytest.raises(simkit.SimkitError, match=text):
-        simkit.check_policy(policy)
 
 
 def test_a_resource_of_the_cluster_that_no_job_asks_for(tmp_path):

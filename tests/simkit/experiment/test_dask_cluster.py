@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Thread
@@ -16,7 +15,7 @@ from typing import Any
 
 import psutil
 import pytest
-from children import SIMKIT, child
+from children import SIMKIT, child, until
 from command_line import Simkit
 
 from simkit.errors import RunError, ScenarioError
@@ -64,13 +63,6 @@ class Deadly(Slow):
 """
 
 
-def until(holds: Any, seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def digests(outcomes: Sequence[SweepOutcome]) -> list[str]:
     assert all(o.digest for o in outcomes), [o.error for o in outcomes]
     return [outcome.digest for outcome in outcomes]
@@ -95,21 +87,6 @@ def policy_class() -> type:
     return Mine
 
 
-def test_digests_are_those_of_a_local_sweep_and_finished_runs_are_skipped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    here = run_sweep(GRID, "here", workers=1)
-    there = run_sweep(GRID, "there", executor=DaskCluster(workers=2))
-    assert states(there) == ["done"] * 6
-    assert digests(there) == digests(here)
-    assert there[0].folder == Path("there/scenario=grid/policy=fcfs/seed=0")
-    assert not list(Path("there").rglob(".simkit-*"))
-    again = run_sweep(GRID, "there", executor=DaskCluster(workers=1))
-    assert states(again) == ["skipped"] * 6
-    assert digests(again) == digests(here)
-
-
 @pytest.fixture
 def scheduler() -> Iterator[str]:
     """The address of a scheduler with one worker, as someone else has started them."""
@@ -125,34 +102,6 @@ def test_a_running_scheduler_carries_out_runs_and_a_class(tmp_path: Path, schedu
     there = run_sweep(grid, tmp_path / "there", sweep=sweep, executor=DaskCluster(scheduler))
     assert states(there) == ["done"] * 2, there.frame()["error"].to_list()
     assert digests(there) == digests(run_sweep(grid, tmp_path / "here", sweep=sweep, workers=1))
-
-
-def test_a_worker_that_is_killed_costs_no_run(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(POLICIES)
-    grid = {**GRID, "policy": {"path": f"{tmp_path}/mine.py:Slow"}, "sweep": {"seed": [*range(8)]}}
-    here = run_sweep(grid, tmp_path / "here", executor=None, workers=1)
-    for mark in tmp_path.glob("busy-*"):
-        mark.unlink()
-    killed = []
-
-    def kill_one_worker(_outcome: SweepOutcome) -> None:
-        if not killed:
-            other = [int(p.name.removeprefix("busy-")) for p in tmp_path.glob("busy-*")]
-            killed.append(other[0])
-            os.kill(other[0], signal.SIGKILL)
-
-    there = run_watched(grid, tmp_path / "there", kill_one_worker)
-    assert killed
-    assert digests(there) == digests(here)
-    assert set(states(there)) <= {"done", "skipped"}  # skipped: finished, and then it died
-    assert len({p.name for p in tmp_path.glob("busy-*")}) >= 3, "no new worker took its place"
-
-
-def run_watched(grid: Any, folder: Path, on_end: Any) -> list[SweepOutcome]:
-    """Run a sweep on two workers and call `on_end` after each run."""
-    from simkit.experiment.sweep import plan_sweep, run_plan
-
-    return run_plan(plan_sweep(grid, folder), executor=DaskCluster(workers=2), on_end=on_end)
 
 
 def test_a_run_that_kills_its_workers_fails_and_the_others_go_on(tmp_path: Path) -> None:
@@ -242,21 +191,6 @@ def _answer(server: socket.socket, answer: bytes) -> None:
         connection.sendall(answer)
         while connection.recv(1_024):  # until the client goes away
             pass
-
-
-def test_without_dask_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ScenarioError, match=r"pip install 'simkit-cluster\[cluster\]'"):
-        DaskCluster()
-
-
-def test_without_what_makes_certificates_the_message_names_the_extra(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(sys.modules, "cryptography", None)
-    with pytest.raises(ScenarioError, match=r"no other account .* pip install 'simkit-cluster\["):
-        DaskCluster()
-    DaskCluster("tcp://there:8786")  # what protects it is up to its owner
 
 
 def test_a_scheduler_with_certificates_takes_those_of_dasks_configuration(tmp_path: Path) -> None:
@@ -387,3 +321,14 @@ def test_a_cluster_without_workers_is_not_waited_for_without_end(
         pytest.raises(RunError, match=r"no worker for 0\.5 s; start some with `dask worker tcp:"),
     ):
         run_sweep(GRID, tmp_path, executor=DaskCluster(cluster.scheduler_address))
+
+
+@pytest.mark.parametrize("module", ["distributed", "cryptography"])
+def test_without_a_package_the_message_names_the_extra(
+    module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ScenarioError, match=r"pip install 'simkit-cluster\[cluster\]'"):
+        DaskCluster()
+    if module == "cryptography":  # what protects another cluster is up to its owner
+        DaskCluster("tcp://there:8786")

@@ -114,11 +114,6 @@ def test_a_policy_without_estimates_is_not_warned_of(tmp_path: Path) -> None:
     assert PERFECT in run(path, "swf", policy="policy: {order: sjf}\n")[0]
 
 
-def test_perfect_estimates_that_say_so(tmp_path: Path) -> None:
-    stderr, done, _ = run(swf(tmp_path, -1, -1), "swf", "estimates: actual\n")
-    assert (stderr, done.method) == ("", "fcfs + easy, actual")
-
-
 def test_user_means_cut_at_the_run_time(tmp_path: Path) -> None:
     means = "estimates: {type: user-mean, correction: tsafrir}\n"
     stderr, done, _ = run(swf(tmp_path, -1, -1), "swf", means)
@@ -137,17 +132,6 @@ def test_walltime_kills_nobody(tmp_path: Path) -> None:
     stderr, done, _ = run(path, "swf", "rawwalltime: kill\n")
     assert NOBODY not in stderr
     assert done.metrics["jobs"]["killed"] == 1
-
-
-@pytest.mark.parametrize(
-    ("requests", "why"), [((-1, -1), "none has a requested time"), ((200,), "none runs longer")]
-)
-def test_walltime_kills_nobody_of_a_table(
-    requests: tuple[int, ...], why: str, tmp_path: Path
-) -> None:
-    stderr, _, _ = run(table(tmp_path, *requests), "jobs", "walltime: kill\n")
-    assert f"{NOBODY}: {why}" in stderr
-    assert "requested_time: raw" not in stderr.partition(NOBODY)[2]
 
 
 def test_a_sweep_says_it_once_and_names_the_estimates(tmp_path: Path) -> None:

@@ -86,6 +86,15 @@ def past(run: simkit.Run, before_s: float) -> dict[str, pl.DataFrame]:
     return {name: run.scan(name).filter(pl.col(TIMES[name]) < before_s).collect() for name in names}
 
 
+def of_table(folder: Path, rows: str) -> dict[str, Any]:
+    """Return a scenario of a table of jobs, (id, submission, run time, size, …), on four processors."""
+    names = ["job_id", "submit_time_s", "run_time_s", "processors", "start_time_s"]
+    head = ",".join(names[: rows.partition("\n")[0].count(",") + 1])
+    (folder / "jobs.csv").write_text(f"{head}\n{rows}")
+    return {"workload": {"type": "jobs", "path": str(folder / "jobs.csv")},
+            "cluster": {"processors": 4}}  # fmt: skip
+
+
 def first_submit(run: simkit.Run) -> float:
     return float(run.jobs["submit_time_s"].min())  # type: ignore[arg-type]
 
@@ -128,18 +137,6 @@ def test_a_policy_without_memory_that_takes_over_from_itself_changes_no_start(po
     assert switched.jobs.equals(alone.jobs)
 
 
-def test_the_future_is_that_of_the_other_policy(tmp_path: Path) -> None:
-    """Past the change, the queue is served in the new order."""
-    rows = ["job_id,submit_time_s,run_time_s,processors", "1,0,100,4"]
-    rows += [f"{n},1,{1000 - 10 * n},4" for n in range(2, 6)]
-    (tmp_path / "jobs.csv").write_text("\n".join([*rows, ""]))
-    scenario = {"workload": {"type": "jobs", "path": str(tmp_path / "jobs.csv")},
-                "cluster": {"processors": 4}, "estimates": "actual"}  # fmt: skip
-    run = simkit.simulate(scenario, policy={"start": "fcfs", "switch": [{"at": 50, "to": "sjf"}]})
-    order = run.jobs.sort("start_time_s")["job_id"].to_list()
-    assert order == [1, 5, 4, 3, 2]
-
-
 class Promising:
     """Reserves the whole of a task's machine for a far future, and starts nothing."""
 
@@ -162,26 +159,6 @@ def test_promises_of_the_policy_that_ends_are_taken_back() -> None:
     assert run.jobs.sort("job_id")["start_time_s"].to_list() == [100, 110]
     kinds = run.events.sort("time_s")["kind"].to_list()
     assert kinds == ["reserved", "reserved", "cancelled", "cancelled"]
-
-
-def test_a_change_after_the_end_changes_nothing() -> None:
-    scenario = {"workload": {**LOG, "window": {"jobs": 50}}}
-    alone = simkit.simulate(scenario)
-    later = simkit.simulate(
-        scenario, policy={"start": "fcfs", "switch": [{"at": "1000d", "to": "sjf"}]}
-    )
-    assert all(getattr(alone, name).equals(getattr(later, name)) for name in alone.tables)
-
-
-def test_what_is_suspended_goes_on_under_the_new_policy() -> None:
-    system = {"cluster": {"processors": 128, "partitions": [
-        {"name": "high", "max_processors": 8, "priority": 2},
-        {"name": "low", "priority": 1, "preempt": "suspend"},
-    ]}}  # fmt: skip
-    policy = {"start": "fcfs", "switch": [{"at": f"{12 * n}h", "to": to} for n, to in enumerate(
-        ["sjf+easy", "fcfs", "saf+easy", "fcfs+easy"], 1)]}  # fmt: skip
-    run = simkit.simulate({"workload": {**LOG, "window": {"jobs": 300}}, **system}, policy=policy)
-    assert run.metrics["jobs"]["finished"] == 300
 
 
 def test_a_switch_of_a_switch_and_a_fork_of_a_fork(tmp_path: Path) -> None:
@@ -259,11 +236,9 @@ def test_dates_need_a_log_that_has_some(tmp_path: Path) -> None:
     change = {"at": "2024-01-01T00:00Z", "to": "sjf"}
     with pytest.raises(ScenarioError, match="does not tell when it began"):
         simkit.simulate({"workload": LOG}, policy={"start": "fcfs", "switch": [change]})
-    rows = "job_id,submit_time_s,run_time_s,processors\n1,2024-05-01T00:00:00Z,600,4\n"
+    rows = "1,2024-05-01T00:00:00Z,600,4\n"
     rows += "2,2024-05-01T00:00:10Z,700,4\n3,2024-05-01T00:00:20Z,60,4\n"
-    (tmp_path / "jobs.csv").write_text(rows)
-    scenario = {"workload": {"type": "jobs", "path": str(tmp_path / "jobs.csv")},
-                "cluster": {"processors": 4}, "estimates": "actual"}  # fmt: skip
+    scenario = of_table(tmp_path, rows) | {"estimates": "actual"}
     simkit.simulate(scenario, policy="fcfs", output=tmp_path / "run")
     moment = datetime(2024, 5, 1, 0, 5, tzinfo=UTC)
     run = simkit.simulate(fork(tmp_path / "run", moment, {"policy": "sjf"}))
@@ -279,10 +254,8 @@ def test_dates_need_a_log_that_has_some(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_forked_is_refused(tmp_path: Path) -> None:
-    rows = "job_id,submit_time_s,run_time_s,processors\n1,0,600,4\n"
-    (tmp_path / "jobs.csv").write_text(rows)
-    scenario = {"workload": {"type": "jobs", "path": str(tmp_path / "jobs.csv")},
-                "cluster": {"processors": 4}}  # fmt: skip
+    rows = "1,0,600,4\n"
+    scenario = of_table(tmp_path, rows)
     simkit.simulate(scenario, output=tmp_path / "run")
     for key, value in {"seed": 1, "workload.load": 2, "cluster.processors": 8}.items():
         with pytest.raises(ScenarioError, match=f"override {key}: would change the past"):
@@ -308,11 +281,9 @@ class Promising2(OrderedPolicy):
 
 
 def test_recorded_starts_may_lead_up_to_another_policy(tmp_path: Path) -> None:
-    rows = "job_id,submit_time_s,run_time_s,processors,start_time_s\n1,0,100,4,20\n"
+    rows = "1,0,100,4,20\n"
     rows += "2,1,50,2,150\n3,2,50,2,160\n4,3,50,2,500\n"
-    (tmp_path / "jobs.csv").write_text(rows)
-    scenario = {"workload": {"type": "jobs", "path": str(tmp_path / "jobs.csv")},
-                "cluster": {"processors": 4}}  # fmt: skip
+    scenario = of_table(tmp_path, rows)
     policy = {"start": "recorded", "switch": [{"at": 155, "to": "fcfs"}]}
     run = simkit.simulate(scenario, policy=policy, output=tmp_path / "run")
     assert run.jobs.sort("job_id")["start_time_s"].to_list() == [20, 150, 155, 200]

@@ -49,15 +49,6 @@ def run(site: tuple[list[Row], Path]) -> Run:
     return simkit.open_run(folder / "run")
 
 
-def test_the_log_spans_two_years_and_has_every_kind_of_row(site: Any) -> None:
-    rows, _ = site
-    assert {row["Submit"][:4] for row in rows} == {"2023", "2024"}
-    assert {row["State"] for row in rows} >= {"NODE_FAIL", "PENDING", "TIMEOUT"}
-    assert any("_" in row["JobID"] for row in rows)
-    texts = {row["AllocTRES"].partition("gres/gpu")[2][:1] for row in rows}
-    assert texts == {"", ":", "="}
-
-
 def test_no_job_is_lost_and_utilisation_is_that_of_the_rows(site: Any, run: Run) -> None:
     rows, _ = site
     used = by_hand(rows)

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from children import SIMKIT, child
+from children import SIMKIT, child, until
 
 from simkit.results.run_folder import open_run
 
@@ -47,13 +47,6 @@ def write(folder: Path, jobs: int, further: str = "") -> None:
     )
 
 
-def wait_until_busy(folder: Path) -> None:
-    deadline = time.monotonic() + 60
-    while not (folder / "busy").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 COMMANDS = {
     "run": ["run", "s.yaml", "-o", "out"],
     "sweep": ["sweep", "s.yaml", "-j", "2", "-o", "out"],
@@ -70,7 +63,7 @@ def test_simkit_goes_on_to_its_end(command: str, tmp_path: Path) -> None:
         [*SIMKIT, *COMMANDS[command]], tmp_path,
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=ignore,
     ) as process:  # fmt: skip
-        wait_until_busy(tmp_path)
+        until((tmp_path / "busy").exists, 60)
         deadline = time.monotonic() + 60
         while process.poll() is None and time.monotonic() < deadline:
             os.killpg(process.pid, signal.SIGINT)
@@ -88,7 +81,7 @@ def test_sigterm_still_ends_a_run(tmp_path: Path) -> None:
         [*SIMKIT, *COMMANDS["run"]], tmp_path,
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=ignore,
     ) as process:  # fmt: skip
-        wait_until_busy(tmp_path)
+        until((tmp_path / "busy").exists, 60)
         process.terminate()
         _, err = process.communicate(timeout=30)
     assert process.returncode == 130, err

@@ -69,12 +69,6 @@ def test_machines_come_go_and_fail_as_the_trace_says(folder):
     assert names == ["jobs.csv", "server_event.csv"]
 
 
-def test_by_default_what_runs_on_a_faulty_machine_ends_in_peace(folder):
-    made = run(folder)
-    assert set(made.allocations["outcome"]) == {"finished"}
-    assert capacities(made)[1] == (7, 2)  # for an hour
-
-
 def test_what_no_machine_could_hold_is_rejected_and_counted(folder):
     made = run(folder)
     rejected = made.jobs.filter(made.jobs["status"] == "rejected")
@@ -108,14 +102,6 @@ def test_machines_offer_more_than_they_have(folder):
         run(folder, overcommit={"gpu": 2})
 
 
-def test_random_failures(folder):
-    made = run(folder, failures={"mtbf": 20, "mttr": 2})
-    ended = made.jobs.filter(made.jobs["status"] == "finished")
-    assert ended.height == 2
-    assert "lost" in made.allocations["outcome"].to_list()
-    assert made.info["digest"] == run(folder, failures={"mtbf": 20, "mttr": 2}).info["digest"]
-
-
 @pytest.mark.parametrize(
     ("cluster", "text"),
     [
@@ -131,11 +117,6 @@ def test_sections_that_cannot_be(cluster, text, folder):
     with pytest.raises(SimkitError) as error:
         run(folder, **cluster)
     assert text in str(error.value)
-
-
-def test_the_period_of_cloudsimpy(folder):
-    with pytest.raises(ScenarioError, match="policy.compat"):
-        run(folder, policy={"fitness": "first-fit", "compat": "cloudsimpy"})
 
 
 def test_what_drains_is_available_until_it_is_free(folder):

@@ -121,18 +121,6 @@ def test_a_text_that_stands_for_none_or_several(text: str, told: str) -> None:
             call()
 
 
-def test_a_policy_is_given_by_text_everywhere() -> None:
-    digest = simkit.simulate(SMALL, policy={"order": "sjf"}).digest
-    texts = ("sjf", "sjf+none")
-    assert {simkit.simulate(SMALL, policy=text).digest for text in texts} == {digest}
-    assert simkit.simulate("p.yaml").digest == digest
-    assert simkit.run_sweep(SMALL, "a", policy="sjf", workers=1)[0].digest == digest
-    outcomes = simkit.run_sweep(SMALL, "b", sweep={"policy": ["fcfs", "sjf"]}, workers=1)
-    assert outcomes[1].digest == digest
-    added = simkit.simulate("p.yaml", overrides={"policy.backfill": "easy"})
-    assert added.policy == "sjf + easy"
-
-
 def test_a_file_of_a_policy_starts_from_where_the_text_stands(tmp_path: Path) -> None:
     code = (
         "class Mine:\n    def reset(self, info, rng): pass\n"
@@ -149,21 +137,6 @@ def test_a_file_of_a_policy_starts_from_where_the_text_stands(tmp_path: Path) ->
         run = simkit.simulate("quickstart", overrides={"workload": SMALL["workload"] | {"jobs": 2}},
                               policy="below/mine.py:Mine")  # fmt: skip
     assert run.info["scenario"]["policy"]["path"] == f"{place}:Mine"
-
-
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [
-        ("SJF", "did you mean 'sjf'?"),
-        ("Tetris", "did you mean 'tetris'?"),
-        ("easy", "write {backfill: easy}"),
-        ("deeprm-70", "write {agent: deeprm-70}"),
-    ],
-)
-def test_a_policy_as_text_that_is_none_gets_a_hint(name: str, hint: str) -> None:
-    with pytest.raises(ScenarioError) as caught:
-        simkit.simulate(SMALL, policy=name)
-    assert hint in str(caught.value)
 
 
 def test_what_is_known_is_what_works() -> None:

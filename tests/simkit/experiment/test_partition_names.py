@@ -109,3 +109,10 @@ def test_queues_by_the_names_of_an_swf_header(tmp_path: Path) -> None:
     by_name["queues"] = ["norml"]
     with pytest.raises(ScenarioError, match="no queue called 'norml'; did you mean 'normal'"):
         simkit.simulate(scenario)
+
+
+def test_a_name_needs_a_trace_with_names() -> None:
+    partitions = [{"name": "a", "queues": ["low"]}]
+    load = {"type": "poisson", "jobs": 3, "processors": 8, "rate_per_s": 0.1}
+    with pytest.raises(ScenarioError, match=r"cluster\.partitions\.0\.queues.*'low'"):
+        simkit.simulate({"workload": load, "cluster": {"processors": 8, "partitions": partitions}})

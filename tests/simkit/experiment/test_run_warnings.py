@@ -6,12 +6,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 
 import simkit
 from simkit.experiment.warnings import waiting_warning
-from simkit.results.run_folder import MemoryRun
 from simkit.workload import Workload
 
 JOBS = {"type": "poisson", "jobs": 20, "processors": 4, "offered_load": 0.5}
@@ -33,10 +31,6 @@ class _Idle:
             if self.left and (on := state.fit(task)):
                 self.left -= 1
                 yield simkit.Place(task, on)
-
-
-def test_a_run_without_leftovers_has_no_warning() -> None:
-    assert waiting_warning(simkit.simulate(SCENARIO)) == ""
 
 
 CASES = [
@@ -81,22 +75,6 @@ def test_a_job_that_needs_more_power_than_the_cap_leaves(
     assert re.search(
         f"power-cap starts a job only .* within {cap}, .*; {remedy}", run.info["warnings"][-1]
     )
-
-
-RULES = [
-    # backfill, what the warning says after the number of decisions
-    ("easy", "what waits may never have had room until its expected end; compare its request "),
-    ("mine.py:Rule", "check that its `schedule` "),
-    ({"type": "my.package:Rule", "depth": 3}, "check that its `schedule` "),
-]
-
-
-@pytest.mark.parametrize(("backfill", "text"), RULES)
-def test_rules_with_names_are_not_to_be_tested_by_their_user(backfill: Any, text: str) -> None:
-    policy = {"order": "fcfs", "backfill": backfill, "placement": "first-fit"}
-    run = MemoryRun({"decisions": 3, "scenario": {"policy": policy}}, {"timeline": pl.DataFrame()})
-    run.__dict__["metrics"] = {"jobs": {"submitted": 1, "waiting": 1}}
-    assert f"placed nothing in 3 decisions; {text}" in waiting_warning(run)
 
 
 def two_jobs(run_s: float = 7200.0, processors: int = 4) -> Workload:
@@ -150,28 +128,6 @@ def test_what_has_taken_the_machines_away_is_named(
     assert text in waiting_warning(run)
 
 
-def test_what_would_fit_in_the_rest_is_left_by_the_policy() -> None:
-    window = {"start": "1h", "duration": "2h", "every": "1d", "processors": 1}
-    cluster = {"processors": 4, "maintenance": [window]}
-    with pytest.warns(simkit.SimkitWarning, match="the policy .*_Idle placed nothing in"):
-        simkit.simulate({**SCENARIO, "cluster": cluster}, policy=_Idle)
-
-
-def test_a_job_longer_than_the_time_between_windows_is_told() -> None:
-    window = {"start": 0, "duration": "1h", "every": "1d"}
-    jobs = {"job_id": [1], "submit_time_s": [0.0], "run_time_s": [90_000.0], "processors": [4]}
-    with pytest.warns(simkit.SimkitWarning, match="maintenance recurs"):
-        run = simkit.simulate(
-            {**SCENARIO, "cluster": {"processors": 4, "maintenance": [window]}},
-            workload=Workload.from_jobs(jobs),
-        )
-    assert waiting_warning(run) == (
-        "warning: the only job still waits at the end of the run: maintenance recurs and leaves "
-        "23:00:00 in between, and what waits is expected to run for at least 1d 01:00:00; make the windows "
-        "rarer or shorter, or let them take less capacity"
-    )
-
-
 def test_a_head_that_fits_no_gap_is_the_cause_of_what_waits_behind_it() -> None:
     window = {"start": 100, "duration": "1h", "every": "1d"}
     jobs = {"job_id": [7, 8, 9], "submit_time_s": [0.0, 1.0, 2.0],
@@ -196,11 +152,3 @@ def test_every_warning_is_given_in_python_and_recorded(tmp_path: Path) -> None:
     grid = {**scenario, "sweep": {"cluster.processors": [4, 8]}}
     with pytest.warns(simkit.SimkitWarning, match="processors=4/seed=1: [0-9]+ jobs? rejected$"):
         simkit.run_sweep(grid, tmp_path / "swept", workers=1)
-
-
-def test_a_run_shows_its_counts(tmp_path: Path) -> None:
-    with pytest.warns(simkit.SimkitWarning, match="15 of 20 jobs still wait"):
-        run = simkit.simulate(SCENARIO, policy=_Idle(5), output=tmp_path / "run")
-    assert repr(run).endswith("run', 20 jobs: 5 finished, 15 waiting)")
-    assert repr(simkit.open_run(run.folder)) == repr(run)
-    assert repr(simkit.simulate(SCENARIO)) == "MemoryRun('scenario', 20 jobs: 20 finished)"

@@ -14,7 +14,6 @@ from simkit import run_sweep, simulate
 from simkit.cli import app
 from simkit.errors import ScenarioError
 from simkit.experiment.api import log_type, scenario_file
-from simkit.scenario.bundled import scenario_path
 
 SWF = "; MaxProcs: 4\n" + "1 0 -1 10 1 -1 -1 1 10 -1 1 1 -1 -1 -1 -1 -1 -1\n"
 SACCT = "JobID|User|Submit\n1|ann|2024-05-01T00:00:00\n"
@@ -86,10 +85,3 @@ def test_a_run_is_answered_by_what_reads_it(tmp_path: Path) -> None:
         scenario_file(str(tmp_path))
     with pytest.raises(ScenarioError, match="a table of a run, not a scenario"):
         scenario_file(str(tmp_path / "jobs.parquet"))
-
-
-def test_scenarios_pass(tmp_path: Path) -> None:
-    (tmp_path / "s.yaml").write_text("workload: {type: poisson}")
-    assert scenario_file(str(tmp_path / "s.yaml")) == tmp_path / "s.yaml"
-    assert scenario_file("quickstart") == scenario_path("quickstart")
-    assert scenario_file("nowhere.swf") == Path("nowhere.swf")  # the reader says it is not there

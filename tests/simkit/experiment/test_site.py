@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.errors import ScenarioError, TraceError
-from simkit.experiment.workload import read_trace
 from simkit.power.controller import SourceOrder
 from simkit.power.facts import BatteryFacts, Checkpoints, Supply
 from simkit.power.forecast import GivenForecast, NoisyForecast, PerfectForecast, Persistence
@@ -21,12 +19,10 @@ from simkit.power.machine_model import PowerModel
 from simkit.power.signal_align import Span
 from simkit.power.signal_patterns import Levels
 from simkit.power.site import Site, Source
-from simkit.scenario.bundled import scenario_path
 from simkit.scenario.yaml_document import load_scenario
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 
-DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[4] / "shared" / "data"))
 HOUR, DAY = 3600.0, 86_400.0
 NEW_YEAR = 1_577_836_800.0
 """Unix time of 2020-01-01, UTC."""
@@ -135,12 +131,6 @@ def test_everything_of_a_site_is_what_the_scenario_says(csv):
     }  # fmt: skip
 
 
-def test_without_a_grid_nothing_is_imported():
-    site = build(grid=None, **source(5))
-    assert site.grid.offer(0.0).import_limit_w == 0
-    assert build().grid.offer(0.0).import_limit_w == math.inf
-
-
 def test_all_problems_are_told_at_once(csv):
     found = problems(
         machines={"idle_w": 1, "full_w": 2, "resource": "gpu"},
@@ -215,18 +205,6 @@ def test_a_run_without_a_date_needs_one_for_files_and_schedules(csv):
         "is unknown; add power.align: {zero: 2019-01-01T00:00:00+00:00}",
     )
     assert build(workload=undated, align={"offset": 0}, **source(csv(1, 2, 3))).sources
-
-
-def test_a_schedule_keeps_to_the_clock_of_the_site():
-    tariff = {"type": "schedule", "day": {"7:00": 0.3, "22:00": 0.1}}
-    grid = {"grid": {"price_per_kwh": tariff}}
-    in_utc = build(**grid).grid.price_per_kwh
-    in_texas = build(workload=jobs(time_zone="America/Chicago"), **grid).grid.price_per_kwh
-    assert [in_utc.value(hour * HOUR) for hour in (6, 7, 21, 22)] == [0.1, 0.3, 0.3, 0.1]
-    assert [in_texas.value(hour * HOUR) for hour in (12, 13, 27, 28)] == [0.1, 0.3, 0.3, 0.1]
-    week = {"type": "schedule", "week": {"weekdays": {"0:00": 2}, "weekend": {"0:00": 1}}}
-    by_day = build(grid={"price_per_kwh": week}).grid.price_per_kwh  # 1 Jan 2020: a Wednesday
-    assert [by_day.value(day * DAY) for day in range(6)] == [2, 2, 2, 1, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -335,16 +313,6 @@ def test_a_file_of_another_kind_is_refused(tmp_path, columns, expected):
     (line,) = problems(**EPOCH, **source(signal | columns))
     assert line.startswith(f"power.sources.roof: {path}")
     assert expected in line
-
-
-def test_gaps_are_filled_by_the_rule_alone(csv):
-    file = csv(1, 1, 5, 5, 3, skip=(2, 3))
-    (line,) = problems(**EPOCH, **source(file))
-    assert "gaps from 2020-01-01 02:00 UTC for 02:00:00; the rule allows none" in line
-    (line,) = problems(**EPOCH, **source(file | {"gaps": {"rule": "hold", "longest": "1h"}}))
-    assert "gaps up to 01:00:00 are allowed; raise longest, or" in line
-    held = build(**EPOCH, **source(file | {"gaps": "hold"})).sources[0].power
-    assert held.values(HOUR * np.arange(5)).tolist() == [1000, 1000, 1000, 1000, 3000]
 
 
 def test_power_below_zero_is_refused_or_taken_for_zero(csv):
@@ -595,19 +563,7 @@ def test_errors_of_a_noisy_forecast_come_from_the_seed():
 # --- ready scenarios ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["green-quickstart", "green-texas", "green-carbon"])
-def test_ready_scenarios_have_a_site(name, monkeypatch):
-    monkeypatch.setenv("SIMKIT_DATA", str(DATA))
-    if name != "green-quickstart" and not (DATA / "power").exists():
-        pytest.skip("the data are absent; set SIMKIT_DATA to the folder of real data")
-    if name == "green-texas":
-        pytest.importorskip("pvlib", reason="pvlib (extra power) is not installed")
-    scenario = load_scenario(scenario_path(name))
-    workload = read_trace(scenario.workload, scenario.seed).workload
-    cluster = scenario.cluster.build(workload)
-    site = scenario.power.build(cluster, workload, scenario.seed)
-    # sun and wind together give in a year what the scenario says, times the load; on the site of
-    # Texas, which is not scaled, about the load
-    year = math.fsum(part.power.mean(0.0, 365 * DAY) for part in site.sources)
-    expected = 0.0 if name == "green-carbon" else site.facts["load_w"]
-    assert year == pytest.approx(expected, rel=0.02)
+def test_without_a_grid_nothing_is_imported():
+    site = build(grid=None, **source(5))
+    assert site.grid.offer(0.0).import_limit_w == 0
+    assert build().grid.offer(0.0).import_limit_w == math.inf

@@ -7,13 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
-from children import SIMKIT, child
+from children import SIMKIT, child, until
 
 pytestmark = [
     pytest.mark.long,
@@ -52,13 +51,6 @@ def sweep(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[subprocess
     ) as process:  # fmt: skip
         until(lambda: len(list(tmp_path.glob("busy-*"))) == 2, 120)
         yield process
-
-
-def until(holds: object, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():  # type: ignore[operator]
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def gone(folder: Path) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simkit.errors import LimitError, TraceError
+from simkit.errors import TraceError
 from simkit.experiment.api import simulate
 from simkit.traces.swf import read_swf
 from simkit.units import LATEST_S, LONGEST_S, TIME_GRID
@@ -81,8 +81,3 @@ def test_the_same_log_as_swf(tmp_path: Path) -> None:
     simulate({"workload": {"type": "swf", "path": str(log)}, "cluster": {"processors": 4}},
              output=tmp_path / "run")  # fmt: skip
     assert verify_run(tmp_path / "run", inputs=[tmp_path]).ok
-
-
-def test_a_shorter_time_may_still_be_set() -> None:
-    with pytest.raises(LimitError, match="limits.simulated_time"):
-        simulate(LONG, overrides={"limits.simulated_time": "36525d"})

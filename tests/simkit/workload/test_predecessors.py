@@ -67,26 +67,6 @@ def test_ids_may_be_text():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"preceding_job": [-1, 99, -1, -1]}, "job 20 waits for job 99, which does not exist"),
-        ({"preceding_job": [-1, "x", -1, -1]}, "preceding_job holds what is no id of a job"),
-        ({"preceding_job": [20, 10, -1, -1]}, "jobs wait for each other: "),
-        ({"preceding_job": [10, -1, -1, -1]}, "jobs wait for each other: 10 -> 10"),
-        ({"think_time_s": [0, -1, 0, 0]}, "think times must be at least 0 and at most 2"),
-        ({"think_time_s": [0, np.inf, 0, 0]}, "think times must be at least 0 and at most 2"),
-        ({"release_time_s": [0, np.inf, 0, 0]}, "release times must be finite"),
-        ({"release_time_s": [0, 1e13, 0, 0]}, "release times must be finite"),
-    ],
-)
-def test_what_cannot_be_is_refused(changes, words):
-    if isinstance(changes.get("preceding_job", [0, 0])[1], str):
-        changes = {"preceding_job": np.array(changes["preceding_job"], dtype=object)}
-    with pytest.raises(TraceError, match=words):
-        load(**changes)
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
         ({"first_predecessor": np.array([0, 1])}, "first_predecessor has shape"),
         ({"first_predecessor": np.array([0, 2, 1, 2, 2])}, "must rise from 0"),
         ({"first_predecessor": np.array([0, 0, 1, 2, 3])}, "must rise from 0"),
@@ -218,3 +198,23 @@ def test_a_report_counts_what_a_window_left_out(tmp_path):
     trace = read_trace(scenario.workload, 0)
     note = "preceding job outside the window or resample, taken as ended"
     assert trace.report.notes[note] == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"preceding_job": [-1, 99, -1, -1]}, "job 20 waits for job 99, which does not exist"),
+        ({"preceding_job": [-1, "x", -1, -1]}, "preceding_job holds what is no id of a job"),
+        ({"preceding_job": [20, 10, -1, -1]}, "jobs wait for each other: "),
+        ({"preceding_job": [10, -1, -1, -1]}, "jobs wait for each other: 10 -> 10"),
+        ({"think_time_s": [0, -1, 0, 0]}, "think times must be at least 0 and at most 2"),
+        ({"think_time_s": [0, np.inf, 0, 0]}, "think times must be at least 0 and at most 2"),
+        ({"release_time_s": [0, np.inf, 0, 0]}, "release times must be finite"),
+        ({"release_time_s": [0, 1e13, 0, 0]}, "release times must be finite"),
+    ],
+)
+def test_what_cannot_be_is_refused(changes, words):
+    if isinstance(changes.get("preceding_job", [0, 0])[1], str):
+        changes = {"preceding_job": np.array(changes["preceding_job"], dtype=object)}
+    with pytest.raises(TraceError, match=words):
+        load(**changes)

@@ -97,11 +97,3 @@ def test_a_pool_holds_what_ran_at_once_unless_the_header_tells(starts, header, p
     size = machine_size(load, past, np.arange(3), header=header)
     assert (size.count, size.each) == (1, {"processors": processors})
     assert bool(size.peak) == np.isfinite(starts).any()
-
-
-def test_waits_are_from_submission_and_never_negative():
-    load = rigid((0, 10, 4), (5, 10, 2), (9, 10, 1), (9, 10, 1))
-    past = Recorded.started(load, np.array([2.0, 4.0, 9.0, NAN]))
-    assert past.waits_s(load).tolist() == [2, 0]
-    assert past.started_jobs == 3
-    assert past.gpu_jobs() is None

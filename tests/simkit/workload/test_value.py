@@ -60,11 +60,6 @@ class TestValue:
         options = {"prices": {"processors": 0.5}} | changes
         assert with_values(jobs(1), **options).value == pytest.approx([12.0 * factor])
 
-    def test_worth_is_proportional_to_qos(self):
-        load = with_values(jobs(qos=np.array([0.25, 0.5, 0.75, 1.0])), {"processors": 0.5})
-        assert load.value == pytest.approx([3, 6, 9, 12])
-        assert load.value_per_s * load.run_time_s == pytest.approx(load.value)
-
     def test_tasks_add_up_a_gang_counts_its_longest_instance_and_a_bag_each_one(self):
         load = Workload(
             resources=("cpu",), job_id=np.array([1]), submit_time_s=np.zeros(1),
@@ -96,10 +91,6 @@ class TestQualities:
         assert qos[high].mean() == pytest.approx(0.8, abs=0.004)
         assert qos[~high].mean() == pytest.approx(0.35, abs=0.006)
 
-    def test_more_jobs_begin_with_the_same_draws(self):
-        few, many = (draw_two_classes(n, np.random.default_rng(3)) for n in (5, 500))
-        assert (many[:5] == few).all()
-
     @pytest.mark.parametrize(
         "wrong", [{"high_share": 1.1}, {"high": (0.0, 0.5)}, {"low": (0.5, 0.1)}]
     )
@@ -125,15 +116,13 @@ class TestGpus:
         assert load.job_request().tolist() == [[3, 6], [3, 0]]
         assert load.instances.tolist() == [3, 3]
 
-    def test_twice_is_refused(self):
-        load = with_resource(jobs(), "gpu", np.ones(4, np.int64))
-        with pytest.raises(ScenarioError, match="ask for gpu already"):
-            with_resource(load, "gpu", np.ones(4, np.int64))
-
-    def test_bags_need_amounts_per_processor(self):
-        load = jobs().with_columns(gang=np.zeros(4, bool))
-        with pytest.raises(ScenarioError, match="per: processor"):
-            with_resource(load, "gpu", np.ones(4, np.int64))
+    @pytest.mark.parametrize("column", [{"gang": np.zeros(4, bool)}, None])
+    def test_bags_and_a_second_time_are_refused(self, column):
+        """A bag needs amounts per processor."""
+        amounts = np.ones(4, np.int64)
+        load = jobs().with_columns(**column) if column else with_resource(jobs(), "gpu", amounts)
+        with pytest.raises(ScenarioError, match="gpu"):
+            with_resource(load, "gpu", amounts)
 
 
 class TestDeadlines:
@@ -187,11 +176,6 @@ class TestScenario:
     def test_a_column_that_the_trace_lacks_is_an_error(self, keys):
         with pytest.raises(ScenarioError, match="no column"):
             valued(jobs(), section(**keys), 0)
-
-    def test_short_forms(self):
-        assert section(qos=0.8).qos.qos == 0.8
-        assert section(qos="two-classes").qos == section().qos
-        assert section(deadlines="qos").deadlines.of == "requested"
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pytest
 
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
 from simkit.policy import Action, Place, State, SystemInfo
 from simkit.workload import Workload
-from simkit.workload.cluster import Cluster
+from simkit.workload.cluster import Cluster, Maintenance, Partition
 
 
 class Run:
@@ -49,14 +48,14 @@ class FromFunction:
         """There is nothing to forget."""
 
 
-def start_what_fits(state: State) -> Iterator[Action]:
+def greedy(state: State) -> Iterator[Action]:
     """Start tasks in order of submission; one that does not fit blocks nobody."""
     for task in state.queue:
         if on := state.fit(task):
             yield Place(task, on)
 
 
-def begin_run(workload: Workload, cluster: Cluster | float = 4, seed: int = 0, **facts: Any) -> Run:
+def begin(workload: Workload, cluster: Cluster | float = 4, seed: int = 0, **facts: Any) -> Run:
     """Build a simulation on a cluster or a pool of so many processors; nothing runs yet."""
     if not isinstance(cluster, Cluster):
         cluster = Cluster.pool({"processors": cluster})
@@ -66,40 +65,40 @@ def begin_run(workload: Workload, cluster: Cluster | float = 4, seed: int = 0, *
     return run
 
 
-def run_policy(
+def simulate(
     policy: Any, workload: Workload, cluster: Cluster | float = 4, seed: int = 0, **facts: Any
 ) -> Run:
     """Run a policy, or a function in its place."""
     if not hasattr(policy, "schedule"):
         policy = FromFunction(policy)
-    run = begin_run(workload, cluster, seed, **facts)
+    run = begin(workload, cluster, seed, **facts)
     run.simulation.run(policy, seed=seed)
     return run
 
 
-def rigid_jobs(*rows: tuple[float, ...]) -> Workload:
+def rigid(*rows: tuple[float, ...]) -> Workload:
     """Make gangs of (submit, run time, processors[, requested time]); their ids count from 0."""
-    return any_jobs(*((row[0], gang(row[2], row[1], *row[3:])) for row in rows))
+    return make_jobs(*((row[0], a_gang(row[2], row[1], *row[3:])) for row in rows))
 
 
 TaskRow = tuple[int, tuple[float, ...], float, float, bool]
 
 
-def gang(
+def a_gang(
     instances: float, run: float, requested: float | None = None, request: Any = (1.0,)
 ) -> TaskRow:
     """Describe a gang; without a requested time it asks for what it runs."""
     return int(instances), request, run, run if requested is None else requested, True
 
 
-def bag(
+def a_bag(
     instances: float, run: float, requested: float | None = None, request: Any = (1.0,)
 ) -> TaskRow:
     """Describe a bag."""
-    return *gang(instances, run, requested, request)[:4], False
+    return *a_gang(instances, run, requested, request)[:4], False
 
 
-def any_jobs(
+def make_jobs(
     *jobs: tuple[Any, ...], resources: tuple[str, ...] = ("processors",), **facts: Any
 ) -> Workload:
     """Make jobs of (submit, task, task, …); ids of jobs and of tasks count from 0."""
@@ -120,36 +119,13 @@ def any_jobs(
     )
 
 
-@pytest.fixture(scope="session")
-def simulate() -> Callable[..., Run]:
-    return run_policy
+def pool(processors: float, *partitions: Partition, **facts: Any) -> Cluster:
+    """Return a pool of processors with these partitions, or one that takes all."""
+    partitions = partitions or (Partition("all"),)
+    return Cluster.pool({"processors": float(processors)}, partitions=partitions, **facts)
 
 
-@pytest.fixture(scope="session")
-def begin() -> Callable[..., Run]:
-    return begin_run
-
-
-@pytest.fixture(scope="session")
-def greedy() -> Callable[[State], Iterator[Action]]:
-    return start_what_fits
-
-
-@pytest.fixture(scope="session")
-def rigid() -> Callable[..., Workload]:
-    return rigid_jobs
-
-
-@pytest.fixture(scope="session")
-def make_jobs() -> Callable[..., Workload]:
-    return any_jobs
-
-
-@pytest.fixture(scope="session")
-def a_gang() -> Callable[..., TaskRow]:
-    return gang
-
-
-@pytest.fixture(scope="session")
-def a_bag() -> Callable[..., TaskRow]:
-    return bag
+def pool_away(*windows: tuple[float, float, float, str]) -> Cluster:
+    """Return a pool of four processors with windows of (start, end, amount, running)."""
+    rows = (Maintenance(begin, end, 0, (amount,), how) for begin, end, amount, how in windows)
+    return pool(4, maintenance=tuple(rows))

@@ -188,12 +188,3 @@ def test_all_at_once_is_one_by_one(member, many, simulate, monkeypatch):
         )
 
     check()
-
-
-@pytest.mark.parametrize("member", MEMBERS)
-def test_on_a_pool(member, simulate):
-    pool = Cluster.pool({"cpu": 8.0, "mem": 6.0})
-    make = MEMBERS[member]
-    assert instances(simulate(FitnessPolicy(make()), workload(5), pool)) == instances(
-        simulate(OneByOne(make(), None), workload(5), pool)
-    )

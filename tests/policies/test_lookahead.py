@@ -160,29 +160,6 @@ def test_a_task_that_never_ends_counts_more_than_any_time(simulate, job_columns)
     assert run.starts == [0]
 
 
-def test_the_same_run_twice(simulate):
-    policy = Lookahead([make() for make in POLICIES.values()], "slowdown")
-    first, again = (simulate(policy, mixed(3, 40, 3), MACHINES, seed=5) for _ in range(2))
-    assert same_schedule(first, again)
-
-
-def test_it_conforms():
-    simkit.check_policy(lambda: Lookahead([make() for make in POLICIES.values()]))
-
-
-def test_it_says_why_a_task_waits(simulate, job_columns):
-    said = []
-
-    class Asked(Lookahead):
-        def schedule(self, state):
-            yield from super().schedule(state)
-            said.extend(self.why(state, task) for task in state.queue)
-
-    ahead = Asked([OrderedPolicy(FCFS()), OrderedPolicy(SJF())])
-    simulate(ahead, job_columns([(0, 3, 2, 3), (0, 4, 2, 4)]), 2)
-    assert said == ["it is first in the queue and does not fit into what is free"]
-
-
 # --- what is refused -------------------------------------------------------------------------
 
 SECTION = {"lookahead": CANDIDATES}

@@ -84,19 +84,6 @@ def test_nothing_is_reserved_beyond_the_horizon(policy, simulate):
     assert reserved["time_s"].to_list() == [5.0, 17.0]
 
 
-def test_a_score_of_nothing_is_never_placed(simulate):
-    # What asks for nothing has no alignment: the packer lets it wait for ever.
-    run = simulate(SlottedPacker(), workload([(0, 1, 0, 0), (0, 1, 1, 0)]), POOL, rules=rules())
-    assert run["jobs"].sort("job_id")["status"].to_list() == ["waiting", "finished"]
-
-
-def test_sees_the_slots_alone(simulate):
-    # The shortest is the third, behind two slots.
-    rows = [(0, 5, 10, 1), (0, 4, 10, 1), (0, 1, 10, 1)]
-    run = simulate(SlottedSJF(slots=2), workload(rows), POOL, rules=rules(2))
-    assert run.starts == [5, 0, 4]
-
-
 def test_units_and_steps_of_another_size(simulate):
     policy = SlottedTetris(step="1min", unit=[0.1, 4.0])
     load = workload(JOBS, unit=(0.1, 4.0), step=60.0)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import simkit
 from simkit.engine.simulation import Rules
-from simkit.errors import PolicyError, ScenarioError
+from simkit.errors import ScenarioError
 from simkit.policies.slotted import SlottedArea, SlottedSJF
 from simkit.workload import Workload
 from simkit.workload.admission import AdmissionRule
@@ -84,11 +83,3 @@ def test_all_numbers_are_told_at_once():
 def test_numbers_outside_their_ranges_are_told(numbers, told):
     with pytest.raises(ScenarioError, match=f"slotted area: {told}"):
         SlottedArea(**numbers)
-
-
-def test_sofias_batches_need_a_longer_horizon():
-    area = {"name": "slotted-area"}
-    with pytest.raises(PolicyError, match=r"the horizon is 20, .*give a `horizon` above"):
-        simkit.simulate("sofia", overrides={"policy": area})
-    run = simkit.simulate("sofia", overrides={"policy": {**area, "args": {"horizon": 60}}})
-    assert set(run.jobs["status"]) == {"finished"}

@@ -98,22 +98,6 @@ def test_lockstep_is_the_simulation(jobs, rate, starts, patience, seed):
     assert [kept.times[job] for job in workload.job_id] == games.lockstep.start[0, :jobs].tolist()
 
 
-def test_first_come_is_first_of_its_class():
-    """Jobs of a class stand in their slot one after another, in order of arrival."""
-    sets = JobSets(
-        np.zeros((1, 4), np.int64), np.array([[2, 3, 2, 2]]),
-        np.array([[[1, 1], [2, 2], [3, 3], [4, 4]]]),
-    )  # fmt: skip
-    games = ClassLockstep(MODEL, sets)
-    sizes = []
-    while len(games.active):
-        assert games.behind()[0, 1] == max(2 - len(sizes), 0)
-        shown = games.view().size[0, 1, 0]
-        sizes += [int(shown)] if shown else []
-        games.step([1 if shown else 2])
-    assert sizes == [1, 3, 4]
-
-
 def test_rewards_by_delay_add_up_to_slowdowns():
     sets = drawn(20, 15)
     games = ClassLockstep(MODEL, sets)

@@ -164,33 +164,6 @@ def test_replicas_of_a_stream_are_independent():
     )
 
 
-def test_waiting_jobs_are_counted_hour_by_hour():
-    """All hours that pass, and who waits in them, are accounted for by the steps."""
-    streams, rng = streams_of(scenario(), [3], 300), np.random.default_rng(0)
-    one = games(streams)
-    hours, waited = int(one.hours[0]), 0
-    while len(one.active):
-        passed = one.step((one.mask() * rng.random(one.mask().shape)).argmax(axis=1))
-        hours, waited = hours + int(passed.hours[0]), waited + int(passed.waited[0])
-    assert hours == one.hours[0]
-    there = streams.there[0]
-    start = np.where(one.start[0] < 0, one.hours[0], one.start[0])
-    gone = np.where(one.rejected[0] < 0, start, one.rejected[0])
-    gone = np.minimum(gone, one.hours[0])  # a reserved job may start after the end
-    assert waited == (gone - streams.enter[0])[there].sum()
-
-
-def test_the_value_ratio_counts_what_ended_in_time():
-    streams = streams_of(scenario(load=0.2), [5], 300)
-    one = games(streams)
-    while len(one.active):
-        one.step(one.mask().argmax(axis=1))
-    in_time = one.start <= streams.last_start
-    ended = (one.start >= 0) & (one.start + streams.length <= 300)
-    share = streams.value[in_time & ended & streams.there].sum() / streams.value.sum()
-    assert one.value_ratio()[0] == pytest.approx(share)
-
-
 def test_suspended_jobs_end_later():
     """Jobs that are stopped for a while end so much later, which the value in time accounts for."""
     streams, rng = streams_of(scenario(), [5], 300), np.random.default_rng(0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +22,7 @@ from simkit.learners.pool.jobs import PoolJobs
 from simkit.learners.pool.scorer import FEATURES, Scorer
 from simkit.learners.pool.simulation import Backfill, End, simulate
 from simkit.policies.rlscheduler import RLScheduler
-from simkit.policy.ordered import OrderedPolicy
-from simkit.traces.swf import RLSchedulerLog
 
-DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
-LOGS = {
-    "SDSC-SP2-1998-4.2-cln.swf.gz": (128, 11_100),
-    "HPC2N-2002-2.2-cln.swf.gz": (240, 7_000),
-    "lublin_256.swf.gz": (256, 2_756),
-}
 ENDS: tuple[End, ...] = ("never", "behind-head", "always")
 BACKFILLS: tuple[Backfill, ...] = ("rlscheduler", "rlscheduler-none")
 
@@ -40,26 +31,6 @@ def drawn(seed: int, units: int) -> Scorer:
     """Return a scorer of random weights."""
     none = Scorer.zero(units)
     return none.with_flat(np.random.default_rng(seed).normal(size=len(none.flat)))
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("log", LOGS)
-def test_the_engine_starts_what_the_fast_simulation_starts(log: str) -> None:
-    path, (processors, first) = DATA / "swf" / log, LOGS[log]
-    if not path.is_file():
-        pytest.skip(f"no log {path}; set SIMKIT_DATA")
-    workload = RLSchedulerLog.of(path=path).read().workload.take(np.arange(first, first + 500))
-    jobs = PoolJobs.of(workload, processors)
-    for seed, units in enumerate((0, 8, 8)):
-        scorer, end = drawn(seed, units), ENDS[seed]
-        agent = PoolAgent(scorer, visible=128, end=end)
-        expected = engine_starts(agent, workload, processors)
-        assert simulate(jobs, scorer, visible=128, end=end).tolist() == expected
-        for backfill in BACKFILLS:
-            agent = PoolAgent(scorer, visible=128, backfill=backfill)
-            expected = engine_starts(agent, workload, processors)
-            found = simulate(jobs, scorer, visible=128, backfill=backfill)
-            assert found.tolist() == expected
 
 
 ROWS = st.lists(
@@ -94,15 +65,6 @@ def test_small_workloads_by_rlschedulers_rules(
     agent = PoolAgent(scorer, visible=visible, backfill=backfill)
     found = simulate(PoolJobs.of(workload, 8), scorer, visible=visible, backfill=backfill)
     assert found.tolist() == engine_starts(agent, workload, 8)
-
-
-def test_as_an_order_without_backfilling() -> None:
-    workload = small_workload(
-        [(0, 10, 8, 10, 0), (1, 9, 8, 9, 0), (1, 5, 8, 5, 0), (1, 1, 8, 1, 0)]
-    )
-    shortest = Scorer.zero().starting_at({"log_requested": -1.0})
-    starts = engine_starts(OrderedPolicy(ScorerOrder(shortest)), workload, 8)
-    assert starts == [0, 16, 11, 10]
 
 
 # --- bundles ------------------------------------------------------------------------------------
@@ -236,33 +198,7 @@ def test_maintenance_and_limits_of_power_are_refused_before_the_run(tmp_path: Pa
     ] * 2
 
 
-def test_power_that_limits_nothing_is_no_difference(tmp_path: Path) -> None:
-    plain = scenario(bundle(tmp_path / "a"))
-    run = simkit.simulate({**plain, "power": powered("none")})
-    assert run.jobs["start_time_s"].equals(simkit.simulate(plain).jobs["start_time_s"])
-
-
 def test_an_agent_that_saw_no_scenario_refuses_maintenance_as_it_runs(tmp_path: Path) -> None:
     maintained = {**scenario(bundle(tmp_path / "a")), "cluster": MAINTAINED}
     with pytest.raises(PolicyError, match="no maintenance"):
         simkit.simulate(maintained, policy=PoolAgent(Scorer.zero()))
-
-
-def test_it_says_why_a_job_waits() -> None:
-    agent = PoolAgent(Scorer.zero(), visible=1)
-
-    class Asking(PoolAgent):
-        said: tuple[str, ...] = ()
-
-        def schedule(self, state: Any) -> Any:
-            yield from super().schedule(state)
-            self.said += tuple(self.why(state, task) for task in state.queue)
-
-    asking = Asking(agent.scorer, visible=1)
-    engine_starts(asking, small_workload([(0, 9, 8, 9, 0), (0, 9, 8, 9, 0), (0, 9, 8, 9, 0)]), 8)
-    assert asking.said[0].startswith("others have higher scores")
-    assert "not among the 1" in asking.said[1]
-    asking = Asking(agent.scorer, backfill="rlscheduler")
-    engine_starts(asking, small_workload([(0, 9, 8, 9, 0), (0, 9, 8, 9, 0), (0, 9, 8, 9, 0)]), 8)
-    assert asking.said[0].startswith("it is picked and does not fit")
-    assert asking.said[1].startswith("another job is picked")

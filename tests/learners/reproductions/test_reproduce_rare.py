@@ -9,12 +9,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.rules import ORDERS, threshold
 from simkit.learners.reproductions.green.circumstances import Circumstances
 from simkit.learners.reproductions.green.judge import (
     TUNING,
-    Candidate,
     Gap,
     best_threshold,
     games_of,
@@ -25,7 +23,7 @@ from simkit.learners.reproductions.green.judge import (
     threshold_of,
 )
 from simkit.learners.reproductions.green.rare.claims import claims, within_12_h
-from simkit.learners.reproductions.green.rare.page import meets, order_effect
+from simkit.learners.reproductions.green.rare.page import meets
 from simkit.training import Workplace
 
 
@@ -52,17 +50,6 @@ def test_streams_do_not_run_out_of_jobs() -> None:
         streams = games_of(Circumstances(hours=500, units=units), 3).streams
         last = np.where(streams.there, streams.enter, -1).max(axis=1)
         assert (last >= 500).all()
-
-
-def test_a_rule_that_does_nothing_brings_nothing(tmp_path: Path) -> None:
-    def idle(games: ReadyGames) -> np.ndarray:
-        return np.full(len(games.active), games.count - 1)
-
-    where = Circumstances(hours=80)
-    table = judged(workplace(tmp_path), where, [Candidate("idle", lambda: idle, "idle")], 4)
-    assert mean(table, "idle") == mean(table, "idle", "utilisation") == 0.0
-    assert mean(table, "idle", "completed") == 0.0
-    assert mean(table, "idle", "cost") > 0.0
 
 
 def test_the_threshold_is_the_best_on_tuning_streams(tmp_path: Path) -> None:
@@ -104,12 +91,6 @@ def table_of(values: dict[str, float]) -> pl.DataFrame:
         for stream in range(6)
     ]
     return pl.DataFrame(rows)
-
-
-def test_what_order_is_worth_is_from_the_worst_to_the_best() -> None:
-    table = table_of({"fcfs": 0.5, "sjf": 0.52, "qos": 0.48})
-    assert order_effect(table, ("fcfs", "sjf", "qos")).value == pytest.approx(4.0)
-    assert order_effect(table, ("fcfs", "qos")).value == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize(("agent", "confirmed"), [(0.62, 4), (0.53, 2), (0.49, 0)])

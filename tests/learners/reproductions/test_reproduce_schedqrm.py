@@ -10,7 +10,6 @@ pytest.importorskip("torch")
 
 from simkit.learners.reproductions.schedqrm import study
 from simkit.learners.reproductions.schedqrm.judge import (
-    by_class,
     gap,
     meets_bar,
     played,
@@ -98,8 +97,3 @@ def test_classes_are_mistaken_as_often_as_is_said() -> None:
     for n in (1, 5, 10):
         assert (found[n] == n).mean() == pytest.approx(0.75, abs=0.03)
         assert ((found[n] == n) | (found[n] == 3)).all()
-
-
-def test_means_by_class() -> None:
-    judged = pl.concat([rows("one", 0, 100, [1.0, 3.0]), rows("one", 1, 100, [2.0, 8.0])])
-    assert by_class(judged, "one", (100,)).row(0) == (1, 3.5, 5.5)

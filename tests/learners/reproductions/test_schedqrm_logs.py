@@ -103,12 +103,6 @@ def test_jitter_moves_all_jobs_a_little_and_sorts_them_again() -> None:
         assert np.array_equal(getattr(moved, column)[rows], getattr(crowded, column))
 
 
-def test_a_replay_moves_jobs_alike_each_time_and_another_one_otherwise() -> None:
-    jobs = some_jobs()
-    assert by_id(jittered(jobs, 3)) == by_id(jittered(jobs, 3))
-    assert by_id(jittered(jobs, 3)) != by_id(jittered(jobs, 4))
-
-
 def test_all_candidates_of_a_replay_see_the_same_submit_times(
     place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,16 +230,6 @@ def test_standings_by_hand() -> None:
     assert means.heaviest_week == 0.5
 
 
-def test_one_burst_decides_the_mean_and_not_the_geometric_mean() -> None:
-    burst = np.ones((2, 8))
-    burst[:, 3] = 93.0
-    calm, submit = np.ones((2, 8)), np.arange(8) * WEEK_S
-    _, with_burst = standings({"requested": ones(calm, submit), MEANS: ones(burst, submit)})
-    assert with_burst.bounded_slowdown == 12.5
-    assert with_burst.geometric == pytest.approx(93.0 ** (1 / 8))
-    assert with_burst.heaviest_week == 0.93
-
-
 # --- the study ------------------------------------------------------------------------------------
 
 
@@ -275,17 +259,6 @@ def test_a_tiny_study_to_its_section(place: Workplace) -> None:
     again = section(replay_logs(place, TINY), TINY)
     assert again == text
     assert len(said_by(place)) == len(list(replays(TINY)))
-
-
-@pytest.mark.thorough
-def test_two_processes_give_the_same(place: Workplace) -> None:
-    small = replace(TINY, candidates=(MEANS, "requested"))
-    both = replay_logs(replace(place, workers=2), small)["Tiny"]
-    assert sorted(said_by(place))[0] == "replayed Tiny, requested, 0"
-    assert len(said_by(place)) == 4
-    for one in replays(small):
-        alone = replayed(one, small)["wait_time_s"].to_numpy()
-        assert np.array_equal(both[one.candidate].wait_time_s[one.number], alone)
 
 
 def test_without_the_logs_it_says_where_they_belong(monkeypatch: pytest.MonkeyPatch) -> None:

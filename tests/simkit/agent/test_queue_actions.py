@@ -12,7 +12,7 @@ pytest.importorskip("gymnasium")
 import simkit
 from simkit.agent.actions import NextHead, Pick
 from simkit.env import SchedulingEnv
-from simkit.errors import PluginError, PolicyError, ScenarioError
+from simkit.errors import PluginError, ScenarioError
 from simkit.policy import SystemInfo
 from simkit.workload import Workload
 from simkit.workload.cluster import Partition
@@ -240,32 +240,6 @@ def one_pool(*rows, **action_arguments):
     return env, env.reset(options={"workload": jobs})[1]
 
 
-def test_a_head_that_does_not_fit_is_reserved_and_the_rest_backfills():
-    # at 1: the head of 4 must wait until 10; the short one ends by then, the long one would not
-    env, info = one_pool((0, 10, 2, 10), (1, 5, 4, 5), (1, 9, 2, 9), (1, 20, 1, 20))
-    assert (info["time_s"], info["action_mask"].tolist()) == (0, [1, 0, 0, 0])
-    info = env.step(0)[4]  # it starts; nothing waits, so time goes on to the next arrival
-    assert (info["time_s"], info["action_mask"].tolist()) == (1, [1, 1, 1, 0])
-    head = next(m for m, task in enumerate(env.state.queue.tasks) if task.demand == (4.0,))
-    info = env.step(head)[4]
-    assert info["time_s"] == 10
-    assert sorted(task.demand[0] for task in env.state.queue.tasks) == [1.0, 4.0]
-
-
-def test_a_kept_head_starts_by_itself():
-    rows = ((0, 10, 2, 10), (1, 5, 4, 5), (2, 1, 4, 1), (3, 1, 4, 1))
-    decisions = []
-    for keep in (False, True):
-        env, _ = one_pool(*rows, keep=keep)
-        over = False
-        while not over:
-            *_, over, _, info = env.step(0)
-        assert info["metrics"]["finished"] == 4
-        decisions.append(info["metrics"]["decisions"])
-    # asked again at 2, 3 and 10, or only once a head has started
-    assert decisions[0] > decisions[1] >= 4
-
-
 def test_holding_back_is_offered_only_if_asked_for():
     rows = ((0, 10, 2, 10), (0, 10, 2, 10))
     env, info = one_pool(*rows)
@@ -277,21 +251,6 @@ def test_holding_back_is_offered_only_if_asked_for():
     over, info = env.step(env.void)[2::2]
     assert over
     assert info["metrics"]["unfinished"] == 2
-
-
-def test_whoever_was_held_back_is_tried_for_backfilling_later():
-    """The agent holds at 2, when the short task comes; at 3 the same head is chosen as at 1."""
-    env, _ = one_pool(
-        (0, 10, 3, 10), (1, 5, 4, 5), (2, 2, 1, 2), (3, 9, 4, 9), hold=True
-    )  # fmt: skip
-    env.step(0)
-    env.step(0)  # the head, of four processors
-    assert env.state.now == 2
-    env.step(env.void)
-    assert env.state.now == 3
-    assert [task.index for task in env.state.queue.tasks] == [1, 2, 3]
-    env.step(0)
-    assert [task.index for task in env.state.queue.tasks] == [1, 3]
 
 
 # ---- pick by hand ------------------------------------------------------------------------------
@@ -321,15 +280,6 @@ def test_behind_a_head_only_what_easy_admits_may_be_picked():
     info = env.step(1)[4]  # ends by 10; nothing is free now, so nothing is asked before it ends
     assert (info["time_s"], info["action_mask"].tolist()) == (10, [1, 1, 0, 0, 0, 0])
     assert [task.index for task in env.state.queue.tasks] == [1, 4]
-
-
-def test_behind_a_head_time_may_go_on():
-    env, info = at_the_first_choice()
-    env.step(0)
-    info = env.step(env.void)[4]
-    assert info["time_s"] == 10
-    assert info["action_mask"].tolist() == [1, 1, 1, 1, 0, 0]  # the head is picked anew
-    assert [task.index for task in env.state.running] == []
 
 
 @pytest.mark.parametrize("action", [0, 4, 2], ids=["the head", "no task", "too long by now"])
@@ -391,14 +341,6 @@ def test_nothing_is_asked_while_nothing_to_choose_from_fits():
 def test_mistakes_are_named(arguments, message):
     with pytest.raises((ScenarioError, PluginError), match=message):
         SchedulingEnv(**({"scenario": LOG} | arguments))
-
-
-def test_a_number_that_is_no_action():
-    env, _ = at_the_first_choice()
-    for _ in range(2):  # before a head, and behind it
-        with pytest.raises(PolicyError, match="action 6 is not one of 0 … 5"):
-            env.step(6)
-        env.step(0)
 
 
 @pytest.mark.parametrize("actions", [NextHead, Pick])

@@ -55,61 +55,6 @@ def simulation(rows, model=SMALL, *, predictor=None, maintenance=(), refill="at_
     return Simulation(load, cluster, recorder, rules=rules, predictor=predictor)
 
 
-def shown(tracker):
-    """Return what is seen of slots, backlog and arrivals as plain values."""
-    view = tracker.view()
-    return (
-        view.length.tolist(),
-        view.size.tolist(),
-        int(view.backlog),
-        int(view.since_arrival),
-        view.occupied[:, 0].tolist(),
-    )
-
-
-def test_an_episode_step_by_step():
-    # Submission, run time, its estimate, cpu, mem. The fourth waits behind three slots.
-    rows = [(2, 2, 2, 4, 1), (2, 3, 3, 1, 1), (2, 1, 1, 4, 3), (2, 2, 2, 2, 2), (6, 1, 1, 1, 1)]
-    run, tracker = simulation(rows), SlottedTracker(SMALL)
-    tracker.reset(run.info)
-    assert shown(tracker) == ([0, 0, 0], [[0, 0]] * 3, 0, 3, [0] * 8)
-    seen = []
-    # Slots that are chosen at each decision; then time goes on.
-    for state, chosen in zip(run.decisions(), [[0, 1, 2], [], [0], [], [], [], []], strict=False):
-        tracker.update(state)
-        seen.append((state.now, *shown(tracker)))
-        for slot in chosen:
-            run.apply(tracker.place(slot))
-            tracker.update(state)
-            seen.append((state.now, *shown(tracker)))
-    assert seen == [
-        # time, lengths, sizes, backlog, steps since an arrival, cpu held ahead
-        (2, [2, 3, 1], [[4, 1], [1, 1], [4, 3]], 1, 0, [0, 0, 0, 0, 0, 0, 0, 0]),
-        (2, [2, 3, 1], [[2, 2], [1, 1], [4, 3]], 0, 0, [4, 4, 0, 0, 0, 0, 0, 0]),
-        (2, [2, 0, 1], [[2, 2], [0, 0], [4, 3]], 0, 0, [4, 4, 1, 1, 1, 0, 0, 0]),
-        (2, [2, 0, 0], [[2, 2], [0, 0], [0, 0]], 0, 0, [4, 4, 1, 1, 1, 4, 0, 0]),
-        (3, [2, 0, 0], [[2, 2], [0, 0], [0, 0]], 0, 1, [4, 1, 1, 1, 4, 0, 0, 0]),
-        (4, [2, 0, 0], [[2, 2], [0, 0], [0, 0]], 0, 2, [1, 1, 1, 4, 0, 0, 0, 0]),
-        (4, [0, 0, 0], [[0, 0], [0, 0], [0, 0]], 0, 2, [3, 3, 1, 4, 0, 0, 0, 0]),
-        (5, [0, 0, 0], [[0, 0], [0, 0], [0, 0]], 0, 3, [3, 1, 4, 0, 0, 0, 0, 0]),
-        (6, [1, 0, 0], [[1, 1], [0, 0], [0, 0]], 0, 0, [1, 4, 0, 0, 0, 0, 0, 0]),
-        (7, [1, 0, 0], [[1, 1], [0, 0], [0, 0]], 0, 1, [4, 0, 0, 0, 0, 0, 0, 0]),
-        (8, [1, 0, 0], [[1, 1], [0, 0], [0, 0]], 0, 2, [0, 0, 0, 0, 0, 0, 0, 0]),
-    ]
-
-
-def test_an_arrival_behind_the_slots_is_one():
-    rows = [(0, 1, 1, 1, 1)] * 3 + [(2, 1, 1, 1, 1)]
-    run, tracker, seen = simulation(rows), SlottedTracker(SMALL), []
-    tracker.reset(run.info)
-    for state in run.decisions():
-        tracker.update(state)
-        seen.append((int(tracker.view().since_arrival), int(tracker.view().backlog)))
-        if state.now == 4:
-            break
-    assert seen == [(0, 0), (1, 0), (0, 1), (1, 1), (2, 1)]
-
-
 @given(
     st.lists(st.integers(0, 5), min_size=1, max_size=20),
     st.randoms(use_true_random=False),

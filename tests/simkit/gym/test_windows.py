@@ -150,11 +150,3 @@ def test_jobs_that_a_model_draws_are_those_of_the_scenarios_seed():
 def test_mistakes_are_told(episode, message):
     with pytest.raises(ScenarioError, match=message):
         SchedulingEnv(LOG, episode=episode)
-
-
-def test_options_that_do_not_go_together():
-    with pytest.raises(ScenarioError, match="make it with episode"):
-        SchedulingEnv(LOG).reset(options={"first_job": 3})
-    env = SchedulingEnv(LOG, episode={"jobs": 5})
-    with pytest.raises(ScenarioError, match="leave one of them out"):
-        env.reset(options={"original_set": 3})

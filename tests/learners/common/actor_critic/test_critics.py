@@ -44,11 +44,6 @@ def test_critics_learn_the_values_of_the_actions_taken(popart):
     assert float((values[:, 1] - values[:, 0]).mean()) == pytest.approx(20.0, abs=1.5)
 
 
-def test_nobody_is_too_few():
-    with pytest.raises(ValueError, match="count is 0"):
-        Critics(0, lambda: critic(1, 1, 1))
-
-
 def test_the_expected_value_is_that_of_draws():
     rng = np.random.default_rng(0)
     logits, values = torch.tensor([[0.3, -1.0, 2.0]]), torch.tensor([[5.0, 1.0, -2.0]])

@@ -62,10 +62,6 @@ def test_product_and_gradient_are_those_of_the_pixels(model: Slotted, seed: int)
     compare(model, seed, torch.float64, 1e-5)
 
 
-def test_with_the_dimensions_of_the_paper_in_single_precision() -> None:
-    compare(Slotted(), 0, torch.float32, 2e-4)
-
-
 def test_an_image_of_4480_pixels_is_62_numbers_of_two_bytes() -> None:
     rows = TableLayout(Slotted()).rows(some_view(Slotted(), np.random.default_rng(0), rows=3))
     assert (rows.shape, rows.itemsize) == ((3, 62), 2)

@@ -8,13 +8,13 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from workloads import mixed_jobs
 
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policies.conservative import Conservative, ConservativePolicy
 from simkit.policies.fitness import BestFit, RandomFit, WorstFit
 from simkit.policies.orderings import FCFS, SJF, WFP3, Random
 from simkit.policy.ordered import OrderedPolicy
-from simkit.workload import Workload
 from simkit.workload.cluster import Cluster, Maintenance, Partition
 
 PROCESSORS = 6
@@ -193,35 +193,13 @@ CLUSTERS = {
 }
 
 
-def mixed_workload(seed, jobs=40):
-    """Return gangs and bags that ask for two resources, over-estimated, in jobs of 1 to 3 tasks."""
-    rng = np.random.default_rng(seed)
-    tasks = rng.integers(1, 4, jobs)
-    total = int(tasks.sum())
-    run = rng.integers(0, 8, total).astype(float)
-    return Workload(
-        resources=("cpu", "mem"),
-        job_id=np.arange(jobs),
-        submit_time_s=np.cumsum(rng.integers(0, 4, jobs)).astype(float),
-        first_task=np.concatenate(([0], np.cumsum(tasks))),
-        task_id=np.arange(total),
-        instances=rng.integers(1, 4, total),
-        request=rng.choice([0.0, 0.5, 1.0], (total, 2)),
-        run_time_s=run,
-        requested_time_s=run + rng.integers(0, 6, total),
-        gang=rng.random(total) < 0.6,
-        queue=rng.integers(0, 2, jobs),
-        user=rng.integers(0, 4, jobs),
-    )
-
-
 @pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
 @pytest.mark.parametrize("rule", [None, BestFit, WorstFit, RandomFit])
 @pytest.mark.parametrize("compress", ["queue", "completion"])
 def test_promises_are_kept_on_every_kind_of_cluster(cluster, rule, compress, simulate):
     for seed in range(3):
         policy = Promises(FCFS(), rule and rule(), compress)
-        run = simulate(policy, mixed_workload(seed), cluster, seed=seed)
+        run = simulate(policy, mixed_jobs(seed, 40, off=(0, 5)), cluster, seed=seed)
         assert_kept(policy, run)
         assert set(run["jobs"]["status"]) <= {"finished", "rejected"}
 
@@ -232,7 +210,7 @@ def test_runs_everything_when_tasks_are_suspended(simulate):
     )
     suspended = 0
     for seed in range(5):
-        jobs = mixed_workload(seed)
+        jobs = mixed_jobs(seed, 40, off=(0, 5))
         jobs = jobs.with_columns(
             requested_time_s=jobs.run_time_s / 2
         )  # or none would be there then

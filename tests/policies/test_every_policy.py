@@ -6,8 +6,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from simkit import plugins
+from simkit import check_policy, plugins
 from simkit.engine.simulation import Rules
+from simkit.policies.lookahead import Lookahead
 from simkit.policy import SystemInfo
 from simkit.policy.declared import reads_estimates
 from simkit.policy.estimates import Actual
@@ -174,6 +175,18 @@ PLAIN = {
     **{f"order {name}": lambda name=name: compose(name, "none") for name in ORDERS},
     **{f"fitness {name}": lambda name=name: by_fitness(name) for name in FITNESSES},
 }
+
+
+CONFORMING = PLAIN | {
+    **{f"backfill {name}": lambda name=name: compose("fcfs", name) for name in BACKFILLS},
+    "ready-pool, worst-fit": lambda: compose("fcfs", "ready-pool", "worst-fit"),
+    "lookahead": lambda: Lookahead([compose("fcfs", "none"), by_fitness("tetris")]),
+}
+
+
+@pytest.mark.parametrize("make", CONFORMING.values(), ids=CONFORMING)
+def test_it_keeps_the_rules_of_policies(make):
+    check_policy(make)
 
 
 @pytest.mark.parametrize("make", PLAIN.values(), ids=PLAIN)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from workloads import one_task_jobs
 
 from simkit import simulate as run_scenario
 from simkit.arrays import stream
@@ -22,7 +23,6 @@ from simkit.scenario.yaml_document import load_scenario
 from simkit.traces.task_table import read_task_table
 from simkit.training.evaluate import Candidate, evaluate
 from simkit.verify import verify_run
-from simkit.workload import Workload
 from simkit.workload.cluster import Cluster, Partition
 from simkit.workload.workload import JOB_COLUMNS
 
@@ -38,22 +38,9 @@ NAMES = {"firstfit": "first-fit", "tetris": "tetris", "sjf": "sjf", "ljf": "ljf"
 
 def bags(*rows):
     """Make one bag a job of (submit, instances, cpu, mem, run time)."""
-    submit, count, cpu, mem, run = (
-        np.array(column, float) for column in zip(*rows, strict=True)
-    )  # fmt: skip
-    jobs = len(rows)
-    return Workload(
-        resources=("cpu", "mem"),
-        job_id=np.arange(jobs),
-        submit_time_s=submit,
-        first_task=np.arange(jobs + 1),
-        task_id=np.arange(jobs),
-        instances=count.astype(int),
-        request=np.column_stack((cpu, mem)),
-        run_time_s=run,
-        requested_time_s=np.full(jobs, np.nan),
-        gang=np.zeros(jobs, bool),
-    )
+    submit, count, cpu, mem, run = zip(*rows, strict=True)
+    request = np.column_stack((cpu, mem))
+    return one_task_jobs(submit, run, request, count, requested=np.nan, gang=False)
 
 
 def in_one_job(jobs):

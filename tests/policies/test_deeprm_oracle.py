@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from workloads import one_task_jobs
 
 from simkit.arrays import stream
 from simkit.engine.recorder import Recorder
@@ -54,19 +55,7 @@ class Reference:
 def workload(length, size):
     """Return a job set; what the original has at step 0 it never delivers."""
     steps = np.flatnonzero(length[1:]) + 1
-    jobs, run = len(steps), length[steps].astype(float)
-    return Workload(
-        resources=("cpu", "mem"),
-        job_id=np.arange(jobs),
-        submit_time_s=steps.astype(float),
-        first_task=np.arange(jobs + 1),
-        task_id=np.arange(jobs),
-        instances=np.ones(jobs, int),
-        request=size[steps].astype(float),
-        run_time_s=run,
-        requested_time_s=run,
-        gang=np.ones(jobs, bool),
-    )
+    return one_task_jobs(steps, length[steps], size[steps])
 
 
 @pytest.fixture(scope="module")

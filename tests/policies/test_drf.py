@@ -6,33 +6,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from workloads import one_task_jobs
 
 from simkit.errors import ScenarioError
 from simkit.policies.drf import DRF
 from simkit.policies.fitness import WorstFit
-from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 
 
 def bags(*rows):
     """Make one bag a job of (user, instances, cpu, mem, run time[, submit])."""
-    jobs = len(rows)
-    user, count, cpu, mem, run = (
-        np.array(column, float) for column in zip(*(r[:5] for r in rows), strict=True)
-    )
-    return Workload(
-        resources=("cpu", "mem"),
-        job_id=np.arange(jobs),
-        submit_time_s=np.array([row[5] if len(row) > 5 else 0.0 for row in rows]),
-        first_task=np.arange(jobs + 1),
-        task_id=np.arange(jobs),
-        instances=count.astype(int),
-        request=np.column_stack((cpu, mem)),
-        run_time_s=run,
-        requested_time_s=run,
-        gang=np.zeros(jobs, bool),
-        user=user.astype(int),
-    )
+    user, count, cpu, mem, run = zip(*(row[:5] for row in rows), strict=True)
+    submit = [row[5] if len(row) > 5 else 0.0 for row in rows]
+    request = np.column_stack((cpu, mem))
+    return one_task_jobs(submit, run, request, count, gang=False, user=np.array(user))
 
 
 def started(run, at=0.0):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from workloads import one_task_jobs
 
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policies import fitness
@@ -14,7 +15,6 @@ from simkit.policy import SystemInfo
 from simkit.policy.fitness import FitnessPolicy
 from simkit.policy.pairs import MachineTaskPairs, TaskColumns
 from simkit.policy.task import Task
-from simkit.workload import Workload
 from simkit.workload.cluster import Cluster, Maintenance
 
 MACHINES = {
@@ -91,22 +91,10 @@ def test_random_draws_a_machine_for_each_instance():
     assert counts_dealt(fitness.RandomFit(), 9, 3) == counts_dealt(fitness.RandomFit(), 9, 3)
 
 
-def bags(*rows, arrivals=None):
+def bags(*rows, arrivals=0.0):
     """Make one bag a job of (instances, cpu, mem, run time)."""
-    count, cpu, mem, run = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
-    jobs = len(rows)
-    return Workload(
-        resources=("cpu", "mem"),
-        job_id=np.arange(jobs),
-        submit_time_s=np.zeros(jobs) if arrivals is None else np.array(arrivals, dtype=float),
-        first_task=np.arange(jobs + 1),
-        task_id=np.arange(jobs),
-        instances=count.astype(int),
-        request=np.column_stack((cpu, mem)),
-        run_time_s=run,
-        requested_time_s=run,
-        gang=np.zeros(jobs, bool),
-    )
+    count, cpu, mem, run = zip(*rows, strict=True)
+    return one_task_jobs(arrivals, run, np.column_stack((cpu, mem)), count, gang=False)
 
 
 def started(run):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from workloads import one_task_jobs
 
 from simkit.engine.simulation import Rules
 from simkit.errors import ScenarioError
 from simkit.policies.slotted import SlottedArea, SlottedSJF
-from simkit.workload import Workload
 from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster
 
@@ -18,19 +18,7 @@ RULES = Rules(step_s=1.0, admission=AdmissionRule(slots=10, backlog=60))
 
 def batch(lengths, sizes):
     """Return jobs that all come at 0, each with as many units of both resources."""
-    jobs = len(lengths)
-    return Workload(
-        resources=("cpu", "mem"),
-        job_id=np.arange(jobs),
-        submit_time_s=np.zeros(jobs),
-        first_task=np.arange(jobs + 1),
-        task_id=np.arange(jobs),
-        instances=np.ones(jobs, int),
-        request=np.array([[size, size] for size in sizes], float),
-        run_time_s=np.array(lengths, float),
-        requested_time_s=np.array(lengths, float),
-        gang=np.ones(jobs, bool),
-    )
+    return one_task_jobs(0.0, lengths, np.column_stack((sizes, sizes)))
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from workloads import one_task_jobs
 
 from simkit.agent.slotted import Slotted, SlottedUnits
 from simkit.agent.slotted_tracker import SlottedTracker
@@ -17,7 +18,6 @@ from simkit.errors import ScenarioError
 from simkit.policy import Cancel, Kill, Place, Suspend, SystemInfo
 from simkit.policy.estimates import Actual
 from simkit.policy.task import Task
-from simkit.workload import Workload
 from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster, Maintenance
 
@@ -28,19 +28,7 @@ NOTHING = type("Nothing", (), {"write": lambda self, table, rows: None})()
 def workload(rows):
     """Return jobs of (submission, run time, estimate, cpu, mem)."""
     submit, run, estimate, cpu, mem = np.array(rows, float).reshape(-1, 5).T
-    jobs = len(submit)
-    return Workload(
-        resources=("cpu", "mem"),
-        job_id=np.arange(jobs),
-        submit_time_s=submit,
-        first_task=np.arange(jobs + 1),
-        task_id=np.arange(jobs),
-        instances=np.ones(jobs, int),
-        request=np.stack([cpu, mem], axis=1),
-        run_time_s=run,
-        requested_time_s=estimate,
-        gang=np.ones(jobs, bool),
-    )
+    return one_task_jobs(submit, run, np.column_stack((cpu, mem)), requested=estimate)
 
 
 def simulation(rows, model=SMALL, *, predictor=None, maintenance=(), refill="at_once"):

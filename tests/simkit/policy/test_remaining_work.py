@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from workloads import mixed_jobs
 
 from simkit.arrays import Floats
 from simkit.engine.recorder import Recorder
@@ -15,7 +16,6 @@ from simkit.policy import State
 from simkit.policy.estimates import Correction, Requested
 from simkit.policy.fitness import FitnessPolicy
 from simkit.results.run_writer import MemoryWriter
-from simkit.workload import Workload
 from simkit.workload.cluster import Cluster, Maintenance
 
 CAPACITY = np.array([[4.0, 2.0], [4.0, 2.0], [2.0, 4.0]])
@@ -69,26 +69,6 @@ class Checked(Balance):
         super().weigh(work_s, longest_s, total)
 
 
-def workload(seed: int, gap_s: int, jobs: int = 20) -> Workload:
-    """Return gangs and bags in jobs of 1 to 3 tasks; estimates lie on both sides of the truth."""
-    rng = np.random.default_rng(seed)
-    tasks = rng.integers(1, 4, jobs)
-    total = int(tasks.sum())
-    run = rng.integers(0, 8, total).astype(float)
-    return Workload(
-        resources=("cpu", "mem"),
-        job_id=np.arange(jobs),
-        submit_time_s=np.cumsum(rng.integers(0, gap_s + 1, jobs)).astype(float),
-        first_task=np.concatenate(([0], np.cumsum(tasks))),
-        task_id=np.arange(total),
-        instances=rng.integers(1, 7, total),
-        request=rng.choice([0.0, 0.1, 0.5, 1.0], (total, 2)),
-        run_time_s=run,
-        requested_time_s=np.maximum(run + rng.integers(-3, 8, total), 0.0),
-        gang=rng.random(total) < 0.4,
-    )
-
-
 @given(
     seed=st.integers(0, 2**32),
     gap_s=st.sampled_from([0, 2, 9]),  # with long gaps nothing waits at many decisions
@@ -103,7 +83,7 @@ def test_at_every_decision(
     correction: Correction,
     every_s: float | None,
 ) -> None:
-    load = workload(seed, gap_s)
+    load = mixed_jobs(seed, 20, gap_s=gap_s, most=6, requests=(0.0, 0.1, 0.5, 1.0), gangs=0.4)
     cluster = Cluster(("cpu", "mem"), tuple("abc"), CAPACITY, maintenance=windows)
     recorder = Recorder(load, cluster.resources, MemoryWriter({}, digested=False))
     rules, fitness = Rules(every_s=every_s, correction=correction), Checked()

@@ -67,19 +67,6 @@ def test_a_job_without_a_start_may_run_as_it_fits(tmp_path: Path) -> None:
     assert verify_run(tmp_path / "run", inputs=[tmp_path]).ok
 
 
-def test_dates_are_starts_too(tmp_path: Path) -> None:
-    text = (
-        "job_id,submit_time_s,run_time_s,processors,start_time_s\n"
-        "1,2024-05-01 00:00:00,600,4,2024-05-01 00:10:00\n"
-        "2,2024-05-01 00:01:00,600,4,2024-05-01 00:30:00\n"
-    )
-    scenario = table(tmp_path, text)
-    scenario["workload"]["zone"] = "UTC"
-    run = simkit.simulate(scenario, policy="recorded", output=tmp_path / "run")
-    assert starts(run) == {1: 600, 2: 1800}
-    assert verify_run(tmp_path / "run", inputs=[tmp_path]).ok
-
-
 def test_the_waits_of_swf_are_replayed(tmp_path: Path) -> None:
     lines = [(1, 0, 0, 100, 4), (2, 10, 90, 50, 4), (3, 20, 130, 5, 2)]
     text = "; MaxProcs: 4\n" + "".join(

@@ -23,7 +23,6 @@ from simkit.learners.lockstep.class_games import ClassGames, potential, view_of
 from simkit.learners.lockstep.class_rules import RULES, play
 from simkit.learners.lockstep.class_slots import ClassLockstep
 from simkit.learners.lockstep.job_sets import JobSets
-from simkit.learners.lockstep.outcome import outcome
 from simkit.policy.estimates import Actual
 from simkit.traces.models.deeprm import SchedQRMModel
 from simkit.workload import Workload
@@ -152,19 +151,6 @@ def test_a_job_runs_for_its_length_whatever_it_is_taken_for():
     exact = ClassLockstep(MODEL, sets)
     play(exact, RULES["sjf-in-order"])
     assert (games.start != exact.start).any()
-
-
-def test_rules():
-    """Those that reserve do better than those that only start; the soonest to finish best."""
-    sets = drawn(300, 20)
-    found = {}
-    for name, rule in RULES.items():
-        games = ClassLockstep(MODEL, sets)
-        play(games, rule)
-        results = outcome(games)
-        assert results["unfinished"] == 0
-        found[name] = results["slowdown"]
-    assert found["earliest-finish"] < found["sjf-in-order"] < found["sjf"] < found["packer"]
 
 
 def test_wrong_arguments():

@@ -78,11 +78,6 @@ def test_the_lower_bound_by_hand(jobs: Any, bound: float) -> None:
     assert makespan == bound  # here, a schedule reaches it
 
 
-def test_ticks_of_work_are_rounded_up() -> None:
-    load = workload_of([(0, [(7, 2, 0.1, 3)])])  # 10.5 ticks of all cores
-    assert Chunk.of(load, ONE).lower_bound() == 1 + 11
-
-
 BAG = st.tuples(
     st.integers(1, 6),
     st.sampled_from([0.0, 0.1, 0.3, 0.7, 1.0]),

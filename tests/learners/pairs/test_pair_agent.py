@@ -97,17 +97,6 @@ def test_the_fast_model_and_the_agent_place_alike(
     assert found.metrics["cloudsimpy_makespan"]["value"] == expected.makespan
 
 
-@pytest.mark.parametrize("machines", [1, 5, 50, 1313])
-@pytest.mark.parametrize("choose", ["greedy", "sample"])
-def test_any_number_of_machines(machines: int, choose: str, table: Path, tmp_path: Path) -> None:
-    agent = str(bundle(tmp_path / "agent", drawn("terms", 1)))
-    policy = {"agent": agent, "args": {"choose": choose}}
-    found = simulate(scenario(table, policy, machines))
-    assert found.jobs["end_time_s"].null_count() == 0
-    assert len(placements(found)) == sum(row[3] for row in ROWS)
-    assert found.digest == simulate(scenario(table, policy, machines)).digest
-
-
 @pytest.mark.parametrize("hidden", [(), (4,), (5, 3)])
 @pytest.mark.parametrize("plain", [True, False])
 def test_compiled_scores_are_those_of_numpy(hidden: tuple[int, ...], plain: bool) -> None:
@@ -222,12 +211,6 @@ def test_decisions_that_an_agent_was_not_asked_about(
         assert isinstance(agent, PairAgent)
         digests.add(simulate(run, policy=Forgetful(agent)).digest)
     assert len(digests) == 1
-
-
-def test_the_weights_of_a_rule_are_the_rule(table: Path, tmp_path: Path) -> None:
-    agent = str(bundle(tmp_path / "agent", RULES["balance"]))
-    found = simulate(scenario(table, {"agent": agent}))
-    assert placements(found) == placements(simulate(scenario(table, {"fitness": "balance"})))
 
 
 def test_what_does_not_fit_is_refused(table: Path, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,11 @@ import simkit
 from simkit.errors import PolicyError, RunError, ScenarioError
 from simkit.learners.agent import load_agent
 from simkit.learners.common.bundle import hash_bundle, write_bundle
-from simkit.learners.pool.agent import PoolAgent, ScorerOrder
+from simkit.learners.pool.agent import PoolAgent
 from simkit.learners.pool.description import describe
 from simkit.learners.pool.jobs import PoolJobs
 from simkit.learners.pool.scorer import FEATURES, Scorer
 from simkit.learners.pool.simulation import Backfill, End, simulate
-from simkit.policies.rlscheduler import RLScheduler
 
 ENDS: tuple[End, ...] = ("never", "behind-head", "always")
 BACKFILLS: tuple[Backfill, ...] = ("rlscheduler", "rlscheduler-none")
@@ -87,48 +85,6 @@ def scenario(folder: Path, **policy: Any) -> dict[str, Any]:
         "cluster": {"processors": 8},
         "policy": {"agent": str(folder), **policy},
     }
-
-
-def test_a_scenario_runs_an_agent(tmp_path: Path) -> None:
-    scorer = Scorer.zero().with_flat(drawn(3, 0).flat)  # as float32
-    run = simkit.simulate(scenario(bundle(tmp_path / "a", scorer)))
-    again = simkit.simulate(scenario(tmp_path / "a"), policy=PoolAgent(scorer))
-    assert run.jobs.equals(again.jobs)
-
-
-@pytest.mark.parametrize("backfill", BACKFILLS)
-def test_a_scenario_runs_an_agent_by_rlschedulers_rules(backfill: Backfill, tmp_path: Path) -> None:
-    scorer = Scorer.zero().with_flat(drawn(3, 0).flat)
-    folder = bundle(tmp_path / "a", scorer, actions={"backfill": backfill})
-    run = simkit.simulate(scenario(folder))
-    again = simkit.simulate(
-        {
-            **scenario(folder),
-            "policy": {
-                "backfill": {"type": "rlscheduler", "backfilling": backfill == BACKFILLS[0]}
-            },
-        },
-        policy=RLScheduler(backfill == BACKFILLS[0]).compose(ScorerOrder(scorer, 128)),
-    )
-    assert run.jobs.equals(again.jobs)
-    assert not run.jobs.equals(simkit.simulate(scenario(folder), policy=PoolAgent(scorer)).jobs)
-
-
-def test_what_was_changed_is_found(tmp_path: Path) -> None:
-    folder = bundle(tmp_path / "a")
-    path = folder / "agent.json"
-    for part, key, value in (
-        ("actions", "end", "always"), ("actions", "backfill", "rlscheduler"),
-        ("actions", "visible", 64), ("architecture", "units", 3),
-        ("observation", "features", [*FEATURES[1:], FEATURES[0]]),
-    ):  # fmt: skip
-        written = path.read_text("utf-8")
-        changed = json.loads(written)
-        changed[part][key] = value
-        path.write_text(json.dumps(changed), "utf-8")
-        with pytest.raises(RunError, match=f"{part}.{key} was changed"):
-            load_agent(folder)
-        path.write_text(written, "utf-8")
 
 
 @pytest.mark.parametrize(

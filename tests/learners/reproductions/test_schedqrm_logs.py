@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 
-from simkit.analysis.intervals import WEEK_S, Interval, set_interval
+from simkit.analysis.intervals import WEEK_S, set_interval
 from simkit.errors import RunError
 from simkit.learners.reproductions.schedqrm import logs
 from simkit.learners.reproductions.schedqrm.logs import (
@@ -195,14 +195,6 @@ def test_replays_are_averaged_job_by_job() -> None:
     found = difference(noisy, twice)
     assert bounds(found) == pytest.approx(bounds(difference(mine, other)))
     assert found.single == pytest.approx((3.5, 3.5))
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "verdict"),
-    [(-2, -1, "below"), (1, 2, "above"), (-1, 2, "open"), (0, 1, "open"), (None, None, "unknown")],
-)
-def test_the_verdict_is_where_the_interval_lies(low, high, verdict) -> None:
-    assert Difference(0.5, Interval(low, high, 0.95, "", 8), (0.5,)).verdict == verdict
 
 
 def test_standings_by_hand() -> None:

@@ -11,7 +11,6 @@ import simkit
 from simkit.env import SchedulingEnv
 from simkit.errors import ScenarioError
 from simkit.gym.windows import EpisodeWindows, LogWindows
-from simkit.scenario.yaml_document import load_scenario
 from simkit.workload import Workload
 
 LOG = {
@@ -118,16 +117,6 @@ def test_a_policy_starts_the_jobs_of_a_window_as_the_run_of_that_window(part, mo
         for column in ("submit_time_s", "start_time_s", "end_time_s"):
             assert mine[column].to_list() == (theirs[column] - begin).to_list(), column
         assert metrics["jobs"] == 120
-
-
-def test_jobs_that_a_model_draws_are_those_of_the_scenarios_seed():
-    drawn = {"workload": {"type": "lublin", "jobs": 400, "processors": 256}, "seed": 5}
-    env = SchedulingEnv(drawn, episode={"jobs": 50, "from": "all"})
-    log = simkit.experiment.prepare(load_scenario(drawn)).trace.workload
-    for seed in (1, 2):
-        first = env.reset(seed=seed)[1]["first_job"]
-        window = env._episodes.prepare(seed).trace.workload
-        assert window.run_time_s.tolist() == log.run_time_s[first : first + 50].tolist()
 
 
 @pytest.mark.parametrize(

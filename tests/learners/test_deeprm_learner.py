@@ -119,10 +119,6 @@ def test_an_iteration_without_a_job_changes_nothing(
     assert (made.iteration, weights(made)) == (2, before)
 
 
-def test_a_single_rollout_is_enough_with_a_value_network() -> None:
-    assert training(rollouts=1, baseline="value").step()["gradient_norm"] > 0
-
-
 def test_more_iterations_later_are_as_all_at_once(tmp_path: Path) -> None:
     plain = deeprm_scenario().model_dump(mode="json")
     arguments = {k: v for k, v in SMALL.items() if k != "iterations"}

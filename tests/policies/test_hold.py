@@ -59,12 +59,6 @@ def test_wrong_shares_are_refused(keep_free):
         Hold(keep_free=keep_free)
 
 
-@pytest.mark.parametrize("longer_than", [0, "long"])
-def test_wrong_durations_are_refused(longer_than):
-    with pytest.raises(ScenarioError, match="hold: longer_than"):
-        Hold(longer_than=longer_than)
-
-
 ROWS = st.lists(
     st.tuples(st.integers(0, 3), st.integers(1, 6), st.integers(1, 4), st.integers(1, 9)),
     min_size=1,

@@ -84,14 +84,3 @@ def test_single_environments_show_the_same():
 def test_another_autoreset_mode_is_refused():
     with pytest.raises(ScenarioError, match="SameStep"):
         MaskedVecEnv(gymnasium.make_vec("simkit/DeepRM-v0", num_envs=2))
-
-
-@pytest.mark.parametrize("mask_key", ["action_mask", None])
-def test_maskable_ppo_trains_for_a_few_thousand_steps(mask_key):
-    maskable = pytest.importorskip("sb3_contrib").MaskablePPO
-    policy = "MlpPolicy" if mask_key is None else "MultiInputPolicy"
-    learner = maskable(
-        policy, MaskedVecEnv(make(16), mask_key), n_steps=64, batch_size=256, seed=0, device="cpu"
-    )
-    learner.learn(3_000)
-    assert learner.num_timesteps >= 3_000

@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from simkit.learners.lockstep.ready_pool.rules import ORDERS, threshold
 from simkit.learners.reproductions.green.circumstances import Circumstances
 from simkit.learners.reproductions.green.judge import (
     TUNING,
@@ -60,14 +59,6 @@ def test_the_threshold_is_the_best_on_tuning_streams(tmp_path: Path) -> None:
         table = judged(place, where, [rule(threshold_of(each))], 4, named=TUNING)
         values[each] = mean(table, threshold_of(each))
     assert values[theta] == max(values.values())
-
-
-def test_the_rules_are_those_of_lockstep() -> None:
-    games = games_of(Circumstances(hours=60), 2)
-    assert (rule("qos").made()(games) == ORDERS["qos"](games)).all()
-    assert (rule("threshold 0.35").made()(games) == threshold(0.35)(games)).all()
-    with pytest.raises(KeyError):
-        rule("threshold 0.07")
 
 
 def test_gaps_and_bars() -> None:

@@ -100,16 +100,6 @@ def workload_of(rows, gang=True):
     )  # fmt: skip
 
 
-def busy_log(seed, jobs=250, processors=64):
-    """Return a log under high load; one job in five overruns, others ask for up to 20 times more."""
-    rng = np.random.default_rng(seed)
-    submit = np.floor(np.cumsum(rng.exponential(400, jobs)))
-    run = np.ceil(rng.lognormal(6, 2, jobs))
-    asked = np.ceil(run * np.where(rng.random(jobs) < 0.2, 0.5, rng.uniform(1, 20, jobs)))
-    size = np.minimum(2 ** rng.integers(0, 7, jobs), processors)
-    return workload_of(list(zip(submit, run, np.ones(jobs, int), size, asked, strict=True)))
-
-
 def with_policy(scenario, order, backfill="easy"):
     return scenario | {"policy": {"order": order, "backfill": backfill}}
 
@@ -143,15 +133,6 @@ def test_what_is_suspended_for_want_of_power_is_resumed_as_in_a_run():
     records, metrics = heads(next_head(scenario), "fcfs")
     assert records.jobs.equals(run.jobs)
     assert metrics["finished"] == 80
-
-
-@pytest.mark.parametrize("order", KEYS)
-def test_picks_on_a_log_are_the_run_with_easy(order):
-    jobs, scenario = busy_log(0), ONE | {"cluster": {"processors": 64}}
-    run = simkit.simulate(with_policy(scenario, order), workload=jobs)
-    assert picks(pick({"processors": 64}), order, jobs).equals(run.jobs)
-    plain = simkit.simulate(with_policy(scenario, order, "none"), workload=jobs)
-    assert starts_of(plain.jobs) != starts_of(run.jobs)
 
 
 # Few different numbers: ties in every column, run times of 0, estimates below the run time.
@@ -211,19 +192,6 @@ def test_on_any_jobs_both_are_the_run_with_easy(order, cluster, gang):
         assert picks_once_through(by_picks, order, jobs).equals(run.jobs)
 
     check()
-
-
-def test_models_run_as_policies_as_they_act_in_the_environment():
-    class First:
-        def predict(self, observation, action_masks=None):
-            return 0 if action_masks is None else int(action_masks.argmax()), None
-
-    run = simkit.simulate(LOG, policy=next_head(LOG, slots=20).policy(First()))
-    assert run.jobs.equals(simkit.simulate(with_policy(LOG, "fcfs")).jobs)
-    jobs, env = busy_log(1), pick({"processors": 64})
-    scenario = ONE | {"cluster": {"processors": 64}}
-    run = simkit.simulate(scenario, workload=jobs, policy=env.policy(First()))
-    assert run.jobs.equals(picks(env, "fcfs", jobs))
 
 
 # ---- next-head by hand -------------------------------------------------------------------------

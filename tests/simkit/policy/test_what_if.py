@@ -228,16 +228,6 @@ def played(actions, load=None):
     return at_first(load, FOUR, lambda state: foreseen(state, policy)), policy.seen
 
 
-def test_a_reservation_starts_when_it_falls_due():
-    def actions(state):
-        first, second = state.queue.tasks
-        yield Place(first, ((0, 3),), 4.0)
-        assert state.constrained
-        yield Place(second, ((0, 3),), 9.0)
-
-    assert played(actions) == ({0: 9, 1: 16}, [0, 4, 9, 16])
-
-
 def test_a_reservation_that_does_not_fit_returns_to_the_queue():
     def actions(state):
         first, second = state.queue.tasks

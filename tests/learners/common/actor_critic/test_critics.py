@@ -55,12 +55,3 @@ def test_the_expected_value_is_that_of_draws():
     assert plain == pytest.approx(float(values[0, drawn].mean()), abs=0.02)
     soft = float(expected_value(values, chances, 0.5))
     assert soft == pytest.approx(plain - 0.5 * float(chances[0, drawn].mean()), abs=0.02)
-
-
-def test_targets_pass_on_no_gradient_through_what_is_ruled_out():
-    logits = torch.tensor([[0.3, -1.0, 2.0]], requires_grad=True)
-    chances = masked_log_softmax(logits, torch.tensor([[True, True, False]]))
-    expected_value(torch.tensor([[5.0, 1.0, -2.0]]), chances, 0.5).sum().backward()
-    assert logits.grad is not None
-    assert torch.isfinite(logits.grad).all()
-    assert float(logits.grad[0, 2]) == 0.0

@@ -206,3 +206,9 @@ def test_a_mix_is_checked_part_by_part(data: str, tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="late") as caught:
         training(dataset=str(both), where=stay, **PHASES)
     assert len(caught.value.problems) == 1
+
+
+def test_any_reward_will_do_without_games(tmp_path: Path) -> None:
+    path = recorded(tmp_path, reward="value", reward_arguments={})
+    made = training(dataset=path, iterations=2, **PHASES)
+    assert [made.step()["online"] for _ in range(2)] == [0.0, 0.0]

@@ -17,7 +17,9 @@ from simkit.learners.cocorl import CoCoRLArguments
 from simkit.learners.reproductions.green.cocorl.claims import (
     CONFIRMED,
     NOT_CONFIRMED,
+    NOT_TESTED,
     SMALLER,
+    claims,
     verdict,
 )
 from simkit.learners.reproductions.green.cocorl.equal_cost import (
@@ -25,12 +27,22 @@ from simkit.learners.reproductions.green.cocorl.equal_cost import (
     gap_at_equal_cost,
     ratio,
 )
+from simkit.learners.reproductions.green.cocorl.page import meets_bar
 from simkit.learners.reproductions.green.cocorl.runs import (
+    LOADS,
+    RULES,
+    Constraint,
     Plan,
+    Results,
+    drawn,
 )
 from simkit.learners.reproductions.green.judge import THRESHOLDS, threshold_of
-from simkit.learners.reproductions.green.studies import FULL
+from simkit.learners.reproductions.green.studies import FULL, Size
 from simkit.training import Workplace
+
+TINY = Size(
+    seeds=2, share=0.01, games=4, held_out=2, streams=6, tuning=2, hours=60, episodes=1
+)  # fmt: skip
 
 
 def place(folder: Path, said: list[str]) -> Workplace:
@@ -123,3 +135,55 @@ def test_a_verdict_needs_the_number_and_the_interval() -> None:
     assert verdict(5.0, -np.inf, 4.0) == NOT_CONFIRMED
     assert verdict(12.0, 1.0, 10.0, nothing=1.0) == NOT_CONFIRMED
     assert verdict(np.nan, -np.inf, 10.0) == NOT_CONFIRMED
+
+
+def made_up(folder: Path, *, cost: float, value: float, slow: float, good: float) -> Results:
+    """Return results in which limited agents have a cost and a value, and agents are good.
+
+    Free agents have a cost of 4, threshold rules a value of 0.5 + θ / 10 and a cost
+    of 10 θ.
+    """
+    rng = np.random.default_rng(0)
+    plan = Plan.of(place(folder, []), TINY)
+
+    def stream(mean: float) -> list[float]:
+        noise = rng.normal(0.0, 0.001, 12)
+        return (mean + noise - noise.mean()).tolist()
+
+    everyone = {threshold_of(theta): (0.5 + theta / 10, 10 * theta) for theta in THRESHOLDS}
+    rules = {name: (0.5 if name == "qos" else 0.4, 2.0) for name in RULES}
+    everyone |= rules
+    for task in plan.tasks:
+        has = (0.56, 4.0) if task in plan.rounds[0] else (value, cost)
+        if task in plan.slow:
+            has = (value, slow)
+        everyone |= {task.name: has, drawn(task.name): has}
+    judged = table(**{one: (stream(v), stream(c)) for one, (v, c) in everyone.items()})
+    agents = dict.fromkeys((plan.free[0].name, plan.half[0].name), (good, 0.05))
+    few = {
+        **rules,
+        **agents,
+        **{drawn(one): agents[one] for one in agents},
+    }
+    loads = [
+        table(**{one: (stream(v), stream(c)) for one, (v, c) in few.items()})
+        .with_columns(load=pl.lit(load))
+        for load in LOADS
+    ]  # fmt: skip
+    constraints = {task.name: Constraint(2.0, 0.5, 0.25) for task in plan.rounds[1]}
+    return Results(TINY, plan, judged, pl.concat(loads), constraints, 3.0, "abc")
+
+
+def test_a_good_outcome(tmp_path: Path) -> None:
+    found = made_up(tmp_path, cost=1.9, value=0.53, slow=2.4, good=0.75)
+    assert meets_bar(found, found.plan.half[0], "likeliest")
+    verdicts = [one.verdict for one in claims(found) if one.verdict != NOT_TESTED]
+    assert set(verdicts) == {CONFIRMED, NOT_CONFIRMED}
+    assert verdicts.count(NOT_CONFIRMED) == 1  # limits of one value bring no more
+
+
+def test_a_bad_outcome(tmp_path: Path) -> None:
+    found = made_up(tmp_path, cost=2.2, value=0.53, slow=2.2, good=0.39)
+    assert not meets_bar(found, found.plan.half[0], "drawn")
+    verdicts = [one.verdict for one in claims(found) if one.figure in ("6.4", "6.5", "6.6")]
+    assert set(verdicts) == {NOT_CONFIRMED}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 pytest.importorskip("torch")
@@ -22,11 +24,15 @@ from simkit.learners.reproductions.green.judge import (
     rule,
 )
 from simkit.learners.reproductions.green.launchpad.agreement import agreement
-from simkit.learners.reproductions.green.launchpad.claims import verdict
+from simkit.learners.reproductions.green.launchpad.claims import BARS, bars, verdict
 from simkit.learners.reproductions.green.launchpad.data import Data, make, seeds_of
-from simkit.learners.reproductions.green.studies import MIXES
+from simkit.learners.reproductions.green.launchpad.runs import Plan, Results, named
+from simkit.learners.reproductions.green.studies import MIXES, Size
 from simkit.training import Workplace
 
+TINY = Size(
+    seeds=1, share=0.01, games=4, held_out=2, streams=10, tuning=2, hours=60, episodes=2
+)  # fmt: skip
 WHERE = Circumstances(load=1.0, ready=5, hours=60)
 
 
@@ -102,6 +108,46 @@ def test_agreement(tmp_path: Path) -> None:
 
 
 # --- what is said ---------------------------------------------------------------------------------
+
+
+def results(folder: Path, over: dict[str, float], agrees: dict[str, float]) -> Results:
+    """Return made-up results: points over QoS and agreement by kind; QoS has 50 points."""
+    plan, rng = Plan.of(place(folder), TINY), np.random.default_rng(0)
+    stream_value = rng.uniform(0.4, 0.6, 40)
+
+    def rows(name: str, points: float) -> pl.DataFrame:
+        value = stream_value + points / 100 + rng.normal(0, 0.001, 40)
+        return pl.DataFrame({"candidate": name, "stream": range(40), "value": value,
+                             "cost": 1.0, "completed": 0.5, "utilisation": 0.5})  # fmt: skip
+
+    tables, agreed = {}, {}
+    for pool, tasks in ((15, plan.at_15), (5, plan.at_5)):
+        parts = [
+            rows(name, 0.0 if name == "qos" else -3.0) for name in ("qos", "sjf", "fcfs", "value")
+        ]
+        told: list[dict[str, Any]] = []
+        for task in tasks:
+            kind = task.kind.split("-")[0]
+            for actions in ("drawn", "likeliest"):
+                points = over[kind] if task.kind != "clone-qos-pool5" else 0.0
+                parts.append(rows(named(task, actions), points))
+                told += [{"candidate": named(task, actions), "rule": name, "all": agrees[kind]}
+                         for name in MIXES["combo"] if kind in agrees]  # fmt: skip
+        tables[pool], agreed[pool] = pl.concat(parts), pl.DataFrame(told)
+    return Results(TINY, plan, tables, {15: 0.25, 5: 0.2}, agreed, {}, 1.0, "abc")
+
+
+GOOD = {"clone": -2.0, "offline": -0.2, "launch": 0.5, "online": -0.5}
+BAD = {"clone": 0.0, "offline": -3.0, "launch": -3.5, "online": -9.0}
+FALLING = {"clone": 0.96, "offline": 0.9, "launch": 0.2}
+
+
+def test_the_bars(tmp_path: Path) -> None:
+    good = bars(results(tmp_path, GOOD, FALLING), 0, "drawn")
+    assert [bar.words for bar in good] == list(BARS)
+    assert [bar.gap.value for bar in good] == pytest.approx([-2.0, 1.8, -0.2, 2.5, 0.7], abs=0.1)
+    assert all(bar.met for bar in good)
+    assert not any(bar.met for bar in bars(results(tmp_path, BAD, FALLING), 0, "drawn"))
 
 
 def test_a_claim_may_hold_with_one_way_to_act() -> None:

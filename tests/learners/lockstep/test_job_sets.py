@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from workloads import one_task_jobs
 
 from simkit.agent.slotted import Slotted
 from simkit.errors import ScenarioError
@@ -16,7 +15,20 @@ from simkit.workload import Workload
 
 
 def workload(submit=(0, 2), run=(1, 3), request=((1, 2), (4, 0)), **changes):
-    return one_task_jobs(submit, run, request).with_columns(**changes)
+    jobs = len(submit)
+    columns = {
+        "resources": ("cpu", "mem"),
+        "job_id": np.arange(jobs),
+        "submit_time_s": np.array(submit, float),
+        "first_task": np.arange(jobs + 1),
+        "task_id": np.zeros(jobs, np.int64),
+        "instances": np.ones(jobs, np.int64),
+        "request": np.array(request, float).reshape(jobs, 2),
+        "run_time_s": np.array(run, float),
+        "requested_time_s": np.array(run, float),
+        "gang": np.ones(jobs, np.bool_),
+    }
+    return Workload(**(columns | changes))
 
 
 class TestOf:

@@ -26,7 +26,7 @@ CONTRACT = (DOCS / "reference" / "learners-contract.md").read_text("utf-8")
 OBSERVATIONS = (DOCS / "reference" / "observations.md").read_text("utf-8")
 CRITERIA = {
     "cocorl": "lost_value", "offline": "lost_value", "rare": "lost_value",
-    "fitness": "cost_ratio",
+    "deepjs": "cost", "fitness": "cost_ratio",
 }  # fmt: skip
 """Learner → what its best iteration is chosen by, where that is not the slowdown."""
 

@@ -111,6 +111,7 @@ SMALLEST: dict[str, Smallest] = {
     ]),
     "deepjs": Smallest(bags_scenario, {
         "iterations": 4, "jobs": 5, "repeats": 2, "rollouts": 3, "batch": 20,
+        "held_out_share": 0.2,
     }, [
         {"features": "terms", "hidden": [4]},
         {"features": "terms", "hidden": [4], "start": "balance"},

@@ -188,30 +188,6 @@ def test_an_agent_refuses_another_pool(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-GRID: dict[str, Any] = {
-    "machines": {"idle_w": 50, "full_w": 100},
-    "grid": {"price_per_kwh": 0.2, "carbon_gco2_per_kwh": {
-        "type": "levels", "high_w": 600, "low_w": 100, "high_share": 0.5, "step": "1h",
-    }},
-    "forecast": {"type": "perfect", "horizon": "48h", "step": "1h"},
-}  # fmt: skip
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("cost", ["energy-cost", "carbon"])
-def test_money_and_carbon_can_be_limited(cost: str) -> None:
-    """What energy costs falls below a limit between that of an idle pool and that of a busy one."""
-    where = ready_scenario(power=GRID)
-    told = {"cost": cost, "iterations": 25, "games": 32, "decisions": 32, "hours": 300,
-            "hidden": 32, "batch": 256}  # fmt: skip
-    free = training(where=where, **told)
-    usual = [free.step()["cost"] for _ in range(25)]
-    limit = 0.8 * float(np.mean(usual[-5:]))
-    limited = training(where=where, cost_limit=limit, watched=0, **told)
-    kept = [limited.step()["cost"] for _ in range(25)]
-    assert np.mean(kept[-8:]) < 1.1 * limit
-
-
 def test_pools_of_several_sizes_are_played_side_by_side() -> None:
     """Each game shows its own pool; the shares of jobs are those of the sizes."""
     made = training(units=[4, 10, 30], games=7)

@@ -12,14 +12,11 @@ import torch
 from trainings import SMALLEST, deeprm_scenario, small_training, weights
 
 from simkit.errors import ScenarioError
-from simkit.learners.common.bundle import read_bundle
 from simkit.learners.common.rollouts import roll_out
-from simkit.learners.common.torch_training import weights_of
 from simkit.learners.deeprm import DeepRMTraining
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import DeepRMJobs
 from simkit.scenario import Scenario
-from simkit.traces.models.deeprm import DeepRMModel
 from simkit.training.train import train
 
 SMALL = SMALLEST["deeprm"].arguments
@@ -41,25 +38,6 @@ def test_the_gradient_has_the_scale_of_the_original() -> None:
     taken = np.eye(11)[rollouts.actions] - p
     found = -made.network.last.bias.grad.numpy()
     assert found == pytest.approx(taken.sum(axis=0) / (len(taken) / 2), abs=1e-5)
-
-
-def test_the_first_weights_are_small() -> None:
-    weight, bias, *_ = weights_of(training(hidden=20).network).values()
-    assert weight.shape == (4480, 20)
-    assert weight.std() == pytest.approx(0.01, rel=0.05)
-    assert not bias.any()
-
-
-def test_an_agent_is_written_as_a_bundle(tmp_path: Path) -> None:
-    made = training(mask=True)
-    made.step()
-    made.write_agent(tmp_path / "agent", {"slowdown": 2.5})
-    found = read_bundle(tmp_path / "agent")
-    assert found.weights["layers.0.weight"].shape == (4480, 8)
-    assert found.description["architecture"]["layers"] == [4480, 8, 11]
-    assert found.description["actions"]["mask"] == "possible"
-    assert found.description["curve_end"] == {"slowdown": 2.5}
-    assert found.description["slotted"]["capacity"] == [10, 10]
 
 
 REFUSED = [
@@ -102,10 +80,6 @@ def test_job_sets_have_the_offered_load_and_fit_the_model(demands: str) -> None:
     assert area / (100 * 49) == pytest.approx([0.7, 0.7], rel=0.1)
 
 
-def test_the_defaults_make_1_845_capacities_a_job_and_step() -> None:
-    assert DeepRMModel.of(offered_load=1.845).arrival_rate() == pytest.approx(1.0)
-
-
 def test_the_unseen_sets_are_the_originals() -> None:
     """Padded rows hold what tests/traces/models/test_deeprm.py compares with the original."""
     scenario = deeprm_scenario(workload={"type": "deeprm", "rate": 0.379})
@@ -143,17 +117,6 @@ def test_an_iteration_without_a_job_changes_nothing(
     monkeypatch.setattr(made, "draw_job_sets", lambda: JobSets.empty(4, 3, 2))
     assert made.step() == {"return": 0.0, "unfinished": 0.0, "decisions": 0.0}
     assert (made.iteration, weights(made)) == (2, before)
-
-
-def test_a_rate_at_which_many_job_sets_are_empty_can_be_trained_at() -> None:
-    rare = deeprm_scenario(workload={"type": "deeprm", "rate": 0.02, "steps": 15})
-    made = training(where=rare, held_out_sets=40, job_sets=2, warm_start="sjf", warm_start_rounds=1)
-    decisions = [made.step()["decisions"] for _ in range(8)]
-    assert min(decisions) == 0 < max(decisions)
-
-
-def test_a_single_rollout_is_enough_with_a_value_network() -> None:
-    assert training(rollouts=1, baseline="value").step()["gradient_norm"] > 0
 
 
 def test_more_iterations_later_are_as_all_at_once(tmp_path: Path) -> None:

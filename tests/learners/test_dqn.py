@@ -178,24 +178,6 @@ def test_who_would_wait_for_ever_starts_when_patience_ends(
     assert min(starts) == patience
 
 
-LOG = {
-    "workload": {"type": "lublin", "jobs": 120, "processors": 64, "offered_load": 0.8,
-                 "users": 10, "estimates": "modal"},
-    "estimates": "user-mean",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("keep", [True, False])
-def test_a_log_by_classes(keep: bool, tmp_path: Path) -> None:
-    """Any cluster, estimates that are wrong, classes of two hours: every job ends."""
-    folder = agent_in(tmp_path / "agent", training())
-    policy = {"agent": str(folder), "args": {"step": "2h", "keep": keep}}
-    run = simulate({**LOG, "policy": policy})
-    assert run.metrics["jobs"]["finished"] == 120
-    again = simulate({**LOG, "policy": policy})
-    assert run.jobs.equals(again.jobs)
-
-
 def test_wrong_uses_of_an_agent(tmp_path: Path) -> None:
     folder = agent_in(tmp_path / "agent", training())
     for arguments in ({"choose": "greedy"}, {"keep": "yes"}, {"step": "soon"}):
@@ -247,11 +229,3 @@ def test_what_was_cut_off_is_not_taken_for_the_end() -> None:
         total[active] += games.step(RULES["sjf-in-order"].choose(games.lockstep))
     assert games.lockstep.cut.all()
     assert (total < 0).all()
-
-
-def test_deeprm_jobs_by_length() -> None:
-    made = training(where=deeprm_scenario(), starts="now", loads=[0.5, 1.0])
-    made.step()
-    assert made.model.slots == 15
-    assert made.held_out()["unfinished"] == 0
-    assert np.isfinite(made.held_out()["slowdown"])

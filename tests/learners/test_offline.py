@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ready_pools import check_acts_as_in_lockstep, ready_scenario
-from trainings import check_resume, small_training, weights
+from trainings import check_resume, small_training
 
 from simkit.errors import RunError, ScenarioError
 from simkit.gym.dataset import mix
@@ -92,12 +92,6 @@ def agreement(made: OfflineTraining) -> float:
     return same / count
 
 
-def test_without_data_it_plays_from_the_first_iteration() -> None:
-    made = training()
-    assert made.step()["online"] == 1.0
-    assert len(made.experience.memory) == 6 * (8 - 1)
-
-
 @pytest.mark.parametrize("with_data", [False, True])
 def test_the_wanted_entropy_falls_from_the_first_game_on(with_data: bool, data: str) -> None:
     phases = {"dataset": data, **PHASES, "iterations": 6} if with_data else {}
@@ -108,17 +102,6 @@ def test_the_wanted_entropy_falls_from_the_first_game_on(with_data: bool, data: 
         if made.phase == "online":
             shares.append(made._wanted_entropy())
     assert shares == pytest.approx([0.5, 0.3, 0.1, 0.1])
-
-
-@pytest.mark.thorough
-def test_where_more_entropy_is_wanted_it_is_worth_more() -> None:
-    def temperature(share: float) -> float:
-        made = training(entropy_first=share, entropy=share, iterations=20, updates=20)
-        for _ in range(20):
-            made.step()
-        return float(made.network.log_temperature.detach().exp())
-
-    assert temperature(0.95) > temperature(0.05) + 0.1
 
 
 def test_half_of_what_is_learned_online_is_of_games(data: str) -> None:
@@ -142,14 +125,6 @@ def test_its_agent_acts_in_the_simulation_as_in_lockstep(data: str, tmp_path: Pa
     for _ in range(4):
         made.step()
     check_acts_as_in_lockstep(made, ready_scenario(), tmp_path / "agent")
-
-
-def test_two_datasets_teach_differently(data: str, tmp_path: Path) -> None:
-    other = recorded(tmp_path, "sjf")
-    mine, theirs = (training(dataset=path, **PHASES) for path in (data, other))
-    for made in (mine, theirs):
-        made.step()
-    assert weights(mine) != weights(theirs)
 
 
 @pytest.mark.parametrize(
@@ -221,11 +196,6 @@ def test_a_dataset_that_has_changed_is_told(tmp_path: Path) -> None:
     assert recorded(tmp_path, episodes=1) == path
     with pytest.raises(RunError, match="has changed since the training began"):
         training(dataset=path, **PHASES).load(tmp_path / "checkpoint")
-
-
-def test_what_a_soft_actor_learns_is_no_imitation(data: str) -> None:
-    assert training().step()["imitated"] == 0.0
-    assert training(dataset=data, **PHASES).step()["imitated"] == 1.0
 
 
 def test_a_mix_is_checked_part_by_part(data: str, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import torch
 from trainings import deeprm_scenario, small_training, sofia_scenario, weights
 
 from simkit.errors import ScenarioError
-from simkit.learners.agent import load_agent
 from simkit.learners.common.rollouts import roll_out
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import MixedJobs, job_source
@@ -26,29 +25,6 @@ CROWDED = {"workload": {"type": "deeprm", "offered_load": 1.3, "steps": 15}}
 
 def training(where: Scenario | None = None, **arguments: Any) -> PPOTraining:
     return small_training("ppo", where=where, **arguments)
-
-
-def test_the_number_of_torchs_threads_changes_nothing() -> None:
-    before = torch.get_num_threads()
-    one, other = training(), training()
-    one.step()
-    torch.set_num_threads(2)
-    other.step()
-    assert torch.get_num_threads() == 2
-    torch.set_num_threads(before)
-    assert weights(one) == weights(other)
-
-
-def test_the_agent_that_is_written_decides_as_the_network_does(tmp_path: Path) -> None:
-    made = training()
-    made.step()
-    made.write_agent(tmp_path / "agent", {"slowdown": 2.5})
-    agent = load_agent(tmp_path / "agent", deeprm_scenario())
-    games = made._games(made.unseen_sets, 1)
-    seen = games.observe()
-    with torch.inference_mode():
-        expected = made.network.actor(torch.from_numpy(seen)).numpy()
-    assert np.allclose(agent._network.logits(seen), expected, atol=1e-6)
 
 
 def test_an_agent_that_places_ahead_runs_as_in_its_training(tmp_path: Path) -> None:

@@ -132,16 +132,6 @@ def test_they_run_with_their_extra_alone(agent, tmp_path):
     assert judged.returncode == 0, judged.stderr
 
 
-def test_the_fitness_runs_with_that_extra_alone(tmp_path):
-    others = packages(*EXTRAS) - packages("agents")
-    assert "numba" in others
-    ran = simkit_without(
-        others, "run", "cloud-quickstart", "--set", "policy={agent: fitness-alibaba}",
-        "-o", str(tmp_path / "run"),
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
-
-
 def test_without_it_the_message_names_it(tmp_path):
     """`None` in `sys.modules` is how a module is missing; its parts are then missing, too."""
     absent = packages("agents") | {"safetensors.numpy"}

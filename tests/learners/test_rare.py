@@ -42,12 +42,6 @@ def test_it_learns() -> None:
     assert after["lost_value"] < 1.0 - float(rule.value_ratio().mean()) - 0.02
 
 
-def test_while_it_warms_up_it_imitates_all() -> None:
-    made = training(warm_up=2)
-    assert [made.step()["imitated"] for _ in range(2)] == [1.0, 1.0]
-    assert made.step()["imitated"] < 1.0
-
-
 @pytest.mark.parametrize(
     ("arguments", "power"), [({}, False), ({"encoder": "small"}, False), ({"reject": True}, True)]
 )

@@ -13,12 +13,10 @@ import simkit
 from simkit.errors import ScenarioError
 from simkit.learners.agent import load_agent
 from simkit.learners.pool.agent import PoolAgent
-from simkit.learners.pool.jobs import PoolJobs
 from simkit.learners.pool.simulation import Backfill, Rule, simulate
 from simkit.learners.pool.windows import WindowSource
 from simkit.learners.rlscheduler import RLSchedulerTraining
 from simkit.scenario import Scenario
-from simkit.workload import Workload
 
 
 def training(where: Scenario | None = None, **arguments: Any) -> RLSchedulerTraining:
@@ -141,10 +139,3 @@ def test_windows_in_which_few_wait_are_passed_over() -> None:
 def test_what_it_refuses(changes: dict[str, Any], arguments: dict[str, Any], place: str) -> None:
     with pytest.raises(ScenarioError, match=f"^{place}"):
         training(where=pool_scenario(**changes), **arguments)
-
-
-def test_jobs_must_be_gangs_of_processors() -> None:
-    columns = {"job_id": [0], "submit_time_s": [0.0], "run_time_s": [1.0], "cpu": [1.0], "mem": [1]}
-    workload = Workload.from_jobs(columns, request=("cpu", "mem"))
-    with pytest.raises(ScenarioError, match="not gangs of processors"):
-        PoolJobs.of(workload, 4)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from trainings import SMALLEST, small_training, sofia_scenario, weights
 
 from simkit.agent.slotted import Slotted
 from simkit.errors import ScenarioError
-from simkit.learners.common.torch_training import weights_of
 from simkit.learners.lockstep import MeteredLockstep, load
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.sofia import begin, first_of_steps
@@ -67,23 +65,6 @@ def test_held_out_sets_are_the_same_for_all_and_not_trained_on() -> None:
     assert not known & {row[row > 0].tobytes() for sets in drawn for row in sets.length}
 
 
-def test_an_agent_says_what_it_fits(tmp_path: Path) -> None:
-    pytest.importorskip("safetensors")
-    from simkit.learners.common.bundle import read_bundle
-
-    training: Any = small()
-    training.step()
-    training.write_agent(tmp_path / "agent", {"return": -1.0})
-    bundle = read_bundle(tmp_path / "agent")
-    for name, array in weights_of(training.network).items():
-        assert (bundle.weights[name] == array).all()
-    said = json.loads((tmp_path / "agent" / "agent.json").read_text())
-    assert said["architecture"]["layers"] == [12 * 9, 20, 4]
-    assert said["observation"]["sha256"] == training.input.schema.sha256
-    assert said["slotted"]["capacity"] == [10, 10]
-    assert said["curve_end"] == {"return": -1.0}
-
-
 def test_the_first_decision_of_each_step() -> None:
     rewards = np.array([[0.0, -1], [-2, 0], [0, -1], [-1, 0]])
     assert first_of_steps(rewards).tolist() == [[True, True], [False, True], [True, False], [False, True]]  # fmt: skip
@@ -125,11 +106,6 @@ def test_what_it_cannot_learn_from_is_refused(
 ) -> None:
     with pytest.raises(ScenarioError, match=rf"(^|\n){place}: "):
         small(where=sofia_scenario(**workload), **arguments)
-
-
-def test_other_workloads_are_refused() -> None:
-    with pytest.raises(ScenarioError, match=r"^workload.type: "):
-        small(where=load_scenario(ROOT / "scenarios" / "quickstart.yaml"))
 
 
 @pytest.mark.parametrize("arguments", [{}, *FORMS])

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simkit import simulate as run_scenario
 from simkit.engine.simulation import Rules
-from simkit.errors import ScenarioError
 from simkit.policies.cloudsimpy import CloudSimPy
 from simkit.policies.fitness import Balance
 from simkit.policy import Policy
@@ -113,48 +111,3 @@ def test_a_resource_that_there_is_none_of(simulate: Simulate) -> None:
     for policy in POLICIES.values():
         rows: list[Row] = [(1, 3, 0, 5), (1, 3, 0, 9)]
         assert first_starts(policy(), batch(*rows), cluster, simulate) == [(1, 0, 1)]
-
-
-@pytest.fixture
-def scenario(tmp_path: Any) -> dict[str, Any]:
-    """Return a scenario of three jobs on one machine, the second of which is the longest."""
-    header = "job_id,task_id,submit_time,duration,instances_num,cpu,memory"
-    rows = "1,1,0,2,1,3,0.5\n2,1,0,9,1,3,0.5\n3,1,0,5,1,3,0.5\n"
-    (tmp_path / "jobs.csv").write_text(f"{header}\n{rows}")
-    return {
-        "workload": {"type": "tasks", "path": str(tmp_path / "jobs.csv")},
-        "cluster": {"machines": [{"count": 1, "cpu": 4, "mem": 1}]},
-        "policy": {"fitness": "balance"},
-        "estimates": "actual",
-    }
-
-
-@pytest.mark.parametrize(
-    ("more", "starts"),
-    [
-        # All at once: the longest first.
-        ({}, [14.0, 0.0, 9.0]),
-        # CloudSimPy sees the first job at 1 s, and the others with it.
-        ({"compat": "cloudsimpy"}, [15.0, 1.0, 10.0]),
-    ],
-)
-def test_in_a_scenario(scenario: dict[str, Any], more: dict[str, str], starts: list[float]) -> None:
-    if more:
-        scenario["scheduling"] = {"every": "1s"}
-    made = run_scenario({**scenario, "policy": {"fitness": "balance", **more}})
-    assert made.jobs.sort("job_id")["start_time_s"].to_list() == starts
-
-
-def test_it_takes_no_arguments(scenario: dict[str, Any]) -> None:
-    with pytest.raises(ScenarioError, match=r"fitness: 'balance' takes no argument 'srtf'"):
-        run_scenario({**scenario, "policy": {"fitness": {"type": "balance", "srtf": 0.5}}})
-
-
-def test_a_function_scores_under_cloudsimpys_rules(simulate: Simulate) -> None:
-    policy = CloudSimPy(lambda pairs: pairs.estimate_s)
-    assert first_starts(policy, batch((1, 3, 3, 5), (1, 3, 3, 9)), ONE, simulate) == [(1, 0, 1)]
-
-
-def test_the_order_of_submission_breaks_ties(simulate: Simulate) -> None:
-    for policy in POLICIES.values():
-        assert first_starts(policy(), batch(*[(1, 3, 3, 5)] * 3), ONE, simulate) == [(0, 0, 1)]

@@ -9,7 +9,6 @@ import pytest
 
 from simkit.policies.orderings import HRRN, UNICEF, WFP3
 from simkit.policy import State, SystemInfo
-from simkit.policy.ordered import OrderedPolicy
 from simkit.policy.queue import TaskQueue
 from simkit.policy.room import make_room
 from simkit.policy.task import Task
@@ -56,24 +55,3 @@ def test_an_estimate_of_0_divides_nothing_by_0(order):
     keys = keys_of(order(), [(1000.0, 0.0, 1), (0.0, 0.0, 1), (0.0, 10.0, 1)])
     assert np.isfinite(keys).all()
     assert keys[1] < keys[2] <= keys[0]
-
-
-@pytest.mark.parametrize(
-    ("order", "third", "second"),
-    [
-        # At 10, job 1 (20 s, 1 processor of 4) has waited 10 s, job 2 (40 s, 4 processors) 9 s.
-        (HRRN, 30, 10),  # 1.5 against 1.225
-        (WFP3, 30, 10),  # 0.125 against 0.0456
-        (UNICEF, 30, 10),  # 0.5 against 0.1125
-    ],
-)
-def test_order_of_starts(order, third, second, simulate, job_columns):
-    jobs = job_columns([(0, 10, 4, 10), (0, 20, 1, 20), (1, 40, 4, 40)])
-    assert simulate(OrderedPolicy(order()), jobs, 4).starts == [0, second, third]
-
-
-def test_wfp3_prefers_the_large_job_where_hrrn_does_not(simulate, job_columns):
-    # At 10, both have waited 10 s: one processor for 20 s, four for 25 s.
-    jobs = job_columns([(0, 10, 4, 10), (0, 20, 1, 20), (0, 25, 4, 25)])
-    assert simulate(OrderedPolicy(HRRN()), jobs, 4).starts == [0, 10, 30]
-    assert simulate(OrderedPolicy(WFP3()), jobs, 4).starts == [0, 35, 10]

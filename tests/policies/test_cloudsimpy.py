@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from workloads import one_task_jobs
 
 from simkit import simulate as run_scenario
 from simkit.arrays import stream
@@ -23,7 +23,6 @@ from simkit.scenario.yaml_document import load_scenario
 from simkit.traces.task_table import read_task_table
 from simkit.training.evaluate import Candidate, evaluate
 from simkit.verify import verify_run
-from simkit.workload import Workload
 from simkit.workload.cluster import Cluster, Partition
 from simkit.workload.workload import JOB_COLUMNS
 
@@ -39,22 +38,9 @@ NAMES = {"firstfit": "first-fit", "tetris": "tetris", "sjf": "sjf", "ljf": "ljf"
 
 def bags(*rows):
     """Make one bag a job of (submit, instances, cpu, mem, run time)."""
-    submit, count, cpu, mem, run = (
-        np.array(column, float) for column in zip(*rows, strict=True)
-    )  # fmt: skip
-    jobs = len(rows)
-    return Workload(
-        resources=("cpu", "mem"),
-        job_id=np.arange(jobs),
-        submit_time_s=submit,
-        first_task=np.arange(jobs + 1),
-        task_id=np.arange(jobs),
-        instances=count.astype(int),
-        request=np.column_stack((cpu, mem)),
-        run_time_s=run,
-        requested_time_s=np.full(jobs, np.nan),
-        gang=np.zeros(jobs, bool),
-    )
+    submit, count, cpu, mem, run = zip(*rows, strict=True)
+    request = np.column_stack((cpu, mem))
+    return one_task_jobs(submit, run, request, count, requested=np.nan, gang=False)
 
 
 def in_one_job(jobs):
@@ -224,15 +210,6 @@ class SeededAsTheReference(CloudSimPy):
         super().reset(info, LegacyDraws())
 
 
-def test_random_follows_the_seed(simulate):
-    def run(seed):
-        jobs = bags((0, 3, 1, 1, 5), (0, 3, 2, 1, 5))
-        return started(simulate(CloudSimPy("random"), jobs, TWO, rules=EVERY_SECOND, seed=seed))
-
-    assert run(1) == run(1)
-    assert len({tuple(run(seed)) for seed in range(8)}) > 1
-
-
 @pytest.fixture
 def chunk(tmp_path):
     """Return a scenario under CloudSimPy's rules; the last instance runs from 2 s to 4.25 s."""
@@ -266,22 +243,6 @@ def test_verify_computes_the_makespan_by_its_clock(chunk, tmp_path):
     path.write_text(json.dumps(metrics))
     (wrong,) = [c for c in verify_run(tmp_path / "run").checks if c.name == "metrics"]
     assert [row.row["metric"] for row in wrong.violations] == ["cloudsimpy_makespan"]
-
-
-def test_evaluate_compares_makespans_by_its_clock(chunk):
-    """By the plain makespan a tie is lost: 6.25 s against 7 s."""
-    candidates = [
-        Candidate("first", {"fitness": "first-fit", "compat": "cloudsimpy"}),
-        Candidate("own", {"fitness": "first-fit", "order": "fcfs"}),
-    ]
-    made = {
-        metric: evaluate(load_scenario(chunk), candidates, metric=metric, sets=1, workers=1)
-        for metric in ("makespan_s", "cloudsimpy_makespan")
-    }
-    means = {name: [one.set_mean for one in found.candidates] for name, found in made.items()}
-    assert means["cloudsimpy_makespan"] == [math.ceil(mean) for mean in means["makespan_s"]]
-    with pytest.raises(ScenarioError, match=r"did you mean 'cloudsimpy_makespan'\?"):
-        evaluate(load_scenario(chunk), candidates, metric="cloudsimpy_makespn")
 
 
 def test_what_cloudsimpy_does_not_know_is_refused(simulate):
@@ -342,10 +303,6 @@ def makespans_differ(chunks, table, oracle, simulate):
 
 # Rounding errors of memory and cores decide in 0 and 9 to 11; 19 has equal scores.
 CHUNKS = (0, 9, 10, 11, 17, 18, 19)
-
-
-def test_makespans_of_some_chunks(table, oracle, simulate):
-    assert makespans_differ(CHUNKS, table, oracle, simulate) == []
 
 
 def test_makespans_of_windows_are_those_of_chunks(table, oracle, monkeypatch):

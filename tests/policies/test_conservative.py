@@ -8,15 +8,13 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from workloads import mixed_jobs
 
-from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policies.conservative import Conservative, ConservativePolicy
 from simkit.policies.fitness import BestFit, RandomFit, WorstFit
 from simkit.policies.orderings import FCFS, SJF, WFP3, Random
 from simkit.policy.ordered import OrderedPolicy
-from simkit.workload import Workload
-from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster, Maintenance, Partition
 
 PROCESSORS = 6
@@ -130,22 +128,6 @@ def test_the_two_compressions_are_two_schedules_on_crowded_workloads(simulate, j
     assert other > 3
 
 
-@pytest.mark.parametrize(
-    ("jobs", "by_queue", "by_start"),
-    [
-        # The first ends at 4, not at 20. The wide third cannot move before the fourth has; planned
-        # starts were 20 and 11.
-        ([(0, 4, 2, 20), (0, 11, 1, 11), (1, 3, 4, 3), (0, 7, 2, 7)], [0, 0, 18, 4], [0, 0, 11, 4]),
-        # It ends at 4, not at 12. The second and the fourth both could start at once, but not side
-        # by side; planned starts were 12 and 11.
-        ([(0, 4, 3, 12), (1, 7, 3, 7), (1, 9, 1, 9), (1, 6, 1, 6)], [0, 4, 2, 11], [0, 10, 2, 4]),
-    ],
-)
-def test_who_moves_up_first(jobs, by_queue, by_start, simulate, job_columns):
-    for rule, starts in ((Conservative(), by_queue), (Conservative("completion"), by_start)):
-        assert simulate(rule.compose(FCFS()), job_columns(jobs), 4).starts == starts
-
-
 def test_a_compression_of_another_name_is_refused():
     with pytest.raises(ScenarioError, match=r"compress: queue .* or completion .* not 'start'"):
         Conservative("start")
@@ -171,16 +153,6 @@ def test_plans_a_pool_as_it_plans_machines(order, simulate, job_columns):
     check()
 
 
-def test_is_fcfs_on_one_processor(simulate, job_columns):
-    @given(JOBS)
-    def check(rows):
-        jobs = job_columns([(gap, run, 1, run + more) for gap, run, _, more in rows])
-        ours = simulate(ConservativePolicy(FCFS()), jobs, 1).starts
-        assert ours == simulate(OrderedPolicy(FCFS()), jobs, 1).starts
-
-    check()
-
-
 @pytest.mark.parametrize(
     ("jobs", "starts"),
     [
@@ -197,16 +169,6 @@ def test_is_fcfs_on_one_processor(simulate, job_columns):
 )
 def test_by_hand(jobs, starts, simulate, job_columns):
     assert simulate(ConservativePolicy(FCFS()), job_columns(jobs), 4).starts == starts
-
-
-def test_lives_with_estimates_that_are_too_short(simulate, job_columns):
-    @given(JOBS)
-    def check(rows):
-        jobs = job_columns([(gap, run, size, more) for gap, run, size, more in rows])
-        run = simulate(ConservativePolicy(FCFS()), jobs, PROCESSORS)
-        assert run["jobs"]["status"].to_list() == ["finished"] * len(rows)
-
-    check()
 
 
 # ---- clusters of all kinds ----------------------------------------------------------------------
@@ -231,35 +193,13 @@ CLUSTERS = {
 }
 
 
-def mixed_workload(seed, jobs=40):
-    """Return gangs and bags that ask for two resources, over-estimated, in jobs of 1 to 3 tasks."""
-    rng = np.random.default_rng(seed)
-    tasks = rng.integers(1, 4, jobs)
-    total = int(tasks.sum())
-    run = rng.integers(0, 8, total).astype(float)
-    return Workload(
-        resources=("cpu", "mem"),
-        job_id=np.arange(jobs),
-        submit_time_s=np.cumsum(rng.integers(0, 4, jobs)).astype(float),
-        first_task=np.concatenate(([0], np.cumsum(tasks))),
-        task_id=np.arange(total),
-        instances=rng.integers(1, 4, total),
-        request=rng.choice([0.0, 0.5, 1.0], (total, 2)),
-        run_time_s=run,
-        requested_time_s=run + rng.integers(0, 6, total),
-        gang=rng.random(total) < 0.6,
-        queue=rng.integers(0, 2, jobs),
-        user=rng.integers(0, 4, jobs),
-    )
-
-
 @pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
 @pytest.mark.parametrize("rule", [None, BestFit, WorstFit, RandomFit])
 @pytest.mark.parametrize("compress", ["queue", "completion"])
 def test_promises_are_kept_on_every_kind_of_cluster(cluster, rule, compress, simulate):
     for seed in range(3):
         policy = Promises(FCFS(), rule and rule(), compress)
-        run = simulate(policy, mixed_workload(seed), cluster, seed=seed)
+        run = simulate(policy, mixed_jobs(seed, 40, off=(0, 5)), cluster, seed=seed)
         assert_kept(policy, run)
         assert set(run["jobs"]["status"]) <= {"finished", "rejected"}
 
@@ -270,7 +210,7 @@ def test_runs_everything_when_tasks_are_suspended(simulate):
     )
     suspended = 0
     for seed in range(5):
-        jobs = mixed_workload(seed)
+        jobs = mixed_jobs(seed, 40, off=(0, 5))
         jobs = jobs.with_columns(
             requested_time_s=jobs.run_time_s / 2
         )  # or none would be there then
@@ -278,21 +218,6 @@ def test_runs_everything_when_tasks_are_suspended(simulate):
         assert run["jobs"]["status"].unique().to_list() == ["finished"]
         suspended += run["events"].filter(pl.col("kind") == "suspended").height
     assert suspended > 0
-
-
-@pytest.mark.parametrize("refill", ["at_once", "next_decision"])
-def test_runs_everything_that_admission_shows_it(refill, simulate, job_columns):
-    rules = Rules(admission=AdmissionRule(slots=2, refill=refill))
-    jobs = job_columns([(0, 3, 1, 3)] * 12)
-    run = simulate(ConservativePolicy(FCFS()), jobs, 4, rules=rules)
-    assert run["jobs"]["status"].to_list() == ["finished"] * 12
-
-
-def test_runs_everything_with_periodic_decisions(simulate, job_columns):
-    jobs = job_columns([(1, 3, 2, 5), (1, 4, 3, 4), (0, 7, 1, 8), (2, 1, 4, 1)] * 6)
-    run = simulate(ConservativePolicy(FCFS()), jobs, 4, rules=Rules(every_s=10.0))
-    assert run["jobs"]["status"].to_list() == ["finished"] * 24
-    assert (run["jobs"]["start_time_s"] % 10.0 == 0).all()
 
 
 def test_the_rule_makes_the_policy_and_refuses_to_be_a_part(simulate, job_columns):

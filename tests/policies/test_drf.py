@@ -6,34 +6,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from workloads import one_task_jobs
 
-from simkit import check_policy
 from simkit.errors import ScenarioError
 from simkit.policies.drf import DRF
 from simkit.policies.fitness import WorstFit
-from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 
 
 def bags(*rows):
     """Make one bag a job of (user, instances, cpu, mem, run time[, submit])."""
-    jobs = len(rows)
-    user, count, cpu, mem, run = (
-        np.array(column, float) for column in zip(*(r[:5] for r in rows), strict=True)
-    )
-    return Workload(
-        resources=("cpu", "mem"),
-        job_id=np.arange(jobs),
-        submit_time_s=np.array([row[5] if len(row) > 5 else 0.0 for row in rows]),
-        first_task=np.arange(jobs + 1),
-        task_id=np.arange(jobs),
-        instances=count.astype(int),
-        request=np.column_stack((cpu, mem)),
-        run_time_s=run,
-        requested_time_s=run,
-        gang=np.zeros(jobs, bool),
-        user=user.astype(int),
-    )
+    user, count, cpu, mem, run = zip(*(row[:5] for row in rows), strict=True)
+    submit = [row[5] if len(row) > 5 else 0.0 for row in rows]
+    request = np.column_stack((cpu, mem))
+    return one_task_jobs(submit, run, request, count, gang=False, user=np.array(user))
 
 
 def started(run, at=0.0):
@@ -70,12 +56,6 @@ def test_what_runs_counts(simulate):
     assert started(run, 5.0) == {3: 2}
     # At 9 s user 1 has nothing left and user 2 holds 2 of 8: equal shares are 4 and 4.
     assert started(run, 9.0) == {2: 4, 3: 2}
-
-
-def test_one_who_does_not_fit_blocks_nobody(simulate):
-    jobs = bags((1, 2, 8, 8, 9), (1, 2, 1, 1, 9), (2, 9, 1, 1, 9), (3, 1, 9, 9, 9))
-    run = simulate(DRF("user"), jobs, Cluster.pool({"cpu": 9.0, "mem": 9.0}))
-    assert started(run) == {0: 1, 2: 1}  # user 3 would need everything
 
 
 def one_by_one(jobs, capacity):
@@ -116,11 +96,6 @@ def test_on_machines_and_with_another_fitness(simulate):
     cluster = Cluster(("cpu", "mem"), ("a", "b"), np.array([[4.0, 4.0], [4.0, 4.0]]))
     run = simulate(DRF("user", WorstFit()), bags((1, 9, 1, 1, 9), (2, 9, 1, 1, 9)), cluster)
     assert started(run) == {0: 4, 1: 4}
-
-
-@pytest.mark.parametrize("by", ["user", "job"])
-def test_keeps_the_rules_of_policies(by):
-    check_policy(lambda: DRF(by))
 
 
 def test_an_unknown_choice_is_named():

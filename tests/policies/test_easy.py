@@ -102,40 +102,6 @@ def test_is_the_same_on_machines_of_one_processor(order, simulate, job_columns):
     check()
 
 
-# A pool of 4: one processor is busy until 10, two until 4 (as estimated); the head, job 2, asks
-# for 3 and has its shadow time at 4 with nothing extra, as 1 + 2 are what it takes.
-HEAD = [(0, 10, 1, 10), (0, 4, 2, 4), (1, 5, 3, 5)]
-
-
-@pytest.mark.parametrize(
-    ("job", "start"),
-    [
-        ((0, 3, 1, 3), 1),  # ends at the shadow time: now + estimate = 4
-        ((0, 4, 1, 4), 9),  # a second longer, and no extra nodes: waits for the head's end
-        ((0, 1, 2, 1), 9),  # ends in time, but does not fit now
-    ],
-)
-def test_shadow_time_by_hand(job, start, simulate, job_columns):
-    starts = simulate(composed("fcfs", easy=True), job_columns([*HEAD, job]), 4).starts
-    assert starts == [0, 0, 4, start]
-
-
-@pytest.mark.parametrize(
-    ("jobs", "starts"),
-    [
-        ([(0, 99, 1, 99)], [1]),  # longer than the shadow time, in the one extra node
-        ([(0, 99, 1, 99), (0, 99, 1, 99)], [1, 9]),  # the extra node is taken only once
-        ([(0, 3, 1, 3), (0, 99, 1, 99)], [1, 4]),  # now all that is free is taken
-    ],
-)
-def test_extra_nodes_by_hand(jobs, starts, simulate, job_columns):
-    """The same with a pool of 5 and a release of two more at the shadow time itself."""
-    running = [(0, 10, 1, 10), (0, 4, 2, 4), (0, 4, 1, 4)]
-    head = (1, 5, 3, 5)
-    found = simulate(composed("fcfs", easy=True), job_columns([*running, head, *jobs]), 5).starts
-    assert found == [0, 0, 0, 4, *starts]
-
-
 @pytest.mark.parametrize(
     ("foretold", "jobs", "starts"),
     [

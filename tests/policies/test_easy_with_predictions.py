@@ -70,21 +70,6 @@ def test_schedules_are_those_of_a_plain_replay(correction: str, order: Any, mach
         assert starts(jobs, correction, Easy(order=order), cluster) == expected
 
 
-def test_the_shortest_is_backfilled_first() -> None:
-    # 16 processors: 8 run until 100, the head needs all; of two that fit beside it, the second
-    # in the queue is the shorter one
-    jobs = {
-        "job_id": [1, 2, 3, 4],
-        "submit_time_s": [0, 1, 2, 2],
-        "run_time_s": [100, 100, 60, 30],
-        "processors": [8, 16, 8, 8],
-        "user": [1, 2, 3, 4],
-    }
-    pool = Cluster.pool({"processors": PROCESSORS})
-    assert starts(jobs, "none", Easy(), pool) == [0, 100, 2, 62]
-    assert starts(jobs, "none", Easy(order="sjf"), pool) == [0, 100, 32, 2]
-
-
 def test_an_unknown_order_is_refused() -> None:
     with pytest.raises(ScenarioError, match=r"easy takes the order queue or sjf, not 'saf'"):
         Easy(order="saf")  # type: ignore[arg-type]

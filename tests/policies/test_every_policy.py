@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from workloads import mixed_jobs
 
-from simkit import plugins
+from simkit import check_policy, plugins
 from simkit.engine.simulation import Rules
+from simkit.policies.lookahead import Lookahead
 from simkit.policy import SystemInfo
 from simkit.policy.declared import reads_estimates
 from simkit.policy.estimates import Actual
 from simkit.policy.fitness import FitnessPolicy
 from simkit.policy.greedy import GreedyPolicy
 from simkit.policy.ordered import OrderedPolicy
-from simkit.workload import Workload
 from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster, Maintenance, Partition
 
@@ -77,28 +78,6 @@ CLUSTERS = {
 }
 
 
-def workload(seed, jobs=30):
-    """Return gangs and bags in jobs of 1 to 3 tasks; estimates lie on both sides of the truth."""
-    rng = np.random.default_rng(seed)
-    tasks = rng.integers(1, 4, jobs)
-    total = int(tasks.sum())
-    run = rng.integers(0, 8, total).astype(float)
-    return Workload(
-        resources=("cpu", "mem"),
-        job_id=np.arange(jobs),
-        submit_time_s=np.cumsum(rng.integers(0, 4, jobs)).astype(float),
-        first_task=np.concatenate(([0], np.cumsum(tasks))),
-        task_id=np.arange(total),
-        instances=rng.integers(1, 4, total),
-        request=rng.choice([0.0, 0.5, 1.0], (total, 2)),
-        run_time_s=run,
-        requested_time_s=np.maximum(run + rng.integers(-3, 8, total), 0.0),
-        gang=rng.random(total) < 0.6,
-        queue=rng.integers(0, 2, jobs),
-        user=rng.integers(-1, 4, jobs),
-    )
-
-
 def most_held(allocations, load):
     """Return (R,): the most that was held at once of each resource, after ends at an instant."""
     of_task = dict(zip(load.task_id.tolist(), load.request, strict=True))
@@ -118,7 +97,7 @@ def most_held(allocations, load):
 @pytest.mark.parametrize("backfill", BACKFILLS)
 @pytest.mark.parametrize("order", ORDERS)
 def test_every_job_runs_once_and_in_what_there_is(order, backfill, cluster, simulate):
-    load = workload(seed=len(order))
+    load = mixed_jobs(len(order), 30)
     run = simulate(compose(order, backfill), load, cluster)
     jobs, tasks, allocations = run["jobs"], run["tasks"], run["allocations"]
 
@@ -141,8 +120,8 @@ def test_every_job_runs_once_and_in_what_there_is(order, backfill, cluster, simu
 def test_every_placement_rule_and_the_same_run_twice(rule, backfill, simulate):
     cluster = CLUSTERS["machines"]
     policy = compose("random", backfill, rule)
-    first = simulate(policy, workload(7), cluster, seed=3)
-    again = simulate(policy, workload(7), cluster, seed=3)  # reset forgets the first run
+    first = simulate(policy, mixed_jobs(7, 30), cluster, seed=3)
+    again = simulate(policy, mixed_jobs(7, 30), cluster, seed=3)  # reset forgets the first run
     assert set(first["jobs"]["status"]) <= {"finished", "rejected"}
     for table in ("jobs", "tasks", "allocations", "timeline", "events"):
         assert first[table].equals(again[table])
@@ -176,10 +155,22 @@ PLAIN = {
 }
 
 
+CONFORMING = PLAIN | {
+    **{f"backfill {name}": lambda name=name: compose("fcfs", name) for name in BACKFILLS},
+    "ready-pool, worst-fit": lambda: compose("fcfs", "ready-pool", "worst-fit"),
+    "lookahead": lambda: Lookahead([compose("fcfs", "none"), by_fitness("tetris")]),
+}
+
+
+@pytest.mark.parametrize("make", CONFORMING.values(), ids=CONFORMING)
+def test_it_keeps_the_rules_of_policies(make):
+    check_policy(make)
+
+
 @pytest.mark.parametrize("make", PLAIN.values(), ids=PLAIN)
 def test_policies_that_read_estimates_say_so(make, simulate):
     """What does not say that it reads them decides alike, whatever they are."""
-    policy, load = make(), workload(11, jobs=80)
+    policy, load = make(), mixed_jobs(11, 80)
     by_request, by_run_time = (
         simulate(policy, load, CLUSTERS["machines"], predictor=source)["allocations"]
         for source in (None, Actual())

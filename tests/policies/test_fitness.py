@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
-import polars as pl
 import pytest
+from workloads import one_task_jobs
 
-from simkit import check_policy
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policies import fitness
 from simkit.policies import fitness as alignment
 from simkit.policies import fitness as packing
-from simkit.policies.orderings import SJF, FewestRemaining, LargestRequest
+from simkit.policies.orderings import FewestRemaining, LargestRequest
 from simkit.policy import SystemInfo
 from simkit.policy.fitness import FitnessPolicy
 from simkit.policy.pairs import MachineTaskPairs, TaskColumns
 from simkit.policy.task import Task
-from simkit.workload import Workload
 from simkit.workload.cluster import Cluster, Maintenance
 
 MACHINES = {
@@ -93,22 +91,10 @@ def test_random_draws_a_machine_for_each_instance():
     assert counts_dealt(fitness.RandomFit(), 9, 3) == counts_dealt(fitness.RandomFit(), 9, 3)
 
 
-def bags(*rows, arrivals=None):
+def bags(*rows, arrivals=0.0):
     """Make one bag a job of (instances, cpu, mem, run time)."""
-    count, cpu, mem, run = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
-    jobs = len(rows)
-    return Workload(
-        resources=("cpu", "mem"),
-        job_id=np.arange(jobs),
-        submit_time_s=np.zeros(jobs) if arrivals is None else np.array(arrivals, dtype=float),
-        first_task=np.arange(jobs + 1),
-        task_id=np.arange(jobs),
-        instances=count.astype(int),
-        request=np.column_stack((cpu, mem)),
-        run_time_s=run,
-        requested_time_s=run,
-        gang=np.zeros(jobs, bool),
-    )
+    count, cpu, mem, run = zip(*rows, strict=True)
+    return one_task_jobs(arrivals, run, np.column_stack((cpu, mem)), count, gang=False)
 
 
 def started(run):
@@ -143,12 +129,6 @@ def test_a_task_that_fits_nowhere_blocks_nobody(simulate):
     # Task 2 waits for a whole machine; task 3 fits beside it, two instances at a time, until what
     # is free at 5 s goes to task 2, which came first.
     assert started(run) == [(0, 0, 0, 1), (0, 1, 1, 1), (2, 3, 2, 2), (3, 3, 2, 1), (5, 2, 0, 1)]
-
-
-def test_tasks_are_taken_in_the_order_given(simulate):
-    jobs = bags((8, 1, 1, 9), (8, 1, 1, 3))
-    run = simulate(FitnessPolicy(fitness.FirstFit(), SJF()), jobs, TWO)
-    assert [row[:2] for row in started(run)] == [(0, 1), (0, 1), (3, 0), (3, 0)]
 
 
 @pytest.mark.parametrize(
@@ -248,17 +228,6 @@ def test_a_score_is_a_finite_number(score, words, simulate):
         simulate(FitnessPolicy(score), bags((1, 1, 1, 1)), TWO)
 
 
-def test_a_gang_starts_as_a_whole_or_not_at_all(simulate):
-    jobs = bags((6, 1, 1, 4), (4, 1, 1, 4)).with_columns(gang=np.array([False, True]))
-    for member in (*MACHINES.values(), *PAIRS.values()):
-        run = simulate(FitnessPolicy(member()), jobs, TWO)
-        starts = run["allocations"].group_by("task_id").agg(pl.col("start_time_s").unique())
-        assert sorted(map(len, starts["start_time_s"])) in ([1, 1], [1, 2])
-        gang = run["allocations"].filter(pl.col("task_id") == 1)
-        assert gang["start_time_s"].n_unique() == 1
-        assert gang["count"].sum() == 4
-
-
 @pytest.mark.parametrize("name", [*MACHINES, *PAIRS])
 def test_nothing_starts_that_maintenance_would_cut_short(name, simulate):
     # From 5 s on the first machine is away: what runs 6 s goes to the other.
@@ -266,23 +235,3 @@ def test_nothing_starts_that_maintenance_would_cut_short(name, simulate):
     cluster = Cluster(("cpu", "mem"), ("a", "b"), TWO.capacity, maintenance=(window,))
     run = simulate(FitnessPolicy({**MACHINES, **PAIRS}[name]()), bags((6, 1, 1, 6)), cluster)
     assert [(row[0], row[2], row[3]) for row in started(run)] == [(0, 1, 4), (6, 1, 2)]
-
-
-@pytest.mark.parametrize("name", [*MACHINES, *PAIRS])
-def test_every_member_keeps_the_rules_of_policies(name):
-    check_policy(lambda: FitnessPolicy({**MACHINES, **PAIRS}[name]()))
-
-
-def test_why_a_task_waits(simulate):
-    said = []
-
-    class Asked(FitnessPolicy):
-        def schedule(self, state):
-            yield from super().schedule(state)
-            said.extend(self.why(state, task) for task in state.queue)
-
-    simulate(Asked(fitness.FirstFit()), bags((8, 1, 1, 3), (1, 2, 1, 3)), TWO)
-    assert said == [
-        "no machine has room for an instance; an instance asks for 2 cpu (most free: 0), "
-        "1 mem (most free: 0)"
-    ]

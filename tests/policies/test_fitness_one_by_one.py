@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from workloads import mixed_jobs
 
 from simkit import plugins
 from simkit.policies.fitness import Tetris
@@ -18,7 +19,6 @@ from simkit.policies.orderings import HRRN, SJF, FewestRemaining, LargestRequest
 from simkit.policy import Place
 from simkit.policy.fitness import FitnessPolicy, MachineFitness, MachineTaskPairs
 from simkit.policy.pairs import TaskColumns
-from simkit.workload import Workload
 from simkit.workload.cluster import Cluster, Partition
 
 
@@ -141,26 +141,6 @@ class OneByOne:
         return tuple(on.items())
 
 
-def workload(seed, gangs=0.3, jobs=14):
-    """Return gangs and bags, many at an instant, with few sizes: so there are many ties."""
-    rng = np.random.default_rng(seed)
-    tasks = rng.integers(1, 4, jobs)
-    total = int(tasks.sum())
-    return Workload(
-        resources=("cpu", "mem"),
-        job_id=np.arange(jobs),
-        submit_time_s=np.cumsum(rng.integers(0, 3, jobs)).astype(float),
-        first_task=np.concatenate(([0], np.cumsum(tasks))),
-        task_id=np.arange(total),
-        instances=rng.integers(1, 9, total),
-        request=rng.choice([0.0, 0.25, 0.5, 1.0], (total, 2)),
-        run_time_s=rng.integers(0, 8, total).astype(float),
-        requested_time_s=rng.integers(0, 12, total).astype(float),
-        gang=rng.random(total) < gangs,
-        queue=rng.integers(0, 2, jobs),
-    )
-
-
 def instances(run):
     """Return how many instances of each task started on each machine at each time."""
     keys = ["start_time_s", "task_id", "machine_id"]
@@ -182,18 +162,9 @@ def test_all_at_once_is_one_by_one(member, many, simulate, monkeypatch):
     def check(seed, order, partitions, gangs):
         cluster = Cluster(("cpu", "mem"), tuple("abcd"), CAPACITY, partitions)
         make, ordering = MEMBERS[member], ORDERS[order]
-        jobs = workload(seed, gangs)
+        jobs = mixed_jobs(seed, 14, gap_s=2, most=8, requests=(0.0, 0.25, 0.5, 1.0), gangs=gangs)
         assert instances(simulate(FitnessPolicy(make(), ordering()), jobs, cluster)) == instances(
             simulate(OneByOne(make(), ordering()), jobs, cluster)
         )
 
     check()
-
-
-@pytest.mark.parametrize("member", MEMBERS)
-def test_on_a_pool(member, simulate):
-    pool = Cluster.pool({"cpu": 8.0, "mem": 6.0})
-    make = MEMBERS[member]
-    assert instances(simulate(FitnessPolicy(make()), workload(5), pool)) == instances(
-        simulate(OneByOne(make(), None), workload(5), pool)
-    )

@@ -162,14 +162,6 @@ def test_nothing_is_late_if_there_is_room(simulate, job_columns, jobs, carbon, d
     assert (turnaround <= np.array([job[1] for job in jobs]) + delay).all()
 
 
-@given(JOBS, st.booleans())
-def test_with_a_flat_signal_everything_starts_at_once(simulate, job_columns, jobs, interrupt):
-    policy = GreenSlot("60s", "carbon", interrupt=interrupt).compose(LeastSlack())
-    run = replay_on(simulate, job_columns, policy, jobs, processors=24, carbon=[7.0])
-    assert run["jobs"]["wait_time_s"].to_list() == [0.0] * len(jobs)
-    assert run["allocations"].height == len(jobs)  # nothing pauses
-
-
 def test_a_forecast_issued_earlier_and_none_of_later(simulate, job_columns):
     class Asks:
         def reset(self, info, rng):

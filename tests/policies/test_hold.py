@@ -26,16 +26,6 @@ def test_a_long_job_leaves_room_while_anything_runs(simulate, job_columns):
     assert starts(simulate, jobs, keep_free=0.2) == [0, 0, 50]
 
 
-def test_a_long_job_starts_if_enough_stays_free(simulate, job_columns):
-    jobs = job_columns([(0, 50, 2, 50), (0, 100, 5, 100), (0, 100, 1, 100)])
-    assert starts(simulate, jobs) == [0, 0, 50]  # with job 2, 2 processors would be free
-
-
-def test_a_long_job_starts_on_the_empty_machine_however_large(simulate, job_columns):
-    jobs = job_columns([(0, 100, 10, 100), (1, 100, 8, 100), (1, 100, 1, 100)])
-    assert starts(simulate, jobs) == [0, 100, 200]  # beside job 1, job 2 would leave 1 free
-
-
 def test_a_held_job_is_no_head(simulate, job_columns):
     # EASY would keep 60..160 for job 1, and job 2 of 3 processors would not start before 160.
     jobs = job_columns([(0, 60, 5, 60), (1, 100, 10, 100), (1, 60, 3, 60), (1, 60, 1, 60)])
@@ -44,21 +34,9 @@ def test_a_held_job_is_no_head(simulate, job_columns):
     assert easy == [0, 60, 160, 160]
 
 
-def test_held_jobs_are_not_backfilled(simulate, job_columns):
-    # The head, job 1, needs all at 100; job 2 would end by then, but leave nothing free.
-    jobs = job_columns([(0, 100, 2, 100), (1, 10, 10, 10), (1, 57, 8, 61)])
-    assert starts(simulate, jobs, longer_than=60) == [0, 100, 110]
-    assert starts(simulate, jobs, longer_than=61) == [0, 100, 2]
-
-
 def test_a_share_is_a_whole_number_of_processors_where_it_should_be(simulate, job_columns):
     jobs = job_columns([(0, 50, 5, 50), (0, 100, 40, 100)])  # 0.55 * 100 is above 55 in floats
     assert starts(simulate, jobs, 100, keep_free=0.55) == [0, 0]
-
-
-def test_several_long_jobs_of_an_instant_see_what_the_first_takes(simulate, job_columns):
-    jobs = job_columns([(0, 50, 1, 50), (0, 100, 4, 100), (0, 100, 3, 100), (0, 100, 2, 100)])
-    assert starts(simulate, jobs) == [0, 0, 100, 0]
 
 
 def test_without_backfilling_the_head_blocks_but_held_jobs_do_not(simulate, job_columns):
@@ -79,30 +57,6 @@ def test_the_request_counts_and_else_the_estimate(simulate, job_columns):
 def test_wrong_shares_are_refused(keep_free):
     with pytest.raises(ScenarioError, match="hold: keep_free is"):
         Hold(keep_free=keep_free)
-
-
-@pytest.mark.parametrize("longer_than", [0, "long"])
-def test_wrong_durations_are_refused(longer_than):
-    with pytest.raises(ScenarioError, match="hold: longer_than"):
-        Hold(longer_than=longer_than)
-
-
-def test_why_names_the_numbers(simulate, job_columns):
-    said = []
-
-    def note(policy, state):
-        said.extend(policy.why(state, task) for task in state.queue)
-
-    policy = Hold("1m", 0.3).compose(FCFS())
-    inner = policy.schedule
-
-    def schedule(state):
-        yield from inner(state)
-        note(policy, state)
-
-    policy.schedule = schedule
-    simulate(policy, job_columns([(0, 50, 2, 50), (0, 100, 6, 100)]), 10)
-    assert "it is held: it requests more than 1m, and fewer than 3 processors" in said[0]
 
 
 ROWS = st.lists(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from workloads import mixed_jobs
 
 import simkit
 from simkit.engine.simulation import Rules
@@ -22,7 +23,6 @@ from simkit.policy.estimates import Actual
 from simkit.policy.fitness import FitnessPolicy
 from simkit.policy.ordered import OrderedPolicy
 from simkit.verify import verify_run
-from simkit.workload import Workload
 from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster
 
@@ -40,22 +40,8 @@ MACHINES = Cluster(("cpu", "mem"), ("a", "b", "c"), np.array([[4.0, 2.0], [4.0, 
 
 
 def mixed(seed, jobs, gap_s):
-    """Return gangs and bags in jobs of one to three tasks."""
-    rng = np.random.default_rng(seed)
-    tasks = rng.integers(1, 4, jobs)
-    total = int(tasks.sum())
-    return Workload(
-        resources=("cpu", "mem"),
-        job_id=np.arange(jobs),
-        submit_time_s=np.cumsum(rng.integers(0, gap_s + 1, jobs)).astype(float),
-        first_task=np.concatenate(([0], np.cumsum(tasks))),
-        task_id=np.arange(total),
-        instances=rng.integers(1, 4, total),
-        request=rng.choice([0.0, 0.5, 1.0], (total, 2)),
-        run_time_s=rng.integers(0, 9, total).astype(float),
-        requested_time_s=np.full(total, np.nan),
-        gang=rng.random(total) < 0.5,
-    )
+    """Return gangs and bags whose estimates are true."""
+    return mixed_jobs(seed, jobs, gap_s=gap_s, off=None, gangs=0.5)
 
 
 TABLES = ("jobs", "tasks", "allocations")
@@ -158,29 +144,6 @@ def test_a_task_that_never_ends_counts_more_than_any_time(simulate, job_columns)
 
     run = simulate(Lookahead([Never(), OrderedPolicy(FCFS())]), job_columns([(0, 3, 1, 3)]), 2)
     assert run.starts == [0]
-
-
-def test_the_same_run_twice(simulate):
-    policy = Lookahead([make() for make in POLICIES.values()], "slowdown")
-    first, again = (simulate(policy, mixed(3, 40, 3), MACHINES, seed=5) for _ in range(2))
-    assert same_schedule(first, again)
-
-
-def test_it_conforms():
-    simkit.check_policy(lambda: Lookahead([make() for make in POLICIES.values()]))
-
-
-def test_it_says_why_a_task_waits(simulate, job_columns):
-    said = []
-
-    class Asked(Lookahead):
-        def schedule(self, state):
-            yield from super().schedule(state)
-            said.extend(self.why(state, task) for task in state.queue)
-
-    ahead = Asked([OrderedPolicy(FCFS()), OrderedPolicy(SJF())])
-    simulate(ahead, job_columns([(0, 3, 2, 3), (0, 4, 2, 4)]), 2)
-    assert said == ["it is first in the queue and does not fit into what is free"]
 
 
 # --- what is refused -------------------------------------------------------------------------

@@ -131,10 +131,3 @@ def test_weights(weights, first, simulate, job_columns):
 def test_refuses_wrong_values(wrong, words):
     with pytest.raises(ScenarioError, match=words):
         Multifactor(**wrong)
-
-
-def test_keeps_its_arguments_under_their_names():
-    given = {"age": 2.0, "size": 0.5, "fair_share": 3.0, "max_age": "3d", "half_life": 60.0}
-    order = Multifactor(**given, favor_small=True)
-    assert {name: getattr(order, name) for name in given} == given
-    assert order.favor_small is True

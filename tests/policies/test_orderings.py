@@ -94,14 +94,6 @@ def test_estimate_and_size(r, log_r, long_r):
     assert R2N().key(job) == long_r**2 * 16
 
 
-def test_squared_estimates_differ_from_shortest_job_and_smallest_area(simulate, job_columns):
-    # Areas of 20, 18 and 33; r²·n, 5 s taken as 10, of 400, 324 and 363.
-    jobs = job_columns([(0, 9, 4, 9), (1, 5, 4, 5), (0, 18, 1, 18), (0, 11, 3, 11)])
-    assert simulate(OrderedPolicy(SAF()), jobs, 4).starts == [0, 27, 9, 32]
-    assert simulate(OrderedPolicy(SJF()), jobs, 4).starts == [0, 9, 14, 14]
-    assert simulate(OrderedPolicy(R2N()), jobs, 4).starts == [0, 27, 9, 9]
-
-
 @given(st.lists(st.integers(0, 10_000), min_size=1, unique=True), st.integers(0, 2**32))
 def test_a_task_keeps_its_random_number_whatever_is_asked_beside_it(indices, seed):
     order = begun(Random(), seed)

@@ -155,20 +155,6 @@ JOBS = st.lists(
 )
 
 
-@given(JOBS, st.integers(6, 9))
-def test_the_load_never_exceeds_the_cap(simulate, job_columns, jobs, carried):
-    run = simulate(On(PowerCap(IDLE_W + EACH_W * carried).compose(FCFS())), job_columns(jobs), 10)
-    assert run["timeline"]["allocated_processors"].max() <= carried
-    assert run["jobs"]["status"].to_list() == ["finished"] * len(jobs)
-
-
-@given(JOBS)
-def test_with_power_enough_it_is_easy(simulate, job_columns, jobs):
-    columns = job_columns(jobs)
-    capped = simulate(On(PowerCap(1e6).compose(FCFS())), columns, 6)
-    assert capped.starts == simulate(OrderedPolicy(FCFS(), Easy()), columns, 6).starts
-
-
 @given(JOBS)
 def test_a_cap_acts_like_fewer_processors(simulate, job_columns, jobs):
     columns = job_columns(jobs)

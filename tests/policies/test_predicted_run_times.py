@@ -105,16 +105,6 @@ def with_users(jobs, users):
     return jobs | {"user": np.array(users)}
 
 
-def test_the_prediction_follows_what_ends_while_a_task_waits(simulate, job_columns):
-    # Jobs 1 and 2 ask for 100 and 50 s. When job 0 ends after 20 s, its user is expected to run
-    # 20 s again, so that job 1 is first.
-    rows = [(0, 20, 4, 100), (1, 60, 4, 100), (0, 30, 4, 50)]
-    jobs = with_users(job_columns(rows), [1, 1, 2])
-    assert simulate(OrderedPolicy(SAFP()), jobs, 4).starts == [0, 20, 80]
-    strangers = with_users(job_columns(rows), [1, 3, 2])
-    assert simulate(OrderedPolicy(SAFP()), strangers, 4).starts == [0, 50, 20]
-
-
 def test_backfilling_keeps_to_the_estimate(simulate, job_columns):
     # User 1's first job ran 10 s, but job 3 of that user is not taken to end by the shadow time.
     rows = [(0, 10, 1, 60), (20, 50, 3, 50), (1, 10, 4, 10), (0, 15, 1, 60)]

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit import check_policy
 from simkit.engine.simulation import Rules
-from simkit.errors import PolicyError, ScenarioError
-from simkit.policies.fitness import WorstFit
+from simkit.errors import ScenarioError
 from simkit.policies.orderings import (
     FCFS,
     HRRN,
@@ -24,7 +22,6 @@ from simkit.policies.orderings import (
 )
 from simkit.policies.ready_pool import ReadyPool, ReadyPoolPolicy
 from simkit.policy import Suspend
-from simkit.policy.ordered import OrderedPolicy
 from simkit.policy.task import Allocation, Task
 from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import CapacityStep, Cluster, Maintenance
@@ -34,15 +31,6 @@ ORDERS = (FCFS, SJF, Random, QoS, HighestValue, ValueDensity, LeastSlack, HRRN)
 
 def pool(slots: int) -> Rules:
     return Rules(admission=AdmissionRule(slots=slots))
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_keeps_the_rules_of_policies(order):
-    check_policy(ReadyPool("90s").compose(order()))
-
-
-def test_keeps_them_with_a_placement_rule_and_no_slot_out_of_reach():
-    check_policy(ReadyPoolPolicy(FCFS(), placement=WorstFit()))
 
 
 SCHEDULES = [
@@ -230,24 +218,11 @@ def test_names_all_wrong_arguments_at_once():
     ]  # fmt: skip
 
 
-def test_cannot_be_a_rule_for_the_tasks_behind_the_head():
-    with pytest.raises(PolicyError, match="compose"):
-        OrderedPolicy(FCFS(), ReadyPool())
-
-
 def test_left_over_packs_what_fills_the_pool(simulate, job_columns):
     """Of 1, 3 and 4 processors the last leaves nothing over of four; the order settles ties."""
     columns = job_columns([(0, 10, 1, 10), (0, 10, 3, 10), (0, 10, 4, 10), (0, 10, 4, 10)])
     policy = ReadyPool(0, "left-over").compose(FCFS())
     assert simulate(policy, columns, 4).starts == [20, 20, 0, 10]
-
-
-def test_left_over_prefers_a_place_soon(simulate, job_columns):
-    """A quarter of the pool counts as much as five hours."""
-    hours = [(0, 2, 3, 2), (0, 9, 1, 9), (0, 9, 2, 9)]
-    columns = job_columns([(t * 3600, run * 3600, n, e * 3600) for t, run, n, e in hours])
-    policy = ReadyPool("12h", "left-over").compose(FCFS())
-    assert [start / 3600 for start in simulate(policy, columns, 4).starts] == [0, 0, 2]
 
 
 def test_what_is_of_too_little_quality_is_withheld(simulate, job_columns):

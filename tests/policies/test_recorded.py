@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 
 import simkit
@@ -16,7 +15,7 @@ from simkit.policy import State, SystemInfo
 from simkit.traces.alibaba2017 import Alibaba2017Trace
 from simkit.verify import verify_run
 from simkit.workload import Workload
-from simkit.workload.recorded import Past, Recorded, with_recorded_starts
+from simkit.workload.recorded import Recorded, with_recorded_starts
 
 pytestmark = pytest.mark.filterwarnings("ignore::simkit.errors.SimkitWarning")
 
@@ -65,26 +64,6 @@ def test_a_job_without_a_start_may_run_as_it_fits(tmp_path: Path) -> None:
     run = simkit.simulate(table(tmp_path), policy=policy, output=tmp_path / "run")
     assert starts(run) == {1: 0, 2: 150, 3: 100, 4: 100, 5: 200, 6: 230}
     assert run.info["recorded"]["jobs_without_recorded_start"] == 1
-    assert verify_run(tmp_path / "run", inputs=[tmp_path]).ok
-
-
-def test_recorded_waits_stand_for_starts(tmp_path: Path) -> None:
-    text = "job_id,submit_time_s,run_time_s,processors,wait_time_s\n1,5,10,4,3\n2,6,10,4,40\n"
-    run = simkit.simulate(table(tmp_path, text), policy="recorded", output=tmp_path / "run")
-    assert starts(run) == {1: 8, 2: 46}
-    assert verify_run(tmp_path / "run", inputs=[tmp_path]).ok
-
-
-def test_dates_are_starts_too(tmp_path: Path) -> None:
-    text = (
-        "job_id,submit_time_s,run_time_s,processors,start_time_s\n"
-        "1,2024-05-01 00:00:00,600,4,2024-05-01 00:10:00\n"
-        "2,2024-05-01 00:01:00,600,4,2024-05-01 00:30:00\n"
-    )
-    scenario = table(tmp_path, text)
-    scenario["workload"]["zone"] = "UTC"
-    run = simkit.simulate(scenario, policy="recorded", output=tmp_path / "run")
-    assert starts(run) == {1: 600, 2: 1800}
     assert verify_run(tmp_path / "run", inputs=[tmp_path]).ok
 
 
@@ -233,18 +212,6 @@ def _numbers(thing: object, seen: set[int] | None = None) -> Any:
             yield from _numbers(getattr(thing, name, None), seen)
 
 
-def test_a_past_begins_each_run_anew(tmp_path: Path) -> None:
-    past = Past()
-    workload, recorded = _read(tmp_path, ROWS)
-    past.fill(with_recorded_starts(workload, recorded))
-    past.as_recorded, past.later_s = 3, {"x": [1.0]}
-    past.forget_counts()
-    assert past.facts() == {
-        "started_as_recorded": 0, "started_later": {}, "later_s": None,
-        "jobs_without_recorded_start": 0,
-    }  # fmt: skip
-
-
 def test_the_auditor_finds_starts_that_are_not_recorded(tmp_path: Path) -> None:
     """Runs of other tables that claim to be of this one, and counts that are not so."""
     wrong = {
@@ -307,22 +274,4 @@ def test_periods_delay_starts(tmp_path: Path) -> None:
     assert starts(run) == {1: 10, 2: 40}
     reason = "no decision at its recorded start: they come at multiples of a period"
     assert run.info["recorded"]["started_later"] == {reason: 2}
-    assert verify_run(tmp_path / "run", inputs=[tmp_path]).ok
-
-
-def test_frames_keep_the_recorded_start_of_every_job(tmp_path: Path) -> None:
-    """With room for all, the table of jobs has exactly the log's starts."""
-    rng = np.random.default_rng(3)
-    submit = np.sort(rng.integers(0, 10_000, 300))
-    frame = pl.DataFrame({
-        "job_id": np.arange(300), "submit_time_s": submit,
-        "run_time_s": rng.integers(1, 500, 300), "processors": rng.integers(1, 9, 300),
-        "start_time_s": submit + rng.integers(0, 900, 300),
-    })  # fmt: skip
-    frame.write_csv(tmp_path / "jobs.csv")
-    scenario = {"workload": {"type": "jobs", "path": str(tmp_path / "jobs.csv")},
-                "cluster": {"processors": 3000}, "policy": "recorded"}  # fmt: skip
-    run = simkit.simulate(scenario, output=tmp_path / "run")
-    found = run.jobs.sort("job_id")["start_time_s"].to_list()
-    assert found == frame["start_time_s"].cast(pl.Float64).to_list()
     assert verify_run(tmp_path / "run", inputs=[tmp_path]).ok

@@ -124,51 +124,6 @@ def starts(simulate, jobs, order=SJF, processors=4, backfilling=False):
     return simulate(RLScheduler(backfilling).compose(order()), jobs, processors).starts
 
 
-def test_the_picked_job_stays_picked(simulate, job_columns):
-    # Job 1 is picked at 1; job 2 is shorter and fits, but it comes after the pick.
-    jobs = job_columns([(0, 10, 3, 10), (1, 8, 4, 8), (1, 2, 1, 2)])
-    assert starts(simulate, jobs) == [0, 10, 18]
-
-
-def test_no_job_overtakes_without_backfilling(simulate, job_columns):
-    jobs = job_columns([(0, 10, 3, 10), (1, 2, 4, 2), (0, 3, 1, 3)])
-    assert starts(simulate, jobs) == [0, 10, 12]
-    assert starts(simulate, jobs, backfilling=True) == [0, 10, 1]
-
-
-def test_the_first_of_an_instant_is_picked_before_the_next_is_seen(simulate, job_columns):
-    # Both jobs come while nothing waits; by their estimates the second would start first.
-    jobs = job_columns([(0, 9, 4, 9), (0, 3, 4, 3), (0, 2, 4, 2)])
-    assert starts(simulate, jobs) == [0, 9, 12]
-
-
-def test_arrivals_come_before_the_ends_of_an_instant(simulate, job_columns):
-    # At 5, job 1 is picked before what job 0 holds is free, so that job 2 is after it.
-    jobs = job_columns([(0, 5, 4, 5), (5, 6, 4, 6), (0, 1, 4, 1)])
-    assert starts(simulate, jobs) == [0, 5, 11]
-
-
-def test_a_backfilled_job_ends_before_the_shadow_time(simulate, job_columns):
-    # The picked job 1 is due at 10. At 1 a job of 9 s would end at 10, which is too late.
-    for requested, expected in ((9, 15), (8.5, 1)):
-        jobs = job_columns([(0, 10, 3, 10), (1, 5, 4, 5), (0, 1, 1, requested)])
-        assert starts(simulate, jobs, FCFS, backfilling=True) == [0, 10, expected]
-
-
-def test_there_are_no_extra_nodes(simulate, job_columns):
-    # EASY would start job 2 at 1 beside the head, which needs two of four processors.
-    jobs = job_columns([(0, 10, 3, 10), (1, 5, 2, 5), (0, 20, 1, 20)])
-    assert starts(simulate, jobs, FCFS, backfilling=True) == [0, 10, 10]
-
-
-def test_the_shadow_time_is_found_once(simulate, job_columns):
-    # Job 3 is picked at 1 and expected to fit at 20, by the request of job 1. That ends at 4, so
-    # that it would fit at 10; job 4, which is expected to end at 17, delays it all the same.
-    running = [(0, 10, 2, 10), (0, 4, 1, 20), (0, 30, 1, 30)]
-    jobs = job_columns([*running, (1, 5, 3, 5), (4, 12, 1, 12)])
-    assert starts(simulate, jobs, FCFS, backfilling=True) == [0, 0, 0, 17, 5]
-
-
 def test_an_order_that_changes(simulate, job_columns):
     # At 10, job 1 has waited 9 s for 20 s, job 2 6 s for 5 s; job 1 was picked at 1.
     jobs = job_columns([(0, 10, 4, 10), (1, 20, 4, 20), (0, 30, 4, 30), (3, 5, 4, 5)])

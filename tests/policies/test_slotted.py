@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from workloads import one_task_jobs
 
 import simkit
 from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policies.slotted import SlottedPacker, SlottedRandom, SlottedSJF, SlottedTetris
-from simkit.workload import Workload
 from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster
 
@@ -23,19 +23,7 @@ def rules(slots=10):
 def workload(rows, unit=(1.0, 1.0), step=1.0):
     """Return jobs of (step of arrival, steps, units of cpu, units of mem)."""
     submit, run, *size = np.array(rows, float).T
-    jobs = len(rows)
-    return Workload(
-        resources=("cpu", "mem"),
-        job_id=np.arange(jobs),
-        submit_time_s=submit * step,
-        first_task=np.arange(jobs + 1),
-        task_id=np.arange(jobs),
-        instances=np.ones(jobs, int),
-        request=np.stack(size, axis=1) * unit,
-        run_time_s=run * step,
-        requested_time_s=run * step,
-        gang=np.ones(jobs, bool),
-    )
+    return one_task_jobs(submit * step, run * step, np.stack(size, axis=1) * unit)
 
 
 # Two that do not fit beside each other, of which the second is shorter and the first better
@@ -82,19 +70,6 @@ def test_nothing_is_reserved_beyond_the_horizon(policy, simulate):
     reserved = reserved.filter(reserved["kind"] == "reserved")
     # 12 steps may begin no later than 20 - 12 - 1 = 7 steps ahead.
     assert reserved["time_s"].to_list() == [5.0, 17.0]
-
-
-def test_a_score_of_nothing_is_never_placed(simulate):
-    # What asks for nothing has no alignment: the packer lets it wait for ever.
-    run = simulate(SlottedPacker(), workload([(0, 1, 0, 0), (0, 1, 1, 0)]), POOL, rules=rules())
-    assert run["jobs"].sort("job_id")["status"].to_list() == ["waiting", "finished"]
-
-
-def test_sees_the_slots_alone(simulate):
-    # The shortest is the third, behind two slots.
-    rows = [(0, 5, 10, 1), (0, 4, 10, 1), (0, 1, 10, 1)]
-    run = simulate(SlottedSJF(slots=2), workload(rows), POOL, rules=rules(2))
-    assert run.starts == [5, 0, 4]
 
 
 def test_units_and_steps_of_another_size(simulate):

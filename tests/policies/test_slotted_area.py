@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from workloads import one_task_jobs
 
-import simkit
 from simkit.engine.simulation import Rules
-from simkit.errors import PolicyError, ScenarioError
+from simkit.errors import ScenarioError
 from simkit.policies.slotted import SlottedArea, SlottedSJF
-from simkit.workload import Workload
 from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster
 
@@ -19,19 +18,7 @@ RULES = Rules(step_s=1.0, admission=AdmissionRule(slots=10, backlog=60))
 
 def batch(lengths, sizes):
     """Return jobs that all come at 0, each with as many units of both resources."""
-    jobs = len(lengths)
-    return Workload(
-        resources=("cpu", "mem"),
-        job_id=np.arange(jobs),
-        submit_time_s=np.zeros(jobs),
-        first_task=np.arange(jobs + 1),
-        task_id=np.arange(jobs),
-        instances=np.ones(jobs, int),
-        request=np.array([[size, size] for size in sizes], float),
-        run_time_s=np.array(lengths, float),
-        requested_time_s=np.array(lengths, float),
-        gang=np.ones(jobs, bool),
-    )
+    return one_task_jobs(0.0, lengths, np.column_stack((sizes, sizes)))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -84,11 +71,3 @@ def test_all_numbers_are_told_at_once():
 def test_numbers_outside_their_ranges_are_told(numbers, told):
     with pytest.raises(ScenarioError, match=f"slotted area: {told}"):
         SlottedArea(**numbers)
-
-
-def test_sofias_batches_need_a_longer_horizon():
-    area = {"name": "slotted-area"}
-    with pytest.raises(PolicyError, match=r"the horizon is 20, .*give a `horizon` above"):
-        simkit.simulate("sofia", overrides={"policy": area})
-    run = simkit.simulate("sofia", overrides={"policy": {**area, "args": {"horizon": 60}}})
-    assert set(run.jobs["status"]) == {"finished"}

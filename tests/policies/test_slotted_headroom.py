@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
+from workloads import one_task_jobs
 
 from simkit.engine.simulation import Rules
 from simkit.errors import ScenarioError
 from simkit.policies.slotted import SlottedHeadroom
-from simkit.workload import Workload
 from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster
 
 POOL = Cluster.pool({"cpu": 10.0, "mem": 10.0})
 RULES = Rules(step_s=1.0, admission=AdmissionRule(slots=10, backlog=60))
 # Of both resources alike: 3 units for 2 steps, and 5 units for 10.
-JOBS = Workload(
-    resources=("cpu", "mem"),
-    job_id=np.arange(2),
-    submit_time_s=np.zeros(2),
-    first_task=np.arange(3),
-    task_id=np.arange(2),
-    instances=np.ones(2, int),
-    request=np.array([[3.0, 3.0], [5.0, 5.0]]),
-    run_time_s=np.array([2.0, 10.0]),
-    requested_time_s=np.array([2.0, 10.0]),
-    gang=np.ones(2, bool),
-)
+JOBS = one_task_jobs(0.0, [2, 10], [[3, 3], [5, 5]])
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit import check_policy
 from simkit.errors import ScenarioError
-from simkit.policies.easy import Easy
 from simkit.policies.orderings import (
     HighestValue,
     LeastSlack,
@@ -21,7 +19,6 @@ from simkit.policies.orderings import (
     duration_s,
     last_start_s,
 )
-from simkit.policy.ordered import OrderedPolicy
 from simkit.policy.queue import TaskQueue
 from simkit.policy.task import Task
 
@@ -97,11 +94,6 @@ def test_least_slack_sorts_by_lateness_then_by_slack(deadlines, now):
         assert one[0] <= other[0]
         # Slacks that differ by less than the rounding of a sum count as equal.
         assert one[0] != other[0] or one[1] <= other[1] + 1e-9
-
-
-@pytest.mark.parametrize("order", [QoS, HighestValue, ValueDensity, LeastSlack])
-def test_keeps_the_rules_of_policies(order):
-    check_policy(OrderedPolicy(order(), Easy()))
 
 
 @pytest.mark.parametrize("value", [0, -3, "soon", float("nan")])

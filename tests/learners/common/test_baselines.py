@@ -14,20 +14,6 @@ def test_by_decision_rollouts_share_the_mean_and_ended_ones_count_as_0():
     assert decision_means(returns, 2).tolist() == [[3, 3, 2, 2], [3, 3, 1, 1]]
 
 
-def test_a_single_rollout_is_its_own_mean():
-    returns = np.arange(6.0).reshape(2, 3)
-    assert (decision_means(returns, 1) == returns).all()
-
-
-def test_by_step_decisions_of_the_same_time_are_compared():
-    """Two rollouts of one set: one places a job at step 0 and the other lets time go on."""
-    rewards = np.array([[0.0, -5.0], [-1.0, -3.0], [-2.0, 0.0]])
-    steps = np.array([[0, 0], [0, 1], [1, 2]])  # the second is over after two decisions
-    # From step 0 on the returns are -3 and -8, from step 1 on -2 and -3.
-    assert step_means(rewards, steps, 2)[:2].tolist() == [[-5.5, -5.5], [-5.5, -2.5]]
-    assert step_means(rewards, steps, 2)[2, 0] == -2.5
-
-
 @given(st.integers(0, 2**32 - 1))
 def test_by_step_it_is_the_mean_of_sums_written_out(seed):
     rng = np.random.default_rng(seed)

@@ -66,10 +66,3 @@ def test_what_is_not_whole_is_refused(tmp_path: Path, name: str, harm: str) -> N
         path.write_bytes(path.read_bytes()[:20])
     with pytest.raises(RunError, match="checkpoint.*start the training over"):
         Checkpoint.read(tmp_path, IDENTITY)
-
-
-def test_the_number_of_iterations_makes_no_other_training(tmp_path: Path) -> None:
-    identity = {"learner": "deeprm", "arguments": {"hidden": 20, "iterations": 4}}
-    Checkpoint(4, {}, {}).write(tmp_path, identity)
-    longer = {"learner": "deeprm", "arguments": {"hidden": 20, "iterations": 6}}
-    assert Checkpoint.read(tmp_path, longer).iteration == 4

@@ -45,15 +45,6 @@ def test_the_entropy_of_n_equal_choices_is_log_n():
     assert torch.allclose(found, torch.tensor([np.log(3), 0.0], dtype=torch.float32), atol=1e-6)
 
 
-@given(st.integers(0, 2**32 - 1))
-def test_draws_are_allowed_and_the_same_for_the_same_seed(seed):
-    logits, allowed = drawn(seed)
-    chances = masked_log_softmax(logits.detach(), allowed)
-    actions = sample(chances, np.random.default_rng(seed))
-    assert allowed.numpy()[np.arange(5), actions].all()
-    assert (actions == sample(chances, np.random.default_rng(seed))).all()
-
-
 def test_draws_follow_the_probabilities():
     chances = masked_log_softmax(torch.log(torch.tensor([[0.2, 0.5, 0.3]])).expand(20_000, 3))
     counts = np.bincount(sample(chances, np.random.default_rng(0)), minlength=3)

@@ -34,19 +34,6 @@ def test_it_climbs_to_the_top(make, close):
     assert score(improved(make(), 200).mean) > -close
 
 
-@pytest.mark.parametrize("make", [antithetic, cma])
-def test_the_same_seed_finds_the_same(make):
-    one, same, other = (improved(make(seed), 5).mean for seed in (3, 3, 4))
-    assert one.tobytes() == same.tobytes() != other.tobytes()
-
-
-def test_cma_goes_on_from_its_state_as_if_nothing_had_happened():
-    whole = improved(cma(), 7)
-    resumed = cma()
-    resumed.restore(improved(cma(), 4).state())
-    assert improved(resumed, 3).mean.tobytes() == whole.mean.tobytes()
-
-
 def test_pairs_go_on_from_their_state_and_generator():
     whole, first = improved(antithetic(), 7), improved(antithetic(), 4)
     resumed = antithetic(seed=99)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from simkit.learners.common.objectives import clipped_gain, reinforce_gain, squared_error
+from simkit.learners.common.objectives import clipped_gain, reinforce_gain
 
 
 def slope(gain, log_p):
@@ -34,7 +34,3 @@ def test_nothing_pulls_further_than_the_clip(ratio, advantage, pulls):
     gain = clipped_gain(log_p, before, torch.tensor([advantage]), 0.2)
     (found,) = slope(gain, log_p)
     assert found == pytest.approx(ratio * advantage if pulls else 0.0)
-
-
-def test_the_error_is_squared():
-    assert squared_error(torch.tensor([1.0, 3.0]), torch.tensor([0.0, 0.0])) == 5.0

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from simkit.learners.common.optimisers import RmsProp, make_optimiser
-from simkit.learners.common.torch_training import restore_state, state_of
+from simkit.learners.common.optimisers import RmsProp
 
 
 def after(optimiser: torch.optim.Optimizer, weights: torch.Tensor, *slopes: float) -> list[float]:
@@ -32,16 +31,3 @@ def test_of_large_slopes_rmsprop_is_torchs():
     assert after(RmsProp([ours], 0.1), ours, *slopes) == pytest.approx(
         after(reference, theirs, *slopes), rel=1e-4
     )
-
-
-@pytest.mark.parametrize("name", ["rmsprop", "adam"])
-def test_going_on_equals_not_stopping(name):
-    slopes = np.random.default_rng(2).standard_normal(10).tolist()
-    whole, halves, other = (torch.ones(3) for _ in range(3))
-    one, first, second = (make_optimiser(name, [w], 0.1) for w in (whole, halves, halves))
-    after(one, whole, *slopes)
-    after(first, halves, *slopes[:5])
-    saved = state_of(first)
-    after(make_optimiser(name, [other], 0.1), other, 1.0)
-    restore_state(second, saved)
-    assert after(second, halves, *slopes[5:]) == whole.tolist()

@@ -90,15 +90,6 @@ def test_an_episode_that_is_cut_off_keeps_what_may_come():
     assert steps.state() == {}
 
 
-def test_open_transitions_are_restored():
-    one, other = NSteps(2, 0.5), NSteps(2, 0.5)
-    one.add(np.zeros(2), 7, 1.0, np.ones(2), over=False)
-    other.restore(one.state())
-    (row,) = other.add(np.ones(2), 8, 2.0, np.ones(2), over=False)
-    assert (row["action"], row["reward"]) == (7, 2.0)
-    assert row["seen"].tolist() == [0, 0]
-
-
 def test_what_a_column_cannot_hold_is_refused():
     memory = Replay(3)
     memory.add({"reward": 0})

@@ -72,11 +72,6 @@ def test_a_grid_has_zeros_after_an_episodes_end_and_gives_the_rows_back():
     assert kept.rows(grid).tolist() == [1, 2, 3, 4]
 
 
-def test_the_same_seed_plays_the_same():
-    one, other = (roll_out(Countdown(9, 9), network(), np.random.default_rng(3)) for _ in "ab")
-    assert one.actions.tolist() == other.actions.tolist()
-
-
 def test_games_that_are_over_have_no_decisions():
     rng = np.random.default_rng(0)
     before = rng.bit_generator.state

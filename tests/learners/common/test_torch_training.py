@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from trainings import check_held_out_changes_nothing, check_resume, deeprm_scenario, weights
+from trainings import deeprm_scenario, weights
 
 from simkit.errors import RunError
-from simkit.learners.common.bundle import read_bundle
 from simkit.learners.common.networks import build, seeded
 from simkit.learners.common.shapes import PerceptronShape
 from simkit.learners.common.torch_training import TorchTraining, one_thread
@@ -60,14 +59,6 @@ class Fit(TorchTraining):
         self.write_network(folder, self._network, {**how, "kind": "of a test"}, curve_end)
 
 
-def test_resumed_is_as_not_interrupted(tmp_path):
-    check_resume(Fit, tmp_path)
-
-
-def test_an_evaluation_changes_nothing():
-    check_held_out_changes_nothing(Fit)
-
-
 def test_iterations_and_evaluations_run_on_one_thread_and_the_number_is_set_back():
     before = torch.get_num_threads()
     made = Fit()
@@ -105,12 +96,3 @@ def test_a_damaged_checkpoint_is_refused(tmp_path, monkeypatch):
     made.save(tmp_path)
     with pytest.raises(RunError, match="holds a damaged checkpoint .*start the training over"):
         Fit().load(tmp_path)
-
-
-def test_a_bundle_says_where_the_agent_comes_from(tmp_path):
-    made = Fit(seed=3)
-    made.write_agent(tmp_path / "agent", {"slowdown": 2.5})
-    said = read_bundle(tmp_path / "agent").description
-    assert (said["learner"], said["seed"], said["kind"]) == ("fit", 3, "of a test")
-    assert said["curve_end"] == {"slowdown": 2.5}
-    assert said["arguments"] == {"iterations": 4, "rate": 0.01}

@@ -83,18 +83,6 @@ def test_nothing_known_is_refused() -> None:
         Trajectories(rows=1, games=1)
 
 
-def test_restored_it_draws_the_same() -> None:
-    memory, other = (Trajectories(rows=4, games=3) for _ in range(2))
-    for step in range(7):
-        memory.add(rows(step, 3))
-    other.restore(memory.state())
-    for each in (memory, other):
-        each.add(rows(7, 3))
-    drawn = [each.draw(40, np.random.default_rng(4)) for each in (memory, other)]
-    for mine, theirs in zip(*[vars(each).values() for each in drawn], strict=True):
-        assert torch.equal(mine, theirs)
-
-
 def test_parts_are_joined_in_order() -> None:
     memory = Trajectories(rows=4, games=3)
     for step in range(4):

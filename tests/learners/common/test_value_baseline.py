@@ -54,26 +54,7 @@ def test_rescaling_does_not_change_predictions() -> None:
     np.testing.assert_allclose(value.predict(x), before, atol=1e-4)
 
 
-def test_predictions_are_0_before_a_fit() -> None:
-    assert not baseline().predict(samples(4, 3)[0]).any()
-
-
 def test_equal_returns_are_learned() -> None:
     value = baseline()
     assert value.fit(samples(5, 50)[0], np.full(50, -7.0)) == 0.0
     np.testing.assert_allclose(value.predict(samples(5, 50)[0]), -7.0, atol=1e-3)
-
-
-def test_a_resumed_fit_equals_an_uninterrupted_one() -> None:
-    x, returns = samples(6, 300)
-    rngs = [np.random.default_rng(0) for _ in range(3)]
-    whole, first, second = (baseline(rng) for rng in rngs)
-    for _ in range(4):
-        whole.fit(x, returns)
-    for _ in range(2):
-        first.fit(x, returns)
-    second.restore(first.state())
-    rngs[2].bit_generator.state = rngs[1].bit_generator.state
-    for _ in range(2):
-        second.fit(x, returns)
-    assert (whole.predict(x) == second.predict(x)).all()

@@ -23,7 +23,6 @@ from simkit.learners.lockstep.class_games import ClassGames, potential, view_of
 from simkit.learners.lockstep.class_rules import RULES, play
 from simkit.learners.lockstep.class_slots import ClassLockstep
 from simkit.learners.lockstep.job_sets import JobSets
-from simkit.learners.lockstep.outcome import outcome
 from simkit.policy.estimates import Actual
 from simkit.traces.models.deeprm import SchedQRMModel
 from simkit.workload import Workload
@@ -98,22 +97,6 @@ def test_lockstep_is_the_simulation(jobs, rate, starts, patience, seed):
     assert [kept.times[job] for job in workload.job_id] == games.lockstep.start[0, :jobs].tolist()
 
 
-def test_first_come_is_first_of_its_class():
-    """Jobs of a class stand in their slot one after another, in order of arrival."""
-    sets = JobSets(
-        np.zeros((1, 4), np.int64), np.array([[2, 3, 2, 2]]),
-        np.array([[[1, 1], [2, 2], [3, 3], [4, 4]]]),
-    )  # fmt: skip
-    games = ClassLockstep(MODEL, sets)
-    sizes = []
-    while len(games.active):
-        assert games.behind()[0, 1] == max(2 - len(sizes), 0)
-        shown = games.view().size[0, 1, 0]
-        sizes += [int(shown)] if shown else []
-        games.step([1 if shown else 2])
-    assert sizes == [1, 3, 4]
-
-
 def test_rewards_by_delay_add_up_to_slowdowns():
     sets = drawn(20, 15)
     games = ClassLockstep(MODEL, sets)
@@ -168,19 +151,6 @@ def test_a_job_runs_for_its_length_whatever_it_is_taken_for():
     exact = ClassLockstep(MODEL, sets)
     play(exact, RULES["sjf-in-order"])
     assert (games.start != exact.start).any()
-
-
-def test_rules():
-    """Those that reserve do better than those that only start; the soonest to finish best."""
-    sets = drawn(300, 20)
-    found = {}
-    for name, rule in RULES.items():
-        games = ClassLockstep(MODEL, sets)
-        play(games, rule)
-        results = outcome(games)
-        assert results["unfinished"] == 0
-        found[name] = results["slowdown"]
-    assert found["earliest-finish"] < found["sjf-in-order"] < found["sjf"] < found["packer"]
 
 
 def test_wrong_arguments():

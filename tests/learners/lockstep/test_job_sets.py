@@ -46,13 +46,6 @@ class TestOf:
         assert sets.jobs.tolist() == [1, 2]
         assert sets.there.tolist() == [[True, False], [True, True]]
 
-    def test_all_instances_of_a_gang_together_are_its_size(self):
-        sets = JobSets.of([workload(instances=np.array([3, 1]))], Slotted())
-        assert sets.size.tolist() == [[[3, 6], [4, 0]]]
-
-    def test_no_jobs_make_a_set_of_padding(self):
-        assert JobSets.of([workload((), (), ())], Slotted()).jobs.tolist() == [0]
-
     @pytest.mark.parametrize("step_s", [1.0, 0.1, 60.0])  # 0.1 s is not on the grid of times
     def test_a_drawn_set_and_its_workload_are_the_same_jobs(self, step_s):
         drawn = JobSets(*DeepRMModel.of(rate=0.4).draw_sets(np.random.default_rng(3), 2))

@@ -154,57 +154,12 @@ def test_every_game_is_the_plain_game(rows, backlog, objective, looks, seed):
 
 
 class TestRules:
-    def test_a_task_is_placed_as_early_as_it_fits_and_time_stands_still(self):
-        env = Lockstep(TINY, job_sets([(4, 2, 3, 0), (4, 3, 1, 0)]))
-        assert env.step([0]).tolist() == [0.0]
-        assert env.step([1]).tolist() == [0.0]
-        assert env.start.tolist() == [[4, 6]]
-        assert env.finish.tolist() == [[6, 9]]
-        assert env.view().occupied[0, :, 0].tolist() == [3, 3, 1, 1, 1, 0]
-        assert env.steps.tolist() == [0]
-
-    def test_the_last_step_ahead_is_never_held(self):
-        # two of three steps fill 0 to 3; a third of two steps would need steps 4 and 5 of 0..5
-        env = Lockstep(replace(TINY, slots=3), job_sets([(0, 2, 3, 0)] * 3))
-        for slot in (0, 1):
-            env.step([slot])
-        assert env.mask().tolist() == [[False, False, False, True]]
-
-    def test_a_slot_takes_the_head_of_the_backlog_and_a_full_one_rejects(self):
-        env = Lockstep(TINY, job_sets([(0, n, 1, 1) for n in (1, 2, 3, 4)]))
-        assert env.view().length.tolist() == [[1, 2]]
-        assert env.view().backlog.tolist() == [1]  # the fourth job was rejected
-        env.step([1])
-        assert env.view().length.tolist() == [[1, 3]]
-        assert env.view().backlog.tolist() == [0]
-
-    def test_rejected_jobs_cost_nothing(self):
-        env = Lockstep(TINY, job_sets([(0, 2, 1, 1)] * 5), objective="completion")
-        assert env.step([VOID]).tolist() == [-3.0]
-
-    @pytest.mark.parametrize(
-        ("objective", "total"),
-        [
-            ("slowdown", -(3 / 3 + 4 / 1)),  # the second waits for the first: 4 steps for 1
-            ("completion", -(3 + 4)),
-        ],
-    )
-    def test_rewards_add_up_to_slowdowns_or_turnaround_times(self, objective, total):
-        env = Lockstep(TINY, job_sets([(0, 3, 3, 0), (0, 1, 1, 0)]), objective=objective)
-        rewards = [env.step([action])[0] for action in (0, 1, VOID, VOID, VOID, VOID)]
-        assert sum(rewards) == pytest.approx(total)
-        assert len(env.active) == 0
-
     def test_a_limit_ends_a_game_undone(self):
         env = Lockstep(TINY, job_sets([(0, 1, 1, 1)]), limit=3)
         while len(env.active):
             env.step([VOID])
         assert env.decisions.tolist() == [3]
         assert env.finish.tolist() == [[-1]]
-
-    def test_sets_without_jobs_are_over_at_once(self):
-        env = Lockstep(TINY, job_sets([], [(2, 1, 1, 1)]), replicas=2)
-        assert env.active.tolist() == [2, 3]
 
     def test_reset_forgets_everything(self):
         env = Lockstep(TINY, job_sets([(1, 2, 1, 1), (3, 1, 2, 2)]), replicas=3)

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from workloads import one_task_jobs
 
 from simkit.agent.actions import SlotActions
 from simkit.agent.observe_slots import SlotSet, slot_set
@@ -47,19 +48,7 @@ class Starts:
 def workload(jobs, model):
     enter, length, *size = (np.array(column) for column in zip(*jobs, strict=True))
     step_s = time_on_grid(model.step_s)
-    count = len(jobs)
-    return Workload(
-        resources=("cpu", "mem"),
-        job_id=np.arange(count),
-        submit_time_s=enter * step_s,
-        first_task=np.arange(count + 1),
-        task_id=np.zeros(count, np.int64),
-        instances=np.ones(count, np.int64),
-        request=np.column_stack(size).astype(float),
-        run_time_s=length * step_s,
-        requested_time_s=length * step_s,
-        gang=np.ones(count, np.bool_),
-    )
+    return one_task_jobs(enter * step_s, length * step_s, np.column_stack(size))
 
 
 def assert_equal_runs(model: Slotted, jobs: Workload, rng: np.random.Generator) -> None:

@@ -53,19 +53,3 @@ def test_a_rejected_job_is_unfinished() -> None:
         game.step([action])
     found = outcome(game)
     assert (found["unfinished"], found["slowdown"]) == (1, pytest.approx((1 + 2 + 2) / 3))
-
-
-def test_the_mean_of_sets_leaves_out_those_without_jobs() -> None:
-    sets = JobSets(
-        np.array([[0, 0], [0, 0], [0, 0]]),
-        np.array([[1, 1], [0, 0], [1, 0]]),
-        np.full((3, 2, 2), 10),
-    )
-    game = Lockstep(SMALL, sets)
-    game.step([0, 0])
-    game.step([1, SMALL.slots])
-    while len(game.active):
-        game.step([SMALL.slots])
-    found = outcome(game)
-    assert found["slowdown"] == pytest.approx((1 + 2 + 1) / 3)
-    assert found["slowdown_of_sets"] == pytest.approx((1.5 + 1) / 2)

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from simkit.agent.ready_pool import ReadyPool, ready_image, ready_set
-from simkit.agent.ready_pool_actions import ReadyActions, ReadyEncoder, ReadyTracker
-from simkit.agent.reward import Reward
-from simkit.engine.recorder import Recorder
-from simkit.engine.simulation import Simulation
+from simkit.agent.ready_pool import ReadyPool
 from simkit.errors import PolicyError, ScenarioError
-from simkit.gym.episodes import Episodes, Nowhere
 from simkit.learners.lockstep import NEVER
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.streams import streams_of
-from simkit.policy import Place, SystemInfo
-from simkit.policy.task import Task
 from simkit.scenario import Scenario
-from simkit.workload import Workload
 
 HORIZON = 12
 POOL = ReadyPool(ready=3, waiting=4, horizon=HORIZON, max_start=HORIZON - 1, longest=6)
@@ -55,88 +44,6 @@ def scenario(*, power: bool = False, late: str = "stay", load: float = 1.2) -> S
     return Scenario.model_validate(stated | ({"power": POWER} if power else {}))
 
 
-@given(
-    power=st.booleans(),
-    late=st.sampled_from(["stay", "leave"]),
-    max_start=st.sampled_from([0, 4, HORIZON - 1]),
-    suspend=st.integers(0, 3),
-    rejects=st.booleans(),
-    advance=st.sampled_from(["no-op", "each"]),
-    seed=st.integers(0, 2**31 - 1),
-)
-def test_lockstep_is_the_simulation(power, late, max_start, suspend, rejects, advance, seed):
-    """Random choices, seen and allowed in both alike, start, end and reject jobs alike."""
-    told, pool = scenario(power=power, late=late), replace(POOL, max_start=max_start)
-    streams = streams_of(told, [seed], 400)
-    games = ReadyGames(
-        pool, streams, hours=400, late_leave=late == "leave", suspend=suspend, reject=rejects,
-        advance=advance, backlog=POOL.waiting,
-    )  # fmt: skip
-    experiment = Episodes(told).prepare(seed)
-    load, cluster = experiment.trace.workload, experiment.cluster
-    ends = Ends()
-    simulation = Simulation(
-        load, cluster, Recorder(load, cluster.resources, Nowhere()), rules=experiment.rules,
-        predictor=experiment.predictor, seed=seed, site=experiment.site, observer=ends,
-    )  # fmt: skip
-    tracker = ReadyTracker(pool, in_time=late == "leave")
-    actions = ReadyActions(tracker, suspend, rejects, advance)
-    actions.reset(simulation.info)
-    encoders = [ReadyEncoder(tracker, units) for units in (None, (10, 10))]
-    rng, hour0 = np.random.default_rng(seed), float(load.submit_time_s[0])
-    start = np.full(len(load), -1)
-    for state in simulation.decisions():
-        for action in actions.begin(state):
-            simulation.apply(action)
-        while actions.asks(state):
-            assert (state.now - hour0) / 3600 == games.hours[0] + 0.0
-            mask = games.mask()[0]
-            assert mask.tolist() == actions.mask(state).astype(bool).tolist()
-            view = games.view()
-            assert ready_set(view, pool)[0].tolist() == encoders[0].encode(state).tolist()
-            shown = ready_image(view, pool, (10, 10))[0]
-            assert shown.tolist() == encoders[1].encode(state).tolist()
-            number = int(rng.choice(np.flatnonzero(mask)))
-            meant = actions.action_of(state, number)
-            if isinstance(meant, Place):
-                at = state.now if meant.start is None else meant.start
-                start[meant.task.job_index] = round((at - hour0) / 3600)
-            if meant is not None:
-                simulation.apply(meant)
-            games.step([number])
-            if meant is None:
-                break
-        for action in actions.end(state):
-            simulation.apply(action)
-    end = {job: round((time_s - hour0) / 3600) for job, time_s in ends.found.items()}
-    mine = games.end[0, : len(load)]
-    assert {job: int(mine[job]) for job in np.flatnonzero(mine < NEVER).tolist()} == end
-    assert start.tolist() == games.start[0, : len(load)].tolist()
-    counts = dict(zip(*np.unique(games.rejected[0] >= 0, return_counts=True), strict=True))
-    simulation.recorder.flush()
-    assert counts.get(True, 0) == len(load) - (start >= 0).sum() - waiting_at_end(simulation)
-
-
-class Ends(Reward):
-    """Notes when jobs end."""
-
-    def __init__(self) -> None:
-        self.found: dict[int, float] = {}
-
-    def begin(self, workload: Workload, info: SystemInfo) -> None: ...
-
-    def collect(self, time_s: float) -> float:
-        return 0.0
-
-    def ended(self, time_s: float, task: Task, *, killed: bool) -> None:
-        self.found[task.job_index] = time_s
-
-
-def waiting_at_end(simulation: Simulation) -> int:
-    state = simulation.state
-    return len(state.queue) + state.backlog
-
-
 def games(streams, **told: Any) -> ReadyGames:
     return ReadyGames(POOL, streams, hours=300, backlog=POOL.waiting, **told)
 
@@ -162,33 +69,6 @@ def test_replicas_of_a_stream_are_independent():
     assert [(a.tolist(), r.tolist()) for a, r in zip(both.start, both.rejected, strict=True)] == (
         alone
     )
-
-
-def test_waiting_jobs_are_counted_hour_by_hour():
-    """All hours that pass, and who waits in them, are accounted for by the steps."""
-    streams, rng = streams_of(scenario(), [3], 300), np.random.default_rng(0)
-    one = games(streams)
-    hours, waited = int(one.hours[0]), 0
-    while len(one.active):
-        passed = one.step((one.mask() * rng.random(one.mask().shape)).argmax(axis=1))
-        hours, waited = hours + int(passed.hours[0]), waited + int(passed.waited[0])
-    assert hours == one.hours[0]
-    there = streams.there[0]
-    start = np.where(one.start[0] < 0, one.hours[0], one.start[0])
-    gone = np.where(one.rejected[0] < 0, start, one.rejected[0])
-    gone = np.minimum(gone, one.hours[0])  # a reserved job may start after the end
-    assert waited == (gone - streams.enter[0])[there].sum()
-
-
-def test_the_value_ratio_counts_what_ended_in_time():
-    streams = streams_of(scenario(load=0.2), [5], 300)
-    one = games(streams)
-    while len(one.active):
-        one.step(one.mask().argmax(axis=1))
-    in_time = one.start <= streams.last_start
-    ended = (one.start >= 0) & (one.start + streams.length <= 300)
-    share = streams.value[in_time & ended & streams.there].sum() / streams.value.sum()
-    assert one.value_ratio()[0] == pytest.approx(share)
 
 
 def test_suspended_jobs_end_later():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simkit.agent.observe_slots import deeprm_compact, sofia_compact
 from simkit.agent.slotted import Slotted
 from simkit.learners.common.networks import Perceptron, seeded
 from simkit.learners.common.rollouts import roll_out
@@ -48,16 +47,6 @@ def test_a_replay_gives_the_same_rewards_and_observations(observation: str, mask
     assert np.array_equal(game.finish, again.finish)
 
 
-def test_rewards_add_up_to_the_slowdowns() -> None:
-    game, read = Lockstep(MODEL, sets(4), 3), slot_input("deeprm-compact", MODEL)
-    games = ObservedGames(game, read.observe, masked=False)
-    kept = roll_out(games, policy(read), np.random.default_rng(0))
-    job_sets, n = game.job_sets, np.arange(12) // 3
-    slow = (game.finish - job_sets.enter[n]) / np.maximum(job_sets.length[n], 1)
-    total = np.where(job_sets.there[n], slow, 0).sum(axis=1)
-    assert kept.rewards.sum(axis=0) == pytest.approx(-total)
-
-
 @pytest.mark.parametrize("observation", ["deeprm-image", "deeprm-compact"])
 def test_sets_without_jobs_have_no_decisions(observation: str) -> None:
     read = slot_input(observation, MODEL)
@@ -73,14 +62,3 @@ def test_as_a_set_only_what_fits_now_may_be_placed() -> None:
         assert np.array_equal(games.mask()[:, :-1], games.lockstep.earliest() == 0)
         assert games.observe().shape[0] == len(games.active)
         games.step(games.mask().argmax(axis=1))
-
-
-def test_an_observation_is_read_by_its_name() -> None:
-    view = Lockstep(MODEL, sets(4)).view()
-    compact, units, shares = (
-        slot_input(name, MODEL) for name in ("deeprm-compact", "sofia-compact", "sofia-shares")
-    )
-    assert np.array_equal(compact.observe(view), deeprm_compact(view, MODEL))
-    assert np.array_equal(units.observe(view), sofia_compact(view, MODEL).reshape(4, -1))
-    assert units.observe(view).max() == 10 * shares.observe(view)[:, : 20 * 22].max()
-    assert units.schema.name == "sofia-compact"

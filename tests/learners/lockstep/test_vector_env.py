@@ -9,7 +9,7 @@ import pytest
 
 gymnasium = pytest.importorskip("gymnasium")
 
-from gymnasium.vector import AutoresetMode, SyncVectorEnv  # noqa: E402
+from gymnasium.vector import SyncVectorEnv  # noqa: E402
 
 from simkit.env import SchedulingEnv  # noqa: E402
 from simkit.errors import NoJobsError, PolicyError, ScenarioError  # noqa: E402
@@ -96,22 +96,6 @@ def test_every_number_is_that_of_single_environments(arguments, mode, masked):
     assert ends > 6
 
 
-def test_the_autoreset_mode_is_stated():
-    assert LockstepVectorEnv(1).metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
-    same = LockstepVectorEnv(1, autoreset_mode="SameStep")
-    assert same.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
-
-
-def test_without_a_seed_replicas_play_different_episodes():
-    both = [LockstepVectorEnv(3, CROWDED | {"seed": 5}) for _ in range(2)]
-    seeds = [seed for envs in both for _ in range(2) for seed in envs.reset()[1]["seed"].tolist()]
-    assert len(set(seeds)) == 12
-    single = SchedulingEnv(CROWDED)
-    for row in range(3):
-        single.reset(seed=seeds[row])
-        assert single.reset()[1]["seed"] == seeds[3 + row]
-
-
 def test_after_a_seed_replicas_go_on_as_single_environments_do():
     envs = LockstepVectorEnv(3, CROWDED | {"seed": 5})
     envs.reset()  # what was drawn before does not matter
@@ -176,14 +160,6 @@ def test_refused_actions_change_nothing_where_an_episode_begins(refused):
         assert ("seed" in infos) or step > 0
 
 
-def test_the_action_of_a_replica_that_begins_again_is_ignored():
-    envs, other = uneven(), uneven()
-    assert (envs.step([99, 1])[0] == other.step([3, 1])[0]).all()
-    assert envs.step([0, 0])[1].tolist() == other.step([0, 0])[1].tolist()
-    with pytest.raises(PolicyError, match="actions range from 0 to 99"):
-        envs.step([99, 0])
-
-
 @pytest.mark.parametrize(
     ("arguments", "place"),
     [
@@ -237,46 +213,9 @@ def test_every_argument_of_single_environments_is_listed_with_its_default():
     assert {name: names[name].default for name in SINGLE} == SINGLE
 
 
-def test_defaults_of_single_environments_may_be_given():
-    names = signature(SchedulingEnv).parameters
-    defaults = {name: names[name].default for name in names if name != "scenario"}
-    for arguments in (defaults, {"observation_arguments": {}, "reward_arguments": {}}):
-        envs = gymnasium.make_vec("simkit/DeepRM-v0", num_envs=2, **arguments)
-        assert isinstance(envs, LockstepVectorEnv)
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"nonsense": None}, {"episode": {}}, {"metrics": ""}, {"observation_arguments": 0},
-        {"render_mode": ""}, {"autoreset_mode": "same"}, {"autoreset_mode": None},
-    ],
-)  # fmt: skip
-def test_make_vec_refuses_what_single_environments_refuse(wrong):
-    with pytest.raises((ScenarioError, TypeError), match=next(iter(wrong))):
-        gymnasium.make_vec("simkit/DeepRM-v0", num_envs=2, **wrong)
-
-
 def test_make_vec_gives_single_environments_where_there_is_no_fast_one():
     with pytest.warns(UserWarning, match="reward: is 'utilisation'"):
         envs = gymnasium.make_vec("simkit/DeepRM-v0", num_envs=2, reward="utilisation")
     assert isinstance(envs, SyncVectorEnv)
     envs = gymnasium.make_vec("simkit/Scheduling-v0", num_envs=2)
     assert isinstance(envs, SyncVectorEnv)
-
-
-def test_make_vec_in_processes_shows_the_same():
-    slow = gymnasium.make_vec("simkit/DeepRM-v0", num_envs=2, vectorization_mode="async")
-    fast = gymnasium.make_vec("simkit/DeepRM-v0", num_envs=2)
-    try:
-        assert slow.metadata["autoreset_mode"] is fast.metadata["autoreset_mode"]
-        seen, infos = fast.reset(seed=3)
-        there, wanted = slow.reset(seed=3)
-        for action in [0, 0, 10, 10, 1]:
-            assert (seen == there).all()
-            assert (infos["action_mask"] == wanted["action_mask"]).all()
-            seen, _, _, _, infos = fast.step(np.full(2, action))
-            there, _, _, _, wanted = slow.step(np.full(2, action))
-    finally:
-        slow.close()

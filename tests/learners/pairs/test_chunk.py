@@ -36,13 +36,6 @@ def test_jobs_are_seen_when_the_engine_starts_them_on_an_empty_cluster(
     assert seen == sorted(seen)
 
 
-def test_chunks_keep_the_phase_of_the_clock() -> None:
-    """Ticks are whole seconds of the trace's clock, also where a chunk begins between two."""
-    load = workload_of([(time, [(1, 1, 1, 5)]) for time in (3, 10.5, 10.7, 11.2)])
-    (second,) = chunks(load.take(np.arange(1, 4)), WIDE, 3)
-    assert second.seen.tolist() == Chunk.of(load.take(np.arange(1, 4)), WIDE).seen.tolist()
-
-
 def test_columns() -> None:
     load = workload_of([(10, [(3, 0.1, 1, 2.25), (1, 4, 0, 1)]), (15.5, [(2, 1, 1, 1.5)])])
     chunk = Chunk.of(load, ONE)
@@ -83,11 +76,6 @@ def test_the_lower_bound_by_hand(jobs: Any, bound: float) -> None:
     assert Chunk.of(load, capacity).lower_bound() == bound
     makespan, _ = engine_run(CloudSimPy("balance"), load, capacity)
     assert makespan == bound  # here, a schedule reaches it
-
-
-def test_ticks_of_work_are_rounded_up() -> None:
-    load = workload_of([(0, [(7, 2, 0.1, 3)])])  # 10.5 ticks of all cores
-    assert Chunk.of(load, ONE).lower_bound() == 1 + 11
 
 
 BAG = st.tuples(

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +16,7 @@ from pair_chunks import Scored, engine_run, instances, workload_of
 from simkit.arrays import Floats, stream
 from simkit.learners.pairs.chunk import Chunk, chunks
 from simkit.learners.pairs.model import Outcome, look_ahead, play, roll_out
-from simkit.learners.pairs.scorer import RULES, TERMS, PairScorer, feature_names
+from simkit.learners.pairs.scorer import RULES, TERMS, PairScorer
 from simkit.policies.cloudsimpy import CloudSimPy
 from simkit.policy.pairs import PairTable
 from simkit.traces.task_table import read_task_table
@@ -25,7 +24,6 @@ from simkit.workload import Workload
 
 SHARED = Path(__file__).resolve().parents[4] / "shared"
 DATA = Path(os.environ.get("SIMKIT_DATA", SHARED / "data"))
-ORACLE = Path(os.environ.get("SIMKIT_ORACLE", SHARED / "oracle")) / "deepjs"
 FIVE = np.array([[64.0, 1.0]] * 5)
 
 BAG = st.tuples(
@@ -170,19 +168,6 @@ def test_what_a_roll_out_has_seen(jobs: Sequence[Any], capacity: Floats, seed: i
 
 
 # --- lookahead ----------------------------------------------------------------------------------
-
-
-@given(
-    jobs=JOBS, capacity=MACHINES, most=st.sampled_from([1, 2, 4]), name=st.sampled_from([*RULES])
-)
-def test_looking_ahead_with_one_rule_is_to_play_it(
-    jobs: Sequence[Any], capacity: Floats, most: int, name: str
-) -> None:
-    chunk = fitting(small_workload(jobs), capacity)
-    found, expected = look_ahead(chunk, [RULES[name]], most), play(chunk, RULES[name], most)
-    assert (found.makespan, found.placed) == (expected.makespan, expected.placed)
-    assert found.chosen is not None
-    assert found.chosen.tolist() == [len(set(chunk.seen.tolist()))]
 
 
 class Script:
@@ -337,13 +322,6 @@ def test_what_never_fits_makes_the_makespan_infinite() -> None:
         )  # fmt: skip
 
 
-def test_an_empty_chunk() -> None:
-    empty = Chunk.of(workload_of([(0, [(1, 1, 0, 1)])]).take(np.arange(0)), np.ones((1, 2)))
-    assert play(empty, RULES["longest"]).makespan == 0
-    assert look_ahead(empty, [RULES["longest"]]).makespan == 0
-    assert roll_out(empty, PairScorer.of_paper(), np.random.default_rng(0)).makespan == 0
-
-
 # --- scorers ------------------------------------------------------------------------------------
 
 
@@ -360,20 +338,6 @@ def test_a_scorer_is_a_sum_and_a_network_beside_it() -> None:
     assert len(scorer.flat) == 2 + 4 + 2 + 2 + 1
 
 
-def test_flat_weights_there_and_back() -> None:
-    scorer = PairScorer.of_paper()
-    assert scorer.widths == (6, 3, 9, 6, 1)
-    assert feature_names("paper", ("cpu", "mem"))[2:4] == ("request_cpu", "request_mem")
-    flat = np.arange(len(scorer.flat)) / 8
-    again = scorer.with_flat(flat)
-    assert again.flat.tolist() == flat.tolist()
-    assert again.widths == scorer.widths
-    assert scorer.with_flat(np.full(len(flat), 0.1)).linear[0] == np.float32(0.1)
-    sum_alone = PairScorer.by_terms({"time": 2.0})
-    assert sum_alone.widths == (len(TERMS),)
-    assert sum_alone.with_flat(sum_alone.flat).linear.tolist() == sum_alone.linear.tolist()
-
-
 # --- DeepJS's chunks ----------------------------------------------------------------------------
 
 
@@ -383,61 +347,6 @@ def table() -> Workload:
     if not path.is_file():
         pytest.skip(f"no table {path}; set SIMKIT_DATA")
     return read_task_table(path, submit="last").workload
-
-
-def chunk_of(table: Workload, number: int) -> tuple[Workload, Chunk]:
-    """Return ten consecutive jobs, whose first is submitted at 0, with tasks numbered by row."""
-    rows = np.arange(10 * number, 10 * number + 10)
-    submit = table.submit_time_s[rows]
-    load = table.take(rows, submit_time_s=submit - submit[0])
-    load = load.with_columns(task_id=np.arange(len(load.task_id)))
-    return load, Chunk.of(load, FIVE)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", ["balance", "terms and layers", "paper"])
-def test_chunks_of_the_trace(name: str, table: Workload) -> None:
-    for number in (9, 17, 18):
-        load, chunk = chunk_of(table, number)
-        scorer = RULES[name] if name in RULES else SCORERS[name](number)
-        check_equal(play(chunk, scorer), CloudSimPy(Scored(scorer)), load, FIVE)
-
-
-def by_run_time(weight: float) -> PairScorer:
-    """Return DeepJS's features with a weight for the run time alone; ties as in CloudSimPy."""
-    scorer = PairScorer.of_paper(())
-    flat = scorer.flat
-    flat[-2] = weight
-    return scorer.with_flat(flat)
-
-
-def makespans_differ(numbers: Sequence[int], table: Workload) -> list[Any]:
-    """Return (chunk, rule, found, expected) where a makespan is another than CloudSimPy's.
-
-    Its first-fit takes the last machine that fits, not the first, with the same makespans.
-    """
-    path = ORACLE / "makespans_0_202.csv"
-    if not path.is_file():
-        pytest.skip(f"no reference {path}; set SIMKIT_ORACLE")
-    rows = pl.read_csv(path).select("chunk", "policy", "makespan").rows()
-    expected = {(number, rule): makespan for number, rule, makespan in rows}
-    weights, wrong = {"firstfit": 0.0, "sjf": -1.0, "ljf": 1.0}, []
-    for number in numbers:
-        _, chunk = chunk_of(table, number)
-        for rule, weight in weights.items():
-            found = play(chunk, by_run_time(weight)).makespan
-            if found != expected[number, rule]:
-                wrong.append((number, rule, found, expected[number, rule]))
-    return wrong
-
-
-def test_makespans_are_cloudsimpys(table: Workload) -> None:
-    assert makespans_differ((0, 9, 10, 11, 17, 18, 19, 100, 200, 201), table) == []
-
-
-@pytest.mark.slow
-def test_makespans_of_all_chunks_are_cloudsimpys(table: Workload) -> None:
-    assert makespans_differ(range(202), table) == []
 
 
 @pytest.mark.slow

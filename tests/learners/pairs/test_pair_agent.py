@@ -15,14 +15,13 @@ import pytest
 pytest.importorskip("safetensors")
 
 from simkit import simulate
-from simkit.arrays import stream
 from simkit.errors import RunError, ScenarioError
 from simkit.learners.agent import load_agent
 from simkit.learners.common.bundle import hash_bundle, write_bundle
 from simkit.learners.pairs.agent import PairAgent, ScorerFitness, compiled_scores
 from simkit.learners.pairs.chunk import Chunk
 from simkit.learners.pairs.description import describe
-from simkit.learners.pairs.model import play, roll_out
+from simkit.learners.pairs.model import play
 from simkit.learners.pairs.scorer import RULES, PairScorer
 from simkit.policy.pairs import MachineTaskPairs, TaskColumns
 from simkit.policy.task import Task
@@ -96,35 +95,6 @@ def test_the_fast_model_and_the_agent_place_alike(
         (tick, task, machine) for tick, task, machine, n in expected.placed for _ in range(n)
     )
     assert found.metrics["cloudsimpy_makespan"]["value"] == expected.makespan
-
-
-@pytest.mark.parametrize("features", ["paper", "terms"])
-def test_drawn_pairs_are_those_of_the_fast_model(
-    features: str, table: Path, tmp_path: Path
-) -> None:
-    pytest.importorskip("numba")
-    scorer = drawn(features, 4)
-    policy = {
-        "agent": str(bundle(tmp_path / "agent", scorer)),
-        "compat": "cloudsimpy",
-        "args": {"choose": "sample"},
-    }
-    found = simulate({**scenario(table, policy), "seed": 5})
-    trajectory = roll_out(chunk(table), scorer, stream(5, "policy"))
-    assert found.metrics["cloudsimpy_makespan"]["value"] == trajectory.makespan
-    starts = sorted(start for start, _, _ in placements(found))
-    assert starts == sorted(trajectory.tick.tolist())
-
-
-@pytest.mark.parametrize("machines", [1, 5, 50, 1313])
-@pytest.mark.parametrize("choose", ["greedy", "sample"])
-def test_any_number_of_machines(machines: int, choose: str, table: Path, tmp_path: Path) -> None:
-    agent = str(bundle(tmp_path / "agent", drawn("terms", 1)))
-    policy = {"agent": agent, "args": {"choose": choose}}
-    found = simulate(scenario(table, policy, machines))
-    assert found.jobs["end_time_s"].null_count() == 0
-    assert len(placements(found)) == sum(row[3] for row in ROWS)
-    assert found.digest == simulate(scenario(table, policy, machines)).digest
 
 
 @pytest.mark.parametrize("hidden", [(), (4,), (5, 3)])
@@ -241,20 +211,6 @@ def test_decisions_that_an_agent_was_not_asked_about(
         assert isinstance(agent, PairAgent)
         digests.add(simulate(run, policy=Forgetful(agent)).digest)
     assert len(digests) == 1
-
-
-def test_the_weights_of_a_rule_are_the_rule(table: Path, tmp_path: Path) -> None:
-    agent = str(bundle(tmp_path / "agent", RULES["balance"]))
-    found = simulate(scenario(table, {"agent": agent}))
-    assert placements(found) == placements(simulate(scenario(table, {"fitness": "balance"})))
-
-
-def test_a_bundle_reads_as_it_was_written(tmp_path: Path) -> None:
-    scorer = drawn("terms", 2)
-    agent = load_agent(bundle(tmp_path / "agent", scorer))
-    assert isinstance(agent, PairAgent)
-    assert np.array_equal(agent.scorer.flat, scorer.flat)
-    assert agent.scorer.widths == (16, 4, 1)
 
 
 def test_what_does_not_fit_is_refused(table: Path, tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +15,12 @@ import simkit
 from simkit.errors import PolicyError, RunError, ScenarioError
 from simkit.learners.agent import load_agent
 from simkit.learners.common.bundle import hash_bundle, write_bundle
-from simkit.learners.pool.agent import PoolAgent, ScorerOrder
+from simkit.learners.pool.agent import PoolAgent
 from simkit.learners.pool.description import describe
 from simkit.learners.pool.jobs import PoolJobs
 from simkit.learners.pool.scorer import FEATURES, Scorer
 from simkit.learners.pool.simulation import Backfill, End, simulate
-from simkit.policies.rlscheduler import RLScheduler
-from simkit.policy.ordered import OrderedPolicy
-from simkit.traces.swf import RLSchedulerLog
 
-DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
-LOGS = {
-    "SDSC-SP2-1998-4.2-cln.swf.gz": (128, 11_100),
-    "HPC2N-2002-2.2-cln.swf.gz": (240, 7_000),
-    "lublin_256.swf.gz": (256, 2_756),
-}
 ENDS: tuple[End, ...] = ("never", "behind-head", "always")
 BACKFILLS: tuple[Backfill, ...] = ("rlscheduler", "rlscheduler-none")
 
@@ -40,26 +29,6 @@ def drawn(seed: int, units: int) -> Scorer:
     """Return a scorer of random weights."""
     none = Scorer.zero(units)
     return none.with_flat(np.random.default_rng(seed).normal(size=len(none.flat)))
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("log", LOGS)
-def test_the_engine_starts_what_the_fast_simulation_starts(log: str) -> None:
-    path, (processors, first) = DATA / "swf" / log, LOGS[log]
-    if not path.is_file():
-        pytest.skip(f"no log {path}; set SIMKIT_DATA")
-    workload = RLSchedulerLog.of(path=path).read().workload.take(np.arange(first, first + 500))
-    jobs = PoolJobs.of(workload, processors)
-    for seed, units in enumerate((0, 8, 8)):
-        scorer, end = drawn(seed, units), ENDS[seed]
-        agent = PoolAgent(scorer, visible=128, end=end)
-        expected = engine_starts(agent, workload, processors)
-        assert simulate(jobs, scorer, visible=128, end=end).tolist() == expected
-        for backfill in BACKFILLS:
-            agent = PoolAgent(scorer, visible=128, backfill=backfill)
-            expected = engine_starts(agent, workload, processors)
-            found = simulate(jobs, scorer, visible=128, backfill=backfill)
-            assert found.tolist() == expected
 
 
 ROWS = st.lists(
@@ -96,15 +65,6 @@ def test_small_workloads_by_rlschedulers_rules(
     assert found.tolist() == engine_starts(agent, workload, 8)
 
 
-def test_as_an_order_without_backfilling() -> None:
-    workload = small_workload(
-        [(0, 10, 8, 10, 0), (1, 9, 8, 9, 0), (1, 5, 8, 5, 0), (1, 1, 8, 1, 0)]
-    )
-    shortest = Scorer.zero().starting_at({"log_requested": -1.0})
-    starts = engine_starts(OrderedPolicy(ScorerOrder(shortest)), workload, 8)
-    assert starts == [0, 16, 11, 10]
-
-
 # --- bundles ------------------------------------------------------------------------------------
 
 
@@ -125,48 +85,6 @@ def scenario(folder: Path, **policy: Any) -> dict[str, Any]:
         "cluster": {"processors": 8},
         "policy": {"agent": str(folder), **policy},
     }
-
-
-def test_a_scenario_runs_an_agent(tmp_path: Path) -> None:
-    scorer = Scorer.zero().with_flat(drawn(3, 0).flat)  # as float32
-    run = simkit.simulate(scenario(bundle(tmp_path / "a", scorer)))
-    again = simkit.simulate(scenario(tmp_path / "a"), policy=PoolAgent(scorer))
-    assert run.jobs.equals(again.jobs)
-
-
-@pytest.mark.parametrize("backfill", BACKFILLS)
-def test_a_scenario_runs_an_agent_by_rlschedulers_rules(backfill: Backfill, tmp_path: Path) -> None:
-    scorer = Scorer.zero().with_flat(drawn(3, 0).flat)
-    folder = bundle(tmp_path / "a", scorer, actions={"backfill": backfill})
-    run = simkit.simulate(scenario(folder))
-    again = simkit.simulate(
-        {
-            **scenario(folder),
-            "policy": {
-                "backfill": {"type": "rlscheduler", "backfilling": backfill == BACKFILLS[0]}
-            },
-        },
-        policy=RLScheduler(backfill == BACKFILLS[0]).compose(ScorerOrder(scorer, 128)),
-    )
-    assert run.jobs.equals(again.jobs)
-    assert not run.jobs.equals(simkit.simulate(scenario(folder), policy=PoolAgent(scorer)).jobs)
-
-
-def test_what_was_changed_is_found(tmp_path: Path) -> None:
-    folder = bundle(tmp_path / "a")
-    path = folder / "agent.json"
-    for part, key, value in (
-        ("actions", "end", "always"), ("actions", "backfill", "rlscheduler"),
-        ("actions", "visible", 64), ("architecture", "units", 3),
-        ("observation", "features", [*FEATURES[1:], FEATURES[0]]),
-    ):  # fmt: skip
-        written = path.read_text("utf-8")
-        changed = json.loads(written)
-        changed[part][key] = value
-        path.write_text(json.dumps(changed), "utf-8")
-        with pytest.raises(RunError, match=f"{part}.{key} was changed"):
-            load_agent(folder)
-        path.write_text(written, "utf-8")
 
 
 @pytest.mark.parametrize(
@@ -236,33 +154,7 @@ def test_maintenance_and_limits_of_power_are_refused_before_the_run(tmp_path: Pa
     ] * 2
 
 
-def test_power_that_limits_nothing_is_no_difference(tmp_path: Path) -> None:
-    plain = scenario(bundle(tmp_path / "a"))
-    run = simkit.simulate({**plain, "power": powered("none")})
-    assert run.jobs["start_time_s"].equals(simkit.simulate(plain).jobs["start_time_s"])
-
-
 def test_an_agent_that_saw_no_scenario_refuses_maintenance_as_it_runs(tmp_path: Path) -> None:
     maintained = {**scenario(bundle(tmp_path / "a")), "cluster": MAINTAINED}
     with pytest.raises(PolicyError, match="no maintenance"):
         simkit.simulate(maintained, policy=PoolAgent(Scorer.zero()))
-
-
-def test_it_says_why_a_job_waits() -> None:
-    agent = PoolAgent(Scorer.zero(), visible=1)
-
-    class Asking(PoolAgent):
-        said: tuple[str, ...] = ()
-
-        def schedule(self, state: Any) -> Any:
-            yield from super().schedule(state)
-            self.said += tuple(self.why(state, task) for task in state.queue)
-
-    asking = Asking(agent.scorer, visible=1)
-    engine_starts(asking, small_workload([(0, 9, 8, 9, 0), (0, 9, 8, 9, 0), (0, 9, 8, 9, 0)]), 8)
-    assert asking.said[0].startswith("others have higher scores")
-    assert "not among the 1" in asking.said[1]
-    asking = Asking(agent.scorer, backfill="rlscheduler")
-    engine_starts(asking, small_workload([(0, 9, 8, 9, 0), (0, 9, 8, 9, 0), (0, 9, 8, 9, 0)]), 8)
-    assert asking.said[0].startswith("it is picked and does not fit")
-    assert asking.said[1].startswith("another job is picked")

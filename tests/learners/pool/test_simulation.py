@@ -118,67 +118,6 @@ def jobs_of(*rows: tuple[float, float, int, float]) -> PoolJobs:
     return PoolJobs.of(small_workload([(*row, -1) for row in rows]), 4)
 
 
-def test_only_visible_jobs_are_picked() -> None:
-    # The shortest comes last; with two visible it must wait until one of the others has started.
-    jobs = jobs_of((0, 10, 4, 10), (1, 9, 4, 9), (0, 8, 4, 8), (0, 1, 4, 1))
-    shortest = Rule.by_key(jobs.requested_s)
-    assert simulate(jobs, shortest).tolist() == [0, 19, 11, 10]
-    assert simulate(jobs, shortest, visible=2).tolist() == [0, 19, 10, 18]
-
-
-def test_both_of_easys_conditions() -> None:
-    # The head, job 1, gets 3 processors at 10. Job 2 ends by then; job 3 fits beside it; job 4,
-    # as long, does not any more.
-    jobs = jobs_of((0, 10, 2, 10), (1, 5, 3, 5), (0, 2, 2, 2), (2, 20, 1, 20), (0, 20, 1, 20))
-    assert simulate(jobs, Rule.by_key(jobs.submit_s)).tolist() == [0, 10, 1, 3, 15]
-
-
-def test_what_is_picked_stays_picked_by_rlschedulers_rules() -> None:
-    # Job 1 is picked as it arrives, and job 2, which is shorter and of the same instant, after it.
-    jobs = jobs_of((0, 5, 4, 5), (0, 5, 4, 5), (0, 1, 4, 1))
-    shortest = Rule.by_key(jobs.requested_s)
-    assert simulate(jobs, shortest).tolist() == [1, 6, 0]
-    assert simulate(jobs, shortest, backfill="rlscheduler").tolist() == [0, 5, 10]
-
-
-def test_there_are_no_extra_nodes_by_rlschedulers_rules() -> None:
-    # As with EASY above, but job 3, which would run past 10, may not start beside job 1.
-    jobs = jobs_of((0, 10, 2, 10), (1, 5, 3, 5), (0, 2, 2, 2), (2, 20, 1, 20), (0, 20, 1, 20))
-    first = Rule.by_key(jobs.submit_s)
-    assert simulate(jobs, first, backfill="rlscheduler").tolist() == [0, 10, 1, 10, 15]
-    assert simulate(jobs, first, backfill="rlscheduler-none").tolist() == [0, 10, 15, 15, 15]
-
-
-def test_a_scorer_may_let_time_go_on() -> None:
-    jobs = jobs_of((0, 10, 2, 10), (1, 5, 3, 5), (0, 2, 2, 2))
-    alike = Scorer.zero()
-    assert simulate(jobs, alike).tolist() == [0, 10, 1]
-    assert simulate(jobs, alike, end="behind-head").tolist() == [0, 10, 15]
-    # Before there is a head, too; on an idle machine it must pick.
-    apart = jobs_of((0, 10, 2, 10), (1, 5, 2, 5))
-    assert simulate(apart, alike, end="behind-head").tolist() == [0, 1]
-    assert simulate(apart, alike, end="always").tolist() == [0, 10]
-
-
-def test_a_scorer_that_prefers_short_jobs() -> None:
-    workload = small_workload([(0, 5 + i % 7, 4, 20 + 3 * (i % 11), -1) for i in range(60)])
-    jobs = PoolJobs.of(workload, 4)
-    for units in (0, 8):
-        shortest = Scorer.zero(units).starting_at({"log_requested": -1.0})
-        expected = simulate(jobs, Rule.by_key(jobs.requested_s))
-        assert simulate(jobs, shortest).tolist() == expected.tolist()
-
-
-def test_the_units_count() -> None:
-    # max(0, x - 1/2) of "fits" makes the long job that fits come before the short one.
-    jobs = jobs_of((0, 10, 2, 10), (1, 5, 4, 5), (0, 30, 2, 30))
-    scorer = Scorer.zero(1).starting_at({"log_requested": -1.0})
-    assert simulate(jobs, scorer).tolist() == [0, 10, 15]
-    flat = scorer.flat
-    flat[len(scorer.linear) + 10], flat[-3], flat[-2] = 1.0, -0.5, 9.0
-    assert simulate(jobs, scorer.with_flat(flat)).tolist() == [0, 31, 1]
-
-
 def test_jobs_must_fit_the_machine() -> None:
     with pytest.raises(ScenarioError, match="asks for 4 processors, the machine has 2"):
         PoolJobs.of(small_workload([(0, 1, 4, 1, 0)]), 2)

@@ -105,11 +105,6 @@ def test_a_rule_of_equal_cost_by_hand() -> None:
     assert high.values == pytest.approx([0.7, 0.9])
 
 
-def test_rules_of_the_same_cost_are_one_rule() -> None:
-    same = table(**{threshold_of(theta): ([0.3, 0.5], [1.0, 1.0]) for theta in THRESHOLDS})
-    assert at_equal_cost(same, 1.0).values == pytest.approx([0.3, 0.5])
-
-
 def test_a_gap_is_that_to_the_rule_of_the_agents_own_cost() -> None:
     judged = pl.concat([
         thresholds({0.1: [0.4, 0.4], 0.15: [0.6, 1.0]}),

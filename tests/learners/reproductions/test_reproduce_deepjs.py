@@ -11,7 +11,6 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("numba")
 pytest.importorskip("torch")
 
-from simkit.errors import RunError
 from simkit.learners.reproductions.deepjs.judge import (
     BALANCE,
     FIRST_FIT,
@@ -19,31 +18,16 @@ from simkit.learners.reproductions.deepjs.judge import (
     standing,
     standings,
 )
-from simkit.learners.reproductions.deepjs.page import spans
 from simkit.learners.reproductions.deepjs.study import (
     FULL,
     QUICK,
     agents,
-    scenario_of,
 )
 
 
 def test_no_agent_is_trained_on_what_judges() -> None:
     for setting in (FULL, QUICK):
         assert all(agent.chunks[1] < setting.judged[0] for agent in agents(setting))
-
-
-def test_every_training_has_a_name_of_its_own() -> None:
-    names = [agent.name for agent in agents(FULL)]
-    assert len(set(names)) == len(names)
-    assert [name for name in names if name.startswith("deepjs-paper")] == [
-        "deepjs-paper-seed0", "deepjs-paper-seed1", "deepjs-paper-seed2",
-    ]  # fmt: skip
-
-
-def test_the_papers_320_chunks_are_read_in_two_ways() -> None:
-    assert spans(FULL) == ((200, 519), (202, 521))
-    assert spans(QUICK) == ((200, 239),)
 
 
 def judged(**makespans: list[list[float]]) -> pl.DataFrame:
@@ -81,9 +65,3 @@ def test_a_standing_by_hand() -> None:
 def test_the_best_is_last_and_the_bound_is_no_scheduler() -> None:
     labels = [one.label for one in standings(TABLE, (0, 2))]
     assert labels == [FIRST_FIT, "agent", BALANCE, TETRIS]
-
-
-def test_without_the_table_it_says_where_it_belongs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SIMKIT_DATA", raising=False)
-    with pytest.raises(RunError, match="set SIMKIT_DATA to the folder"):
-        scenario_of(next(agents(QUICK)), QUICK)

@@ -9,12 +9,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from simkit.learners.lockstep.ready_pool.games import ReadyGames
-from simkit.learners.lockstep.ready_pool.rules import ORDERS, threshold
 from simkit.learners.reproductions.green.circumstances import Circumstances
 from simkit.learners.reproductions.green.judge import (
     TUNING,
-    Candidate,
     Gap,
     best_threshold,
     games_of,
@@ -25,7 +22,7 @@ from simkit.learners.reproductions.green.judge import (
     threshold_of,
 )
 from simkit.learners.reproductions.green.rare.claims import claims, within_12_h
-from simkit.learners.reproductions.green.rare.page import meets, order_effect
+from simkit.learners.reproductions.green.rare.page import meets
 from simkit.training import Workplace
 
 
@@ -54,17 +51,6 @@ def test_streams_do_not_run_out_of_jobs() -> None:
         assert (last >= 500).all()
 
 
-def test_a_rule_that_does_nothing_brings_nothing(tmp_path: Path) -> None:
-    def idle(games: ReadyGames) -> np.ndarray:
-        return np.full(len(games.active), games.count - 1)
-
-    where = Circumstances(hours=80)
-    table = judged(workplace(tmp_path), where, [Candidate("idle", lambda: idle, "idle")], 4)
-    assert mean(table, "idle") == mean(table, "idle", "utilisation") == 0.0
-    assert mean(table, "idle", "completed") == 0.0
-    assert mean(table, "idle", "cost") > 0.0
-
-
 def test_the_threshold_is_the_best_on_tuning_streams(tmp_path: Path) -> None:
     where, place = Circumstances(hours=150), workplace(tmp_path)
     theta = best_threshold(place, where, 4)
@@ -73,14 +59,6 @@ def test_the_threshold_is_the_best_on_tuning_streams(tmp_path: Path) -> None:
         table = judged(place, where, [rule(threshold_of(each))], 4, named=TUNING)
         values[each] = mean(table, threshold_of(each))
     assert values[theta] == max(values.values())
-
-
-def test_the_rules_are_those_of_lockstep() -> None:
-    games = games_of(Circumstances(hours=60), 2)
-    assert (rule("qos").made()(games) == ORDERS["qos"](games)).all()
-    assert (rule("threshold 0.35").made()(games) == threshold(0.35)(games)).all()
-    with pytest.raises(KeyError):
-        rule("threshold 0.07")
 
 
 def test_gaps_and_bars() -> None:
@@ -104,12 +82,6 @@ def table_of(values: dict[str, float]) -> pl.DataFrame:
         for stream in range(6)
     ]
     return pl.DataFrame(rows)
-
-
-def test_what_order_is_worth_is_from_the_worst_to_the_best() -> None:
-    table = table_of({"fcfs": 0.5, "sjf": 0.52, "qos": 0.48})
-    assert order_effect(table, ("fcfs", "sjf", "qos")).value == pytest.approx(4.0)
-    assert order_effect(table, ("fcfs", "qos")).value == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize(("agent", "confirmed"), [(0.62, 4), (0.53, 2), (0.49, 0)])

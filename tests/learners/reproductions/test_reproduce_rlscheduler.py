@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 import pytest
 
-from simkit.errors import RunError
 from simkit.learners.reproductions.rlscheduler.judge import standings
 from simkit.learners.reproductions.rlscheduler.study import (
     JOBS,
     LOGS,
     RULES,
-    Agent,
-    RLSchedulerSetting,
-    agents,
     judge_of,
-    scenario_of,
 )
 
 LUBLIN, ARCHIVE = LOGS[0], LOGS[1]
-TINY = RLSchedulerSetting(
-    seeds=1,
-    iterations=1,
-    windows=4,
-    candidates=4,
-    units=(0,),
-    others=3,
-    theirs=1,
-    their_iterations=1,
-)
 
 
 @pytest.mark.parametrize("log", LOGS)
@@ -52,24 +36,6 @@ def test_agents_of_all_logs_leave_out_the_half_that_they_judge() -> None:
     assert judge_of(ARCHIVE, 17, everywhere=False) == "whole"
     assert judge_of(ARCHIVE, 17, everywhere=True) == "a"
     assert judge_of(LUBLIN, 17, everywhere=True) == "b"
-
-
-def test_every_log_has_its_agents() -> None:
-    made = list(agents(TINY))
-    single = [
-        ("Lublin-1", "a"), ("Lublin-1", "b"), ("SDSC-SP2", "whole"), ("HPC2N", "whole"),
-        ("Lublin-2", "a"), ("Lublin-2", "b"),
-    ]  # fmt: skip
-    by_rules = {
-        backfill: [(one.log, one.part) for one in made if one.backfill == backfill]
-        for backfill in ("easy", "rlscheduler-none", "rlscheduler")
-    }
-    assert by_rules == {
-        "easy": [*single, ("all", "a"), ("all", "b")],
-        "rlscheduler-none": single,
-        "rlscheduler": single,
-    }
-    assert len({one.name for one in made}) == len(made)
 
 
 def judged(**means: tuple[float, ...]) -> pl.DataFrame:
@@ -103,23 +69,3 @@ def test_everyone_is_compared_with_the_rule_of_the_lowest_mean() -> None:
     assert scorer.makespan == pytest.approx(2**-1)
     assert (scorer.area_weighted_wait_h, scorer.longest_wait_h) == (1.0, 2.0)
     assert scorer.seeds == (1.0, 3.0)
-
-
-def test_everyone_is_compared_with_the_rule_that_is_named() -> None:
-    table = judged(saf=(2.0, 4.0), fcfs=(8.0, 2.0), scorer=(4.0, 1.0))
-    named, found = standings(table, "L", "others", "fcfs")
-    (scorer,) = [one for one in found if one.name == "scorer"]
-    assert (named, scorer.ratio[0], scorer.won) == ("fcfs", 0.5, 1.0)
-    assert scorer.geometric_ratio[0] == pytest.approx(0.5)
-
-
-def test_the_best_rule_beside_itself_has_no_spread() -> None:
-    best, found = standings(judged(fcfs=(3.0, 5.0, 9.0)), "L", "others")
-    (itself,) = [one for one in found if one.name == best]
-    np.testing.assert_allclose([*itself.ratio, *itself.geometric_ratio], 1.0)
-
-
-def test_without_the_logs_it_says_where_they_belong(monkeypatch, tmp_path) -> None:
-    monkeypatch.delenv("SIMKIT_DATA", raising=False)
-    with pytest.raises(RunError, match="set SIMKIT_DATA to the folder"):
-        scenario_of(Agent("SDSC-SP2", "whole", 0, 0), TINY)

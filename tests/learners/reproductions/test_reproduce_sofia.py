@@ -6,26 +6,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from simkit.analysis.intervals import Interval
-from simkit.learners.reproductions.sofia.curves import TrainingCurve, band, saving, smooth
+from simkit.learners.reproductions.sofia.curves import TrainingCurve, saving, smooth
 from simkit.learners.reproductions.sofia.judge import (
     CUT,
-    GREEDY,
-    HEURISTICS,
-    PACKER,
-    REFERENCE,
-    MeanEstimate,
-    Score,
     at_the_cut,
 )
-from simkit.learners.reproductions.sofia.study import METHODS, SofiaRun, SofiaSetting
-from simkit.learners.reproductions.sofia.tables import Results, orders
-
-TINY = SofiaSetting(
-    seeds=2, iterations=8, pilot_iterations=1, held_out_every=1, batches={0.7: 1},
-    timed=1, methods=tuple(METHODS),
-    arguments={"job_sets": 2, "rollouts": 2, "held_out_sets": 2}, workload={"positions": 12},
-)  # fmt: skip
+from simkit.learners.reproductions.sofia.study import SofiaRun
 
 
 def curve(slowdown: list[float], method: str = "natural", seed: int = 0) -> TrainingCurve:
@@ -33,14 +19,6 @@ def curve(slowdown: list[float], method: str = "natural", seed: int = 0) -> Trai
     values, looks = np.array(slowdown, float), np.arange(len(slowdown), dtype=float)
     task = SofiaRun(method, 0.01, seed)
     return TrainingCurve(task, looks, 100 * looks, values, -values, (1.0, 1.0), (0.0, 0.0))
-
-
-def score(label: str, everyone: float, at_cut: float, *, done: float = 1.0) -> Score:
-    def estimate(value: float) -> MeanEstimate:
-        return MeanEstimate(value, Interval(value - 0.5, value + 0.5, 0.95, "", 5))
-
-    seeds = () if label in HEURISTICS else (everyone - 0.1, everyone + 0.1)
-    return Score(0.7, label, seeds, 5, estimate(everyone), estimate(at_cut), done, 0, estimate(0.1))
 
 
 def test_a_look_is_averaged_with_those_just_before() -> None:
@@ -84,14 +62,6 @@ def test_a_saving_is_paired_by_seed() -> None:
     assert (turned.shares, turned.ends_better, turned.bounds) == ((5.0,), 0, None)
 
 
-def test_a_band_ends_where_the_shortest_does() -> None:
-    found = band([curve([4, 4, 4]), curve([6, 6, 6, 6], seed=1)])
-    assert found.decisions[-1] == 200
-    assert found.mean == pytest.approx(5.0)
-    assert (found.low < 5).all()
-    assert np.isnan(band([curve([4, 4])]).low).all()
-
-
 def test_what_is_finished_at_the_cut() -> None:
     jobs = pl.DataFrame(
         {"end_time_s": [150.0, 151.0, None], "turnaround_time_s": [150.0, 151.0, None],
@@ -102,17 +72,3 @@ def test_what_is_finished_at_the_cut() -> None:
 
 
 FAST, SLOW = curve([9, 3, 3, 3, 3, 3, 3]), curve([9, 9, 9, 6, 6, 6, 6], "adam")
-
-
-def test_the_order_by_both_counts() -> None:
-    here = [
-        score(METHODS["natural"].label + GREEDY, 12, 5, done=0.5), score(METHODS["natural"].label, 9, 9),
-        score(REFERENCE, 8, 8), score(PACKER, 10, 7),
-    ]  # fmt: skip
-    text = orders(Results(TINY, {}, {}, {}, here))
-    assert text.splitlines()[2:] == [
-        "| 0.7 | 50 % | SJF 8.00 < Packer 10.00 < agent, greedy 12.00 "
-        "| agent, greedy 5.00 < Packer 7.00 < SJF 8.00 |",
-        "| 0.7 | 100 % | SJF 8.00 < agent, drawn 9.00 < Packer 10.00 "
-        "| Packer 7.00 < SJF 8.00 < agent, drawn 9.00 |",
-    ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,8 +32,6 @@ from simkit.learners.reproductions.schedqrm.classifiers import (
 from simkit.learners.reproductions.schedqrm.classifiers_page import (
     PUBLISHED_F1,
     bar_of,
-    draw_classifiers,
-    section,
     verdict,
 )
 from simkit.learners.run_times.burst_classifier import Settings
@@ -126,20 +123,6 @@ def test_nothing_that_is_asked_about_was_learned_from(split: str) -> None:
 
 
 # --- the page -------------------------------------------------------------------------------------
-
-
-def test_the_section_has_a_number_in_every_cell(
-    made: tuple[Workplace, list[str], Judged],
-) -> None:
-    place, _, judged = made
-    text = section(judged)
-    assert not re.findall(r"\b(?:nan|None|inf)\b", text)
-    for model in MODELS:
-        assert f"| {model} | " in text
-    pictures = draw_classifiers(place, judged)
-    assert re.findall(r"\]\((\S+\.svg)\)", text) == [path.name for path in pictures]
-    rows = [line for line in text.splitlines() if line.startswith("|")]
-    assert len([row for row in rows if re.match(r"\| \d+ \| 0\.\d\d to", row)]) == 10
 
 
 def test_the_bar_follows_from_the_noise() -> None:

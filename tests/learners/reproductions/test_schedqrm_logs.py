@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 
-from simkit.analysis.intervals import WEEK_S, Interval, set_interval
+from simkit.analysis.intervals import WEEK_S, set_interval
 from simkit.errors import RunError
 from simkit.learners.reproductions.schedqrm import logs
 from simkit.learners.reproductions.schedqrm.logs import (
@@ -101,12 +101,6 @@ def test_jitter_moves_all_jobs_a_little_and_sorts_them_again() -> None:
     rows = np.argsort(moved.job_id)
     for column in ("run_time_s", "instances", "requested_time_s", "user"):
         assert np.array_equal(getattr(moved, column)[rows], getattr(crowded, column))
-
-
-def test_a_replay_moves_jobs_alike_each_time_and_another_one_otherwise() -> None:
-    jobs = some_jobs()
-    assert by_id(jittered(jobs, 3)) == by_id(jittered(jobs, 3))
-    assert by_id(jittered(jobs, 3)) != by_id(jittered(jobs, 4))
 
 
 def test_all_candidates_of_a_replay_see_the_same_submit_times(
@@ -203,14 +197,6 @@ def test_replays_are_averaged_job_by_job() -> None:
     assert found.single == pytest.approx((3.5, 3.5))
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "verdict"),
-    [(-2, -1, "below"), (1, 2, "above"), (-1, 2, "open"), (0, 1, "open"), (None, None, "unknown")],
-)
-def test_the_verdict_is_where_the_interval_lies(low, high, verdict) -> None:
-    assert Difference(0.5, Interval(low, high, 0.95, "", 8), (0.5,)).verdict == verdict
-
-
 def test_standings_by_hand() -> None:
     submit = [0.0, WEEK_S]
     run, hour = np.array([3600.0, 7200.0]), 3600.0
@@ -234,16 +220,6 @@ def test_standings_by_hand() -> None:
     assert (means.bounded_slowdown, means.wait_time_s) == (5.0, 1800.0)
     assert means.geometric == pytest.approx(5.0)
     assert means.heaviest_week == 0.5
-
-
-def test_one_burst_decides_the_mean_and_not_the_geometric_mean() -> None:
-    burst = np.ones((2, 8))
-    burst[:, 3] = 93.0
-    calm, submit = np.ones((2, 8)), np.arange(8) * WEEK_S
-    _, with_burst = standings({"requested": ones(calm, submit), MEANS: ones(burst, submit)})
-    assert with_burst.bounded_slowdown == 12.5
-    assert with_burst.geometric == pytest.approx(93.0 ** (1 / 8))
-    assert with_burst.heaviest_week == 0.93
 
 
 # --- the study ------------------------------------------------------------------------------------
@@ -275,17 +251,6 @@ def test_a_tiny_study_to_its_section(place: Workplace) -> None:
     again = section(replay_logs(place, TINY), TINY)
     assert again == text
     assert len(said_by(place)) == len(list(replays(TINY)))
-
-
-@pytest.mark.thorough
-def test_two_processes_give_the_same(place: Workplace) -> None:
-    small = replace(TINY, candidates=(MEANS, "requested"))
-    both = replay_logs(replace(place, workers=2), small)["Tiny"]
-    assert sorted(said_by(place))[0] == "replayed Tiny, requested, 0"
-    assert len(said_by(place)) == 4
-    for one in replays(small):
-        alone = replayed(one, small)["wait_time_s"].to_numpy()
-        assert np.array_equal(both[one.candidate].wait_time_s[one.number], alone)
 
 
 def test_without_the_logs_it_says_where_they_belong(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,19 +151,6 @@ def test_without_requests_run_times_do_not_show(user: int) -> None:
     assert found[0] == 3600.0
 
 
-@pytest.mark.parametrize("model", ["trees", "classes"])
-def test_fits_to_few_jobs_are_quick(model: str) -> None:
-    few = {"type": "learned", "model": model, "every": 1, "memory": 100}
-    jobs = by_executable(6)
-    first = workload(jobs.run_time_s[:55], 6)
-    assert (estimates_of(run(first, few)) > 0).all()
-
-
-def test_it_is_the_same_again() -> None:
-    jobs = by_executable(3)
-    assert run(jobs, LEARNED).digest == run(jobs, LEARNED).digest
-
-
 @pytest.mark.parametrize(
     ("key", "value"), [("model", "forest"), ("every", 0), ("every", True), ("memory", 1e4)]
 )

@@ -15,7 +15,7 @@ from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.metrics import precision_recall_fscore_support
 
 from simkit.learners.run_times.boosted_trees import BoostedTrees
-from simkit.learners.run_times.burst_classifier import PUBLISHED, TUNED, Settings, train
+from simkit.learners.run_times.burst_classifier import Settings, train
 from simkit.learners.run_times.examples import (
     Examples,
     by_group,
@@ -122,13 +122,6 @@ def test_trees_are_those_of_scikit_learn() -> None:
     assert np.array_equal(again.run_time_s(asked.features), trees.run_time_s(asked.features))
 
 
-def test_trees_learn_power_laws() -> None:
-    fit, asked = halves(power_laws(3))
-    trees = BoostedTrees.fitted(fit, np.random.default_rng(0))
-    label = asked.class_of(trees.run_time_s(asked.features))
-    assert class_scores(asked.label, label, 10).macro_f1 > 0.9
-
-
 def test_the_network_learns_and_repeats_itself() -> None:
     fit, asked = halves(power_laws(4))
     settings = Settings((64,), logarithms=True, learning_rate=1e-2, falls=True, passes=60)
@@ -152,12 +145,6 @@ def test_a_feature_that_never_changes_is_no_trouble() -> None:
     assert np.isfinite(trained.probabilities(features)).all()
 
 
-def test_settings_of_the_paper() -> None:
-    assert (PUBLISHED.hidden, PUBLISHED.learning_rate, PUBLISHED.passes) == ((100,), 1e-4, 120)
-    assert not PUBLISHED.logarithms
-    assert TUNED.learning_rate > PUBLISHED.learning_rate
-
-
 # --- scores ---------------------------------------------------------------------------------------
 
 
@@ -178,23 +165,6 @@ def test_calibration_by_hand() -> None:
     assert found.sure[[5, 8, 9]] == pytest.approx([0.55, 0.825, 0.9])
     assert found.right[[5, 8, 9]] == pytest.approx([1.0, 0.5, 1.0])
     assert found.error == pytest.approx((0.45 + 2 * 0.325 + 0.1) / 4)
-
-
-def test_a_model_that_knows_its_chances_is_calibrated() -> None:
-    rng = np.random.default_rng(0)
-    sure = rng.uniform(0.5, 1.0, 20_000)
-    truth = (rng.random(20_000) > sure).astype(np.int64)
-    found = calibration_of(truth, np.column_stack((sure, 1.0 - sure)))
-    assert found.error < 0.02
-    boastful = np.column_stack((np.full(20_000, 0.99), np.full(20_000, 0.01)))
-    assert calibration_of(truth, boastful).error == pytest.approx(0.24, abs=0.02)
-
-
-def test_baselines() -> None:
-    truth = np.array([0, 0, 1, 2, 2, 2])
-    assert majority(truth, 3).tolist() == [2, 2, 2]
-    feature = np.array([1.0, 1.1, 1.2, 9.0, 9.1, 9.2])
-    assert guess(feature, truth, np.array([0.9, 8.8]), neighbours=3).tolist() == [0, 2]
 
 
 def test_the_sample_can_be_learned() -> None:

@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from simkit.agent.actions import SlotActions, slot_actions_as_json
-from simkit.agent.encoder import differing_entries
+from simkit.agent.actions import SlotActions
 from simkit.agent.slotted import Slotted
 from simkit.errors import PolicyError
 from simkit.policy import Place
@@ -56,9 +55,3 @@ def test_the_mask_shows_what_places_something_and_the_void_action():
 def test_a_number_that_is_no_action(action):
     with pytest.raises(PolicyError, match=f"action {action} is not one of 0 … 3"):
         ACTIONS.action_of(NO_STATE, action)
-
-
-def test_other_actions_are_told_apart():
-    mine, other = slot_actions_as_json(3), slot_actions_as_json(5)
-    assert differing_entries("actions", mine, mine) == []
-    assert differing_entries("actions", mine, other)[0] == "actions slots: 3 here, 5 there"

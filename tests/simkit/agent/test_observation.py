@@ -42,13 +42,6 @@ def test_fields_of_an_image_stand_side_by_side():
     assert [(begin, end) for _, begin, end in schema.places()] == [(0, 3), (3, 4)]
 
 
-def test_the_table_has_index_range_and_unit():
-    assert vector(A, B).table().splitlines()[2:] == [
-        "| 0–5 | `a` | 2 × 3 | 0 … 1 | 1 | six shares |",
-        "| 6 | `b` | 1 | -1 … 1 | h | an hour |",
-    ]
-
-
 def test_a_schema_is_written_and_read_back():
     for schema in (vector(A, B, sizes=(1, 2)), image_schema(Slotted()), compact_schema(Slotted())):
         assert ObservationSchema.from_json(json.loads(json.dumps(schema.as_json()))) == schema

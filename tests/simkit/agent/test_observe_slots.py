@@ -44,27 +44,6 @@ def random_view(model: Slotted, seed: int, lead: tuple[int, ...] = ()) -> Slotte
     )
 
 
-def test_an_image_by_hand():
-    view = SlottedView(
-        occupied=np.array([[2, 1], [1, 1], [0, 0], [0, 3]]),
-        length=np.array([3, 0]),
-        size=np.array([[1, 2], [0, 0]]),
-        backlog=np.array(3),
-        since_arrival=np.array(1),
-    )
-    rows = [
-        # cpu  slot 0 slot 1   mem  slot 0 slot 1 backlog, since
-        "11    10     00       100  110    000    11",
-        "10    10     00       100  110    000    10",
-        "00    10     00       000  110    000    00",
-        "00    00     00       111  000    000    00",
-    ]
-    image = deeprm_image(view, SMALL)
-    assert image.dtype == np.float32
-    assert image[:, :-1].tolist() == [[float(c) for c in row.replace(" ", "")] for row in rows]
-    assert image[:, -1].tolist() == [0.25] * 4
-
-
 def test_a_vector_by_hand():
     view = SlottedView(
         occupied=np.array([[2, 1], [1, 0], [0, 0], [0, 3]]),
@@ -114,10 +93,6 @@ def test_the_papers_dimensions():
     assert compact_schema(Slotted()).shape == (20 * 2 + 10 * 3 + 2,)
     sofia = Slotted((50, 50), slots=10, horizon=60, max_length=45, backlog=None, backlog_shown=60)
     assert sofia_schema(sofia).shape == (60, 23)
-
-
-def test_a_length_of_the_backlog_changes_no_number():
-    assert image_schema(Slotted(backlog=None)).sha256 == image_schema(Slotted()).sha256
 
 
 models = st.builds(

@@ -12,7 +12,7 @@ pytest.importorskip("gymnasium")
 import simkit
 from simkit.agent.actions import NextHead, Pick
 from simkit.env import SchedulingEnv
-from simkit.errors import PluginError, PolicyError, ScenarioError
+from simkit.errors import PluginError, ScenarioError
 from simkit.policy import SystemInfo
 from simkit.workload import Workload
 from simkit.workload.cluster import Partition
@@ -100,16 +100,6 @@ def workload_of(rows, gang=True):
     )  # fmt: skip
 
 
-def busy_log(seed, jobs=250, processors=64):
-    """Return a log under high load; one job in five overruns, others ask for up to 20 times more."""
-    rng = np.random.default_rng(seed)
-    submit = np.floor(np.cumsum(rng.exponential(400, jobs)))
-    run = np.ceil(rng.lognormal(6, 2, jobs))
-    asked = np.ceil(run * np.where(rng.random(jobs) < 0.2, 0.5, rng.uniform(1, 20, jobs)))
-    size = np.minimum(2 ** rng.integers(0, 7, jobs), processors)
-    return workload_of(list(zip(submit, run, np.ones(jobs, int), size, asked, strict=True)))
-
-
 def with_policy(scenario, order, backfill="easy"):
     return scenario | {"policy": {"order": order, "backfill": backfill}}
 
@@ -143,15 +133,6 @@ def test_what_is_suspended_for_want_of_power_is_resumed_as_in_a_run():
     records, metrics = heads(next_head(scenario), "fcfs")
     assert records.jobs.equals(run.jobs)
     assert metrics["finished"] == 80
-
-
-@pytest.mark.parametrize("order", KEYS)
-def test_picks_on_a_log_are_the_run_with_easy(order):
-    jobs, scenario = busy_log(0), ONE | {"cluster": {"processors": 64}}
-    run = simkit.simulate(with_policy(scenario, order), workload=jobs)
-    assert picks(pick({"processors": 64}), order, jobs).equals(run.jobs)
-    plain = simkit.simulate(with_policy(scenario, order, "none"), workload=jobs)
-    assert starts_of(plain.jobs) != starts_of(run.jobs)
 
 
 # Few different numbers: ties in every column, run times of 0, estimates below the run time.
@@ -213,19 +194,6 @@ def test_on_any_jobs_both_are_the_run_with_easy(order, cluster, gang):
     check()
 
 
-def test_models_run_as_policies_as_they_act_in_the_environment():
-    class First:
-        def predict(self, observation, action_masks=None):
-            return 0 if action_masks is None else int(action_masks.argmax()), None
-
-    run = simkit.simulate(LOG, policy=next_head(LOG, slots=20).policy(First()))
-    assert run.jobs.equals(simkit.simulate(with_policy(LOG, "fcfs")).jobs)
-    jobs, env = busy_log(1), pick({"processors": 64})
-    scenario = ONE | {"cluster": {"processors": 64}}
-    run = simkit.simulate(scenario, workload=jobs, policy=env.policy(First()))
-    assert run.jobs.equals(picks(env, "fcfs", jobs))
-
-
 # ---- next-head by hand -------------------------------------------------------------------------
 
 
@@ -240,32 +208,6 @@ def one_pool(*rows, **action_arguments):
     return env, env.reset(options={"workload": jobs})[1]
 
 
-def test_a_head_that_does_not_fit_is_reserved_and_the_rest_backfills():
-    # at 1: the head of 4 must wait until 10; the short one ends by then, the long one would not
-    env, info = one_pool((0, 10, 2, 10), (1, 5, 4, 5), (1, 9, 2, 9), (1, 20, 1, 20))
-    assert (info["time_s"], info["action_mask"].tolist()) == (0, [1, 0, 0, 0])
-    info = env.step(0)[4]  # it starts; nothing waits, so time goes on to the next arrival
-    assert (info["time_s"], info["action_mask"].tolist()) == (1, [1, 1, 1, 0])
-    head = next(m for m, task in enumerate(env.state.queue.tasks) if task.demand == (4.0,))
-    info = env.step(head)[4]
-    assert info["time_s"] == 10
-    assert sorted(task.demand[0] for task in env.state.queue.tasks) == [1.0, 4.0]
-
-
-def test_a_kept_head_starts_by_itself():
-    rows = ((0, 10, 2, 10), (1, 5, 4, 5), (2, 1, 4, 1), (3, 1, 4, 1))
-    decisions = []
-    for keep in (False, True):
-        env, _ = one_pool(*rows, keep=keep)
-        over = False
-        while not over:
-            *_, over, _, info = env.step(0)
-        assert info["metrics"]["finished"] == 4
-        decisions.append(info["metrics"]["decisions"])
-    # asked again at 2, 3 and 10, or only once a head has started
-    assert decisions[0] > decisions[1] >= 4
-
-
 def test_holding_back_is_offered_only_if_asked_for():
     rows = ((0, 10, 2, 10), (0, 10, 2, 10))
     env, info = one_pool(*rows)
@@ -277,21 +219,6 @@ def test_holding_back_is_offered_only_if_asked_for():
     over, info = env.step(env.void)[2::2]
     assert over
     assert info["metrics"]["unfinished"] == 2
-
-
-def test_whoever_was_held_back_is_tried_for_backfilling_later():
-    """The agent holds at 2, when the short task comes; at 3 the same head is chosen as at 1."""
-    env, _ = one_pool(
-        (0, 10, 3, 10), (1, 5, 4, 5), (2, 2, 1, 2), (3, 9, 4, 9), hold=True
-    )  # fmt: skip
-    env.step(0)
-    env.step(0)  # the head, of four processors
-    assert env.state.now == 2
-    env.step(env.void)
-    assert env.state.now == 3
-    assert [task.index for task in env.state.queue.tasks] == [1, 2, 3]
-    env.step(0)
-    assert [task.index for task in env.state.queue.tasks] == [1, 3]
 
 
 # ---- pick by hand ------------------------------------------------------------------------------
@@ -321,15 +248,6 @@ def test_behind_a_head_only_what_easy_admits_may_be_picked():
     info = env.step(1)[4]  # ends by 10; nothing is free now, so nothing is asked before it ends
     assert (info["time_s"], info["action_mask"].tolist()) == (10, [1, 1, 0, 0, 0, 0])
     assert [task.index for task in env.state.queue.tasks] == [1, 4]
-
-
-def test_behind_a_head_time_may_go_on():
-    env, info = at_the_first_choice()
-    env.step(0)
-    info = env.step(env.void)[4]
-    assert info["time_s"] == 10
-    assert info["action_mask"].tolist() == [1, 1, 1, 1, 0, 0]  # the head is picked anew
-    assert [task.index for task in env.state.running] == []
 
 
 @pytest.mark.parametrize("action", [0, 4, 2], ids=["the head", "no task", "too long by now"])
@@ -391,14 +309,6 @@ def test_nothing_is_asked_while_nothing_to_choose_from_fits():
 def test_mistakes_are_named(arguments, message):
     with pytest.raises((ScenarioError, PluginError), match=message):
         SchedulingEnv(**({"scenario": LOG} | arguments))
-
-
-def test_a_number_that_is_no_action():
-    env, _ = at_the_first_choice()
-    for _ in range(2):  # before a head, and behind it
-        with pytest.raises(PolicyError, match="action 6 is not one of 0 … 5"):
-            env.step(6)
-        env.step(0)
 
 
 @pytest.mark.parametrize("actions", [NextHead, Pick])

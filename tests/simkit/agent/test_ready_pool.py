@@ -12,7 +12,6 @@ from simkit.agent.ready_pool import (
     ReadyView,
     ready_image,
     ready_set,
-    ready_set_schema,
     ready_size,
 )
 from simkit.env import SchedulingEnv
@@ -54,17 +53,6 @@ def test_what_may_not_be_placed_has_no_rectangle():
     numbers = job(ready_set(view(start=np.array([-1, -1])), POOL))
     assert numbers[4:7] == [0, 0, 1]
     assert numbers[13:] == [0.0] * 8
-
-
-def test_leading_axes_make_no_difference():
-    one, two = view(), view(start=np.array([3, -1]), slack=np.array([-2, 0]))
-    both = ReadyView(*(np.stack([getattr(v, n) for v in (one, two)]) for n in vars(one)))
-    expected = [ready_set(one, POOL), ready_set(two, POOL)]
-    assert ready_set(both, POOL).tolist() == np.stack(expected).tolist()
-
-
-def test_the_schema_has_a_place_for_every_number():
-    assert ready_set_schema(POOL).size == ready_set(view(), POOL).size
 
 
 def test_the_image_has_a_cell_for_each_unit_and_step():

@@ -9,7 +9,7 @@ pytest.importorskip("gymnasium")
 
 import simkit
 from simkit.env import SchedulingEnv
-from simkit.errors import ScenarioError, SimkitError
+from simkit.errors import SimkitError
 
 CLOUD = {"scenario": "cloud-quickstart", "max_decisions": 200}
 LOG = {"scenario": "quickstart", "max_decisions": 300}
@@ -187,15 +187,3 @@ def test_the_metrics_of_a_window_are_those_of_its_run():
             assert info["metrics"][name] == metric.get("value", metric.get("mean")), name
     assert info["metrics"]["jobs"] == info["metrics"]["finished"] == 200
     assert info["metrics"]["unfinished"] == 0
-
-
-def test_metrics_of_a_truncated_episode():
-    metrics = first_that_fits(SchedulingEnv("quickstart", metrics="run", max_decisions=20))[1]
-    assert metrics["decisions"] == 20
-    assert metrics["unfinished"] > 0
-    assert np.isfinite(metrics["utilisation_processors"])
-
-
-def test_metrics_that_are_none():
-    with pytest.raises(ScenarioError, match="metrics is 'all'; it must be 'summary' or 'run'"):
-        SchedulingEnv("quickstart", metrics="all")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from workloads import one_task_jobs
 
 from simkit.agent.slotted import Slotted, SlottedUnits
 from simkit.agent.slotted_tracker import SlottedTracker
@@ -17,7 +18,6 @@ from simkit.errors import ScenarioError
 from simkit.policy import Cancel, Kill, Place, Suspend, SystemInfo
 from simkit.policy.estimates import Actual
 from simkit.policy.task import Task
-from simkit.workload import Workload
 from simkit.workload.admission import AdmissionRule
 from simkit.workload.cluster import Cluster, Maintenance
 
@@ -28,19 +28,7 @@ NOTHING = type("Nothing", (), {"write": lambda self, table, rows: None})()
 def workload(rows):
     """Return jobs of (submission, run time, estimate, cpu, mem)."""
     submit, run, estimate, cpu, mem = np.array(rows, float).reshape(-1, 5).T
-    jobs = len(submit)
-    return Workload(
-        resources=("cpu", "mem"),
-        job_id=np.arange(jobs),
-        submit_time_s=submit,
-        first_task=np.arange(jobs + 1),
-        task_id=np.arange(jobs),
-        instances=np.ones(jobs, int),
-        request=np.stack([cpu, mem], axis=1),
-        run_time_s=run,
-        requested_time_s=estimate,
-        gang=np.ones(jobs, bool),
-    )
+    return one_task_jobs(submit, run, np.column_stack((cpu, mem)), requested=estimate)
 
 
 def simulation(rows, model=SMALL, *, predictor=None, maintenance=(), refill="at_once"):
@@ -53,61 +41,6 @@ def simulation(rows, model=SMALL, *, predictor=None, maintenance=(), refill="at_
     )
     recorder = Recorder(load, load.resources, NOTHING)
     return Simulation(load, cluster, recorder, rules=rules, predictor=predictor)
-
-
-def shown(tracker):
-    """Return what is seen of slots, backlog and arrivals as plain values."""
-    view = tracker.view()
-    return (
-        view.length.tolist(),
-        view.size.tolist(),
-        int(view.backlog),
-        int(view.since_arrival),
-        view.occupied[:, 0].tolist(),
-    )
-
-
-def test_an_episode_step_by_step():
-    # Submission, run time, its estimate, cpu, mem. The fourth waits behind three slots.
-    rows = [(2, 2, 2, 4, 1), (2, 3, 3, 1, 1), (2, 1, 1, 4, 3), (2, 2, 2, 2, 2), (6, 1, 1, 1, 1)]
-    run, tracker = simulation(rows), SlottedTracker(SMALL)
-    tracker.reset(run.info)
-    assert shown(tracker) == ([0, 0, 0], [[0, 0]] * 3, 0, 3, [0] * 8)
-    seen = []
-    # Slots that are chosen at each decision; then time goes on.
-    for state, chosen in zip(run.decisions(), [[0, 1, 2], [], [0], [], [], [], []], strict=False):
-        tracker.update(state)
-        seen.append((state.now, *shown(tracker)))
-        for slot in chosen:
-            run.apply(tracker.place(slot))
-            tracker.update(state)
-            seen.append((state.now, *shown(tracker)))
-    assert seen == [
-        # time, lengths, sizes, backlog, steps since an arrival, cpu held ahead
-        (2, [2, 3, 1], [[4, 1], [1, 1], [4, 3]], 1, 0, [0, 0, 0, 0, 0, 0, 0, 0]),
-        (2, [2, 3, 1], [[2, 2], [1, 1], [4, 3]], 0, 0, [4, 4, 0, 0, 0, 0, 0, 0]),
-        (2, [2, 0, 1], [[2, 2], [0, 0], [4, 3]], 0, 0, [4, 4, 1, 1, 1, 0, 0, 0]),
-        (2, [2, 0, 0], [[2, 2], [0, 0], [0, 0]], 0, 0, [4, 4, 1, 1, 1, 4, 0, 0]),
-        (3, [2, 0, 0], [[2, 2], [0, 0], [0, 0]], 0, 1, [4, 1, 1, 1, 4, 0, 0, 0]),
-        (4, [2, 0, 0], [[2, 2], [0, 0], [0, 0]], 0, 2, [1, 1, 1, 4, 0, 0, 0, 0]),
-        (4, [0, 0, 0], [[0, 0], [0, 0], [0, 0]], 0, 2, [3, 3, 1, 4, 0, 0, 0, 0]),
-        (5, [0, 0, 0], [[0, 0], [0, 0], [0, 0]], 0, 3, [3, 1, 4, 0, 0, 0, 0, 0]),
-        (6, [1, 0, 0], [[1, 1], [0, 0], [0, 0]], 0, 0, [1, 4, 0, 0, 0, 0, 0, 0]),
-        (7, [1, 0, 0], [[1, 1], [0, 0], [0, 0]], 0, 1, [4, 0, 0, 0, 0, 0, 0, 0]),
-        (8, [1, 0, 0], [[1, 1], [0, 0], [0, 0]], 0, 2, [0, 0, 0, 0, 0, 0, 0, 0]),
-    ]
-
-
-def test_an_arrival_behind_the_slots_is_one():
-    rows = [(0, 1, 1, 1, 1)] * 3 + [(2, 1, 1, 1, 1)]
-    run, tracker, seen = simulation(rows), SlottedTracker(SMALL), []
-    tracker.reset(run.info)
-    for state in run.decisions():
-        tracker.update(state)
-        seen.append((int(tracker.view().since_arrival), int(tracker.view().backlog)))
-        if state.now == 4:
-            break
-    assert seen == [(0, 0), (1, 0), (0, 1), (1, 1), (2, 1)]
 
 
 @given(

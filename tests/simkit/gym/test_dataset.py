@@ -66,12 +66,6 @@ def test_what_is_written_is_read_back(tmp_path_factory, lengths, size, actions, 
     assert again.read_bytes() == path.read_bytes()
 
 
-def test_without_a_seed(tmp_path):
-    data = replace(dataset(), seed=None)
-    write_dataset(tmp_path / "a.parquet", data)
-    assert read_dataset(tmp_path / "a.parquet").seed is None
-
-
 def test_last_rows_say_nothing_of_an_action(tmp_path):
     """Other tools see nulls there, and the policy by its name."""
     write_dataset(tmp_path / "a.parquet", dataset((1, 1)))

@@ -1,15 +1,8 @@
-"""The forms of Minari and d3rlpy: their structure, and what the libraries themselves read.
-
-The libraries are not among simkit's. To have them read what simkit writes, name an interpreter that
-has them: SIMKIT_MINARI_PYTHON (pip install "minari[hdf5]" pillow) and SIMKIT_D3RLPY_PYTHON (pip install
-d3rlpy).
-"""
+"""The forms of Minari and d3rlpy: their structure, array by array."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -140,96 +133,3 @@ def test_wrong_places_and_data_are_refused(data, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(RunError, match="is not installed; pip install"):
         write_d3rlpy(data, tmp_path / "a.h5", SOURCE)
-
-
-# ---- the libraries themselves ---------------------------------------------------------------------
-
-MINARI = """
-import sys
-import minari, numpy as np
-from minari import MinariDataset
-from numpy.testing import assert_array_equal
-expected = np.load(sys.argv[2])
-for found in (MinariDataset(sys.argv[1] + "/deeprm-v0/data"), minari.load_dataset("deeprm-v0")):
-    assert found.id == "deeprm-v0", found.id
-    assert found.total_episodes == 3
-    for i, episode in enumerate(found.iterate_episodes()):
-        for key in ("observations", "actions", "rewards", "terminations", "truncations"):
-            assert_array_equal(getattr(episode, key), expected[f"{key}_{i}"], key)
-        for key in ("mask", "cost", "passed_s", "probability"):
-            assert_array_equal(episode.infos[key], expected[f"{key}_{i}"], key)
-        assert set(episode.infos["behaviour"]) == {"fcfs, é".encode()}
-        assert all(found.observation_space.contains(row) for row in episode.observations)
-        assert all(found.action_space.contains(action) for action in episode.actions)
-    assert [m["seed"] for m in found.storage.get_episode_metadata(range(3))] == [0, 1, 3]
-    sampled = found.sample_episodes(2)
-    assert len(list(sampled)) == 2
-    assert found.filter_episodes(lambda e: e.terminations[-1]).total_episodes == 2
-print("minari", minari.__version__)
-"""
-D3RLPY = """
-import sys
-import d3rlpy, numpy as np
-from d3rlpy.dataset import InfiniteBuffer, ReplayBuffer
-from numpy.testing import assert_array_equal
-expected = np.load(sys.argv[2])
-with open(sys.argv[1] + "/a.h5", "rb") as file:
-    found = ReplayBuffer.load(file, InfiniteBuffer())
-assert len(found.episodes) == 3
-for i, episode in enumerate(found.episodes):
-    assert_array_equal(episode.observations, expected[f"observations_{i}"][:-1])
-    assert_array_equal(episode.actions[:, 0], expected[f"actions_{i}"])
-    assert_array_equal(episode.rewards[:, 0], expected[f"rewards_{i}"].astype(np.float32))
-    assert bool(episode.terminated) == expected[f"terminations_{i}"][-1]
-steps = [e.size() - (not e.terminated) for e in found.episodes]
-assert found.transition_count == sum(steps)
-info = found.dataset_info
-assert info.action_space == d3rlpy.ActionSpace.DISCRETE
-batch = found.sample_transition_batch(32)
-assert batch.observations.shape == (32, *expected["observations_0"].shape[1:])
-if len(expected["observations_0"].shape) == 2:
-    algorithm = d3rlpy.algos.DiscreteBCConfig(batch_size=32).create(device="cpu:0")
-    algorithm.fit(found, n_steps=5, n_steps_per_epoch=5, show_progress=False,
-                  logger_adapter=d3rlpy.logging.NoopAdapterFactory())
-    assert algorithm.predict(expected["observations_0"][:3]).shape == (3,)
-print("d3rlpy", d3rlpy.__version__)
-"""
-
-
-def as_arrays(data: Dataset, path: Path) -> None:
-    """Write what a library must find to an .npz file."""
-    arrays = {}
-    for number, first, last in parts(data):
-        later = {key: np.append(0.0, getattr(data, key)[first:last])
-                 for key in ("cost", "passed_s", "probability")}  # fmt: skip
-        found = {
-            "observations": data.observation[first : last + 1].reshape(-1, *shape(data)),
-            "actions": data.action[first:last], "rewards": data.reward[first:last],
-            "terminations": data.terminated[first:last], "truncations": data.truncated[first:last],
-            "mask": data.mask[first : last + 1], **later,
-        }  # fmt: skip
-        arrays |= {f"{key}_{number}": array for key, array in found.items()}
-    np.savez(path, **arrays)
-
-
-@pytest.mark.parametrize(
-    ("variable", "program", "write", "name"),
-    [
-        ("SIMKIT_MINARI_PYTHON", MINARI, write_minari, "deeprm-v0"),
-        ("SIMKIT_D3RLPY_PYTHON", D3RLPY, write_d3rlpy, "a.h5"),
-    ],
-    ids=["minari", "d3rlpy"],
-)
-def test_the_library_reads_it(variable, program, write, name, data, tmp_path):
-    python = os.environ.get(variable)
-    if not python:
-        pytest.skip(f"{variable} names no interpreter that has the library")
-    write(data, tmp_path / name, SOURCE)
-    as_arrays(data, tmp_path / "expected.npz")
-    done = subprocess.run(
-        [python, "-c", program, str(tmp_path), str(tmp_path / "expected.npz")],
-        capture_output=True, text=True, cwd=tmp_path,
-        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "MINARI_DATASETS_PATH": str(tmp_path)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    print(done.stdout)

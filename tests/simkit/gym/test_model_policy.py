@@ -112,12 +112,6 @@ def test_it_starts_what_it_starts_in_the_environment(
 # ---- a file of any library ------------------------------------------------------------------------
 
 
-def test_a_model_that_starts_what_has_room_is_first_fit(own: Path) -> None:
-    model = simkit.simulate(LOG, policy=section(slots=250))
-    rule = simkit.simulate(LOG, policy={"fitness": "first-fit"})
-    assert model.allocations.equals(rule.allocations)
-
-
 @pytest.fixture
 def command(
     own: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -155,13 +149,6 @@ def test_it_is_judged_as_an_agent(command: Simkit) -> None:
     kinds = {one["label"]: one["kind"] for one in found["candidates"]}
     assert kinds == {"trained(slots=20)": "agent", "sjf": "policy"}
     assert found["reference"] == "sjf"
-
-
-def test_an_agent_that_is_a_file_is_told_what_it_is(command: Simkit) -> None:
-    Path("log.yaml").write_text(json.dumps(LOG))
-    told = command("evaluate", "log.yaml", "--agent", "trained.zip", "--sets", 1)
-    remedy = "trained.zip is a file, an agent is a folder; a model of another library is {model:"
-    assert remedy in " ".join(told.err.split())
 
 
 # ---- what is refused ------------------------------------------------------------------------------

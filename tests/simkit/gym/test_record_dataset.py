@@ -50,10 +50,8 @@ def hpc(order, backfill="none"):
 
 CASES = {
     # what the policy is, and how an agent would act: (scenario, arguments)
-    **{f"stay {order}": (lambda order=order: (rare(ready(order)), POOL))
-       for order in ("qos", "sjf", "fcfs", "value")},
-    **{f"leave {order}": (lambda order=order: (rare(ready(order, "0h"), admission__late="leave"), NOW))
-       for order in ("qos", "sjf", "fcfs", "value")},
+    "stay": lambda: (rare(ready("value")), POOL),
+    "leave": lambda: (rare(ready("sjf", "0h"), admission__late="leave"), NOW),
     "left-over": lambda: (rare(ready(choose="left-over")), POOL),
     "left-over leave": lambda: (rare(ready("qos", "0h", choose="left-over"), admission__late="leave"), NOW),
     "least qos": lambda: (rare(ready("qos", "0h", least_qos=0.35), admission__late="leave"), NOW),
@@ -163,21 +161,6 @@ def test_what_the_columns_add_up_to(tmp_path):
     assert data.facts["cost"] == {"cost": "wait", "arguments": {"time_unit_s": 3600.0}}
     assert data.facts["scenario"]["name"] == "rare"
     assert data.facts["seeds"] == [5]
-
-
-def test_the_same_call_writes_the_same_bytes(tmp_path):
-    scenario = rare(ready("sjf"))
-    for name in ("a.parquet", "b.parquet"):
-        record(scenario, tmp_path / name, Recording.read(POOL), range(3))
-    assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
-
-
-def test_defaults_of_jobs_without_values(tmp_path):
-    record(hpc("fcfs"), tmp_path / "a.parquet", Recording(), [0], name="mine")
-    data = read_dataset(tmp_path / "a.parquet")
-    assert data.facts["reward"]["reward"] == "bounded-slowdown"
-    assert data.facts["cost"]["arguments"] == {"time_unit_s": 1.0}
-    assert data.names == ("mine",)
 
 
 # ---- policies that reject, suspend, draw ----------------------------------------------------------

@@ -11,7 +11,6 @@ import simkit
 from simkit.env import SchedulingEnv
 from simkit.errors import ScenarioError
 from simkit.gym.windows import EpisodeWindows, LogWindows
-from simkit.scenario.yaml_document import load_scenario
 from simkit.workload import Workload
 
 LOG = {
@@ -120,16 +119,6 @@ def test_a_policy_starts_the_jobs_of_a_window_as_the_run_of_that_window(part, mo
         assert metrics["jobs"] == 120
 
 
-def test_jobs_that_a_model_draws_are_those_of_the_scenarios_seed():
-    drawn = {"workload": {"type": "lublin", "jobs": 400, "processors": 256}, "seed": 5}
-    env = SchedulingEnv(drawn, episode={"jobs": 50, "from": "all"})
-    log = simkit.experiment.prepare(load_scenario(drawn)).trace.workload
-    for seed in (1, 2):
-        first = env.reset(seed=seed)[1]["first_job"]
-        window = env._episodes.prepare(seed).trace.workload
-        assert window.run_time_s.tolist() == log.run_time_s[first : first + 50].tolist()
-
-
 @pytest.mark.parametrize(
     ("episode", "message"),
     [
@@ -150,11 +139,3 @@ def test_jobs_that_a_model_draws_are_those_of_the_scenarios_seed():
 def test_mistakes_are_told(episode, message):
     with pytest.raises(ScenarioError, match=message):
         SchedulingEnv(LOG, episode=episode)
-
-
-def test_options_that_do_not_go_together():
-    with pytest.raises(ScenarioError, match="make it with episode"):
-        SchedulingEnv(LOG).reset(options={"first_job": 3})
-    env = SchedulingEnv(LOG, episode={"jobs": 5})
-    with pytest.raises(ScenarioError, match="leave one of them out"):
-        env.reset(options={"original_set": 3})

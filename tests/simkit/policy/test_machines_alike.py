@@ -30,24 +30,3 @@ def test_each_state_is_scored_once():
     found = placements(alignment, capacity, capacity, [task], states)
     assert found == [(0, dict.fromkeys(range(1000), 3))]
     assert sum(scored) < 10
-
-
-def test_numbers_follow_free_amounts_and_capacity():
-    capacity = np.array([[4.0, 2.0], [4.0, 2.0], [8.0, 2.0], [4.0, 2.0]])
-    free, states = np.full((4, 2), 2.0), MachineStates()
-
-    def groups():
-        return [np.flatnonzero(numbers == n).tolist() for n in dict.fromkeys(numbers.tolist())]
-
-    numbers = states.numbers(free, capacity)
-    assert groups() == [[0, 1, 3], [2]]
-    free[1, 0] = 1.0
-    numbers = states.numbers(free, capacity)
-    assert groups() == [[0, 3], [1], [2]]
-    free[3, 0] = 1.0
-    numbers = states.numbers(free, capacity)
-    assert groups() == [[0], [1, 3], [2]]
-    capacity = capacity.copy()
-    capacity[3] = 8.0, 2.0
-    numbers = states.numbers(free, capacity)
-    assert groups() == [[0], [1], [2], [3]]

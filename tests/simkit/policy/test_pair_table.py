@@ -119,11 +119,6 @@ def test_placing_by_best_is_scoring_all_pairs_again(score: str) -> None:
     check()
 
 
-def test_ties_go_to_the_first_machine_then_to_the_oldest_task() -> None:
-    table = PairTable(alike, bags((2, 1, 1), (1, 1, 1)), np.full((2, 2), 2.0), np.full((2, 2), 2.0))
-    assert placed_by_best(table) == [(0, 0), (0, 0), (1, 1)]
-
-
 def test_only_the_pairs_of_machine_and_task_are_scored_again() -> None:
     scored: list[set[tuple[int, int]]] = []
 

@@ -160,19 +160,6 @@ def test_what_cannot_be_claimed_changes_nothing(on):
         assert room.free().tolist() == capacity
 
 
-def test_a_claim_within_below_zero():
-    # capacity was taken away: what asks for nothing of it may still start
-    room = PoolRoom(np.array([[2.0, 2.0]]))
-    room.take(((0, 2),), (1.0, 0.0))
-    room.change_capacity(0, [1.0, 2.0])
-    assert room.free().tolist() == [[-1, 2]]
-    assert not room.claim(((0, 1),), (1.0, 0.0))
-    several = MachineRoom(np.array([[2.0, 2.0]]), room.free())
-    for each in (room, several):
-        assert each.fit(task(1, (0.0, 1.0))) == ((0, 1),)
-        assert each.claim(((0, 1),), (0.0, 1.0))
-
-
 # ---- profiles against a grid -------------------------------------------------------------------
 
 

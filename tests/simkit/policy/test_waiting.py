@@ -85,10 +85,3 @@ def test_slots_of_tasks_that_have_gone_are_taken_up_again():
     assert len(waiting) == 20
     assert [waiting[s].index for s in waiting.slots().tolist()] == list(range(0, 2000, 100))
     assert waiting.slots().max() < 300
-
-
-def test_a_task_that_is_added_twice_stays_where_it_is():
-    waiting, one = WaitingTasks(1), task(7, (1.0,))
-    waiting.add([one, task(8, (1.0,))], [0.0, 0.0])
-    waiting.add([one], [0.0])
-    assert [waiting[slot].index for slot in waiting.slots().tolist()] == [7, 8]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from workloads import mixed_jobs
 
 from simkit.arrays import stream
 from simkit.engine.recorder import Recorder
@@ -49,21 +50,7 @@ class Drawn:
     gap_s: int
 
     def workload(self) -> Workload:
-        rng = np.random.default_rng(self.seed)
-        tasks = rng.integers(1, 4, self.jobs)
-        total = int(tasks.sum())
-        return Workload(
-            resources=("cpu", "mem"),
-            job_id=np.arange(self.jobs),
-            submit_time_s=np.cumsum(rng.integers(0, self.gap_s + 1, self.jobs)).astype(float),
-            first_task=np.concatenate(([0], np.cumsum(tasks))),
-            task_id=np.arange(total),
-            instances=rng.integers(1, 4, total),
-            request=rng.choice([0.0, 0.5, 1.0], (total, 2)),
-            run_time_s=rng.integers(0, 9, total).astype(float),
-            requested_time_s=np.full(total, np.nan),
-            gang=rng.random(total) < 0.5,
-        )
+        return mixed_jobs(self.seed, self.jobs, gap_s=self.gap_s, off=None, gangs=0.5)
 
 
 def batches(gap_s=0):
@@ -239,16 +226,6 @@ def played(actions, load=None):
     policy = Script(actions)
     load = load or gangs((0, 5, 3), (0, 7, 3))
     return at_first(load, FOUR, lambda state: foreseen(state, policy)), policy.seen
-
-
-def test_a_reservation_starts_when_it_falls_due():
-    def actions(state):
-        first, second = state.queue.tasks
-        yield Place(first, ((0, 3),), 4.0)
-        assert state.constrained
-        yield Place(second, ((0, 3),), 9.0)
-
-    assert played(actions) == ({0: 9, 1: 16}, [0, 4, 9, 16])
 
 
 def test_a_reservation_that_does_not_fit_returns_to_the_queue():

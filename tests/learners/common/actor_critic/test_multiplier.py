@@ -9,36 +9,25 @@ from simkit.learners.common.actor_critic.multiplier import Gains, Multiplier
 PLAIN = {"smooth_proportional": 0.0, "smooth_derivative": 0.0, "delay": 1}
 
 
-def told(limit: float, costs: list[float], **gains: float) -> list[float]:
+TERMS = [
+    # gains, limit, costs, multipliers
+    ({"proportional": 2.0}, 3.0, [5.0, 4.0, 1.0], [4.0, 2.0, 0.0]),
+    # Added up, but never below 0.
+    ({"integral": 0.5}, 3.0, [5.0, 4.0, 1.0, 1.0, 4.0], [1.0, 1.5, 0.5, 0.0, 0.5]),
+    # A rise alone counts, over as many iterations as the delay.
+    ({"derivative": 2.0}, 3.0, [1.0, 4.0, 2.0, 2.5], [0.0, 6.0, 0.0, 1.0]),
+    ({"derivative": 1.0, "delay": 2}, 0.0, [1.0, 2.0, 4.0, 8.0], [0.0, 1.0, 3.0, 6.0]),
+    ({"proportional": 1.0, "smooth_proportional": 0.5}, 0.0, [4.0, 0.0, 0.0], [4.0, 2.0, 1.0]),
+    ({"proportional": 2.0, "derivative": 3.0}, 0.0, [1.0, 3.0], [2.0, 6.0 + 6.0]),
+    # As the dissertation applies two gains.
+    ({"proportional": 2.0, "derivative": 3.0, "twice": True}, 0.0, [1.0, 3.0], [4.0, 12.0 + 18.0]),
+]
+
+
+@pytest.mark.parametrize(("gains", "limit", "costs", "expected"), TERMS)
+def test_each_term_by_hand(gains, limit, costs, expected):
     multiplier = Multiplier(limit, Gains(**{"proportional": 0.0, "integral": 0.0} | PLAIN | gains))
-    return [multiplier.update(cost) for cost in costs]
-
-
-def test_the_first_term_follows_the_excess():
-    assert told(3.0, [5.0, 4.0, 1.0], proportional=2.0) == [4.0, 2.0, 0.0]
-
-
-def test_the_second_term_adds_it_up_but_never_below_0():
-    assert told(3.0, [5.0, 4.0, 1.0, 1.0, 4.0], integral=0.5) == [1.0, 1.5, 0.5, 0.0, 0.5]
-
-
-def test_the_third_term_answers_a_rise_alone():
-    assert told(3.0, [1.0, 4.0, 2.0, 2.5], derivative=2.0) == [0.0, 6.0, 0.0, 1.0]
-
-
-def test_the_third_term_looks_back_as_far_as_its_delay():
-    assert told(0.0, [1.0, 2.0, 4.0, 8.0], derivative=1.0, delay=2) == [0.0, 1.0, 3.0, 6.0]
-
-
-def test_moving_means_smooth_the_terms():
-    smooth = told(0.0, [4.0, 0.0, 0.0], proportional=1.0, smooth_proportional=0.5)
-    assert smooth == [4.0, 2.0, 1.0]
-
-
-def test_the_dissertation_applies_two_gains_twice():
-    once = told(0.0, [1.0, 3.0], proportional=2.0, derivative=3.0)
-    twice = told(0.0, [1.0, 3.0], proportional=2.0, derivative=3.0, twice=True)
-    assert (once, twice) == ([2.0, 6.0 + 6.0], [4.0, 12.0 + 18.0])
+    assert [multiplier.update(cost) for cost in costs] == expected
 
 
 def test_both_together_are_of_the_size_of_one():
@@ -58,14 +47,3 @@ def test_a_cost_that_falls_with_the_multiplier_settles_at_its_limit(integral):
         cost += 0.1 * (wanted - cost)  # policies change slowly
     assert cost == pytest.approx(4.0, rel=0.05)
     assert multiplier.value == pytest.approx(0.25, rel=0.05)
-
-
-def test_it_goes_on_where_it_was():
-    one, costs = Multiplier(2.0, Gains(1.0, 0.5, 2.0)), [1.0, 4.0, 3.0, 6.0, 2.0, 5.0]
-    whole = [one.update(cost) for cost in costs]
-    first = Multiplier(2.0, Gains(1.0, 0.5, 2.0))
-    for cost in costs[:3]:
-        first.update(cost)
-    second = Multiplier(2.0, Gains(1.0, 0.5, 2.0))
-    second.restore(first.state())
-    assert [second.update(cost) for cost in costs[3:]] == whole[3:]

@@ -36,17 +36,6 @@ def test_steps_in_a_row_are_as_steps_one_by_one():
     torch.testing.assert_close(memory.carried, end)
 
 
-def test_a_new_game_remembers_nothing():
-    made, seen = network(), torch.randn(2, 4, 3)
-    begins = torch.zeros(2, 4, dtype=torch.bool)
-    begins[0, 2] = True
-    blank = torch.zeros(2, 2, 8)
-    said, _ = look(made, seen, blank, begins)
-    fresh, _ = look(made, seen[:, 2:], blank, begins[:, :2])
-    torch.testing.assert_close(said.logits[0, 2:], fresh.logits[0])
-    assert not torch.allclose(said.logits[1, 2:], fresh.logits[1])
-
-
 def test_some_of_the_games_may_go_on_alone():
     made, seen = network(), torch.randn(4, 3)
     memory, alone = Memory(made, 4), Memory(made, 2)
@@ -67,16 +56,6 @@ def test_a_network_without_memory_is_looked_at_alike():
     one = memory.look(made, seen[:, 2], np.arange(5))
     torch.testing.assert_close(one.logits, said.logits[:, 2])
     torch.testing.assert_close(one.values, said.values[:, 2])
-
-
-def test_it_goes_on_where_it_was():
-    made = network()
-    memory, other = Memory(made, 3), Memory(made, 3)
-    memory.look(made, torch.randn(3, 3), np.arange(3))
-    other.restore(memory.state())
-    assert torch.equal(memory.carried, other.carried)
-    memory.forget(np.array([True, True, True]))
-    assert not torch.equal(memory.carried, other.carried)  # it is a copy
 
 
 def test_numpy_says_the_same_step_by_step():

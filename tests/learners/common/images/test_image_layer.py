@@ -62,16 +62,6 @@ def test_product_and_gradient_are_those_of_the_pixels(model: Slotted, seed: int)
     compare(model, seed, torch.float64, 1e-5)
 
 
-def test_with_the_dimensions_of_the_paper_in_single_precision() -> None:
-    compare(Slotted(), 0, torch.float32, 2e-4)
-
-
-def test_an_image_of_4480_pixels_is_62_numbers_of_two_bytes() -> None:
-    rows = TableLayout(Slotted()).rows(some_view(Slotted(), np.random.default_rng(0), rows=3))
-    assert (rows.shape, rows.itemsize) == ((3, 62), 2)
-    assert ImageLayer(Slotted(), 5).weight.shape == (4480, 5)
-
-
 def test_on_a_gpu_torch_does_the_same() -> None:
     """The two ways to add rows agree; both run on the CPU."""
     rows = torch.tensor([[0, 2, 2], [1, 0, 3]], dtype=torch.int16)

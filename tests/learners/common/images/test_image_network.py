@@ -9,7 +9,6 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from simkit.errors import RunError
 from simkit.learners.common.images.network import ImageEncoder, ImageNetwork
 from simkit.learners.common.inference import plain_network
 from simkit.learners.common.shapes import ImageShape
@@ -48,12 +47,6 @@ def test_without_torch_it_says_the_same(changes: dict[str, Any]) -> None:
     wanted = network(flat).detach().numpy().reshape(3, 5, -1)
     np.testing.assert_allclose(plain.logits(seen), wanted, rtol=1e-4, atol=1e-5)
     assert np.abs(wanted).max() <= plain.largest(1.0)
-
-
-def test_weights_of_another_shape_are_refused() -> None:
-    weights = weights_of(ImageNetwork(shape()))
-    with pytest.raises(RunError, match="not those of this network over an image: score"):
-        plain_network(shape(outputs=5), weights)
 
 
 def test_a_frozen_head_teaches_the_encoder_nothing() -> None:

@@ -20,21 +20,7 @@ from simkit.verify import verify_run
 
 pytestmark = pytest.mark.sampled
 
-HEAD = [
-    "job_id",
-    "submit_time_s",
-    "run_time_s",
-    "processors",
-    "requested_time_s",
-    "user",
-    "group",
-    "executable",
-    "queue",
-    "partition",
-    "qos",
-    "value",
-    "deadline_s",
-]
+HEAD = ["job_id", "submit_time_s", "run_time_s", "processors", "requested_time_s", "user", "group", "executable", "queue", "partition", "qos", "value", "deadline_s"]  # fmt: skip
 POOL: dict[str, Any] = {"cluster": {"processors": 8}, "policy": {"order": "fcfs",
                                                                   "backfill": "easy"}}  # fmt: skip
 Cells = list[list[str]]

@@ -397,7 +397,7 @@ METRICS: Final = {
     # numbers of metrics: each is changed, and of each metric the unit, the count and the censored
     "cloud": (
         "jobs.finished tasks.finished wait_time_s.mean wait_time_s.std wait_time_s.p90 "
-        "turnaround_time_s.p99 slowdown.mean bounded_slowdown.p50 "
+        "turnaround_time_s.p99 slowdown.mean bounded_slowdown.p50 instance_wait_time_s.mean "
         "per_processor_bounded_slowdown.max task_turnaround_time_s.p90 makespan_s.value "
         "throughput_jobs_per_h.value throughput_tasks_per_h.value "
         "throughput_instances_per_h.value awrt_s.value fairness_jain.value "
@@ -415,7 +415,7 @@ METRICS: Final = {
     ),
     "site": (
         "load_kwh.value load_kwh.critical served_kwh.value served_kwh.grid unserved_kwh.value "
-        "unserved_kwh.share generation_kwh.used curtailment_kwh.share renewable_fraction.value "
+        "unserved_kwh.share unserved_kwh.jobs unserved_kwh.idle carbon_kg.load generation_kwh.used curtailment_kwh.share renewable_fraction.value "
         "self_consumption.value grid_kwh.import grid_import_peak_w.value carbon_kg.value "
         "energy_cost.load battery_kwh.charge battery_kwh.conversion battery_kwh.self_discharge "
         "battery_kwh.stored battery_full_cycles.value"

@@ -183,10 +183,6 @@ def bill(column: str, value: Any) -> Change:
     return lambda world: world.set("energy", 2, **{column: value})
 
 
-def in_metrics(metric: str, number: str) -> Change:
-    return lambda world: world.metrics[metric].update({number: world.metrics[metric][number] + 0.1})
-
-
 def in_scenario(section: str, **values: Any) -> Change:
     return lambda world: world.manifest["scenario"]["power"][section].update(values)
 
@@ -243,15 +239,6 @@ MUTATIONS = [
     ("a bill of no job", bill("job_id", 77), "bills"),
     ("a bill that is missing", lambda w: w.drop("energy", 2), "bills"),
     ("a bill that is there twice", lambda w: w.append("energy", w.tables["energy"][2]), "bills"),
-    ("more load", in_metrics("load_kwh", "value"), "metrics"),
-    ("more that jobs missed", in_metrics("unserved_kwh", "jobs"), "metrics"),
-    ("more idle power missed", in_metrics("unserved_kwh", "idle"), "metrics"),
-    ("more import", in_metrics("grid_kwh", "import"), "metrics"),
-    ("greener", in_metrics("renewable_fraction", "value"), "metrics"),
-    ("more kept", in_metrics("self_consumption", "value"), "metrics"),
-    ("more cycles", in_metrics("battery_full_cycles", "value"), "metrics"),
-    ("more carbon", in_metrics("carbon_kg", "load"), "metrics"),
-    ("a higher peak", in_metrics("grid_import_peak_w", "value"), "metrics"),
 ]  # fmt: skip
 
 

@@ -384,6 +384,13 @@ def test_what_cannot_be_replayed_is_not_audited(
     assert reason in check.skipped
 
 
+def test_if_machines_fail_the_order_is_still_audited(kit: Any, tmp_path: Path) -> None:
+    jobs = [(0, 12, 8, 12), (1, 10, 8, 10)]
+    audit = kit.rescheduled(jobs, [0, 12], "none", cluster=FAILING).audit(tmp_path / "run")
+    assert "machines change" in audit.not_audited["schedule"]
+    assert "fcfs-order" in {check.name for check in audit.done}
+
+
 def test_jobs_of_several_tasks_are_not_audited(kit: Any, tmp_path: Path) -> None:
     two = kit.Job(1, 0.0, (kit.Task(0, 1, 5.0), kit.Task(1, 1, 5.0)), 5.0)
     segments = [kit.Segment(1, task, 0, 0, 1, 0.0, 5.0) for task in (0, 1)]

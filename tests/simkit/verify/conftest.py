@@ -8,10 +8,11 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -20,11 +21,10 @@ from pydantic import ValidationError
 
 from simkit.results.all_metrics import compute_metrics
 from simkit.results.run_folder import MemoryRun
+from simkit.results.run_writer import TABLES, RunDigest
 from simkit.scenario import Scenario, portable_form, scenario_hash
 from simkit.verify import verify_run
 from simkit.verify.audit import Audit
-
-TABLES = ("jobs", "tasks", "allocations", "timeline", "events", "power", "energy")
 
 
 class Task(NamedTuple):
@@ -170,14 +170,14 @@ class World:
                 {"path": name, "sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
                 for name, data in self.files.items()
             ]
-        if inputs:
             sums = {entry["path"]: entry["sha256"] for entry in manifest["inputs"]}
             if manifest["scenario"] is not None:
                 manifest |= both_forms(manifest["scenario"], sums)
         if digest:
-            manifest["digest"] = digest_by_hand(
-                self.tables, self.metrics, manifest.get("portable_scenario", {})
-            )
+            made = RunDigest()
+            for name in filter(self.tables.__contains__, TABLES):
+                made.update(name, self.tables[name])
+            manifest["digest"] = made.finish(self.metrics, manifest.get("portable_scenario", {}))
         for name, table in self.tables.items():
             table.write_parquet(folder / f"{name}.parquet")
         (folder / "run.json").write_text(json.dumps(manifest))
@@ -201,33 +201,6 @@ def both_forms(scenario: Any, sums: Mapping[str, str]) -> dict[str, Any]:
         "scenario_sha256": scenario_hash(made),
         "portable_scenario": portable_form(made, sums),
     }
-
-
-def digest_by_hand(
-    tables: Mapping[str, pl.DataFrame], metrics: Any, scenario: Mapping[str, Any]
-) -> str:
-    """The run's digest, value by value."""
-
-    def encode(value: Any, kind: str) -> bytes:
-        if kind == "Float64":
-            nan = bytes.fromhex("000000000000f87f")
-            return nan if value is None else struct.pack("<d", value)
-        if kind == "Int64":
-            return struct.pack("<q", -(2**63) if value is None else value)
-        if kind == "Boolean":
-            return bytes([2 if value is None else int(value)])
-        return b"\xff\x00" if value is None else value.encode() + b"\x00"
-
-    lines = ""
-    for name in filter(tables.__contains__, TABLES):
-        for column in tables[name].columns:
-            kind = str(tables[name].schema[column])
-            values = b"".join(encode(value, kind) for value in tables[name][column].to_list())
-            lines += f"{name}.{column}:{hashlib.sha256(values).hexdigest()}\n"
-    for name, content in (("metrics", metrics), ("scenario", scenario)):
-        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-        lines += f"{name}:{hashlib.sha256(text.encode()).hexdigest()}\n"
-    return hashlib.sha256(lines.encode()).hexdigest()
 
 
 def build(
@@ -566,35 +539,10 @@ def rescheduled(
     return with_utilisation(build(made, segments, [{"processors": 8.0}], policy=policy, **scenario))
 
 
-class Kit(NamedTuple):
-    """What the tests use of this file."""
-
-    rigid: Callable[..., Job]
-    replayed: Callable[..., World]
-    rescheduled: Callable[..., World]
-    build: Callable[..., World]
-    schedule: Callable[..., list[Segment]]
-    with_utilisation: Callable[[World], World]
-    digest_by_hand: Callable[..., str]
-    Task: type[Task]
-    Job: type[Job]
-    Segment: type[Segment]
-
-
 @pytest.fixture(scope="session")
-def kit() -> Kit:
-    return Kit(
-        rigid,
-        replayed,
-        rescheduled,
-        build,
-        schedule,
-        with_utilisation,
-        digest_by_hand,
-        Task,
-        Job,
-        Segment,
-    )
+def kit() -> ModuleType:
+    """This file, for tests that make runs of their own."""
+    return sys.modules[__name__]
 
 
 @pytest.fixture(scope="session")

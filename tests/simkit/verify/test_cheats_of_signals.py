@@ -135,6 +135,10 @@ def limited(**power: Any) -> dict[str, Any]:
             "grid": {"import_limit_w": 300}} | power  # fmt: skip
 
 
+EACH = ("half of a number", "a schedule: one value 3 % lower", "a file: a cell changed")
+"""Cheats that are tried wherever a signal may stand; the others at the price: one code reads all."""
+
+
 def pairs(key: str, column: str, top: float) -> list[Any]:
     """Cheats with one signal of the grid, in its unit: (what was done, what is said)."""
     times = {"0:00": 0.3 * top, "7:00": top, "21:30": 0.1 * top}
@@ -171,7 +175,7 @@ def pairs(key: str, column: str, top: float) -> list[Any]:
         ("a file: its end holds", csv("short", column, past_end="hold"), csv("short", column)),
     ]  # fmt: skip
     return [(f"{key}: {name}", grid(key, did), grid(key, says), "grid")
-            for name, did, says in cases]  # fmt: skip
+            for name, did, says in cases if key == "price_per_kwh" or name in EACH]  # fmt: skip
 
 
 PRICES = [

@@ -17,6 +17,10 @@ OWN = {"policy": {"path": "mine.py:Mine", "args": {}}}
 """A custom policy: it may do what an ordering does not."""
 
 
+GANG, BAG = {"job_id": 1, "machine_id": 1}, {"task_id": 7, "first_instance": 2}
+RESUMED, AGAIN = {"start_time_s": 10.0}, {"start_time_s": 20.0}
+
+
 def messages(world: Any, folder: Path) -> set[str]:
     return {violation.message for violation in world.audit(folder).violations}
 
@@ -29,31 +33,6 @@ def spread(kit: Any) -> Any:
     """Two machines of four: job 1 holds three and two of them, job 2 the rest and then more."""
     jobs = [kit.rigid(1, 0, 10, 5, 10), kit.rigid(2, 0, 20, 3, 20), kit.rigid(3, 5, 10, 4, 10)]
     return kit.replayed(jobs, [4, 4])
-
-
-def test_a_gang_over_machines_is_right(spread: Any, tmp_path: Path) -> None:
-    assert spread.tables["allocations"].filter(job_id=1).height == 2
-    assert spread.audit(tmp_path).found == {}
-
-
-SPREAD = [
-    # change of a row of job 1's allocations, violated rule
-    ({"start_time_s": 1.0}, "gangs"),
-    ({"end_time_s": 11.0}, "gangs"),
-    ({"outcome": "killed"}, "gangs"),
-    ({"machine_id": 0}, "capacity"),
-    ({"machine_id": -1}, "machines"),
-    ({"first_instance": 0}, "instances"),
-    ({"attempt": 2}, "gangs"),
-]
-
-
-@pytest.mark.parametrize(("change", "check"), SPREAD)
-def test_a_gang_that_is_torn_apart_is_caught(
-    change: dict[str, Any], check: str, spread: Any, tmp_path: Path
-) -> None:
-    spread.set("allocations", spread.row_of("allocations", job_id=1, machine_id=1), **change)
-    assert check in spread.audit(tmp_path).found
 
 
 # --- bags, several tasks, several resources ------------------------------------------------------
@@ -72,31 +51,6 @@ def mixed(kit: Any) -> Any:
     ]
     machines = [{"cpu": 2.0, "mem": 1.0}, {"cpu": 4.0, "mem": 1.0}]
     return kit.with_utilisation(kit.build([job], segments, machines, **OWN))
-
-
-def test_a_bag_and_a_gang_in_one_job_are_right(mixed: Any, tmp_path: Path) -> None:
-    assert mixed.audit(tmp_path).found == {}
-
-
-MIXED = [
-    # row of the allocations (by task and first instance), its change, the rule that is violated
-    (7, 2, {"start_time_s": 9.0}, "capacity"),
-    (7, 2, {"first_instance": 1}, "instances"),  # instance 1 twice, instance 2 never
-    (7, 2, {"first_instance": 3}, "instances"),
-    (7, 2, {"attempt": 2, "outcome": "lost"}, "instances"),
-    (7, 2, {"end_time_s": 21.0}, "run-time"),
-    (8, 0, {"machine_id": 0}, "capacity"),
-    (8, 0, {"count": 1}, "gangs"),
-]
-
-
-@pytest.mark.parametrize(("task", "first", "change", "check"), MIXED)
-def test_wrong_bags_are_caught(
-    task: int, first: int, change: dict[str, Any], check: str, mixed: Any, tmp_path: Path
-) -> None:
-    row = mixed.row_of("allocations", task_id=task, first_instance=first)
-    mixed.set("allocations", row, **change)
-    assert check in mixed.audit(tmp_path).found
 
 
 def test_every_resource_counts(mixed: Any, tmp_path: Path) -> None:
@@ -128,30 +82,10 @@ def broken_off(kit: Any) -> Any:
     return kit.with_utilisation(world)
 
 
-def test_work_is_kept_by_suspension_and_gone_when_lost(broken_off: Any, tmp_path: Path) -> None:
-    assert broken_off.audit(tmp_path).found == {}
+def test_work_is_kept_by_suspension_and_gone_when_lost(broken_off: Any) -> None:
     jobs = broken_off.tables["jobs"].sort("job_id")
     assert jobs["suspended_time_s"].to_list() == [6.0, 0.0]
     assert jobs["lost_time_s"].to_list() == [0.0, 5.0]
-
-
-BROKEN_OFF = [
-    # start of the segment, its change, the rule that is violated
-    (10.0, {"attempt": 2}, "instances"),  # resuming keeps the number
-    (20.0, {"attempt": 1}, "instances"),  # starting over raises it
-    (10.0, {"start_time_s": 9.0}, "run-time"),
-    (10.0, {"start_time_s": 3.0}, "instances"),  # runs twice at one time
-    (20.0, {"end_time_s": 23.0}, "run-time"),  # the lost work does not count
-]
-
-
-@pytest.mark.parametrize(("start", "change", "check"), BROKEN_OFF)
-def test_wrong_segments_are_caught(
-    start: float, change: dict[str, Any], check: str, broken_off: Any, tmp_path: Path
-) -> None:
-    row = broken_off.row_of("allocations", start_time_s=start)
-    broken_off.set("allocations", row, **change)
-    assert check in broken_off.audit(tmp_path).found
 
 
 def test_a_job_that_runs_on_after_its_end_is_caught(broken_off: Any, tmp_path: Path) -> None:
@@ -280,20 +214,47 @@ def killing(kit: Any) -> Any:
     return world
 
 
-KILLING = [
-    # table, change of the killed job's row
-    ("allocations", {"end_time_s": 21.0}),  # ran past its requested time
-    ("allocations", {"end_time_s": 19.0}),  # killed too early
+ALLOCATIONS = [
+    # the run, one of its allocations, how it is changed, the rule that is violated
+    ("spread", GANG, {"start_time_s": 1.0}, "gangs"),
+    ("spread", GANG, {"end_time_s": 11.0}, "gangs"),
+    ("spread", GANG, {"outcome": "killed"}, "gangs"),
+    ("spread", GANG, {"machine_id": 0}, "capacity"),
+    ("spread", GANG, {"machine_id": -1}, "machines"),
+    ("spread", GANG, {"first_instance": 0}, "instances"),
+    ("spread", GANG, {"attempt": 2}, "gangs"),
+    ("mixed", BAG, {"start_time_s": 9.0}, "capacity"),
+    ("mixed", BAG, {"first_instance": 1}, "instances"),  # instance 1 twice, instance 2 never
+    ("mixed", BAG, {"first_instance": 3}, "instances"),
+    ("mixed", BAG, {"attempt": 2, "outcome": "lost"}, "instances"),
+    ("mixed", BAG, {"end_time_s": 21.0}, "run-time"),
+    ("mixed", {"task_id": 8}, {"machine_id": 0}, "capacity"),
+    ("mixed", {"task_id": 8}, {"count": 1}, "gangs"),
+    ("broken_off", RESUMED, {"attempt": 2}, "instances"),  # resuming keeps the number
+    ("broken_off", AGAIN, {"attempt": 1}, "instances"),  # starting over raises it
+    ("broken_off", RESUMED, {"start_time_s": 9.0}, "run-time"),
+    ("broken_off", RESUMED, {"start_time_s": 3.0}, "instances"),  # runs twice at one time
+    ("broken_off", AGAIN, {"end_time_s": 23.0}, "run-time"),  # the lost work does not count
+    ("killing", {"job_id": 1}, {"end_time_s": 21.0}, "walltime"),  # past its requested time
+    ("killing", {"job_id": 1}, {"end_time_s": 19.0}, "walltime"),  # too early
 ]
 
 
-@pytest.mark.parametrize(("table", "change"), KILLING)
-def test_jobs_are_killed_exactly_at_their_requested_time(
-    table: str, change: dict[str, Any], killing: Any, tmp_path: Path
+@pytest.mark.parametrize(("name", "which", "change", "check"), ALLOCATIONS)
+def test_a_changed_allocation_is_caught(
+    name: str, which: dict[str, Any], change: dict[str, Any], check: str,
+    request: pytest.FixtureRequest, tmp_path: Path,
+) -> None:  # fmt: skip
+    world = request.getfixturevalue(name)
+    world.set("allocations", world.row_of("allocations", **which), **change)
+    assert check in world.audit(tmp_path).found
+
+
+@pytest.mark.parametrize("name", ["spread", "mixed", "broken_off", "killing"])
+def test_the_runs_as_they_are_hold(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    assert killing.audit(tmp_path).found == {}
-    killing.set(table, killing.row_of(table, job_id=1), **change)
-    assert "walltime" in killing.audit(tmp_path).found
+    assert request.getfixturevalue(name).audit(tmp_path).found == {}
 
 
 def test_a_killed_job_cannot_pass_for_a_finished_one(killing: Any, tmp_path: Path) -> None:

@@ -17,7 +17,9 @@ import pytest
 from run_records import Records, simulated
 
 from simkit.errors import RunError
+from simkit.plugins import code_refused
 from simkit.results.run_writer import TABLES
+from simkit.scenario import Scenario
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.metrics import check_metrics
 
@@ -395,7 +397,7 @@ METRICS: Final = {
     # numbers of metrics: each is changed, and of each metric the unit, the count and the censored
     "cloud": (
         "jobs.finished tasks.finished wait_time_s.mean wait_time_s.std wait_time_s.p90 "
-        "turnaround_time_s.p99 slowdown.mean bounded_slowdown.p50 "
+        "turnaround_time_s.p99 slowdown.mean bounded_slowdown.p50 instance_wait_time_s.mean "
         "per_processor_bounded_slowdown.max task_turnaround_time_s.p90 makespan_s.value "
         "throughput_jobs_per_h.value throughput_tasks_per_h.value "
         "throughput_instances_per_h.value awrt_s.value fairness_jain.value "
@@ -413,7 +415,7 @@ METRICS: Final = {
     ),
     "site": (
         "load_kwh.value load_kwh.critical served_kwh.value served_kwh.grid unserved_kwh.value "
-        "unserved_kwh.share generation_kwh.used curtailment_kwh.share renewable_fraction.value "
+        "unserved_kwh.share unserved_kwh.jobs unserved_kwh.idle carbon_kg.load generation_kwh.used curtailment_kwh.share renewable_fraction.value "
         "self_consumption.value grid_kwh.import grid_import_peak_w.value carbon_kg.value "
         "energy_cost.load battery_kwh.charge battery_kwh.conversion battery_kwh.self_discharge "
         "battery_kwh.stored battery_full_cycles.value"
@@ -432,8 +434,15 @@ def metric_changes() -> Iterator[Corruption]:
 
 def more_metric_changes() -> Iterator[Corruption]:
     yield Corruption("pool", "metrics: one missing", lambda run: run.metrics.pop("slowdown"))
-    yield Corruption("pool", "metrics: one added", lambda run: run.metrics.update(
-        luck={"value": 7.0, "unit": "1"}))  # fmt: skip
+    for kind in (
+        "pool",
+        "cloud",
+        "busy",
+    ):  # a copy has all that a metric needs, but no run has its name
+        yield Corruption(kind, "metrics: one added", lambda run: run.metrics.update(
+            luck=run.metrics["makespan_s"]))  # fmt: skip
+    yield Corruption("busy", "metrics: one that is no object", lambda run: run.metrics.update(
+        luck=7.0))  # fmt: skip
     yield Corruption("pool", "metrics: a number added",
                      lambda run: run.metrics["makespan_s"].update(best=1.0))  # fmt: skip
 
@@ -462,6 +471,10 @@ UNSEEN: Final[dict[tuple[str, str], str]] = {
     ("cloud", "scenario: workload.submit = last"): "a job's rows name one time: it is the same run",
     ("pool", "formula of a metric"): "the text is for people; no rule depends on it",
     ("pool", "window of a metric"): "the text is for people; no rule depends on it",
+    (
+        "busy",
+        "metrics: one added",
+    ): "a policy of the user may bring a metric, by a formula of its own",
     ("pool", "versions"): "what made the run cannot be seen from its results",
     ("pool", "wall time"): "what the run took cannot be seen from its results",
     ("pool", "memory"): "what the run took cannot be seen from its results",
@@ -515,3 +528,39 @@ def test_each_number_of_the_metrics_is_judged(
     corruption.change(run)
     changed = replace(audited[corruption.kind], metrics=run.metrics)
     assert check_metrics(changed).found == 1
+
+
+OWN = {"name": "my_package:Mine"}
+BRINGERS: Final = [
+    # a policy, whether it may bring metrics of its own
+    ({"order": "sjf", "backfill": "easy"}, False),
+    ({"fitness": "tetris", "compat": "cloudsimpy"}, False),
+    ({"name": "slotted-sjf"}, False),
+    ({"agent": "/elsewhere/deeprm-70"}, False),
+    ({"recorded": {}}, False),
+    ({"lookahead": ["tetris", "sjf"]}, False),
+    ({"agent": "/elsewhere/mine"}, True),
+    (OWN, True),
+    ({"path": "mine.py:Mine"}, True),
+    ({"order": "mine.py:Mine"}, True),
+    ({"backfill": "my_package:Mine"}, True),
+    ({"fitness": "tetris", "compat": "my_package:Mine"}, True),
+    ({"lookahead": ["tetris", OWN]}, True),
+    ({"start": "sjf", "switch": [{"at": "1d", "to": OWN}]}, True),
+]
+
+
+@pytest.mark.parametrize(("policy", "may"), BRINGERS)
+def test_only_a_policy_of_ones_own_brings_metrics(
+    policy: dict[str, Any], may: bool, honest: dict[str, Records], audited: dict[str, AuditedRun]
+) -> None:
+    with code_refused():
+        sections = {"policy": policy, "scheduling": {"every": 1}, "admission": {}}
+        scenario = Scenario.model_validate(honest["slots"].info["scenario"] | sections)
+    metrics = honest["slots"].metrics
+    run = replace(audited["slots"], scenario=scenario, metrics=metrics | {
+        "luck": metrics["makespan_s"], "custom": {"tail": {"value": 7.0}}})  # fmt: skip
+    check = check_metrics(run)
+    unknown = [v for v in check.violations if v.message == "a run has no such metric"]
+    assert [v.row for v in unknown] == ([] if may else [{"metric": "luck"}])
+    assert check.notes.get("not audited, the policy's own") == (["luck"] if may else None)

@@ -72,27 +72,20 @@ jobs_of_a_log = st.lists(
 )
 
 
-@given(rows=jobs_of_a_log, easy=st.booleans(), machines=st.sampled_from([[8], [3, 5], [4, 2, 2]]))
+@given(
+    rows=jobs_of_a_log, short=st.integers(0, 25), kill=st.booleans(), easy=st.booleans(),
+    machines=st.sampled_from([[8], [3, 5], [4, 2, 2]]),
+)  # fmt: skip
 def test_runs_of_the_reference_scheduler_are_right(
-    rows: list[Any], easy: bool, machines: list[int], kit: Any, tmp_path_factory: Any
-) -> None:
-    jobs = [
-        kit.rigid(number, submit, run, size, run + more)
-        for number, (submit, run, size, more) in enumerate(rows, 1)
-    ]
-    world = kit.replayed(jobs, machines, easy=easy)
-    assert world.audit(tmp_path_factory.mktemp("run")).violations == ()
-
-
-@given(rows=jobs_of_a_log, short=st.integers(1, 25), kill=st.booleans())
-def test_runs_with_too_short_requested_times_are_right(
-    rows: list[Any], short: int, kill: bool, kit: Any, tmp_path_factory: Any
-) -> None:
+    rows: list[Any], short: int, kill: bool, easy: bool, machines: list[int], kit: Any,
+    tmp_path_factory: Any,
+) -> None:  # fmt: skip
+    """Requested times may be too short."""
     jobs = [
         kit.rigid(number, submit, run, size, max(run + more - short, 1))
         for number, (submit, run, size, more) in enumerate(rows, 1)
     ]
-    world = kit.replayed(jobs, [8], kill=kill)
+    world = kit.replayed(jobs, machines, easy=easy, kill=kill)
     world.manifest["scenario"]["workload"]["requested_time"] = "raw"
     assert world.audit(tmp_path_factory.mktemp("run")).violations == ()
 
@@ -155,56 +148,45 @@ def test_a_missing_input_is_reported_as_not_checked(good: Any, tmp_path: Path) -
 
 
 REFUSED = [
-    # what is done to run.json, what the message says
-    ({"status": "interrupted"}, "only a complete run can be verified"),
-    ({"format": 2}, "format is 2, this version reads format 1"),
-    ({"cluster": {"resources": ["processors"]}}, "cluster.machines is missing"),
-    ({"cluster": 7}, "cluster must be"),
-    ({"seed": "0"}, "seed must be"),
-    ({"seed": True}, "seed must be"),
-    ({"scenario": None}, "scenario must be"),
-    ({"jobs": 9.5}, "jobs must be"),
-    ({"trace": {"read": 1}}, "trace.accepted is missing"),
-    ({"tables": {"x": {}}}, "tables.x.read is missing"),
-    ({"epoch_s": float("nan")}, "NaN is not a number of JSON"),
+    # changes of run.json, or a file and its new content (None: no file); what the message names
+    ({"status": "interrupted"}, "only a complete run"),
+    ({"format": 2}, "format is 2"),
+    ({"cluster": {"resources": ["processors"]}}, "cluster.machines"),
+    ({"cluster": 7}, "cluster"),
+    ({"seed": True}, "seed"),
+    ({"scenario": None}, "scenario"),
+    ({"jobs": 9.5}, "jobs"),
+    ({"trace": {"read": 1}}, "trace.accepted"),
+    ({"tables": {"x": {}}}, "tables.x.read"),
+    ({"epoch_s": float("nan")}, "NaN"),
+    (("run.json", None), "run.json"),
+    (("run.json", b"{"), "run.json"),
+    (("run.json", b"[]"), "holds a list"),
+    (("metrics.json", None), "metrics.json"),
+    (("jobs.parquet", None), "jobs.parquet"),
+    (("jobs.parquet", b"PAR1"), "jobs.parquet"),
 ]
 
 
-@pytest.mark.parametrize(("changes", "message"), REFUSED)
+@pytest.mark.parametrize(("change", "names"), REFUSED)
 def test_a_folder_that_is_not_a_complete_run_is_refused(
-    changes: dict[str, Any], message: str, good: Any, tmp_path: Path
+    change: dict[str, Any] | tuple[str, bytes | None], names: str, good: Any, tmp_path: Path
 ) -> None:
-    good.manifest |= changes
-    with pytest.raises(RunError, match=message):
-        good.audit(tmp_path / "run")
-
-
-DAMAGED = [
-    # file, its new content (None: no file), what the message says
-    ("run.json", None, "no such file"),
-    ("run.json", b"{", "cannot be read"),
-    ("run.json", b"[]", "holds a list"),
-    ("metrics.json", None, "no such file"),
-    ("jobs.parquet", None, "cannot be read"),
-    ("jobs.parquet", b"PAR1", "cannot be read"),
-]
-
-
-@pytest.mark.parametrize(("name", "content", "message"), DAMAGED)
-def test_a_damaged_folder_is_refused(
-    name: str, content: bytes | None, message: str, good: Any, tmp_path: Path
-) -> None:
+    if isinstance(change, dict):
+        good.manifest |= change
     folder = good.save(tmp_path / "run")
-    (folder / name).unlink()
-    if content is not None:
-        (folder / name).write_bytes(content)
-    with pytest.raises(RunError, match=message):
+    if isinstance(change, tuple):
+        name, content = change
+        (folder / name).unlink()
+        if content is not None:
+            (folder / name).write_bytes(content)
+    with pytest.raises(RunError, match=names):
         verify_run(folder)
 
 
 def test_a_table_without_a_column_is_refused(good: Any, tmp_path: Path) -> None:
     good.tables["jobs"] = good.tables["jobs"].drop("wait_time_s")
-    with pytest.raises(RunError, match="column wait_time_s is missing, expected Float64"):
+    with pytest.raises(RunError, match="column wait_time_s"):
         good.audit(tmp_path / "run")
 
 

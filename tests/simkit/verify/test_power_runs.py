@@ -244,77 +244,74 @@ def set_rows(table: str, change: Callable[[pl.DataFrame], pl.DataFrame]) -> Chan
     return write
 
 
-def nth_event(
-    nth: int, *, rises: bool, change: Callable[[dict[str, Any]], dict[str, Any] | None]
-) -> Change:
-    """Change the n-th event by which capacity rises, or falls; None takes it away."""
-
-    def edit(events: pl.DataFrame) -> pl.DataFrame:
-        rows, before, seen = events.to_dicts(), {}, 0
-        for at, row in enumerate(rows):
-            if row["kind"] != "capacity":
-                continue
-            now = json.loads(row["detail"])["capacity"]["processors"]
-            was = before.get(row["machine_id"], 32 if now > 2 else 2)
-            before[row["machine_id"]] = now
-            seen += (now > was) is rises
-            if seen == nth:
-                rows[at] = change(row)
-                break
-        assert seen == nth
-        return pl.DataFrame([row for row in rows if row is not None], schema=events.schema)
-
-    return set_rows("events", edit)
+Edit = Callable[[dict[str, Any]], dict[str, Any] | None]
 
 
-def nth_switch(
-    nth: int, change: Callable[[dict[str, Any]], dict[str, Any] | None], state: str = ""
-) -> Change:
-    """Change the n-th event of a switch, or of those to one state; None takes it away."""
+def edited(table: str, pick: Callable[[list[dict[str, Any]]], list[int]], nth: int, change: Edit
+           ) -> Change:  # fmt: skip
+    """Change the n-th of the rows that are picked; None takes it away."""
 
-    def edit(events: pl.DataFrame) -> pl.DataFrame:
-        rows = events.to_dicts()
-        at = [i for i, row in enumerate(rows)
-              if row["kind"] == "switched" and state in row["detail"]][nth]  # fmt: skip
+    def edit(frame: pl.DataFrame) -> pl.DataFrame:
+        rows: list[Any] = frame.to_dicts()
+        at = pick(rows)[nth]
         rows[at] = change(rows[at])
-        return pl.DataFrame([row for row in rows if row is not None], schema=events.schema)
+        return pl.DataFrame([row for row in rows if row is not None], schema=frame.schema)
 
-    return set_rows("events", edit)
+    return set_rows(table, edit)
 
 
-def switch(**facts: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+def nth_event(nth: int, *, rises: bool, change: Edit) -> Change:
+    """Change the n-th event by which capacity rises, or falls, counted from 1."""
+
+    def pick(rows: list[dict[str, Any]]) -> list[int]:
+        before: dict[int, float] = {}
+        found = []
+        for at, row in enumerate(rows):
+            if row["kind"] == "capacity":
+                now = json.loads(row["detail"])["capacity"]["processors"]
+                was = before.get(row["machine_id"], 32 if now > 2 else 2)
+                before[row["machine_id"]] = now
+                found += [at] if (now > was) is rises else []
+        return found
+
+    return edited("events", pick, nth - 1, change)
+
+
+def nth_switch(nth: int, change: Edit, state: str = "") -> Change:
+    """Change the n-th event of a switch, or of those to one state."""
+    return edited("events", lambda rows: [
+        at for at, row in enumerate(rows) if row["kind"] == "switched" and state in row["detail"]
+    ], nth, change)  # fmt: skip
+
+
+def stopped(nth: int, **values: Any) -> Change:
+    """Change the allocation that was stopped as the n-th."""
+    return edited("allocations", lambda rows: [
+        at for at, row in enumerate(rows) if row["outcome"] in ("suspended", "lost")
+    ], nth, lambda row: row | values)  # fmt: skip
+
+
+def detail(**facts: Any) -> Edit:
     """Change the detail of an event; a function is called with the old value."""
 
     def change(row: dict[str, Any]) -> dict[str, Any]:
-        detail = json.loads(row["detail"])
-        detail |= {k: v(detail[k]) if callable(v) else v for k, v in facts.items()}
-        return row | {"detail": json.dumps(detail)}
+        old = json.loads(row["detail"])
+        new = {k: v(old[k]) if callable(v) else v for k, v in facts.items()}
+        return row | {"detail": json.dumps(old | new)}
 
     return change
 
 
-def without_switches(events: pl.DataFrame) -> pl.DataFrame:
-    return events.filter(pl.col("kind") != "switched")
+def amount(more: float) -> Edit:
+    return detail(capacity=lambda has: {"processors": has["processors"] + more})
 
 
-def amount(more: float) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    def change(row: dict[str, Any]) -> dict[str, Any]:
-        detail = json.loads(row["detail"])
-        detail["capacity"]["processors"] += more
-        return row | {"detail": json.dumps(detail)}
-
-    return change
-
-
-def later(seconds: float) -> Callable[[dict[str, Any]], dict[str, Any]]:
+def later(seconds: float) -> Edit:
     return lambda row: row | {"time_s": row["time_s"] + seconds}
 
 
-def treated(running: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    def change(row: dict[str, Any]) -> dict[str, Any]:
-        return row | {"detail": json.dumps(json.loads(row["detail"]) | {"running": running})}
-
-    return change
+def gone(row: dict[str, Any]) -> None:
+    """Take a row away."""
 
 
 def fails_by_power(folder: Path) -> None:
@@ -322,18 +319,6 @@ def fails_by_power(folder: Path) -> None:
     row = {"time_s": 40000.0, "kind": "capacity", "job_id": None, "task_id": None,
            "machine_id": 0, "detail": json.dumps(detail)}  # fmt: skip
     set_rows("events", lambda e: pl.concat([e, pl.DataFrame([row], schema=e.schema)]))(folder)
-
-
-def stopped(nth: int, **values: Any) -> Change:
-    """Change the allocation that was stopped as the n-th; None takes it away."""
-
-    def edit(allocations: pl.DataFrame) -> pl.DataFrame:
-        rows = allocations.to_dicts()
-        at = [i for i, row in enumerate(rows) if row["outcome"] in ("suspended", "lost")][nth]
-        rows[at] |= values
-        return pl.DataFrame(rows, schema=allocations.schema)
-
-    return set_rows("allocations", edit)
 
 
 def in_another_order(folder: Path) -> None:
@@ -406,7 +391,7 @@ MUTATIONS = [
     ("a processor too few", "pool", nth_event(2, rises=True, change=amount(-1)), "supply"),
     ("one that goes late", "pool", nth_event(2, rises=False, change=later(60)), "supply"),
     ("one that comes soon", "pool", nth_event(2, rises=True, change=later(-60)), "supply"),
-    ("another treatment", "pool", nth_event(1, rises=False, change=treated("drain")), "supply"),
+    ("another treatment", "pool", nth_event(1, rises=False, change=detail(running="drain")), "supply"),
     ("a larger grid", "pool", scenario("power", "grid", "import_limit_w", value=900), "supply"),
     ("no grid", "pool", scenario("power", "grid", value=None), "supply"),
     ("cooler machines", "pool", scenario("power", "pue", "ratio", value=1.1), "supply"),
@@ -422,11 +407,11 @@ MUTATIONS = [
     ("on before it booted", "boot", nth_event(1, rises=True, change=later(-60)), "supply"),
     ("on long after it booted", "boot", nth_event(1, rises=True, change=later(60)), "supply"),
     ("a machine that stays on", "machines",
-     nth_event(1, rises=False, change=lambda row: None), "supply"),
+     nth_event(1, rises=False, change=gone), "supply"),
     ("a machine that stays off", "machines",
-     nth_event(1, rises=True, change=lambda row: None), "supply"),
+     nth_event(1, rises=True, change=gone), "supply"),
     ("a machine that never boots", "booting machines",
-     nth_event(1, rises=True, change=lambda row: None), "supply"),
+     nth_event(1, rises=True, change=gone), "supply"),
     ("a machine that goes late", "booting machines",
      nth_event(1, rises=False, change=later(300)), "supply"),
     ("maintenance that took nothing", "maintenance",
@@ -434,27 +419,27 @@ MUTATIONS = [
     ("maintenance that took more", "maintenance",
      scenario("cluster", "maintenance", 0, "processors", value=30), "machine-capacity"),
     ("a boot that is not recorded", "boot",
-     nth_switch(4, lambda row: None), "machine-power"),
-    ("no switch is recorded", "boot", set_rows("events", without_switches), "machine-power"),
+     nth_switch(4, gone), "machine-power"),
+    ("no switch is recorded", "boot", set_rows("events", lambda e: e.filter(pl.col("kind") != "switched")), "machine-power"),
     ("more of a pool boots", "boot",
-     nth_switch(4, switch(booting=lambda n: n + 1.0)), "machine-power"),
+     nth_switch(4, detail(booting=lambda n: n + 1.0)), "machine-power"),
     ("less of a pool boots", "boot",
-     nth_switch(4, switch(booting=lambda n: n - 1.0)), "machine-power"),
+     nth_switch(4, detail(booting=lambda n: n - 1.0)), "machine-power"),
     ("a pool is on before it booted", "boot", nth_switch(
-        0, lambda row: switch(on=lambda n: n + json.loads(row["detail"])["booting"], booting=0.0)(
+        0, lambda row: detail(on=lambda n: n + json.loads(row["detail"])["booting"], booting=0.0)(
             row), '"booting": 22.0'), "machine-power"),
     ("a pool boots later", "boot", nth_switch(4, later(7)), "machine-power"),
     ("a boot that is not recorded, of a machine", "booting machines",
-     nth_switch(2, lambda row: None, "booting"), "machine-power"),
+     nth_switch(2, gone, "booting"), "machine-power"),
     ("a boot that never ends", "booting machines",
-     nth_switch(2, lambda row: None, '"on"'), "machine-power"),
+     nth_switch(2, gone, '"on"'), "machine-power"),
     ("a machine that boots sooner", "booting machines",
      nth_switch(2, later(-5), "booting"), "machine-power"),
     ("another machine boots", "booting machines",
      nth_switch(2, lambda row: row | {"machine_id": (row["machine_id"] + 1) % 16}, "booting"),
      "machine-power"),
     ("a machine is off while it shuts down", "booting machines",
-     nth_switch(2, switch(state="off"), "shutting"), "machine-power"),
+     nth_switch(2, detail(state="off"), "shutting"), "machine-power"),
     ("a boot that draws less", "booting machines",
      scenario("power", "machines", "boot_w", value=70.0), "machine-power"),
     ("a boot that takes longer", "booting machines",

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from run_records import Records
 
 import simkit
 from simkit.policy import Action, Place, Reject, State, SystemInfo
-from simkit.verify import verify_run
 
 
 class Whims:
@@ -40,53 +40,46 @@ def scenario(late: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def run_of(late: str, folder: Path) -> Path:
-    simkit.simulate(scenario(late), policy=Whims(), output=folder)
-    return folder
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Records]:
+    folder = tmp_path_factory.mktemp("runs")
+    for late in ("stay", "leave"):
+        simkit.simulate(scenario(late), policy=Whims(), output=folder / late)
+    return {late: Records.read(folder / late) for late in ("stay", "leave")}
 
 
 @pytest.mark.parametrize("late", ["stay", "leave"])
-def test_a_run_with_rejections_passes(late: str, tmp_path: Path) -> None:
-    audit = verify_run(run_of(late, tmp_path / "run"))
+def test_a_run_with_rejections_passes(late: str, runs: dict[str, Records], tmp_path: Path) -> None:
+    audit = runs[late].copy().audit(tmp_path / "run")
     assert audit.found == {}
     assert ("late-jobs" in audit.not_applicable) == (late == "stay")
-    reasons = pl.read_parquet(tmp_path / "run" / "jobs.parquet")["reason"].unique().to_list()
+    reasons = runs[late].tables["jobs"]["reason"].unique().to_list()
     assert "policy: a whim" in reasons
     assert any(reason.startswith("late: ") for reason in reasons) == (late == "leave")
 
 
-def changed(folder: Path, table: str, change: pl.Expr) -> set[str]:
-    """Change a column of a table; return the rules that are violated then, but for the digest."""
-    path = folder / f"{table}.parquet"
-    pl.read_parquet(path).with_columns(change).write_parquet(path)
-    return set(verify_run(folder).found) - {"digest"}
+IS_LATE = pl.col("detail").str.starts_with("late: ")
+SUBMITTED = pl.when(IS_LATE).then("submit_time_s").otherwise("time_s").alias("time_s")
+HIGH = pl.when(pl.col("status") == "finished").then(1.0).otherwise("qos").alias("qos")
+REASON = pl.col("reason").str
+CHANGES = {
+    # what is changed: run, table, column; the rules that are violated
+    "leaves too soon": ("leave", "events", SUBMITTED, {"timeline", "row-order"}),
+    "starts late": ("leave", "jobs", HIGH, {"late-jobs"}),
+    "another word for it": ("leave", "jobs", REASON.replace("^late: .*", "it was not wanted"),
+                            {"rejections", "events"}),
+    "leaves, though the late stay": ("stay", "jobs", REASON.replace("^policy: ", "late: "),
+                                     {"late-jobs"}),
+}  # fmt: skip
 
 
-def test_who_leaves_too_soon_is_found(tmp_path: Path) -> None:
-    folder, late = run_of("leave", tmp_path / "run"), pl.col("detail").str.starts_with("late: ")
-    jobs = pl.read_parquet(folder / "jobs.parquet").select("job_id", "submit_time_s")
-    events = pl.read_parquet(folder / "events.parquet").join(jobs, on="job_id", how="left")
-    events = events.with_columns(
-        pl.when(late).then("submit_time_s").otherwise("time_s").alias("time_s")
-    )
-    path = folder / "events.parquet"
-    events.drop("submit_time_s").write_parquet(path)
-    assert {"timeline", "row-order"} <= set(verify_run(folder).found)
-
-
-def test_a_late_start_is_found(tmp_path: Path) -> None:
-    folder = run_of("leave", tmp_path / "run")
-    high = pl.when(pl.col("status") == "finished").then(1.0).otherwise("qos").alias("qos")
-    assert "late-jobs" in changed(folder, "jobs", high)
-
-
-def test_another_word_for_a_rejection_is_found(tmp_path: Path) -> None:
-    folder = run_of("leave", tmp_path / "run")
-    other = pl.col("reason").str.replace("^late: .*", "it was not wanted")
-    assert {"rejections", "events"} <= changed(folder, "jobs", other)
-
-
-def test_late_jobs_that_stay_may_not_leave(tmp_path: Path) -> None:
-    folder = run_of("stay", tmp_path / "run")
-    other = pl.col("reason").str.replace("^policy: ", "late: ")
-    assert "late-jobs" in changed(folder, "jobs", other)
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_changed_rejection_is_found(name: str, runs: dict[str, Records], tmp_path: Path) -> None:
+    late, table, change, rules = CHANGES[name]
+    run = runs[late].copy()
+    submits = run.tables["jobs"].select("job_id", "submit_time_s")
+    rows, names = run.tables[table], run.tables[table].columns
+    if table == "events":
+        rows = rows.join(submits, on="job_id", how="left", maintain_order="left")
+    run.tables[table] = rows.with_columns(change).select(names)
+    assert rules <= set(run.audit(tmp_path / "run").found)

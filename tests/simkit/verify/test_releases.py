@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+from run_records import Records
 
 import simkit
-from simkit.results.run_writer import TABLES, RunDigest
 from simkit.verify import verify_run
 from simkit.verify.audit import Audit
 
@@ -51,27 +50,15 @@ def audit(folder: Path) -> Audit:
     return verify_run(folder, inputs=[folder.parent])
 
 
-def forged(folder: Path, change: pl.Expr | None = None, **keys: Any) -> Path:
-    """Change a column of the jobs or keys of the workload, and bring the digest up to date."""
-    info = json.loads((folder / "run.json").read_text())
-    metrics = json.loads((folder / "metrics.json").read_text())
-    digest = RunDigest()
+def forged(folder: Path, change: pl.Expr | None = None, **keys: Any) -> set[str]:
+    """Change a column of the jobs or keys of the workload; return what is said of releases."""
+    run = Records.read(folder)
     for form in ("scenario", "portable_scenario"):
-        info[form]["workload"] |= keys
-    for name in TABLES:
-        if (file := folder / f"{name}.parquet").exists():
-            table = pl.read_parquet(file)
-            if change is not None and name == "jobs":
-                table = table.with_columns(change)
-                table.write_parquet(file)
-            digest.update(name, table)
-    info["digest"] = digest.finish(metrics, info["portable_scenario"])
-    (folder / "run.json").write_text(json.dumps(info))
-    return folder
-
-
-def messages(folder: Path) -> set[str]:
-    return {v.message for v in audit(folder).violations if v.check == "releases"}
+        run.info[form]["workload"] |= keys
+    if change is not None:
+        run.tables["jobs"] = run.tables["jobs"].with_columns(change)
+    found = run.audit(folder.parent / "forged").violations
+    return {violation.message for violation in found if violation.check == "releases"}
 
 
 @pytest.mark.parametrize("text", [TABLE, SWF])
@@ -89,13 +76,13 @@ def test_honest_runs_keep_the_rule(text, changes, tmp_path):
 
 
 def test_a_run_that_ignored_what_its_scenario_says_is_found(tmp_path):
-    folder = forged(run_of(tmp_path, dependencies="ignore"), dependencies="simulated")
-    assert messages(folder) == {"must wait for its release, and the run has none"}
+    found = forged(run_of(tmp_path, dependencies="ignore"), dependencies="simulated")
+    assert found == {"must wait for its release, and the run has none"}
 
 
 def test_a_run_that_took_the_recorded_times_for_simulated_ones_is_found(tmp_path):
-    folder = forged(run_of(tmp_path, dependencies="recorded"), dependencies="simulated")
-    assert messages(folder) == {"release_time_s is not when it could run for the first time"}
+    found = forged(run_of(tmp_path, dependencies="recorded"), dependencies="simulated")
+    assert found == {"release_time_s is not when it could run for the first time"}
 
 
 @pytest.mark.parametrize(
@@ -110,7 +97,7 @@ def test_a_run_that_took_the_recorded_times_for_simulated_ones_is_found(tmp_path
     ids=["early start", "no release", "release before submission", "release at submission"],
 )  # fmt: skip
 def test_other_releases_are_found(change, message, tmp_path):
-    assert message in messages(forged(run_of(tmp_path), change))
+    assert message in forged(run_of(tmp_path), change)
 
 
 def test_what_cannot_be_read_again_is_not_audited(tmp_path):
@@ -127,4 +114,4 @@ def test_what_cannot_be_read_again_is_not_audited(tmp_path):
     assert rule.applies
     assert "'sacct' are not read again" in rule.skipped
     early = forged(tmp_path / "run", pl.col("start_time_s") - 1)
-    assert "starts before its release" in messages(early)
+    assert "starts before its release" in early

@@ -25,17 +25,6 @@ d,3,200,400,1,200
 """
 
 
-def audit(tmp_path: Path, text: str, policy: str = "easy", processors: float = 4) -> dict[str, int]:
-    path = tmp_path / "t.csv"
-    path.write_text(text)
-    found = verify_schedule(path, processors=processors, policy=policy).found  # type: ignore[arg-type]
-    return dict(found)
-
-
-def test_a_schedule_by_easy_holds(tmp_path: Path) -> None:
-    assert audit(tmp_path, GOOD) == {}
-
-
 WRONG = [
     # what is changed, policy, rule that is broken, message
     ("a,0,0,100", "a,0,-0.5,100", "any", "times", None),
@@ -45,6 +34,7 @@ WRONG = [
     ("c,2,2,90,1", "c,2,2,90,2", "any", "capacity", "too few processors are free"),
     ("b,1,100,200", "b,1,99,200", "any", "capacity", "too few processors are free"),
     ("b,1,100,200", "b,1,100,100", "any", None, None),
+    ("", "", "easy", None, None),
     ("d,3,200,400", "d,3,90,290", "easy", "easy", "delays its reservation"),
     ("b,1,100,200", "b,1,101,201", "easy", "easy", "is first in the queue and fits, but waits"),
     ("c,2,2,90", "c,2,201,289", "easy", "easy", "would delay no reservation, but waits"),

@@ -94,13 +94,7 @@ POOL = BASE | {"cluster": {"processors": 8}}
 
 @pytest.mark.parametrize(
     ("did", "says"),
-    [
-        ({"every": 60}, {"step": 60}),
-        ({"step": 60}, {"every": 60}),
-        ({"step": 60}, {"every": 30}),
-        ({"step": 60}, {"step": 30}),
-        ({"step": 30}, {"every": 30}),
-    ],
+    [({"every": 60}, {"step": 60}), ({"step": 60}, {"every": 30}), ({"step": 60}, {"step": 30})],
 )
 def test_another_clock_of_the_same_ticks_is_found(
     tmp_path: Path, did: Mapping[str, int], says: Mapping[str, int]

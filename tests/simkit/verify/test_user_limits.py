@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from run_records import Records, simulated
 
 import simkit
 from simkit.engine import admission
@@ -44,21 +44,40 @@ def test_the_schedule_of_limited_users_is_that_of_the_second_implementation(
     assert left_out["schedule"] == left_out["partitions"] == left_out["rejections"] == ""
 
 
-def claim(folder: Path, key: str, limit: int | None) -> set[str]:
-    """Say that the run had another limit; return the violated rules."""
-    info = json.loads((folder / "run.json").read_text())
-    for form in (info, info["scenario"], info["portable_scenario"]):
-        form["cluster"]["partitions"][0][key] = limit
-    (folder / "run.json").write_text(json.dumps(info))
-    return set(verify_run(folder).found)
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Records]:
+    """A run in which three jobs of a user may run, and one in which four may wait."""
+    folder = tmp_path_factory.mktemp("runs")
+    parts = {"max_running_per_user": limited(3), "max_waiting_per_user": limited(waiting=4)}
+    return {
+        key: simulated(
+            {"workload": LOAD, "cluster": {"processors": 128, "partitions": [part]},
+             "policy": EASY}, folder / key)
+        for key, part in parts.items()
+    }  # fmt: skip
 
 
-def test_a_user_who_exceeds_the_limit_is_found(tmp_path: Path) -> None:
-    cluster = {"processors": 128, "partitions": [limited(3)]}
-    run = {"workload": LOAD, "cluster": cluster, "policy": EASY}
-    simkit.simulate(run, output=tmp_path / "run")
-    found = claim(tmp_path / "run", "max_running_per_user", 2)
-    assert {"user-limits", "schedule"} <= found
+FORMS = ("run", "scenario", "portable")
+CLAIMS = [
+    # the limit, what is claimed instead, in which parts of run.json, rules that are violated
+    ("max_running_per_user", 2, FORMS, {"user-limits", "schedule"}),
+    ("max_running_per_user", 4, FORMS[:1], {"run-info"}),
+    ("max_waiting_per_user", 2, FORMS, {"partitions"}),
+    ("max_waiting_per_user", None, FORMS, {"rejections"}),
+]
+
+
+@pytest.mark.parametrize(("key", "limit", "forms", "rules"), CLAIMS)
+def test_another_limit_than_that_of_the_run_is_found(
+    key: str, limit: int | None, forms: tuple[str, ...], rules: set[str],
+    runs: dict[str, Records], tmp_path: Path,
+) -> None:  # fmt: skip
+    run = runs[key].copy()
+    info = {"run": run.info, "scenario": run.info["scenario"],
+            "portable": run.info["portable_scenario"]}  # fmt: skip
+    for form in forms:
+        info[form]["cluster"]["partitions"][0][key] = limit
+    assert rules <= set(run.audit(tmp_path / "run").found)
 
 
 MACHINES = {"machines": [{"name": "m", "count": 4, "processors": 32}]}
@@ -99,21 +118,3 @@ def test_a_limit_that_is_enforced_too_strictly_is_found(
     monkeypatch.setattr(admission.UserLimits, "of", stricter)
     simkit.simulate(scenario, output=tmp_path / "run")
     assert rules <= set(verify_run(tmp_path / "run").found)
-
-
-def test_run_json_must_have_the_scenarios_limits(tmp_path: Path) -> None:
-    cluster = {"processors": 128, "partitions": [limited(3)]}
-    simkit.simulate({"workload": LOAD, "cluster": cluster}, output=tmp_path / "run")
-    file = tmp_path / "run" / "run.json"
-    info = json.loads(file.read_text())
-    info["cluster"]["partitions"][0]["max_running_per_user"] = 4
-    file.write_text(json.dumps(info))
-    assert "run-info" in verify_run(tmp_path / "run").found
-
-
-def test_a_job_that_was_admitted_although_too_many_wait_is_found(tmp_path: Path) -> None:
-    cluster = {"processors": 128, "partitions": [limited(waiting=4)]}
-    run = {"workload": LOAD, "cluster": cluster, "policy": EASY}
-    simkit.simulate(run, output=tmp_path / "run")
-    assert "partitions" in claim(tmp_path / "run", "max_waiting_per_user", 2)
-    assert "rejections" in claim(tmp_path / "run", "max_waiting_per_user", None)

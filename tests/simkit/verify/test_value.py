@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from run_records import Records
 
 from simkit.experiment import carry_out, prepare
 from simkit.experiment.workload import valued
-from simkit.results.run_writer import RunDigest
 from simkit.scenario import Scenario
 from simkit.traces.models import UniformModel
 from simkit.verify import verify_run
@@ -37,22 +36,13 @@ def run_in(folder: Path, **changes) -> Path:
     return folder
 
 
-def changed(folder: Path, **columns: pl.Expr) -> Path:
-    """Change columns of the jobs, and update the digest."""
-    jobs = pl.read_parquet(folder / "jobs.parquet")
-    jobs.with_columns(**columns).write_parquet(folder / "jobs.parquet")
-    info = json.loads((folder / "run.json").read_text())
-    digest = RunDigest()
-    for table in ("jobs", "tasks", "allocations", "timeline", "events"):
-        digest.update(table, pl.read_parquet(folder / f"{table}.parquet"))
-    metrics = json.loads((folder / "metrics.json").read_text())
-    info["digest"] = digest.finish(metrics, info["portable_scenario"])
-    (folder / "run.json").write_text(json.dumps(info))
-    return folder
+def messages(records: Records, folder: Path) -> set[str]:
+    return {v.message for v in records.audit(folder).violations if v.check == "value"}
 
 
-def messages(folder: Path, name: str = "value") -> set[str]:
-    return {v.message for v in verify_run(folder).violations if v.check == name}
+@pytest.fixture(scope="module")
+def valued_run(tmp_path_factory: pytest.TempPathFactory) -> Records:
+    return Records.read(run_in(tmp_path_factory.mktemp("valued") / "run"))
 
 
 @pytest.mark.parametrize(
@@ -78,9 +68,6 @@ def test_the_rule_is_not_about_plain_runs(tmp_path):
     assert verify_run(folder).not_applicable["value"] == "jobs have no value"
 
 
-FIRST = pl.int_range(pl.len()) == 0
-
-
 @pytest.mark.parametrize(
     ("column", "value", "expected"),
     [
@@ -93,18 +80,18 @@ FIRST = pl.int_range(pl.len()) == 0
         ("gpu", 4.5, "the GPUs are not those drawn from the seed"),
     ],
 )
-def test_a_changed_number_is_found(tmp_path, column, value, expected):
-    new = pl.when(FIRST).then(pl.lit(value)).otherwise(pl.col(column))
-    assert expected in messages(changed(run_in(tmp_path / "run"), **{column: new}))
+def test_a_changed_number_is_found(valued_run, tmp_path, column, value, expected):
+    run, first = valued_run.copy(), pl.int_range(pl.len()) == 0
+    new = pl.when(first).then(pl.lit(value)).otherwise(pl.col(column))
+    run.tables["jobs"] = run.tables["jobs"].with_columns(**{column: new})
+    assert expected in messages(run, tmp_path / "run")
 
 
-def test_a_column_that_is_missing_is_found(tmp_path):
-    folder = run_in(tmp_path / "run")
-    jobs = pl.read_parquet(folder / "jobs.parquet").drop("value")
-    jobs.write_parquet(folder / "jobs.parquet")
-    assert messages(folder) == {
-        "the scenario gives jobs a value, but the jobs have no column value"
-    }
+def test_a_column_that_is_missing_is_found(valued_run, tmp_path):
+    run = valued_run.copy()
+    run.tables["jobs"] = run.tables["jobs"].drop("value")
+    found = messages(run, tmp_path / "run")
+    assert found == {"the scenario gives jobs a value, but the jobs have no column value"}
 
 
 @pytest.mark.parametrize(
@@ -115,10 +102,8 @@ def test_a_column_that_is_missing_is_found(tmp_path):
         ("deadline_misses", "value"), ("delay_cost", "value"),
     ],
 )  # fmt: skip
-def test_a_changed_metric_is_found(tmp_path, metric, number):
-    folder = run_in(tmp_path / "run")
-    metrics = json.loads((folder / "metrics.json").read_text())
-    metrics[metric][number] += 1
-    (folder / "metrics.json").write_text(json.dumps(metrics))
-    found = [v.row for v in verify_run(folder).violations if v.check == "metrics"]
+def test_a_changed_metric_is_found(valued_run, tmp_path, metric, number):
+    run = valued_run.copy()
+    run.metrics[metric][number] += 1
+    found = [v.row for v in run.audit(tmp_path / "run").violations]
     assert [(row["metric"], row["number"]) for row in found] == [(metric, number)]

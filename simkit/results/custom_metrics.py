@@ -91,7 +91,7 @@ class CustomMetric:
         if not is_number or isinstance(found, bool):
             problem = f"returned a {type(found).__name__}, which is not a number"
         elif not abs(found) < _LARGEST:
-            problem = f"is {found:g}, which cannot be used"
+            problem = f"is not a finite number below {_LARGEST:g} in size"
         else:
             return (int if isinstance(found, (int, np.integer)) else float)(found), ""
         return None, (

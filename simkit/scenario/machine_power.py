@@ -6,6 +6,7 @@ In a pool the scenario describes one processor; the pool's power is a multiple o
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from math import isfinite, nan
@@ -36,7 +37,7 @@ Part = tuple[str, "MachineFacts", Rows]
 """Dotted place, what a machine draws, rows of these machines."""
 
 
-class MachineFacts(Section):
+class MachineFacts(Section, ABC):
     """Keys of every machine; they describe one machine, in a pool one processor."""
 
     off_w: AtLeastZero = 0.0
@@ -48,9 +49,9 @@ class MachineFacts(Section):
     shutdown: TimeSpent = 0.0
     """Time from switching off to being off, at idle power."""
 
+    @abstractmethod
     def model(self, cluster: Cluster) -> PowerModel:
         """Return the model of one machine; raises ScenarioError for what no machine has."""
-        raise NotImplementedError
 
     @property
     def _standing(self) -> dict[str, Any]:

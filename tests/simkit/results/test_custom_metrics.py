@@ -37,6 +37,7 @@ def fails(jobs): return jobs["no such column"]
 def text(jobs): return "1"
 def switch(jobs): return True
 def nan(jobs): return float("nan")
+def huge(jobs): return 10**5000
 def undefined(jobs): return None
 def makespan_s(jobs): return 0
 def finished(jobs): return 0
@@ -100,7 +101,8 @@ def test_a_metric_sees_the_window_and_each_group_of_jobs(scenario):
         ("fails", "mine.py:15: .*no such column"),
         ("text", "str"),
         ("switch", "bool"),
-        ("nan", "nan"),
+        ("nan", "the metric nan is not a finite number below 1e.100"),
+        ("huge", "the metric huge is not a finite number below 1e.100"),
     ],
 )
 def test_a_metric_that_fails_is_null_and_warned_of_but_no_other_result_is_lost(

@@ -67,6 +67,8 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
     by_name: ClassVar[bool] = False
     """Whether a name alone stands for the section with this `type`."""
+    listed: ClassVar[str] = ""
+    """Key of the list that may stand in the place of the section; empty: none may."""
 
 
 class Facts(Section):
@@ -456,6 +458,12 @@ class Location:
     def has_short_form(self) -> bool:
         """Whether a name alone may stand at `path`, in the place of a section."""
         return any(getattr(model, "by_name", False) for model in self.inner.values())
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """Key below `path` that a list in the place of the section stands for; empty: none."""
+        keys = {getattr(model, "listed", "") for model in self.inner.values()}
+        return tuple(key for key in keys if key)
 
 
 def _models_in(field: FieldInfo) -> dict[str, type[BaseModel]]:

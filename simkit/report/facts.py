@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from simkit.errors import RunError, SimkitError
 from simkit.plugins import code_refused
 from simkit.records import STATUSES
-from simkit.results.metric import ABOUT, counted_resource, entries
+from simkit.results.metric import ABOUT, CUSTOM, counted_resource, entries
 from simkit.results.run_folder import MemoryRun, Run
 from simkit.results.run_info import changed_inputs
 from simkit.scenario import Scenario
@@ -78,14 +78,16 @@ def counts_of(run: Run) -> dict[str, int]:
 
 
 def _metrics(run: Run) -> list[dict[str, Any]]:
-    """Return each metric with its unit, formula and window; none of an interrupted run."""
+    """Return each metric, and whether it is the user's own; none of an interrupted run."""
     try:
         metrics = run.metrics
     except RunError:
         return []
+    own = metrics.get(CUSTOM, {})
     return [
         {
             "name": name,
+            "own": name in own,
             "values": {key: n for key, n in metric.items() if key not in ABOUT},
             **{key: metric.get(key) for key in _ABOUT},
         }

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import PurePath
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -153,6 +153,8 @@ class Limits(Section):
 class Metrics(Section):
     """Settings of the metrics."""
 
+    listed: ClassVar[str] = "custom"
+
     tau: PositiveDuration = 10.0
     """Bound of the bounded slowdown: shorter jobs count as this long."""
     warmup: Annotated[Duration, Field(ge=0)] = 0.0
@@ -166,7 +168,7 @@ class Metrics(Section):
     @model_validator(mode="before")
     @classmethod
     def _short_form(cls, value: object) -> object:
-        return {"custom": value} if isinstance(value, (list, tuple)) else value
+        return {cls.listed: value} if isinstance(value, (list, tuple)) else value
 
     @model_serializer(mode="wrap")
     def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -103,6 +103,9 @@ def anchor_swept(sweep: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 def _anchored(path: KeyPath, value: Any, folder: Path) -> Any:
     if isinstance(value, Mapping):
         return {key: _anchored((*path, str(key)), v, folder) for key, v in value.items()}
+    if isinstance(value, list | tuple):
+        rows = (*path, *Location(Scenario, path).listed)
+        return [_anchored((*rows, row), one, folder) for row, one in enumerate(value)]
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
     if not isinstance(value, str):

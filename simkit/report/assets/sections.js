@@ -25,6 +25,10 @@ function expanded(names, numbers) { // "utilisation" as that of each resource
   return names.flatMap((name) => numbers.has(name) ? [name] : [...numbers.keys()].filter((one) => one.startsWith(`${name}_`) && !one.includes(".")));
 }
 
+function ownMetrics(run) { // those of the user, which a scenario names
+  return run.metrics.filter((metric) => metric.own).map((metric) => metric.name);
+}
+
 function countsText(counts) {
   const parts = [...COUNTS, "other"].filter((state) => counts[state]).map((state) => `${plain(counts[state])} ${COUNT_TEXTS[state] || state}`);
   return `${counted(counts.submitted, "job")}${parts.length ? `: ${parts.join(", ")}` : ""}`;
@@ -45,7 +49,8 @@ function overview(runs) {
   if (runs.length > 1) return section("overview", "Overview", comparisonTable(runs));
   const numbers = numbersOfRun(run);
   const priced = (name) => name !== "energy_cost" || numbers.get(name).value; // 0: nothing had a price
-  const tiles = expanded(HEADLINES, numbers).filter(priced).slice(0, 8).map((name) => {
+  const names = [...expanded(HEADLINES, numbers).filter(priced).slice(0, 8), ...ownMetrics(run)];
+  const tiles = names.map((name) => {
     const { value, unit, metric } = numbers.get(name);
     return el("div", { class: "tile", title: metric.formula }, el("div", { class: "tile-name" }, tileName(name)), el("div", { class: "tile-value" }, metricText(name, value, unit)),
       el("div", { class: "soft" }, tileNote(name, metric)));
@@ -75,7 +80,7 @@ function tileNote(name, metric) {
 
 function comparisonTable(runs) {
   const numbers = runs.map(numbersOfRun);
-  const names = [...new Set(numbers.flatMap((found) => expanded(KEY_METRICS, found)))];
+  const names = [...new Set([...numbers.flatMap((found) => expanded(KEY_METRICS, found)), ...runs.flatMap(ownMetrics)])];
   const row = (name, cells, title) => el("tr", {}, el("th", { scope: "row", title: title || null }, name), cells.map((text) => el("td", { class: "number" }, text)));
   const head = el("tr", {}, el("th", { scope: "col" }, ""), runs.map((run, n) => el("th", { scope: "col", class: "number" }, el("span", { class: "swatch", style: { background: `var(--run-${n})` } }), run.label)));
   const states = ["submitted", ...COUNTS, "other"].filter((state) => runs.some((run) => run.counts[state]));

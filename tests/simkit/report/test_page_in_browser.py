@@ -500,3 +500,20 @@ def test_a_job_that_never_started_can_be_found(opened, write_run, tmp_path) -> N
     text = page.page.locator(".detail").inner_text()
     assert "it never started" in text
     assert "'b c'" in text  # quoted for the shell
+
+
+def test_metrics_of_the_user_are_in_the_overview_of_one_run_and_of_several(opened, tmp_path):
+    def tail_wait(jobs: pl.DataFrame) -> float:
+        return 7260.0
+
+    def undefined(jobs: pl.DataFrame) -> None:
+        return None
+
+    tail_wait.unit = "s"
+    load = {"type": "lublin", "jobs": 20, "processors": 8}
+    run = simkit.simulate({"workload": load}, output=tmp_path / "a", metrics=[tail_wait, undefined])
+    for runs in ([run], [run, simkit.simulate({"workload": load}, output=tmp_path / "b")]):
+        page = opened(write_report(runs, tmp_path / f"{len(runs)}.html")).page
+        shown = page.locator("#overview").inner_text()
+        assert re.search(r"tail wait\s+2 h 1 min", shown)
+        assert re.search(r"undefined\s+[–-]", shown)

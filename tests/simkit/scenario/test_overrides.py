@@ -28,6 +28,17 @@ SETTINGS: list[tuple[str, Any, Any]] = [
     ),
     ("policy.statistics", "vecnormalize.pkl", "/here/vecnormalize.pkl"),  # a file, or null
     ("policy.statistics", None, None),
+    # rows of lists
+    ("metrics", ["mine.py:tail", "installed"], ["/here/mine.py:tail", "installed"]),  # short
+    ("metrics.custom", ["mine.py:tail"], ["/here/mine.py:tail"]),
+    ("metrics.custom.0", "mine.py:tail", "/here/mine.py:tail"),
+    ("processes", [{"path": "mine.py:P"}], [{"path": "/here/mine.py:P"}]),
+    (
+        "power.sources.wind.signal",
+        {"type": "sum", "signals": [{"type": "csv", "path": "a.csv"}]},
+        {"type": "sum", "signals": [{"type": "csv", "path": "/here/a.csv"}]},
+    ),
+    ("policy.args.files", ["a.py:b"], ["a.py:b"]),
     # what is no path
     ("policy.order", "sjf", "sjf"),
     ("policy.name", "package.module:Mine", "package.module:Mine"),

@@ -45,6 +45,17 @@ def test_what_runs_on_a_machine_that_fails(running, expected):
     assert pieces(simulate(OrderedPolicy(FCFS()), rigid((0, 10, 4)), cluster)) == expected
 
 
+def test_what_ends_as_its_machine_fails_has_ended():
+    cluster = two((10, 0, "down", "requeue"), (50, 0, "up"))
+    assert pieces(simulate(greedy, rigid((0, 10, 4)), cluster)) == [(0, 0, 0, 10, "finished")]
+
+
+def test_a_machine_with_two_faults_is_up_when_both_are_repaired():
+    faults = [(1, 0, "down"), (2, 0, "down", "drain", (), 1), (5, 0, "up"),
+              (9, 0, "up", "drain", (), 1), (0, 1, "leave")]  # fmt: skip
+    assert pieces(simulate(greedy, rigid((3, 1, 4)), two(*faults))) == [(0, 0, 9, 10, "finished")]
+
+
 def test_maintenance_containers_and_faults_at_once_never_go_below_nothing():
     cluster = two(
         (1, 0, "take", "drain", (3.0,)), (2, 0, "down"), (4, 0, "up"), (6, 0, "give", "drain", (3.0,)),

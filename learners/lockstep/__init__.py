@@ -153,7 +153,7 @@ class Lockstep:
         return np.where(job >= 0, self._now[:, None] - came, 0)
 
     def slot_facts(self) -> SlotFacts:
-        """Return what the observation slot-set shows beside `view`, with A as the leading axis."""
+        """Return what the observation slot-set shows besides `view`, with A as the leading axis."""
         return SlotFacts(self.earliest(), self.waited(), self._next, self.steps[self.active])
 
     def fits_now(self) -> Bools:

@@ -15,7 +15,7 @@ from simkit.learners.lockstep.class_slots import ClassLockstep
 __all__ = ["ClassGames", "ClassMask", "potential", "view_of"]
 
 ClassMask = Literal["none", "possible"]
-"""Any class may be chosen, or those of which a job waits that fits."""
+"""Any class may be chosen, or only classes with a waiting job that fits."""
 
 
 def view_of(games: ClassLockstep) -> ClassView:

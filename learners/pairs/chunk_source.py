@@ -46,7 +46,7 @@ class ChunkSource:
                 over; none: the cluster as it is.
 
         Raises ScenarioError, all problems at once, for what the fast model of a chunk does not
-        know, and for a trace of which no chunk is left to train on.
+        know, and for a trace that leaves no chunk to train on.
         """
         workload = read_trace(scenario.workload, scenario.seed).workload
         cluster = scenario.cluster.build(workload)

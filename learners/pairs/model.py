@@ -62,7 +62,7 @@ class Trajectory:
     tick: Floats
     """(D,) when."""
     task: Ints
-    """(D,) the row of the task of which an instance was placed."""
+    """(D,) the row of the task whose instance was placed."""
     makespan: float
 
     def cost_to_go(self, chunk: Chunk, objective: Objective) -> Floats:

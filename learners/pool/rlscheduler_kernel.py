@@ -143,7 +143,7 @@ def _shadow_time(
 ) -> float:  # fmt: skip
     """Return the earliest expected end, past or not, at which so many more are free.
 
-    `ending` have ended, and it is not known yet.
+    `ending` have ended, which is not recorded yet.
     """
     jobs = np.concatenate((running, ending))
     ends = start[jobs] + requested[jobs]

@@ -32,7 +32,7 @@ from simkit.units import TIME_GRID
 __all__ = ["Backfill", "End", "Hold", "Rule", "require_numba", "simulate"]
 
 Backfill = Literal["easy", "rlscheduler", "rlscheduler-none"]
-"""What may start beside a job that is picked and does not fit: what EASY lets, what RLScheduler
+"""What may start while the picked job does not fit: what EASY lets, what RLScheduler
 lets, or nothing, as RLScheduler has it without backfilling."""
 
 End = Literal["never", "behind-head", "always"]

@@ -200,9 +200,9 @@ class ReadyGames:
         return np.where(self._job >= 0, self._size, 0).transpose(2, 1, 0)
 
     def left_over(self) -> Floats:
-        """Return (A, P) what is free beside each job as it starts, the shares added up.
+        """Return (A, P) what stays free when each job starts, as shares, added up.
 
-        Of jobs that may not start, what would be now.
+        For jobs that may not start, what would stay free now.
         """
         begin = np.maximum(self._start, 0)
         free = np.stack([np.take_along_axis(each, begin, axis=0) for each in self._plan.free])
@@ -294,7 +294,7 @@ class ReadyGames:
         return stopped
 
     def _resume(self, rows: Ints) -> None:
-        """Let suspended jobs go on of which the rest fits now, the oldest first."""
+        """Resume suspended jobs whose remaining units fit now, the oldest first."""
         suspension = self._suspension
         rows = rows[suspension.count(rows) > 0]
         for place in range(int(suspension.count(rows).max(initial=0))):

@@ -105,7 +105,7 @@ class StreamSource:
         Args:
             scenario: of jobs that take whole steps, come at steps, and fit a pool of one machine;
                 its power depends on no battery.
-            hours: T, steps of `scheduling.step` of which the power is known.
+            hours: T, steps of `scheduling.step` for which the power is known.
             accounts: parts that the games will account for; see `Accounts`.
 
         Raises ScenarioError, all problems at once, for another scenario.

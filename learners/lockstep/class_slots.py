@@ -151,7 +151,7 @@ class ClassLockstep(Lockstep):
         return self.classes.waiting
 
     def busy(self) -> Bools:
-        """Return (A,) whether a job runs now or will, of those that have been placed."""
+        """Return (A,) whether any job that was placed runs now or later."""
         busy: Bools = self._grid.last_finish > self._now
         return busy
 
@@ -187,7 +187,7 @@ class ClassLockstep(Lockstep):
         return rewards
 
     def _waiting_cost(self) -> Floats:
-        """Return (A,) what it costs that a step passes: Σ over the waiting jobs of 1 / class."""
+        """Return (A,) the cost of letting a step pass: Σ over the waiting jobs of 1 / class."""
         waiting = (self._slots.length[:-1] > 0) + self.classes.behind[:-1]
         cost: Floats = (1.0 / np.arange(1, self.model.slots + 1)) @ waiting
         return cost

@@ -356,7 +356,7 @@ def _beyond(shape: Mapping[str, Any]) -> Iterator[str]:
 def _problems(
     scenario: Scenario, mode: AutoresetMode, observation: str, reward: object
 ) -> Iterator[str]:
-    """Yield what the lock-step model does not know."""
+    """Yield what the lock-step model does not support."""
     if mode is AutoresetMode.DISABLED:
         yield "autoreset_mode: must be NextStep or SameStep"
     for name, value, known in (
@@ -381,7 +381,7 @@ def _check_same_pool(shown: Slotted, played: Slotted) -> None:
 
 
 def _more_than_jobs(scenario: Scenario) -> Iterator[str]:
-    """Yield which sections of a scenario the lock-step model does not know."""
+    """Yield which sections of a scenario the lock-step model does not support."""
     for name in ("value", "power", "processes", "walltime"):
         if getattr(scenario, name) != Scenario.model_fields[name].get_default(
             call_default_factory=True

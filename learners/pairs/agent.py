@@ -173,7 +173,7 @@ class PairAgent:
 
     @property
     def metrics(self) -> tuple[PolicyMetric, ...]:
-        """Those of the rules by which it decides."""
+        """The metrics of the rules by which it decides."""
         return declared_metrics(self._policy)
 
     @property

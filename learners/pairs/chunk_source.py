@@ -25,9 +25,9 @@ class ChunkSource:
     """
 
     trained: tuple[Chunk, ...]
-    """Those of the first jobs, in order, each on every number of machines."""
+    """Chunks of the first jobs, in order, each on every number of machines."""
     held_out: tuple[Chunk, ...]
-    """Those of the last jobs, on the scenario's machines; nothing of them is trained on."""
+    """Chunks of the last jobs, on the scenario's machines; never trained on."""
     resources: tuple[str, ...]
 
     @classmethod

@@ -60,7 +60,7 @@ class Trajectory:
     chosen: Ints
     """(D,) which of its pairs was drawn, from 0."""
     tick: Floats
-    """(D,) when."""
+    """(D,) tick of each decision."""
     task: Ints
     """(D,) the row of the task whose instance was placed."""
     makespan: float

@@ -38,7 +38,7 @@ class JobActions(Section):
 
     type: Literal["jobs"]
     visible: Count
-    """So many waiting jobs, the first ones submitted, can be picked."""
+    """At most this many waiting jobs, the first submitted, can be picked."""
     backfill: Backfill
     """What may start while the first job does not fit."""
     end: End

@@ -129,7 +129,7 @@ def _sort(jobs: Ints, by: Floats) -> None:
 
 @compiled
 def _take_out(job: int, jobs: Ints, count: int) -> None:
-    """Take a job out of the first so many, and close the gap."""
+    """Remove a job from the first `count`, and close the gap."""
     place = 0
     while jobs[place] != job:
         place += 1

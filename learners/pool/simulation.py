@@ -64,7 +64,7 @@ class Rule:
 
     @classmethod
     def wfp3(cls, jobs: PoolJobs) -> Rule:
-        """Return WFP3 as in `simkit.policies.orderings`, and so the others below."""
+        """Return WFP3, defined in `simkit.policies.orderings`, as are the others below."""
         return cls("ratio", np.maximum(jobs.r_s, TIME_GRID), jobs.processors)
 
     @classmethod

@@ -393,7 +393,7 @@ def _not_a_year(
         f"{date_text(_new_year_s(2000) + at, '%d %b %H:%M')} for {format_duration(end - at)}"
         for at, end in missing
     )
-    rule = "allows no gap" if gaps.rule == "error" else f"allows {format_duration(gaps.longest)}"
+    rule = "allows no gap" if gaps.rule == "error" else f"allows {format_duration(gaps.longest_s)}"
     run = f", and the run needs power {needed}" if needed else ""
     longest = max(end - at for at, end in missing)
     remedy = (

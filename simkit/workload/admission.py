@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from simkit.sections import BrokenRulesError, Count, Facts
+from simkit.sections import BrokenRulesError, Count, Facts, InfiniteIsNone
 
 AdmissionOrder = Literal["fifo", "qos", "value"]
 """Who goes first: the oldest, the highest quality of service, or the highest value."""
@@ -25,9 +25,9 @@ class AdmissionRule(Facts):
 
     noun = "admission"
 
-    slots: Count | None = None
+    slots: Annotated[Count | None, InfiniteIsNone] = None
     """How many waiting tasks the policy sees at most; null: all."""
-    backlog: Annotated[int, Field(ge=0)] | None = None
+    backlog: Annotated[Annotated[int, Field(ge=0)] | None, InfiniteIsNone] = None
     """How many tasks may wait behind the slots; more are rejected; null: no limit."""
     refill: Literal["at_once", "next_decision"] = "at_once"
     """A free slot is filled within the decision that frees it, or before the next decision."""

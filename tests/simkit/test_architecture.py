@@ -36,10 +36,7 @@ AUDITOR = {
 """What the auditor takes of simkit besides the scenario's models and the readers: what data are."""
 COMPUTED = {"engine", "policy", "results", "experiment", "agent", "gym", "policies", "analysis"}
 """Rooms that compute what the auditor judges: none of its imports leads there, however far."""
-SETTLED = {
-    f"simkit.power.{name}"
-    for name in ("battery", "controller", "grid", "late_account", "ledger", "site", "system")
-}
+SETTLED = {f"simkit.power.{name}" for name in ("battery", "controller", "ledger", "site", "system")}
 """What settles the power of a site, which the auditor computes again."""
 
 POWER_VIEW = {"simkit.power.site"}

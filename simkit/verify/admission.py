@@ -12,7 +12,14 @@ from math import inf
 import numpy as np
 import polars as pl
 
-from simkit.verify.audit import Check
+from simkit.verify.audit import (
+    Check,
+    NotApplicableError,
+    NotAuditedError,
+    first_true,
+    not_audited_if,
+    rule,
+)
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.capacity import USER, limits_users, tasks_by_partition
 from simkit.verify.numbers import ENDLESS, sum_until
@@ -27,18 +34,17 @@ def _turned_away(run: AuditedRun) -> pl.Expr:
     return _REJECTED & pl.col("reason").fill_null("").str.contains("^the backlog")
 
 
-def check_admission(run: AuditedRun) -> Check:
-    """Check that a job is turned away exactly if all slots and the whole backlog are taken.
+@rule
+def check_admission(run: AuditedRun, check: Check) -> None:
+    """A job is turned away exactly if the backlog is full.
 
     If slots are refilled at once, waiting jobs fill the slots first and then the backlog. It is
     full when as many jobs wait as there are slots and places in the backlog.
     """
-    check = Check("admission", "a job is turned away exactly if the backlog is full")
     backlog, slots = run.scenario.admission.backlog, run.scenario.admission.slots
     if backlog is None:
-        return check.skip("the backlog has no limit")
-    if reason := _why_not_followed(run):
-        return check.leave_out(reason)
+        raise NotApplicableError("the backlog has no limit")
+    _needs_known_waits(run)
     later = run.left_unstarted
     jobs = run.jobs.join(later, on="job_id", how="left", maintain_order="left").with_columns(
         (_REJECTED & pl.col("left_s").is_null()).alias("refused"),
@@ -57,15 +63,14 @@ def check_admission(run: AuditedRun) -> Check:
     check.add_rows("turned away, but the backlog has room", counts.filter("turned_away", ~full))
     accepted = counts.filter(~pl.col("refused"), full)
     check.add_rows("admitted, but the backlog is full", accepted)
-    return check
 
 
-def _why_not_followed(run: AuditedRun) -> str:
-    """Return why the number of waiting jobs is not known; empty if it is."""
+def _needs_known_waits(run: AuditedRun) -> None:
+    """Raise NotAuditedError if the number of waiting jobs is not known."""
     kinds = set(run.tables["events"]["kind"].to_list())
     one_each = run.tasks["job_id"].is_unique().all() and run.tasks["gang"].all()
     refill = run.scenario.admission.refill
-    reasons = {
+    not_audited_if({
         "jobs wait for their release": run.has_releases,
         "the run is not complete": not run.complete,
         "slots are refilled only at the next decision": refill != "at_once",
@@ -73,13 +78,12 @@ def _why_not_followed(run: AuditedRun) -> str:
         "jobs that waited were killed": "killed" in kinds,
         "jobs return to the queue": bool(kinds & {"reserved", "suspended", "lost"}),
         "users' jobs are held back by partitions": limits_users(run),
-    }
-    return next((reason for reason, applies in reasons.items() if applies), "")
+    })  # fmt: skip
 
 
-def check_rejections(run: AuditedRun) -> Check:
-    """Check that exactly those jobs are rejected at their submission that no partition admits."""
-    check = Check("rejections", "exactly the jobs that can never run are rejected")
+@rule
+def check_rejections(run: AuditedRun, check: Check) -> None:
+    """Exactly the jobs that can never run are rejected."""
     # The rules "admission" and "late-jobs" are about others.
     later = run.left_unstarted.select("job_id")
     jobs = run.jobs.filter(~_turned_away(run)).join(later, on="job_id", how="anti")
@@ -100,22 +104,21 @@ def check_rejections(run: AuditedRun) -> Check:
     if not run.policy_is_custom:
         by_policy = run.jobs.filter(_REJECTED, pl.col("reason").str.starts_with("policy: "))
         check.add_rows("the policy rejected it, which this policy never does", by_policy)
-    return check
 
 
-def check_late_jobs(run: AuditedRun) -> Check:
-    """Check that jobs which leave are late, and that none that is late starts instead.
+@rule
+def check_late_jobs(run: AuditedRun, check: Check) -> None:
+    """Only jobs that can no longer end in time leave, and none starts.
 
     A job is late when it can no longer end, by its estimate, by its deadline and with its quality
     of service kept; it leaves at the first decision after that at which the policy would see it.
     """
-    check = Check("late-jobs", "only jobs that can no longer end in time leave, and none starts")
     left = run.left_unstarted.filter(pl.col("reason").str.starts_with("late"))
     if run.scenario.admission.late != "leave":
         check.add_rows("left as it was late, but late jobs stay", left)
-        return check if left.height else check.skip("late jobs stay")
+        raise NotApplicableError("late jobs stay")
     if not run.tasks["job_id"].is_unique().all():
-        return check.leave_out("jobs have several tasks, each of which may be late")
+        raise NotAuditedError("jobs have several tasks, each of which may be late")
     due = [pl.col("deadline_s")] if "deadline_s" in run.jobs.columns else []
     estimate = pl.min_horizontal("estimate_s", pl.lit(ENDLESS))
     if "qos" in run.jobs.columns:
@@ -130,18 +133,17 @@ def check_late_jobs(run: AuditedRun) -> Check:
     reserved = run.tables["events"].filter(kind="reserved")["job_id"]  # these had left the queue
     started = jobs.filter(late, ~pl.col("job_id").is_in(reserved.implode()))
     check.add_rows("started, but it was late, and should have left", started)
-    return check
 
 
-def check_user_limits(run: AuditedRun) -> Check:
-    """Check that no user has more jobs running in a partition than it allows, nor too few.
+@rule
+def check_user_limits(run: AuditedRun, check: Check) -> None:
+    """No user has more jobs running in a partition than it allows.
 
     A job runs from its first start to its end. What is held back is in the timeline's backlog. How
     many may wait is part of `partitions` and `rejections`.
     """
-    check = Check("user-limits", "no user has more jobs running in a partition than it allows")
     if not limits_users(run):
-        return check.skip("no partition limits how many jobs of a user run")
+        raise NotApplicableError("no partition limits how many jobs of a user run")
     places = tasks_by_partition(run).group_by("job_id").agg(pl.col("position").first())
     left = run.left_unstarted.select("job_id", "left_s")
     jobs = run.jobs.join(left, on="job_id", how="left", maintain_order="left")
@@ -165,7 +167,6 @@ def check_user_limits(run: AuditedRun) -> Check:
         check.notes["jobs that are held back are not counted"] = reason
     else:
         _check_held_back(check, run, jobs)
-    return check
 
 
 def _beyond(jobs: pl.DataFrame, most: int) -> pl.Series:
@@ -189,7 +190,7 @@ def _why_not_counted(run: AuditedRun) -> str:
         "jobs have several tasks": run.tasks["job_id"].is_duplicated().any(),
         "the policy may kill waiting jobs": run.policy_is_custom,
     }
-    return next((reason for reason, applies in reasons.items() if applies), "")
+    return first_true(reasons)
 
 
 def _check_held_back(check: Check, run: AuditedRun, jobs: pl.DataFrame) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from simkit.verify.audit import Check
+from simkit.verify.audit import Check, NotApplicableError, rule
 from simkit.verify.audited_run import TASK, AuditedRun, RecordedCapacity, beside
 from simkit.verify.numbers import Floats, Ints
 
@@ -29,12 +29,9 @@ _AT_ONCE = 500_000
 """Starts of a stretch of time that is swept at once."""
 
 
-def check_capacity(run: AuditedRun) -> Check:
-    """Check that what starts on a machine fits, and that tasks make room when they must.
-
-    Only draining work may hold more than the machine still has.
-    """
-    check = Check("capacity", "allocated <= capacity on each machine, except for draining work")
+@rule
+def check_capacity(run: AuditedRun, check: Check) -> None:
+    """Allocated <= capacity on each machine, except for draining work."""
     check.examined = run.rows_of("allocations")
     steps = run.capacity_steps
     for event in run.malformed_capacity_events:
@@ -60,11 +57,10 @@ def check_capacity(run: AuditedRun) -> Check:
     asking = rows.filter(pl.any_horizontal(pl.col(f"one_{r}") > 0 for r in run.requested))
     empty = np.array([not any(step.capacity) for step in steps], dtype=bool)
     if not empty.any():
-        return check
+        return
     ids, times = (np.array([getattr(s, n) for s in steps]) for n in ("machine_id", "time_s"))
     at = _last_at(asking["machine_id"].to_numpy(), asking["start_time_s"].to_numpy(), ids, times)
     check.add_rows("starts on a machine that is absent or down", asking.filter(empty[at]))
-    return check
 
 
 def _facts(run: AuditedRun) -> pl.DataFrame:
@@ -189,20 +185,19 @@ def _with_starters(instants: pl.DataFrame, rows: pl.DataFrame, resource: str) ->
     return named.join(starters, on=["machine_id", "time_s"], how="left", maintain_order="left")
 
 
-def check_machines(run: AuditedRun) -> Check:
-    """Check that allocations are on machines that exist."""
-    check = Check("machines", "every allocation is on a machine of the cluster")
+@rule
+def check_machines(run: AuditedRun, check: Check) -> None:
+    """Every allocation is on a machine of the cluster."""
     check.examined = run.allocations.height
     strange = ~pl.col("machine_id").is_in(list(run.capacity)).fill_null(False)
     check.add_rows("the cluster has no such machine", run.allocations.filter(strange))
-    return check
 
 
-def check_partitions(run: AuditedRun) -> Check:
-    """Check that every started job uses machines of its partition, which the jobs name."""
-    check = Check("partitions", "jobs run on machines of their partition, within its limits")
+@rule
+def check_partitions(run: AuditedRun, check: Check) -> None:
+    """Jobs run on machines of their partition, within its limits."""
     if not run.partitions:
-        return check.skip("the cluster has no partitions")
+        raise NotApplicableError("the cluster has no partitions")
     tasks = tasks_by_partition(run)
     rows = run.allocations.join(tasks, on=TASK, maintain_order="left")
     check.examined = rows.height
@@ -220,7 +215,6 @@ def check_partitions(run: AuditedRun) -> Check:
         first = pl.col("position").replace_strict([*range(len(names) - 1), -1], names)
         wrong = jobs.filter(pl.col(_ROUTED).ne_missing(first))
         check.add_rows("said to be in another partition than the first that admits it", wrong)
-    return check
 
 
 _ROUTED: Final = "site_partition"
@@ -370,12 +364,12 @@ def _room_for(run: AuditedRun, partition: dict[str, Any], tasks: pl.DataFrame) -
     return pl.Series(places >= needed)
 
 
-def check_limits(run: AuditedRun) -> Check:
-    """Check that the run kept the scenario's `limits`: no later instant, no further retry."""
-    check = Check("limits", "nothing happens after the simulated time, no task restarts too often")
+@rule
+def check_limits(run: AuditedRun, check: Check) -> None:
+    """Nothing happens after the simulated time, no task restarts too often."""
     seconds, retries = run.scenario.limits.simulated_time, run.scenario.limits.retries
     if seconds is None and retries is None and run.own_retries is None:
-        return check.skip("neither the simulated time nor retries are limited")
+        raise NotApplicableError("neither the simulated time nor retries are limited")
     check.examined = run.rows_of("allocations")
     _check_own_retries(run, check)
     if retries is not None:
@@ -389,7 +383,6 @@ def check_limits(run: AuditedRun) -> Check:
         times = pl.max_horizontal("start_time_s", "end_time_s")
         late = _where(run, times > last, "start_time_s", "end_time_s")
         check.add_rows("after the end of the simulated time", late)
-    return check
 
 
 def _where(run: AuditedRun, wrong: pl.Expr, *columns: str) -> pl.DataFrame:

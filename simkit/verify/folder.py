@@ -25,7 +25,7 @@ from simkit.scenario import Scenario
 from simkit.scenario.policy import ComposedPolicy, FittedPolicy
 from simkit.sections import problems_of
 from simkit.text import printable
-from simkit.verify.audit import Check
+from simkit.verify.audit import Check, NotApplicableError, rule
 from simkit.verify.numbers import on_grid
 from simkit.verify.tables import COLUMNS, FURTHER, OF_POWER, TableFiles, digest_of, types_of
 
@@ -418,9 +418,9 @@ def _check_resources(folder: Path, tables: TableFiles, resources: list[str]) -> 
 # ---- rules about the folder ----------------------------------------------------------------------
 
 
-def check_columns(run: RunFolder) -> Check:
-    """Check the columns of every table, and that the folder holds no other table."""
-    check = Check("columns", "tables have the columns of a run, in order, and there are no others")
+@rule
+def check_columns(run: RunFolder, check: Check) -> None:
+    """Tables have the columns of a run, in order, and there are no others."""
     for name in run.tables:
         there = run.columns_of(name)
         check.examined += len(there)
@@ -437,7 +437,6 @@ def check_columns(run: RunFolder) -> Check:
     for path in sorted(run.path.glob("*.parquet")):
         if path.stem not in run.tables:
             check.add("the folder has a table that the run does not have", {"file": path.name})
-    return check
 
 
 def _columns_of(run: RunFolder, table: str) -> list[str]:
@@ -451,18 +450,17 @@ def _columns_of(run: RunFolder, table: str) -> list[str]:
     return [*COLUMNS[table], *further, *asked]
 
 
-def check_digest(run: RunFolder) -> Check:
-    """Check that tables, metrics and scenario have not changed since the digest was recorded."""
-    check = Check("digest", "tables, metrics and scenario have the recorded digest")
+@rule
+def check_digest(run: RunFolder, check: Check) -> None:
+    """Tables, metrics and scenario have the recorded digest."""
     check.examined = len(run.tables)
     recorded = run.manifest.get("digest")
     if recorded is None and not run.complete:
-        return check.skip("the run is not complete and has no digest")
+        raise NotApplicableError("the run is not complete and has no digest")
     try:
         found = digest_of(run.tables, run.metrics, run.manifest["portable_scenario"])
     except ValueError as error:
         check.add("a column cannot be digested", {"problem": str(error)})
-        return check
+        return
     if found != recorded:
         check.add("the digest differs", {"recorded": recorded, "recomputed": found})
-    return check

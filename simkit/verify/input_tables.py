@@ -21,8 +21,9 @@ from simkit.traces.rules import BadLines, Tally
 from simkit.traces.swf import SwfHeader, swf_blocks
 from simkit.traces.tables.rows import whole_numbers
 from simkit.traces.tables.table import TableColumns, header_of, read_columns
+from simkit.verify.audit import NotAuditedError
 from simkit.verify.folder import RunFolder
-from simkit.verify.inputs import InputTasks, MissingInputError, inputs_below
+from simkit.verify.inputs import InputTasks, inputs_below
 from simkit.verify.numbers import (
     LARGEST,
     LARGEST_ID,
@@ -357,12 +358,12 @@ def releases_of_table(path: Path, rules: Any) -> tuple[pl.DataFrame, pl.DataFram
 def starts_of_table(path: Path, rules: Any) -> pl.DataFrame:
     """Return ``job_id``, ``wait_s`` and ``recorded_start_s``, one of which is null.
 
-    Raises MissingInputError for a table without a column of recorded starts or waits.
+    Raises NotAuditedError for a table without a column of recorded starts or waits.
     """
     rows, _, _ = _job_rows(path, rules)
     found = next((name for name in _STARTS if name in rows.columns), None)
     if found is None:
-        raise MissingInputError("the table has no column of recorded starts or waits")
+        raise NotAuditedError("the table has no column of recorded starts or waits")
     value, unknown = pl.col(found).fill_nan(None), pl.lit(None, pl.Float64)
     wait, start = unknown, value
     if found == "wait_time_s":
@@ -547,7 +548,7 @@ def read_batch(run: RunFolder, rules: Any) -> InputTasks:
     place = rules.path
     table = trace_table(run, place, "batch_task")
     if table is None:
-        raise MissingInputError("batch_task is not among the recorded inputs")
+        raise NotAuditedError("batch_task is not among the recorded inputs")
     tasks = _batch_tasks(table, known_run=rules.durations.type == "task")
     attempts = None
     if rules.instances:

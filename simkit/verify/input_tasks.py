@@ -20,9 +20,10 @@ import polars as pl
 
 from simkit.errors import TraceError
 from simkit.scenario.workload import TargetLoad, Window, WorkloadSource
+from simkit.verify.audit import NotAuditedError
 from simkit.verify.folder import RunFolder
 from simkit.verify.input_tables import epoch_of_table, read_batch, read_job_table, read_task_table
-from simkit.verify.inputs import OF_TASKS, InputTasks, MissingInputError, inputs_below
+from simkit.verify.inputs import OF_TASKS, InputTasks, inputs_below
 from simkit.verify.numbers import TICK, Floats, Ints
 
 UNREADABLE: Final = (OSError, EOFError, ValueError, TraceError, zlib.error, tarfile.TarError)
@@ -45,24 +46,24 @@ def read_input_tasks(run: RunFolder) -> InputTasks:
             read = read_job_table if workload.type == "jobs" else read_task_table
             found = read(table_of(run), workload)
         return transformed(found, workload, run.manifest["epoch_s"])
-    except MissingInputError as error:
+    except NotAuditedError as error:
         return InputTasks(pl.DataFrame(), reason=str(error))
     except UNREADABLE as error:
         return InputTasks(pl.DataFrame(), problem=str(error) or type(error).__name__)
 
 
 def table_of(run: RunFolder) -> Path:
-    """Return the table of the run's workload; raises MissingInputError unless it was recorded."""
+    """Return the table of the run's workload; raises NotAuditedError unless it was recorded."""
     path = next(inputs_below(run, run.setting("workload", "path")), None)
     if path is None:
-        raise MissingInputError("the table is not among the recorded inputs")
+        raise NotAuditedError("the table is not among the recorded inputs")
     return path
 
 
 def table_epoch(run: RunFolder) -> float | None:
     """Return the Unix time of second 0 of a table of jobs or tasks; None if it has no dates.
 
-    Raises MissingInputError for a file that is missing, and TraceError for one that cannot be read.
+    Raises NotAuditedError for a file that is missing, and TraceError for one that cannot be read.
     """
     return epoch_of_table(table_of(run), run.scenario.workload)
 
@@ -98,13 +99,13 @@ def transformed(found: InputTasks, workload: WorkloadSource, epoch_s: float | No
         workload: section of the scenario.
         epoch_s: Unix time of second 0, for a window of dates; None if it is not known.
 
-    Raises MissingInputError for what cannot be made again.
+    Raises NotAuditedError for what cannot be made again.
     """
     if workload.window is not None:
         found = _in_window(found, workload.window, epoch_s)
     for name in changes_of(workload):
         if name == "resample":
-            raise MissingInputError("the workload has a resample")
+            raise NotAuditedError("the workload has a resample")
         found = _TRANSFORMS[name](found, getattr(workload, name))
     return found
 
@@ -134,7 +135,7 @@ def _since(when: float | datetime, submit: Floats, epoch_s: float | None) -> flo
     if not isinstance(when, datetime):
         return when
     if epoch_s is None or not len(submit):
-        raise MissingInputError(f"the window has {when}, but the trace's epoch is not known")
+        raise NotAuditedError(f"the window has {when}, but the trace's epoch is not known")
     return when.timestamp() - epoch_s - float(submit[0])
 
 
@@ -163,7 +164,7 @@ def _denser(submit: Floats, factor: float) -> Floats:
 def _at_target_load(found: InputTasks, target: TargetLoad) -> InputTasks:
     tasks = found.tasks
     if tasks["run"].null_count():
-        raise MissingInputError("run times come from a model of durations")
+        raise NotAuditedError("run times come from a model of durations")
     resources = [name for name in tasks.columns if name not in OF_TASKS]
     name = "processors" if "processors" in resources else resources[0]
     held = tasks["run"].to_numpy()
@@ -194,7 +195,7 @@ def _with_at_most(found: InputTasks, most: int) -> InputTasks:
 
 def _with_instances(found: InputTasks, count: Floats | Ints) -> InputTasks:
     if found.instance_times is not None and (count != found.tasks["instances"].to_numpy()).any():
-        raise MissingInputError("the number of instances changes, each with its own run time")
+        raise NotAuditedError("the number of instances changes, each with its own run time")
     instances = pl.Series(count).cast(pl.Int64)
     return replace(found, tasks=found.tasks.with_columns(instances=instances))
 

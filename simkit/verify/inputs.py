@@ -11,24 +11,20 @@ from typing import Final
 
 import polars as pl
 
-from simkit.verify.audit import Check
+from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, rule
 from simkit.verify.folder import RunFolder
 from simkit.verify.numbers import Floats
 from simkit.verify.tables import LARGE
 
 
-class MissingInputError(ValueError):
-    """An input file is missing, may not be read, or has changed; the message says which."""
-
-
-def check_inputs(run: RunFolder) -> Check:
-    """Check that each input file still has the content that the run read."""
-    check = Check("inputs", "every input file has its recorded sha256")
+@rule
+def check_inputs(run: RunFolder, check: Check) -> None:
+    """Every input file has its recorded sha256."""
     reasons = set()
     for entry in run.manifest["inputs"]:
         try:
             path = find_input(run, entry["path"])
-        except MissingInputError as error:
+        except NotAuditedError as error:
             reasons.add(str(error))
             continue
         check.examined += 1
@@ -38,14 +34,15 @@ def check_inputs(run: RunFolder) -> Check:
         if found != entry["sha256"]:
             check.add("the input file has changed since the run", {**entry, "found": found})
     if reasons and not check.found:
-        return check.leave_out("; ".join(sorted(reasons)))
-    return check if check.examined else check.skip("the run read no input file")
+        raise NotAuditedError("; ".join(sorted(reasons)))
+    if not check.examined:
+        raise NotApplicableError("the run read no input file")
 
 
 def find_input(run: RunFolder, recorded: str) -> Path:
     """Return the path of a recorded input, links resolved: as recorded, or below the run folder.
 
-    Raises MissingInputError if there is none, it is not a regular file, or lies outside the
+    Raises NotAuditedError if there is none, it is not a regular file, or lies outside the
     folders that may be read.
     """
     expanded = Path(os.path.expandvars(recorded))
@@ -66,7 +63,7 @@ def find_input(run: RunFolder, recorded: str) -> Path:
                 return path
         except (OSError, RuntimeError, ValueError) as error:
             problem = f"cannot be reached ({error})"
-    raise MissingInputError(f"{recorded} {problem}")
+    raise NotAuditedError(f"{recorded} {problem}")
 
 
 def _sha256_of(path: Path) -> str:
@@ -76,15 +73,15 @@ def _sha256_of(path: Path) -> str:
 
 
 def log_of(run: RunFolder) -> Path:
-    """Return the log of the scenario; raises MissingInputError unless it is there, unchanged."""
+    """Return the log of the scenario; raises NotAuditedError unless it is there, unchanged."""
     name = Path(str(run.setting("workload", "path"))).name
     for entry in run.manifest["inputs"]:
         if Path(str(entry["path"])).name == name:
             path = find_input(run, entry["path"])
             if _sha256_of(path) == entry["sha256"]:
                 return path
-            raise MissingInputError(f"{name} has changed")
-    raise MissingInputError(f"{name} is not among the recorded inputs")
+            raise NotAuditedError(f"{name} has changed")
+    raise NotAuditedError(f"{name} is not among the recorded inputs")
 
 
 def compare_with_input(
@@ -127,7 +124,7 @@ def _different(found: pl.DataFrame, wanted: pl.DataFrame) -> tuple[pl.DataFrame,
 def inputs_below(run: RunFolder, place: str) -> Iterator[Path]:
     """Yield the unchanged input files at `place` or in that folder.
 
-    Raises MissingInputError if one of them is missing, may not be read, or has changed.
+    Raises NotAuditedError if one of them is missing, may not be read, or has changed.
     """
     for entry in run.manifest["inputs"]:
         recorded = Path(str(entry["path"]))
@@ -135,7 +132,7 @@ def inputs_below(run: RunFolder, place: str) -> Iterator[Path]:
             continue
         path = find_input(run, str(entry["path"]))
         if _sha256_of(path) != entry["sha256"]:
-            raise MissingInputError(f"{recorded.name} has changed")
+            raise NotAuditedError(f"{recorded.name} has changed")
         yield path
 
 

@@ -14,7 +14,7 @@ from simkit.power.facts import BatteryFacts
 from simkit.scenario.bundled import agent_label, agent_names
 from simkit.scenario.policy import AgentPolicy, policies_in
 from simkit.sections import Section
-from simkit.verify.audit import Check
+from simkit.verify.audit import Check, NotApplicableError, rule
 from simkit.verify.audited_run import TASK, UNIT, AuditedRun
 from simkit.verify.measures import (
     Numbers,
@@ -39,14 +39,14 @@ _ABOUT = ("unit", "formula", "window")
 """Keys of a metric that are text."""
 
 
-def check_metrics(run: AuditedRun) -> Check:
-    """Check counts, makespan, waits, slowdowns, loads, value and energy by the tables."""
-    check = Check("metrics", "the metrics follow from the tables")
+@rule
+def check_metrics(run: AuditedRun, check: Check) -> None:
+    """The metrics follow from the tables."""
     if not run.metrics:
         if not run.complete:
-            return check.skip("the run is not complete and has no metrics")
+            raise NotApplicableError("the run is not complete and has no metrics")
         check.add("metrics.json is empty", {})
-        return check
+        return
     if custom := run.metrics.get(CUSTOM):
         check.notes["not audited, the user's own"] = sorted(custom)
     expected = _expected(run)
@@ -61,7 +61,6 @@ def check_metrics(run: AuditedRun) -> Check:
             row = {"metric": metric, "number": key, "found": found, "expected": value}
             check.add("the number does not follow from the tables", row)
     _check_form(run, expected, check)
-    return check
 
 
 def _check_form(run: AuditedRun, expected: Numbers, check: Check) -> None:

@@ -18,14 +18,13 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from simkit.verify.audit import Check
+from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, rule
 from simkit.verify.audited_run import TASK, AuditedRun, CapacityEvent
 from simkit.verify.capacity import machines_of, tasks_by_partition
 from simkit.verify.input_tasks import UNREADABLE
-from simkit.verify.inputs import MissingInputError
 from simkit.verify.machines import Edge, MachineLife, last_instant, machine_lives
 from simkit.verify.replay.backfill import who_gives_way
-from simkit.verify.site.ledger import no_power
+from simkit.verify.site.ledger import needs_power
 
 _OUTCOME: Final = {"suspend": "suspended", "checkpoint": "suspended", "requeue": "lost"}
 """Treatment of running tasks → the outcome of their allocations; draining tasks have none."""
@@ -54,27 +53,25 @@ class _Held:
         return self.start > other.start
 
 
-def check_stops(run: AuditedRun) -> Check:
-    """Check that tasks stop where power falls, in the way and the order of the scenario."""
-    check = Check("stops", "tasks stop only where power falls, the least valuable first")
-    if skipped := no_power(run, check):
-        return skipped
+@rule
+def check_stops(run: AuditedRun, check: Check) -> None:
+    """Tasks stop only where power falls, the least valuable first."""
+    needs_power(run)
     if not run.power_limits_capacity:
-        return check.skip("power does not limit what may run")
+        raise NotApplicableError("power does not limit what may run")
     if run.policy_may_kill:
-        return check.leave_out("the policy may stop tasks, or choose which tasks stop")
+        raise NotAuditedError("the policy may stop tasks, or choose which tasks stop")
     if run.machines_change:
-        return check.leave_out("tasks may stop for reasons other than power")
+        raise NotAuditedError("tasks may stop for reasons other than power")
     _check_outcomes(check, run)
     if len(run.capacity) > 1 or len(run.requested) > 1 or not _densities_known(run):
         if check.examined and not check.found:
-            return check.leave_out(
+            raise NotAuditedError(
                 "the order of stops is not judged on several machines or with several resources, "
                 "nor for values that do not come from the scenario"
             )
     else:
         _check_order(check, run)
-    return check
 
 
 def _check_outcomes(check: Check, run: AuditedRun) -> None:
@@ -169,18 +166,16 @@ _Stops = dict[tuple[int, float], set[str]]
 """(machine, time in s) → outcomes of tasks that may stop there and then."""
 
 
-def check_outages(run: AuditedRun) -> Check:
-    """Check the causes of changes of capacity, and what became of the tasks that ran."""
-    check = Check("outages", "capacity goes for the scenario's reasons, and tasks stop as it says")
+@rule
+def check_outages(run: AuditedRun, check: Check) -> None:
+    """Capacity goes for the scenario's reasons, and tasks stop as it says."""
     if not run.machines_change:
-        return check.skip("nothing but power takes capacity away")
+        raise NotApplicableError("nothing but power takes capacity away")
     try:
         lives = machine_lives(run, last_instant(run))
-    except MissingInputError as error:
-        return check.leave_out(str(error))
     except UNREADABLE:
-        return check.leave_out("what the scenario says of machines is not known: see the rule "
-                               "machine-capacity")  # fmt: skip
+        reason = "what the scenario says of machines is not known: see the rule machine-capacity"
+        raise NotAuditedError(reason) from None
     foreseen = run.complete or run.scenario.cluster.failures is None
     if foreseen:
         _check_causes(run, lives, check)
@@ -192,7 +187,8 @@ def check_outages(run: AuditedRun) -> Check:
         reason = ""
         _check_taken(run, _may_stop(run, lives), check)
         _check_youngest(run, lives, check)
-    return check.leave_out(reason) if reason and not check.found else check
+    if reason:
+        raise NotAuditedError(reason)
 
 
 def _check_causes(run: AuditedRun, lives: Mapping[int, MachineLife], check: Check) -> None:
@@ -299,13 +295,13 @@ _PREEMPTED: Final = {"requeue": "lost", "cancel": "killed", "suspend": "suspende
 """What a partition says of its tasks that are preempted → the outcome of their allocations."""
 
 
-def check_preemption(run: AuditedRun) -> Check:
-    """Check that running tasks give way only to a higher priority, and as their partition says.
+@rule
+def check_preemption(run: AuditedRun, check: Check) -> None:
+    """Tasks give way only to a higher priority, as their partition says.
 
     In a pool, none gives way while one that should do so before it, and is no smaller, runs on.
     Where one task alone took the place, exactly those gave way that had to.
     """
-    check = Check("preemption", "tasks give way only to a higher priority, as their partition says")
     for_other_reasons = (
         run.policy_is_custom or run.machines_change or run.power_limits_capacity
         or run.scenario.cluster.maintenance
@@ -313,9 +309,9 @@ def check_preemption(run: AuditedRun) -> Check:
     if not run.preempts and (
         for_other_reasons or not (run.only("allocations", "outcome")["outcome"] == "lost").any()
     ):
-        return check.skip("no partition preempts")
+        raise NotApplicableError("no partition preempts")
     if for_other_reasons:
-        return check.leave_out("tasks may stop for other reasons")
+        raise NotAuditedError("tasks may stop for other reasons")
     rows = _by_priority(run)
     by_limit = pl.col("reason").fill_null("").str.contains("requested time")
     stopped = pl.col("outcome").is_in(("lost", "suspended"))
@@ -344,7 +340,6 @@ def check_preemption(run: AuditedRun) -> Check:
     else:
         # Other rules are about allocations of unknown tasks, or of jobs in no partition.
         _check_who_gives_way(check, run, rows.drop_nulls(["position", "instances", "count"]))
-    return check
 
 
 def _by_priority(run: AuditedRun) -> pl.DataFrame:

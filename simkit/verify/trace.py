@@ -12,11 +12,11 @@ from typing import Final
 
 import polars as pl
 
-from simkit.verify.audit import Check
+from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, first_true, rule
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.input_tables import OF_JOBS, links_of_log, read_log, releases_of_table
 from simkit.verify.input_tasks import TASK_TABLES, UNREADABLE, changes_of, table_of, transformed
-from simkit.verify.inputs import InputTasks, MissingInputError, compare_with_input, log_of
+from simkit.verify.inputs import InputTasks, compare_with_input, log_of
 from simkit.verify.numbers import TICK
 
 _WORTH: Final = {"qos": "qos", "value": "prices", "deadline_s": "deadlines"}
@@ -26,9 +26,10 @@ _NEAR_S: Final = 4 * TICK
 """By so much a time may differ that follows from a sum of floating point numbers."""
 
 
-def check_trace(run: AuditedRun) -> Check:
-    """Check that the run has the jobs of its input: none missing, none added, none changed."""
-    check = Check("trace", "the run's jobs are the input's jobs", run.rows_of("jobs"))
+@rule
+def check_trace(run: AuditedRun, check: Check) -> None:
+    """The run's jobs are the input's jobs."""
+    check.examined = run.rows_of("jobs")
     _check_report(run, check)
     workload = run.scenario.workload
     kind = workload.type
@@ -36,28 +37,21 @@ def check_trace(run: AuditedRun) -> Check:
         found = run.input_tasks
         if found.known:
             _compare_jobs_of_table(run, found, check)
-            return check
+            return
         if found.problem:
-            return check  # the rule "tasks" says so
-        return check if check.found else check.leave_out(found.reason)
+            return  # the rule "tasks" says so
+        raise NotAuditedError(found.reason)
     if kind != "swf":
-        return check if check.found else check.leave_out(f"the workload's type is {kind!r}")
-    try:
-        path = log_of(run)
-    except MissingInputError as error:
-        return check if check.found else check.leave_out(str(error))
+        raise NotAuditedError(f"the workload's type is {kind!r}")
+    path = log_of(run)
     try:
         wanted = read_log(path, workload)
     except UNREADABLE as error:
         check.add("the log cannot be read", {"path": str(path), "problem": str(error)})
-        return check
-    try:
-        wanted = _transformed_log(run, wanted)
-    except MissingInputError as error:
-        return check if check.found else check.leave_out(str(error))
+        return
+    wanted = _transformed_log(run, wanted)
     _compare_jobs_of_log(run, wanted, check)
     _check_worth(run, wanted, check)
-    return check
 
 
 def _check_report(run: AuditedRun, check: Check) -> None:
@@ -210,17 +204,17 @@ class _Wanted:
         return self.links is not None and self.links.height > 0
 
 
-def check_releases(run: AuditedRun) -> Check:
-    """Check that no job starts before its release, and when each was released."""
-    check = Check("releases", "a job starts at its release or later, and is released as it should")
+@rule
+def check_releases(run: AuditedRun, check: Check) -> None:
+    """A job starts at its release or later, and is released as it should."""
     if run.has_releases:
         check.examined = run.rows_of("jobs") + run.rows_of("allocations")
         _check_starts(run, check)
     wanted = _wanted(run)
     if wanted.reason:
-        return check if check.found else check.leave_out(wanted.reason)
+        raise NotAuditedError(wanted.reason)
     if not run.has_releases and wanted.held_s is None and not wanted.waits:
-        return check.skip("no job has to wait for its release")
+        raise NotApplicableError("no job has to wait for its release")
     jobs = run.jobs
     expected = _expected(run, wanted)
     differs = jobs.filter(pl.col("status") != "rejected").join(
@@ -229,10 +223,9 @@ def check_releases(run: AuditedRun) -> Check:
     if _TIME not in jobs.columns:
         late = differs.filter(pl.col("expected_s").ne_missing(pl.col("submit_time_s")))
         check.add_rows("must wait for its release, and the run has none", late)
-        return check if check.found else check.skip("no job has to wait for its release")
+        raise NotApplicableError("no job has to wait for its release")
     wrong = differs.filter(pl.col(_TIME).ne_missing(pl.col("expected_s")))
     check.add_rows(f"{_TIME} is not when it could run for the first time", wrong)
-    return check
 
 
 def _check_starts(run: AuditedRun, check: Check) -> None:
@@ -262,7 +255,7 @@ def _wanted(run: AuditedRun) -> _Wanted:
         "the run is not complete": not run.complete,
         "the workload has a resample": workload.resample is not None,
     }
-    if reason := next((reason for reason, applies in reasons.items() if applies), ""):
+    if reason := first_true(reasons):
         return _Wanted(reason=reason)
     try:
         if kind == "swf":

@@ -11,12 +11,12 @@ import numpy as np
 import polars as pl
 
 from simkit.scenario.policy import RecordedPolicy, policies_in
-from simkit.verify.audit import Check
+from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, first_true, rule
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.capacity import limits_users
 from simkit.verify.input_tables import starts_of_table, waits_of_log
 from simkit.verify.input_tasks import UNREADABLE, table_of
-from simkit.verify.inputs import MissingInputError, log_of
+from simkit.verify.inputs import log_of
 from simkit.verify.numbers import Floats, Ints, times_on_grid
 from simkit.verify.replay.schedule import one_gang_each
 
@@ -24,26 +24,24 @@ _UNKNOWN: Final = "policy: the log does not tell when it started"
 """The reason of the rejection of a job without a recorded start."""
 
 
-def check_recorded_starts(run: AuditedRun) -> Check:
-    """Check that jobs start when their log says, and later only while they do not fit."""
-    check = Check("recorded-starts", "jobs start as recorded, or as soon as they fit after that")
+@rule
+def check_recorded_starts(run: AuditedRun, check: Check) -> None:
+    """Jobs start as recorded, or as soon as they fit after that."""
     policy = run.scenario.policy
     if not isinstance(policy, RecordedPolicy):
         if any(isinstance(one, RecordedPolicy) for one in policies_in(policy)):
-            return check.leave_out("the policy replays recorded starts for a part of the run only")
+            raise NotAuditedError("the policy replays recorded starts for a part of the run only")
         if "recorded" in run.manifest:
             check.add("run.json counts recorded starts, which this policy does not replay", {})
-            return check
-        return check.skip("the policy does not replay recorded starts")
+            return
+        raise NotApplicableError("the policy does not replay recorded starts")
     if not one_gang_each(run):
-        return check.leave_out("jobs have several tasks, no task, or bags")
+        raise NotAuditedError("jobs have several tasks, no task, or bags")
     try:
         known = _starts_of_input(run)
-    except MissingInputError as error:
-        return check.leave_out(str(error))
     except UNREADABLE as error:
         check.add("the log cannot be read", {"problem": str(error)})
-        return check
+        return
     jobs = run.only(
         "jobs", "job_id", "submit_time_s", "release_time_s", "start_time_s", "end_time_s",
         "status", "reason", run.counted,
@@ -62,13 +60,12 @@ def check_recorded_starts(run: AuditedRun) -> Check:
         check.notes["whether late jobs could have started earlier is not judged"] = reason
     else:
         _check_late(check, run, jobs)
-    return check
 
 
 def _starts_of_input(run: AuditedRun) -> pl.DataFrame:
     """Return ``job_id``, ``recorded_start_s`` and ``wait_s``, of which one is null.
 
-    Raises MissingInputError for a log that is not read again, TraceError for one that cannot be.
+    Raises NotAuditedError for a log that is not read again, TraceError for one that cannot be.
     """
     workload = run.scenario.workload
     if workload.type == "swf":
@@ -77,7 +74,7 @@ def _starts_of_input(run: AuditedRun) -> pl.DataFrame:
     elif workload.type == "jobs":
         starts = starts_of_table(table_of(run), workload)
     else:
-        raise MissingInputError(f"the workload's type is {workload.type!r}")
+        raise NotAuditedError(f"the workload's type is {workload.type!r}")
     return starts.unique("job_id", keep="first")
 
 
@@ -149,7 +146,7 @@ def _why_room_is_unknown(run: AuditedRun) -> str:
         "decisions come at multiples of a period": run.period_s is not None,
         "jobs wait for their release": run.has_releases,
     }
-    return next((reason for reason, applies in reasons.items() if applies), "")
+    return first_true(reasons)
 
 
 def _check_late(check: Check, run: AuditedRun, jobs: pl.DataFrame) -> None:

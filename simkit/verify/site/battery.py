@@ -16,11 +16,11 @@ import numpy as np
 
 from simkit.power.facts import BatteryFacts
 from simkit.scenario.power import DEFAULT_CONTROLLER
-from simkit.verify.audit import Check
+from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, rule
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.numbers import KWH, TICK, Bools, Floats, Ints, ratio
-from simkit.verify.site.course import NotRecomputedError, changes_of, lowest_in_rows, starts_of
-from simkit.verify.site.ledger import SLACK, add_power_rows, no_power
+from simkit.verify.site.course import changes_of, lowest_in_rows, starts_of
+from simkit.verify.site.ledger import SLACK, add_power_rows, needs_power
 
 CLC_HOLD_S = 60.0
 """A battery whose limits fall with its content holds a power for at least this time."""
@@ -96,23 +96,21 @@ class BatterySpec:
         return np.append(self.initial, run.power["stored_j"][:-1])
 
 
-def check_battery(run: AuditedRun) -> Check:
-    """Check that the battery keeps to its limits and gains and loses what it must."""
-    check = Check("battery", "the battery keeps its limits, and its content follows from its power")
-    if skipped := no_power(run, check):
-        return skipped
+@rule
+def check_battery(run: AuditedRun, check: Check) -> None:
+    """The battery keeps its limits, and its content follows from its power."""
+    needs_power(run)
     section = run.setting("power", "battery")
     check.examined = len(run.power["seconds"])
     if section is None:
         for name in ("charge_w", "discharge_w", "stored_j", "stored_carbon_g", "stored_cost"):
             message = "the site has no battery, but the ledger has its power"
             add_power_rows(check, run, message, run.power[name] != 0)
-        return check if check.found else check.skip("the site has no battery")
+        raise NotApplicableError("the site has no battery")
     battery = BatterySpec.of(section)
     _check_content(check, run, battery)
     _check_window(check, run, battery)
     _check_carried(check, run, battery)
-    return check
 
 
 def _check_content(check: Check, run: AuditedRun, battery: BatterySpec) -> None:
@@ -200,24 +198,19 @@ def _check_mixture(check: Check, run: AuditedRun, old: Floats) -> None:
     add_power_rows(check, run, message, wrong, load_battery_grid_w=given)
 
 
-def check_reserve(run: AuditedRun) -> Check:
-    """Check that the reserve serves last, and that the grid charges as the controller allows."""
-    check = Check("reserve", "the reserve serves last; the grid charges only as it may")
-    if skipped := no_power(run, check):
-        return skipped
+@rule
+def check_reserve(run: AuditedRun, check: Check) -> None:
+    """The reserve serves last; the grid charges only as it may."""
+    needs_power(run)
     rules, battery = run.setting("power", "controller"), run.setting("power", "battery")
     if rules.type != DEFAULT_CONTROLLER:
-        return check.skip("the site has a custom controller")
+        raise NotApplicableError("the site has a custom controller")
     if battery is None:
-        return check.skip("the site has no battery")
-    try:
-        limit = lowest_in_rows(run.power, run.site.of_grid("import_limit_w"))
-    except NotRecomputedError as error:
-        return check.leave_out(str(error))
+        raise NotApplicableError("the site has no battery")
+    limit = lowest_in_rows(run.power, run.site.of_grid("import_limit_w"))
     check.examined = len(run.power["seconds"])
     _check_reserve(check, run, BatterySpec.of(battery), rules.args, limit)
     _check_charge(check, run, BatterySpec.of(battery), rules.args)
-    return check
 
 
 def _check_reserve(
@@ -274,7 +267,7 @@ class _Stretches:
 
     @classmethod
     def of(cls, run: AuditedRun) -> _Stretches:
-        """Return those of a run; raises NotRecomputedError if a limit is not recomputed."""
+        """Return those of a run; raises NotAuditedError if a limit is not recomputed."""
         courses = [run.site.of_grid(f"{name}_limit_w") for name in ("import", "export")]
         starts = starts_of(run.power)
         times = np.unique(np.concatenate([starts, *(changes_of(run.power, c) for c in courses)]))
@@ -282,18 +275,14 @@ class _Stretches:
         return cls(at, courses[0].at(times), courses[1].at(times))
 
 
-def check_dispatch(run: AuditedRun) -> Check:
-    """Check that grid, battery and what is left over are set as the scenario's controller does."""
-    check = Check("dispatch", "grid, battery and curtailment are set as the controller sets them")
-    if skipped := no_power(run, check):
-        return skipped
+@rule
+def check_dispatch(run: AuditedRun, check: Check) -> None:
+    """Grid, battery and curtailment are set as the controller sets them."""
+    needs_power(run)
     rules = run.setting("power", "controller")
     if rules.type != DEFAULT_CONTROLLER:
-        return check.leave_out("the set-points of a custom controller are not recomputed")
-    try:
-        stretches = _Stretches.of(run)
-    except NotRecomputedError as error:
-        return check.leave_out(str(error))
+        raise NotAuditedError("the set-points of a custom controller are not recomputed")
+    stretches = _Stretches.of(run)
     check.examined = len(run.power["seconds"])
     wrong, expected = _wrong(run, rules.args, stretches)
     if wrong.any():
@@ -304,7 +293,6 @@ def check_dispatch(run: AuditedRun) -> Check:
             shown[name][stretches.at[wrong]] = values[wrong]
         message = "the flows are not those that the controller sets"
         add_power_rows(check, run, message, rows, **shown)
-    return check
 
 
 def _wrong(

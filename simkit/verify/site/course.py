@@ -7,16 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from simkit.verify.audit import NotAuditedError
 from simkit.verify.numbers import TICK, Bools, Floats, Ints
 
 MOST_PIECES = 20_000_000
 """A course of more pieces is not recomputed: what a few keys ask for must not fill the memory."""
 _NEAR = 4.0 * TICK
 """A change may come so much earlier or later in the ledger, in s."""
-
-
-class NotRecomputedError(ValueError):
-    """A signal is not recomputed; the message says which, and why."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +61,10 @@ class Course:
 
 
 def pieces_of(first: float, last: float, step: float, what: str) -> int:
-    """Return how many steps a span in s has; raises NotRecomputedError if they are too many."""
+    """Return how many steps a span in s has; raises NotAuditedError if they are too many."""
     number = (last - first) / step + 2.0
     if not number <= MOST_PIECES:
-        raise NotRecomputedError(f"{what} has {number:.3g} pieces in the run")
+        raise NotAuditedError(f"{what} has {number:.3g} pieces in the run")
     return int(number)
 
 

@@ -18,9 +18,10 @@ import numpy as np
 
 from simkit.dates import fixed_zone, parse_zone
 from simkit.power.signal_trace import Gaps, PowerTrace
+from simkit.verify.audit import NotAuditedError
 from simkit.verify.folder import RunFolder
 from simkit.verify.numbers import TICK, Floats, on_grid
-from simkit.verify.site.course import Course, NotRecomputedError, pieces_of
+from simkit.verify.site.course import Course, pieces_of
 
 DAY = 86_400.0
 _FIRST, _LAST = -2_208_988_800.0, 7_258_118_400.0
@@ -46,7 +47,7 @@ class Clock(NamedTuple):
 def clock_of(run: RunFolder) -> Clock:
     """Return the clock of a run's site.
 
-    Raises NotRecomputedError if the scenario does not state the date of second 0 and the input that
+    Raises NotAuditedError if the scenario does not state the date of second 0 and the input that
     does is not read again, or has none.
     """
     align = run.setting("power", "align")
@@ -54,10 +55,10 @@ def clock_of(run: RunFolder) -> Clock:
     if align.zero is None:
         kind = run.scenario.workload.type
         if kind in ("sacct", "plugin"):
-            raise NotRecomputedError(f"the date of second 0 of {kind} jobs is not read again")
+            raise NotAuditedError(f"the date of second 0 of {kind} jobs is not read again")
         epoch = run.manifest["epoch_s"]
         if epoch is None:
-            raise NotRecomputedError("the date of second 0 is not known")
+            raise NotAuditedError("the date of second 0 is not known")
         return Clock(on_grid(float(epoch)), zone, zone or "UTC")
     ahead = align.zero.utcoffset().total_seconds()
     shown = zone or (fixed_zone(ahead) if ahead else "UTC")
@@ -84,7 +85,7 @@ def offsets(name: str, first: float, last: float) -> tuple[Floats, Floats]:
     """
     zone = parse_zone(name)
     if not _FIRST <= first <= last <= _LAST:
-        raise NotRecomputedError("the run lies beyond the years 1900 to 2199")
+        raise NotAuditedError("the run lies beyond the years 1900 to 2199")
     if not isinstance(zone, ZoneInfo):
         return np.array([first]), np.array([_offset_at(zone, first)])
     days = [first, *np.arange(np.ceil(first / DAY), np.ceil(last / DAY) + 1.0) * DAY]
@@ -158,7 +159,7 @@ class Record:
         if self.step:
             return self.step
         if len(self.times) < 2:
-            raise NotRecomputedError("a single row has no step")
+            raise NotAuditedError("a single row has no step")
         lengths, counts = np.unique(np.diff(self.times), return_counts=True)
         return float(lengths[counts.argmax()])
 
@@ -213,7 +214,7 @@ def filled(
     begin, end = span
     rule = gaps.rule
     if rule == "error" or end - begin > gaps.longest:
-        raise NotRecomputedError("the file has gaps that its rule does not fill")
+        raise NotAuditedError("the file has gaps that its rule does not fill")
     if rule != "interpolate":
         return np.array([begin]), np.array([0.0 if rule == "zero" else float(beside[0])])
     number = max(1, round((end - begin) / step))
@@ -320,7 +321,7 @@ def _without_gaps(year: Pieces, gaps: Gaps, step: float) -> Pieces:
     if not unknown.any():
         return year
     if unknown.all():
-        raise NotRecomputedError("the file has no day of a year")
+        raise NotAuditedError("the file has no day of a year")
     firsts = np.flatnonzero(unknown & ~np.append(False, unknown[:-1]))
     afters = np.flatnonzero(np.append(~unknown, True) & np.append(False, unknown))
     kept: list[tuple[Floats, Floats]] = [(year.begins[~unknown], year.values[~unknown])]
@@ -328,7 +329,7 @@ def _without_gaps(year: Pieces, gaps: Gaps, step: float) -> Pieces:
         end = float(np.append(year.begins, _LEAP_YEAR)[after])
         beside = np.array([year.values[one - 1], year.values[after % len(year.values)]])
         if np.isnan(beside).any():
-            raise NotRecomputedError("the file lacks both ends of a year")
+            raise NotAuditedError("the file lacks both ends of a year")
         kept.append(filled(gaps, (float(year.begins[one]), end), beside, step))
     begins, values = (np.concatenate(column) for column in zip(*kept, strict=True))
     order = np.argsort(begins, kind="stable")

@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simkit.verify.audit import Check
+from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, rule
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.machines import failing_machines, machine_lives
 from simkit.verify.numbers import TICK, Bools, Floats, Ints, sum_until
 from simkit.verify.site.battery import CLC_HOLD_S, BatterySpec
-from simkit.verify.site.course import Course, NotRecomputedError
-from simkit.verify.site.ledger import SLACK, no_power
+from simkit.verify.site.course import Course
+from simkit.verify.site.ledger import SLACK, needs_power
 from simkit.verify.site.signals import MachineDraw, machine_draws
 
 _ROUNDING = 1e-9
@@ -57,22 +57,19 @@ class _Available(NamedTuple):
     most: Floats
 
 
-def check_supply(run: AuditedRun) -> Check:
-    """Check that the capacity follows from the available power by the scenario's rule."""
-    check = Check("supply", "exactly as much capacity is on as the power carries")
-    if skipped := no_power(run, check):
-        return skipped
+@rule
+def check_supply(run: AuditedRun, check: Check) -> None:
+    """Exactly as much capacity is on as the power carries."""
+    needs_power(run)
     if not run.power_limits_capacity:
-        return _check_no_limit(check, run)
+        _check_no_limit(check, run)
+        return
     running = run.setting("power", "supply", "running")
     for row, detail in (event for event in run.capacity_events if event.by_power):
         if detail.get("running") != running:
             message = "the event does not treat running tasks as the scenario says"
             check.add(message, row | {"expected": running})
-    try:
-        imported = run.site.of_grid("import_limit_w")
-    except NotRecomputedError as error:
-        return check.leave_out(str(error))
+    imported = run.site.of_grid("import_limit_w")
     draws = machine_draws(run)
     rule = _rule(run, draws)
     available = _available(run, rule, imported)
@@ -80,20 +77,21 @@ def check_supply(run: AuditedRun) -> Check:
         _check_pool(check, run, available, rule)
     else:
         _check_machines(check, run, available, draws, rule)
-    return check
 
 
-def _check_no_limit(check: Check, run: AuditedRun) -> Check:
+def _check_no_limit(check: Check, run: AuditedRun) -> None:
     """Without a limit only the policy may change capacity, by switching machines."""
     if run.policy_may_kill:
-        return check.skip("power does not limit what may run; the policy may switch machines")
+        raise NotApplicableError(
+            "power does not limit what may run; the policy may switch machines"
+        )
     for event in run.capacity_events:
         if event.by_power:
             check.add("capacity changes with the power, which does not limit it", event.row)
     for event in (each for of in run.switches.values() for each in of):
         if not run.machines_change:
             check.add("a machine is switched, and nothing switches it", event.row)
-    return check if check.found else check.skip("power does not limit what may run")
+    raise NotApplicableError("power does not limit what may run")
 
 
 def _rule(run: AuditedRun, draws: dict[int, MachineDraw]) -> _Rule:
@@ -235,9 +233,7 @@ def _check_machines(
     if all(any(step.capacity) for step in run.capacity_steps):
         return  # none is ever off
     if reason := _why_staying_off_is_unknown(run, weights, rule):
-        if not check.found:
-            check.leave_out(f"{_STAYING_OFF}: {reason}")
-        return
+        raise NotAuditedError(f"{_STAYING_OFF}: {reason}")
     one = next(iter(weights.values()))
     lowest, highest = (_machines_within(weight, one, len(weights)) for weight in (least, most))
     if rule.transit_s:

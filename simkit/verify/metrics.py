@@ -78,7 +78,7 @@ def _check_form(run: AuditedRun, expected: Numbers, check: Check) -> None:
             check.add("a metric is not an object", {"metric": metric})
             continue
         if metric not in keys:
-            if _may_bring_metrics(run.scenario.policy):
+            if _may_bring(run.scenario.policy, metric):
                 check.notes.setdefault("not audited, the policy's own", []).append(metric)
             else:
                 check.add("a run has no such metric", {"metric": metric})
@@ -94,13 +94,17 @@ def _check_form(run: AuditedRun, expected: Numbers, check: Check) -> None:
                 check.add(f"the metric has no {key}", {"metric": metric})
 
 
-def _may_bring_metrics(section: Section) -> bool:
-    """Return whether a policy, or a part of one, is code that may bring metrics of its own.
+def _may_bring(section: Section, metric: str) -> bool:
+    """Return whether a policy, or a part of one, is code that may bring a metric of its own.
 
-    Those that simkit installs under a name bring none but what is recomputed here. What a file, a
-    module, another package or an agent's folder brings cannot be seen without running its code.
+    What a file, a module, another package or an agent's folder brings cannot be seen without
+    running its code. Of simkit's own policies only the rules of another simulator bring metrics,
+    whose names begin with that of the rules.
     """
-    return any(_is_foreign(policy) for policy in policies_in(section))
+    return any(
+        metric.startswith(f"{getattr(policy, 'compat', None)}_") or _is_foreign(policy)
+        for policy in policies_in(section)
+    )
 
 
 def _is_foreign(policy: Section) -> bool:
@@ -140,10 +144,6 @@ def _expected(run: AuditedRun) -> Numbers:
     makespan = None if last_end is None else last_end - first
     unended = jobs.height - len(ends)
     numbers |= counted("makespan_s", {"value": makespan}, len(ends), unended)
-    if run.setting("policy", "compat") == "cloudsimpy":
-        ticks = {"value": _ticks_of_cloudsimpy(run, first)}
-        ended = run.allocations.height - run.allocations["end_time_s"].null_count()
-        numbers |= counted("cloudsimpy_makespan", ticks, ended)
     warmup, cooldown = run.scenario.metrics.warmup, run.scenario.metrics.cooldown
     if warmup or cooldown:
         submit = pl.col("submit_time_s")
@@ -170,20 +170,6 @@ def _jobs_of(run: AuditedRun) -> pl.DataFrame:
         "jobs", "job_id", "status", "user", *(f"{name}_time_s" for name in times),
         "qos", "value", "deadline_s", run.counted,
     )  # fmt: skip
-
-
-def _ticks_of_cloudsimpy(run: AuditedRun, first: float) -> float | None:
-    """Return the whole seconds from the first submit until CloudSimPy has everything back.
-
-    It looks once a second, so what ends between two ticks comes free at the second of them; what
-    ran for just one second is not seen to have ended until the tick after.
-    """
-    rows = run.allocations.drop_nulls("end_time_s")
-    ticks = [
-        math.ceil(end) + (end - start == 1.0 and start == math.floor(start))
-        for start, end in rows.select("start_time_s", "end_time_s").iter_rows()
-    ]
-    return float(max(ticks) - math.floor(first)) if ticks else None
 
 
 def _waits(run: AuditedRun, jobs: pl.DataFrame) -> Numbers:
@@ -468,7 +454,7 @@ _UNITS: Final = (
     # names, as a regular expression, and their unit; the first that fits counts
     (r"(lost|killed)_instance_s", "s"),
     (r"(?:lost|killed)_(?P<resource>.+)_s", "{resource} s"),
-    (r".*_time_s|wait_since_release_s|makespan_s|awrt_s|cloudsimpy_makespan", "s"),
+    (r".*_time_s|wait_since_release_s|makespan_s|awrt_s", "s"),
     (r"throughput_.*_per_h", "1/h"),
     (r"jobs|qos_violations|deadline_misses", "jobs"),
     (r"tasks|backlog", "tasks"),

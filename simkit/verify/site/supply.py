@@ -12,16 +12,22 @@ discharge.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
+from simkit.power.facts import BatteryFacts
 from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, rule
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.machines import failing_machines, machine_lives
 from simkit.verify.numbers import TICK, Bools, Floats, Ints, sum_until
-from simkit.verify.site.battery import CLC_HOLD_S, BatterySpec
+from simkit.verify.site.battery import (
+    CLC_HOLD_S,
+    contents_before,
+    decay,
+    fastest_fall_w,
+    slopes,
+)
 from simkit.verify.site.course import Course
 from simkit.verify.site.ledger import SLACK, needs_power
 from simkit.verify.site.signals import MachineDraw, machine_draws
@@ -145,34 +151,33 @@ def _from_battery(
     run: AuditedRun, times: Floats, at: Ints, decided: Bools
 ) -> tuple[Floats, Floats]:
     """Return the bounds of what the battery adds at each instant, in W."""
-    row, battery = run.power, BatterySpec.of(run.setting("power", "battery"))
+    row, battery = run.power, run.setting("power", "battery")
     hold = run.setting("power", "supply", "hold")
-    content = battery.contents_before(run)[at]
-    content = content * np.exp(-battery.leak * (times - row["start_s"][at]))
+    content = contents_before(run, battery)[at]
+    content = content * decay(battery, times - row["start_s"][at])[0]
     power, slack = _held_power(battery, content, hold)
     begins = times == row["start_s"][at]
     changed = np.append(True, np.diff(row["generation_w"]) != 0)[at] & begins
     at_rest = (row["charge_w"] + row["discharge_w"] == 0)[at]
     known = changed | (decided & (begins | at_rest))
     low = np.where(known, power - slack, 0.0)
-    high = np.where(known, power + slack, battery.most_discharge * (1.0 + SLACK))
+    high = np.where(known, power + slack, battery.most_discharge_w * (1.0 + SLACK))
     return np.maximum(low, 0.0), high
 
 
-def _held_power(battery: BatterySpec, content: Floats, hold: float) -> tuple[Floats, float]:
+def _held_power(battery: BatteryFacts, content: Floats, hold: float) -> tuple[Floats, float]:
     """Return the power that contents in J can hold for a time in s, and its tolerance.
 
     In that time the content falls to content * exp(-leak * t) - power / efficiency * reach and must
     not be below the floor; just above the floor the battery counts as empty.
     """
-    sloped = battery.discharge_slope or battery.charge_slope
-    span = max(hold, CLC_HOLD_S if sloped else 0.0) + 2.0 * TICK
-    reach = -math.expm1(-battery.leak * span) / battery.leak if battery.leak else span
-    left = content * math.exp(-battery.leak * span) - battery.floor
-    power = left / (reach / battery.discharge_efficiency + battery.discharge_slope)
-    falls = battery.most_discharge / battery.discharge_efficiency + battery.leak * battery.capacity
-    slack = SLACK * battery.most_discharge + SLACK * battery.capacity / span
-    return np.clip(power, 0.0, battery.most_discharge), slack + 4.0 * TICK / span * falls
+    span = max(hold, CLC_HOLD_S if any(slopes(battery)) else 0.0) + 2.0 * TICK
+    kept, reach = decay(battery, span)
+    left = content * kept - battery.floor_j
+    power = left / (reach / battery.discharge_efficiency + slopes(battery)[1])
+    slack = SLACK * battery.most_discharge_w + SLACK * battery.capacity_j / span
+    slack += 4.0 * TICK / span * fastest_fall_w(battery)
+    return np.clip(power, 0.0, battery.most_discharge_w), slack
 
 
 class _Pue:

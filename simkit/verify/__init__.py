@@ -20,79 +20,48 @@ import polars as pl
 
 from simkit.errors import RunError
 from simkit.text import printable
-from simkit.verify.admission import (
-    check_admission,
-    check_late_jobs,
-    check_rejections,
-    check_user_limits,
+from simkit.verify import (
+    admission,
+    capacity,
+    estimates,
+    inputs,
+    jobs,
+    machines,
+    metrics,
+    replay,
+    run_info,
+    tasks,
+    timeline,
+    trace,
 )
 from simkit.verify.audit import Audit, Check, Violation, name_of
 from simkit.verify.audited_run import TASK, AuditedRun, CapacityEvent, RecordedCapacity
-from simkit.verify.capacity import (
-    check_capacity,
-    check_limits,
-    check_machines,
-    check_partitions,
-)
-from simkit.verify.estimates import check_estimates, check_value
-from simkit.verify.folder import check_columns, check_digest
-from simkit.verify.inputs import InputTasks, check_inputs
-from simkit.verify.jobs import (
-    check_causality,
-    check_events,
-    check_identity,
-    check_row_order,
-    check_statuses,
-    check_times,
-)
-from simkit.verify.machines import check_failures, check_machine_capacity, check_maintenance
-from simkit.verify.metrics import check_metrics
+from simkit.verify.inputs import InputTasks
 from simkit.verify.numbers import Floats, Ints
-from simkit.verify.replay.recorded import check_recorded_starts
-from simkit.verify.replay.schedule import check_fcfs_order, check_schedule
-from simkit.verify.run_info import check_run_info, check_scenario, refuse_too_much
-from simkit.verify.site.battery import check_battery, check_dispatch, check_reserve
-from simkit.verify.site.ledger import (
-    check_generation,
-    check_grid,
-    check_ledger,
-    check_site_load,
-    check_sources,
-)
-from simkit.verify.site.machine_power import check_bills, check_machine_power
-from simkit.verify.site.signals import check_clocks
-from simkit.verify.site.supply import check_supply
-from simkit.verify.stops import check_outages, check_preemption, check_stops
-from simkit.verify.tasks import (
-    check_critical_paths,
-    check_gangs,
-    check_instance_times,
-    check_instances,
-    check_parents,
-    check_run_time,
-    check_tasks,
-    check_walltime,
-)
-from simkit.verify.timeline import check_decision_times, check_timeline
-from simkit.verify.trace import check_releases, check_trace
+from simkit.verify.site import battery, ledger, machine_power, signals, supply
 
 __all__ = ["CHECKS", "Audit", "Check", "Violation", "verify_run"]
 
 _OF_FILES: Final = (
-    check_digest, check_columns, check_scenario, check_inputs, check_run_info, check_trace,
+    run_info.check_digest, run_info.check_columns, run_info.check_scenario, inputs.check_inputs,
+    run_info.check_run_info, trace.check_trace,
 )  # fmt: skip
 _OF_JOBS: Final = (
-    check_tasks, check_identity, check_causality, check_releases, check_statuses, check_times,
-    check_instances, check_gangs, check_run_time, check_instance_times, check_parents,
-    check_critical_paths, check_value, check_walltime,
-    check_estimates, check_machines, check_partitions, check_user_limits, check_rejections,
-    check_admission, check_late_jobs, check_capacity, check_machine_capacity, check_supply,
-    check_stops, check_preemption, check_failures, check_maintenance, check_outages,
-    check_row_order, check_timeline, check_events, check_decision_times, check_schedule,
-    check_fcfs_order, check_recorded_starts, check_limits, check_clocks,
-    check_ledger, check_generation, check_grid, check_site_load, check_dispatch, check_sources,
-    check_battery, check_reserve, check_machine_power, check_bills,
-    check_metrics,
+    tasks.check_tasks, jobs.check_identity, jobs.check_causality, trace.check_releases,
+    jobs.check_statuses, jobs.check_times, tasks.check_instances, tasks.check_gangs,
+    tasks.check_run_time, tasks.check_instance_times, tasks.check_parents,
+    tasks.check_critical_paths, estimates.check_value, tasks.check_walltime,
+    estimates.check_estimates, capacity.check_machines, admission.check_partitions,
+    admission.check_user_limits, admission.check_rejections, admission.check_admission,
+    admission.check_late_jobs, capacity.check_capacity, machines.check_machine_capacity,
+    supply.check_supply, supply.check_stops, capacity.check_preemption, machines.check_failures,
+    machines.check_maintenance, capacity.check_outages, jobs.check_row_order,
+    timeline.check_timeline, jobs.check_events, timeline.check_decision_times,
+    replay.check_schedule, replay.check_fcfs_order, trace.check_recorded_starts,
+    capacity.check_limits, signals.check_clocks, ledger.check_ledger, ledger.check_generation,
+    ledger.check_grid, ledger.check_site_load, battery.check_dispatch, ledger.check_sources,
+    battery.check_battery, battery.check_reserve, machine_power.check_machine_power,
+    machine_power.check_bills, metrics.check_metrics,
 )  # fmt: skip
 CHECKS: Final[tuple[Callable[[AuditedRun], Check], ...]] = (*_OF_FILES, *_OF_JOBS)
 """Every check, in the order in which they are made and reported."""
@@ -125,7 +94,7 @@ def verify_run(
     scenario that derives more than is audited.
     """
     run = AuditedRun.read(Path(folder), allow_partial=allow_partial, inputs=inputs)
-    refuse_too_much(run)
+    run_info.refuse_too_much(run)
     if repeated := _repeated_ids(run):
         reason = f"{repeated}, so rows cannot be told apart"
         skipped = [Check(name_of(check), "", skipped=reason) for check in _OF_JOBS]
@@ -186,9 +155,10 @@ def _first_of(ids: pl.Series, kind: str) -> str:
 # with all their rows.
 
 _BY_JOB: Final = (
-    check_identity, check_causality, check_statuses, check_times, check_instances, check_gangs,
-    check_run_time, check_critical_paths, check_walltime, check_estimates, check_machines,
-    check_partitions, check_rejections, check_events,
+    jobs.check_identity, jobs.check_causality, jobs.check_statuses, jobs.check_times,
+    tasks.check_instances, tasks.check_gangs, tasks.check_run_time, tasks.check_critical_paths,
+    tasks.check_walltime, estimates.check_estimates, capacity.check_machines,
+    admission.check_partitions, admission.check_rejections, jobs.check_events,
 )  # fmt: skip
 """Rules about single jobs."""
 _OF_ONE_JOB: Final = ("jobs", "tasks", "allocations", "events")
@@ -230,9 +200,9 @@ def check_job_by_job(run: AuditedRun) -> dict[str, Check]:
     """
     together: set[Callable[[AuditedRun], Check]] = set()
     if run.scenario.estimates.type in ("perturbed", "user-mean"):
-        together.add(check_estimates)
+        together.add(estimates.check_estimates)
     if any(part.get("max_waiting_per_user") is not None for part in run.partitions):
-        together |= {check_partitions, check_rejections}
+        together |= {admission.check_partitions, admission.check_rejections}
     found: dict[str, Check] = {}
     for part in _parts(run):
         for rule in _BY_JOB:

@@ -10,10 +10,10 @@ rows): a trace of millions of instances does not need a row for each.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
@@ -22,8 +22,8 @@ from simkit.verify.folder import RunFolder
 from simkit.verify.input_tasks import TASK_TABLES, read_input_tasks
 from simkit.verify.inputs import InputTasks
 from simkit.verify.numbers import Floats, on_grid
-from simkit.verify.site.signals import SiteSignals
 
+_Made = TypeVar("_Made")
 TASK = ["job_id", "task_id"]
 """The key of a task."""
 UNIT = [*TASK, "instance"]
@@ -387,11 +387,25 @@ class AuditedRun(RunFolder):
         found = {name: table[name].to_numpy() for name in table.columns}
         return {**found, "seconds": found["end_s"] - found["start_s"]}
 
+    def once(self, make: Callable[[AuditedRun], _Made]) -> _Made:
+        """Return what a function or class makes of the run, made when it is first asked for."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        found: _Made = self._made[make]
+        return found
+
     @cached_property
-    def site(self) -> SiteSignals:
-        """The signals of the site, each made again from the scenario when it is asked for."""
-        span = float(self.power["start_s"][0]), float(self.power["end_s"][-1])
-        return SiteSignals(self, span)
+    def _made(self) -> dict[Callable[[AuditedRun], Any], Any]:
+        return {}
+
+    @cached_property
+    def one_gang_each(self) -> bool:
+        """Whether every job is one task whose instances start together."""
+        tasks, jobs = self.only("tasks", "job_id", "gang", "instances"), self.only("jobs", "job_id")
+        if not (tasks["gang"] | (tasks["instances"] == 1)).all():
+            return False
+        ids, others = jobs["job_id"].sort(), tasks["job_id"].sort()
+        return ids.equals(others) and ids.n_unique() == len(ids)
 
     @cached_property
     def input_tasks(self) -> InputTasks:

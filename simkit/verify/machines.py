@@ -25,8 +25,8 @@ from simkit.scenario.cluster import (
 )
 from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, rule
 from simkit.verify.audited_run import AuditedRun
-from simkit.verify.input_tables import trace_table
 from simkit.verify.input_tasks import UNREADABLE
+from simkit.verify.inputs import trace_table
 from simkit.verify.numbers import LARGEST, LARGEST_ID, Floats, on_grid, stream
 
 Amounts = tuple[float, ...]

@@ -16,6 +16,7 @@ from simkit.scenario.policy import AgentPolicy, policies_in
 from simkit.sections import Section
 from simkit.verify.audit import Check, NotApplicableError, rule
 from simkit.verify.audited_run import TASK, UNIT, AuditedRun
+from simkit.verify.folder import CUSTOM
 from simkit.verify.measures import (
     Numbers,
     Window,
@@ -29,7 +30,6 @@ from simkit.verify.measures import (
     statuses,
 )
 from simkit.verify.numbers import KWH, Bools, Floats
-from simkit.verify.tables import CUSTOM
 
 _RELATIVE_ERROR = 1e-9
 """Sums of the same numbers in another order differ by less."""

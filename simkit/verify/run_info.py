@@ -1,4 +1,4 @@
-"""Checks of run.json: scenario and portable form agree, and its facts follow from tables and files.
+"""Checks of the folder: digest and columns of its tables, scenario and facts of run.json.
 
 Versions, wall time and memory say nothing about the results and are not judged. Before any rule is
 checked, what a few keys of the scenario derive is estimated: a stranger's folder may ask in a few
@@ -19,11 +19,11 @@ from simkit.errors import RunError
 from simkit.scenario import portable_form
 from simkit.scenario.cluster import PartitionSection
 from simkit.sections import Section
-from simkit.verify.audit import Check, NotAuditedError, rule
+from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, rule
 from simkit.verify.audited_run import AuditedRun
-from simkit.verify.input_tables import clock_of_log
+from simkit.verify.folder import COLUMNS, FURTHER, RunFolder, digest_of
 from simkit.verify.input_tasks import UNREADABLE, table_epoch
-from simkit.verify.inputs import log_of
+from simkit.verify.inputs import clock_of_log, log_of
 from simkit.verify.numbers import KWH
 
 _KEYS: Final = frozenset({
@@ -116,6 +116,54 @@ def _differences(found: Any, expected: Any, place: str = "") -> Iterator[tuple[s
             yield from _differences(found.get(key), expected.get(key), below)
     elif type(found) is not type(expected) or found != expected:
         yield place, found, expected
+
+
+@rule
+def check_columns(run: RunFolder, check: Check) -> None:
+    """Tables have the columns of a run, in order, and there are no others."""
+    for name in run.tables:
+        there = run.columns_of(name)
+        check.examined += len(there)
+        expected = _columns_of(run, name)
+        if strange := [column for column in there if column not in expected]:
+            row = {"table": name, "columns": ", ".join(strange)}
+            check.add("the table has columns that a run does not have", row)
+        if missing := [column for column in expected if column not in there]:
+            row = {"table": name, "columns": ", ".join(missing)}
+            check.add("the table lacks columns", row)
+        elif not strange and there != expected:
+            row = {"table": name, "found": ", ".join(there)}
+            check.add("the columns are not in their order", row)
+    for path in sorted(run.path.glob("*.parquet")):
+        if path.stem not in run.tables:
+            check.add("the folder has a table that the run does not have", {"file": path.name})
+
+
+def _columns_of(run: RunFolder, table: str) -> list[str]:
+    """Return the columns that a table of the run must have, in order."""
+    there, asked = run.columns_of(table), []
+    if table in ("jobs", "tasks"):  # tasks have the resources in the order of the jobs'
+        asked = [name for name in run.columns_of("jobs") if name in run.resources]
+    elif table == "timeline":
+        asked = [f"{kind}_{name}" for kind in ("allocated", "capacity") for name in run.resources]
+    further = [name for name in FURTHER if table == "jobs" and name in there]
+    return [*COLUMNS[table], *further, *asked]
+
+
+@rule
+def check_digest(run: RunFolder, check: Check) -> None:
+    """Tables, metrics and scenario have the recorded digest."""
+    check.examined = len(run.tables)
+    recorded = run.manifest.get("digest")
+    if recorded is None and not run.complete:
+        raise NotApplicableError("the run is not complete and has no digest")
+    try:
+        found = digest_of(run.tables, run.metrics, run.manifest["portable_scenario"])
+    except ValueError as error:
+        check.add("a column cannot be digested", {"problem": str(error)})
+        return
+    if found != recorded:
+        check.add("the digest differs", {"recorded": recorded, "recomputed": found})
 
 
 @rule

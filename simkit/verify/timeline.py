@@ -13,9 +13,9 @@ import numpy as np
 import polars as pl
 
 from simkit.scenario.policy import ComposedPolicy
+from simkit.verify.admission import limits_users
 from simkit.verify.audit import Check, NotApplicableError, rule
 from simkit.verify.audited_run import TASK, UNIT, AuditedRun, previous
-from simkit.verify.capacity import limits_users
 from simkit.verify.estimates import correction_instants, correction_of, stale_corrections
 from simkit.verify.numbers import Bools, Floats, sum_until
 

@@ -21,6 +21,7 @@ from simkit.verify.audited_run import AuditedRun
 from simkit.verify.numbers import KWH, TICK, Bools, Floats, Ints, ratio
 from simkit.verify.site.course import changes_of, lowest_in_rows, starts_of
 from simkit.verify.site.ledger import SLACK, add_power_rows, needs_power
+from simkit.verify.site.signals import SiteSignals
 
 CLC_HOLD_S = 60.0
 """A battery whose limits fall with its content holds a power for at least this time."""
@@ -190,7 +191,7 @@ def check_reserve(run: AuditedRun, check: Check) -> None:
         raise NotApplicableError("the site has a custom controller")
     if battery is None:
         raise NotApplicableError("the site has no battery")
-    limit = lowest_in_rows(run.power, run.site.of_grid("import_limit_w"))
+    limit = lowest_in_rows(run.power, run.once(SiteSignals).of_grid("import_limit_w"))
     check.examined = len(run.power["seconds"])
     _check_reserve(check, run, battery, rules.args, limit)
     _check_charge(check, run, battery, rules.args)
@@ -251,7 +252,9 @@ class _Stretches:
     @classmethod
     def of(cls, run: AuditedRun) -> _Stretches:
         """Return those of a run; raises NotAuditedError if a limit is not recomputed."""
-        courses = [run.site.of_grid(f"{name}_limit_w") for name in ("import", "export")]
+        courses = [
+            run.once(SiteSignals).of_grid(f"{name}_limit_w") for name in ("import", "export")
+        ]
         starts = starts_of(run.power)
         times = np.unique(np.concatenate([starts, *(changes_of(run.power, c) for c in courses)]))
         at = np.searchsorted(starts, times, side="right") - 1

@@ -20,6 +20,7 @@ from simkit.verify.site.course import (
     rows_that_differ,
     total,
 )
+from simkit.verify.site.signals import SiteSignals
 
 SLACK = 1e-9
 """Relative error that is allowed in a row, as a share of the power that flows."""
@@ -194,6 +195,7 @@ class _Audit:
 
     def __init__(self, run: AuditedRun, check: Check) -> None:
         self.run, self.check, self.row = run, check, run.power
+        self.site = run.once(SiteSignals)
         self.check.examined = len(self.row["seconds"])
         self._reasons: list[str] = []
 
@@ -226,7 +228,7 @@ def check_generation(run: AuditedRun, check: Check) -> None:
     needs_power(run)
     audit, row = _Audit(run, check), run.power
     sources = run.setting("power", "sources")
-    made = {name: audit.known(partial(run.site.source, name)) for name in sources}
+    made = {name: audit.known(partial(audit.site.source, name)) for name in sources}
     courses = {name: course for name, course in made.items() if course is not None}
     if len(courses) < len(sources) or not row["start_s"][0] <= row["end_s"][-1]:
         audit.done()
@@ -261,7 +263,7 @@ def _check_facts(audit: _Audit, courses: dict[str, Course]) -> None:
     run, row = audit.run, audit.row
     facts = run.manifest.get("power") or {}
     first, last = float(row["start_s"][0]), float(row["end_s"][-1])
-    for key, expected in run.site.facts().items():
+    for key, expected in audit.site.facts().items():
         found = facts.get(key, expected)
         known = isinstance(found, (int, float))
         slack = 2.0 * TICK if key == "epoch_s" else 1e-7 * abs(expected)
@@ -285,10 +287,10 @@ def check_grid(run: AuditedRun, check: Check) -> None:
     needs_power(run)
     audit, row = _Audit(run, check), run.power
     for key in ("price_per_kwh", "export_price_per_kwh", "carbon_gco2_per_kwh"):
-        if (course := audit.known(partial(run.site.of_grid, key))) is not None:
+        if (course := audit.known(partial(audit.site.of_grid, key))) is not None:
             audit.compare(key, course, SLACK * np.abs(row[key]))
     for name in ("import", "export"):
-        course = audit.known(partial(run.site.of_grid, f"{name}_limit_w"))
+        course = audit.known(partial(audit.site.of_grid, f"{name}_limit_w"))
         if course is None:
             continue
         limit, flow = lowest_in_rows(row, course), row[f"{name}_w"]
@@ -302,10 +304,10 @@ def check_site_load(run: AuditedRun, check: Check) -> None:
     """The critical load and the PUE are those of the scenario."""
     needs_power(run)
     audit, row = _Audit(run, check), run.power
-    if (course := audit.known(run.site.critical)) is not None:
+    if (course := audit.known(audit.site.critical)) is not None:
         machines_w = row["pue"] * row["machines_w"]
         slack = SLACK * (np.abs(row["load_w"]) + np.abs(machines_w))
         audit.compare("load_w", course, slack, machines_w)
-    if (course := audit.known(run.site.added_pue)) is not None:
-        audit.compare("pue", course, SLACK * row["pue"], run.site.pue_of(row["machines_w"]))
+    if (course := audit.known(audit.site.added_pue)) is not None:
+        audit.compare("pue", course, SLACK * row["pue"], audit.site.pue_of(row["machines_w"]))
     audit.done()

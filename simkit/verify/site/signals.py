@@ -42,18 +42,21 @@ from simkit.scenario.signals import (
 )
 from simkit.sections import Section
 from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, rule
+from simkit.verify.audited_run import AuditedRun
 from simkit.verify.folder import RunFolder
 from simkit.verify.inputs import inputs_below
 from simkit.verify.numbers import Floats, on_grid
-from simkit.verify.site.course import Course, pieces_of, total
-from simkit.verify.site.recorded import (
+from simkit.verify.site.course import (
     DAY,
     Clock,
+    Course,
     Record,
     clock_of,
     offsets,
     on_calendar,
     on_run,
+    pieces_of,
+    total,
 )
 
 TEMPERATURE = "degC"
@@ -83,9 +86,10 @@ class SiteSignals:
     is not recomputed.
     """
 
-    def __init__(self, run: RunFolder, span: tuple[float, float]) -> None:
-        """Begin with a run with power, and begin and end of its ledger, in s."""
-        self._run, self._span = run, span
+    def __init__(self, run: AuditedRun) -> None:
+        """Begin with a run with rows of power."""
+        self._run = run
+        self._span = float(run.power["start_s"][0]), float(run.power["end_s"][-1])
         self._made: dict[str, Course | NotAuditedError] = {}
         self._facts: dict[str, float] = {}
 

@@ -15,8 +15,8 @@ import pytest
 import simkit
 from simkit import verify
 from simkit.errors import RunError
-from simkit.verify import capacity, inputs, tables, verify_run
-from simkit.verify.replay import pool
+from simkit.verify import capacity, inputs, pool, verify_run
+from simkit.verify import folder as tables
 
 pytestmark = pytest.mark.sampled
 

@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from simkit.scenario.policy import BackfillChoice, ComposedPolicy
+from simkit.verify.admission import limits_users
 from simkit.verify.audit import (
     Check,
     NotApplicableError,
@@ -25,12 +26,11 @@ from simkit.verify.audit import (
     rule,
 )
 from simkit.verify.audited_run import AuditedRun
-from simkit.verify.capacity import limits_users
+from simkit.verify.backfill import Conservative, Easy, NoBackfill, Rule
 from simkit.verify.estimates import ADDED_S, correction_of
 from simkit.verify.machines import maintenance_windows
 from simkit.verify.numbers import ENDLESS, TICK, Floats, Ints, stream
-from simkit.verify.replay.backfill import Conservative, Easy, NoBackfill, Rule
-from simkit.verify.replay.pool import Pool, PoolJobs, Rules, Sort, Windows, pool_windows
+from simkit.verify.pool import Pool, PoolJobs, Rules, Sort, Windows, pool_windows
 
 
 @dataclass(frozen=True)
@@ -401,7 +401,7 @@ def _needs_steady_pool(run: AuditedRun) -> None:
         "late jobs leave": run.scenario.admission.late == "leave",
         "power limits the capacity": run.power_limits_capacity,
         "; ".join(happened): bool(happened),
-        "jobs have several tasks, no task, or bags": not one_gang_each(run),
+        "jobs have several tasks, no task, or bags": not run.one_gang_each,
         "jobs were started more than once": not (attempts or run.preempts),
     })  # fmt: skip
 
@@ -410,15 +410,6 @@ def _machines_change(run: AuditedRun) -> bool:
     """Return whether machines change, other than by maintenance that is known ahead."""
     cluster = run.scenario.cluster
     return bool(run.scenario.processes or cluster.trace or cluster.containers or cluster.failures)
-
-
-def one_gang_each(run: AuditedRun) -> bool:
-    """Return whether every job is one task whose instances start together."""
-    tasks, jobs = run.only("tasks", "job_id", "gang", "instances"), run.only("jobs", "job_id")
-    if not (tasks["gang"] | (tasks["instances"] == 1)).all():
-        return False
-    ids, others = jobs["job_id"].sort(), tasks["job_id"].sort()
-    return ids.equals(others) and ids.n_unique() == len(ids)
 
 
 def _needs_facts(run: AuditedRun, policy: ComposedPolicy, jobs: PoolJobs) -> None:
@@ -458,7 +449,7 @@ def check_fcfs_order(run: AuditedRun, check: Check) -> None:
         "users' jobs are held back by partitions": limits_users(run),
         "the cluster has partitions": len(run.partitions) > 1,
         "there are reservations, suspensions or losses": kinds & {"reserved", "suspended", "lost"},
-        "jobs have several tasks or attempts, no task, or bags": not (once and one_gang_each(run)),
+        "jobs have several tasks or attempts, no task, or bags": not (once and run.one_gang_each),
     })  # fmt: skip
     started = pl.col("start_time_s").is_not_null()
     jobs = run.jobs.filter(started).sort("submit_time_s", "job_id")

@@ -37,10 +37,7 @@ AUDITOR = {
 """What the auditor takes of simkit besides the scenario's models and the readers: what data are."""
 COMPUTED = {"engine", "policy", "results", "experiment", "agent", "gym", "policies", "analysis"}
 """Rooms that compute what the auditor judges: none of its imports leads there, however far."""
-SETTLED = {
-    f"simkit.power.{name}"
-    for name in ("battery", "controller", "grid", "late_account", "ledger", "site", "system")
-}
+SETTLED = {f"simkit.power.{name}" for name in ("battery", "controller", "ledger", "site", "system")}
 """What settles the power of a site, which the auditor computes again."""
 
 POWER_VIEW = {"simkit.power.site"}
@@ -51,9 +48,6 @@ LEARNERS = (
     "pretrained",
 )  # fmt: skip
 """Parts of learners/ from the top floor down."""
-
-STILL_CIRCULAR = {"simkit.verify"}
-"""Folders whose parts have no order yet; may only get fewer."""
 
 SHORTEST = 40
 """Lines of a file outside learners/, but for `__init__` and contracts: protocols alone."""
@@ -175,7 +169,7 @@ def test_the_parts_of_a_folder_have_an_order() -> None:
         for folder, parts in arrows.items()
         if any(part in reached(part, parts) for part in parts)
     }
-    assert circular <= STILL_CIRCULAR
+    assert circular == set()
 
 
 def test_learners_stand_on_a_ground_floor() -> None:
@@ -274,7 +268,7 @@ def test_of_some_rooms_others_see_only_a_view(room: str, of: str, allowed: set[s
 RUNS = {"engine", "policy", "agent", "results", "analysis", "experiment"}
 SETTLES = {
     f"simkit.power.{name}" for name in
-    ("battery", "controller", "late_account", "ledger", "machine_model", "site", "system")
+    ("battery", "controller", "ledger", "machine_model", "site", "system")
 }  # fmt: skip
 """What no section may need before something is built of it: rooms, and files of power."""
 

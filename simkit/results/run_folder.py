@@ -22,12 +22,7 @@ from simkit.power.facts import BatteryFacts
 from simkit.results.custom_metrics import CustomMetric
 from simkit.results.group_metrics import By, metrics_by
 from simkit.results.metric import Metrics
-from simkit.results.run_checks import (
-    MOST_WRONG,
-    wrong_columns,
-    wrong_metric,
-    wrong_types,
-)
+from simkit.results.run_checks import MOST_WRONG, wrong_columns, wrong_metric, wrong_types
 from simkit.results.timeline import power_means
 from simkit.scenario.bundled import agent_label
 from simkit.scenario.policy import BACKFILL, ORDER

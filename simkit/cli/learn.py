@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 TRAININGS = Path("trainings")
 """Default folder of trainings."""
+GROUP = "simkit.reproductions"
+WORK = Path("runs")
+"""Default folder of reproductions."""
 
 
 def train(
@@ -70,7 +73,9 @@ def train(
     from simkit.training.train import stands_at
     from simkit.training.train import train as do_train
 
-    laid_over = overrides([*(settings or ()), *_short(learner, iterations)], seed)
+    given = {"learn.learner": learner, "learn.iterations": iterations}
+    short = [f"{key}={value}" for key, value in given.items() if value is not None]
+    laid_over = overrides([*(settings or ()), *short], seed)
     loaded = load_scenario(
         scenario_source(scenario), overrides=laid_over, single=True, allow_code=not no_code
     )
@@ -90,12 +95,6 @@ def train(
         echo(f"interrupted; {stands_at(folder)}", err=True)
         raise typer.Exit(130) from None
     print_or_json(_training_blocks(done), _as_json(done), as_json=as_json)
-
-
-def _short(learner: str | None, iterations: int | None) -> list[str]:
-    """Return the settings of --learner and --iterations."""
-    given = {"learn.learner": learner, "learn.iterations": iterations}
-    return [f"{key}={value}" for key, value in given.items() if value is not None]
 
 
 def _seconds(text: str) -> float:
@@ -309,10 +308,6 @@ def _bounds(interval: Interval | None) -> tuple[float | None, float | None]:
     return (None, None) if interval is None else (interval.low, interval.high)
 
 
-GROUP = "simkit.reproductions"
-WORK = Path("runs")
-
-
 def reproduce(
     name: Annotated[
         str | None,
@@ -369,50 +364,34 @@ def reproduce(
     echo(f"{page} written")
 
 
-class TrainingProgress:
-    """A bar with iteration, return, held-out number and decisions a second; from the first on."""
-
-    def __init__(self) -> None:
-        self._bar: Any = None
-        self._row: Any = None
-        self._held_out = ""
-
-    def __call__(self, training: Training, row: Row) -> None:
-        """Show an iteration."""
-        from simkit.progress import progress_bar
-        from simkit.training.train import HELD_OUT
-
-        if self._bar is None:
-            self._bar = progress_bar("{task.fields[numbers]}", "{task.fields[rate]}")
-            self._row = self._bar.add_task("", total=training.iterations, numbers="", rate="")
-            self._bar.start()
-        if found := [f"{k} {v:,.4g}" for k, v in row.items() if k.startswith(HELD_OUT)]:
-            self._held_out = ", " + found[0].replace("_", " ")
-        rate = f"{row['decisions_per_s']:,.0f} decisions/s" if "decisions_per_s" in row else ""
-        self._bar.update(
-            self._row,
-            completed=training.iteration,
-            numbers=(f"return {row['return']:,.4g}" if "return" in row else "") + self._held_out,
-            rate=rate,
-        )
-
-    def close(self) -> None:
-        """Remove the bar."""
-        if self._bar is not None:
-            self._bar.stop()
-
-
 @contextmanager
 def training_progress(*, enabled: bool) -> Iterator[Callable[[Training, Row], None] | None]:
-    """Yield a function to call after every iteration; None if stderr is not a terminal."""
+    """Yield what shows an iteration, as a bar from the first on; None if stderr is no terminal."""
     if not (enabled and sys.stderr.isatty()):
         yield None
         return
-    progress = TrainingProgress()
+    from simkit.progress import progress_bar
+    from simkit.training.train import HELD_OUT
+
+    bar = progress_bar("{task.fields[numbers]}", "{task.fields[rate]}")
+    row_of_bar, last = bar.add_task("", numbers="", rate=""), {"held out": ""}
+
+    def show(training: Training, row: Row) -> None:
+        bar.start()
+        if found := [f"{k} {v:,.4g}" for k, v in row.items() if k.startswith(HELD_OUT)]:
+            last["held out"] = ", " + found[0].replace("_", " ")
+        bar.update(
+            row_of_bar,
+            total=training.iterations,
+            completed=training.iteration,
+            numbers=(f"return {row['return']:,.4g}" if "return" in row else "") + last["held out"],
+            rate=f"{row['decisions_per_s']:,.0f} decisions/s" if "decisions_per_s" in row else "",
+        )
+
     try:
-        yield progress
+        yield show
     finally:
-        progress.close()
+        bar.stop()
 
 
 burst_times = typer.Typer(

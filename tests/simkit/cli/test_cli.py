@@ -18,7 +18,6 @@ import pytest
 from children import SIMKIT, child
 
 from simkit import plugins
-from simkit.errors import RunError
 from simkit.experiment.api import simulate
 from simkit.results.run_folder import open_run
 from simkit.traces.task_table import CLOUDSIMPY
@@ -57,12 +56,9 @@ def test_run_prints_what_was_read_the_metrics_and_the_folder(simkit):
         "Run folder  runs/quickstart-",
     ):
         assert text in result.out
+    assert "…" not in result.out, "a piped table is cut"
     folder = Path(result.out.split("Run folder")[1].strip())
     assert open_run(folder).status == "complete"
-
-
-def test_a_piped_table_is_not_cut(simkit):
-    assert "…" not in simkit("run", "quickstart").out
 
 
 def test_json_is_all_that_goes_to_stdout(simkit):
@@ -107,8 +103,6 @@ def test_validate_and_show(simkit):
     assert json.loads(simkit("show", "quickstart", "--json").out)["name"] == "quickstart"
 
 
-GOOD_ROW = "1 0 0 100 4 -1 -1 4 200 -1 1 1 1 -1 1 1 -1 -1"
-SACCT_ROWS = "JobID|Submit|Elapsed|AllocCPUS\n1|2024-01-01T00:00:00|00:10:00|4\n"
 JOBS = "job_id,submit_time_s,run_time_s,processors\n"
 
 
@@ -116,17 +110,10 @@ JOBS = "job_id,submit_time_s,run_time_s,processors\n"
     ("workload", "text", "problem"),
     [
         ("type: swf", "1 2 3\n", "log:1: 3 fields, SWF has 18; pad unknown fields with -1, or"),
-        ("type: swf", "; only a comment\n", "log: no jobs: the file is empty or holds only comm"),
-        ("type: swf", "\0\n", "log:1: byte 0x00 does not occur in text, so this is a binary file"),
         ("type: sacct", "a|b\n", "log:1: the first line names no column JobID or JobIDRaw"),
-        ("type: jobs", "job_id,cpu\n", "log:1: no column 'submit_time_s'"),
-        ("type: jobs", "", "log: the file is empty; check it"),
         ("type: tasks", "job_id,cpu\n", "log:1: no column 'task_id'"),
         ("type: jobs", "PAR1", "log: damaged Parquet file"),
-        ("type: swf", "\n".join([GOOD_ROW] * 9 + [GOOD_ROW.replace("100", "x")]), "log:10: field"),
-        ("type: sacct", f"{SACCT_ROWS}2|2024-01-01T00:00:00|soon|4\n", "log:3: Elapsed is 'soon'"),
         ("type: jobs", f"{JOBS}1,0,1,4\n2,x,1,4\n", "log:3: submit_time_s is 'x', not a numb"),
-        ("type: jobs", f"{JOBS}1,2024-01-01 08:00,1,4\n", "log: submit_time_s: times without a"),
         (
             'type: jobs, zone: UTC, time_format: "%d.%m.%Y"',
             f"{JOBS}1,2024-01-01,1,4\n",
@@ -193,36 +180,6 @@ def test_schema_and_version(simkit):
     assert simkit("--version").out == simkit("version").out
 
 
-def test_verify_finds_nothing_then_what_was_changed(simkit):
-    simkit("run", "quickstart", "-o", "run")
-    good = simkit("verify", "run")
-    assert good.code == 0
-    assert re.search(r"run: every rule holds \(\d+ rules hold, \d+ do not apply\)\n$", good.out)
-    table = Path("run/jobs.parquet")
-    jobs = pl.read_parquet(table).with_columns(start_time_s=pl.col("start_time_s") - 1e6)
-    jobs.write_parquet(table)
-    bad = simkit("verify", "run", "--json")
-    assert bad.code == 1
-    assert {c["name"] for c in json.loads(bad.out)["checks"] if c["violations"]} >= {
-        "digest",
-        "causality",
-    }
-
-
-def test_compare_export_plot(simkit):
-    simkit("run", "quickstart", "-o", "a")
-    simkit("run", "quickstart", "-o", "b", "--set", "policy.order=sjf")
-    assert "wait_time_s" in simkit("compare", "a", "b").out
-    assert json.loads(simkit("compare", "a", "b", "--json").out)["differences"]
-    assert simkit("compare", "a").code == 2
-    assert simkit("export", "a", "a.swf").out == "a.swf written (swf)\n"
-    assert simkit("export", "a", "a.csv").out == "a.csv written (batsim)\n"
-    assert pl.read_csv("a.csv").height == 1000
-    pytest.importorskip("matplotlib")
-    assert simkit("plot", "a", "b", "-o", "both.png").out == "picture: both.png\n"
-    assert Path("both.png").stat().st_size > 10_000
-
-
 def test_trace_commands(simkit, tmp_path):
     made = simkit("trace", "generate", "lublin", "log.swf.gz", "--jobs", 200, "--set", "users=5")
     assert made.out == "log.swf.gz written: 200 jobs\n"
@@ -254,10 +211,8 @@ def _text(content):
 BAD_LOGS = [
     # what the file holds, what the message says besides the file's name
     (_truncated, ("cut off",)),
-    (lambda path: path.write_bytes(bytes(range(256)) * 40), ("log.swf",)),
     (_text("1 0 -1 10 1\n"), ("log.swf:1:", "5 fields")),
     (_text(""), ("no jobs",)),
-    (_text("; MaxProcs: 4\n"), ("no jobs",)),
     (lambda path: swf(path, (0, 10, -1, 10)), ("no jobs", "processors missing 1")),
 ]
 
@@ -451,18 +406,6 @@ def test_a_log_in_place_of_a_scenario(simkit, tmp_path, command):
     assert "    simkit init x.swf\n    simkit run x.yaml\n" in result.err
 
 
-def test_a_partial_run_is_refused_with_the_option_that_takes_it(simkit):
-    simkit("run", "quickstart", "-o", "a")
-    simkit("run", "quickstart", "-o", "b")
-    info = json.loads(Path("b/run.json").read_text())
-    Path("b/run.json").write_text(json.dumps(info | {"status": "interrupted"}))
-    for command in (["compare", "a", "b"], ["export", "b", "b.swf"], ["verify", "b"]):
-        refused = simkit(*command)
-        assert refused.code == 2
-        assert "--partial" in refused.err
-        assert simkit(*command, "--partial").code == 0
-
-
 def test_outputs_are_tried_before_the_work(simkit, tmp_path):
     swf(tmp_path / "broken.swf", (0, 10, 1, 10)).write_text("1 2 3\n")
     scenario(tmp_path / "s.yaml", "broken.swf")
@@ -475,55 +418,6 @@ def test_outputs_are_tried_before_the_work(simkit, tmp_path):
     simkit("run", "quickstart", "-o", "run")
     assert "there is no folder no; make it" in simkit("export", "run", "no/x.swf").err
     assert "there is no folder no; make it" in simkit("plot", "run", "-o", "no/x.png").err
-
-
-def test_verify_says_which_rules_it_did_not_audit_and_why(simkit):
-    simkit("run", "quickstart", "-o", "run", "--set", "policy.order=multifactor")
-    audit = simkit("verify", "run")
-    said = " ".join(audit.out.split())
-    assert "not audited: because the order multifactor is not replayed" in said
-    assert "does not apply" not in audit.out
-    told = " ".join(simkit("verify", "run", "--verbose").out.split())
-    assert "does not apply: the order is multifactor, not fcfs" in told
-    said = (
-        r"every rule that was audited holds \(\d+ rules hold, \d+ do not apply, 1 was not audited\)"
-    )
-    assert re.search(f"run: {said}\n$", audit.out)
-    checks = {c["name"]: c for c in json.loads(simkit("verify", "run", "--json").out)["checks"]}
-    assert checks["schedule"]["not_audited"] == "the order multifactor is not replayed"
-    assert checks["schedule"]["not_applicable"] is None
-    assert checks["fcfs-order"]["not_applicable"] == "the order is multifactor, not fcfs"
-    assert (audit.code, simkit("verify", "run", "--strict").code) == (0, 5)
-
-
-@pytest.mark.parametrize("width", [80, 100, 140])
-def test_a_long_reason_of_verify_cuts_no_name_and_no_count(
-    simkit, monkeypatch, tmp_path_factory, width
-):
-    log = swf(tmp_path_factory.mktemp("elsewhere") / "log.swf", *[(0, 9, 1, 9)] * 1200)
-    scenario(Path("s.yaml"), str(log))
-    simkit("run", "s.yaml", "-o", "run")
-    monkeypatch.setattr("simkit.cli.results.READ_WIDTH", width)
-    lines = simkit("verify", "run", "--verbose").out.splitlines()
-    assert lines[0].split() == ["Check", "examined", "violations", "rule"]
-    rows = [line.split()[:3] for line in lines if re.match(r"\S+ +[\d,]+ +[\d,-]+ ", line)]
-    checks = json.loads(simkit("verify", "run", "--json").out)["checks"]
-    skipped = [check["not_applicable"] or check["not_audited"] for check in checks]
-    assert rows == [
-        [check["name"], f"{check['examined']:,}", "-" if skip else f"{check['violations']:,}"]
-        for check, skip in zip(checks, skipped, strict=True)
-    ]
-    said = " ".join(" ".join(lines).split())
-    assert "if it is what the run should have read, add --inputs with its folder run-info " in said
-    assert max(map(len, lines[:-1])) <= width
-
-
-def test_verify_strict_passes_only_if_every_rule_was_audited_and_holds(simkit):
-    simkit("run", "quickstart", "-o", "run")
-    assert simkit("verify", "run", "--strict").code == 0
-    manifest = Path("run/run.json").read_text(encoding="utf-8")
-    Path("run/run.json").write_text(manifest.replace('"easy"', '"none"'), encoding="utf-8")
-    assert simkit("verify", "run", "--strict").code == 1
 
 
 def test_folders_that_cannot_be_used(simkit, tmp_path):
@@ -642,89 +536,3 @@ def test_a_path_that_is_too_long_is_reported(simkit, command):
     assert found.code in (2, 3)
     assert "n" * 300 in found.err
     assert "Traceback" not in found.err
-
-
-def test_pictures_of_comparisons_sweeps_and_trainings(simkit):
-    pytest.importorskip("matplotlib")
-    Path("s.yaml").write_text(
-        "workload: {type: lublin, jobs: 40, processors: 16, offered_load: 0.5}\n"
-        "sweep: {workload.offered_load: [0.5, 0.9], seed: [0, 1]}\n"
-    )
-    simkit("sweep", "s.yaml", "-j", "1", "-o", "out")
-    one, other = sorted(str(place.parent) for place in Path("out").rglob("run.json"))[:2]
-    x = ("--x", "workload.offered_load")
-    assert simkit("plot", "out", *x, "-o", "s.pdf").out == "picture: s.pdf\n"
-    assert simkit("plot", "out", *x, "--y", "makespan_s").out == "picture: out/plot.png\n"
-    assert "picture: c.svg" in simkit("plot", one, one, "-k", "comparison", "-o", "c.svg").out
-    assert (
-        "picture: w.png"
-        in simkit("plot", one, "--with", one, "-m", "wait_time_s", "-o", "w.png").out
-    )
-    for words, told in (
-        (("out",), "needs --x, one of workload.offered_load"),
-        (("out", "--y", "wait_time_s"), "needs --x, one of workload.offered_load"),
-        (("out", "--x", "workload.lod"), "x: no scenario of these runs has a key 'workload.lod'"),
-        (("out", *x, "--y", "wait"), "y: no run has the metric 'wait'"),
-        (("out", *x, "--by", "user"), "by: no scenario of these runs has a key 'user'"),
-        (("out", *x, "-m", "wait_time_s"), "--metric does not go with a picture of sweep"),
-        ((one, "-k", "comparison"), "1 runs; a comparison has two"),
-        ((one, "--by", "colour"), "--by colour: jobs are grouped by one of partition, queue"),
-        ((one, other, "-k", "power"), "2 runs; a picture of power shows one"),
-        (("nowhere",), "nowhere: there is no such folder"),
-        (("nowhere", *x), "nowhere: there is no such folder"),
-    ):
-        found = simkit("plot", *words)
-        assert found.code in (2, 3), words
-        assert told in " ".join(found.err.split()), (words, found.err)
-
-
-def test_results_by_group(simkit):
-    printed = simkit("run", "quickstart", "-o", "a", "--by", "size").out
-    assert re.search(r"\n65 to 256 +28 +17\.7% +09:04:54 ", printed)
-    waits = r"\n([\w ]+?) +(\d+) +([\d.]+)% +[\d:]+ "
-    by_wait = simkit(
-        "run", "quickstart", "-o", "a", "--by", "size", "--sort", "wait_share", "--top", "3"
-    ).out
-    shares = [float(share) for _, _, share in re.findall(waits, by_wait)]
-    assert len(shares) == 3
-    assert shares == sorted(shares, reverse=True)
-    assert "Left out    2 more groups; --top shows more" in by_wait
-    wrong = simkit("run", "quickstart", "-o", "new", "--by", "size", "--sort", "wait_tme_s")
-    assert "sort: groups have no number 'wait_tme_s'; did you mean 'wait_time_s'?" in wrong.err
-    assert not Path("new").exists()
-    assert "add --by user" in simkit("run", "quickstart", "-o", "a", "--top", "3").err
-    simkit("run", "quickstart", "-o", "b", "--set", "policy.order=sjf")
-    compared = simkit("compare", "a", "b", "--by", "size").out
-    assert re.search(r"\nwait_time_s\nSize +mean A +mean B .*\n1 +00:45:27 +00:45:59 ", compared)
-    again = json.loads(simkit("run", "quickstart", "-o", "a", "--by", "user", "--json").out)
-    assert sum(group["jobs"] for group in again["by"]) == 1000
-    found = json.loads(simkit("compare", "a", "b", "--by", "user", "--json").out)
-    assert {row["group"] for row in found["differences"]} == {None, *map(str, range(1, 21))}
-    assert "a/by-user.png" in simkit("plot", "a", "b", "--by", "user").out
-    assert Path("a/by-user.png").stat().st_size > 10_000
-    wrong = simkit("plot", "a", "--kind", "power", "--by", "user")
-    assert (wrong.code, "--by does not go with a picture of power" in wrong.err) == (2, True)
-    unknown = simkit("run", "quickstart", "--by", "colour")
-    assert (unknown.code, "'--by': 'colour' is not one of 'partition'" in unknown.err) == (2, True)
-
-
-def test_what_says_nothing_is_refused_or_told(simkit):
-    simkit("run", "quickstart", "-o", "a")
-    simkit("run", "quickstart", "-o", "b")
-    assert "Differs     nothing, the digests are equal" in simkit("compare", "a", "b").out
-    assert "between 0 and 1" in simkit("plot", "a", "--level", "5").err
-    late = simkit("run", "quickstart", "-o", "c", "--switch-policy", "900d:sjf")
-    assert "1 change of the policy comes after the run's last event" in late.err
-    with pytest.raises(RunError, match=r'saved by run.plot\(\).savefig\("x.png"\)'):
-        open_run("a").plot("x.png")  # type: ignore[arg-type]
-
-
-def test_groups_beyond_the_first_twenty_are_counted(simkit):
-    rows = "".join(f"{n},{n},5,1,{n + 100}\n" for n in range(25))
-    Path("jobs.csv").write_text(f"job_id,submit_time_s,run_time_s,processors,user\n{rows}")
-    Path("s.yaml").write_text(
-        "workload: {type: jobs, path: jobs.csv}\ncluster: {processors: 2}\npolicy: {order: fcfs}\n"
-    )
-    printed = simkit("run", "s.yaml", "-o", "run", "--by", "user").out
-    assert "Left out    5 more groups; --top shows more, --json all" in printed
-    assert len(re.findall(r"\n1\d\d +1 ", printed)) == 20

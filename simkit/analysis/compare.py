@@ -70,7 +70,7 @@ def custom_of(runs: Sequence[Run]) -> list[str]:
 def chosen_metrics(names: Sequence[str], runs: Sequence[Run]) -> list[JobMetric | RunMetric]:
     """Return metrics by name; a metric of single jobs goes before one of whole runs.
 
-    Raises RunError, with all that is wrong, for names of which not all runs have a metric.
+    Raises RunError, with all that is wrong, for names that are no metric of all runs.
     """
     of_jobs = _known_job_metrics(runs)
     found: list[JobMetric | RunMetric] = []

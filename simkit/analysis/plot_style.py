@@ -35,7 +35,7 @@ colours, no two look alike."""
 SUN: Final = "#e69f00"
 WIND: Final = "#56b4e9"
 OF_SOURCES: Final = ("#009e73", "#cc79a7", "#7a4a00", "#4b2e83")
-"""Of sources that are neither sun nor wind."""
+"""Colours of sources that are neither sun nor wind."""
 GREY: Final = "#8b949e"
 ALARM: Final = "#b3261e"
 DASHES: Final = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
@@ -43,7 +43,7 @@ DASHES: Final = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 
 WIDTH: Final = 9.6
 HEIGHT: Final = 8.4
-"""Of a figure, in inches."""
+"""Size of a figure, in inches."""
 BODY: Final = 0.925
 """Share of that height that is below the title."""
 LEGEND_LINE: Final = 0.028

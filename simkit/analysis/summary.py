@@ -53,7 +53,7 @@ class Summary:
     """Name → unit."""
     rows: tuple[Row, ...]
     level: float
-    """Of confidence of the intervals: Student's t over seeds."""
+    """Level of confidence of the intervals: Student's t over seeds."""
     mixed: tuple[str, ...] = ()
     """Keys that also differ within a group: a seed's value is the mean over them."""
     left_out: tuple[str, ...] = ()
@@ -351,7 +351,7 @@ class Table:
 
     heads: tuple[str, ...]
     rows: tuple[tuple[tuple[str, ...], tuple[Cell, ...]], ...]
-    """Texts from the left, of which the last is a count; and metrics."""
+    """Texts from the left, the last one a count; and metrics."""
     notes: tuple[str, ...]
 
     @property

@@ -70,7 +70,7 @@ COMMANDS: Final = {
     "train": ("learn:train", "Train an agent on a scenario, or continue an interrupted training."),
     "evaluate": (
         "learn:evaluate",
-        "Judge agents and heuristics on the same held-out job sets, with confidence intervals.",
+        "Compare agents and heuristics on the same held-out job sets, with confidence intervals.",
     ),
     "reproduce": (
         "learn:reproduce",

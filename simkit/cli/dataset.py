@@ -82,7 +82,7 @@ def record(
             "--env action_arguments.max_start=12. May be repeated.",
         ),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Of the policy; default: its own.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the policy; default: its own.")] = None,
     seed: Seed = None,
     settings: Settings = None,
     no_code: NoCode = False,
@@ -166,7 +166,7 @@ def mix(
             min=1, help="Decisions in all; default: as many as the datasets have for these shares."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the draw.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
 ) -> None:
     """Mix datasets: whole episodes of each, as near to the stated shares as these allow."""
     from simkit.gym.dataset import mix as do_mix

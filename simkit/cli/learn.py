@@ -134,14 +134,14 @@ def _training_blocks(done: Trained) -> Blocks:
     yield Line("Last", ", ".join(f"{name} {value:,.6g}" for name, value in shown.items()))
     if best := info.get("best"):
         name, value = next(iter(best.items()))
-        yield Line("Least", f"{name} {value:,.6g} at iteration {best['iteration']:,}")
+        yield Line("Best", f"{name} {value:,.6g} at iteration {best['iteration']:,}")
     yield Line("Agent", f"{done.agent} ({_kept(info)})")
 
 
 def _kept(info: Any) -> str:
     best = info.get("best")  # absent if the learner judges nothing
     if best and info["scenario"]["learn"]["keep"] == "best":
-        return f"of iteration {best['iteration']:,}, the least criterion"
+        return f"of iteration {best['iteration']:,}, the best by the criterion"
     return "of the last iteration"
 
 
@@ -197,7 +197,7 @@ def evaluate(
     as_json: AsJson = False,
     no_progress: NoProgress = False,
 ) -> None:
-    """Judge agents and heuristics on the same held-out job sets, with confidence intervals.
+    """Compare agents and heuristics on the same held-out job sets, with confidence intervals.
 
     Jobs that never ended count with their value so far. The reference is the best heuristic;
     differences and ratios are against it, paired set by set.
@@ -425,7 +425,9 @@ def fit(
     model: Annotated[
         Model, typer.Option("--model", "-m", help="What is fitted.")
     ] = "local-power-law",
-    seed: Annotated[int, typer.Option(min=0, help="Of what is held out, and of the model.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of the held-out programs and the model.")
+    ] = 0,
 ) -> None:
     """Fit a predictor of run times to measured programs, and say how well it does.
 
@@ -456,7 +458,7 @@ def predict(
     """Predict how long programs run, from the section sizes of their executables.
 
     The time is meant for the machine on which the programs of the fit were measured. A program that
-    differs from all of them is marked: what is said of it means little.
+    differs from all of them is marked: its prediction is unreliable.
     """
     from simkit import plugins
     from simkit.cli.text import wrapped

@@ -204,24 +204,24 @@ def plot(
     by: Annotated[
         list[str] | None,
         typer.Option(
-            help="Of runs: partition, queue, user, group, size or length of jobs. Of a sweep: keys "
-            "of the scenario that make lines of their own."
+            help="For runs: partition, queue, user, group, size or length of jobs. For a sweep: "
+            "keys of the scenario that make lines of their own."
         ),
     ] = None,
     x: Annotated[
-        str | None, typer.Option(metavar="KEY", help="Of a sweep: the key along the axis.")
+        str | None, typer.Option(metavar="KEY", help="For a sweep: the key along the axis.")
     ] = None,
     y: Annotated[
         str | None,
-        typer.Option(metavar="METRIC", help="Of a sweep: a metric; default: wait_time_s."),
+        typer.Option(metavar="METRIC", help="For a sweep: a metric; default: wait_time_s."),
     ] = None,
     others: Annotated[
         list[Path] | None,
-        typer.Option("--with", help="Of a comparison: a run of B; repeat it for each seed of A."),
+        typer.Option("--with", help="For a comparison: a run of B; repeat it for each seed of A."),
     ] = None,
     metric: Annotated[
         list[str] | None,
-        typer.Option("--metric", "-m", help="Of a comparison: a metric; may be repeated."),
+        typer.Option("--metric", "-m", help="For a comparison: a metric; may be repeated."),
     ] = None,
     level: Level = 0.95,
     partial: Partial = False,

@@ -24,7 +24,7 @@ _ENDINGS: Final = (".yaml", ".yml", ".json")
 
 
 def complete_scenario(incomplete: str) -> list[str]:
-    """Return the bundled scenarios, files and folders of which a name begins like this.
+    """Return the bundled scenarios, files and folders whose names begin like this.
 
     Files and folders are those of the working folder. Without a bundled scenario there is nothing
     to return: then the shell completes files itself, in any folder.
@@ -56,7 +56,7 @@ class WholeHelpGroup(TyperGroup):
     """A group that lists its commands with all of their first sentence."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Carry a command out; a wrong choice is told without pydantic's prefix."""
+        """Carry a command out; an error about a choice loses pydantic's prefix."""
         try:
             return super().invoke(ctx)
         except BadParameter as error:

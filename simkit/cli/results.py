@@ -166,14 +166,14 @@ def verify(
         bool, typer.Option("--strict", help="Exit 5 if a rule that may apply was not audited.")
     ] = False,
     processors: Annotated[
-        float | None, typer.Option(min=0, help="Of a table: how many processors there are.")
+        float | None, typer.Option(min=0, help="For a table: how many processors there are.")
     ] = None,
     policy: Annotated[
         Claim | None,
         typer.Option(
             "--policy",
             "-p",
-            help="Of a table: what its schedule claims; default: easy. Any: capacity alone.",
+            help="For a table: what its schedule claims; default: easy. Any: capacity alone.",
         ),
     ] = None,
     verbose: Verbose = False,

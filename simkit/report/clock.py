@@ -108,7 +108,7 @@ def _offsets(zone: tzinfo, begin: float, end: float) -> tuple[tuple[float, float
 LARGEST: Final = 2**32 - 1
 """The largest number of a column."""
 _LEVEL: Final = 6
-"""Of gzip; higher ones take several times as long for a few per cent."""
+"""Level of gzip; higher ones take several times as long for a few per cent."""
 
 
 class Packed:

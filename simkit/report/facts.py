@@ -39,14 +39,14 @@ from simkit.why.jobs import longest_waiting
 
 _ABOUT: Final = ("unit", "formula", "window", "count", "censored")
 _OF_ROWS: Final = ("read", "accepted", "repaired", "dropped")
-"""What is said of the log's rows."""
+"""Counts of the log's rows."""
 _MOST_INPUTS: Final = 200
 _MOST_TEXT: Final = 200_000
 """Characters of a scenario that are shown."""
 
 
 def run_facts(run: Run) -> dict[str, Any]:
-    """Return what the page says of a run beside its charts."""
+    """Return what the page says of a run besides its charts."""
     inputs = run.info.get("inputs") or []
     in_memory = isinstance(run, MemoryRun)
     explain = "" if in_memory else f"simkit explain {shlex.quote(str(run.folder))} "

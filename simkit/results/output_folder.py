@@ -99,7 +99,7 @@ def _another_run(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
         return "a run.json that is damaged"
     name, here = found.get("name"), wanted.get("name")
     if name != here:
-        return f"the run of another scenario, {name!r}, and this one is called {here!r}"
+        return f"the run of another scenario, {name!r}, but this one is called {here!r}"
     known = after_defaults(found.get("scenario")), wanted.get("scenario")
     same = found.get("scenario_sha256") == wanted.get("scenario_sha256") or known[0] == known[1]
     if not same:

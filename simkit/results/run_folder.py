@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 FORMAT: Final = 1
 """The version of run folders that this module reads."""
 _STATES: Final = ("finished", "killed", "rejected", "running", "waiting")
-"""States of jobs at the end of a run, in the order in which they are told."""
+"""States of jobs at the end of a run, in the order in which they are shown."""
 PORTABLE: Final = "portable_scenario"
 """Key of `run.json`: the scenario as it enters the digest (`scenario.portable_form`)."""
 

@@ -58,11 +58,11 @@ class Sample:
     takers: tuple[Task, ...] = ()
     """Tasks ahead that would take the place that ends leave."""
     gone: tuple[Task, ...] = ()
-    """Of a task that is held back: what ends when it is let in and starts at once."""
+    """What ends when a task that is held back is let in and starts at once."""
     rivals: int = 0
     """How many tasks wait in the queue then."""
     known: int = 0
-    """Of named tasks, how many were let in before it; the others are ahead of it."""
+    """How many of the named tasks were let in before it; the others are ahead of it."""
 
 
 class Onlooker:
@@ -118,7 +118,7 @@ class Onlooker:
     # ---- causes -------------------------------------------------------------------------------
 
     def lines(self) -> list[Line]:
-        """Return the waiting tasks in order; those of which the policy tells none, at the end."""
+        """Return the waiting tasks in order; those that the policy does not name come last."""
         found: list[Line] = []
         if (ask := getattr(self.policy, "lines", None)) is not None:
             found = ask(self.state)

@@ -29,7 +29,7 @@ class Share(NamedTuple):
     """Waiting of one cause."""
 
     wait_s: float
-    """Of all tasks together, in s."""
+    """Waiting of all tasks together, in s."""
     weighted: float
     """The same, each task's times what it asks of the first resource."""
 

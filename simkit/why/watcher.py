@@ -21,7 +21,7 @@ from simkit.workload import Workload
 
 JobId = int | str
 MOST_TOLD = 10
-"""Of the jobs that overtook one, so many are told why they might."""
+"""Overtaking jobs whose reason is noted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ class Watcher:
         if other.priority != task.priority:
             higher = other.priority > task.priority
             return f"its partition has a {'higher' if higher else 'lower'} priority" + (
-                "" if higher else ", and it fits where this job does not"
+                "" if higher else ", but it fits where this job does not"
             )
         if self._was_ahead(onlooker, task, other):
             return "the order of the policy puts it first"

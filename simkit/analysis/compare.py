@@ -293,15 +293,15 @@ def compare_runs(
     Args:
         a: a run, its folder, or several of them with different seeds.
         b: the same for the other side, with the same seeds.
-        metrics: names of metrics of single jobs (`comparable_metrics.COMPARABLE_JOB_METRICS`), or
-            of numbers of whole runs, such as ``carbon_kg`` or ``grid_kwh.import``. None: waits and
-            slowdowns, and value and energy if all runs have them.
+        metrics: names of metrics of single jobs (`COMPARABLE_JOB_METRICS`), or of numbers of
+            whole runs, such as ``carbon_kg`` or ``grid_kwh.import``. None: waits and slowdowns, and
+            value and energy if all runs have them.
         by: also compares each group of jobs, after all jobs; see `group_metrics.By`. A job is in
             the group that it has in A, which matters for the scenario's partitions alone.
         tau: floor of the run time in bounded slowdowns, in s.
         level: of confidence, between 0 and 1.
         resamples: resamples of the bootstrap.
-        seed: of the bootstrap.
+        seed: the bootstrap's.
 
     Raises RunError if the workloads differ, the seeds do not pair, not all runs have a metric, or
     an argument is out of range.

@@ -130,14 +130,14 @@ def _unknown_text(unknown: list[str], of_jobs: list[str], of_runs: dict[str, Num
             lines.append(f"{name!r} is not a metric of these runs{near if '?' in near else ''}")
         elif ENERGY.keys() & set(needs[name]):
             lines.append(
-                f"{name!r} needs the bills of a run with power, and not all runs have power"
+                f"{name!r} needs the bills of a run with power, but not all runs have power"
             )
         else:
             column = needs[name][0]
             released = "a workload with release times or preceding jobs"
             gives = released if column in JOBS_RELEASED else "a section value:"
             lines.append(
-                f"{name!r} needs the column {column} of the jobs, and not all runs have it; "
+                f"{name!r} needs the column {column} of the jobs, but not all runs have it; "
                 f"{gives} gives it"
             )
     lines.append(f"metrics of single jobs: {', '.join(of_jobs)}")

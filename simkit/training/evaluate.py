@@ -1,4 +1,4 @@
-"""Judges agents and heuristics on the same held-out job sets, set by set, with all jobs counted.
+"""Compares agents and heuristics on the same held-out job sets, set by set; all jobs count.
 
 found = evaluate(scenario, [agent_candidate("trainings/mine"), policy_candidate("sjf")])
 
@@ -50,7 +50,7 @@ from simkit.training.held_out import TRACES, applied, held_out
 
 @dataclass(frozen=True)
 class Candidate:
-    """An agent or a policy to judge on held-out job sets."""
+    """An agent or a policy to compare on held-out job sets."""
 
     kind: Literal["agent", "policy"]
     policy: Mapping[str, Any]

@@ -1,6 +1,4 @@
 import json
-import subprocess
-import sys
 from datetime import UTC, datetime
 
 import numpy as np
@@ -9,11 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from simkit.errors import ScenarioError
 from simkit.scenario import (
     Scenario,
     json_schema,
-    refuse_sweep,
     scenario_hash,
 )
 from simkit.sections import problems_of
@@ -325,15 +321,6 @@ def test_a_workload_by_plugin_gives_its_reader_and_arguments():
     assert workload.arguments() == {"reader": "my.module:read", "args": {"path": "x"}}
 
 
-def test_a_sweep_is_refused_where_one_run_is_wanted():
-    refuse_sweep(scenario())
-    with pytest.raises(ScenarioError) as caught:
-        refuse_sweep(scenario(sweep={"seed": [0, 1]}))
-    assert str(caught.value) == (
-        "sweep: stands for several runs; start them with `simkit sweep`, or leave the key out"
-    )
-
-
 def test_the_hash_depends_on_values_and_not_on_their_order():
     one = scenario(seed=1, walltime="kill")
     other = Scenario.model_validate({"walltime": "kill", "seed": 1, "workload": LUBLIN})
@@ -363,13 +350,3 @@ def test_the_schema_allows_the_short_forms():
         part["type"] for part in schema["$defs"]["Checkpoints"]["properties"]["every"]["anyOf"]
     ]
     assert schema["properties"]["estimates"]["default"] == "requested"
-
-
-def test_the_import_leaves_heavy_libraries_alone():
-    code = (
-        "import sys, simkit.scenario, simkit.scenario.yaml_document;"
-        "print([m for m in "
-        "('polars','pandas','scipy','torch','simpy','pyarrow') if m in sys.modules])"
-    )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout == "[]\n"

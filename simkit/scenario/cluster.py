@@ -92,13 +92,7 @@ class MachineTrace(Section):
         columns = [events.resources.index(name) for name in resources]
         capacity = np.zeros((len(ids), len(resources)))
         joins: dict[int, float] = {}
-        for time_s, machine, kind, amounts in zip(
-            events.time_s.tolist(),
-            events.machine_id.tolist(),
-            events.kind.tolist(),
-            events.capacity[:, columns],
-            strict=True,
-        ):
+        for time_s, machine, kind, amounts in events.rows(columns):
             if kind == "add" and rows[machine] not in joins:
                 joins[rows[machine]] = time_s
                 capacity[rows[machine]] = amounts
@@ -118,15 +112,7 @@ class MachineTrace(Section):
         """Yield the changes of capacity that the trace's events cause, in their order."""
         faults: dict[str, Fault] = {"softerror": self.softerror, "harderror": self.harderror}
         present: set[int] = set()
-        for number, (time_s, machine, kind, amounts) in enumerate(
-            zip(
-                events.time_s.tolist(),
-                events.machine_id.tolist(),
-                events.kind.tolist(),
-                events.capacity[:, columns].tolist(),
-                strict=True,
-            )
-        ):
+        for number, (time_s, machine, kind, amounts) in enumerate(events.rows(columns)):
             if machine not in rows:
                 continue  # never added: nothing can run on it
             row = rows[machine]

@@ -8,7 +8,7 @@ window may begin on a machine that is down, a container may end on one that has 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -173,6 +173,11 @@ class MachineEvents:
 
     def __len__(self) -> int:
         return len(self.time_s)
+
+    def rows(self, columns: Sequence[int]) -> Iterator[tuple[float, Any, str, list[float]]]:
+        """Yield (time, machine, kind, capacity of some resources) of each event."""
+        parts = (self.time_s, self.machine_id, self.kind, self.capacity[:, columns])
+        yield from zip(*(part.tolist() for part in parts), strict=True)
 
     def machines(self) -> npt.NDArray[Any]:
         """Return the ids of the machines that are ever added, (M,), in the order of joining."""

@@ -250,7 +250,7 @@ Task = tuple[Mapping[str, Any], Mapping[str, Any], Split, Sequence[Week]]
 
 
 def play_all(tasks: Sequence[Task], workers: int, told: Callable[[int], None]) -> list[list[Found]]:
-    """Return what `play` finds for each task, in several processes; `told` hears of each."""
+    """Return what `play` finds for each task, in several processes; call `told` with its row."""
     if min(workers, len(tasks)) < 2:
         done = []
         for row, task in enumerate(tasks):
@@ -339,9 +339,9 @@ class Row:
 
     candidate: Candidate
     chooses: Score
-    """On the weeks that choose."""
+    """Score on the weeks that choose."""
     reports: Score
-    """On the others."""
+    """Score on the others."""
 
 
 def _best(rows: Iterable[Row]) -> Row:

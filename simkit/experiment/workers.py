@@ -55,7 +55,7 @@ class Workers(ProcessPoolExecutor):
     """A pool of fresh interpreters, each started when it is needed.
 
     A fork would inherit threads and generators. An error in the `with` block, Ctrl-C among them,
-    ends the workers too: they are told to stop, and killed when their tasks have ended, or after
+    ends the workers too: they are asked to stop, and killed when their tasks have ended, or after
     `grace_s`.
     """
 

@@ -1,4 +1,5 @@
 import json
+import math
 from datetime import UTC, datetime
 
 import numpy as np
@@ -7,12 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from simkit.errors import ScenarioError
+from simkit.power.facts import BatteryFacts
+from simkit.power.signal_trace import Gaps
 from simkit.scenario import (
     Scenario,
     json_schema,
     scenario_hash,
 )
 from simkit.sections import problems_of
+from simkit.workload.cluster import AdmissionRule
 
 LUBLIN = {"type": "lublin", "jobs": 100, "processors": 64}
 
@@ -350,3 +355,14 @@ def test_the_schema_allows_the_short_forms():
         part["type"] for part in schema["$defs"]["Checkpoints"]["properties"]["every"]["anyOf"]
     ]
     assert schema["properties"]["estimates"]["default"] == "requested"
+
+
+def test_facts_take_numbers_of_numpy_and_infinity_for_no_limit():
+    rule = AdmissionRule(slots=np.int64(5), backlog=math.inf)
+    assert (type(rule.slots), rule.slots, rule.backlog) == (int, 5, None)
+    battery = BatteryFacts(capacity_kwh=np.float64(10), floor=np.float32(0.25))
+    assert (battery.capacity_kwh, battery.floor) == (10.0, 0.25)
+    gaps = Gaps(rule="hold", longest=math.inf)
+    assert (gaps.longest, gaps.refuses(1e12)) == (None, False)
+    with pytest.raises(ScenarioError, match=r"^admission\.slots: must be at least 1"):
+        AdmissionRule(slots=np.int64(0))

@@ -39,7 +39,7 @@ PRINTED: Final[Mapping[Power, Circumstances]] = {
     power: Circumstances(load=1.0, ready=5, late="stay", power=power, max_start=12)
     for power in ("full", "wind-sun")
 }
-"""As the dissertation says: ready pool of 5, load 100 %; no job leaves."""
+"""The dissertation's circumstances: ready pool of 5, load 100 %; no job leaves."""
 SIZES: Final = (10, 20, 50, 100, 300, 1200)
 """Units of the pools on which the agent of several sizes is tested."""
 TRAINED_SIZES: Final = (10, 20, 50)

@@ -141,7 +141,7 @@ class Judged:
 def judge_classifiers(
     place: Workplace, table: pl.DataFrame, setting: ClassifierSetting | None = None
 ) -> Judged:
-    """Fit what is missing and return all answers.
+    """Fit missing models and return all answers.
 
     Args:
         place: keeps the fits.

@@ -89,7 +89,7 @@ def seeds_of(rule: str, episodes: int) -> list[int]:
 
 
 def make(place: Workplace, data: Sequence[Data], episodes: int) -> None:
-    """Record and mix what is not there yet.
+    """Record and mix missing data.
 
     Args:
         place: keeps the files, in its folder ``data``.

@@ -1,4 +1,4 @@
-"""The page of `simkit reproduce deepjs`: table 2, figures 4 to 7, and the room above them."""
+"""The page of `simkit reproduce deepjs`: table 2, figures 4 to 7, room for improvement."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Results:
 
 
 def spans(setting: DeepJSSetting) -> tuple[tuple[int, int], ...]:
-    """Return the spans of chunks that are averaged: of 320 chunks, as in the paper, if possible."""
+    """Return the spans of chunks to average over, of 320 chunks as in the paper if possible."""
     first, last = setting.judged
     if setting.judged != FULL.judged:
         return (setting.judged,)

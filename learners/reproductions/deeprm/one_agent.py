@@ -222,7 +222,7 @@ def _judged(
 ) -> dict[str, tuple[Floats, Floats]]:
     """Return label → (S,) sums of slowdowns and (S,) numbers of jobs of each set; kept.
 
-    Sets are drawn with the seeds, or are as many of the original's unseen sets, the first ones.
+    Sets are drawn with the seeds, or are the first of the original's unseen sets, as many as seeds.
     """
     scenario = judged_scenario(load)
     key = digest([scenario.model_dump_json(), seeds.start, seeds.stop], everyone)

@@ -16,13 +16,13 @@ __all__ = ["Circumstances", "Late", "Power"]
 
 Late = Literal["stay", "leave"]
 Power = Literal["full", "90", "80", "wind-sun"]
-"""All power; that share of it in as large a share of the hours; or wind and sun alone."""
+"""Full power; 90 % (80 %) of it in 90 % (80 %) of the hours; or wind and sun alone."""
 
 _UNIT_W: Final = 100.0
 """Power of a busy processor with its GPU; idle ones draw nothing."""
 _HOURLY: Final[Mapping[str, Any]] = {"step": "1h"}
 _JOBS_AN_HOUR: Final = 0.45
-"""The most at a load of 1, when jobs take a quarter of the pool: streams must not run out."""
+"""Upper bound at a load of 1, when jobs take a quarter of the pool: streams must not run out."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Circumstances:
     hours: int = 2000
     """Length of a stream."""
     zero: str = "2019-01-01T00:00:00-06:00"
-    """Time of the weather when a stream begins."""
+    """Time in the weather data at which a stream begins."""
 
     def scenario(
         self, name: str, *, seed: int = 0, learn: Mapping[str, Any] | None = None,

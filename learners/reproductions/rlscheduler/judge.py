@@ -58,7 +58,7 @@ def scorer_of(place: Workplace, agent: Agent) -> Scorer:
 
 
 def _path(place: Workplace, name: str, setting: RLSchedulerSetting) -> Path:
-    """Return the path of a kept table, which names the setting and the agents' weights."""
+    """Return the path of a kept table, which depends on the setting and the agents' weights."""
     folder = place.work / "trainings"
     key = [asdict(setting), *(weights_hash(folder / agent.name) for agent in agents(setting))]
     return place.work / f"{name}-{digest_of(key)}.parquet"

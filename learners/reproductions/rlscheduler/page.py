@@ -49,7 +49,7 @@ BARS: Mapping[str, tuple[Sequence[str], float, str]] = {
     "Lublin-1": (("saf", "log-r-n"), 1.0, "the better of saf and log-r-n"),
     "Lublin-2": (("saf", "log-r-n"), 1.0, "the better of saf and log-r-n"),
 }
-"""Log → rules, the most that a scorer's mean may be of the best one's, and the rules in words."""
+"""Log → rules, the largest allowed ratio to the best one's mean, and that rule in words."""
 
 
 def write_page(place: Workplace, results: Results) -> Path:

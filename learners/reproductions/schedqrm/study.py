@@ -172,7 +172,7 @@ def learner_of(agent: Agent, setting: SchedQRMSetting) -> tuple[str, dict[str, A
 
 
 def _jobs_a_set(loads: Sequence[float]) -> float:
-    """Return the mean jobs in a set if every load has as many jobs: a harmonic mean."""
+    """Return the mean jobs in a set if all loads have equally many jobs: a harmonic mean."""
     return CLASSES * len(loads) / sum(1 / load for load in loads)
 
 

@@ -106,7 +106,7 @@ class SofiaRun:
 
 
 def scenario_at(rate: float, setting: SofiaSetting) -> Scenario:
-    """Return the study's scenario with another number of jobs."""
+    """Return the study's scenario at a rate of jobs."""
     workload = {"type": "sofia", "rate": rate, **setting.workload}
     return load_scenario(scenario_path("sofia"), overrides={"workload": workload})
 

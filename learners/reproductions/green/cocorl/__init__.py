@@ -73,7 +73,7 @@ def _at_loads(
 
 
 def _constraint(place: Workplace, task: Task) -> Constraint:
-    """Return how well a complete training kept its limit."""
+    """Return how well a complete training kept to its limit."""
     metrics = pl.read_parquet(task.folder(place) / "metrics.parquet").drop_nulls("cost")
     cost = metrics.select(pl.max_horizontal("cost", "cost_watched")).to_series().to_numpy()
     limit = float(metrics["cost_limit"][-1])

@@ -35,7 +35,7 @@ from simkit.training import Workplace
 __all__ = ["MARGIN", "meets_bar", "write_page"]
 
 MARGIN: Final = -0.5
-"""Points: least lower bound of a limited agent's value less that of the rule of equal cost."""
+"""Points: the lower bound of a limited agent's gap to the rule of equal cost must be above it."""
 _ACTIONS: Final = ("likeliest", "drawn")
 _FIGURES: Final = {"value": "6.4", "completed": "6.5", "utilisation": "6.6", "cost": "6.7"}
 

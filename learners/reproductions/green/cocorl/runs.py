@@ -72,7 +72,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Constraint:
-    """How well a training kept its limit."""
+    """How well a training kept to its limit."""
 
     limit: float
     """Limit of the mean number of waiting jobs."""
@@ -93,7 +93,7 @@ class Results:
     loads: pl.DataFrame
     """The same for a few candidates at all `LOADS`, with a column ``load`` in percent."""
     constraints: Mapping[str, Constraint]
-    """Name of a limited training → how well it kept its limit."""
+    """Name of a limited training → how well it kept to its limit."""
     minutes: float
     """Wall time of all trainings, one after another."""
     commit: str

@@ -36,8 +36,8 @@ def agreement(
     Args:
         place: keeps results.
         where: circumstances.
-        candidates: are asked what they would do.
-        rules: play.
+        candidates: rules and agents to ask.
+        rules: rules that play.
         streams: number of streams, the first ones of the test streams.
     """
     tables = []

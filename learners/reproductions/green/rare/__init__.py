@@ -147,7 +147,7 @@ def _judge_printed(
 ) -> pl.DataFrame:
     """Compare where no job leaves: the dissertation's rules with the whole horizon.
 
-    All rules and agents, these once more, also have the horizon of the circumstances.
+    They are then compared with everyone else within the horizon of the circumstances.
     """
     whole = _judge(place, size, replace(where, max_start=HORIZON - 1), ORDERS, ())
     near = pl.col("candidate").replace({name: within_12_h(name) for name in ORDERS})

@@ -1,4 +1,4 @@
-"""`simkit reproduce deepjs`: the published table and figures, and better schedulers beside them."""
+"""`simkit reproduce deepjs`: the published table and figures, and better schedulers."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from simkit.training import Workplace
 
 
 def reproduce(place: Workplace) -> Path:
-    """Train and judge what is missing, then write deepjs.md, its pictures and its tables.
+    """Run missing trainings and tests, then write deepjs.md, its pictures and its tables.
 
-    The full version takes about four hours of one core; when it is stopped, complete parts are
-    kept. Raises RunError if SIMKIT_DATA does not hold the table of jobs.
+    The full version takes about four hours on one core; an interrupted run keeps its complete
+    parts. Raises RunError if SIMKIT_DATA does not hold the table of jobs.
     """
     return carry_out(place, QUICK if place.quick else FULL)
 
 
 def carry_out(place: Workplace, setting: DeepJSSetting) -> Path:
-    """Do a reproduction of any size."""
-    some = (*agents(setting), *optional_agents(setting))
-    train_in(place, [scenario_of(agent, setting) for agent in some])
+    """Run the reproduction at a given size."""
+    trainings = (*agents(setting), *optional_agents(setting))
+    train_in(place, [scenario_of(agent, setting) for agent in trainings])
     judged = judge(place, setting)
     place.say("writing the page")
-    record, alike = sliding(place, setting), likenesses(place, setting)
+    record, correlations = sliding(place, setting), likenesses(place, setting)
     options = judge_options(place, setting)
-    return write_page(place, Results(setting, judged, record, alike, options, commit()))
+    return write_page(place, Results(setting, judged, record, correlations, options, commit()))

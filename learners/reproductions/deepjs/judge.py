@@ -1,7 +1,7 @@
-"""Makespans of every scheduler on the chunks that judge, and how alike agents score the same pairs.
+"""Makespans of every scheduler on the test chunks, and how similarly agents score the same pairs.
 
-Chunks are played in the fast model, which places what the engine places under CloudSimPy's rules;
-Tetris, which is not a sum of terms, runs in the engine.
+Chunks are played in the fast model, which places tasks as the engine does under CloudSimPy's rules;
+Tetris is not a sum of terms, so it runs in the engine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from simkit.learners.pairs.agent import PairAgent
 from simkit.learners.pairs.chunk import Chunk, chunks
 from simkit.learners.pairs.model import look_ahead, play, roll_out
 from simkit.learners.pairs.scorer import RULES, PairScorer
-from simkit.learners.reproductions.common import digest_of, keep, weights_hash
+from simkit.learners.reproductions.common import digest_of, kept_table, weights_hash
 from simkit.learners.reproductions.deepjs.study import (
     ALONE,
     JOBS,
@@ -53,12 +53,12 @@ SIMPLE: Final[Mapping[str, PairScorer]] = {
     "longest first, cosine": RULES["longest-cosine"],
     BALANCE: RULES["balance"],
 }
-"""Label → a rule."""
+"""Label → simple rule."""
 
 
 @dataclass(frozen=True)
 class Standing:
-    """A scheduler beside others, on some chunks; with several seeds or draws, means over them."""
+    """The results of a scheduler on some chunks; means over its seeds and draws."""
 
     label: str
     runs: int
@@ -70,9 +70,9 @@ class Standing:
     log_ratio: float
     """Mean logarithm of the ratio to the balance rule's makespan."""
     interval: Interval
-    """Of that, over chunks."""
+    """Interval of `log_ratio`, over chunks."""
     against: Mapping[str, tuple[float, float, float]]
-    """First-fit or Tetris → on how many chunks the makespan is larger, equal and smaller."""
+    """First-fit or Tetris → number of chunks with a larger, an equal and a smaller makespan."""
 
 
 @cache
@@ -83,91 +83,91 @@ def all_chunks() -> tuple[Chunk, ...]:
 
 
 def scorer_of(place: Workplace, agent: Agent) -> PairScorer:
-    """Return the weights of a complete training."""
+    """Return the scorer that a complete training found."""
     found = load_agent(place.work / "trainings" / agent.name / "agent")
     assert isinstance(found, PairAgent)
     return found.scorer
 
 
 def judge(place: Workplace, setting: DeepJSSetting) -> pl.DataFrame:
-    """Return a row a chunk, scheduler, seed and draw: `chunk`, `label`, `seed`, `draw`, `makespan`.
+    """Return the makespans on the test chunks; those of earlier runs are kept.
 
-    What was judged before is read, not played again.
+    Columns: `chunk`, `label`, `seed`, `draw` and `makespan`.
     """
-    folder = place.work / "judged"
-    folder.mkdir(exist_ok=True)
     tables = []
-    for one in _contests(place, setting):
+    for one in _contestants(place, setting):
         name = one.label.replace(" ", "-").replace(",", "")
-        path = folder / f"{name}-{one.seed}-{digest_of([setting.judged, one.told])}.parquet"
-        if not path.exists():
-            keep(path, _rows(one, setting.judged).write_parquet)
-            place.say(
-                f"judged {one.label}" + (f", seed {one.seed}" if one.seed is not None else "")
-            )
-        tables.append(pl.read_parquet(path))
+        digest = digest_of([setting.judged, one.depends_on])
+        path = place.work / "judged" / f"{name}-{one.seed}-{digest}.parquet"
+        message = f"judged {one.label}" + (f", seed {one.seed}" if one.seed is not None else "")
+        tables.append(kept_table(place, path, partial(_rows, one, setting.judged), message))
     return pl.concat(tables)
 
 
 @dataclass(frozen=True)
-class Contest:
-    """A scheduler that is judged."""
+class _Contestant:
+    """A scheduler to test."""
 
     label: str
     seed: int | None
-    """Of its training."""
-    told: object
+    """Seed of its training."""
+    depends_on: object
     """What else its makespans depend on."""
     play: Callable[[], list[list[float]]]
-    """Returns its makespans of the chunks that judge, for each draw."""
+    """Returns the makespans on the test chunks, a list for each draw."""
 
 
-def _contests(place: Workplace, setting: DeepJSSetting) -> Iterator[Contest]:
+def _contestants(place: Workplace, setting: DeepJSSetting) -> Iterator[_Contestant]:
     first, last = setting.judged
-    judged = all_chunks()[first : last + 1]
+    tests = all_chunks()[first : last + 1]
     rules = list(RULES.values())
 
     def bound() -> list[list[float]]:
-        return [[chunk.lower_bound() for chunk in judged]]
+        return [[chunk.lower_bound() for chunk in tests]]
 
     def greedy(scorer: PairScorer) -> list[list[float]]:
-        return [[play(chunk, scorer).makespan for chunk in judged]]
+        return [[play(chunk, scorer).makespan for chunk in tests]]
 
     def drawn(scorer: PairScorer) -> list[list[float]]:
         streams = [stream(draw, "reproduce.deepjs.pairs") for draw in range(setting.draws)]
-        return [[roll_out(chunk, scorer, rng).makespan for chunk in judged] for rng in streams]
+        return [[roll_out(chunk, scorer, rng).makespan for chunk in tests] for rng in streams]
 
-    def ahead(*further: PairScorer) -> list[list[float]]:
-        return [[look_ahead(chunk, [*rules, *further]).makespan for chunk in judged]]
+    def looking_ahead(*further: PairScorer) -> list[list[float]]:
+        return [[look_ahead(chunk, [*rules, *further]).makespan for chunk in tests]]
 
     def tetris() -> list[list[float]]:
         return [_tetris(range(first, last + 1), place.workers)]
 
-    yield Contest(BOUND, None, None, bound)
-    yield Contest(TETRIS, None, None, tetris)
-    yield Contest("random", None, setting.draws, partial(drawn, PairScorer.of_paper()))
+    yield _Contestant(BOUND, None, None, bound)
+    yield _Contestant(TETRIS, None, None, tetris)
+    yield _Contestant("random", None, setting.draws, partial(drawn, PairScorer.of_paper()))
     for label, rule in SIMPLE.items():
-        yield Contest(label, None, rule.flat.tolist(), partial(greedy, rule))
-    yield Contest("lookahead of rules", None, None, ahead)
+        yield _Contestant(label, None, rule.flat.tolist(), partial(greedy, rule))
+    yield _Contestant("lookahead of rules", None, None, looking_ahead)
     for seed in range(setting.seeds):
-        sixth = _moved(seed)
-        told = sixth.flat.tolist()
-        yield Contest("lookahead of rules and a random one", seed, told, partial(ahead, sixth))
+        sixth = _perturbed_balance(seed)
+        yield _Contestant(
+            "lookahead of rules and a random one", seed, sixth.flat.tolist(),
+            partial(looking_ahead, sixth),
+        )  # fmt: skip
     for agent in agents(setting):
         if agent.machines != MACHINES or agent.chunks[0] == agent.chunks[1]:
             continue
-        one, seed = scorer_of(place, agent), agent.seed
-        hashed = weights_hash(place.work / "trainings" / agent.name)
-        yield Contest(agent.kind, seed, hashed, partial(greedy, one))
+        scorer, seed = scorer_of(place, agent), agent.seed
+        weights = weights_hash(place.work / "trainings" / agent.name)
+        yield _Contestant(agent.kind, seed, weights, partial(greedy, scorer))
         if agent.learner == "deepjs":
-            told = [hashed, setting.draws]
-            yield Contest(f"{agent.kind}, drawn", seed, told, partial(drawn, one))
+            yield _Contestant(
+                f"{agent.kind}, drawn", seed, [weights, setting.draws], partial(drawn, scorer)
+            )
         else:
-            yield Contest("lookahead of rules and fitness", seed, hashed, partial(ahead, one))
+            yield _Contestant(
+                "lookahead of rules and fitness", seed, weights, partial(looking_ahead, scorer)
+            )
 
 
-def _moved(seed: int) -> PairScorer:
-    """Return the rule `balance` with other weights, about as far from its own as learned ones."""
+def _perturbed_balance(seed: int) -> PairScorer:
+    """Return the rule `balance` with weights moved about as far as learning moves them."""
     rule = RULES["balance"]
     steps = stream(seed, "reproduce.deepjs.sixth").normal(0.0, 0.2, len(rule.flat))
     return rule.with_flat(rule.flat + steps)
@@ -180,11 +180,11 @@ def _tetris(windows: Sequence[int], workers: int) -> list[float]:
         scenario, [tetris], windows=windows, metric="cloudsimpy_makespan", workers=workers
     )
     rows = sorted(found.rows, key=lambda row: row["set"])
-    return [float(row["sum"]) for row in rows]  # of one number a window
+    return [float(row["sum"]) for row in rows]  # one number per window
 
 
-def _rows(one: Contest, judged: tuple[int, int]) -> pl.DataFrame:
-    chunk = np.arange(judged[0], judged[1] + 1)
+def _rows(one: _Contestant, span: tuple[int, int]) -> pl.DataFrame:
+    chunk = np.arange(span[0], span[1] + 1)
     parts = [
         pl.DataFrame({"chunk": chunk, "makespan": np.array(makespans, float)}).with_columns(
             pl.lit(one.label).alias("label"),
@@ -197,7 +197,7 @@ def _rows(one: Contest, judged: tuple[int, int]) -> pl.DataFrame:
 
 
 def matrix(judged: pl.DataFrame, label: str, seed: int | None = None) -> Floats:
-    """Return (runs, chunks) makespans of a scheduler, of one training or of all."""
+    """Return (runs, chunks) makespans of a scheduler, for one training or for all."""
     rows = judged.filter(pl.col("label") == label)
     if seed is not None:
         rows = rows.filter(pl.col("seed") == seed)
@@ -206,7 +206,7 @@ def matrix(judged: pl.DataFrame, label: str, seed: int | None = None) -> Floats:
 
 
 def standings(judged: pl.DataFrame, span: tuple[int, int]) -> list[Standing]:
-    """Return everyone on the chunks from the first to the last of `span`, best last."""
+    """Return the standing of each scheduler on chunks `span` (first, last), the best one last."""
     judged = judged.filter(pl.col("chunk").is_between(*span))
     labels = [label for label in judged["label"].unique(maintain_order=True) if label != BOUND]
     found = [standing(judged, label) for label in labels]
@@ -214,14 +214,14 @@ def standings(judged: pl.DataFrame, span: tuple[int, int]) -> list[Standing]:
 
 
 def standing(judged: pl.DataFrame, label: str, seed: int | None = None) -> Standing:
-    """Return one scheduler, over its trainings or for one of them."""
+    """Return the standing of a scheduler, over all its trainings or for one of them."""
     mine = matrix(judged, label, seed)
     bound, balance = matrix(judged, BOUND)[0], matrix(judged, BALANCE)[0]
     ratios = np.log(mine / balance).mean(axis=0)
     against = {}
     for other in (FIRST_FIT, TETRIS):
-        apart = mine - matrix(judged, other)[0]
-        counts = ((apart > 0).sum(), (apart == 0).sum(), (apart < 0).sum())
+        gap = mine - matrix(judged, other)[0]
+        counts = ((gap > 0).sum(), (gap == 0).sum(), (gap < 0).sum())
         worse, equal, better = (float(count) / len(mine) for count in counts)
         against[other] = (worse, equal, better)
     return Standing(
@@ -237,7 +237,7 @@ def standing(judged: pl.DataFrame, label: str, seed: int | None = None) -> Stand
 
 @dataclass(frozen=True)
 class Likeness:
-    """How alike two agents score the same pairs."""
+    """How similarly two agents score the same pairs."""
 
     label: str
     seed: int
@@ -249,14 +249,14 @@ class Likeness:
 
 
 PAIRS: Final = 2000
-"""Of a trajectory; drawn at random among its different ones."""
+"""Pairs to compare, drawn at random from the distinct ones of a trajectory."""
 
 
 def likenesses(place: Workplace, setting: DeepJSSetting) -> list[Likeness]:
-    """Return the correlations of the paper's figure 5, seed by seed, and others beside them.
+    """Return the correlations of the paper's figure 5, and further ones, seed by seed.
 
-    Pairs are those that the first agent of two meets when it draws its way through a chunk that
-    neither was trained on.
+    The pairs are those that the first agent meets when it draws its way through a chunk on which
+    neither agent was trained.
     """
     known = {(agent.kind, agent.seed): agent for agent in agents(setting)}
     five, ten = "deepjs-paper", "deepjs-ten-machines"
@@ -265,23 +265,23 @@ def likenesses(place: Workplace, setting: DeepJSSetting) -> list[Likeness]:
     found = []
     for seed in range(setting.seeds):
         following, mine = (seed + 1) % setting.seeds, scorer_of(place, known[five, seed])
-        contests = {
+        comparisons = {
             "5 and 10 machines": ((five, seed), (ten, seed % setting.ten_machines_seeds)),
             "5 machines, two seeds": ((five, seed), (five, following)),
             "chunk 5 and chunk 6": ((one, seed), (other, seed)),
             "chunk 5, two seeds": ((one, seed), (one, following)),
         }
-        for label, pair in contests.items():
+        for label, pair in comparisons.items():
             if pair[0] != pair[1]:
                 first, second = (scorer_of(place, known[each]) for each in pair)
                 found.append(_likeness(label, seed, first, second, chunk))
-        untrained = _first_scorer(replace(known[five, seed], seed=seed + setting.seeds), setting)
+        untrained = _untrained(replace(known[five, seed], seed=seed + setting.seeds), setting)
         found.append(_likeness("5 machines and untrained", seed, mine, untrained, chunk))
     return found
 
 
-def _first_scorer(agent: Agent, setting: DeepJSSetting) -> PairScorer:
-    """Return the network that a training of DeepJS begins with."""
+def _untrained(agent: Agent, setting: DeepJSSetting) -> PairScorer:
+    """Return the network with which a training of DeepJS begins."""
     scenario = scenario_of(agent, setting)
     assert scenario.learn is not None
     training = begin(scenario, scenario.learn.all_arguments, seed=scenario.seed)
@@ -291,11 +291,10 @@ def _first_scorer(agent: Agent, setting: DeepJSSetting) -> PairScorer:
 
 def _likeness(label: str, seed: int, one: PairScorer, other: PairScorer, chunk: Chunk) -> Likeness:
     rng = stream(seed, "reproduce.deepjs.likeness")
-    met = roll_out(chunk, one, rng)
-    seen = np.unique(met.seen, axis=0)
-    some = rng.choice(len(seen), min(PAIRS, len(seen)), replace=False)
-    # features as they are before shift and scale
-    features = seen[some].astype(np.float64) * one.scale + one.shift
+    seen = np.unique(roll_out(chunk, one, rng).seen, axis=0)
+    chosen = rng.choice(len(seen), min(PAIRS, len(seen)), replace=False)
+    # undo shift and scale
+    features = seen[chosen].astype(np.float64) * one.scale + one.shift
     scores = np.stack([one.scores(features), other.scores(features)])
     pearson = pearsonr(*scores)
     return Likeness(
@@ -305,27 +304,27 @@ def _likeness(label: str, seed: int, one: PairScorer, other: PairScorer, chunk: 
 
 
 def sliding(place: Workplace, setting: DeepJSSetting) -> pl.DataFrame:
-    """Return makespans of the chunks to train on: `chunk`, `label`, `seed`, `makespan`.
+    """Return makespans on the training chunks: `chunk`, `label`, `seed`, `makespan`.
 
-    Those of the agents are from before they trained on the chunk; of others the seed is null, and
-    random choice has the mean of its draws.
+    Agents play a chunk before they train on it. Other schedulers have no seed, and random choice
+    has the mean of its draws.
     """
     folder, parts = place.work / "trainings", []
     for agent in agents(setting):
         if agent.kind == "deepjs-paper":
             table = pl.read_parquet(folder / agent.name / "metrics.parquet")
             before = table.drop_nulls("cost_greedy")["cost_greedy"].to_numpy()
-            parts.append(_record(agent.kind, agent.seed, before))
-    some = all_chunks()[: setting.trained]
+            parts.append(_played(agent.kind, agent.seed, before))
+    trained = all_chunks()[: setting.trained]
     for label in (FIRST_FIT, LONGEST):
-        parts.append(_record(label, None, [play(one, SIMPLE[label]).makespan for one in some]))
+        parts.append(_played(label, None, [play(one, SIMPLE[label]).makespan for one in trained]))
     rng, blank = stream(0, "reproduce.deepjs.sliding"), PairScorer.of_paper()
-    drawn = [[roll_out(one, blank, rng).makespan for one in some] for _ in range(setting.draws)]
-    parts.append(_record("random", None, np.mean(drawn, axis=0)))
+    drawn = [[roll_out(one, blank, rng).makespan for one in trained] for _ in range(setting.draws)]
+    parts.append(_played("random", None, np.mean(drawn, axis=0)))
     return pl.concat(parts)
 
 
-def _record(label: str, seed: int | None, makespans: Sequence[float] | Floats) -> pl.DataFrame:
+def _played(label: str, seed: int | None, makespans: Sequence[float] | Floats) -> pl.DataFrame:
     columns = {"chunk": np.arange(len(makespans)), "makespan": np.asarray(makespans, np.float64)}
     return pl.DataFrame(columns).with_columns(
         pl.lit(label).alias("label"), pl.lit(seed, pl.Int64).alias("seed")

@@ -1,4 +1,4 @@
-"""What options of both learners are worth: short trainings, judged by every objective."""
+"""The value of both learners' options: short trainings, compared by every objective."""
 
 from __future__ import annotations
 
@@ -15,12 +15,18 @@ from simkit.learners.pairs.objectives import Objective
 from simkit.learners.pairs.scorer import PairScorer
 from simkit.learners.reproductions.common import (
     digest_of,
-    keep,
-    markdown,
+    kept_table,
+    markdown_table,
     wall_time_s,
     weights_hash,
 )
-from simkit.learners.reproductions.deepjs.judge import BALANCE, SIMPLE, all_chunks, scorer_of
+from simkit.learners.reproductions.deepjs.judge import (
+    BALANCE,
+    SIMPLE,
+    Standing,
+    all_chunks,
+    scorer_of,
+)
 from simkit.learners.reproductions.deepjs.study import (
     Agent,
     DeepJSSetting,
@@ -35,18 +41,17 @@ OBJECTIVES: Final[tuple[Objective, ...]] = (
 
 
 def judge_options(place: Workplace, setting: DeepJSSetting) -> pl.DataFrame:
-    """Return a row a chunk, scheduler and objective: `chunk`, `label`, `objective`, `cost`.
+    """Return the costs on the test chunks: `chunk`, `label`, `objective`, `cost`; kept.
 
-    Agents are of the first seed, and take the best pair. What was judged before is read.
+    Agents have the first seed and take the best pair.
     """
-    scorers = dict(_scorers(place, setting))
     hashes = [weights_hash(place.work / "trainings" / agent.name) for agent in _all_agents(setting)]
     path = place.work / "judged" / f"options-{digest_of([setting.judged, hashes])}.parquet"
-    if not path.exists():
-        found = pl.concat([_costs(label, one, setting) for label, one in scorers.items()])
-        keep(path, found.write_parquet)
-        place.say("judged options")
-    return pl.read_parquet(path)
+
+    def costs() -> pl.DataFrame:
+        return pl.concat(_costs(*one, setting) for one in _scorers(place, setting))
+
+    return kept_table(place, path, costs, "judged options")
 
 
 def _all_agents(setting: DeepJSSetting) -> Iterator[Agent]:
@@ -62,12 +67,12 @@ def _scorers(place: Workplace, setting: DeepJSSetting) -> Iterator[tuple[str, Pa
 
 def _costs(label: str, scorer: PairScorer, setting: DeepJSSetting) -> pl.DataFrame:
     first, last = setting.judged
-    judged = all_chunks()[first : last + 1]
-    found = [play(chunk, scorer) for chunk in judged]
+    chunks = all_chunks()[first : last + 1]
+    plays = [play(chunk, scorer) for chunk in chunks]
     parts = [
         pl.DataFrame({
             "chunk": np.arange(first, last + 1),
-            "cost": [one.cost(chunk, goal) for one, chunk in zip(found, judged, strict=True)],
+            "cost": [one.cost(chunk, goal) for one, chunk in zip(plays, chunks, strict=True)],
         }).with_columns(pl.lit(label).alias("label"), pl.lit(goal).alias("objective"))
         for goal in OBJECTIVES
     ]  # fmt: skip
@@ -76,7 +81,7 @@ def _costs(label: str, scorer: PairScorer, setting: DeepJSSetting) -> pl.DataFra
 
 @dataclass(frozen=True)
 class Gain:
-    """A scheduler's costs beside those of the rule `balance`."""
+    """A scheduler's costs relative to those of the rule `balance`."""
 
     log_ratio: float
     """Mean logarithm of the ratio, over chunks."""
@@ -84,7 +89,7 @@ class Gain:
 
 
 def gain(table: pl.DataFrame, label: str, objective: str, span: tuple[int, int]) -> Gain:
-    """Return one scheduler by one objective, on the chunks from the first to the last of `span`."""
+    """Return the gain of a scheduler by one objective, on chunks `span` (first, last)."""
     rows = table.filter(
         (pl.col("objective") == objective) & pl.col("chunk").is_between(*span)
     ).sort("chunk")
@@ -98,14 +103,14 @@ def gain(table: pl.DataFrame, label: str, objective: str, span: tuple[int, int])
 def section(
     place: Workplace, setting: DeepJSSetting, table: pl.DataFrame, span: tuple[int, int]
 ) -> str:
-    """Return the page's part on options."""
-    rows = [("", *OBJECTIVES, "wall time"), ("---", *["---:"] * (len(OBJECTIVES) + 1))]
+    """Return the page's section on options."""
+    rows = [("", *OBJECTIVES, "wall time")]
     minutes = {
         agent.kind: f"{wall_time_s(place.work / 'trainings' / agent.name) / 60:.1f} min"
         for agent in _all_agents(setting)
     }
     for label in table["label"].unique(maintain_order=True):
-        cells = [_cell(gain(table, label, goal, span)) for goal in OBJECTIVES]
+        cells = [hundredths(gain(table, label, goal, span)) for goal in OBJECTIVES]
         cells = [""] * len(OBJECTIVES) if label == BALANCE else cells
         rows.append((label, *cells, minutes.get(label, "")))
     iterations = f"{setting.trained * setting.variant_repeats:,}"
@@ -122,13 +127,14 @@ over an iteration's rollouts, with the mean return at the same tick as the basel
 begins at the rule `balance`, and *clusters* trains it on 4, 5, 6 and 8 machines. The `fitness-`
 trainings minimise what their name says.
 
-{markdown(rows)}
+{markdown_table(rows, left=1)}
 
 All costs: [deepjs-options.csv](deepjs-options.csv).
 """
 
 
-def _cell(one: Gain) -> str:
-    low, high = one.interval.low, one.interval.high
-    told = f"{100 * one.log_ratio:+.2f}"
-    return told if low is None or high is None else f"{told} [{100 * low:+.2f}, {100 * high:+.2f}]"
+def hundredths(found: Gain | Standing) -> str:
+    """Return a mean logarithm of ratios in hundredths, with its interval."""
+    low, high = found.interval.low, found.interval.high
+    mean = f"{100 * found.log_ratio:+.2f}"
+    return mean if low is None or high is None else f"{mean} [{100 * low:+.2f}, {100 * high:+.2f}]"

@@ -1,4 +1,4 @@
-"""The page of `simkit reproduce deepjs`: table 2 and figures 4 to 7, and what is possible."""
+"""The page of `simkit reproduce deepjs`: table 2, figures 4 to 7, room for improvement."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from simkit.analysis.plot_style import save_picture
-from simkit.learners.reproductions.common import markdown, wall_time_s
+from simkit.learners.reproductions.common import list_versions, markdown_table, wall_time_s
 from simkit.learners.reproductions.deepjs.judge import (
     BALANCE,
     BOUND,
@@ -24,7 +24,7 @@ from simkit.learners.reproductions.deepjs.judge import (
     standing,
     standings,
 )
-from simkit.learners.reproductions.deepjs.options import section
+from simkit.learners.reproductions.deepjs.options import hundredths, section
 from simkit.learners.reproductions.deepjs.pictures import (
     LABELS,
     draw_likenesses,
@@ -39,16 +39,15 @@ from simkit.learners.reproductions.deepjs.study import (
     agents,
     scenario_of,
 )
-from simkit.results.run_info import versions
 from simkit.text import counted
 from simkit.training import Workplace
 
 NAME: Final = "deepjs"
 PUBLISHED: Final = {FIRST_FIT: (45, 36, 239), TETRIS: (44, 37, 239)}
-"""Table 2: on how many chunks DeepJS's makespan is larger, equal and smaller."""
+"""Table 2: number of chunks on which DeepJS's makespan is larger, equal and smaller."""
 PUBLISHED_CHUNKS: Final = 320
 CORRELATIONS: Final = {"5 and 10 machines": 0.74, "chunk 5 and chunk 6": 0.55}
-"""Figure 5."""
+"""Published correlations (figure 5)."""
 RESULT: Final = """\
 - **The published counts are reached, and say little.** On chunks 200 to 519 the paper's network has a
   larger makespan than first-fit on 8 chunks and a smaller one on 274.7, greedily, means over 3
@@ -79,12 +78,12 @@ RESULT: Final = """\
   0.90 (published: 0.74), those of chunk 5 and chunk 6 at 0.92, 0.81 and 0.45 (published: 0.55). A
   network that is not trained already correlates with a trained one at 0.20, 0.55 and 0.46, so the
   lowest of these say nothing. Two of the three pairs share the agent of 10 machines."""
-"""Written by hand from the full version; a test holds its numbers to the committed tables."""
+"""Written by hand from the tables of the full version."""
 
 
 @dataclass(frozen=True)
 class Results:
-    """What the page is made of."""
+    """The content of the page."""
 
     setting: DeepJSSetting
     judged: pl.DataFrame
@@ -95,7 +94,7 @@ class Results:
 
 
 def spans(setting: DeepJSSetting) -> tuple[tuple[int, int], ...]:
-    """Return the chunks that are averaged: the paper's 320, as far as they are judged."""
+    """Return the spans of chunks to average over, of 320 chunks as in the paper if possible."""
     first, last = setting.judged
     if setting.judged != FULL.judged:
         return (setting.judged,)
@@ -121,7 +120,7 @@ def write_page(place: Workplace, results: Results) -> Path:
     save_picture(folder / f"{NAME}-figure6.svg", lambda: draw_test(results.judged, LABELS, span))
     page = folder / f"{NAME}.md"
     options = section(place, setting, results.options, span)
-    parts = (_head(place), _tables(results), _sliding(results), _fitness(results), options,
+    parts = (_head(place), _tables(results), _sliding(results), _correlations(results), options,
              _setting(place, results))  # fmt: skip
     page.write_text("\n".join(parts), "utf-8")
     return page
@@ -171,7 +170,7 @@ others take the pair with the highest score, as the paper says.
 the mean logarithm of the ratio to the rule `balance`, in hundredths, with an interval of 95 % over
 chunks.
 
-{_everyone(standings(results.judged, span))}
+{_ranking(standings(results.judged, span))}
 """)
     parts.append(f"""Single trainings, on chunks {first} to {last}:
 
@@ -188,7 +187,6 @@ quartiles. A few chunks with long jobs dominate the means. All makespans:
 
 def _published(results: Results) -> str:
     rows = [("", *(f"larger / equal / smaller than {other}" for other in PUBLISHED))]
-    rows.append(("---", "---:", "---:"))
     rows.append(
         (
             f"published, of {PUBLISHED_CHUNKS} chunks",
@@ -200,38 +198,27 @@ def _published(results: Results) -> str:
         if label not in (BOUND, FIRST_FIT, TETRIS):
             one = standing(judged, label)
             rows.append((label, *(_counts(one.against[other]) for other in PUBLISHED)))
-    return markdown(rows) + "\n"
+    return markdown_table(rows, left=1) + "\n"
 
 
 def _counts(counts: Sequence[float]) -> str:
     return "/".join(f"{count:.1f}".removesuffix(".0") for count in counts)
 
 
-def _everyone(found: Sequence[Standing]) -> str:
-    rows = [
-        (
-            "",
-            "runs",
-            "mean makespan",
-            "over the bound",
-            "against balance",
-            "smaller than first-fit",
-        ),
-        ("---", "---:", "---:", "---:", "---:", "---:"),
+def _ranking(found: Sequence[Standing]) -> str:
+    rows: list[tuple[str, ...]] = [
+        ("", "runs", "mean makespan", "over the bound", "against balance", "smaller than first-fit")
     ]
     rows += [
         (one.label, str(one.runs), f"{one.makespan:,.2f}", f"{100 * (one.over_bound - 1):.2f} %",
          _ratio(one), f"{one.against[FIRST_FIT][2]:.1f}".removesuffix(".0"))
         for one in found
     ]  # fmt: skip
-    return markdown(rows)
+    return markdown_table(rows, left=1)
 
 
 def _ratio(one: Standing) -> str:
-    low, high = one.interval.low, one.interval.high
-    if one.label == BALANCE or low is None or high is None:
-        return f"{100 * one.log_ratio:+.2f}"
-    return f"{100 * one.log_ratio:+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]"
+    return f"{100 * one.log_ratio:+.2f}" if one.label == BALANCE else hundredths(one)
 
 
 def _trainings(results: Results) -> str:
@@ -239,7 +226,6 @@ def _trainings(results: Results) -> str:
     judged = results.judged.filter(pl.col("chunk").is_between(*span))
     rows = [
         ("", "seed", "mean makespan", "against balance", "against first-fit", "against Tetris"),
-        ("---", "---:", "---:", "---:", "---:", "---:"),
     ]
     trained = judged.filter(pl.col("seed").is_not_null())
     for label, seed in trained.select("label", "seed").unique(maintain_order=True).rows():
@@ -248,7 +234,7 @@ def _trainings(results: Results) -> str:
             label, str(seed), f"{one.makespan:,.2f}", _ratio(one),
             *(_counts(one.against[other]) for other in PUBLISHED),
         ))  # fmt: skip
-    return markdown(rows)
+    return markdown_table(rows, left=1)
 
 
 def _sliding(results: Results) -> str:
@@ -256,7 +242,7 @@ def _sliding(results: Results) -> str:
     trained = record.filter(pl.col("seed").is_not_null())
     mine = trained.group_by("chunk").agg(pl.col("makespan").mean()).sort("chunk")["makespan"]
     others = (FIRST_FIT, LONGEST, "random")
-    rows: list[tuple[str, ...]] = [("chunks", "DeepJS", *others), ("---", *["---:"] * 4)]
+    rows: list[tuple[str, ...]] = [("chunks", "DeepJS", *others)]
     half = len(mine) // 2
     for begin, end in ((0, half), (half, len(mine))):
         values = [float(mine[begin:end].to_numpy().mean())]
@@ -269,7 +255,7 @@ def _sliding(results: Results) -> str:
 Each chunk is played, greedily, before it is trained on. Mean makespans, over seeds, and of random
 choice over draws:
 
-{markdown(rows)}
+{markdown_table(rows, left=1)}
 
 ![Makespans of others less those of DeepJS while it trains](deepjs-figure4.svg)
 
@@ -278,25 +264,24 @@ The first chunks up to number {min(99, len(mine) - 1)}; all are in
 """
 
 
-def _fitness(results: Results) -> str:
-    rows = [("agents", "published", "Pearson, by seed", "largest p", "Spearman, by seed"),
-            ("---", "---:", "---:", "---:", "---:")]  # fmt: skip
+def _correlations(results: Results) -> str:
+    rows = [("agents", "published", "Pearson, by seed", "largest p", "Spearman, by seed")]
     for label in dict.fromkeys(one.label for one in results.likenesses):
-        some = [one for one in results.likenesses if one.label == label]
+        by_seed = [one for one in results.likenesses if one.label == label]
         published = CORRELATIONS.get(label)
         rows.append((
             label,
             "" if published is None else f"{published:.2f}",
-            ", ".join(f"{one.pearson:.2f}" for one in some),
-            _p_value(max(one.p_value for one in some)),
-            ", ".join(f"{one.spearman:.2f}" for one in some),
+            ", ".join(f"{one.pearson:.2f}" for one in by_seed),
+            _p_value(max(one.p_value for one in by_seed)),
+            ", ".join(f"{one.spearman:.2f}" for one in by_seed),
         ))  # fmt: skip
     return f"""## Figure 5: do agents agree?
 
 Two agents score the same pairs: up to 2,000 different ones that the first agent meets when it draws
 its way through chunk {results.setting.judged[0]}, on which neither was trained.
 
-{markdown(rows)}
+{markdown_table(rows, left=1)}
 
 ![Scores of two agents for the same pairs](deepjs-figure5.svg)
 
@@ -307,23 +292,20 @@ Pairs of a trajectory are not independent, so p values are too small.
 
 
 def _p_value(value: float) -> str:
-    return f"{value:.1g}" if value > 0 else "< 1e-300"  # else it is too small for a float
+    return f"{value:.1g}" if value > 0 else "< 1e-300"  # or it underflows
 
 
 def _setting(place: Workplace, results: Results) -> str:
     setting = results.setting
-    rows = [
-        ("training", "trainings", "iterations", "mean wall time"),
-        ("---", "---:", "---:", "---:"),
-    ]
-    some = list(agents(setting))
-    for kind in dict.fromkeys(agent.kind for agent in some):
-        mine = [agent for agent in some if agent.kind == kind]
+    rows = [("training", "trainings", "iterations", "mean wall time")]
+    trainings = list(agents(setting))
+    for kind in dict.fromkeys(agent.kind for agent in trainings):
+        mine = [agent for agent in trainings if agent.kind == kind]
         seconds = np.mean([wall_time_s(place.work / "trainings" / agent.name) for agent in mine])
         rows.append((kind, str(len(mine)), f"{mine[0].iterations:,}", f"{seconds / 60:.1f} min"))
-    example = scenario_of(next(agent for agent in some if agent.learner == "fitness"), setting)
+    example = scenario_of(next(agent for agent in trainings if agent.learner == "fitness"), setting)
     arguments = {} if example.learn is None else example.learn.arguments
-    told = ", ".join(f"`{key}: {value}`" for key, value in arguments.items())
+    shown = ", ".join(f"`{key}: {value}`" for key, value in arguments.items())
     return f"""## Setting
 
 {counted(CHUNKS, "chunk")} of ten jobs of the program's table, each alone on {MACHINES} machines of 64 cores and
@@ -333,17 +315,12 @@ chunks 0 to {setting.trained - 1}; chunks {setting.judged[0]} to {setting.judged
 paper's table 1 (6-3-9-6-1), *deepjs-program* that of its program (6-3-9-18-9-1);
 {setting.repeats} iterations of 12 rollouts on each chunk, one after the other. *deepjs-ten-machines*
 differs from the first in the number of machines, *deepjs-chunk-5* and *-6* are trained on one chunk
-alone. *fitness* is the learner of that name, with {told}. The lookahead plays what is known to its
+alone. *fitness* is the learner of that name, with {shown}. The lookahead plays what is known to its
 end under each of five rules, whenever jobs are first seen, and follows the best; *rules and fitness*
 has the agent as the sixth.
 
-{markdown(rows)}
+{markdown_table(rows, left=1)}
 
 Wall times are those of one process on a machine that did other work besides. Commit
-{results.commit}, {_versions()}.
+{results.commit}, {list_versions("simkit", "python", "numpy")}.
 """
-
-
-def _versions() -> str:
-    known = versions()
-    return ", ".join(f"{name} {known[name]}" for name in ("simkit", "python", "numpy"))

@@ -1,55 +1,54 @@
-"""The trace, the chunks and the trainings of the comparison with DeepJS.
+"""The trace, chunks and trainings of the comparison with DeepJS.
 
 F. Li and B. Hu, "DeepJS: Job scheduling based on deep reinforcement learning in cloud data center"
 (ICBDC 2019). Its 5,216 jobs are cut into chunks of ten; agents are trained on the first 200 chunks
-and judged on the last 320.
+and tested on the last 320.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from simkit.errors import RunError
+from simkit.learners.reproductions.common import data_file
 from simkit.scenario import Scenario
 
 JOBS: Final = 10
-"""Jobs of a chunk."""
+"""Jobs in a chunk."""
 MACHINES: Final = 5
-"""Of 64 cores and memory 1."""
+"""Machines, each with 64 cores and memory 1."""
 CHUNKS: Final = 522
-"""In all; the last one has six jobs."""
+"""Chunks in the table; the last one has six jobs."""
 
 Network = Literal["paper", "program"]
 NETWORKS: Final[dict[Network, tuple[int, ...]]] = {"paper": (3, 9, 6), "program": (3, 9, 18, 9)}
-"""Hidden units of the network of the paper's table 1, and of every launch script of its program."""
+"""Hidden units: in the paper's table 1, and in every launch script of its program."""
 
 
 @dataclass(frozen=True)
 class DeepJSSetting:
-    """How much to train and to judge."""
+    """How much to train and to test."""
 
     trained: int
     """Chunks to train on, from the first one on."""
     judged: tuple[int, int]
-    """First and last chunk that judges."""
+    """First and last test chunk."""
     seeds: int
-    """Trainings of each kind but the two below."""
+    """Trainings of each kind except the two below."""
     ten_machines_seeds: int
     program_seeds: int
     repeats: int
-    """Iterations of DeepJS's training on a chunk, of 12 rollouts each."""
+    """Iterations of DeepJS's training on a chunk, with 12 rollouts each."""
     alone: int
-    """Iterations of the trainings on one chunk alone."""
+    """Iterations of the trainings on a single chunk."""
     generations: int
-    """Of the learner `fitness`."""
+    """Generations of the learner `fitness`."""
     variant_repeats: int
-    """Iterations on a chunk of the short trainings that compare options; one training each."""
+    """Iterations on a chunk in the short trainings that compare options; one training each."""
     draws: int
-    """Times that actions are drawn for each chunk that judges."""
+    """Times that each test chunk is played with drawn actions."""
 
 
 FULL = DeepJSSetting(200, (200, CHUNKS - 1), 3, 2, 1, 10, 100, 30, 2, 3)
@@ -58,24 +57,24 @@ QUICK = DeepJSSetting(10, (200, 239), 1, 1, 0, 2, 5, 5, 1, 1)
 
 @dataclass(frozen=True)
 class Agent:
-    """A training."""
+    """A training, named after the agent that it makes."""
 
     kind: str
-    """What it is, but for the seed; the name of its folder begins with it."""
+    """What it is, apart from the seed; the name of its folder begins with it."""
     learner: str
     seed: int
     machines: int
     chunks: tuple[int, int]
     """First and last chunk to train on."""
     network: Network | None = None
-    """Of `deepjs`."""
+    """Network of the learner `deepjs`."""
     iterations: int = 1
     further: tuple[tuple[str, Any], ...] = ()
-    """Arguments besides those of its kind."""
+    """Arguments in addition to those of its kind."""
 
     @property
     def name(self) -> str:
-        """Of its folder."""
+        """Name of its folder."""
         return f"{self.kind}-seed{self.seed}"
 
 
@@ -103,7 +102,7 @@ VARIANTS: Final[Mapping[str, Mapping[str, Any]]] = {
                     "baseline": "tick"},
     "started-clusters": {"features": "terms", "start": "balance", "machines": [4, 5, 6, 8]},
 }  # fmt: skip
-"""Name → arguments of the learner `deepjs` that are not the paper's."""
+"""Name → arguments of the learner `deepjs` that differ from the paper's."""
 
 
 def optional_agents(setting: DeepJSSetting) -> Iterator[Agent]:
@@ -121,28 +120,21 @@ FITNESS: Final[dict[str, Any]] = {
     "machines": [4, 5, 6, 8], "candidates": 16, "chunks": 100, "averaged": 30,
     "vary_requests": 0.4, "vary_run_times": 0.7,
 }  # fmt: skip
-"""Arguments of the learner `fitness`: a short search, all of whose generations are averaged, with
-chunks whose requests and run times are varied. Longer searches are better on chunks 0 to 199, and
-worse on later ones: that 30 generations are enough was seen on these, in trials before."""
+"""Arguments of the learner `fitness`: a short search on chunks with varied requests and run times,
+averaged over all generations. Longer searches are better on chunks 0 to 199 but worse on later
+ones; earlier trials on those later chunks showed that 30 generations are enough."""
 
 ALONE: Final = (5, 6)
 """Chunks on which agents are trained alone, as in the paper's figure 5(b)."""
 
 
 def table_path() -> Path:
-    """Return the table of the paper's jobs; raises RunError if it is not there."""
-    folder = os.environ.get("SIMKIT_DATA")
-    path = Path(folder or "", "alibaba", "cloudsimpy_jobs.csv.gz")
-    if not (folder and path.is_file()):
-        raise RunError(
-            f"reproduce deepjs: there is no table {path}; set SIMKIT_DATA to the folder that "
-            "holds alibaba/cloudsimpy_jobs.csv.gz"
-        )
-    return path
+    """Return the path of the paper's jobs; raises RunError if they are missing."""
+    return data_file("deepjs", "alibaba/cloudsimpy_jobs.csv.gz")
 
 
 def cluster_scenario(chunks: tuple[int, int], machines: int = MACHINES) -> dict[str, Any]:
-    """Return the sections of a scenario with the jobs of some chunks under CloudSimPy's rules."""
+    """Return the sections of a scenario: the jobs of some chunks under CloudSimPy's rules."""
     first, last = chunks
     return {
         "workload": {

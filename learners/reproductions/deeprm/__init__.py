@@ -20,16 +20,16 @@ from simkit.training import Workplace
 
 
 def reproduce(place: Workplace) -> Path:
-    """Train and judge what is missing, then write the pages, their tables and their pictures.
+    """Run missing trainings and tests, then write the pages, their tables and their pictures.
 
-    First deeprm-one-agent.md, after an hour and a half of one core, then deeprm.md, after some more
-    hours; when it is stopped, complete parts are kept.
+    On one core deeprm-one-agent.md takes an hour and a half and deeprm.md some more hours; an
+    interrupted run keeps its complete parts.
     """
     return carry_out(place, QUICK if place.quick else FULL)
 
 
 def carry_out(place: Workplace, setting: DeepRMSetting) -> Path:
-    """Do a reproduction of any size."""
+    """Run the reproduction at a given size."""
     write_one_agent_page(one_agent.study(place, setting), place)
     place.say("wrote deeprm-one-agent.md")
     train_missing(place, setting)

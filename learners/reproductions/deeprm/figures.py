@@ -39,12 +39,12 @@ from simkit.training.held_out import applied, held_out
 
 RESAMPLES = 4000
 OPPONENTS = tuple(label for label in HEURISTICS if label != "Random")
-"""SJF, Packer and Tetris with every knob: what the paper compares with."""
+"""The paper's baselines: SJF, Packer and Tetris, here with every knob."""
 
 
 @dataclass(frozen=True)
 class RatioEstimate:
-    """A number with its interval of 95 %, by resampling job sets."""
+    """A ratio with its 95 % interval, by resampling job sets."""
 
     value: float
     low: float
@@ -56,20 +56,20 @@ class RatioEstimate:
 
 @dataclass(frozen=True)
 class AtLoad:
-    """Everyone at one load; means over all jobs of all held-out sets."""
+    """All candidates at one load; means are over all jobs of all held-out sets."""
 
     load: int
     means: dict[str, float]
-    """Label → mean; of the agents, each seed's."""
+    """Label → mean; each seed of the agents has its own label."""
     unfinished: dict[str, int]
     by_training: dict[int, RatioEstimate]
-    """Load of the training → mean over the seeds of its agents."""
+    """Load of the training → mean over its agents' seeds."""
     trained: int
-    """The load whose agents are the best here."""
+    """Training load of the agents that are best at this load."""
     agents: tuple[str, ...]
-    """Labels of the agents of this training, seed by seed."""
+    """Labels of these agents, seed by seed."""
     agent: RatioEstimate
-    """The mean over these seeds."""
+    """Their mean over seeds."""
     best: str
     """The best of SJF, Packer and Tetris with any knob."""
     gain: RatioEstimate
@@ -81,7 +81,7 @@ class AtLoad:
 
     @property
     def best_tetris(self) -> str:
-        """The best of Tetris with any knob that does not reserve."""
+        """Tetris with its best knob, without reservations."""
         knobs = [label for label in OPPONENTS if label.startswith("Tetris") and label in self.means]
         return min(knobs, key=self.means.__getitem__)
 
@@ -89,7 +89,7 @@ class AtLoad:
 def at_load(
     judged: pl.DataFrame, load: int, setting: DeepRMSetting, metric: str = "slowdown"
 ) -> AtLoad:
-    """Return how all fare at a load."""
+    """Return how all candidates fare at a load."""
     objective = "slowdown" if metric == "slowdown" else "completion"
     here = judged.filter((judged["load"] == load) & (judged["metric"] == metric))
     sums, jobs, unfinished = {}, {}, {}
@@ -130,11 +130,11 @@ def estimate_ratio(above: Floats, below: Floats, offset: float, sign: float) -> 
     return RatioEstimate(float(offset + sign * above.sum() / below.sum()), low, high)
 
 
-def first_below(curve: pl.DataFrame, threshold: float) -> int | None:
-    """Return the first iteration whose held-out slowdown, over seeds, is below a threshold."""
+def first_below(curve: pl.DataFrame, level: float) -> int | None:
+    """Return the first iteration whose held-out slowdown, averaged over seeds, is below a level."""
     looks = curve.select("iteration", "held_out_slowdown").drop_nulls()
     looks = looks.group_by("iteration").mean().sort("iteration")
-    below = looks.filter(looks["held_out_slowdown"] < threshold)
+    below = looks.filter(looks["held_out_slowdown"] < level)
     return int(below["iteration"][0]) if len(below) else None
 
 
@@ -143,17 +143,17 @@ BEST_TETRIS = "Tetris 0.0005"
 
 @dataclass(frozen=True)
 class Withheld:
-    """What the agents of a load withheld on the held-out sets, all seeds together."""
+    """The jobs that the agents of a load withheld on the held-out sets, over all seeds."""
 
     load: int
     steps: int
-    """Steps that passed."""
+    """All steps."""
     withheld_steps: int
-    """Steps that passed although a job in a slot would have fitted at once."""
+    """Steps that passed although a job in a slot would have fit at once."""
     lengths: dict[int, int]
-    """Length → jobs of it that were withheld in some step."""
+    """Length → number of such jobs that were withheld in some step."""
     present: dict[int, int]
-    """Length → jobs of it in all."""
+    """Length → number of such jobs."""
     slowdown: dict[int, float]
     """Length → mean slowdown of the agents' jobs."""
     slowdown_of_tetris: dict[int, float]
@@ -171,7 +171,7 @@ def withheld(place: Workplace, setting: DeepRMSetting) -> Withheld:
         sets = game.job_sets
         steps, withheld_steps = steps + int(game.steps.sum()), withheld_steps + idle
         lengths.update(sets.length[held].tolist())
-        # what has not ended counts with its slowdown so far
+        # a job that has not ended counts with its slowdown so far
         last = sets.enter[:, :1] + game.steps[:, None]
         finish = np.where(game.finish >= 0, game.finish, last)
         length.append(sets.length[sets.there])
@@ -179,7 +179,7 @@ def withheld(place: Workplace, setting: DeepRMSetting) -> Withheld:
     jobs, slow = np.concatenate(length), np.concatenate(slowdown)
     return Withheld(
         load, steps, withheld_steps, dict(lengths), dict(Counter(jobs.tolist())),
-        _by_length(jobs, slow), _by_length(*_under(BEST_TETRIS, load, setting)),
+        _by_length(jobs, slow), _by_length(*_played_by(BEST_TETRIS, load, setting)),
     )  # fmt: skip
 
 
@@ -188,7 +188,7 @@ def _watched(
 ) -> tuple[Lockstep, int, Bools]:
     """Play the held-out sets with an agent.
 
-    Returns the game, the steps in which something was withheld, and (S, J) which jobs ever were.
+    Returns the game, the number of steps that withheld a job, and (S, J) the jobs ever withheld.
     """
     scenario = scenario_of(task, setting)
     source = DeepRMJobs(scenario, "the learner deeprm")
@@ -201,20 +201,20 @@ def _watched(
     rng = stream(task.seed, "deeprm.withheld")
     idle, held = 0, np.zeros(game.finish.shape, np.bool_)
     while len(game.active):
-        could, job = game.fits_now(), game.jobs_in_slots()
+        fits, job = game.fits_now(), game.jobs_in_slots()
         before, active = game.steps.copy(), game.active
         with one_thread(), torch.inference_mode():
             logits = network(torch.from_numpy(games.observe()))
         games.step(sample(masked_log_softmax(logits), rng))
-        went_on = game.steps[active] > before[active]
-        idle += int((could.any(axis=1) & went_on).sum())
-        row, slot = np.nonzero(could & went_on[:, None])
+        passed = game.steps[active] > before[active]
+        idle += int((fits.any(axis=1) & passed).sum())
+        row, slot = np.nonzero(fits & passed[:, None])
         held[active[row], job[row, slot]] = True
     return game, idle, held
 
 
-def _under(label: str, load: int, setting: DeepRMSetting) -> tuple[Ints, Floats]:
-    """Return lengths and slowdowns of all jobs of the held-out sets under a heuristic."""
+def _played_by(label: str, load: int, setting: DeepRMSetting) -> tuple[Ints, Floats]:
+    """Return lengths and slowdowns of all jobs in the held-out sets under a heuristic."""
     scenario = judged_scenario(load)
     data = {**scenario.model_dump(mode="json"), "policy": HEURISTICS[label]}
     lengths, slowdowns = [], []

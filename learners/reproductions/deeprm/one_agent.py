@@ -1,7 +1,7 @@
-"""Our own recipe beside the paper's: the learner `ppo`, on all loads and on 70 % alone.
+"""Our own recipe for DeepRM's workload: the learner `ppo`, on all loads or on 70 % alone.
 
-All are judged on a thousand job sets a load that no training saw, next to rules whose numbers are
-chosen on other sets.
+Agents and rules are compared on a thousand unseen job sets at each load; the parameters of the
+rules are chosen on other sets.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from simkit.arrays import Floats
-from simkit.learners.reproductions.common import keep, train_in, wall_time_s
+from simkit.learners.reproductions.common import kept_table, train_in, wall_time_s
 from simkit.learners.reproductions.deeprm.figures import RatioEstimate, estimate_ratio
 from simkit.learners.reproductions.deeprm.study import (
     HEURISTICS,
@@ -33,14 +33,14 @@ from simkit.training.evaluate import Candidate, evaluate
 MIXED, ALONE = "mixed", "70"
 """Kinds of training: all loads, or 70 % alone."""
 WEIGHTS = {10: 6.0}
-"""Loads that count more than 1 in the mix: in its first steps a low load looks like any other."""
+"""Loads with a weight above 1 in the mix: at first a low load looks like any other."""
 ORIGINAL = 70
-"""The load at which all are judged on the original's unseen sets as well."""
+"""The load at which everyone also plays the original's unseen sets."""
 DECAY = 1.0
-"""λ of the mix. What a job that is held back costs is seen when it ends, a dozen steps later; a λ
-below 1 leaves that to the critic, which knows low loads least, and jobs were held back there."""
+"""λ of the mix. The cost of holding a job back shows when it ends, a dozen steps later. A λ below 1
+leaves that cost to the critic, which knows low loads least, so that agents held jobs back there."""
 FIRST_JUDGED = 1000
-"""The first seed of the job sets on which all are judged; those from 0 on choose the rules."""
+"""The first seed of the test job sets; those from 0 on choose the rules."""
 FAMILIES: dict[str, dict[str, dict[str, Any]]] = {
     "SJF": {"SJF": HEURISTICS["SJF"]},
     "Packer": {"Packer": HEURISTICS["Packer"]},
@@ -54,22 +54,23 @@ FAMILIES: dict[str, dict[str, dict[str, Any]]] = {
         for steps in (20, 35, 50)
     },
 }
-"""Rules by family; of each family one is chosen at each load."""
+"""Family → rules, one of which is chosen at each load."""
 
 
 @dataclass(frozen=True)
 class OneAgentSetting:
-    """How much to train and to judge."""
+    """How much to train and to test."""
 
     iterations: Mapping[str, int]
-    """Of each kind of training."""
+    """Kind of training → iterations."""
     job_sets: Mapping[str, int]
-    """Per iteration."""
+    """Kind of training → job sets in an iteration."""
     entropy: Mapping[str, float]
-    """Weight of the entropy at first."""
+    """Kind of training → initial weight of the entropy."""
     choosing: int
-    """Job sets that choose the rules."""
+    """Job sets on which the rules are chosen."""
     judging: int
+    """Job sets on which everyone is compared."""
 
 
 FULL = OneAgentSetting(
@@ -82,30 +83,30 @@ QUICK = OneAgentSetting(
 
 @dataclass(frozen=True)
 class OneAgentAtLoad:
-    """Everyone at one load; means over all jobs of all judged sets."""
+    """All candidates at one load; means are over all jobs of all test sets."""
 
     load: int
     rules: dict[str, tuple[str, float]]
-    """Family → the label of the chosen rule, and its mean."""
+    """Family → label of the chosen rule, and its mean."""
     best: str
-    """The family whose chosen rule is the best on the judged sets."""
+    """The family whose chosen rule is best on the test sets."""
     seeds: dict[str, list[float]]
     """Kind of training → each seed's mean."""
     agent: dict[str, RatioEstimate]
     """Kind of training → mean over the seeds."""
     over_best: dict[str, RatioEstimate]
-    """Kind → agents' mean / mean of the best rule − 1, paired by job set."""
+    """Kind of training → agents' mean / best rule's mean − 1, paired by job set."""
 
 
 @dataclass(frozen=True)
 class OneAgentResults:
-    """Everyone at each load, and at 70 % on the original's unseen sets."""
+    """All candidates at each load, and at 70 % on the original's unseen sets."""
 
     loads: list[OneAgentAtLoad]
     original: dict[str, list[float]]
-    """Kind of training → each seed's mean; ``rule`` → that of the best rule."""
+    """Kind of training → each seed's mean; ``rule`` → the best rule's mean."""
     training_s: dict[str, list[float]]
-    """Kind of training → wall time of each seed's."""
+    """Kind of training → wall time of each seed's training."""
 
 
 def agent_name(kind: str, seed: int) -> str:
@@ -142,7 +143,7 @@ def ppo_scenario(kind: str, seed: int, setting: OneAgentSetting) -> Scenario:
 
 
 def study(place: Workplace, deeprm: DeepRMSetting) -> OneAgentResults:
-    """Train and judge what is missing; return everyone."""
+    """Run missing trainings and tests; return all results."""
     setting = QUICK if place.quick else FULL
     names = {
         kind: [agent_name(kind, seed) for seed in range(deeprm.seeds)] for kind in (MIXED, ALONE)
@@ -158,9 +159,9 @@ def study(place: Workplace, deeprm: DeepRMSetting) -> OneAgentResults:
         for name in names[kind]
     ]
     loads = [_at_load(place, load, setting, names, everyone) for load in deeprm.judged]
-    (of_70,) = (one for one in loads if one.load == ORIGINAL)
-    label, _ = of_70.rules[of_70.best]
-    rule = Candidate("policy", FAMILIES[of_70.best][label], label)
+    (at_70,) = (one for one in loads if one.load == ORIGINAL)
+    label, _ = at_70.rules[at_70.best]
+    rule = Candidate("policy", FAMILIES[at_70.best][label], label)
     found = _judged(place, ORIGINAL, [rule, *everyone], range(deeprm.held_out), original=True)
     original = {kind: [_mean(found[name]) for name in names[kind]] for kind in names}
     seconds = {kind: [wall_time_s(folder / name) for name in names[kind]] for kind in names}
@@ -219,23 +220,22 @@ def _judged(
     *,
     original: bool = False,
 ) -> dict[str, tuple[Floats, Floats]]:
-    """Return label → (S,) sums of slowdowns and (S,) jobs of the sets; results are kept.
+    """Return label → (S,) sums of slowdowns and (S,) numbers of jobs of each set; kept.
 
-    Sets are drawn by the seeds, or are the first ones of the original's unseen sets, as many.
+    Sets are drawn with the seeds, or are the first of the original's unseen sets, as many as seeds.
     """
     scenario = judged_scenario(load)
-    told = [scenario.model_dump_json(), seeds.start, seeds.stop]
-    folder = place.work / "judged"
-    folder.mkdir(exist_ok=True)
+    key = digest([scenario.model_dump_json(), seeds.start, seeds.stop], everyone)
     kind = "original-" if original else ""
-    path = folder / f"one-agent-{kind}{load}-{digest(told, everyone)}.parquet"
-    if not path.exists():
-        sets: dict[str, Any] = {"sets": len(seeds)} if original else {"seeds": seeds}
-        found = evaluate(scenario, list(everyone), workers=place.workers, **sets)
-        keep(path, found.frame().write_parquet)
-        place.say(f"judged at {load} % on {len(seeds)} job sets")
+    path = place.work / "judged" / f"one-agent-{kind}{load}-{key}.parquet"
+    sets: dict[str, Any] = {"sets": len(seeds)} if original else {"seeds": seeds}
+
+    def play() -> pl.DataFrame:
+        return evaluate(scenario, list(everyone), workers=place.workers, **sets).frame()
+
+    table = kept_table(place, path, play, f"judged at {load} % on {len(seeds)} job sets")
     rows: dict[str, tuple[Floats, Floats]] = {}
-    for (label,), one in pl.read_parquet(path).group_by("label", maintain_order=True):
+    for (label,), one in table.group_by("label", maintain_order=True):
         one = one.filter(one["jobs"] > 0).sort("set")
         rows[str(label)] = one["sum"].to_numpy().astype(float), one["jobs"].to_numpy().astype(float)
     return rows

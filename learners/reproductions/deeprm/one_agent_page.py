@@ -1,4 +1,4 @@
-"""The page about our own recipe for DeepRM's workload, beside the best simple rules."""
+"""The page on our own recipe for DeepRM's workload, compared with the best simple rules."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from simkit.learners.reproductions.common import commit, markdown
+from simkit.learners.reproductions.common import commit, markdown_table
 from simkit.learners.reproductions.deeprm.figures import RatioEstimate
 from simkit.learners.reproductions.deeprm.one_agent import (
     ALONE,
@@ -27,9 +27,9 @@ from simkit.training import Workplace
 
 NAME = "deeprm-one-agent"
 MOST_ABOVE = 0.01
-"""An agent for all loads should at no load be more than this above the best rule."""
+"""The most by which an agent for all loads may be above the best rule at any load."""
 BELOW = (50, 130)
-"""From one of these loads to the other it should be below it."""
+"""Between these loads, both included, it must be below the best rule."""
 
 
 def write_one_agent_page(found: OneAgentResults, place: Workplace) -> Path:
@@ -88,8 +88,7 @@ def _result(found: OneAgentResults) -> str:
                 "yes" if met else "**no**",
             )
         )
-    head, *rest = rows
-    return "## Result\n\n" + markdown([head, ["---"] * len(head), *rest]) + (
+    return "## Result\n\n" + markdown_table(rows) + (
         f"\n\nOn the original's own unseen sets at {ORIGINAL} %: agents of 70 % {_each(found.original[ALONE])} (bar: at "
         f"most 2.0), one agent for all loads {_each(found.original[MIXED])}, the best rule "
         f"{_each(found.original['rule'])}."
@@ -97,11 +96,10 @@ def _result(found: OneAgentResults) -> str:
 
 
 def _table(found: OneAgentResults) -> str:
-    head = (
+    rows: list[tuple[str, ...]] = [(
         "load", "SJF", "Packer", "Tetris (knob)", "headroom (units, steps)", "one agent, all loads",
         "each seed", "agents of 70 %", "each seed", "over the best rule",
-    )  # fmt: skip
-    rows = []
+    )]  # fmt: skip
     for one in found.loads:
         (_, sjf), (_, packer), (tetris, t), (room, h) = (one.rules[family] for family in FAMILIES)
         words = room.split()
@@ -110,7 +108,7 @@ def _table(found: OneAgentResults) -> str:
             f"{h:.3f} ({words[1]}, {words[3]})", _shown(one.agent[MIXED]), _each(one.seeds[MIXED]),
             _shown(one.agent[ALONE]), _each(one.seeds[ALONE]), _percent(one.over_best[ALONE]),
         ))  # fmt: skip
-    return "## Mean slowdown at each load\n\n" + markdown([head, ["---"] * len(head), *rows])
+    return "## Mean slowdown at each load\n\n" + markdown_table(rows)
 
 
 def _setting(found: OneAgentResults, place: Workplace) -> str:

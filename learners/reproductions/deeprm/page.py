@@ -1,4 +1,4 @@
-"""The page of `simkit reproduce deeprm`: claims, what the original does, and what was measured."""
+"""The page of `simkit reproduce deeprm`: claims, the original's behaviour, our measurements."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from simkit.learners.reproductions.common import markdown
+from simkit.learners.reproductions.common import markdown_table
 from simkit.learners.reproductions.deeprm.figures import (
     OPPONENTS,
     AtLoad,
@@ -38,9 +38,9 @@ RESULT = """\
   need 17.2 steps at 130 %; Tetris with a knob of 0.0005 needs 16.3.
 - **Reservations do not help the rules,** except at 184 %: a place that cannot be taken back costs
   more than it gains."""
-"""Written by hand from the full version; a test holds its numbers to the committed page."""
+"""Written by hand from the tables of the full version."""
 SHORT = 3
-"""Steps up to which a job of this workload is short."""
+"""The most steps of a short job of this workload."""
 
 
 def write_page(
@@ -67,7 +67,7 @@ def write_page(
         _objectives(next(f for f in found if f.load == 130), completion),
         _learning(curves, next(f for f in found if f.load == 70), setting),
         _withheld(withheld),
-        _beyond(found),
+        _other_rules(found),
         _setting(setting),
     ]
     page = place.pages / "deeprm.md"
@@ -102,12 +102,14 @@ def _claims(
     by_load = {f.load: f for f in found}
     at_130 = by_load[130]
     share = withheld.withheld_steps / max(withheld.steps, 1)
-    long = _longer(withheld.lengths)
+    long = _long_jobs(withheld.lengths)
     shown = [by_load[load] for load in CLAIMED if load in by_load]
     gains = "; ".join(f"{f.load} %: {_percent(f.gain)}" for f in shown)
     over_rule = "; ".join(f"{f.load} %: {_percent(f.gain_over_withholding)}" for f in shown)
     tetris = by_load[70].means[by_load[70].best_tetris]
-    below = first_below(_of(curves, [DeepRMRun(70, s) for s in range(setting.seeds)]), tetris)
+    below = first_below(
+        _curves_of(curves, [DeepRMRun(70, s) for s in range(setting.seeds)]), tetris
+    )
     goals = (
         f"Trained for slowdown: slowdown {at_130.agent}, completion time "
         f"{_mean_of(completion, at_130.agents):.1f} steps; trained for completion time: "
@@ -131,7 +133,7 @@ def _claims(
          "(figure 7)", "—",
          f"At {withheld.load} %, in {share:.1%} of the steps; {_share(long, withheld.lengths)} of the "
          f"jobs that are ever withheld are longer than {SHORT} steps, of all jobs "
-         f"{_share(_longer(withheld.present), withheld.present)}."),
+         f"{_share(_long_jobs(withheld.present), withheld.present)}."),
         ("89,451 parameters", "89,851: the image has a column more, the steps since the last arrival.",
          "89,851."),
         ("80 s an iteration on 24 cores", "40 to 71 s of one core.",
@@ -145,16 +147,16 @@ def _claims(
 
 def _loads(found: Sequence[AtLoad]) -> str:
     rows = [
-        (f"{f.load} %", _plain(f, "SJF"), _plain(f, "Packer"), f"{f.means[f.best_tetris]:.2f} ({f.best_tetris[7:]})",
-         _plain(f, "Random"), str(f.agent), ", ".join(_plain(f, name) for name in f.agents), f"{f.trained} %", _percent(f.gain),
+        (f"{f.load} %", _slowdown(f, "SJF"), _slowdown(f, "Packer"), f"{f.means[f.best_tetris]:.2f} ({f.best_tetris[7:]})",
+         _slowdown(f, "Random"), str(f.agent), ", ".join(_slowdown(f, name) for name in f.agents), f"{f.trained} %", _percent(f.gain),
          str(sum(f.unfinished[a] for a in f.agents)))
         for f in found
     ]  # fmt: skip
     return "\n\n".join(
         ["## Load (figure 4)",
          "![Slowdown by load](deeprm-load.svg)",
-         _markdown(("load", "SJF", "Packer", "best Tetris (knob)", "Random", "DeepRM", "each seed", "trained at",
-                    "below the best", "unfinished"), rows),
+         markdown_table([("load", "SJF", "Packer", "best Tetris (knob)", "Random", "DeepRM", "each seed", "trained at",
+                          "below the best", "unfinished"), *rows]),
          "Mean slowdown over all jobs of all job sets; in brackets the interval of 95 % of the mean over the "
          "agents' seeds, by resampling job sets; *trained at*: the training whose agents are the best at this load, "
          "chosen on these sets, as the knobs of the rules are; *below the best*: how much less the agents' mean is than that of the "
@@ -165,26 +167,28 @@ def _loads(found: Sequence[AtLoad]) -> str:
 
 
 def _by_training(found: Sequence[AtLoad]) -> str:
-    """Return the table of every training at every load."""
+    """Return the table of all trainings at all loads."""
     trainings = list(found[0].by_training)
     rows = [(f"{f.load} %", *(str(f.by_training[at]) for at in trainings)) for f in found]
-    return _markdown(("load", *(f"trained at {at} %" for at in trainings)), rows)
+    return markdown_table([("load", *(f"trained at {at} %" for at in trainings)), *rows])
 
 
 def _objectives(slowdown: AtLoad, completion: AtLoad) -> str:
     labels = ["SJF", "Packer", slowdown.best_tetris, "Random"]
-    rows = [(label, _plain(slowdown, label), f"{completion.means[label]:.1f}") for label in labels]
+    rows = [
+        (label, _slowdown(slowdown, label), f"{completion.means[label]:.1f}") for label in labels
+    ]
     for name, agents in (("slowdown", slowdown.agents), ("completion time", completion.agents)):
         rows.append((f"DeepRM for {name}", f"{_mean_of(slowdown, agents):.2f}",
                      f"{_mean_of(completion, agents):.1f}"))  # fmt: skip
     return "\n\n".join(
         ["## Two objectives at 130 % (figure 5)",
-         _markdown(("", "mean slowdown", "mean completion time, steps"), rows)]
+         markdown_table([("", "mean slowdown", "mean completion time, steps"), *rows])]
     )  # fmt: skip
 
 
 def _between(values: pl.Series) -> str:
-    """Return the least and the most of some values, or the one there is."""
+    """Return the smallest and the largest of some values, or a single value."""
     return "–".join(
         dict.fromkeys(f"{end:.2f}" for end in sorted(values)[:: max(1, len(values) - 1)])
     )
@@ -192,8 +196,8 @@ def _between(values: pl.Series) -> str:
 
 def _learning(curves: pl.DataFrame, at_70: AtLoad, setting: DeepRMSetting) -> str:
     rows = []
-    fresh = _of(curves, [DeepRMRun(70, s) for s in range(setting.seeds)])
-    fixed = _of(curves, [DeepRMRun(70, 0, fresh=False)])
+    fresh = _curves_of(curves, [DeepRMRun(70, s) for s in range(setting.seeds)])
+    fixed = _curves_of(curves, [DeepRMRun(70, 0, fresh=False)])
     for iteration in (0, 50, 100, 200, 300, 400, 600, 800, 1000):
         cells = [
             table.filter(pl.col("iteration") == iteration)["held_out_slowdown"].drop_nulls()
@@ -205,8 +209,8 @@ def _learning(curves: pl.DataFrame, at_70: AtLoad, setting: DeepRMSetting) -> st
     return "\n\n".join(
         ["## Learning at 70 % (figure 6)",
          "![Learning curves](deeprm-learning.svg)",
-         _markdown(("iteration", f"fresh job sets, {counted(setting.seeds, 'seed')}",
-                    "the paper's fixed ones, 1 seed"), rows),
+         markdown_table([("iteration", f"fresh job sets, {counted(setting.seeds, 'seed')}",
+                          "the paper's fixed ones, 1 seed"), *rows]),
          f"Slowdown on the {setting.held_out} unseen job sets, all jobs counted, actions drawn from the policy. "
          f"SJF: {at_70.means['SJF']:.2f}."]
     )  # fmt: skip
@@ -221,13 +225,13 @@ def _withheld(found: Withheld) -> str:
     return "\n\n".join(
         [f"## What is withheld at {found.load} % (figure 7)",
          "![Withheld jobs](deeprm-withheld.svg)",
-         _markdown(("length", "jobs", "withheld in some step", "slowdown, DeepRM", "slowdown, Tetris"), rows),
+         markdown_table([("length", "jobs", "withheld in some step", "slowdown, DeepRM", "slowdown, Tetris"), *rows]),
          "A job is withheld if it is in a slot and would fit at once, but a step passes. All agents of the load "
          "together; for Tetris, one run of each job set."]
     )  # fmt: skip
 
 
-def _beyond(found: Sequence[AtLoad]) -> str:
+def _other_rules(found: Sequence[AtLoad]) -> str:
     rows = [
         (f"{f.load} %", str(f.agent), f"{f.means[f.best_reserving]:.2f} ({f.best_reserving})",
          _percent(f.gain_over_reserving), f"{f.means[f.best_withholding]:.2f} ({f.best_withholding})",
@@ -244,8 +248,8 @@ def _beyond(found: Sequence[AtLoad]) -> str:
          "learn, in a dozen lines. Long jobs can be put off at loads above 100 % only because of the setting: jobs "
          "arrive for 50 steps, and what is put off runs when no more jobs arrive. With continuing arrivals, a load "
          "above 100 % leaves no such time.",
-         _markdown(("load", "DeepRM", "best reserving rule", "DeepRM below it", "best withholding rule",
-                    "DeepRM below it"), rows),
+         markdown_table([("load", "DeepRM", "best reserving rule", "DeepRM below it", "best withholding rule",
+                          "DeepRM below it"), *rows]),
          "The best knob, headroom and patience are chosen on the same sets that are shown, which favours the rules."]
     )  # fmt: skip
 
@@ -279,11 +283,11 @@ def _table(found: Sequence[AtLoad]) -> pl.DataFrame:
     )  # fmt: skip
 
 
-def _of(curves: pl.DataFrame, tasks: Iterable[DeepRMRun]) -> pl.DataFrame:
+def _curves_of(curves: pl.DataFrame, tasks: Iterable[DeepRMRun]) -> pl.DataFrame:
     return curves.filter(curves["training"].is_in([task.name for task in tasks]))
 
 
-def _plain(found: AtLoad, label: str) -> str:
+def _slowdown(found: AtLoad, label: str) -> str:
     return f"{found.means[label]:.2f}"
 
 
@@ -295,13 +299,9 @@ def _percent(estimate: RatioEstimate) -> str:
     return f"{100 * estimate.value:.0f} % [{100 * estimate.low:.0f}, {100 * estimate.high:.0f}]"
 
 
-def _longer(jobs: dict[int, int]) -> int:
+def _long_jobs(jobs: dict[int, int]) -> int:
     return sum(count for length, count in jobs.items() if length > SHORT)
 
 
 def _share(part: int, lengths: dict[int, int]) -> str:
     return f"{part / max(sum(lengths.values()), 1):.1%}"
-
-
-def _markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    return markdown([head, ["---"] * len(head), *rows])

@@ -1,4 +1,4 @@
-"""The pictures of the DeepRM page: loads, learning curves, what is withheld."""
+"""The pictures of the DeepRM page: loads, learning curves, withheld jobs."""
 
 from __future__ import annotations
 

@@ -1,20 +1,21 @@
 """The trainings and evaluations behind the figures of the DeepRM paper; their results are kept.
 
 H. Mao, M. Alizadeh, I. Menache and S. Kandula, "Resource management with deep reinforcement
-learning" (HotNets 2016). Agents are trained at five loads and judged at ten, on job sets that no
-training has seen, next to heuristics.
+learning" (HotNets 2016). Agents are trained at five loads; agents and heuristics are compared at
+ten, on job sets that no training has seen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from simkit.learners.reproductions.common import digest_of, keep, train_in, weights_hash
+from simkit.learners.reproductions.common import digest_of, kept_table, train_in, weights_hash
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import scenario_path
 from simkit.scenario.yaml_document import load_scenario
@@ -25,16 +26,16 @@ RATES = {
     10: 0.0542, 30: 0.1626, 50: 0.2710, 70: 0.379, 90: 0.4878, 110: 0.596, 130: 0.705,
     150: 0.8130, 170: 0.9214, 184: 1.0,
 }  # fmt: skip
-"""Offered load in percent → probability of a job a step, 1.845 times which is the load."""
+"""Offered load in percent → probability of a job in a step; the load is 1.845 times that."""
 KNOBS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.2)
-"""Tetris' weight of alignment; the paper's is not known."""
+"""Weights of Tetris' alignment; the paper's is not known."""
 HEURISTICS: dict[str, dict[str, Any]] = {
     "SJF": {"name": "slotted-sjf"},
     "Packer": {"name": "slotted-packer"},
     **{f"Tetris {knob:g}": {"name": "slotted-tetris", "args": {"knob": knob}} for knob in KNOBS},
     "Random": {"name": "slotted-random"},
 }
-"""As in the paper: all but Random start jobs now or not at all."""
+"""The paper's heuristics; all but Random start jobs now or not at all."""
 RESERVING: dict[str, dict[str, Any]] = {
     f"{label}, reserving {reserve}": {
         "name": section["name"],
@@ -53,34 +54,34 @@ WITHHOLDING: dict[str, dict[str, Any]] = {
     for units in (3, 7)
     for steps in (20, 35, 50)
 }
-"""A rule that withholds long jobs, as the agents do."""
+"""Rules that withhold long jobs, as the agents do."""
 
 
 @dataclass(frozen=True)
 class DeepRMSetting:
-    """How much to train and to judge."""
+    """How much to train and to test."""
 
     trained: tuple[int, ...]
     """Loads in percent at which agents are trained."""
     judged: tuple[int, ...]
-    """Loads at which everyone is judged."""
+    """Loads at which everyone is compared."""
     seeds: int
-    """Trainings at each load for slowdown, except 184 %."""
+    """Trainings for slowdown at each load except 184 %."""
     further_seeds: int
     """Trainings for completion time, and at 184 %."""
     iterations: int
     long_iterations: int
-    """Of the one training on fixed job sets, as in the paper."""
+    """Iterations of the single training on fixed job sets, as in the paper."""
     job_sets: int
     rollouts: int
     held_out: int
-    """Job sets on which all are judged."""
+    """Job sets on which everyone is compared."""
 
 
 FULL = DeepRMSetting((10, 70, 110, 130, 184), tuple(RATES), 3, 1, 400, 1000, 100, 20, 100)
 QUICK = DeepRMSetting((70, 130), (70, 130), 1, 1, 60, 60, 30, 20, 20)
 HIGHEST = 184
-"""The load of a job in every step."""
+"""The load if a job arrives in every step."""
 
 
 @dataclass(frozen=True)
@@ -103,15 +104,15 @@ class DeepRMRun:
 def tasks(setting: DeepRMSetting) -> list[DeepRMRun]:
     """Return the trainings, the most important ones first."""
     seeds, further = range(setting.seeds), range(setting.further_seeds)
-    some = [
+    runs = [
         DeepRMRun(load, seed)
         for seed in seeds
         for load in (70, 130, 110, 10)
         if load in setting.trained
     ]
-    some += [DeepRMRun(130, seed, "completion") for seed in further]
-    some += [DeepRMRun(HIGHEST, seed) for seed in further if HIGHEST in setting.trained]
-    return [*some, DeepRMRun(70, 0, fresh=False)]
+    runs += [DeepRMRun(130, seed, "completion") for seed in further]
+    runs += [DeepRMRun(HIGHEST, seed) for seed in further if HIGHEST in setting.trained]
+    return [*runs, DeepRMRun(70, 0, fresh=False)]
 
 
 def scenario_of(task: DeepRMRun, setting: DeepRMSetting) -> Scenario:
@@ -137,14 +138,14 @@ def scenario_of(task: DeepRMRun, setting: DeepRMSetting) -> Scenario:
 
 
 def train_missing(place: Workplace, setting: DeepRMSetting) -> None:
-    """Do all trainings that are not complete yet."""
+    """Run all trainings that are not complete yet."""
     train_in(place, [scenario_of(task, setting) for task in tasks(setting)])
 
 
 def agents_at(load: int, setting: DeepRMSetting) -> list[DeepRMRun]:
-    """Return the trainings whose agents are judged at a load: for slowdown all of them.
+    """Return the trainings whose agents are compared at a load: all of those for slowdown.
 
-    Those for completion time, and on fixed sets, are judged at the load of their training alone.
+    Agents for completion time or of fixed sets are compared only at the load of their training.
     """
     return [
         task for task in tasks(setting)
@@ -153,7 +154,7 @@ def agents_at(load: int, setting: DeepRMSetting) -> list[DeepRMRun]:
 
 
 def candidates(load: int, setting: DeepRMSetting, folder: Path) -> Iterator[Candidate]:
-    """Yield everyone who is judged at a load."""
+    """Yield all candidates at a load."""
     for label, section in {**HEURISTICS, **RESERVING, **WITHHOLDING}.items():
         yield Candidate("policy", section, label)
     for task in agents_at(load, setting):
@@ -161,7 +162,7 @@ def candidates(load: int, setting: DeepRMSetting, folder: Path) -> Iterator[Cand
 
 
 def judged_scenario(load: int) -> Scenario:
-    """Return the scenario in which all are judged at a load in percent."""
+    """Return the scenario in which everyone is compared at a load in percent."""
     return load_scenario(
         scenario_path("deeprm"),
         overrides={"workload": {"type": "deeprm", "rate": RATES[load]}},
@@ -169,25 +170,21 @@ def judged_scenario(load: int) -> Scenario:
 
 
 def judge_all(place: Workplace, setting: DeepRMSetting) -> pl.DataFrame:
-    """Judge everyone at every load, unless it was done; return a row a load, candidate and set."""
-    folder = place.work / "judged"
-    folder.mkdir(exist_ok=True)
+    """Compare everyone at every load; return a row for each load, candidate and set; kept."""
     tables = []
     for load in setting.judged:
         everyone = list(candidates(load, setting, place.work / "trainings"))
-        told = [judged_scenario(load).model_dump_json(), setting.held_out]
-        path = folder / f"{load}-{digest(told, everyone)}.parquet"
-        if not path.exists():
-            keep(path, _judge(place, load, setting, everyone).write_parquet)
-            place.say(f"judged at {load} %")
-        tables.append(pl.read_parquet(path))
+        key = digest([judged_scenario(load).model_dump_json(), setting.held_out], everyone)
+        path = place.work / "judged" / f"{load}-{key}.parquet"
+        play = partial(_judge, place, load, setting, everyone)
+        tables.append(kept_table(place, path, play, f"judged at {load} %"))
     return pl.concat(tables, how="diagonal_relaxed")
 
 
 def _judge(
     place: Workplace, load: int, setting: DeepRMSetting, everyone: Sequence[Candidate]
 ) -> pl.DataFrame:
-    """Judge everyone at a load; also by completion time, if an agent is trained for it."""
+    """Compare everyone at a load; also by completion time, if an agent is trained for it."""
     rows = []
     for metric in ("slowdown", "turnaround_time_s") if load == 130 else ("slowdown",):
         found = evaluate(
@@ -198,13 +195,13 @@ def _judge(
     return pl.DataFrame(rows)
 
 
-def digest(told: Sequence[object], everyone: Iterable[Candidate]) -> str:
-    """Return a hash of what is told and of the candidates; agents count by their weights."""
-    told = list(told)
+def digest(values: Sequence[object], everyone: Iterable[Candidate]) -> str:
+    """Return a hash of values and candidates; an agent's weights stand for its path."""
+    hashed = list(values)
     for one in everyone:
         agent = one.policy.get("agent")
-        told += [one.label, weights_hash(Path(agent)) if agent else dict(one.policy)]
-    return digest_of(told)
+        hashed += [one.label, weights_hash(Path(agent)) if agent else dict(one.policy)]
+    return digest_of(hashed)
 
 
 COLUMNS = (
@@ -214,7 +211,7 @@ COLUMNS = (
 
 
 def curves(place: Workplace, setting: DeepRMSetting) -> pl.DataFrame:
-    """Return a row an iteration of each training that is there, with its name, load and seed."""
+    """Return a row for each iteration of each training done, with its name, load and seed."""
     parts = []
     for task in tasks(setting):
         path = place.work / "trainings" / task.name / "metrics.parquet"

@@ -1,7 +1,7 @@
-"""Where agents and rules of a ready pool are trained and judged: load, pools, power and size.
+"""Circumstances in which agents and rules of a ready pool are trained and tested.
 
 The setting of the dissertation on power-modulated datacenters (University of Virginia, 2023),
-chapters 5 to 7, with the load that it leaves open made exact; see `simkit.traces.models`.
+chapters 5 to 7, with an exact load where it leaves the load open; see `simkit.traces.models`.
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ __all__ = ["Circumstances", "Late", "Power"]
 
 Late = Literal["stay", "leave"]
 Power = Literal["full", "90", "80", "wind-sun"]
-"""All of it; so many percent of it in as many percent of the hours; or wind and sun alone."""
+"""Full power; 90 % (80 %) of it in 90 % (80 %) of the hours; or wind and sun alone."""
 
 _UNIT_W: Final = 100.0
-"""What a processor with its GPU draws when busy; idle ones draw nothing."""
+"""Power of a busy processor with its GPU; idle ones draw nothing."""
 _HOURLY: Final[Mapping[str, Any]] = {"step": "1h"}
 _JOBS_AN_HOUR: Final = 0.45
-"""At a load of 1 at most, with jobs of a quarter of the pool; a stream must not end too soon."""
+"""Upper bound at a load of 1, when jobs take a quarter of the pool: streams must not run out."""
 
 
 @dataclass(frozen=True)
 class Circumstances:
-    """A pool, its jobs and its power; by default that in which late jobs leave, at 120 %."""
+    """A pool, its jobs and its power; by default late jobs leave and the load is 120 %."""
 
     load: float = 1.2
     """Offered load, relative to the whole pool with all of its power."""
     ready: int = 15
-    """Places of the ready pool."""
+    """Places in the ready pool."""
     late: Late = "leave"
     """Whether jobs that can no longer end in time leave."""
     power: Power = "full"
-    """What the pool has power for."""
+    """Power that is available to the pool."""
     units: int = 10
     """Processors, and as many GPUs."""
     max_start: int = 0
     """The last hour ahead in which a job may start."""
     hours: int = 2000
-    """Of a stream."""
+    """Length of a stream."""
     zero: str = "2019-01-01T00:00:00-06:00"
-    """Of the weather, when a stream begins."""
+    """Time in the weather data at which a stream begins."""
 
     def scenario(
         self, name: str, *, seed: int = 0, learn: Mapping[str, Any] | None = None,
         policy: Mapping[str, Any] | None = None,
     ) -> Scenario:  # fmt: skip
-        """Return it as a scenario."""
-        told: dict[str, Any] = {
+        """Return a scenario of these circumstances."""
+        data: dict[str, Any] = {
             "name": name, "seed": seed,
             "workload": {
                 "type": "rare", "units": self.units, "offered_load": self.load,
@@ -66,8 +66,8 @@ class Circumstances:
             "admission": {"slots": self.ready, "backlog": 144, "late": self.late},
         }  # fmt: skip
         sections = {"learn": learn, "policy": policy, "power": self._power()}
-        told |= {key: dict(section) for key, section in sections.items() if section is not None}
-        return Scenario.model_validate(told)
+        data |= {key: dict(section) for key, section in sections.items() if section is not None}
+        return Scenario.model_validate(data)
 
     def _power(self) -> dict[str, Any] | None:
         if self.power == "full":

@@ -1,9 +1,10 @@
-"""How rules and agents of a ready pool do on the same streams of jobs, all jobs counted."""
+"""The results of rules and agents of a ready pool on the same streams, all jobs counted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from simkit.learners.lockstep.ready_pool.rules import ORDERS, Rule, left_over, t
 from simkit.learners.ready_pool.description import ReadyDescription
 from simkit.learners.ready_pool.judge import finish
 from simkit.learners.ready_pool.source import ReadySource
-from simkit.learners.reproductions.common import digest_of, keep, weights_hash
+from simkit.learners.reproductions.common import digest_of, kept_table, weights_hash
 from simkit.learners.reproductions.green.circumstances import Circumstances
 from simkit.training import Workplace
 
@@ -48,14 +49,15 @@ __all__ = [
 ]
 
 FIT: Final = ("fit0", "fit12")
-"""The rules of the least left over, by the last hour ahead."""
+"""The least-left-over rules; their number is the last hour ahead in which a job may start."""
 THRESHOLDS: Final = tuple(step / 20 for step in range(11))
 """θ of the threshold rule: 0 to 0.5."""
 JUDGED: Final = "reproduce.green.judged"
-"""Names the streams that judge; settings and θ were chosen on others."""
+"""Name of the test streams; settings and θ were chosen on others."""
 JUDGED_AFRESH: Final = "reproduce.green.judged-afresh"
-"""Names others, for agents whose settings were changed after they had been judged once."""
+"""Name of other test streams, for agents whose settings changed after a first test."""
 TUNING: Final = "reproduce.green.tuning"
+"""Name of the streams on which θ is chosen."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,10 @@ class Candidate:
     """A rule or an agent."""
 
     name: str
-    made: Callable[[], Rule]
-    """Returns how it plays games from their beginning."""
+    make: Callable[[], Rule]
+    """Returns the rule or agent, ready to play games from their beginning."""
     digest: str
-    """Of all that its play depends on."""
+    """Identifies all that its play depends on."""
     reject: bool = False
     """Whether it rejects jobs."""
 
@@ -77,7 +79,7 @@ def threshold_of(theta: float) -> str:
 
 
 def rule(name: str) -> Candidate:
-    """Return a rule: one of `ORDERS`, of `FIT`, or of `threshold_of`; KeyError for another."""
+    """Return a rule by its name in `ORDERS` or `FIT` or from `threshold_of`; else KeyError."""
     known = dict(ORDERS)
     known |= {threshold_of(theta): threshold(theta) for theta in THRESHOLDS}
     known |= {fit: left_over(int(fit[3:])) for fit in FIT}
@@ -89,15 +91,15 @@ def agent(folder: Path, name: str, *, drawn: bool) -> Candidate:
     """Return the agent of a complete training.
 
     Args:
-        folder: of the training.
-        name: of the candidate.
-        drawn: whether its actions are drawn, as in training, or the likeliest.
+        folder: folder of the training.
+        name: name of the candidate.
+        drawn: draw actions, as in training; otherwise take the likeliest.
     """
     bundle = read_bundle(folder / "agent")
     described = ReadyDescription.read(bundle.description)
     network = plain_network(described.architecture, bundle.weights)
 
-    def made() -> Rule:
+    def make() -> Rule:
         rng, memory = stream(0, "reproduce.green.actions"), dict[int, Any]()
 
         def choose(games: ReadyGames) -> Ints:
@@ -122,43 +124,39 @@ def agent(folder: Path, name: str, *, drawn: bool) -> Candidate:
 
         return choose
 
-    told = [name, weights_hash(folder), drawn]
-    return Candidate(name, made, digest_of(told), described.actions.reject)
+    digest = digest_of([name, weights_hash(folder), drawn])
+    return Candidate(name, make, digest, described.actions.reject)
 
 
 def judged(
     place: Workplace, where: Circumstances, candidates: Iterable[Candidate], streams: int,
     *, named: str = JUDGED,
 ) -> pl.DataFrame:  # fmt: skip
-    """Return a row a candidate and stream; what was judged before is kept.
+    """Return a row for each candidate and stream; results are kept.
 
-    Columns ``candidate``, ``stream``, ``value``: the value brought over the value that came, in
-    time where late jobs leave; ``cost``: waiting jobs in the mean; ``completed``: the share of the
-    jobs that ended; ``utilisation``: the share of the units that had power and were used.
+    Columns ``candidate``, ``stream``, ``value``: the value earned over the value of all jobs, in
+    time where late jobs leave; ``cost``: waiting jobs, mean over the hours; ``completed``: the
+    share of jobs that ended; ``utilisation``: the share of powered units that were in use.
 
     Args:
         place: keeps results.
         where: circumstances.
         candidates: rules and agents.
-        streams: how many.
-        named: which streams; others to choose something on.
+        streams: number of streams.
+        named: name of the streams: the test streams, or others to choose settings on.
     """
     tables = []
     for one in candidates:
         key = digest_of([asdict(where), one.digest, streams, named])
-        path = place.work / "judged" / f"{key}.parquet"
-        if not path.exists():
-            path.parent.mkdir(exist_ok=True)
-            table = _judge(where, one, streams, named)
-            keep(path, table.write_parquet)
-        tables.append(pl.read_parquet(path))
+        play = partial(_judge, where, one, streams, named)
+        tables.append(kept_table(place, place.work / "judged" / f"{key}.parquet", play))
     return pl.concat(tables)
 
 
 def games_of(
     where: Circumstances, streams: int, *, named: str = JUDGED, reject: bool = False
 ) -> ReadyGames:
-    """Return games of the streams that judge, or of others."""
+    """Return games of the test streams, or of others."""
     source = ReadySource(
         where.scenario("judged"), hours=where.hours, max_start=where.max_start, reject=reject
     )
@@ -167,22 +165,22 @@ def games_of(
 
 def _judge(where: Circumstances, one: Candidate, streams: int, named: str) -> pl.DataFrame:
     games = games_of(where, streams, named=named, reject=one.reject)
-    costs = finish(games, one.made())
-    came = games.streams.enter < where.hours
+    costs = finish(games, one.make())
+    submitted = games.streams.enter < where.hours
     done = (games.start >= 0) & (games.end <= where.hours)
     return pl.DataFrame(
         {
             "stream": np.arange(streams),
             "value": games.value_ratio(in_time=where.late == "leave"),
             "cost": costs / np.maximum(games.hours, 1),
-            "completed": (came & done).sum(axis=1) / np.maximum(came.sum(axis=1), 1),
-            "utilisation": _used(games, where.hours),
+            "completed": (submitted & done).sum(axis=1) / np.maximum(submitted.sum(axis=1), 1),
+            "utilisation": _utilisation(games, where.hours),
         }
     ).select(pl.lit(one.name).alias("candidate"), pl.all())
 
 
-def _used(games: ReadyGames, hours: int) -> Floats:
-    """Return (S,) the share of the units that had power that jobs held, until an hour."""
+def _utilisation(games: ReadyGames, hours: int) -> Floats:
+    """Return (S,) the share of powered units that jobs held until an hour."""
     streams, ends = games.streams, np.minimum(games.end, hours)
     starts = np.where(games.start >= 0, np.minimum(games.start, hours), 0)
     held = np.where((games.start >= 0) & (games.end < NEVER), np.maximum(ends - starts, 0), 0)
@@ -214,22 +212,22 @@ def mean(table: pl.DataFrame, candidate: str, name: str = "value") -> float:
     return float(column(table, candidate, name).mean())
 
 
-def gap(table: pl.DataFrame, candidate: str, beside: str, name: str = "value") -> Gap:
-    """Return how much more a candidate has than another on the same streams, in hundredths."""
-    return paired(column(table, candidate, name), column(table, beside, name))
+def gap(table: pl.DataFrame, candidate: str, baseline: str, name: str = "value") -> Gap:
+    """Return by how much a candidate exceeds a baseline on the same streams, in hundredths."""
+    return paired(column(table, candidate, name), column(table, baseline, name))
 
 
 def paired(mine: Floats, other: Floats) -> Gap:
     """Return the mean difference of (S,) numbers of the same streams, in hundredths."""
-    apart = 100.0 * (mine - other)
-    interval = set_interval(apart, np.ones(len(apart)))
+    difference = 100.0 * (mine - other)
+    interval = set_interval(difference, np.ones(len(difference)))
     low = -np.inf if interval.low is None else interval.low
     high = np.inf if interval.high is None else interval.high
-    return Gap(float(apart.mean()), low, high)
+    return Gap(float(difference.mean()), low, high)
 
 
 def best_threshold(place: Workplace, where: Circumstances, streams: int) -> float:
-    """Return the θ of the highest mean value on tuning streams."""
+    """Return the θ with the highest mean value on the tuning streams."""
     names: Mapping[float, str] = {theta: threshold_of(theta) for theta in THRESHOLDS}
     table = judged(place, where, map(rule, names.values()), streams, named=TUNING)
     return max(names, key=lambda theta: mean(table, names[theta]))

@@ -1,7 +1,7 @@
-"""What the three reproductions train, and where: all of it stated once.
+"""The trainings of the three reproductions, and their circumstances.
 
-Sizes are such that two cores do all trainings in some hours; the dissertation trains for days on
-GPUs. What is not trained for is marked as not tested on the pages.
+Their sizes let two cores finish in some hours; the dissertation trains for days on GPUs. The pages
+mark claims without a training of ours as not tested.
 """
 
 from __future__ import annotations
@@ -34,45 +34,45 @@ __all__ = [
 ]
 
 LATE_LEAVE: Final = Circumstances()
-"""Late jobs leave, 120 %, a ready pool of 15."""
+"""Late jobs leave; load 120 %, ready pool of 15."""
 PRINTED: Final[Mapping[Power, Circumstances]] = {
     power: Circumstances(load=1.0, ready=5, late="stay", power=power, max_start=12)
     for power in ("full", "wind-sun")
 }
-"""As the dissertation says: a ready pool of 5, 100 %, and nobody leaves."""
+"""The dissertation's circumstances: ready pool of 5, load 100 %; no job leaves."""
 SIZES: Final = (10, 20, 50, 100, 300, 1200)
-"""Units at which the agent of many sizes is judged."""
+"""Units of the pools on which the agent of several sizes is tested."""
 TRAINED_SIZES: Final = (10, 20, 50)
-"""Units that it is trained on, side by side."""
+"""Units of the pools on which it is trained, side by side."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much to train and to judge."""
+    """How much to train and to test."""
 
     seeds: int
     """Trainings of each kind."""
     share: float
-    """Of the iterations."""
+    """Share of the full number of iterations."""
     games: int
-    """Replicas of a training."""
+    """Replicas in a training."""
     held_out: int
-    """Streams of a training's evaluations."""
+    """Streams in a training's evaluations."""
     streams: int
-    """That judge."""
+    """Test streams."""
     tuning: int
-    """On which θ is chosen."""
+    """Streams on which θ is chosen."""
     hours: int
-    """Of a stream."""
+    """Length of a stream."""
     episodes: int
-    """Of a dataset, for each rule."""
+    """Episodes in a dataset, for each rule."""
 
     def iterations(self, count: int) -> int:
-        """Return so many iterations at this size, at least 2."""
+        """Return a full number of iterations scaled to this size, at least 2."""
         return max(round(self.share * count), 2)
 
     def at(self, where: Circumstances) -> Circumstances:
-        """Return the same with streams of this size."""
+        """Return the same circumstances with streams of this length."""
         return Circumstances(**{**vars(where), "hours": self.hours})
 
 
@@ -86,12 +86,12 @@ QUICK: Final = Size(
 
 def _task(kind: str, learner: str, where: Circumstances, iterations: int, size: Size, seed: int,
           **arguments: Any) -> Task:  # fmt: skip
-    told = {"games": size.games, "held_out_games": size.held_out, **arguments}
-    return Task(kind, learner, size.at(where), size.iterations(iterations), told, seed)
+    chosen = {"games": size.games, "held_out_games": size.held_out, **arguments}
+    return Task(kind, learner, size.at(where), size.iterations(iterations), chosen, seed)
 
 
 def printed(size: Size, power: Power, seed: int) -> Task:
-    """Return the training as printed: RARE, whose memory begins with the least left over."""
+    """Return the training as printed: RARE, whose memory begins with the play of fit12."""
     return _task(
         f"printed-{power}", "rare", PRINTED[power], 60, size, seed, teacher="left-over",
         warm_up=size.iterations(40), discount=0.995, games=size.games // 2,
@@ -115,9 +115,9 @@ def limited(
     place: Workplace, size: Size, share: float, seed: int, *, integral: float = 1.0,
     reject: bool = False,
 ) -> Task:  # fmt: skip
-    """Return a training whose limit is a share of the cost of that without one, of the same seed.
+    """Return a training limited to a share of the unlimited training's cost, with the same seed.
 
-    Runs that may reject jobs have the limits of those that may not.
+    Trainings that may reject jobs have the limits of those that may not.
     """
     words = ["half-of-ppo" if share == 0.5 else f"limit-{round(100 * share)}"]
     words += ["slow"] if integral != 1.0 else []
@@ -133,18 +133,18 @@ MIXES: Final[Mapping[str, tuple[str, ...]]] = {
     "qos-sjf": ("qos", "sjf"),
     "combo": ("qos", "sjf", "fcfs", "value"),
 }
-"""Data → the rules that were recorded, in equal shares."""
+"""Data → the recorded rules, in equal shares."""
 
 
 def data_tasks(size: Size, data: str, dataset: str, where: Circumstances, seed: int) -> list[Task]:
-    """Return the trainings on a dataset: a clone, offline, and offline with games after it.
+    """Return the trainings on a dataset: a clone, offline, and offline followed by games.
 
     Args:
-        size: of all.
+        size: size of the trainings.
         data: one of `MIXES`.
         dataset: its file.
-        where: it is from.
-        seed: of the trainings.
+        where: its circumstances.
+        seed: seed of the trainings.
     """
     found = []
     place = "" if where.ready == LATE_LEAVE.ready else f"-pool{where.ready}"
@@ -152,28 +152,29 @@ def data_tasks(size: Size, data: str, dataset: str, where: Circumstances, seed: 
         ("clone", 20, 0, 0), ("offline", 20, 10, 0), ("launch", 20, 10, 30),
     ):  # fmt: skip
         phases = [size.iterations(count) if count else 0 for count in (clone, offline, online)]
-        told = {
+        arguments = {
             "games": size.games // 2, "held_out_games": size.held_out, "dataset": dataset,
             "clone": phases[0], "offline": phases[1], "updates": 200,
         }  # fmt: skip
         name = f"{kind}-{data}{place}"
-        found.append(Task(name, "offline", size.at(where), sum(phases), told, seed))
+        found.append(Task(name, "offline", size.at(where), sum(phases), arguments, seed))
     return found
 
 
 def online(size: Size, seed: int) -> Task:
-    """Return the training that plays alone, the discrete soft actor-critic."""
-    told = {"updates": 200, "games": size.games // 2}
-    return _task("online", "offline", LATE_LEAVE, 30, size, seed, **told)
+    """Return the training by games alone, a discrete soft actor-critic."""
+    return _task(
+        "online", "offline", LATE_LEAVE, 30, size, seed, updates=200, games=size.games // 2
+    )
 
 
 def set_agent(size: Size, seed: int) -> Task:
-    """Return the training of PPO on pools of several sizes, which larger ones judge."""
+    """Return the training of PPO on pools of several sizes, for tests on larger ones."""
     return _task("sizes", "cocorl", LATE_LEAVE, 150, size, seed, units=list(TRAINED_SIZES))
 
 
 SMALL_POOL: Final = Circumstances(load=1.0, ready=5)
-"""Late jobs leave, 100 %, a ready pool of 5."""
+"""Late jobs leave; load 100 %, ready pool of 5."""
 
 
 def small_pool(size: Size, seed: int) -> Task:

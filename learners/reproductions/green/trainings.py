@@ -1,4 +1,4 @@
-"""Trainings of a green datacenter's reproductions: a learner somewhere, with a seed."""
+"""Trainings of the green datacenter's reproductions: a learner, its circumstances, a seed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simkit.learners.reproductions.green.judge import Candidate, agent
 from simkit.scenario import Scenario
 from simkit.training import Workplace
 
-__all__ = ["Task", "agents", "minutes", "train"]
+__all__ = ["Task", "agents", "drawn", "minutes", "named", "train"]
 
 
 @dataclass(frozen=True)
@@ -21,17 +21,17 @@ class Task:
     """A training."""
 
     kind: str
-    """Names it, with its seed; letters, digits and hyphens."""
+    """Its name, apart from the seed; letters, digits and hyphens."""
     learner: str
     where: Circumstances
     iterations: int
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Of the learner, beside the hours of a game."""
+    """Arguments of the learner, apart from the hours of a game."""
     seed: int = 0
 
     @property
     def name(self) -> str:
-        """Of its folder."""
+        """Name of its folder."""
         return f"{self.kind}-seed{self.seed}"
 
     def folder(self, place: Workplace) -> Path:
@@ -40,31 +40,38 @@ class Task:
 
     def scenario(self) -> Scenario:
         """Return its scenario; the agent of the last iteration is kept."""
-        told = {"hours": self.where.hours, "max_start": self.where.max_start, **self.arguments}
+        game = {"hours": self.where.hours, "max_start": self.where.max_start}
         learn = {
-            "learner": self.learner, "iterations": self.iterations, "arguments": told,
-            "criterion": "lost_value",
+            "learner": self.learner, "iterations": self.iterations,
+            "arguments": {**game, **self.arguments}, "criterion": "lost_value",
         }  # fmt: skip
         return self.where.scenario(self.name, seed=self.seed, learn=learn)
 
 
 def train(place: Workplace, tasks: Iterable[Task]) -> None:
-    """Do the trainings that are not complete yet."""
+    """Run the trainings that are not complete yet."""
     train_in(place, [task.scenario() for task in tasks])
 
 
 def agents(place: Workplace, tasks: Iterable[Task]) -> list[Candidate]:
-    """Return the agents of complete trainings, each with likeliest and with drawn actions.
-
-    Their names are those of the trainings, and for drawn actions with ``, drawn`` behind it.
-    """
+    """Return the agents of complete trainings, each with likeliest and with drawn actions."""
     return [
-        agent(task.folder(place), task.name + (", drawn" if drawn else ""), drawn=drawn)
+        agent(task.folder(place), named(task, actions), drawn=actions == "drawn")
         for task in tasks
-        for drawn in (False, True)
+        for actions in ("likeliest", "drawn")
     ]
 
 
+def named(task: Task, actions: str) -> str:
+    """Return the name of a training's agent that takes ``likeliest`` or ``drawn`` actions."""
+    return drawn(task.name) if actions == "drawn" else task.name
+
+
+def drawn(name: str) -> str:
+    """Return the name of an agent whose actions are drawn."""
+    return f"{name}, drawn"
+
+
 def minutes(place: Workplace, tasks: Iterable[Task]) -> float:
-    """Return how long complete trainings took, one after another, in minutes."""
+    """Return the wall time of complete trainings, one after another, in minutes."""
     return sum(wall_time_s(task.folder(place)) for task in tasks) / 60.0

@@ -1,4 +1,4 @@
-"""`simkit reproduce rlscheduler`: the published table, and rules and scorers with EASY."""
+"""`simkit reproduce rlscheduler`: the published table, and rules and scorers under EASY."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from simkit.training import Workplace
 
 
 def reproduce(place: Workplace) -> Path:
-    """Train and judge what is missing, then write rlscheduler.md and rlscheduler.csv.
+    """Run missing trainings and tests, then write rlscheduler.md and rlscheduler.csv.
 
-    The full version takes about an hour of one core; when it is stopped, complete parts are kept.
+    The full version takes about an hour on one core; an interrupted run keeps its complete parts.
     Raises RunError if SIMKIT_DATA does not hold the four logs.
     """
     return carry_out(place, QUICK if place.quick else FULL)
 
 
 def carry_out(place: Workplace, setting: RLSchedulerSetting) -> Path:
-    """Do a reproduction of any size."""
+    """Run the reproduction at a given size."""
     tasks = list(agents(setting))
     train_in(place, [scenario_of(task, setting) for task in tasks])
     easy = judge_easy(place, setting)
@@ -39,5 +39,5 @@ def carry_out(place: Workplace, setting: RLSchedulerSetting) -> Path:
     place.say("writing the page")
     folder, names = place.work / "trainings", [task.name for task in tasks]
     seconds = sum(wall_time_s(folder / name) for name in names)
-    began = never_better(folder, names)
-    return write_page(place, Results(setting, easy, theirs, seconds, began, commit()))
+    unchanged = never_better(folder, names)
+    return write_page(place, Results(setting, easy, theirs, seconds, unchanged, commit()))

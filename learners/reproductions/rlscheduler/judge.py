@@ -1,4 +1,4 @@
-"""What rules and agents are worth on windows of the logs, by EASY and by RLScheduler's rules."""
+"""Rules and agents on windows of the logs, under EASY and under RLScheduler's own rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from simkit.learners.pool.agent import PoolAgent
 from simkit.learners.pool.description import PoolDescription
 from simkit.learners.pool.scorer import Scorer
 from simkit.learners.pool.simulation import Backfill, Hold, simulate
-from simkit.learners.reproductions.common import digest_of, keep, weights_hash
+from simkit.learners.reproductions.common import digest_of, kept_table, weights_hash
 from simkit.learners.reproductions.rlscheduler.study import (
     HOLDS,
     JOBS,
@@ -45,23 +45,23 @@ from simkit.workload.cluster import Cluster
 THEIRS: Final = ("fcfs", "rlscheduler-wfp3", "rlscheduler-unicep", "sjf", "rlscheduler-f1")
 """The orders of the published table, in its order."""
 OURS: Final = ("log-r-n", "f2", "r2-n", "saf-p", "wfp3-p-n2")
-"""Orders that stand beside them."""
+"""Our orders, for comparison."""
 HOLD_WINDOWS: Final = 40
-"""Windows to train on, by which the numbers of the rule that holds jobs are chosen."""
+"""Training windows on which the parameters of the hold rule are chosen."""
 RESAMPLES: Final = 2000
 
 
 def scorer_of(place: Workplace, agent: Agent) -> Scorer:
-    """Return the scorer of a training that is complete."""
+    """Return the scorer of a complete training."""
     bundle = read_bundle(place.work / "trainings" / agent.name / "agent")
     return PoolAgent.of(bundle, PoolDescription.read(bundle.description)).scorer
 
 
-def _kept(place: Workplace, name: str, setting: RLSchedulerSetting) -> Path:
-    """Return where a table is kept that follows from the setting and the weights of its agents."""
+def _path(place: Workplace, name: str, setting: RLSchedulerSetting) -> Path:
+    """Return the path of a kept table, which depends on the setting and the agents' weights."""
     folder = place.work / "trainings"
-    told = [asdict(setting), *(weights_hash(folder / agent.name) for agent in agents(setting))]
-    return place.work / f"{name}-{digest_of(told)}.parquet"
+    key = [asdict(setting), *(weights_hash(folder / agent.name) for agent in agents(setting))]
+    return place.work / f"{name}-{digest_of(key)}.parquet"
 
 
 # --- EASY -----------------------------------------------------------------------------------------
@@ -69,20 +69,20 @@ def _kept(place: Workplace, name: str, setting: RLSchedulerSetting) -> Path:
 
 @dataclass(frozen=True)
 class HoldChoice:
-    """The rule that holds jobs, with numbers that were chosen on windows to train on."""
+    """The hold rule: an order, and the parameters chosen for it on training windows."""
 
     rule: str
     hold: Hold
 
 
 def choose_hold(log: Log, part: str) -> HoldChoice:
-    """Return the order and the numbers with the lowest geometric mean on windows to train on."""
+    """Return the order and parameters with the lowest geometric mean on training windows."""
     first, last = log.rows(part)
     jobs, rng = jobs_of(log), stream(0, f"reproduce.rlscheduler.hold.{log.name}.{part}")
     end = len(jobs) if last is None else last + 1
     windows = [jobs.window(int(r), JOBS) for r in rng.integers(first, end - JOBS + 1, HOLD_WINDOWS)]
 
-    def worth(choice: HoldChoice) -> float:
+    def log_slowdown(choice: HoldChoice) -> float:
         found = [
             w.bounded_slowdown(simulate(w, RULES[choice.rule](w), hold=choice.hold))
             for w in windows
@@ -90,30 +90,31 @@ def choose_hold(log: Log, part: str) -> HoldChoice:
         return float(np.log(found).mean())
 
     rules = ("saf-p", "wfp3-p-n2", "f2")
-    return min([HoldChoice(rule, Hold(*hold)) for rule in rules for hold in HOLDS], key=worth)
+    return min(
+        [HoldChoice(rule, Hold(*hold)) for rule in rules for hold in HOLDS], key=log_slowdown
+    )
 
 
 def judge_easy(place: Workplace, setting: RLSchedulerSetting) -> pl.DataFrame:
-    """Return a row a log, set of windows, window and candidate, with all measures; it is kept."""
-    path = _kept(place, "easy", setting)
-    if not path.exists():
-        rows = [row for log in LOGS for row in _of_log(place, log, setting)]
-        keep(path, pl.DataFrame(rows).write_parquet)
-        place.say("judged with EASY")
-    return pl.read_parquet(path)
+    """Return all measures of each log, set of windows, window and candidate, a row each; kept."""
+
+    def play() -> pl.DataFrame:
+        return pl.DataFrame([row for log in LOGS for row in _easy_rows(place, log, setting)])
+
+    return kept_table(place, _path(place, "easy", setting), play, "judged with EASY")
 
 
-def _of_log(place: Workplace, log: Log, setting: RLSchedulerSetting) -> Iterator[dict[str, Any]]:
+def _easy_rows(place: Workplace, log: Log, setting: RLSchedulerSetting) -> Iterator[dict[str, Any]]:
     holds = {part: choose_hold(log, part) for part in log.parts}
     scorers = {
         agent: scorer_of(place, agent)
         for agent in agents(setting)
         if agent.log in (log.name, "all") and agent.backfill == "easy"
     }
-    for of, rows in log.windows(setting.others).items():
+    for kind, rows in log.windows(setting.others).items():
         for first in rows:
             window = jobs_of(log).window(first, JOBS)
-            key = {"log": log.name, "windows": of, "first_row": first}
+            key = {"log": log.name, "windows": kind, "first_row": first}
             for name, rule in RULES.items():
                 starts = simulate(window, rule(window))
                 yield {**key, "candidate": name, "seed": 0, **window.measures(starts)}
@@ -129,7 +130,7 @@ def _of_log(place: Workplace, log: Log, setting: RLSchedulerSetting) -> Iterator
 
 @dataclass(frozen=True)
 class Standing:
-    """A candidate on a set of windows of a log; a scorer's is the mean over its seeds."""
+    """A candidate on a set of windows of a log; for a scorer, the mean over its seeds."""
 
     name: str
     mean: float
@@ -138,8 +139,9 @@ class Standing:
     won: float
     """Share of windows in which its bounded slowdown is below the rule's."""
     ratio: tuple[float, float, float]
-    """Of its mean to the rule's, with an interval of 95 %."""
+    """Ratio of its mean to the rule's, with a 95 % interval."""
     geometric_ratio: tuple[float, float, float]
+    """The same of the geometric means."""
     makespan: float
     """Geometric mean of the ratio to the rule's."""
     area_weighted_wait_h: float
@@ -149,9 +151,9 @@ class Standing:
 
 
 def standings(
-    judged: pl.DataFrame, log: str, windows: str, beside: str | None = None
+    judged: pl.DataFrame, log: str, windows: str, baseline: str | None = None
 ) -> tuple[str, list[Standing]]:
-    """Return a rule, by default that with the lowest mean, and how everyone stands beside it."""
+    """Return a rule, by default the one with the lowest mean, and everyone compared with it."""
     here = judged.filter((pl.col("log") == log) & (pl.col("windows") == windows))
     by = ["candidate", "first_row"]
     measures = ["bounded_slowdown", "makespan_s", "area_weighted_wait_s", "longest_wait_s"]
@@ -159,7 +161,7 @@ def standings(
         str(name[0]): part.group_by(by, maintain_order=True).agg(pl.col(measures).mean())
         for name, part in here.group_by("candidate", maintain_order=True)
     }
-    best = beside or min(RULES, key=lambda one: _mean(table[one]["bounded_slowdown"].to_numpy()))
+    best = baseline or min(RULES, key=lambda one: _mean(table[one]["bounded_slowdown"].to_numpy()))
     base, found = table[best], []
     block = base["first_row"].to_numpy() // JOBS
     for name, part in table.items():
@@ -198,7 +200,7 @@ def _interval(
 ) -> tuple[float, float, float]:
     """Return a paired ratio with its percentile interval, by resampling blocks of rows.
 
-    Windows overlap, so that those which begin in the same 1,024 rows are drawn together.
+    Windows overlap, so those that begin in the same 1,024 rows are drawn together.
     """
     _, place = np.unique(block, return_inverse=True)
     sums = np.array([np.bincount(place, column) for column in (mine, rule, np.ones(len(mine)))])
@@ -214,24 +216,24 @@ def _interval(
 
 
 def _engine_starts(policy: Any, workload: Workload, processors: int) -> Floats:
-    """Return (J,) the starts of the engine's schedule, in order of submission."""
+    """Return (J,) start times of the engine's schedule, in order of submission."""
     cluster = Cluster.pool({"processors": float(processors)})
-    kept = MemoryWriter({}, digested=False)
-    Simulation(workload, cluster, Recorder(workload, cluster.resources, kept)).run(policy, seed=0)
-    kept.close_tables()
-    jobs = kept.results().jobs
+    writer = MemoryWriter({}, digested=False)
+    Simulation(workload, cluster, Recorder(workload, cluster.resources, writer)).run(policy, seed=0)
+    writer.close_tables()
+    jobs = writer.results().jobs
     start = dict(zip(jobs["job_id"].to_list(), jobs["start_time_s"].to_list(), strict=True))
     return np.array([start[job] for job in workload.job_id.tolist()])
 
 
 def judge_theirs(place: Workplace, setting: RLSchedulerSetting) -> pl.DataFrame:
-    """Return the mean bounded slowdown of orders by RLScheduler's rules, a row a cell; kept.
+    """Return the mean bounded slowdowns under RLScheduler's rules, a row for each cell; kept.
 
-    The scorers are those that were trained by these rules.
+    The scorers are those trained under these rules.
     """
-    path = _kept(place, "theirs", setting)
-    if not path.exists():
-        rows = [
+
+    def play() -> pl.DataFrame:
+        return pl.DataFrame([
             {
                 "log": log.name, "backfilling": backfill == "rlscheduler", "order": name,
                 "seed": seed, "bounded_slowdown": value,
@@ -239,10 +241,10 @@ def judge_theirs(place: Workplace, setting: RLSchedulerSetting) -> pl.DataFrame:
             for log in LOGS
             for backfill in THEIR_RULES
             for name, seed, value in _cells(place, log, setting, backfill)
-        ]  # fmt: skip
-        keep(path, pl.DataFrame(rows).write_parquet)
-        place.say("judged by RLScheduler's rules")
-    return pl.read_parquet(path)
+        ])  # fmt: skip
+
+    path = _path(place, "theirs", setting)
+    return kept_table(place, path, play, "judged by RLScheduler's rules")
 
 
 def _cells(
@@ -250,7 +252,7 @@ def _cells(
 ) -> Iterator[tuple[str, int, float]]:
     """Yield the mean over the ten windows of each order, and of the scorer of each seed.
 
-    A scorer's is over the windows that it has not seen.
+    A scorer's mean is over the windows that it has not seen.
     """
     rows = TEN[: setting.theirs]
     windows = [jobs_of(log).window(row, JOBS) for row in rows]
@@ -274,7 +276,7 @@ def _cells(
 
 
 def _starts_by_order(name: str, log: Log, row: int, backfill: Backfill) -> Floats:
-    """Return the engine's starts of a window by an order that the fast simulation does not know."""
+    """Return the engine's starts of a window under an order that the fast simulation lacks."""
     rule: Any = plugins.find("simkit.policies", "rlscheduler", kind="backfill")
     order: Any = plugins.find("simkit.policies", name, kind="order")
     policy = rule(backfill == "rlscheduler").compose(order())
@@ -282,7 +284,7 @@ def _starts_by_order(name: str, log: Log, row: int, backfill: Backfill) -> Float
 
 
 def hold_words(log: Log) -> str:
-    """Return the chosen numbers of the rule that holds jobs, in words."""
+    """Return the chosen parameters of the hold rule, in words."""
     chosen = {part: choose_hold(log, part) for part in log.parts}
     return "; ".join(
         f"{one.rule}, longer than {one.hold.longer_than_s / 60:g} min, {one.hold.keep_free:g} free"
@@ -291,5 +293,5 @@ def hold_words(log: Log) -> str:
 
 
 def never_better(folder: Path, names: Sequence[str]) -> list[str]:
-    """Return the trainings whose best iteration is none: their scorer is the rule they began at."""
+    """Return the trainings that no iteration improved: their scorer is still the initial rule."""
     return [name for name in names if read_training(folder / name)["best"]["iteration"] == 0]

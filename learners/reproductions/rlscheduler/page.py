@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from simkit.learners.reproductions.common import markdown
+from simkit.learners.reproductions.common import markdown_table
 from simkit.learners.reproductions.rlscheduler.judge import (
     OURS,
     THEIRS,
@@ -32,14 +32,14 @@ from simkit.training import Workplace
 
 @dataclass(frozen=True)
 class Results:
-    """What the page is made of."""
+    """The content of the page."""
 
     setting: RLSchedulerSetting
     easy: pl.DataFrame
     theirs: pl.DataFrame
     training_s: float
     never_better: Sequence[str]
-    """Trainings whose scorer still is the rule that it began at."""
+    """Trainings whose scorer is still the initial rule."""
     commit: str
 
 
@@ -49,7 +49,7 @@ BARS: Mapping[str, tuple[Sequence[str], float, str]] = {
     "Lublin-1": (("saf", "log-r-n"), 1.0, "the better of saf and log-r-n"),
     "Lublin-2": (("saf", "log-r-n"), 1.0, "the better of saf and log-r-n"),
 }
-"""Log → the best of which rules, how much of its mean at most, and in words."""
+"""Log → rules, the largest allowed ratio to the best one's mean, and that rule in words."""
 
 
 def write_page(place: Workplace, results: Results) -> Path:
@@ -83,32 +83,22 @@ say; by its own rules, and with EASY backfilling as schedulers have it?
 
 
 def _verdicts(results: Results) -> str:
-    rows: list[Sequence[str]] = [
-        (
-            "log",
-            "bar",
-            "scorer",
-            "mean",
-            "mean / rule",
-            "geometric / rule",
-            "windows won",
-            "bar met",
-        )
-    ]
+    rows: list[Sequence[str]] = [("log", "bar", "scorer", "mean", "mean / rule", "geometric / rule",
+                                  "windows won", "bar met")]  # fmt: skip
     for log in LOGS:
-        _, all_of = standings(results.easy, log.name, "others")
-        means = {one.name: one.mean for one in all_of}
+        _, everyone = standings(results.easy, log.name, "others")
+        means = {one.name: one.mean for one in everyone}
         rules, share, words = BARS[log.name]
         rule = min(rules, key=means.__getitem__)
-        _, beside_rule = standings(results.easy, log.name, "others", rule)
-        for one in beside_rule:
+        _, compared = standings(results.easy, log.name, "others", rule)
+        for one in compared:
             if one.name.startswith("scorer"):
                 ratio = one.ratio[0]
                 met = "yes" if ratio <= share else f"no, missed by {ratio / share - 1:.1%}"
                 limit = f"at most {share:g} of {words}: {rule}, {means[rule]:.1f}"
                 rows.append((log.name, limit, one.name, f"{one.mean:.1f}", _ratio(one.ratio),
                              _ratio(one.geometric_ratio), f"{one.won:.0%}", met))  # fmt: skip
-    return "## Result\n\n" + _table(rows) + (
+    return "## Result\n\n" + markdown_table(rows) + (
         "\n\nMean bounded slowdown with EASY on windows that no scorer was trained on; a section below has everyone on them, log by log. "
         "*Mean / rule*, *geometric / rule*: beside the rule of the bar, with intervals of 95 %; *windows won*: share of windows in "
         "which the slowdown is below that rule's. A bar counts as met by the mean, whatever its interval.\n\n"
@@ -128,19 +118,19 @@ def _untrained(results: Results) -> str:
 
 @dataclass(frozen=True)
 class TheirCells:
-    """A row of the table of RLScheduler's own rules."""
+    """A row of the table of results under RLScheduler's own rules."""
 
     orders: Mapping[str, float]
     seeds: Sequence[float]
-    """The scorer's, seed by seed."""
+    """The scorer's numbers, seed by seed."""
     is_rule: Sequence[bool]
-    """Whether a training of the seed found nothing better than the rule that it began at."""
+    """Whether a training of the seed found nothing better than its initial rule."""
     published: float
-    """The published agent's."""
+    """The published agent's number."""
 
     @property
     def best(self) -> tuple[str, float]:
-        """The lowest number of all, and whose it is."""
+        """The candidate with the lowest number, and that number."""
         scorers = {f"the scorer of seed {seed}": value for seed, value in enumerate(self.seeds)}
         every = {**self.orders, **scorers}
         name = min(every, key=every.__getitem__)
@@ -152,11 +142,11 @@ class TheirCells:
 
     @property
     def row(self) -> list[str]:
-        """The numbers in words; of a scorer that still is the rule none is bold."""
+        """The numbers as text; a scorer that is still the initial rule is never bold."""
         orders = {name: self.shown(self.orders[name]) for name in (*THEIRS, *OURS)}
         seeds = [
-            self.shown(value, plain=marked) + "†" * marked
-            for value, marked in zip(self.seeds, self.is_rule, strict=True)
+            self.shown(value, plain=is_rule) + "†" * is_rule
+            for value, is_rule in zip(self.seeds, self.is_rule, strict=True)
         ]
         mean = self.shown(sum(self.seeds) / len(self.seeds), plain=any(self.is_rule))
         return [
@@ -166,7 +156,7 @@ class TheirCells:
 
 
 def their_cells(results: Results, log: Log, *, backfilling: bool) -> TheirCells:
-    """Return what was measured by RLScheduler's rules."""
+    """Return the results on a log under RLScheduler's rules."""
     here = results.theirs.filter(log=log.name, backfilling=backfilling)
     backfill = THEIR_RULES[int(backfilling)]
     return TheirCells(
@@ -199,7 +189,7 @@ def _theirs(results: Results) -> str:
     ten = results.setting.theirs == len(TEN)
     return f"""## By RLScheduler's rules
 
-{_table(rows)}
+{markdown_table(rows)}
 
 Mean bounded slowdown over {"the ten windows of the paper" if ten else f"{results.setting.theirs} of the ten windows"}; bold: below the published
 agent. The first five orders are the paper's own, with its mistakes: until the picked job fits no other is picked, and
@@ -212,7 +202,7 @@ nothing better than SAF-p, where it began; neither the number nor a mean over it
 
 
 def _agreement(results: Results) -> str:
-    """Return how many of the five orders' numbers are those of the published table."""
+    """Return how many of the five orders' numbers equal those of the published table."""
     cells = [
         (their_cells(results, log, backfilling=backfilling).orders[name], published)
         for log in LOGS
@@ -236,13 +226,13 @@ def _log(results: Results, log: str, windows: str) -> str:
     )
     return f"""## {log}, {which}, EASY
 
-{_table(rows)}
+{markdown_table(rows)}
 
 hold: {hold_words(chosen)}."""
 
 
-def _ratio(of: tuple[float, float, float]) -> str:
-    return f"{of[0]:.2f} ({of[1]:.2f} to {of[2]:.2f})"
+def _ratio(bounded: tuple[float, float, float]) -> str:
+    return "{:.2f} ({:.2f} to {:.2f})".format(*bounded)
 
 
 def _row(one: Standing, is_best: bool) -> tuple[str, ...]:
@@ -279,8 +269,3 @@ def _setting(results: Results) -> str:
   they are rough. *Windows won*: share in which the bounded slowdown is below the best rule's. *Makespan*: geometric
   mean of the ratio to the best rule's. The best rule is that with the lowest mean *on these windows*.
 - All trainings took {results.training_s:.0f} s of one core; simkit {versions()["simkit"]}, commit {results.commit}, Python {versions()["python"]}."""
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    head, *rest = rows
-    return markdown([head, ["---"] * len(head), *rest])

@@ -1,14 +1,13 @@
 """The logs, windows, rules and trainings of the comparison with RLScheduler.
 
 D. Zhang, D. Dai, Y. He, F. S. Bao and B. Xie, "RLScheduler: an automated HPC batch job scheduler
-using reinforcement learning" (SC 2020). Of an archive log its first 10,000 jobs judge, and those
-from row 11,100 on train. A Lublin log has 10,000 jobs: the agent of one half judges the other, and
-windows across the middle are left out.
+using reinforcement learning" (SC 2020). In an archive log the first 10,000 jobs are for tests, and
+those from row 11,100 on for training. A Lublin log has 10,000 jobs: the agent trained on one half
+is tested on the other, and windows across the middle are left out.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -18,19 +17,19 @@ from typing import Any, Final
 import numpy as np
 
 from simkit.arrays import stream
-from simkit.errors import RunError
 from simkit.learners.pool.jobs import PoolJobs
 from simkit.learners.pool.simulation import Backfill, Rule
+from simkit.learners.reproductions.common import data_file
 from simkit.scenario import Scenario
 from simkit.traces.swf import RLSchedulerLog
 from simkit.workload import Workload
 
 JOBS: Final = 1024
-"""Jobs of a window that judges."""
+"""Jobs in a test window."""
 VISIBLE: Final = 128
 """Jobs that an agent sees; rules see all."""
 TEN: Final = (1981, 2756, 4299, 8850, 3316, 2714, 5228, 7762, 4022, 7085)
-"""First rows of the windows on which the paper judges, the same of every log."""
+"""First rows of the paper's test windows, the same in every log."""
 _LUBLIN: Final = 10_000
 _JUDGED, _TRAINED = 10_000, 11_100  # rows of archive logs
 
@@ -43,28 +42,21 @@ class Log:
     file: str
     processors: int
     published: tuple[float, float]
-    """Its agent's mean bounded slowdown, without and with backfilling."""
+    """The published agent's mean bounded slowdown, without and with backfilling."""
     least_slowdown: float
-    """Windows to train on in which SAF-p has less are passed over; chosen on held-out windows of
+    """Training windows in which SAF-p has a lower one are skipped; chosen on held-out windows of
     the training part."""
     archive: bool
-    """Whether it is long enough to be trained on elsewhere than judged."""
+    """Whether it is long enough for separate training and test parts."""
 
     @property
     def path(self) -> Path:
-        """Where the log is; raises RunError if it is not there."""
-        folder = os.environ.get("SIMKIT_DATA")
-        path = Path(folder or "", "swf", f"{self.file}.gz")
-        if not (folder and path.is_file()):
-            raise RunError(
-                f"reproduce rlscheduler: there is no log {path}; set SIMKIT_DATA to the folder "
-                "that holds swf/*.swf.gz"
-            )
-        return path
+        """Where the log is; raises RunError if it is missing."""
+        return data_file("rlscheduler", f"swf/{self.file}.gz")
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Those that have an agent each: ``whole``, or the halves on which it is trained."""
+        """The parts with an agent each: ``whole``, or the halves on which agents are trained."""
         return ("whole",) if self.archive else ("a", "b")
 
     def rows(self, part: str) -> tuple[int, int | None]:
@@ -74,7 +66,7 @@ class Log:
         return (0, _LUBLIN // 2 - 1) if part == "a" else (_LUBLIN // 2, _LUBLIN - 1)
 
     def judge_of(self, first_row: int) -> str | None:
-        """Return the part whose agent has not seen a window; None: there is none."""
+        """Return the part whose agent has not seen a window; None if there is none."""
         if self.archive:
             return "whole"
         if first_row + JOBS <= _LUBLIN // 2:
@@ -82,7 +74,7 @@ class Log:
         return "a" if first_row >= _LUBLIN // 2 else None
 
     def windows(self, number: int) -> dict[str, list[int]]:
-        """Return the first rows of the windows that judge, by set; `number` different others."""
+        """Return first rows of test windows: the ``ten``, and `number` distinct ``others``."""
         rng = stream(0, f"reproduce.rlscheduler.{self.name}")
         drawn: list[int] = []
         while len(drawn) < number:
@@ -122,7 +114,7 @@ def workload_of(log: Log) -> Workload:
 
 @cache
 def jobs_of(log: Log) -> PoolJobs:
-    """Return the same as columns."""
+    """Return the jobs of a log as columns."""
     return PoolJobs.of(workload_of(log), log.processors)
 
 
@@ -150,30 +142,30 @@ RULES: Final[Mapping[str, Callable[[PoolJobs], Rule]]] = {
     "saf-p": Rule.saf_p,
     "wfp3-p-n2": Rule.wfp3_p_n2,
 }
-"""Order → its rule in the fast simulation, which starts what the engine starts."""
+"""Order → its rule in the fast simulation, which starts jobs as the engine does."""
 
 HOLDS: Final = tuple(
     (minutes * 60.0, h) for minutes in (10, 30, 60, 180) for h in (0.1, 0.2, 0.3, 0.45)
 )
-"""The numbers of the rule that holds long jobs: longer than r₀ in s, share kept free."""
+"""Parameters of the hold rule: it holds jobs longer than r₀, in s; the share h kept free."""
 
 
 @dataclass(frozen=True)
 class RLSchedulerSetting:
-    """How much to train and to judge."""
+    """How much to train and to test."""
 
     seeds: int
     iterations: int
     windows: int
     candidates: int
     units: tuple[int, ...]
-    """Units of the scorers: 0 is a weighted sum. Those of all logs have the first of these."""
+    """Units of the scorers: 0 is a weighted sum. Scorers for all logs have the first of these."""
     others: int
-    """Windows that judge beside the ten."""
+    """Test windows in addition to the ten."""
     theirs: int
-    """Windows of the ten that are played by RLScheduler's rules."""
+    """How many of the ten windows are played under RLScheduler's rules."""
     their_iterations: int
-    """Of the trainings by RLScheduler's rules, whose scorers are weighted sums."""
+    """Iterations of the trainings under RLScheduler's rules, whose scorers are weighted sums."""
 
 
 FULL = RLSchedulerSetting(3, 45, 20, 16, (0, 8), 100, 10, 25)
@@ -184,31 +176,31 @@ THEIR_RULES: Final[tuple[Backfill, ...]] = ("rlscheduler-none", "rlscheduler")
 THEIR_ARGUMENTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "SDSC-SP2": {"objective": "mean", "fewest_jobs": JOBS},
 }
-"""Log → what its trainings by these rules do otherwise; chosen on held-out windows of the training
-part: the mean of full windows is decided by the worst, as the table's is."""
+"""Log → arguments that its trainings under these rules change; chosen on held-out windows of the
+training part: as in the published table, the worst windows decide the mean of full windows."""
 
 
 @dataclass(frozen=True)
 class Agent:
-    """A training: of one log, or of all four."""
+    """A training on one log, or on all four, named after the agent that it makes."""
 
     log: str
-    """Its name; ``all``: one agent for all."""
+    """Name of the log; ``all``: one agent for all four."""
     part: str
     units: int
     seed: int
     backfill: Backfill = "easy"
-    """The rules by which it is trained."""
+    """The rules under which it is trained."""
 
     @property
     def kind(self) -> str:
-        """What tells it from others that judge the same windows, but for the seed."""
+        """What distinguishes it, apart from the seed, from others tested on the same windows."""
         scope = "all logs" if self.log == "all" else "one log"
         return f"scorer, {self.units} units, {scope}"
 
     @property
     def name(self) -> str:
-        """Of its folder."""
+        """Name of its folder."""
         by = "" if self.backfill == "easy" else f"by-{self.backfill}-"
         return f"rlscheduler-{self.log}-{self.part}-{self.units}-{by}seed{self.seed}".lower()
 
@@ -226,7 +218,7 @@ def agents(setting: RLSchedulerSetting) -> Iterator[Agent]:
 
 
 def judge_of(log: Log, first_row: int, *, everywhere: bool) -> str:
-    """Return the part whose agent judges a window; of agents of all logs, ``a`` or ``b``."""
+    """Return the part whose agent is tested on a window; for all logs, ``a`` or ``b``."""
     part = log.judge_of(first_row)
     assert part is not None
     return "a" if everywhere and part == "whole" else part

@@ -26,14 +26,14 @@ from simkit.traces.elf_bursts import generate_elf_bursts, read_bursts
 from simkit.training import Workplace
 
 PROGRAMS = 20_000
-"""Programs that are measured."""
+"""Programs to measure."""
 
 
 def reproduce(place: Workplace) -> Path:
-    """Measure, train and judge what is missing, then write schedqrm.md, its pictures and tables.
+    """Run missing measurements, trainings and tests; write schedqrm.md, its pictures and tables.
 
-    The full version takes four hours on two cores, most of them to measure programs; when it is
-    stopped, complete parts are kept. Raises RunError if SIMKIT_DATA does not hold the two logs,
+    The full version takes four hours on two cores, most of them to measure programs; an interrupted
+    run keeps its complete parts. Raises RunError if SIMKIT_DATA does not hold the two logs,
     TraceError without g++.
     """
     return carry_out(
@@ -42,8 +42,8 @@ def reproduce(place: Workplace) -> Path:
 
 
 def carry_out(place: Workplace, setting: SchedQRMSetting, log_setting: logs.LogSetting) -> Path:
-    """Do a reproduction of any size."""
-    logs.require(log_setting)  # before hours have passed
+    """Run the reproduction at a given size."""
+    logs.require(log_setting)  # fail now rather than in hours
     bursts = judge_classifiers(place, _bursts(place))
     trained = [*agents(setting), *online_agents(setting)]
     train_in(place, [scenario_of(one, setting) for one in trained])
@@ -54,9 +54,12 @@ def carry_out(place: Workplace, setting: SchedQRMSetting, log_setting: logs.LogS
     folder = place.work / "trainings"
     decisions = {}
     for kind in setting.kinds:
-        names = [folder / one.name for one in agents(setting) if one.kind == kind]
-        counts = [float(_metrics(name)["decisions"].sum()) for name in names]
-        decisions[kind] = float(np.mean(counts))
+        tables = [
+            pl.read_parquet(folder / one.name / "metrics.parquet")
+            for one in agents(setting)
+            if one.kind == kind
+        ]
+        decisions[kind] = float(np.mean([float(table["decisions"].sum()) for table in tables]))
     return write_page(
         place,
         Results(
@@ -66,12 +69,8 @@ def carry_out(place: Workplace, setting: SchedQRMSetting, log_setting: logs.LogS
     )  # fmt: skip
 
 
-def _metrics(training: Path) -> pl.DataFrame:
-    return pl.read_parquet(training / "metrics.parquet")
-
-
 def _bursts(place: Workplace) -> pl.DataFrame:
-    """Return the bundled sample, or a large table that is measured in the place."""
+    """Return the bundled sample of bursts, or a large table that is measured here and kept."""
     if place.quick:
         return read_bursts()
     folder = place.work / "bursts"

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHOWN = 3000
-"""Programs that are drawn."""
+"""Programs to draw."""
 
 
 def draw_losses(judged: Judged) -> Figure:
-    """Draw figure 3: the mean loss of each pass over the examples, a line a seed."""
+    """Draw figure 3: the mean loss of each pass over the examples, a line for each seed."""
     figure = empty_figure(10.4, 3.6)
     for axes, model, colour in zip(figure.subplots(1, 2), (PAPER, NETWORK), COLOURS, strict=False):
         here = judged.losses.filter(split=RANDOM, model=model, share=1.0)

@@ -1,14 +1,13 @@
-"""Classes of burst times from section sizes: models that are fitted, and asked of what is held out.
+"""Burst time classes from section sizes: models are fitted and tested on held-out programs.
 
-Programs with static arrays are judged, held out at random, by ranges of sizes and by kinds; those
-with arrays on the heap, whose sections do not depend on the size of the input, stand apart. Each
-fit is kept, so that a command that was stopped resumes.
+Programs with static arrays are held out at random, by ranges of sizes and by kinds. Those with
+arrays on the heap, whose sections do not depend on the size of the input, are tested separately.
+Each fit is kept, so an interrupted command resumes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -18,9 +17,8 @@ import numpy as np
 import polars as pl
 
 from simkit.arrays import Bools, Floats, Ints, stream
-from simkit.experiment.workers import Workers
 from simkit.learners.common.torch_training import one_thread
-from simkit.learners.reproductions.common import digest_of, keep
+from simkit.learners.reproductions.common import digest_of, in_parallel, keep
 from simkit.learners.run_times.boosted_trees import BoostedTrees
 from simkit.learners.run_times.burst_classifier import PUBLISHED, TUNED, Settings, train
 from simkit.learners.run_times.burst_models import TREES
@@ -44,28 +42,28 @@ from simkit.traces.elf_bursts.measurements import CLASSES
 from simkit.training import Workplace
 
 HELD_OUT: Final = 0.3
-"""As in the paper: 30,000 of 100,000."""
+"""Held-out share, as in the paper: 30,000 of 100,000 programs."""
 LAW, BOOSTED, NETWORK, PAPER = (
     "local power law", "boosted trees", "network, tuned", "network, as published",
 )  # fmt: skip
 FILE_SIZE, MOST = "file size alone", "most frequent class"
 MODELS: Final = (LAW, BOOSTED, NETWORK, PAPER, FILE_SIZE, MOST)
 LEARNED: Final = (LAW, BOOSTED, NETWORK)
-"""Models whose learning curves are made, and one of which is to reach the paper's score."""
+"""Models with learning curves; one of them must reach the paper's score."""
 RANDOM, SIZE, KIND, HEAP = "random", "by size", "by kind", "heap"
 SPLITS: Final = (RANDOM, SIZE, KIND, HEAP)
 
 
 @dataclass(frozen=True)
 class ClassifierSetting:
-    """How much is fitted."""
+    """How much to fit."""
 
     seeds: Mapping[str, int]
-    """Split → how often it is drawn anew."""
+    """Split → how often it is drawn."""
     shares: tuple[float, ...] = (0.25, 0.5)
-    """Learning curves: shares of what there is to learn from, beside all of it."""
+    """Shares of the training programs in learning curves, in addition to all of them."""
     most_rows: int | None = None
-    """Rows of the table that are looked at; None: all."""
+    """Rows of the table to use; None: all."""
     published: Settings = PUBLISHED
     tuned: Settings = TUNED
     trees: Mapping[str, Any] = field(default_factory=lambda: dict(TREES))
@@ -77,37 +75,37 @@ QUICK = ClassifierSetting({RANDOM: 1, SIZE: 1, KIND: 2, HEAP: 1}, (0.5,), 3000)
 
 @dataclass(frozen=True)
 class Fit:
-    """A model that is fitted to one part of the table and asked of another."""
+    """A model that is fitted to one part of the table and tested on another."""
 
     split: str
     seed: int
     model: str
     share: float = 1.0
-    """Of what there is to learn from."""
+    """Share of the training programs."""
 
     @property
     def name(self) -> str:
-        """Of the file that keeps it."""
+        """Name of the file that keeps it."""
         words = f"{self.split}-{self.seed}-{self.model}-{self.share:g}"
         return words.replace(",", "").replace(" ", "-")
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What the models said of what was held out."""
+    """The models' answers for held-out programs."""
 
     setting: ClassifierSetting
     table: pl.DataFrame
-    """The rows that were looked at."""
+    """The rows in use."""
     answers: pl.DataFrame
-    """A row an answer: ``split``, ``seed``, ``model``, ``share``, ``row`` of the table, ``label``,
-    ``run_time_s``, ``sure``, the probability of the label, and whether the program is ``unlike``
-    all examples; null where the model does not say."""
+    """A row for each answer: ``split``, ``seed``, ``model``, ``share``, ``row`` of the table,
+    ``label``, ``run_time_s``, ``sure``, the probability of the label, and whether the program is
+    ``unlike`` all examples; null where the model gives none."""
     losses: pl.DataFrame
     """``split``, ``seed``, ``model``, ``share``, ``pass`` and ``loss`` of the networks."""
 
     def of(self, split: str, model: str, share: float = 1.0) -> list[pl.DataFrame]:
-        """Return the answers of each seed, with the table's columns beside them."""
+        """Return the answers of each seed, joined with the table's columns."""
         here = self.answers.filter(split=split, model=model, share=share)
         rows = self.table.with_row_index("row")
         return [
@@ -128,11 +126,11 @@ class Judged:
 
     @property
     def best(self) -> str:
-        """The model with the highest mean macro F1 of the split by size, which chooses it."""
+        """The model with the highest mean macro F1 under the split by size."""
         return max(LEARNED, key=lambda model: float(self.macro_f1(SIZE, model).mean()))
 
     def calibration(self, split: str, model: str) -> Calibration | None:
-        """Return the calibration over all seeds; None: the model has no probabilities."""
+        """Return the calibration over all seeds; None if the model has no probabilities."""
         answers = pl.concat(self.of(split, model)).drop_nulls("sure")
         if answers.is_empty():
             return None
@@ -143,12 +141,12 @@ class Judged:
 def judge_classifiers(
     place: Workplace, table: pl.DataFrame, setting: ClassifierSetting | None = None
 ) -> Judged:
-    """Fit what is missing and return all answers.
+    """Fit missing models and return all answers.
 
     Args:
         place: keeps the fits.
         table: as `read_bursts` returns it.
-        setting: None: the full or the quick one, as the place says.
+        setting: None: the full or the quick one, depending on the place.
     """
     chosen = setting or (QUICK if place.quick else FULL)
     rows = table.head(chosen.most_rows) if chosen.most_rows else table
@@ -156,11 +154,13 @@ def judge_classifiers(
     folder = place.work / f"classifiers-{digest_of([content, asdict(chosen)])}"
     folder.mkdir(parents=True, exist_ok=True)
     tasks = list(fits(chosen))
-    _do_all(place, folder, rows, chosen, [t for t in tasks if not _answers(folder, t).exists()])
-    networks = [task for task in tasks if _losses(folder, task).exists()]
+    todo = [task for task in tasks if not _answers_path(folder, task).exists()]
+    for name in in_parallel(place, do_fit, ((folder, rows, chosen, task) for task in todo)):
+        place.say(f"fitted {name}")
+    networks = [task for task in tasks if _losses_path(folder, task).exists()]
     return Judged(
-        chosen, rows, pl.concat(_marked(task, _answers(folder, task)) for task in tasks),
-        pl.concat(_marked(task, _losses(folder, task)) for task in networks),
+        chosen, rows, pl.concat(_read(task, _answers_path(folder, task)) for task in tasks),
+        pl.concat(_read(task, _losses_path(folder, task)) for task in networks),
     )  # fmt: skip
 
 
@@ -175,7 +175,7 @@ def fits(setting: ClassifierSetting) -> Iterator[Fit]:
 
 
 def parts(table: pl.DataFrame, split: str, seed: int) -> tuple[Bools, Bools]:
-    """Return (n,) the rows to learn from, and (n,) those to ask about."""
+    """Return (n,) the training rows, and (n,) the test rows."""
     rng = stream(seed, f"reproduce.schedqrm.{split}")
     heap, kind = table["heap"].to_numpy(), table["kind"].to_list()
     if split == KIND:
@@ -193,61 +193,48 @@ def parts(table: pl.DataFrame, split: str, seed: int) -> tuple[Bools, Bools]:
 # --- one fit --------------------------------------------------------------------------------------
 
 
-def _do_all(
-    place: Workplace, folder: Path, rows: pl.DataFrame, setting: ClassifierSetting,
-    todo: Sequence[Fit],
-) -> None:  # fmt: skip
-    if place.workers == 1 or len(todo) < 2:
-        for task in todo:
-            place.say(f"fitted {do_fit(folder, rows, setting, task)}")
-        return
-    with Workers(place.workers, grace_s=0.0) as pool:
-        waiting = [pool.submit(do_fit, folder, rows, setting, task) for task in todo]
-        for done in as_completed(waiting):
-            place.say(f"fitted {done.result()}")
-
-
 def do_fit(folder: Path, table: pl.DataFrame, setting: ClassifierSetting, task: Fit) -> str:
-    """Fit a model, keep what it says, and return the name of the fit."""
+    """Fit a model, keep its answers, and return the name of the fit."""
     learn, ask = (np.flatnonzero(rows) for rows in parts(table, task.split, task.seed))
     rng = stream(task.seed, f"reproduce.schedqrm.{task.name}")
     learn = np.sort(rng.permutation(learn)[: round(task.share * len(learn))])
     examples = of_programs(table)
     with one_thread():
-        said = _WAYS[task.model](examples.take(learn), examples.take(ask).features, setting, rng)
-    if said.losses:
-        losses = pl.DataFrame({"pass": np.arange(len(said.losses)) + 1, "loss": said.losses})
-        keep(_losses(folder, task), losses.write_parquet)
+        fit = _MODELS[task.model]
+        found = fit(examples.take(learn), examples.take(ask).features, setting, rng)
+    if found.losses:
+        losses = pl.DataFrame({"pass": np.arange(len(found.losses)) + 1, "loss": found.losses})
+        keep(_losses_path(folder, task), losses.write_parquet)
     answers = pl.DataFrame(
-        {"row": ask, **{name: getattr(said, name) for name in _ANSWERS}},
-        schema={"row": pl.UInt32, **_ANSWERS},
+        {"row": ask, **{name: getattr(found, name) for name in _COLUMNS}},
+        schema={"row": pl.UInt32, **_COLUMNS},
     )
-    keep(_answers(folder, task), answers.write_parquet)
+    keep(_answers_path(folder, task), answers.write_parquet)
     return task.name
 
 
-_ANSWERS: Final = {
+_COLUMNS: Final = {
     "label": pl.Int64, "run_time_s": pl.Float64, "sure": pl.Float64, "unlike": pl.Boolean,
 }  # fmt: skip
 
 
-def _answers(folder: Path, task: Fit) -> Path:
+def _answers_path(folder: Path, task: Fit) -> Path:
     return folder / f"{task.name}.parquet"
 
 
-def _losses(folder: Path, task: Fit) -> Path:
+def _losses_path(folder: Path, task: Fit) -> Path:
     return folder / f"{task.name}-losses.parquet"
 
 
-def _marked(task: Fit, path: Path) -> pl.DataFrame:
-    """Return a kept table with the columns that say which fit it is of."""
-    told = {name: pl.lit(value) for name, value in asdict(task).items()}
-    return pl.read_parquet(path).with_columns(**told)
+def _read(task: Fit, path: Path) -> pl.DataFrame:
+    """Return a kept table with columns that name its fit."""
+    columns = {name: pl.lit(value) for name, value in asdict(task).items()}
+    return pl.read_parquet(path).with_columns(**columns)
 
 
 @dataclass(frozen=True)
-class _Said:
-    """What a model says of m programs."""
+class _Answers:
+    """A model's answers for m programs."""
 
     label: Ints
     run_time_s: Floats | None = None
@@ -258,58 +245,58 @@ class _Said:
 
 def _by_law(
     examples: Examples, asked: Floats, _setting: ClassifierSetting, rng: np.random.Generator
-) -> _Said:
+) -> _Answers:
     found = BurstPredictor.fit(examples, rng).predict(asked)
     assert found.probabilities is not None
     sure = found.probabilities.max(axis=1)
-    return _Said(found.label, found.run_time_s, sure, unlike=found.unlike)
+    return _Answers(found.label, found.run_time_s, sure, unlike=found.unlike)
 
 
 def _by_trees(
     examples: Examples, asked: Floats, setting: ClassifierSetting, rng: np.random.Generator
-) -> _Said:
+) -> _Answers:
     time_s = BoostedTrees.fitted(examples, rng, **setting.trees).run_time_s(asked)
-    return _Said(examples.class_of(time_s), time_s)
+    return _Answers(examples.class_of(time_s), time_s)
 
 
 def _by_network(
     examples: Examples, asked: Floats, setting: ClassifierSetting, rng: np.random.Generator
-) -> _Said:
+) -> _Answers:
     return _classified(examples, asked, setting.tuned, rng)
 
 
-def _by_the_papers(
+def _by_published_network(
     examples: Examples, asked: Floats, setting: ClassifierSetting, rng: np.random.Generator
-) -> _Said:
+) -> _Answers:
     return _classified(examples.balanced(rng), asked, setting.published, rng)
 
 
 def _classified(
     examples: Examples, asked: Floats, settings: Settings, rng: np.random.Generator
-) -> _Said:
+) -> _Answers:
     losses: list[float] = []
     shares = train(examples, rng, settings, losses.append).probabilities(asked)
-    return _Said(shares.argmax(axis=1), None, shares.max(axis=1), losses)
+    return _Answers(shares.argmax(axis=1), None, shares.max(axis=1), losses)
 
 
 def _by_file_size(
     examples: Examples, asked: Floats, _setting: ClassifierSetting, _rng: np.random.Generator
-) -> _Said:
+) -> _Answers:
     column = examples.names.index("file_size")
-    return _Said(guess(examples.features[:, column], examples.label, asked[:, column]))
+    return _Answers(guess(examples.features[:, column], examples.label, asked[:, column]))
 
 
 def _by_majority(
     examples: Examples, asked: Floats, _setting: ClassifierSetting, _rng: np.random.Generator
-) -> _Said:
-    return _Said(majority(examples.label, len(asked)))
+) -> _Answers:
+    return _Answers(majority(examples.label, len(asked)))
 
 
-_Way = Callable[[Examples, Floats, ClassifierSetting, np.random.Generator], _Said]
-_WAYS: Final[Mapping[str, _Way]] = dict(
+_Model = Callable[[Examples, Floats, ClassifierSetting, np.random.Generator], _Answers]
+_MODELS: Final[Mapping[str, _Model]] = dict(
     zip(
         MODELS,
-        (_by_law, _by_trees, _by_network, _by_the_papers, _by_file_size, _by_majority),
+        (_by_law, _by_trees, _by_network, _by_published_network, _by_file_size, _by_majority),
         strict=True,
     )
 )

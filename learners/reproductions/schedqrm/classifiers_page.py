@@ -1,4 +1,4 @@
-"""The part of the SchedQRM page about burst times: scores beside the paper's, and the verdict."""
+"""The SchedQRM page's section on burst times: scores next to the paper's, and the verdict."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import polars as pl
 
 from simkit.analysis.plot_style import save_picture
 from simkit.arrays import Floats
-from simkit.learners.reproductions.common import markdown
+from simkit.learners.reproductions.common import markdown_table
 from simkit.learners.reproductions.schedqrm.classifier_pictures import draw_losses, draw_times
 from simkit.learners.reproductions.schedqrm.classifiers import (
     HEAP,
@@ -40,24 +40,24 @@ TABLE_II: Final = (
 )  # fmt: skip
 """Precision, recall and F1 of classes 1 to 10, as published."""
 PUBLISHED_F1: Final = 0.932
-"""Their macro F1."""
+"""Published macro F1."""
 QUIET, SLOPE, SLACK = 0.005, 3.6, 0.04
-"""σ up to which the published score is asked for; what a perfect model loses for each unit of σ
-beyond; and how far below that a model may be."""
+"""The largest σ for which the published score is the bar; beyond it, the loss of a perfect model per
+unit of σ, and the most by which a model may be below that."""
 ROWS, KINDS, SHARE, RUNS = 20_000, 12, 0.15, 3
-"""What is asked of the table: rows, kinds, the largest share of a kind in a class, runs a row."""
+"""Requirements on the table: rows, kinds, largest share of a kind in a class, runs per row."""
 LOSSES, TIMES = "schedqrm-burst-loss.svg", "schedqrm-burst-times.svg"
 
 
 class Bar(NamedTuple):
-    """The macro F1 that the best model is to reach under the random split."""
+    """The macro F1 that the best model must reach under the random split."""
 
     least: float
     why: str
 
 
 def bar_of(sigma: float) -> Bar | None:
-    """Return the bar for run times with a relative standard deviation; None: it is not known."""
+    """Return the bar for a relative standard deviation of run times; None if that is unknown."""
     if isnan(sigma):
         return None
     if sigma <= QUIET:
@@ -80,7 +80,7 @@ def draw_classifiers(place: Workplace, judged: Judged) -> list[Path]:
 def section(judged: Judged) -> str:
     """Return the section, in Markdown."""
     parts = [
-        _head(judged), verdict(judged), _demands(judged), _models(judged), _curves(judged),
+        _head(judged), verdict(judged), _requirements(judged), _models(judged), _curves(judged),
         _classes(judged), _calibration(judged), _kinds(judged), _pictures(),
     ]  # fmt: skip
     return "\n\n".join(parts)
@@ -111,24 +111,22 @@ def verdict(judged: Judged) -> str:
     """Return whether the best model reaches the bar, in words."""
     noise, best = _noise(judged), judged.best
     found = float(judged.macro_f1(RANDOM, best).mean())
-    says = f"The {best}, chosen by its score on held-out sizes, has a macro F1 of **{found:.3f}** on programs held out at random"
+    sentence = f"The {best}, chosen by its score on held-out sizes, has a macro F1 of **{found:.3f}** on programs held out at random"
     bar = bar_of(noise.sigma)
     if bar is None:
-        return f"**Not decided.** {says}. No program was measured again, so the noise of the run times, on which the bar depends, is not known."
-    apart = found - bar.least
+        return f"**Not decided.** {sentence}. No program was measured again, so the noise of the run times, on which the bar depends, is not known."
+    margin = found - bar.least
     size = (
         ""
         if judged.table.height >= ROWS
         else f" The bar is meant for {ROWS:,} programs; these are {judged.table.height:,}."
     )
-    told = f"the bar is {bar.least:.3f} ({bar.why})"
-    if apart >= 0:
-        return f"**The bar is met.** {says}; {told}.{size}"
-    return f"**The bar is missed by {-apart:.3f}.** {says}; {told}.{size}"
+    outcome = "met" if margin >= 0 else f"missed by {-margin:.3f}"
+    return f"**The bar is {outcome}.** {sentence}; the bar is {bar.least:.3f} ({bar.why}).{size}"
 
 
-def _demands(judged: Judged) -> str:
-    """Return what is asked of the data, and what they are."""
+def _requirements(judged: Judged) -> str:
+    """Return the requirements on the data, and whether they are met."""
     table, noise = judged.table, _noise(judged)
     share, kind, number = _largest_share(table)
     counts = np.bincount(table["class"].to_numpy(), minlength=CLASSES) / table.height
@@ -150,7 +148,7 @@ def _demands(judged: Judged) -> str:
         ("programs that change their class when measured again", "measured", _percent(noise.flips, 1), _yes(noise.pairs > 0)),
         ("the same of two single runs in a row", "measured", _percent(noise.single_flips, 1), _yes(not isnan(noise.single_flips))),
     ]  # fmt: skip
-    return f"{_table(rows)}\n\nσ and changes are those of programs with static arrays; {noise.pairs:,} of them were measured again at the end."
+    return f"{markdown_table(rows)}\n\nσ and changes are those of programs with static arrays; {noise.pairs:,} of them were measured again at the end."
 
 
 def _largest_share(table: pl.DataFrame) -> tuple[float, str, int]:
@@ -174,7 +172,7 @@ def _models(judged: Judged) -> str:
     drawn = ", ".join(f"{judged.setting.seeds[split]} {heads[split]}" for split in SPLITS)
     return f"""### Models
 
-{_table(rows)}
+{markdown_table(rows)}
 
 Means over splits drawn anew ({drawn}), with the least and the most in brackets. The paper's data are four kinds of programs, rows of which differ
 by 8 bytes of code and share their file size, so its number is not one for new sizes or kinds. *Arrays on the heap*: programs with equal sections run
@@ -184,7 +182,7 @@ those of the trees, whose output is a run time, are the classes of that."""
 
 
 def _curves(judged: Judged) -> str:
-    """Return how the macro F1 grows with the examples."""
+    """Return how the macro F1 grows with the number of training programs."""
     shares = (*judged.setting.shares, 1.0)
     learned = round((1 - HELD_OUT) * _static(judged).height)
     rows: list[Sequence[str]] = [
@@ -193,11 +191,11 @@ def _curves(judged: Judged) -> str:
     rows += [
         (m, *(_spread(judged.macro_f1(RANDOM, m, share)) for share in shares)) for m in LEARNED
     ]
-    return f"More programs to learn from, with those held out at random the same:\n\n{_table(rows)}"
+    return f"More programs to learn from, with those held out at random the same:\n\n{markdown_table(rows)}"
 
 
 def _classes(judged: Judged) -> str:
-    """Return precision, recall and F1 of each class beside table II."""
+    """Return precision, recall and F1 of each class, next to table II."""
     width = LONGEST_S / CLASSES
     best = judged.best
     shown = list(dict.fromkeys((best, NETWORK, PAPER)))
@@ -208,7 +206,7 @@ def _classes(judged: Judged) -> str:
         rows.append((str(k + 1), span, _three(TABLE_II[k]), *(_three(one[k]) for one in each)))
     last = [_three(one.mean(axis=0)) for one in (np.array(TABLE_II), *each)]
     rows.append(("mean", "", *last))
-    return f"### Classes, beside table II\n\nPrecision, recall and F1 of programs held out at random; the paper's classes are of other widths. They are counted from 1, as in the paper; the table's column `class` counts from 0.\n\n{_table(rows)}"
+    return f"### Classes, beside table II\n\nPrecision, recall and F1 of programs held out at random; the paper's classes are of other widths. They are counted from 1, as in the paper; the table's column `class` counts from 0.\n\n{markdown_table(rows)}"
 
 
 def _means(scores: Sequence[ClassScores]) -> Floats:
@@ -218,7 +216,7 @@ def _means(scores: Sequence[ClassScores]) -> Floats:
 
 
 def _calibration(judged: Judged) -> str:
-    """Return how often predictions are right beside how sure the model is."""
+    """Return how often predictions are right, by how sure the model is."""
     found = {model: judged.calibration(RANDOM, model) for model in MODELS}
     known = {model: one for model, one in found.items() if one is not None}
     elsewhere = {m: judged.calibration(KIND, m) for m in known}
@@ -238,22 +236,22 @@ def _calibration(judged: Judged) -> str:
     )
     return f"""### Calibration
 
-{_table(rows)}
+{markdown_table(rows)}
 
 Share of predictions that are right, by how probable the model holds them to be. *Mean difference*: the expected calibration error of Naeini, Cooper
 and Hauskrecht (2015). {_unlike(judged)}"""
 
 
 def _unlike(judged: Judged) -> str:
-    """Return how many programs the predictor marks as unlike all that it was fitted to."""
-    shares = [f"{_marked(judged, split):.0%}" for split in (RANDOM, SIZE, KIND)]
+    """Return how many programs the predictor marks as unlike its training programs."""
+    shares = [f"{_share_unlike(judged, split):.0%}" for split in (RANDOM, SIZE, KIND)]
     return (
         "A probability holds for programs like those of the fit alone; `simkit burst-times predict` marks others as unlike them: "
         f"{shares[0]} of programs held out at random, {shares[1]} of those held out by size, and {shares[2]} of those of kinds held out."
     )
 
 
-def _marked(judged: Judged, split: str) -> float:
+def _share_unlike(judged: Judged, split: str) -> float:
     return float(pl.concat(judged.of(split, LAW))["unlike"].mean())  # type: ignore[arg-type] # a number
 
 
@@ -278,7 +276,7 @@ def _kinds(judged: Judged) -> str:
         "median error of the time",
         "two single runs differ in class",
     )
-    table = _table([head, *(cells for _, cells in sorted(rows))])
+    table = markdown_table([head, *(cells for _, cells in sorted(rows))])
     return f"### Kinds\n\nThe {best} on programs held out at random, the hardest kinds first:\n\n{table}"
 
 
@@ -295,11 +293,6 @@ Measured and predicted run times of programs held out at random, of the models t
 
 
 # --- cells ----------------------------------------------------------------------------------------
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    head, *body = rows
-    return markdown([head, ["---"] * len(head), *body])
 
 
 def _spread(values: Floats) -> str:

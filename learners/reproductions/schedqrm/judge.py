@@ -1,4 +1,4 @@
-"""How agents and rules do on the same job sets, at loads of 10 to 200 %, all jobs at once."""
+"""Agents and rules on the same job sets, at loads of 10 to 200 %, with all jobs there at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from simkit.learners.lockstep.class_rules import RULES
 from simkit.learners.lockstep.class_rules import play as play_rule
 from simkit.learners.lockstep.class_slots import ClassLockstep
 from simkit.learners.lockstep.job_sets import JobSets
-from simkit.learners.reproductions.common import digest_of, keep, weights_hash
+from simkit.learners.reproductions.common import digest_of, kept_table, weights_hash
 from simkit.learners.reproductions.schedqrm.numbered_slots import OF_SLOTS, slowdown_of_slots
 from simkit.learners.reproductions.schedqrm.study import (
     JUDGED,
@@ -36,15 +36,15 @@ from simkit.training import Workplace
 SHOWN: Final = (20, 50, 100, 150, 200)
 """Loads of the page's tables, in percent."""
 REFERENCE: Final = "sjf-in-order"
-"""The rule that everyone is compared with."""
+"""The rule with which everyone is compared."""
 Player = Callable[[ClassLockstep], None]
-"""Plays games to their ends."""
+"""Plays games to the end."""
 LIMIT: Final = 400
-"""Decisions of a game; jobs that were not placed by then have no end."""
+"""The most decisions in a game; jobs not placed by then never end."""
 
 
 def player_of(place: Workplace, agent: Agent) -> Player:
-    """Return how the agent of a training that is complete plays."""
+    """Return how the agent of a complete training plays."""
     bundle = read_bundle(place.work / "trainings" / agent.name / "agent")
     described = ClassDescription.read(bundle.description)
     network = plain_network(described.architecture, bundle.weights)
@@ -80,17 +80,16 @@ def played(play: Player, sets: JobSets, taken_for: Ints | None = None) -> Floats
 
 
 def judge(place: Workplace, setting: SchedQRMSetting) -> pl.DataFrame:
-    """Return a row a candidate, seed, load and job: ``set``, ``class``, ``slowdown``; it is kept.
+    """Return the slowdown of each candidate, seed, load and job, a row each; kept.
 
-    Rules have the seed 0.
+    Columns ``candidate``, ``seed``, 0 for rules, ``load``, ``set``, ``class`` and ``slowdown``.
     """
     folder = place.work / "trainings"
-    told = [JUDGED, asdict(setting), *(weights_hash(folder / one.name) for one in agents(setting))]
-    path = place.work / f"offline-{digest_of(told)}.parquet"
-    if not path.exists():
-        keep(path, pl.concat(list(_rows(place, setting))).write_parquet)
-        place.say("judged on job sets that are all there at once")
-    return pl.read_parquet(path)
+    key = [JUDGED, asdict(setting), *(weights_hash(folder / one.name) for one in agents(setting))]
+    return kept_table(
+        place, place.work / f"offline-{digest_of(key)}.parquet",
+        lambda: pl.concat(_rows(place, setting)), "judged on job sets that are all there at once",
+    )  # fmt: skip
 
 
 def _rows(place: Workplace, setting: SchedQRMSetting) -> Iterator[pl.DataFrame]:
@@ -100,7 +99,7 @@ def _rows(place: Workplace, setting: SchedQRMSetting) -> Iterator[pl.DataFrame]:
         sets = judged_sets(load, setting.judged)
         for (name, seed), play in players.items():
             yield _table(name, seed, load, sets, played(play, sets))
-        if load in SHOWN:  # they are simulated, which takes longer
+        if load in SHOWN:  # these are simulated, which takes longer
             for name in OF_SLOTS:
                 yield _table(name, 0, load, sets, slowdown_of_slots(name, sets))
 
@@ -119,7 +118,7 @@ def _table(name: str, seed: int, load: int, sets: JobSets, slowdown: Floats) -> 
 
 @dataclass(frozen=True)
 class Gap:
-    """The mean over job sets of the difference of mean slowdowns, with an interval of 95 %."""
+    """Mean difference of mean slowdowns over job sets, with a 95 % interval."""
 
     value: float
     low: float
@@ -145,21 +144,22 @@ def set_means(judged: pl.DataFrame, candidate: str, seed: int, load: int) -> Flo
     return found.astype(np.float64)
 
 
-def gap(judged: pl.DataFrame, candidate: str, seed: int, load: int, beside: str = REFERENCE) -> Gap:
-    """Return the paired difference of a candidate to a rule at a load."""
-    return paired(
-        set_means(judged, candidate, seed, load), set_means(judged, beside, 0, load)
-    )  # fmt: skip
+def gap(
+    judged: pl.DataFrame, candidate: str, seed: int, load: int, baseline: str = REFERENCE
+) -> Gap:
+    """Return the paired difference of a candidate to a baseline at a load."""
+    mine, other = set_means(judged, candidate, seed, load), set_means(judged, baseline, 0, load)
+    return paired(mine, other)
 
 
 def paired(mine: Floats, other: Floats) -> Gap:
     """Return the mean difference of (S,) means of the same job sets.
 
-    Where some of mine are infinite, as jobs were never placed, so is the difference; raises
-    ValueError where others are.
+    It is infinite if some of `mine` are, because jobs were never placed. Raises ValueError if some
+    of `other` are.
     """
     if not np.isfinite(other).all():
-        raise ValueError("what is compared with has jobs that never ended")
+        raise ValueError("the baseline has jobs that never ended")
     if not np.isfinite(mine).all():
         return Gap(np.inf, np.inf, np.inf)
     interval = set_interval(mine - other, np.ones(len(mine)))
@@ -169,11 +169,11 @@ def paired(mine: Floats, other: Floats) -> Gap:
 
 
 MOST_BELOW: Final = 0.01
-"""How much worse than the reference an agent may be at loads below 100 %."""
+"""The most by which an agent may be worse than the reference at loads below 100 %."""
 
 
 def meets_bar(judged: pl.DataFrame, candidate: str, seed: int) -> bool:
-    """Return whether it is at most 0.01 worse below 100 %, and surely better from there on."""
+    """Return whether a candidate is at most 0.01 worse below 100 %, and surely better otherwise."""
     gaps = {load: gap(judged, candidate, seed, load) for load in LOADS}
     return all(
         one.value <= MOST_BELOW if load < 100 else one.is_below for load, one in gaps.items()
@@ -181,7 +181,7 @@ def meets_bar(judged: pl.DataFrame, candidate: str, seed: int) -> bool:
 
 
 def by_class(judged: pl.DataFrame, candidate: str, loads: Sequence[int]) -> pl.DataFrame:
-    """Return mean and largest slowdown of each class at some loads, as means over the seeds."""
+    """Return mean and largest slowdown of each class at some loads, averaged over seeds."""
     here = judged.filter(candidate=candidate).filter(pl.col("load").is_in(loads))
     seeds = here.group_by("seed", "class").agg(
         pl.col("slowdown").mean().alias("mean"), pl.col("slowdown").max().alias("largest")

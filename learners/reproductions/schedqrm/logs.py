@@ -1,18 +1,16 @@
-"""Logs under predicted run times: is a learned prediction worth more than the user's last two?
+"""Logs under predicted run times: is a learned prediction better than the user's last two?
 
-EASY backfills the last part of a log again and again, each time with submit times that are moved a
-little, because one schedule of a log is one draw: a job that comes a minute later can change the
-waits of weeks. Predictions are corrected when a job outlives them, and the shortest job is
-backfilled first, as by D. Tsafrir, Y. Etsion and D. G. Feitelson, "Backfilling using
-system-generated predictions rather than user runtime estimates" (2007), whose prediction, the mean
-of the user's last two run times, is what all others stand beside.
+The last part of a log is replayed under EASY many times, each time with slightly shifted submit
+times, because one schedule of a log is a single sample: a job submitted a minute later can change
+the waits of weeks. Predictions are corrected when a job outlives them, and the shortest job is
+backfilled first, as in D. Tsafrir, Y. Etsion and D. G. Feitelson, "Backfilling using
+system-generated predictions rather than user runtime estimates" (2007). Their prediction, the mean
+of the user's last two run times, is the baseline for all others.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import as_completed
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -24,10 +22,14 @@ import polars as pl
 
 from simkit.analysis.intervals import Interval, weekly_interval, weeks_of
 from simkit.arrays import Floats, stream
-from simkit.errors import RunError
 from simkit.experiment import prepare, replay
-from simkit.experiment.workers import Workers
-from simkit.learners.reproductions.common import digest_of, keep, markdown
+from simkit.learners.reproductions.common import (
+    data_file,
+    digest_of,
+    in_parallel,
+    keep,
+    markdown_table,
+)
 from simkit.results.job_metrics import JOB_METRICS
 from simkit.scenario import Scenario
 from simkit.traces.swf import read_swf
@@ -35,7 +37,7 @@ from simkit.training import Workplace
 from simkit.workload import Workload
 
 JITTER_S: Final = 300.0
-"""Submit times are moved by up to this."""
+"""Submit times are shifted by at most this."""
 TAU_S: Final = 10.0
 """Floor of the run time in bounded slowdowns."""
 
@@ -49,15 +51,8 @@ class Log:
 
     @property
     def path(self) -> Path:
-        """Where the log is; raises RunError if it is not there."""
-        folder = os.environ.get("SIMKIT_DATA")
-        path = Path(folder or "", "swf", self.file)
-        if not (folder and path.is_file()):
-            raise RunError(
-                f"reproduce schedqrm: there is no log {path}; set SIMKIT_DATA to the folder that "
-                "holds swf/*.swf.gz"
-            )
-        return path
+        """Where the log is; raises RunError if it is missing."""
+        return data_file("schedqrm", f"swf/{self.file}")
 
 
 LOGS: Final = (
@@ -68,17 +63,17 @@ LOGS: Final = (
 
 @dataclass(frozen=True)
 class Candidate:
-    """What predicts run times, and in which order jobs are tried to backfill."""
+    """What predicts run times, and the order of backfilling."""
 
     estimates: str
     """`estimates.type` of a scenario."""
     model: str | None = None
-    """Of learned estimates."""
+    """Model of learned estimates."""
     order: Literal["sjf", "queue"] = "sjf"
 
 
 MEANS: Final = "user-mean"
-"""The candidate that the others stand beside."""
+"""The baseline for the other candidates."""
 CANDIDATES: Final[Mapping[str, Candidate]] = {
     "requested": Candidate("requested"),
     MEANS: Candidate("user-mean"),
@@ -95,12 +90,12 @@ class LogSetting:
 
     logs: tuple[Log, ...]
     replays: int
-    """Of each log by each candidate."""
+    """Replays of each log with each candidate."""
     candidates: tuple[str, ...]
     measured: float
-    """Share of a log's jobs, its last ones, that count."""
+    """Share of a log's jobs that count: its last ones."""
     warm_up: float
-    """Share before them, whose jobs are replayed but do not count."""
+    """Share of the jobs before them that are replayed but do not count."""
     every: int = 1000
     """Finished jobs between two fits of a learned model."""
     memory: int = 10_000
@@ -123,20 +118,20 @@ class Replay:
     log: Log
     candidate: str
     number: int
-    """From 0: decides how submit times are moved, alike for all candidates."""
+    """From 0; decides how submit times are shifted, equally for all candidates."""
 
     def kept_in(self, folder: Path, setting: LogSetting) -> Path:
-        """Return where its result is kept; more replays or candidates do not change that."""
-        told = [asdict(self.log), scenario_keys(self, setting), setting.measured, setting.warm_up]
+        """Return the path of its result, which does not depend on other replays or candidates."""
+        key = [asdict(self.log), scenario_keys(self, setting), setting.measured, setting.warm_up]
         if CANDIDATES[self.candidate].model is not None:
-            told.append(_sources())
+            key.append(_sources())
         name = f"{self.log.name}-{self.candidate.replace(', ', '-')}-{self.number}"
-        return folder / f"{name}-{digest_of([*told, JITTER_S, TAU_S])}.parquet"
+        return folder / f"{name}-{digest_of([*key, JITTER_S, TAU_S])}.parquet"
 
 
 @cache
 def _sources() -> str:
-    """Return a hash of the code of learned estimates, whose changes make results out of date."""
+    """Return a hash of the code of learned estimates: when it changes, results are out of date."""
     names = ("learned_run_times", "burst_classifier", "run_times.boosted_trees",
              "run_times.job_features")  # fmt: skip
     found = [find_spec(f"simkit.learners.{name}") for name in names]
@@ -144,13 +139,13 @@ def _sources() -> str:
 
 
 def require(setting: LogSetting) -> None:
-    """Raise RunError if a log is not there."""
+    """Raise RunError if a log is missing."""
     for log in setting.logs:
         assert log.path
 
 
 def replays(setting: LogSetting) -> Iterator[Replay]:
-    """Yield all passes, so that early ones compare all candidates."""
+    """Yield all replays, ordered so that early ones already compare all candidates."""
     for number in range(setting.replays):
         for log in setting.logs:
             yield from (Replay(log, name, number) for name in setting.candidates)
@@ -158,12 +153,12 @@ def replays(setting: LogSetting) -> Iterator[Replay]:
 
 @cache
 def _jobs_in(path: Path) -> Workload:
-    """Return a log's jobs; requests stay as they are, as raised ones give run times away."""
+    """Return a log's jobs; requests stay raw, because raised ones reveal run times."""
     return read_swf(path, requested_time="raw").workload
 
 
 def jittered(jobs: Workload, number: int) -> Workload:
-    """Return jobs that are submitted up to `JITTER_S` later in a replay, in their new order."""
+    """Return the jobs of a replay, submitted up to `JITTER_S` later, in their new order."""
     rng = stream(number, "reproduce.schedqrm.jitter")
     submit = jobs.submit_time_s + rng.uniform(0.0, JITTER_S, len(jobs))
     order = np.argsort(submit, kind="stable")
@@ -188,7 +183,7 @@ def scenario_keys(one: Replay, setting: LogSetting) -> dict[str, Any]:
 def replayed(one: Replay, setting: LogSetting) -> pl.DataFrame:
     """Return a row for each job that counts, in the log's order; all of them finish.
 
-    Columns: ``submit_time_s`` by the log, ``run_time_s``, ``estimate_s`` at submission,
+    Columns: ``submit_time_s`` as in the log, ``run_time_s``, ``estimate_s`` at submission,
     ``wait_time_s``, all in s, and ``bounded_slowdown``.
     """
     jobs = _jobs_in(one.log.path)
@@ -212,34 +207,29 @@ def replayed(one: Replay, setting: LogSetting) -> pl.DataFrame:
 
 
 def replay_missing(place: Workplace, setting: LogSetting) -> None:
-    """Do the replays whose results are not kept yet, in as many processes as there may be."""
+    """Run the replays whose results are not kept yet, in as many processes as allowed."""
     folder = place.work / "logs"
     folder.mkdir(exist_ok=True)
     todo = [one for one in replays(setting) if not one.kept_in(folder, setting).exists()]
-    if place.workers == 1:
-        for one in todo:
-            place.say(f"replayed {_kept(one, folder, setting)}")
-        return
-    with Workers(place.workers, grace_s=0.0) as pool:
-        for done in as_completed([pool.submit(_kept, one, folder, setting) for one in todo]):
-            place.say(f"replayed {done.result()}")
+    for name in in_parallel(place, _replay_and_keep, ((one, folder, setting) for one in todo)):
+        place.say(f"replayed {name}")
 
 
-def _kept(one: Replay, folder: Path, setting: LogSetting) -> str:
+def _replay_and_keep(one: Replay, folder: Path, setting: LogSetting) -> str:
     """Do a replay and keep its result; return its name."""
     keep(one.kept_in(folder, setting), replayed(one, setting).write_parquet)
     return f"{one.log.name}, {one.candidate}, {one.number}"
 
 
-# --- what they show -------------------------------------------------------------------------------
+# --- results --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """All replays of a log by a candidate: R replays, J jobs that count."""
+    """All replays of a log with a candidate: R replays, J jobs that count."""
 
     submit_time_s: Floats
-    """(J,) by the log."""
+    """(J,) as in the log."""
     run_time_s: Floats
     """(J,)"""
     estimate_s: Floats
@@ -251,11 +241,11 @@ class Replayed:
 
 
 LogResults = Mapping[str, Replayed]
-"""Candidate → what it gave a log."""
+"""Candidate → its replays of a log."""
 
 
 def replay_logs(place: Workplace, setting: LogSetting) -> dict[str, LogResults]:
-    """Do what is missing; return log → candidate → its replays."""
+    """Run missing replays; return log → candidate → its replays."""
     replay_missing(place, setting)
     return {
         log.name: {name: _read(place, setting, log, name) for name in setting.candidates}
@@ -264,8 +254,8 @@ def replay_logs(place: Workplace, setting: LogSetting) -> dict[str, LogResults]:
 
 
 def _read(place: Workplace, setting: LogSetting, log: Log, candidate: str) -> Replayed:
-    ones = [Replay(log, candidate, number) for number in range(setting.replays)]
-    tables = [pl.read_parquet(one.kept_in(place.work / "logs", setting)) for one in ones]
+    all_replays = [Replay(log, candidate, number) for number in range(setting.replays)]
+    tables = [pl.read_parquet(one.kept_in(place.work / "logs", setting)) for one in all_replays]
     first = tables[0]
     varied = ("estimate_s", "wait_time_s", "bounded_slowdown")
     return Replayed(
@@ -280,13 +270,13 @@ class Difference:
 
     mean: float
     interval: Interval
-    """Of 95 %."""
+    """95 % interval of the mean."""
     single: tuple[float, ...]
-    """That of each replay."""
+    """Mean of each replay."""
 
     @property
     def verdict(self) -> Literal["below", "above", "open", "unknown"]:
-        """Where the interval lies: wholly below or above 0, or around it; or there is none."""
+        """Where the interval lies: below 0, above 0, or around it (open); unknown without one."""
         low, high = self.interval.low, self.interval.high
         if low is None or high is None:
             return "unknown"
@@ -297,7 +287,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Standing:
-    """A candidate on a log: what it is worth, and how good its predictions are."""
+    """A candidate on a log: its schedules, and the quality of its predictions."""
 
     candidate: str
     bounded_slowdown: float
@@ -305,12 +295,13 @@ class Standing:
     geometric: float
     """Geometric mean of the same, which single bursts of short jobs do not decide."""
     heaviest_week: float
-    """Share of the sum of bounded slowdowns that the week with the largest part has."""
+    """Largest share of a single week in the sum of bounded slowdowns."""
     wait_time_s: float
-    """Mean."""
+    """Mean wait."""
     to_means: Difference
-    """To the mean of the user's last two."""
+    """Difference to the mean of the user's last two run times."""
     to_requested: Difference
+    """Difference to requested times."""
     error_s: float
     """Mean absolute error of the predictions."""
     ratio: float
@@ -323,8 +314,8 @@ def difference(mine: Replayed, other: Replayed) -> Difference:
     """Return how two candidates differ.
 
     Each job's difference is averaged over the replays, and weeks of submission are resampled.
-    Replays are not resampled as further observations: they hold the same weeks, whose variation is
-    what an interval must cover. What is left of the replays' own variation is in the weeks' means.
+    Replays are not resampled as further observations: they cover the same weeks, whose variation
+    the interval must express. What is left of the replays' own variation is in the weeks' means.
     """
     by_job = mine.bounded_slowdown - other.bounded_slowdown
     interval = weekly_interval(by_job.mean(axis=0), mine.submit_time_s)
@@ -364,24 +355,23 @@ _VERDICTS: Final = {
     "unknown": "without an interval, as there are too few weeks",
 }
 _ORDERS: Final = {"sjf": "shortest", "queue": "queue"}
-"""Order of backfilling → what the page calls it."""
+"""Order of backfilling → its name on the page."""
 
 
 def section(results: Mapping[str, LogResults], setting: LogSetting) -> str:
-    """Return the section of the page: what predictions are worth, the verdict, how good they are.
+    """Return the section of the page: schedules, the verdict, and the quality of predictions.
 
     Args:
         results: log → candidate → its replays.
-        setting: of the study that they are from.
+        setting: the setting of the replays.
     """
-    found = {log: standings(of_log) for log, of_log in results.items()}
-    rows = [(log, one) for log, ones in found.items() for one in ones]
-    parts = (_method(results, setting), _worth(rows), _verdict(rows), _predictions(rows))
+    rows = [(log, one) for log, candidates in results.items() for one in standings(candidates)]
+    parts = (_method(results, setting), _schedules(rows), _verdict(rows), _predictions(rows))
     return "\n\n".join(["## Replays of logs", *parts])
 
 
 _Rows = Sequence[tuple[str, Standing]]
-"""Logs and how candidates stand on them."""
+"""Logs, and the standings of candidates on them."""
 
 
 def _method(results: Mapping[str, LogResults], setting: LogSetting) -> str:
@@ -396,21 +386,21 @@ def _method(results: Mapping[str, LogResults], setting: LogSetting) -> str:
     )
 
 
-def _worth(rows: _Rows) -> str:
+def _schedules(rows: _Rows) -> str:
     head = ("log", "predictions", "backfilled first", "mean bounded slowdown", f"to {MEANS}",
             "in single replays", "to requested", "geometric mean", "mean wait, h")  # fmt: skip
-    return _table(head, [_worth_row(log, one) for log, one in rows])
+    return markdown_table([head, *(_schedules_row(log, one) for log, one in rows)])
 
 
-def _worth_row(log: str, one: Standing) -> Sequence[str]:
-    itself = one.candidate == MEANS
+def _schedules_row(log: str, one: Standing) -> Sequence[str]:
+    is_baseline = one.candidate == MEANS
     return (
         log,
         _name(one),
         _ORDERS[CANDIDATES[one.candidate].order],
         f"{one.bounded_slowdown:.1f}",
-        "" if itself else _with_interval(one.to_means),
-        "" if itself else " to ".join(map(_signed, _ends(one.to_means.single))),
+        "" if is_baseline else _with_interval(one.to_means),
+        "" if is_baseline else " to ".join(map(_signed, _ends(one.to_means.single))),
         "" if one.candidate == "requested" else _with_interval(one.to_requested),
         f"{one.geometric:.2f}",
         f"{one.wait_time_s / 3600:.2f}",
@@ -431,7 +421,7 @@ def _verdict(rows: _Rows) -> str:
         for log, one in learned
     ]
     means = {log: one for log, one in rows if one.candidate == MEANS}
-    sentences += [_how(log, one, means[log]) for log, one in better]
+    sentences += [_difference_in_errors(log, one, means[log]) for log, one in better]
     sentences += [
         f"The same means on {log}, backfilled in the queue's order: {_with_interval(one.to_means)}."
         for log, one in rows
@@ -444,8 +434,8 @@ def _verdict(rows: _Rows) -> str:
     return " ".join([f"**{subject}.**", *sentences])
 
 
-def _how(log: str, one: Standing, means: Standing) -> str:
-    """Return by what predictions differ that are worth more."""
+def _difference_in_errors(log: str, one: Standing, means: Standing) -> str:
+    """Return how better predictions differ from the means."""
     return (
         f"On {log} {_name(one)} is off by {one.error_s / 3600:.2f} h on average, the means by "
         f"{means.error_s / 3600:.2f} h; {one.outlived:.0%} of the jobs outlive it, "
@@ -463,7 +453,9 @@ def _predictions(rows: _Rows) -> str:
         )
         for log, one in rows
     ]  # fmt: skip
-    return "How good the predictions are, as made at submission:\n\n" + _table(head, cells)
+    return "How good the predictions are, as made at submission:\n\n" + markdown_table(
+        [head, *cells]
+    )
 
 
 def _name(one: Standing) -> str:
@@ -473,10 +465,6 @@ def _name(one: Standing) -> str:
 
 def _ends(values: Sequence[float]) -> tuple[float, float]:
     return min(values), max(values)
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    return markdown([head, ["---"] * len(head), *rows])
 
 
 def _with_interval(found: Difference) -> str:

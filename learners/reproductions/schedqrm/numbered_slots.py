@@ -1,4 +1,4 @@
-"""What sees the first ten waiting jobs in numbered slots, as DeepRM does, on the same job sets."""
+"""Policies that see ten waiting jobs in numbered slots, like DeepRM, on the same job sets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OF_SLOTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "slotted-headroom": {"name": "slotted-headroom"},
     MIXED: {"agent": str(agent_folder("deeprm-mixed", Path())), "args": {"choose": "greedy"}},
 }
-"""Name → the section `policy` of a scenario."""
+"""Name → section `policy` of a scenario."""
 _SLOTS: Final[Mapping[str, Any]] = {
     "workload": {"type": "schedqrm"}, "admission": {"slots": 10, "backlog": 60}, **POOL,
 }  # fmt: skip

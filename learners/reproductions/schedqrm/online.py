@@ -1,7 +1,7 @@
-"""Jobs that arrive one by one: agents of burst classes beside rules and an agent of numbered slots.
+"""Jobs that arrive one by one: agents of burst classes against rules and an agent of slots.
 
-The workload is DeepRM's, on the unseen job sets of its original code; an agent of classes sees one
-job of each length, the others the first ten that came.
+The workload is DeepRM's, with the unseen job sets of its original code. An agent of classes sees
+one job of each length, the others the ten that arrived first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import polars as pl
 
 from simkit.learners.lockstep.class_jobs import ClassJobs
 from simkit.learners.lockstep.class_slots import ClassLockstep
-from simkit.learners.reproductions.common import digest_of, keep, weights_hash
+from simkit.learners.reproductions.common import digest_of, kept_table, weights_hash
 from simkit.learners.reproductions.schedqrm.judge import Gap, paired, player_of
 from simkit.learners.reproductions.schedqrm.numbered_slots import OF_SLOTS, slowdown_of_slots
 from simkit.learners.reproductions.schedqrm.study import (
@@ -29,25 +29,24 @@ from simkit.scenario import Scenario
 from simkit.training import Workplace
 
 LIMIT: Final = 3000
-"""Decisions of a game."""
+"""The most decisions in a game."""
 
 
 def judge_online(place: Workplace, setting: SchedQRMSetting) -> pl.DataFrame:
-    """Return a row a candidate, seed, load and set: its mean ``slowdown``; it is kept.
+    """Return the mean ``slowdown`` of each candidate, seed, load and set, a row each; kept.
 
     All jobs count; the slowdown of one that never ended is infinite.
     """
     folder = place.work / "trainings"
-    told = [
+    key = [
         FIRST_UNSEEN,
         asdict(setting),
         *(weights_hash(folder / one.name) for one in online_agents(setting)),
     ]
-    path = place.work / f"online-{digest_of(told)}.parquet"
-    if not path.exists():
-        keep(path, pl.DataFrame(list(_rows(place, setting))).write_parquet)
-        place.say("judged on jobs that arrive one by one")
-    return pl.read_parquet(path)
+    return kept_table(
+        place, place.work / f"online-{digest_of(key)}.parquet",
+        lambda: pl.DataFrame(list(_rows(place, setting))), "judged on jobs that arrive one by one",
+    )  # fmt: skip
 
 
 def _rows(place: Workplace, setting: SchedQRMSetting) -> Iterator[dict[str, Any]]:
@@ -72,10 +71,10 @@ def _rows(place: Workplace, setting: SchedQRMSetting) -> Iterator[dict[str, Any]
                     }  # fmt: skip
 
 
-def online_gap(judged: pl.DataFrame, candidate: str, seed: int, load: float, beside: str) -> Gap:
-    """Return the paired difference of a candidate to another at a load, over the job sets."""
+def online_gap(judged: pl.DataFrame, candidate: str, seed: int, load: float, baseline: str) -> Gap:
+    """Return the paired difference of a candidate to a baseline at a load, over the job sets."""
     mine, other = (
         judged.filter(candidate=name, seed=number, load=load).sort("set")["slowdown"].to_numpy()
-        for name, number in ((candidate, seed), (beside, 0))
+        for name, number in ((candidate, seed), (baseline, 0))
     )
     return paired(mine, other)

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from simkit.agent.burst_classes import PATIENCE
-from simkit.learners.reproductions.common import markdown
+from simkit.learners.reproductions.common import markdown_table
 from simkit.learners.reproductions.schedqrm import classifiers_page, logs
 from simkit.learners.reproductions.schedqrm.classifiers import Judged
 from simkit.learners.reproductions.schedqrm.judge import (
@@ -46,12 +46,12 @@ from simkit.results.run_info import versions
 from simkit.training import Workplace
 
 RISES: Final = 0.8
-"""At this rank correlation the slowdown is said to rise with the class."""
+"""Least rank correlation at which the slowdown counts as rising with the class."""
 
 
 @dataclass(frozen=True)
 class Results:
-    """What the page is made of."""
+    """The content of the page."""
 
     setting: SchedQRMSetting
     bursts: Judged
@@ -61,7 +61,7 @@ class Results:
     logs: Mapping[str, LogResults]
     log_setting: LogSetting
     decisions: Mapping[str, float]
-    """Kind of training → decisions of one, on average."""
+    """Kind of training → mean number of decisions in one."""
     commit: str
 
 
@@ -111,7 +111,6 @@ def _schedules(results: Results) -> str:
     kinds = [kind for kind in ("paper", WHOLE, PPO) if kind in results.setting.kinds]
     rows: list[Sequence[str]] = [
         ("", *(f"{load} %" for load in SHOWN)),
-        ("---",) * (len(SHOWN) + 1),
     ]
     for name in (*OF_SLOTS, *rules, *kinds):
         here = found.filter(candidate=name).group_by("load").agg(pl.col("slowdown").mean())
@@ -119,32 +118,17 @@ def _schedules(results: Results) -> str:
         rows.append((_label(name), *(_mean(means[load]) for load in SHOWN)))
     gaps: list[Sequence[str]] = [
         ("", "seed", *(f"{load} %" for load in SHOWN), "bar met"),
-        ("---",) * (len(SHOWN) + 3),
+        ("earliest finish", "", *_gaps(found, "earliest-finish", 0), ""),
     ]
-    gaps.append(
-        (
-            "earliest finish",
-            "",
-            *(str(gap(found, "earliest-finish", 0, load)) for load in SHOWN),
-            "",
-        )
-    )
     for kind in kinds:
         for seed in range(results.setting.seeds):
             met = "yes" if meets_bar(found, kind, seed) else "no"
-            gaps.append(
-                (
-                    _label(kind),
-                    str(seed),
-                    *(str(gap(found, kind, seed, load)) for load in SHOWN),
-                    met,
-                )
-            )
+            gaps.append((_label(kind), str(seed), *_gaps(found, kind, seed), met))
     return f"""## Schedules, all jobs at once
 
 Mean slowdown over {results.setting.judged} job sets of each load, the same for all; every job counts. Agents' rows are means over seeds.
 
-{markdown(rows)}
+{markdown_table(rows)}
 
 Rules named *slotted* and the *{MIXED}*, the bundled `deeprm-mixed`, see the first ten waiting jobs; all others see the first of each class.
 
@@ -154,7 +138,7 @@ Rules named *slotted* and the *{MIXED}*, the bundled `deeprm-mixed`, see the fir
 Both reserve, as an agent may, and the paper's baselines do not. Differences of the mean slowdown to SJF in order, paired by job set, with intervals
 of 95 %; the bar is at most 0.01 below 100 %, and an interval below 0 at all loads from 100 % on:
 
-{markdown(gaps)}
+{markdown_table(gaps)}
 
 {_verdict(results, kinds)}
 
@@ -165,46 +149,49 @@ Beside other rules: the mean difference over seeds, and of how many trainings th
 DeepRM's own line of figure 5 is not here: its agents are trained for jobs that arrive. The {MIXED} stands for it."""
 
 
+def _gaps(judged: pl.DataFrame, candidate: str, seed: int) -> list[str]:
+    return [str(gap(judged, candidate, seed, load)) for load in SHOWN]
+
+
 def _verdict(results: Results, kinds: Sequence[str]) -> str:
     found = results.offline
     lines = [f"{_label(kind)}: {_met(results, kind)} trainings meet the bar" for kind in kinds]
-    soon = gap(found, "earliest-finish", 0, 200)
-    side = "below" if soon.value < 0 else "above"
+    rule = gap(found, "earliest-finish", 0, 200)
+    side = "below" if rule.value < 0 else "above"
     better = [
         f"{_label(kind)} {_surely_below(results, kind, 'earliest-finish', 200)}"
         for kind in kinds
         if kind != "paper"
     ]
     return (
-        f"**{'. '.join(lines)}.** At 200 % the rule *earliest finish*, which reserves and needs no training, is {abs(soon.value):.3f} {side} "
+        f"**{'. '.join(lines)}.** At 200 % the rule *earliest finish*, which reserves and needs no training, is {abs(rule.value):.3f} {side} "
         f"SJF in order; trainings that are surely better than it there: {'; '.join(better)}."
     )
 
 
 def _baselines(results: Results, kinds: Sequence[str]) -> str:
-    """Return how many trainings are surely better than each of the paper's baselines, and others."""
+    """Return how many trainings are surely better than the paper's baselines and other rules."""
     others = ("packer", "tetris", "sjf", "slotted-headroom", MIXED, REFERENCE, "earliest-finish")
     rows: list[Sequence[str]] = [
         ("", "beside", *(f"{load} %" for load in SHOWN)),
-        ("---",) * (len(SHOWN) + 2),
     ]
     for kind in kinds:
-        for beside in others:
+        for baseline in others:
             cells = []
             for load in SHOWN:
                 values = [
-                    gap(results.offline, kind, seed, load, beside).value
+                    gap(results.offline, kind, seed, load, baseline).value
                     for seed in range(results.setting.seeds)
                 ]
-                cells.append(f"{_several(values)}; {_surely_below(results, kind, beside, load)}")
-            rows.append((_label(kind), _label(beside), *cells))
-    return markdown(rows)
+                cells.append(f"{_several(values)}; {_surely_below(results, kind, baseline, load)}")
+            rows.append((_label(kind), _label(baseline), *cells))
+    return markdown_table(rows)
 
 
-def _surely_below(results: Results, kind: str, beside: str, load: int) -> str:
-    """Return of how many trainings the interval of the difference to a rule lies below 0."""
+def _surely_below(results: Results, kind: str, baseline: str, load: int) -> str:
+    """Return for how many trainings the interval of the difference lies below 0."""
     seeds = range(results.setting.seeds)
-    below = sum(gap(results.offline, kind, seed, load, beside).is_below for seed in seeds)
+    below = sum(gap(results.offline, kind, seed, load, baseline).is_below for seed in seeds)
     return f"{below} of {len(seeds)}"
 
 
@@ -216,35 +203,27 @@ def _met(results: Results, kind: str) -> str:
 def _steps(results: Results) -> str:
     names = [kind for kind in results.setting.kinds if kind != PPO]
     rows: list[Sequence[str]] = [
-        (
-            "",
-            *(f"{load} %" for load in SHOWN),
-            "trainings that meet the bar",
-            "decisions",
-        ),
-        ("---",) * (len(SHOWN) + 3),
+        ("", *(f"{load} %" for load in SHOWN), "trainings that meet the bar", "decisions")
     ]
-    seeds, all_of = (
-        range(results.setting.seeds),
-        f"{results.setting.seeds} of {results.setting.seeds}",
-    )
+    seeds = range(results.setting.seeds)
+    all_of_them = f"{len(seeds)} of {len(seeds)}"
     for kind in (*names, *([PPO] if PPO in results.setting.kinds else [])):
         values = [
             [gap(results.offline, kind, seed, load).value for seed in seeds] for load in SHOWN
         ]
         rows.append((kind, *(_several(each) for each in values), _met(results, kind),
                      f"{results.decisions[kind]:,.0f}"))  # fmt: skip
-    meeting = [kind for kind in names if _met(results, kind) == all_of]
+    meeting = [kind for kind in names if _met(results, kind) == all_of_them]
     first = next((kind for kind in LADDER if kind in meeting), None)
     less = [kind for kind in meeting if kind not in LADDER]
-    says = "No row meets the bar with every seed."
+    sentence = "No row meets the bar with every seed."
     if first or less:
-        says = (
+        sentence = (
             f"On the way from the paper's formulation, the first row that meets the bar with every seed is *{first}*."
             if first
             else "No row on the way to the whole meets the bar with every seed."
         )
-        says += (
+        sentence += (
             f" Of the rows below it, these meet it: {', '.join(f'*{kind}*' for kind in less)}."
             if less
             else ""
@@ -255,9 +234,9 @@ Each row up to *{WHOLE}*, the deep Q-network of the other tables, adds something
 and C leave the shaping out too. *Numbers* are other numbers of units, memory and learning, see *Setting*; *errors per job* divides an error by the jobs that wait; *high loads twice* trains on loads
 from {HIGH_LOADS_TWICE[-4]:.0%} on twice as often, in as many decisions. Differences to SJF in order, means over {counted_seeds(results)}:
 
-{markdown(rows)}
+{markdown_table(rows)}
 
-{says} *Never done*: on some job sets the agent keeps choosing classes without jobs. *Decisions* are those of one training; an agent without a mask
+{sentence} *Never done*: on some job sets the agent keeps choosing classes without jobs. *Decisions* are those of one training; an agent without a mask
 makes up to 40 in an episode. {_episodes(results)}"""
 
 
@@ -281,7 +260,6 @@ def _classes(results: Results) -> str:
     tables = {name: by_class(results.offline, name, CLASS_LOADS) for name in names}
     rows: list[Sequence[str]] = [
         ("class", *(f"{_label(name)}: {what}" for name in names for what in ("mean", "largest"))),
-        ("---",) * 5,
     ]
     for number in tables[WHOLE]["class"]:
         cells = [tables[name].filter(pl.col("class") == number) for name in names]
@@ -304,7 +282,7 @@ def _classes(results: Results) -> str:
 
 ![Slowdown by class](schedqrm-classes.svg)
 
-{markdown(rows)}
+{markdown_table(rows)}
 
 At loads of {CLASS_LOADS[0]} to {CLASS_LOADS[-1]} %; *largest* is the largest of {results.setting.judged} job sets a load, of agents the mean over the seeds. The mean slowdown under the deep Q-network {trend} (rank correlation {rank:.2f})."""
 
@@ -317,7 +295,6 @@ def _online(results: Results) -> str:
     kinds = [kind for kind in (ALL_PARTS, PPO) if not found.filter(candidate=kind).is_empty()]
     rows: list[Sequence[str]] = [
         ("", *(f"{100 * load:.0f} %" for load in ONLINE_LOADS)),
-        ("---",) * (len(ONLINE_LOADS) + 1),
     ]
     for name in (*OF_SLOTS, *kinds):
         means = dict(
@@ -326,38 +303,28 @@ def _online(results: Results) -> str:
         rows.append((_label(name), *(_mean(means[load]) for load in ONLINE_LOADS)))
     gaps: list[Sequence[str]] = [
         ("", "beside", "seed", *(f"{100 * load:.0f} %" for load in ONLINE_LOADS)),
-        ("---",) * (len(ONLINE_LOADS) + 3),
     ]
     for kind in kinds:
-        for beside in ("slotted-headroom", MIXED):
+        for baseline in ("slotted-headroom", MIXED):
             for seed in seeds:
-                gaps.append(
-                    (
-                        _label(kind),
-                        beside,
-                        str(seed),
-                        *(
-                            str(online_gap(found, kind, seed, load, beside))
-                            for load in ONLINE_LOADS
-                        ),
-                    )
-                )
+                cells = (online_gap(found, kind, seed, load, baseline) for load in ONLINE_LOADS)
+                gaps.append((_label(kind), baseline, str(seed), *map(str, cells)))
     return f"""## Schedules, jobs that arrive
 
 DeepRM's workload, on {results.setting.online_sets} unseen job sets of its original code at each load. Agents of classes start jobs now or wait; while nothing runs although a job fits, they wait for at most
 {PATIENCE} steps. They see one job of each length; the others see the ten that came first. Mean slowdown over job sets:
 
-{markdown(rows)}
+{markdown_table(rows)}
 
 Differences, paired by job set, with intervals of 95 %:
 
-{markdown(gaps)}
+{markdown_table(gaps)}
 
-The trainings mix the same four loads. They differ from those above by {_told(ONLINE_DQN)} of the deep Q-network and {_told(ONLINE_PPO)} of PPO.
+The trainings mix the same four loads. They differ from those above by {_listed(ONLINE_DQN)} of the deep Q-network and {_listed(ONLINE_PPO)} of PPO.
 {_episodes(results, online=True)}"""
 
 
-def _told(arguments: Mapping[str, Any]) -> str:
+def _listed(arguments: Mapping[str, Any]) -> str:
     return ", ".join(f"`{name}: {json.dumps(value)}`" for name, value in arguments.items())
 
 
@@ -366,7 +333,7 @@ def _told(arguments: Mapping[str, Any]) -> str:
 
 def _price(results: Results) -> str:
     models = [name for name in results.price["model"].unique(maintain_order=True) if name != TRUE]
-    rows: list[Sequence[str]] = [("", "load", TRUE, *models), ("---",) * (3 + len(models))]
+    rows: list[Sequence[str]] = [("", "load", TRUE, *models)]
     for name in results.price["candidate"].unique(maintain_order=True):
         for load in PRICED:
             here = results.price.filter(candidate=name, load=load)
@@ -379,7 +346,7 @@ def _price(results: Results) -> str:
 Jobs are laid out by predicted classes, mistaken as often as the models mistake programs held out at random, and run for their true ones. A
 place is given for the true run time: this is the price of a wrong order, not that of jobs that outlive their places.
 
-{markdown(rows)}"""
+{markdown_table(rows)}"""
 
 
 # --- the rest -------------------------------------------------------------------------------------
@@ -387,7 +354,7 @@ place is given for the true run time: this is the price of a wrong order, not th
 
 def _setting(results: Results) -> str:
     setting = results.setting
-    told = ", ".join(f"{name} {number}" for name, number in versions().items())
+    packages = ", ".join(f"{name} {number}" for name, number in versions().items())
     return f"""## Setting
 
 - **Job sets.** A load of 100 % is ten jobs, one for each class on average; lengths are evenly spread over the classes. Of two resources of ten units a job asks for half
@@ -396,10 +363,10 @@ def _setting(results: Results) -> str:
   only the steps that actions without a job let pass, and C the decisions.
 - **The paper's formulation**: its observation, a perceptron of 20 units, no mask, a penalty of 210, a replay memory of 2,000, learning rate 0.01, ε = 0.1 of random
   actions, the target network copied after 1,000 decisions. Batches of 32, RMSprop and an update every five decisions are ours: it does not say.
-- **Numbers** that suit better: {_told(SUITED)}.
+- **Numbers** that suit better: {_listed(SUITED)}.
 - **Trainings**: seeds 0 to {setting.seeds - 1}, {setting.iterations} iterations, and for jobs that are all there at once loads of 20 to 200 % mixed; the agent of the last iteration is judged.
   Job sets that judge are not trained on, and settings were chosen on others; that one more step was looked for was decided when *{ALL_PARTS}* had been judged on them.
-- Made at commit {results.commit} with {told}."""
+- Made at commit {results.commit} with {packages}."""
 
 
 def _label(name: str) -> str:
@@ -413,7 +380,7 @@ def _mean(value: float) -> str:
 
 
 def _several(values: Sequence[float]) -> str:
-    """Return the mean over seeds, or of how many some jobs were never placed."""
+    """Return the mean over seeds, or for how many of them some jobs were never placed."""
     endless = len(values) - int(np.isfinite(values).sum())
     if endless == len(values):
         return "never done"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CLASS_LOADS: Final = (100, 150, 200)
-"""Loads over which figure 4 is drawn."""
+"""Loads in figure 4."""
 _LINES: Final[Mapping[str, str]] = {
     "packer": "Packer", "tetris": "Tetris", "sjf": "SJF", REFERENCE: "SJF in order",
     "earliest-finish": "earliest finish", WHOLE: "deep Q-network",

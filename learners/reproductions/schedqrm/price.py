@@ -1,4 +1,4 @@
-"""The price of a misprediction: jobs laid out by a predicted class run for their true one."""
+"""The price of a misprediction: jobs are placed by predicted class but run their true time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from simkit.arrays import Floats, Ints, stream
-from simkit.learners.reproductions.common import digest_of, keep, weights_hash
+from simkit.learners.reproductions.common import digest_of, kept_table, weights_hash
 from simkit.learners.reproductions.schedqrm.classifiers import PAPER, RANDOM, Judged
 from simkit.learners.reproductions.schedqrm.judge import (
     REFERENCE,
@@ -36,7 +36,7 @@ TRUE: Final = "true classes"
 
 
 def confusion(judged: Judged, model: str) -> Floats:
-    """Return (C, C) how often programs of a true class, a row, are taken for each class."""
+    """Return (C, C) the share of programs of each true class (row) that is taken for each class."""
     counts = np.zeros((CLASSES, CLASSES))
     for part in judged.of(RANDOM, model):
         np.add.at(counts, (part["class"].to_numpy(), part["label"].to_numpy()), 1.0)
@@ -45,34 +45,35 @@ def confusion(judged: Judged, model: str) -> Floats:
 
 
 def taken_for(length: Ints, shares: Floats, rng: np.random.Generator) -> Ints:
-    """Return (S, J) the steps that jobs are taken for, drawn by how their classes are mistaken."""
+    """Return (S, J) the predicted lengths of jobs, drawn from the confusion of their classes."""
     below = shares.cumsum(axis=1)[np.maximum(length - 1, 0)]
     drawn = (below <= rng.random((*length.shape, 1))).sum(axis=-1) + 1
     return np.where(length > 0, np.minimum(drawn, CLASSES), 0)
 
 
 def price(place: Workplace, judged: Judged, setting: SchedQRMSetting) -> pl.DataFrame:
-    """Return a row a candidate, model and load: the mean ``slowdown`` by its predictions; kept.
+    """Return the mean ``slowdown`` of each candidate, model of classes and load, a row each; kept.
 
-    ``model`` is `TRUE` where classes are known. Agents' are means over their seeds.
+    ``model`` is `TRUE` where classes are known. For agents it is the mean over their seeds.
     """
     kinds = [kind for kind in (WHOLE, PPO) if kind in setting.kinds]
     found = [Agent(kind, seed) for kind in kinds for seed in range(setting.seeds)]
     shares = {model: confusion(judged, model) for model in (judged.best, PAPER)}
     folder = place.work / "trainings"
-    told = [
+    key = [
         JUDGED, asdict(setting), {model: share.tolist() for model, share in shares.items()},
         [weights_hash(folder / one.name) for one in found],
     ]  # fmt: skip
-    path = place.work / f"price-{digest_of(told)}.parquet"
-    if not path.exists():
+
+    def play() -> pl.DataFrame:
         players = [(name, rule_player(name)) for name in RULES]
         players += [(one.kind, player_of(place, one)) for one in found]
         rows = list(_rows(players, shares, setting))
         means = pl.DataFrame(rows).group_by("candidate", "model", "load", maintain_order=True)
-        keep(path, means.agg(pl.col("slowdown").mean()).write_parquet)
-        place.say("judged with predicted classes")
-    return pl.read_parquet(path)
+        return means.agg(pl.col("slowdown").mean())
+
+    path = place.work / f"price-{digest_of(key)}.parquet"
+    return kept_table(place, path, play, "judged with predicted classes")
 
 
 def _rows(

@@ -20,9 +20,9 @@ from simkit.traces.models.deeprm import SchedQRMModel
 
 CLASSES: Final = 10
 LOADS: Final = tuple(range(10, 201, 10))
-"""Jobs of a set over classes, in percent: 1 to 20 jobs."""
+"""Jobs in a set over the number of classes, in percent: 1 to 20 jobs."""
 TRAINED_LOADS: Final = tuple(load / 100 for load in LOADS[1::2])
-"""Of the job sets of a training, mixed: 20, 40, … 200 %."""
+"""Loads of the job sets in a training, mixed: 20, 40, … 200 %."""
 HIGH_LOADS_TWICE: Final = (*TRAINED_LOADS, *TRAINED_LOADS[6:])
 """From 140 % on every load twice: states with many jobs are rare, and values are least known there.
 """
@@ -30,25 +30,25 @@ MODEL: Final = Slotted(
     capacity=(10, 10), slots=CLASSES, horizon=201, max_length=CLASSES, backlog=None,
     backlog_shown=10,
 )  # fmt: skip
-"""The pool, and steps ahead enough for all jobs one after another."""
+"""The pool; its horizon has room for all jobs one after another."""
 
 
 @dataclass(frozen=True)
 class SchedQRMSetting:
-    """How much to train and to judge of the scheduling."""
+    """How much to train and to test in scheduling."""
 
     seeds: int
     """Trainings of each kind."""
     iterations: int
-    """Of a training."""
+    """Iterations of a training."""
     job_sets: int
-    """Of an iteration of the deep Q-network: about seven decisions each."""
+    """Job sets in an iteration of the deep Q-network, with about seven decisions each."""
     judged: int
-    """Job sets of each load."""
+    """Test job sets at each load."""
     kinds: tuple[str, ...]
-    """Of trainings; those of `KINDS`."""
+    """Kinds of training, from `KINDS`."""
     online_sets: int
-    """Of DeepRM's unseen job sets, for jobs that arrive."""
+    """How many of DeepRM's unseen job sets to play, for jobs that arrive."""
 
 
 PAPER: Final[Mapping[str, Any]] = {
@@ -57,9 +57,9 @@ PAPER: Final[Mapping[str, Any]] = {
     "target_every": 200, "learning_rate": 0.01, "falls": False, "optimiser": "rmsprop",
     "explore": 0.1, "explore_end": 0.1, "per_job": False, "max_decisions": 40,
 }  # fmt: skip
-"""What the paper says, and where it says nothing, what was usual: batches of 32, an update every
-five decisions, and the target network copied after 200 updates: the paper's 1,000 steps. An episode
-ends after twice as many decisions as the largest job set needs."""
+"""The paper's numbers, and usual ones where it gives none: batches of 32, an update every five
+decisions, and the target network copied after 200 updates: the paper's 1,000 steps. An episode ends
+after twice as many decisions as the largest job set needs."""
 SUITED: Final[Mapping[str, Any]] = {
     "replay": 50_000, "batch": 256, "decisions_per_update": 16, "target_every": 400,
     "learning_rate": 0.002, "falls": True, "optimiser": "adam", "explore": 0.1,
@@ -77,23 +77,23 @@ _STEPS: Final[tuple[tuple[str, Mapping[str, Any]], ...]] = (
     ("+ double, duelling", {"double": True, "duelling": True}),
     ("+ high loads twice", {"loads": HIGH_LOADS_TWICE}),
 )
-"""From the paper's formulation to all of simkit's, one step after another."""
+"""Name → change: the steps from the paper's formulation to simkit's."""
 
 
 def _ladder() -> dict[str, dict[str, Any]]:
-    told: dict[str, Any] = {}
-    found = {}
+    arguments: dict[str, Any] = {}
+    ladder = {}
     for name, change in _STEPS:
-        told = {**told, **change}
-        found[name] = told
-    return found
+        arguments = {**arguments, **change}
+        ladder[name] = arguments
+    return ladder
 
 
 LADDER: Final = _ladder()
 """Kind of training → arguments of the learner `dqn`, each step with all before it."""
 WHOLE: Final = _STEPS[-1][0]
 ALL_PARTS: Final = _STEPS[-2][0]
-"""The step that the ablation changes one thing of, and that learns from jobs that arrive."""
+"""The step in which the ablation changes one thing; also the one for jobs that arrive."""
 WITHOUT: Final[Mapping[str, Mapping[str, Any]]] = {
     "whole, no shaping": {"shaping": False},
     "whole, perceptron": {"network": "perceptron"},
@@ -106,7 +106,7 @@ WITHOUT: Final[Mapping[str, Mapping[str, Any]]] = {
 """Kind → what differs from `ALL_PARTS`."""
 PPO: Final = "PPO"
 PPO_ROLLOUTS: Final = 8
-"""Episodes of each of its job sets."""
+"""Episodes that PPO plays of each job set."""
 KINDS: Final = (*LADDER, *WITHOUT, PPO)
 FULL: Final = SchedQRMSetting(3, 120, 360, 300, KINDS, 100)
 QUICK: Final = SchedQRMSetting(1, 10, 120, 40, ("paper", "+ mask", WHOLE, PPO), 5)
@@ -114,7 +114,7 @@ QUICK: Final = SchedQRMSetting(1, 10, 120, 40, ("paper", "+ mask", WHOLE, PPO), 
 
 @dataclass(frozen=True)
 class Agent:
-    """A training."""
+    """A training, named after the agent that it makes."""
 
     kind: str
     seed: int
@@ -123,7 +123,7 @@ class Agent:
 
     @property
     def name(self) -> str:
-        """Of its folder."""
+        """Name of its folder."""
         words = "".join(c if c.isalnum() else "-" for c in self.kind.lower())
         where = "-online" if self.online else ""
         return f"{'-'.join(filter(None, words.split('-')))}{where}-seed{self.seed}"
@@ -145,10 +145,10 @@ def online_agents(setting: SchedQRMSetting) -> Iterator[Agent]:
 ONLINE_DQN: Final[Mapping[str, Any]] = {
     "per_job": False, "decisions_per_update": 32, "target_every": 200
 }  # fmt: skip
-"""What suits jobs that arrive: the jobs that wait do not tell what is to come. There are more
-decisions, and half as many updates of each keep the training as long."""
+"""Numbers that suit jobs that arrive: waiting jobs do not tell which ones will come. There are more
+decisions, so half as many updates for each keep the training as long."""
 ONLINE_PPO: Final[Mapping[str, Any]] = {"decay": 1.0, "entropy": 0.02}
-"""As for the agent of numbered slots: what is won by waiting comes late."""
+"""As for the agent of numbered slots: the gain from waiting comes late."""
 
 
 def learner_of(agent: Agent, setting: SchedQRMSetting) -> tuple[str, dict[str, Any]]:
@@ -163,16 +163,16 @@ def learner_of(agent: Agent, setting: SchedQRMSetting) -> tuple[str, dict[str, A
             "job_sets": max(sets // PPO_ROLLOUTS, 3 * len(loads)), "rollouts": PPO_ROLLOUTS,
             "batch": 1024, **(ONLINE_PPO if agent.online else {}),
         }  # fmt: skip
-    told = {**LADDER[ALL_PARTS], **WITHOUT.get(agent.kind, {}), **LADDER.get(agent.kind, {})}
+    arguments = {**LADDER[ALL_PARTS], **WITHOUT.get(agent.kind, {}), **LADDER.get(agent.kind, {})}
     if agent.online:
-        told |= ONLINE_DQN
-    mixed = told.pop("loads", loads)
+        arguments |= ONLINE_DQN
+    mixed = arguments.pop("loads", loads)
     sets = round(sets * _jobs_a_set(loads) / _jobs_a_set(mixed))  # as many decisions
-    return "dqn", {**told, "loads": list(mixed), "starts": starts, "job_sets": sets}
+    return "dqn", {**arguments, "loads": list(mixed), "starts": starts, "job_sets": sets}
 
 
 def _jobs_a_set(loads: Sequence[float]) -> float:
-    """Return the mean jobs of a set, if every load brings as many jobs: the harmonic mean."""
+    """Return the mean jobs in a set if all loads have equally many jobs: a harmonic mean."""
     return CLASSES * len(loads) / sum(1 / load for load in loads)
 
 
@@ -198,13 +198,13 @@ def scenario_of(agent: Agent, setting: SchedQRMSetting) -> Scenario:
 
 
 JUDGED: Final = "reproduce.schedqrm.final"
-"""Names the job sets that judge; the settings were chosen on others."""
+"""Name of the test job sets; the settings were chosen on others."""
 FIRST_UNSEEN: Final = 100
-"""Of DeepRM's unseen job sets those from here on judge; the settings were chosen on the others."""
+"""The first of DeepRM's unseen job sets for tests; settings were chosen on those before it."""
 
 
 def judged_sets(load: int, count: int) -> JobSets:
-    """Return the job sets of a load, in percent, on which all are judged."""
+    """Return the test job sets of a load in percent."""
     workload = SchedQRMModel(type="schedqrm", jobs=round(load * CLASSES / 100))
     rng: np.random.Generator = stream(load, JUDGED)
     return JobSets(*workload.draw_sets(rng, count))

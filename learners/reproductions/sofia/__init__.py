@@ -1,4 +1,4 @@
-"""`simkit reproduce sofia`: natural gradient and figure 4 of the Sofia study, to the page."""
+"""`simkit reproduce sofia`: natural gradient and figure 4 of the Sofia study."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from simkit.training import Workplace
 
 
 def reproduce(place: Workplace) -> Path:
-    """Train, time and judge what is missing, then write sofia.md, its tables and pictures.
+    """Run missing trainings, timings and tests, then write sofia.md, its tables and pictures.
 
-    The full version takes about an hour of one core; when it is stopped, complete parts are kept.
+    The full version takes about an hour on one core; an interrupted run keeps its complete parts.
     """
     return carry_out(place, QUICK if place.quick else FULL)
 
 
 def carry_out(place: Workplace, setting: SofiaSetting) -> Path:
-    """Do a reproduction of any size."""
+    """Run the reproduction at a given size."""
     agents = train_missing(place, setting)
     timed = _costs(place, setting)
     judged = judge_all(place, setting, agents)
@@ -54,7 +54,7 @@ def carry_out(place: Workplace, setting: SofiaSetting) -> Path:
 
 
 def _costs(place: Workplace, setting: SofiaSetting) -> Mapping[str, Cost]:
-    """Measure the processor time of iterations, unless that was done."""
+    """Return the processor time of iterations; it is measured once and kept."""
     path = place.work / "costs.json"
     if not path.exists():
         found = costs(scenario_at(RATE, setting), setting.arguments, iterations=setting.timed)

@@ -1,4 +1,4 @@
-"""Learning curves of the Sofia study's trainings, and the cost of an iteration."""
+"""Learning curves of the Sofia study's trainings, and the costs of iterations."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from simkit.scenario import Scenario
 from simkit.training.folder import Row
 
 GRID: Final = 80
-"""Points of a curve of several trainings."""
+"""Points of a mean curve."""
 
 
 @dataclass(frozen=True)
 class TrainingCurve:
-    """The judgements on the held-out batches in one training."""
+    """The evaluations on held-out batches in one training."""
 
     task: SofiaRun
     iteration: Floats
     """(L,)"""
     decisions: Floats
-    """(L,) taken in training up to then: the samples."""
+    """(L,) decisions taken in training up to then: the samples."""
     slowdown: Floats
     """(L,) mean over all jobs of the held-out batches."""
     returns: Floats
@@ -37,11 +37,11 @@ class TrainingCurve:
     """The mean load L = Q + M of the first iteration's steps, and of the last iteration's; None if
     the learner does not measure it."""
     load_at_cut: tuple[float, float] | None
-    """The same for the step at which the study reads it; 0 for batches that are done."""
+    """The same at the step at which the study reads it; 0 for batches that are done."""
 
     @classmethod
     def of(cls, task: SofiaRun, rows: Sequence[Row]) -> TrainingCurve:
-        """Return the curve of a training's rows; the first row is before all iterations."""
+        """Return the curve of a training's rows; the first row precedes all iterations."""
         taken = np.cumsum([row.get("decisions", 0.0) for row in rows])
         looks = [number for number, row in enumerate(rows) if "held_out_slowdown" in row]
 
@@ -63,20 +63,20 @@ class TrainingCurve:
 
     @property
     def end(self) -> float:
-        """The slowdown that it ends with."""
+        """The final slowdown."""
         return float(smooth(self.slowdown)[-1])
 
     @property
     def end_return(self) -> float:
-        """The return that it ends with."""
+        """The final return."""
         return float(smooth(self.returns)[-1])
 
     def samples_to(self, level: float, *, of: str = "slowdown") -> float | None:
-        """Return the decisions at the first judgement that meets a level; None: never.
+        """Return the decisions at the first evaluation that meets a level; None if none does.
 
         Args:
-            level: the most of a slowdown, or the least of a return; judgements are averaged as
-                `smooth` does.
+            level: the highest slowdown, or the lowest return, that meets it; evaluations are
+                averaged by `smooth`.
             of: ``slowdown`` or ``returns``.
         """
         values = smooth(getattr(self, of))
@@ -84,7 +84,7 @@ class TrainingCurve:
         return float(self.decisions[met[0]]) if len(met) else None
 
     def as_rows(self) -> Iterable[dict[str, Any]]:
-        """Yield a row for each judgement, for a table."""
+        """Yield a row for each evaluation, for a table."""
         for number in range(len(self.decisions)):
             yield {
                 "method": METHODS[self.task.method].label,
@@ -107,7 +107,7 @@ def smooth(values: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Band:
-    """Curves of several seeds as one: a mean, and an interval where there are two or more."""
+    """The mean of several seeds' curves, with an interval if there are two or more."""
 
     decisions: Floats
     """(P,)"""
@@ -136,16 +136,16 @@ def band(curves: Sequence[TrainingCurve], of: str = "slowdown") -> Band:
 
 @dataclass(frozen=True)
 class Saving:
-    """Samples that one method needs to the same return, as a share of another's, by seed."""
+    """Samples that one method needs for the same return, as a share of another's, by seed."""
 
     shares: tuple[float, ...]
-    """One a seed."""
+    """A share for each seed."""
     ends_better: int
-    """Seeds in which the one method's return is at least the other's in the end."""
+    """Number of seeds for which the one method's final return is at least the other's."""
 
     @property
     def mean(self) -> float:
-        """The geometric mean."""
+        """Geometric mean of the shares."""
         return float(np.exp(np.log(self.shares).mean()))
 
     @property
@@ -158,10 +158,10 @@ class Saving:
 
 
 def saving(one: Sequence[TrainingCurve], other: Sequence[TrainingCurve]) -> Saving:
-    """Return how many samples one method needs to the same return as another.
+    """Return how many samples one method needs for the same return as another.
 
-    Seed by seed: the level is the worse of the two returns that the trainings end with, and each
-    training counts up to where it first reaches it.
+    Seed by seed, that return is the worse of the two final ones, and each training's samples count
+    until it first reaches it.
     """
     shares, better = [], 0
     for mine, theirs in zip(one, other, strict=True):
@@ -179,12 +179,12 @@ WAYS: Final[dict[str, dict[str, Any]]] = {
     "natural": {"update": "natural"},
     "natural, all decisions": {"update": "natural", "fisher_share": 1.0},
 }
-"""The plain gradient by Adam, the natural one over a tenth of the decisions, and over all."""
+"""The plain gradient by Adam, and the natural one over a tenth of the decisions or over all."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one way to update, a mean over iterations."""
+    """The mean cost of an iteration with one kind of update."""
 
     seconds: float
     """Processor time of an iteration, playing included."""
@@ -193,23 +193,23 @@ class Cost:
 
     @property
     def us_a_decision(self) -> float:
-        """Processor time of an iteration by its decisions, in microseconds."""
+        """Processor time per decision, in microseconds."""
         return 1e6 * self.seconds / self.decisions
 
 
 def costs(
     scenario: Scenario, arguments: Mapping[str, Any], *, iterations: int, seed: int = 0
 ) -> dict[str, Cost]:
-    """Train in all ways side by side; return what an iteration of each costs.
+    """Train with all kinds of update side by side; return the cost of an iteration of each.
 
-    They take turns, an iteration each, in one process, so that other load on the machine affects
+    They take turns in one process, an iteration each, so that other load on the machine affects
     all equally. The first iteration, which warms the caches, is not counted.
 
     Args:
         scenario: see `simkit.learners.sofia.begin`.
-        arguments: of the learner; those of the way take precedence.
-        iterations: counted iterations of each way.
-        seed: of all trainings.
+        arguments: arguments of the learner; those in `WAYS` take precedence.
+        iterations: timed iterations of each kind.
+        seed: seed of all trainings.
     """
     trainings = {
         name: begin(scenario, {**arguments, **way}, seed=seed) for name, way in WAYS.items()

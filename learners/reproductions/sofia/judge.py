@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,7 +27,7 @@ from simkit.experiment.workers import (
     PlannedRun,
     SweepOutcome,
 )
-from simkit.learners.reproductions.common import keep, with_bounds
+from simkit.learners.reproductions.common import kept_table, with_bounds
 from simkit.learners.reproductions.sofia.study import (
     METHODS,
     RATE,
@@ -59,17 +60,17 @@ HEURISTICS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 """Label → policy and arguments. The study's SJF and Packer may start jobs later, as agents may. The
 numbers of small and soon first were chosen on other batches."""
 EVERYWHERE: Final = ("natural", "adam", "ppo")
-"""Methods whose agents are judged at all rates; the others at the rate of their training."""
+"""Methods whose agents are tested at all rates; others only at the rate of their training."""
 GREEDY_TOO: Final = ("natural", "proximal", "ppo")
-"""Methods whose agents are judged by their likeliest actions as well."""
+"""Methods whose agents are also tested with their likeliest actions."""
 GREEDY: Final = ", greedy"
-"""Ends the label of an agent that always takes the likeliest action."""
+"""Suffix of the label of an agent that always takes the likeliest action."""
 
 
 def candidates(
     rate: float, agents: Mapping[str, list[SofiaRun]], folder: Path
 ) -> dict[str, Mapping[str, Any]]:
-    """Return label → section `policy` of everyone who is judged at a rate."""
+    """Return label → section `policy` of all candidates at a rate."""
     found: dict[str, Mapping[str, Any]] = {
         label: {"name": name, "args": {**DIMENSIONS, **arguments}}
         for label, (name, arguments) in HEURISTICS.items()
@@ -86,18 +87,14 @@ def candidates(
 def judge_all(
     place: Workplace, setting: SofiaSetting, agents: Mapping[str, list[SofiaRun]]
 ) -> pl.DataFrame:
-    """Judge everyone at every rate not done yet; return a row a rate, candidate and batch."""
-    folder = place.work / "judged"
-    folder.mkdir(exist_ok=True)
+    """Compare everyone at every rate; return a row for each rate, candidate and batch; kept."""
     executor: Executor = InProcess() if place.workers == 1 else LocalProcesses(place.workers)
     tables = []
     for rate, batches in setting.batches.items():
         for label, policy in candidates(rate, agents, trainings(place)).items():
-            path = folder / f"{rate:g}-{label.replace(', ', '-').replace(' ', '-')}.parquet"
-            if not path.exists():
-                rows = _play(scenario_at(rate, setting), label, policy, batches, executor)
-                keep(path, pl.DataFrame([{"rate": rate, **row} for row in rows]).write_parquet)
-            tables.append(pl.read_parquet(path))
+            name = f"{rate:g}-{label.replace(', ', '-').replace(' ', '-')}.parquet"
+            play = partial(_play, setting, rate, label, policy, batches, executor)
+            tables.append(kept_table(place, place.work / "judged" / name, play))
         place.say(f"judged at a rate of {rate:g}")
     table = pl.concat(tables)
     _refuse_different_jobs(table)
@@ -105,14 +102,16 @@ def judge_all(
 
 
 def _play(
-    scenario: Scenario,
+    setting: SofiaSetting,
+    rate: float,
     label: str,
     policy: Mapping[str, Any],
     batches: int,
     executor: Executor,
-) -> list[dict[str, Any]]:
-    """Return a row a batch; a batch is what a seed draws."""
-    one = load_scenario({**scenario.model_dump(mode="json"), "policy": dict(policy)})
+) -> pl.DataFrame:
+    """Return a row for each batch; each seed draws one."""
+    scenario = scenario_at(rate, setting).model_dump(mode="json")
+    one = load_scenario({**scenario, "policy": dict(policy)})
     data = one.model_dump(mode="json")
     jobs: list[PlannedRun] = [
         ({"label": label, "batch": batch}, applied(data, {"seed": batch}), "")
@@ -122,12 +121,12 @@ def _play(
     for row, outcome in executor.run(judge_job, jobs):
         if outcome.state == "failed":
             raise RunError(f"sofia: {outcome.assignment}: {outcome.error}")
-        rows[row] = {**outcome.assignment, **outcome.metrics}
-    return rows
+        rows[row] = {"rate": rate, **outcome.assignment, **outcome.metrics}
+    return pl.DataFrame(rows)
 
 
 def judge_job(job: PlannedRun) -> SweepOutcome:
-    """Play a batch in memory and judge it; an error becomes part of the outcome."""
+    """Play a batch in memory and score it; an error becomes part of the outcome."""
     assignment, data, _ = job
     try:
         run = carry_out(prepare(Scenario.model_validate(data)))
@@ -140,7 +139,7 @@ def judge_job(job: PlannedRun) -> SweepOutcome:
 
 
 def at_the_cut(jobs: pl.DataFrame) -> dict[str, float]:
-    """Return how many jobs are finished after step `CUT`, and the sum of their slowdowns."""
+    """Return the number of jobs finished after step `CUT`, and the sum of their slowdowns."""
     done = jobs.filter(pl.col("end_time_s") <= CUT)
     return {
         "done_at_cut": len(done),
@@ -163,7 +162,7 @@ PACKER: Final = "Packer, reserving best"
 
 @dataclass(frozen=True)
 class MeanEstimate:
-    """A mean over jobs with its interval over batches."""
+    """A mean over jobs, with its interval over batches."""
 
     value: float
     interval: Interval
@@ -174,7 +173,7 @@ class MeanEstimate:
 
 @dataclass(frozen=True)
 class Score:
-    """The score at a rate of a heuristic, or of one method's agents as a mean over seeds."""
+    """The score of a heuristic at a rate, or of a method's agents as a mean over seeds."""
 
     rate: float
     label: str
@@ -184,7 +183,7 @@ class Score:
     everyone: MeanEstimate
     """Mean slowdown of all jobs, played to the end."""
     at_cut: MeanEstimate
-    """Of the jobs that are finished at the cut: the study's count."""
+    """Mean slowdown of the jobs finished at the cut: the study's count."""
     done_at_cut: float
     """Their share of all jobs."""
     unfinished: int
@@ -205,13 +204,13 @@ def scores(table: pl.DataFrame, agents: Mapping[str, list[SofiaRun]]) -> list[Sc
 
 
 def _groups(agents: Mapping[str, list[SofiaRun]], *, at_training: bool) -> dict[str, list[str]]:
-    """Return label → labels of the candidates that it stands for."""
+    """Return label → labels of the candidates that it groups."""
     groups = {label: [label] for label in HEURISTICS}
     for method, tasks in agents.items():
         if at_training or method in EVERYWHERE:
             groups[METHODS[method].label] = [task.name for task in tasks]
-        if method in GREEDY_TOO and (at_training or method in EVERYWHERE):
-            groups[METHODS[method].label + GREEDY] = [task.name + GREEDY for task in tasks]
+            if method in GREEDY_TOO:
+                groups[METHODS[method].label + GREEDY] = [task.name + GREEDY for task in tasks]
     return groups
 
 

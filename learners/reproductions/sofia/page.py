@@ -1,4 +1,4 @@
-"""The page of the Sofia study: what it claims, what its program does, and what was measured."""
+"""The page of the Sofia study: its claims, its program's behaviour, and our measurements."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ RESULT: Final = """\
   of Packer, which reserves, by the study's count at all four rates, and behind it with all jobs
   counted. At a rate of 0.3 it is 4.09 instead of 15.56, with 77 % of the jobs finished. It is never
   ahead of SJF."""
-"""Written by hand from the full version; a test holds its numbers to the committed tables."""
+"""Written by hand from the tables of the full version."""
 
 
 def write_page(results: Results, folder: Path, *, quick: bool = False) -> Path:

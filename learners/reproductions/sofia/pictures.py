@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHOWN = ("SJF", REFERENCE, "Packer", PACKER)
-"""Heuristics whose lines go over the rates."""
+"""Heuristics with a line over the rates."""
 BARS = (*SHOWN, "Tetris 0.00002", "Random")
 METHOD_COLOURS = dict(zip(METHODS, COLOURS, strict=False))
 
@@ -25,11 +25,11 @@ METHOD_COLOURS = dict(zip(METHODS, COLOURS, strict=False))
 def draw_curves(
     curves: Mapping[str, Sequence[TrainingCurve]], lines: Mapping[str, float]
 ) -> Figure:
-    """Draw held-out slowdown and return over the samples, a band and thin lines a method.
+    """Draw held-out slowdown and return over the samples, a band and thin lines for each method.
 
     Args:
-        curves: by method, a seed each.
-        lines: label → slowdown of heuristics, dashed across.
+        curves: method → a curve for each seed.
+        lines: label → slowdown of a heuristic, drawn as a dashed line.
     """
     figure = empty_figure(10.4, 4.6)
     left, right = figure.subplots(1, 2)

@@ -1,10 +1,10 @@
 """The trainings of the Sofia study, by several optimisers; their results are kept.
 
-"Resource management with deep reinforcement learning" (Sofia, 2021) trained by Adam; its natural
-gradient did not converge. Here agents are trained by both, on batches drawn anew in each iteration,
-with the study's sizes: 5 batches of some 70 jobs, 20 episodes of each; by PPO on the same network;
-and by our own recipe, the learner `ppo`. Each method has one number that pilots choose, short
-trainings with another seed: the learning rate, or the bound on a natural step.
+"Resource management with deep reinforcement learning" (Sofia, 2021) trained with Adam; its natural
+gradient did not converge. Here agents are trained with both, on batches drawn anew in each
+iteration, with the study's sizes: 5 batches of some 70 jobs, 20 episodes of each; with PPO on the
+same network; and with our own recipe, the learner `ppo`. Each method has one number, the learning
+rate or the bound on a natural step, that is chosen by pilots: short trainings with another seed.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from simkit.training.train import train
 RATE: Final = 0.7
 """Probability of a job at each position for which agents are trained, as in the study."""
 PILOT_SEED: Final = 1000
-"""Of the pilots; no other training has it."""
+"""Seed of the pilots; no other training has it."""
 LOOKS: Final = 3
-"""Judgements that are averaged: a single one is noisy, because actions are drawn."""
+"""Evaluations that are averaged: a single one is noisy, because actions are drawn."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Method:
 
     label: str
     arguments: Mapping[str, Any]
-    """Of the learner, without the tuned one."""
+    """Arguments of the learner, without the tuned one."""
     values: tuple[float, ...]
-    """Of the tuned argument, to pilot; a single one is used as it is."""
+    """Values of the tuned argument to pilot; a single one is used as it is."""
     tuned: str = "learning_rate"
     """The argument that pilots choose."""
     learner: str = "sofia"
@@ -58,29 +58,29 @@ METHODS: Final[dict[str, Method]] = {
     ),
     "study": Method("Adam 0.001", {"update": "gradient", "optimiser": "adam"}, (0.001,)),
 }  # fmt: skip
-"""The study's own is Adam at 0.001."""
+"""Methods by name; the study's own is Adam at 0.001."""
 ORDER: Final = (("natural", "adam", "proximal", "ppo"), ("study",))
 """Groups of methods: the most important comparison first."""
 
 
 @dataclass(frozen=True)
 class SofiaSetting:
-    """How much to train and to judge."""
+    """How much to train and to test."""
 
     seeds: int
     iterations: int
     pilot_iterations: int
     held_out_every: int
-    """Iterations from one judgement on the held-out batches to the next."""
+    """Iterations from one evaluation on the held-out batches to the next."""
     batches: Mapping[float, int]
-    """Probability of a job at each of 100 positions → held-out batches judged there."""
+    """Probability of a job at each of 100 positions → number of test batches."""
     timed: int
-    """Iterations of each kind whose processor time is taken."""
+    """Iterations of each kind whose processor time is measured."""
     methods: tuple[str, ...]
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Of all learners, if they are not the method's or their defaults."""
+    """Arguments of all learners that replace the methods' or the defaults."""
     workload: Mapping[str, Any] = field(default_factory=dict)
-    """Keys of the workload, if they are not the study's."""
+    """Keys of the workload that differ from the study's."""
 
 
 FULL: Final = SofiaSetting(3, 200, 40, 5, {0.7: 200, 0.3: 30, 0.5: 30, 0.9: 30}, 20, tuple(METHODS))
@@ -93,7 +93,7 @@ class SofiaRun:
 
     method: str
     value: float
-    """Of the tuned argument."""
+    """Value of the tuned argument."""
     seed: int
 
     @property
@@ -106,7 +106,7 @@ class SofiaRun:
 
 
 def scenario_at(rate: float, setting: SofiaSetting) -> Scenario:
-    """Return the study's scenario with another number of jobs."""
+    """Return the study's scenario at a rate of jobs."""
     workload = {"type": "sofia", "rate": rate, **setting.workload}
     return load_scenario(scenario_path("sofia"), overrides={"workload": workload})
 
@@ -130,9 +130,9 @@ def scenario_of(task: SofiaRun, setting: SofiaSetting) -> Scenario:
 
 
 def train_missing(place: Workplace, setting: SofiaSetting) -> dict[str, list[SofiaRun]]:
-    """Do all trainings that are not complete yet; return those of each method, one for each seed.
+    """Run all trainings that are not complete yet; return those of each method, seed by seed.
 
-    A method whose best value makes it another method has the same trainings and is left out.
+    A method is left out if its best value makes it equal to another one: their trainings are equal.
     """
     found: dict[str, list[SofiaRun]] = {}
     for order in ORDER:
@@ -176,6 +176,6 @@ def _best_value(place: Workplace, setting: SofiaSetting, method: str) -> float:
 
 
 def _end(rows: Iterable[Row]) -> float:
-    """Return the mean of the last looks."""
+    """Return the mean held-out slowdown of the last evaluations."""
     looks = [row["held_out_slowdown"] for row in rows if "held_out_slowdown" in row]
     return float(np.mean(looks[-LOOKS:]))

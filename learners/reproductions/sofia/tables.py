@@ -34,7 +34,7 @@ class Results:
 
 
 def claims(results: Results) -> str:
-    """Return the paper's claims, what its program does and what was measured, side by side."""
+    """Return the paper's claims, its program's behaviour and our measurements, side by side."""
     natural, plain, here = results.curves["natural"], results.curves["adam"], results.here
     agent = METHODS["natural"].label
     slowdown = {label: f"{score.everyone.value:.2f}" for label, score in here.items()}
@@ -92,7 +92,7 @@ def claims(results: Results) -> str:
 
 
 def pilots(results: Results) -> str:
-    """Return the values that were tried, and the one that was taken."""
+    """Return the values that pilots tried, and the one chosen."""
     lines = []
     for method, ends in results.pilots.items():
         if ends:
@@ -122,7 +122,7 @@ def ends(results: Results) -> str:
 
 
 def levels(results: Results) -> str:
-    """Return the samples that each method needs to some slowdowns."""
+    """Return the samples that each method needs to reach some slowdowns."""
     every = [curve for curves in results.curves.values() for curve in curves]
     highest, lowest = min(c.slowdown[0] for c in every), min(c.end for c in every)
     marks = np.arange(np.floor(2 * highest) / 2, lowest - 1e-9, -0.5).tolist()
@@ -139,7 +139,7 @@ def levels(results: Results) -> str:
 
 
 def savings(results: Results) -> str:
-    """Return the samples of the natural gradient as a share of each other method's."""
+    """Return the natural gradient's samples as a share of each other method's."""
     rows = []
     for method, curves in results.curves.items():
         if method != "natural":
@@ -183,7 +183,7 @@ def figure_4(results: Results, rate: float = RATE) -> str:
 
 
 def orders(results: Results) -> str:
-    """Return the order of agent, SJF and Packer, the study's ones, by both counts at each rate."""
+    """Return the order of the study's agent, SJF and Packer by both counts at each rate."""
     known = {(score.rate, score.label): score for score in results.scores}
     agent = METHODS["natural"].label
     rows = []
@@ -207,11 +207,11 @@ def _in_order(values: Mapping[str, float]) -> str:
 
 def rates(results: Results) -> str:
     """Return the slowdown of all jobs by rate."""
-    some = sorted(results.setting.batches)
+    columns = sorted(results.setting.batches)
     known = {(score.rate, score.label): score.everyone.value for score in results.scores}
-    labels = [score.label for score in results.scores if score.rate == some[0]]
-    rows = [(label, *(f"{known[rate, label]:.2f}" for rate in some)) for label in labels]
-    return _table(("", *(f"{rate:g}" for rate in some)), rows)
+    labels = [score.label for score in results.scores if score.rate == columns[0]]
+    rows = [(label, *(f"{known[rate, label]:.2f}" for rate in columns)) for label in labels]
+    return _table(("", *(f"{rate:g}" for rate in columns)), rows)
 
 
 def loads(results: Results) -> str:

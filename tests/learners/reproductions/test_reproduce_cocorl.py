@@ -34,10 +34,10 @@ from simkit.learners.reproductions.green.cocorl.runs import (
     Constraint,
     Plan,
     Results,
-    drawn,
 )
 from simkit.learners.reproductions.green.judge import THRESHOLDS, threshold_of
 from simkit.learners.reproductions.green.studies import FULL, Size
+from simkit.learners.reproductions.green.trainings import drawn
 from simkit.training import Workplace
 
 TINY = Size(
@@ -63,7 +63,7 @@ def test_limited_trainings_have_the_costs_and_gains_of_the_study(tmp_path: Path)
     assert gains == {1.0}
     assert {task.arguments["integral"] for task in plan.slow} == {0.01}
     for task in plan.half:
-        assert task.arguments["cost_of"].endswith(plan.beside(task).name)
+        assert task.arguments["cost_of"].endswith(plan.unlimited(task).name)
 
 
 # --- equal cost -----------------------------------------------------------------------------------

@@ -26,8 +26,9 @@ from simkit.learners.reproductions.green.judge import (
 from simkit.learners.reproductions.green.launchpad.agreement import agreement
 from simkit.learners.reproductions.green.launchpad.claims import BARS, bars, verdict
 from simkit.learners.reproductions.green.launchpad.data import Data, make, seeds_of
-from simkit.learners.reproductions.green.launchpad.runs import Plan, Results, named
+from simkit.learners.reproductions.green.launchpad.runs import Plan, Results
 from simkit.learners.reproductions.green.studies import MIXES, Size
+from simkit.learners.reproductions.green.trainings import named
 from simkit.training import Workplace
 
 TINY = Size(

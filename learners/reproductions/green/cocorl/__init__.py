@@ -1,4 +1,4 @@
-"""`simkit reproduce cocorl`: agents whose cost is limited, beside rules of equal cost."""
+"""`simkit reproduce cocorl`: agents of limited cost, compared with rules of equal cost."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from simkit.training import Workplace
 
 
 def reproduce(place: Workplace) -> Path:
-    """Train and judge what is missing, then write cocorl.md, its pictures and its table.
+    """Run missing trainings and tests, then write cocorl.md, its pictures and its table.
 
-    The full version takes hours of two cores; when it is stopped, complete parts are kept.
+    The full version takes hours on two cores; an interrupted run keeps its complete parts.
     """
     return carry_out(place, QUICK if place.quick else FULL)
 
 
 def carry_out(place: Workplace, size: Size) -> Path:
-    """Do a reproduction of any size."""
+    """Run the reproduction at a given size."""
     plan = Plan.of(place, size)
     for tasks in plan.rounds:
         train(place, tasks)
@@ -73,9 +73,9 @@ def _at_loads(
 
 
 def _constraint(place: Workplace, task: Task) -> Constraint:
-    """Return what the limit of a complete training did."""
+    """Return how well a complete training kept to its limit."""
     metrics = pl.read_parquet(task.folder(place) / "metrics.parquet").drop_nulls("cost")
-    above = (metrics.select(pl.max_horizontal("cost", "cost_watched"))).to_series().to_numpy()
+    cost = metrics.select(pl.max_horizontal("cost", "cost_watched")).to_series().to_numpy()
     limit = float(metrics["cost_limit"][-1])
-    over = np.asarray(above > limit)
-    return Constraint(limit, float(over.mean()), float(over[len(over) // 2 :].mean()))
+    above = np.asarray(cost > limit)
+    return Constraint(limit, float(above.mean()), float(above[len(above) // 2 :].mean()))

@@ -1,4 +1,4 @@
-"""What an agent costs beside another one, and what it brings beside a rule that costs as much."""
+"""Ratios of two candidates, and the value of an agent relative to a rule of equal cost."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from simkit.learners.reproductions.green.judge import (
 __all__ = ["EqualCost", "Ratio", "at_equal_cost", "gap_at_equal_cost", "ratio"]
 
 _LEAST_POSITIVE = 0.75
-"""Share of the streams whose denominator must be above 0 for an interval: else resamples may have
-none that is."""
+"""Least share of streams with a denominator above 0 for an interval; with fewer, a resample may
+have none."""
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """A ratio of two means over streams, with an interval of 95 %; without one it is infinite."""
+    """A ratio of two means over streams, with a 95 % interval; infinite bounds if it has none."""
 
     value: float
     low: float
@@ -42,16 +42,16 @@ class Ratio:
 
     @property
     def gain(self) -> Gap:
-        """By how many percent the first mean is above the second."""
+        """Percent by which the first mean is above the second."""
         return Gap(*(100.0 * (each - 1.0) for each in (self.value, self.low, self.high)))
 
 
-def ratio(table: pl.DataFrame, candidate: str, beside: str, name: str = "value") -> Ratio:
-    """Return the ratio of a candidate's mean to another's on the same streams.
+def ratio(table: pl.DataFrame, candidate: str, baseline: str, name: str = "value") -> Ratio:
+    """Return the ratio of a candidate's mean to a baseline's on the same streams.
 
-    Not a number if the other's mean is 0.
+    It is not a number if the baseline's mean is 0.
     """
-    mine, other = column(table, candidate, name), column(table, beside, name)
+    mine, other = column(table, candidate, name), column(table, baseline, name)
     if not other.sum() > 0:
         return Ratio(np.nan, -np.inf, np.inf)
     value = float(mine.sum() / other.sum())
@@ -65,14 +65,14 @@ def ratio(table: pl.DataFrame, candidate: str, beside: str, name: str = "value")
 
 @dataclass(frozen=True)
 class EqualCost:
-    """The threshold rule that costs as much as somebody."""
+    """The threshold rule of a given cost."""
 
     values: Floats
     """(S,) its value ratios, stream by stream."""
     words: str
-    """Between which θ it is."""
+    """The two θ between which it is."""
     exists: bool
-    """Whether it is between two rules; else it is the cheapest or the dearest of them."""
+    """Whether it is between two rules; otherwise it is the cheapest or the dearest one."""
 
 
 def at_equal_cost(table: pl.DataFrame, cost: float) -> EqualCost:
@@ -82,16 +82,16 @@ def at_equal_cost(table: pl.DataFrame, cost: float) -> EqualCost:
     cheapest or the dearest rule it is that rule itself.
 
     Args:
-        table: of `judge.judged`, with all threshold rules.
-        cost: waiting jobs in the mean.
+        table: as `judge.judged` returns it, with all threshold rules.
+        cost: waiting jobs, mean over the hours.
     """
     costs = {theta: mean(table, threshold_of(theta), "cost") for theta in THRESHOLDS}
     order = sorted(costs, key=costs.__getitem__)
-    for end, beyond_it, word in (
+    for end, is_beyond, word in (
         (order[0], cost < costs[order[0]], "cheapest"),
         (order[-1], cost > costs[order[-1]], "dearest"),
     ):
-        if beyond_it:
+        if is_beyond:
             values = column(table, threshold_of(end))
             return EqualCost(values, f"{end:.2f}, the {word}", exists=False)
     after = max(int(np.searchsorted([costs[theta] for theta in order], cost)), 1)
@@ -104,6 +104,6 @@ def at_equal_cost(table: pl.DataFrame, cost: float) -> EqualCost:
 
 
 def gap_at_equal_cost(table: pl.DataFrame, candidate: str) -> Gap:
-    """Return how much more value a candidate brings than the threshold rule of equal cost."""
+    """Return by how much a candidate's value exceeds that of the threshold rule of equal cost."""
     rule = at_equal_cost(table, mean(table, candidate, "cost"))
     return paired(column(table, candidate), rule.values)

@@ -1,4 +1,4 @@
-"""The page of `simkit reproduce cocorl`: limited agents, their cost and value, and the claims."""
+"""The page of `simkit reproduce cocorl`: cost and value of limited agents, and the claims."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from simkit.learners.cocorl import CoCoRLArguments
-from simkit.learners.reproductions.common import markdown, told_versions
+from simkit.learners.reproductions.common import list_versions, markdown_table
 from simkit.learners.reproductions.green.cocorl.claims import NOT_TESTED, PAR, claims, points
 from simkit.learners.reproductions.green.cocorl.equal_cost import (
     at_equal_cost,
@@ -25,18 +25,17 @@ from simkit.learners.reproductions.green.cocorl.runs import (
     RULES,
     SLOW,
     Results,
-    drawn,
 )
 from simkit.learners.reproductions.green.judge import THRESHOLDS, gap, mean, threshold_of
 from simkit.learners.reproductions.green.studies import LATE_LEAVE
-from simkit.learners.reproductions.green.trainings import Task
+from simkit.learners.reproductions.green.trainings import Task, drawn, named
 from simkit.text import counted
 from simkit.training import Workplace
 
 __all__ = ["MARGIN", "meets_bar", "write_page"]
 
 MARGIN: Final = -0.5
-"""Points: what the value of a limited agent may surely be below the rule of equal cost."""
+"""Points: the lower bound of a limited agent's gap to the rule of equal cost must be above it."""
 _ACTIONS: Final = ("likeliest", "drawn")
 _FIGURES: Final = {"value": "6.4", "completed": "6.5", "utilisation": "6.6", "cost": "6.7"}
 
@@ -46,7 +45,7 @@ def write_page(place: Workplace, results: Results) -> Path:
     draw_pictures(place.pages, results)
     _means(results).write_csv(place.pages / "cocorl.csv", float_precision=5)
     parts = [
-        _head(place), _result(results), _everyone(results), _frontier(results), _reject(results),
+        _head(place), _result(results), _all_agents(results), _frontier(results), _reject(results),
         _gains(results), _over_loads(results), _claims(results), _setting(results),
     ]  # fmt: skip
     page = place.pages / "cocorl.md"
@@ -55,7 +54,7 @@ def write_page(place: Workplace, results: Results) -> Path:
 
 
 def _means(results: Results) -> pl.DataFrame:
-    """Return the mean over streams of all columns, a row a candidate and load."""
+    """Return the mean of all columns over streams, a row for each candidate and load."""
     table = results.judged.with_columns(load=pl.lit(LOADS[-1]))
     both = pl.concat([table, results.loads.filter(pl.col("load") != LOADS[-1])])
     grouped = both.group_by("load", "candidate", maintain_order=True)
@@ -83,18 +82,20 @@ stated under *Setting*.{note}"""
 
 
 def meets_bar(results: Results, task: Task, actions: str) -> bool:
-    """Return whether an agent costs at most half of the free one's and is not surely worse.
+    """Return whether an agent costs at most half of the free one's and keeps its value.
 
-    Than the threshold rule of equal cost, by `MARGIN`.
+    Its value may not be below the threshold rule of equal cost by more than `MARGIN`.
     """
-    name = _named(task, actions)
-    return (
-        _is_cheap(results, task, actions) and gap_at_equal_cost(results.judged, name).low > MARGIN
-    )
+    return _is_cheap(results, task, actions) and _is_good(results, task, actions)
 
 
-def _named(task: Task, actions: str) -> str:
-    return drawn(task.name) if actions == "drawn" else task.name
+def _is_cheap(results: Results, task: Task, actions: str) -> bool:
+    free = named(results.plan.unlimited(task), actions)
+    return ratio(results.judged, named(task, actions), free, "cost").value <= HALF
+
+
+def _is_good(results: Results, task: Task, actions: str) -> bool:
+    return gap_at_equal_cost(results.judged, named(task, actions)).low > MARGIN
 
 
 def _result(results: Results) -> str:
@@ -110,16 +111,16 @@ A limit of half of what the agent without a limit costs, seed by seed, with no a
 {counted(results.size.streams, "stream")} of {results.size.hours:,} h that nobody was trained on, all jobs counted. The bar: at most half of the cost of the free agent of the same
 seed that takes its actions in the same way, and a value whose lower bound is more than {MARGIN} points from that of the threshold rule of equal cost.
 
-{_table(rows)}
+{markdown_table(rows)}
 
 {_verdict(results)}"""
 
 
 def _cells(results: Results, task: Task, actions: str) -> tuple[str, ...]:
     """Return cost, its share, value, gap and θ of an agent."""
-    table, name = results.judged, _named(task, actions)
+    table, name = results.judged, named(task, actions)
     cost = mean(table, name, "cost")
-    free = _named(results.plan.beside(task), actions)
+    free = named(results.plan.unlimited(task), actions)
     share = "" if free == name else str(ratio(table, name, free, "cost"))
     return (
         f"{cost:.2f}", share, f"{100 * mean(table, name):.2f}",
@@ -128,43 +129,37 @@ def _cells(results: Results, task: Task, actions: str) -> tuple[str, ...]:
 
 
 def _verdict(results: Results) -> str:
-    """Return in words how often the bar is met, and what the limit takes from the value."""
-    tasks, said = results.plan.half, []
+    """Return in words how often the bar is met, and how much value the limit costs."""
+    sentences = []
     for actions in _ACTIONS:
-        met = [meets_bar(results, task, actions) for task in tasks]
-        cheap = [_is_cheap(results, task, actions) for task in tasks]
-        good = [
-            gap_at_equal_cost(results.judged, _named(task, actions)).low > MARGIN for task in tasks
-        ]
-        said.append(
-            f"With {actions} actions the bar is met by {_of(met)} trainings (at most half of the cost: {_of(cheap)}; "
-            f"value within the margin: {_of(good)})."
+        met, cheap, good = (
+            _count([test(results, task, actions) for task in results.plan.half])
+            for test in (meets_bar, _is_cheap, _is_good)
         )
-    lost = [_lost(results, actions) for actions in _ACTIONS]
-    return f"**{' '.join(said)}** {' '.join(lost)}"
+        sentences.append(
+            f"With {actions} actions the bar is met by {met} trainings (at most half of the cost: {cheap}; "
+            f"value within the margin: {good})."
+        )
+    lost = [_lost_value(results, actions) for actions in _ACTIONS]
+    return f"**{' '.join(sentences)}** {' '.join(lost)}"
 
 
-def _is_cheap(results: Results, task: Task, actions: str) -> bool:
-    free = _named(results.plan.beside(task), actions)
-    return ratio(results.judged, _named(task, actions), free, "cost").value <= HALF
-
-
-def _lost(results: Results, actions: str) -> str:
-    """Return what the limit takes from the value, in words."""
-    found = [
-        gap(results.judged, _named(task, actions), _named(results.plan.beside(task), actions))
+def _lost_value(results: Results, actions: str) -> str:
+    """Return how much value the limit costs, in words."""
+    gaps = [
+        gap(results.judged, named(task, actions), named(results.plan.unlimited(task), actions))
         for task in results.plan.half
     ]
-    told = "; ".join(points(one) for one in found)
-    return f"Its value less that of the free agent, seed by seed, with {actions} actions: {told} points."
+    by_seed = "; ".join(map(points, gaps))
+    return f"Its value less that of the free agent, seed by seed, with {actions} actions: {by_seed} points."
 
 
-def _of(flags: Sequence[bool]) -> str:
+def _count(flags: Sequence[bool]) -> str:
     """Return how many are true: ``2 of 3``."""
     return f"{sum(flags)} of {len(flags)}"
 
 
-def _everyone(results: Results) -> str:
+def _all_agents(results: Results) -> str:
     plan, table = results.plan, results.judged
     rows: list[Sequence[str]] = [("limit", "seed", "actions", "limit, jobs", "cost", "of the free agent's", "value ratio, %",
              "beside the threshold rule of equal cost", "its θ")]  # fmt: skip
@@ -179,7 +174,7 @@ def _everyone(results: Results) -> str:
         f"{_limit_of(task)}, seed {task.seed}, {actions}"
         for task in (*plan.free, *plan.half, *plan.others)
         for actions in _ACTIONS
-        if not at_equal_cost(table, mean(table, _named(task, actions), "cost")).exists
+        if not at_equal_cost(table, mean(table, named(task, actions), "cost")).exists
     ]
     none = (
         f"No threshold rule costs as much as these; each is compared with the nearest: {'; '.join(missed)}."
@@ -193,7 +188,7 @@ the highest quality of service of those with at least θ that can start now, els
 interpolated, stream by stream, between the two θ of {THRESHOLDS[0]:g}, {THRESHOLDS[1]:g}, …, {THRESHOLDS[-1]:g} whose mean costs enclose it. All differences are in points, paired by
 stream, with intervals of 95 %; the limit was set from the drawn cost on a training's held-out streams.
 
-{_table(rows)}
+{markdown_table(rows)}
 
 {none}"""
 
@@ -221,7 +216,7 @@ Filled circles take the likeliest action, empty ones draw it; numbers beside the
 {len(above)} {_lie(len(above))} surely above the line of threshold rules at their cost, {len(below)} surely below it, and {len(names) - len(above) - len(below)} on neither side for sure. The
 threshold rule of the highest value on these streams has θ {best.removeprefix("threshold ")}, {points(gap(results.judged, best, "qos"))} points above QoS.
 
-{_table(rows)}"""
+{markdown_table(rows)}"""
 
 
 def _lie(count: int) -> str:
@@ -245,16 +240,16 @@ def _reject(results: Results) -> str:
              "beside the threshold rule of equal cost", "its θ", "less the same without rejecting")]  # fmt: skip
     for task, plain in zip(plan.reject, (plan.free[0], plan.half[0]), strict=True):
         for actions in _ACTIONS:
-            apart = gap(table, _named(task, actions), _named(plain, actions))
-            rows.append((_limit_of(task), actions, *_cells(results, task, actions), points(apart)))
+            above = gap(table, named(task, actions), named(plain, actions))
+            rows.append((_limit_of(task), actions, *_cells(results, task, actions), points(above)))
     met = [actions for actions in _ACTIONS if meets_bar(results, plan.reject[1], actions)]
-    told = f"the bar is met with {' and '.join(met)} actions" if met else "the bar is not met"
+    outcome = f"the bar is met with {' and '.join(met)} actions" if met else "the bar is not met"
     return f"""## With the action to reject
 
 A job that is rejected is gone and costs nothing any more. Seed 0; the free agent is that without a limit which cannot reject, and the limit is the
-same as there. With half of the cost {told}.
+same as there. With half of the cost {outcome}.
 
-{_table(rows)}"""
+{markdown_table(rows)}"""
 
 
 def _gains(results: Results) -> str:
@@ -264,10 +259,10 @@ def _gains(results: Results) -> str:
              "cost, drawn", "of the free agent's", "value ratio, %, likeliest")]  # fmt: skip
     for tasks, integral in zip((plan.half, plan.slow), gains, strict=True):
         for task in tasks:
-            told = results.constraints[task.name]
+            kept = results.constraints[task.name]
             costs = [_cells(results, task, actions)[:2] for actions in _ACTIONS]
             rows.append((
-                f"{integral:g}", str(task.seed), f"{100 * told.above:.0f} %", f"{100 * told.late:.0f} %",
+                f"{integral:g}", str(task.seed), f"{100 * kept.above:.0f} %", f"{100 * kept.late:.0f} %",
                 *costs[0], *costs[1], f"{100 * mean(table, task.name):.2f}",
             ))  # fmt: skip
     rates = [
@@ -280,10 +275,10 @@ def _gains(results: Results) -> str:
 The multiplier's gains are {_gain("proportional")}, {_gain("integral")} and {_gain("derivative")}, or with {SLOW:g} instead of the second one, as in figure 6.12a. *Iterations above the limit*: of
 the training, whose cost was above the limit with drawn actions or with likeliest ones.
 
-{_table(rows)}
+{markdown_table(rows)}
 
-The cost with the smaller gain over that with the larger one, seed by seed, with likeliest actions: {"; ".join(map(str, rates))}. It is surely higher for {_of(dearer)} seeds,
-surely lower for {_of(cheaper)}."""
+The cost with the smaller gain over that with the larger one, seed by seed, with likeliest actions: {"; ".join(map(str, rates))}. It is surely higher for {_count(dearer)} seeds,
+surely lower for {_count(cheaper)}."""
 
 
 def _gain(name: str) -> str:
@@ -311,27 +306,27 @@ quality of service and of the highest value."""]  # fmt: skip
             rows.append((label, *(f"{value:.{digits}f}" for value in values)))
         for name, label in mine.items():
             rows.append((f"{label}, less QoS", *_less_qos(results, name, column)))
-        parts.append(f"Figure {_FIGURES[column]}:\n\n{_table(rows)}")
+        parts.append(f"Figure {_FIGURES[column]}:\n\n{markdown_table(rows)}")
     return "\n\n".join(parts)
 
 
 def _less_qos(results: Results, name: str, column: str) -> Iterable[str]:
-    """Yield how much more than QoS somebody has: in points, or in jobs."""
+    """Yield by how much a candidate exceeds QoS, in points or in jobs, load by load."""
     for load in LOADS:
-        apart = gap(results.at(load), name, "qos", column)
+        above = gap(results.at(load), name, "qos", column)
         if column != "cost":
-            yield points(apart)
-        elif np.isfinite(apart.low):
-            low, high = apart.low / 100, apart.high / 100
-            yield f"{apart.value / 100:+.3f} ({low:+.3f} to {high:+.3f})"
+            yield points(above)
+        elif np.isfinite(above.low):
+            low, high = above.low / 100, above.high / 100
+            yield f"{above.value / 100:+.3f} ({low:+.3f} to {high:+.3f})"
         else:
-            yield f"{apart.value / 100:+.3f}"
+            yield f"{above.value / 100:+.3f}"
 
 
 def _claims(results: Results) -> str:
     found = claims(results)
     counts = Counter(claim.verdict for claim in found)
-    told = ", ".join(f"{counts[words]} {words}" for words in sorted(counts))
+    summary = ", ".join(f"{counts[words]} {words}" for words in sorted(counts))
     rows: list[Sequence[str]] = [
         ("figure", "claim", "dissertation", "half of the cost", "verdict", "without a limit")
     ]
@@ -340,10 +335,10 @@ def _claims(results: Results) -> str:
 
 The agent with half of the cost, of seed 0, with the likeliest actions stands for CoCoRL. Percentages of the dissertation are
 read as relative ones, *above the rules* as from the best of the four to the worst. *Confirmed*: our number reaches the lower one claimed, and its interval
-excludes that there is no effect; *smaller*: only the latter. *At par*: a lower bound above {PAR} points, a margin of ours. Of {len(found)} claims: {told}.
+excludes that there is no effect; *smaller*: only the latter. *At par*: a lower bound above {PAR} points, a margin of ours. Of {len(found)} claims: {summary}.
 Logs, and wind and sun, are {NOT_TESTED}.
 
-{_table(rows)}"""
+{markdown_table(rows)}"""
 
 
 def _setting(results: Results) -> str:
@@ -365,9 +360,4 @@ def _setting(results: Results) -> str:
 - **Intervals** resample streams; those of equal cost hold the two θ and their weights fixed, those of shares are of the ratio of mean costs. They do not cover
   the choice of a training's seed.
 - **Time**: {counted(len(plan.tasks), "training")} took {results.minutes:.1f} minutes of one process, one after another.
-- Made at commit {results.commit} with {told_versions()}."""
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    head, *rest = rows
-    return markdown([head, ["---"] * len(head), *rest])
+- Made at commit {results.commit} with {list_versions()}."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from simkit.analysis.plot_style import COLOURS, save_picture
 from simkit.learners.reproductions.common import empty_figure
-from simkit.learners.reproductions.green.cocorl.runs import HALF, LOADS, RULES, Results, drawn
+from simkit.learners.reproductions.green.cocorl.runs import HALF, LOADS, RULES, Results
 from simkit.learners.reproductions.green.judge import THRESHOLDS, mean, threshold_of
-from simkit.learners.reproductions.green.trainings import Task
+from simkit.learners.reproductions.green.trainings import Task, drawn
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +20,7 @@ PANELS: Final[Mapping[str, str]] = {
     "value": "value ratio", "completed": "jobs completed", "utilisation": "utilisation",
     "cost": "waiting jobs",
 }  # fmt: skip
-"""Column → what it is, in the order of figures 6.4 to 6.7."""
+"""Column → label, in the order of figures 6.4 to 6.7."""
 
 
 def draw_pictures(folder: Path, results: Results) -> None:

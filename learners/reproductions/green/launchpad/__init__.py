@@ -1,4 +1,4 @@
-"""`simkit reproduce launchpad`: agents from recorded rules, from games, and from both."""
+"""`simkit reproduce launchpad`: agents trained on recorded rules, in games, and on both."""
 
 from __future__ import annotations
 
@@ -17,29 +17,36 @@ from simkit.learners.reproductions.green.judge import (
 from simkit.learners.reproductions.green.launchpad.agreement import agreement
 from simkit.learners.reproductions.green.launchpad.data import make
 from simkit.learners.reproductions.green.launchpad.page import write_page
-from simkit.learners.reproductions.green.launchpad.runs import KINDS, POOL_5, RULES, Plan, Results
-from simkit.learners.reproductions.green.studies import FULL, LATE_LEAVE, MIXES, QUICK, Size
+from simkit.learners.reproductions.green.launchpad.runs import KINDS, RULES, Plan, Results
+from simkit.learners.reproductions.green.studies import (
+    FULL,
+    LATE_LEAVE,
+    MIXES,
+    QUICK,
+    SMALL_POOL,
+    Size,
+)
 from simkit.learners.reproductions.green.trainings import agents, minutes, train
 from simkit.training import Workplace
 
 
 def reproduce(place: Workplace) -> Path:
-    """Record, train and judge what is missing, then write launchpad.md, its picture and tables.
+    """Run missing recordings, trainings and tests; write launchpad.md, its picture and tables.
 
-    The full version takes hours of two cores; when it is stopped, complete parts are kept.
+    The full version takes hours on two cores; an interrupted run keeps its complete parts.
     """
     return carry_out(place, QUICK if place.quick else FULL)
 
 
 def carry_out(place: Workplace, size: Size) -> Path:
-    """Do a reproduction of any size."""
+    """Run the reproduction at a given size."""
     plan = Plan.of(place, size)
     make(place, plan.data, size.episodes)
     train(place, plan.tasks)
     place.say("judging")
     rules = [rule(name) for name in RULES]
     tables, thetas = {}, {}
-    for circumstances, tasks in ((LATE_LEAVE, plan.at_15), (POOL_5, plan.at_5)):
+    for circumstances, tasks in ((LATE_LEAVE, plan.at_15), (SMALL_POOL, plan.at_5)):
         where, pool = size.at(circumstances), circumstances.ready
         thetas[pool] = best_threshold(place, where, size.tuning)
         everyone = [*rules, rule(threshold_of(thetas[pool])), *agents(place, tasks)]
@@ -49,19 +56,19 @@ def carry_out(place: Workplace, size: Size) -> Path:
     return write_page(
         place,
         Results(
-            size, plan, tables, thetas, _agreed(place, size, plan), decisions,
+            size, plan, tables, thetas, _agreements(place, size, plan), decisions,
             minutes(place, plan.tasks), commit(),
         ),
     )  # fmt: skip
 
 
-def _agreed(place: Workplace, size: Size, plan: Plan) -> dict[int, pl.DataFrame]:
+def _agreements(place: Workplace, size: Size, plan: Plan) -> dict[int, pl.DataFrame]:
     """Return how often agents agree with the rules of their data, and QoS with all of them."""
-    found: dict[int, list[pl.DataFrame]] = {LATE_LEAVE.ready: [], POOL_5.ready: []}
+    found: dict[int, list[pl.DataFrame]] = {LATE_LEAVE.ready: [], SMALL_POOL.ready: []}
     of_combo = [task for kind in KINDS for task in plan.combo[kind]]
     for circumstances, data, tasks in (
         (LATE_LEAVE, "combo", of_combo),
-        *((POOL_5, data, [plan.mixes[kind][data] for kind in KINDS]) for data in MIXES),
+        *((SMALL_POOL, data, [plan.mixes[kind][data] for kind in KINDS]) for data in MIXES),
     ):
         models = [rule(name) for name in MIXES[data]]
         asked = [*agents(place, tasks), rule("qos")]

@@ -1,7 +1,7 @@
 """Action agreement: how often an agent would do what a rule does.
 
-The rule plays; the agent is asked at each of its decisions, and what it would do is not done.
-The metric of table 7.1 of the dissertation on power-modulated datacenters (University of Virginia,
+The rule plays; at each of its decisions the agent is asked what it would do instead. This is the
+metric of table 7.1 of the dissertation on power-modulated datacenters (University of Virginia,
 2023).
 """
 
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from functools import partial
 
 import numpy as np
 import polars as pl
 
 from simkit.arrays import stream
 from simkit.learners.ready_pool.source import ReadySource
-from simkit.learners.reproductions.common import digest_of, keep
+from simkit.learners.reproductions.common import digest_of, kept_table
 from simkit.learners.reproductions.green.circumstances import Circumstances
 from simkit.learners.reproductions.green.judge import JUDGED_AFRESH, Candidate
 from simkit.training import Workplace
@@ -27,34 +28,31 @@ def agreement(
     place: Workplace, where: Circumstances, candidates: Iterable[Candidate],
     rules: Sequence[Candidate], streams: int,
 ) -> pl.DataFrame:  # fmt: skip
-    """Return a row a candidate and rule; what was found before is kept.
+    """Return a row for each candidate and rule; results are kept.
 
-    Columns ``candidate``, ``rule``; ``choice``: the share of the same actions where more than one
-    job could start; ``all``: of all decisions; ``decisions``: those with a choice.
+    Columns ``candidate``, ``rule``; ``choice``: the share of equal actions where more than one job
+    could start; ``all``: the same for all decisions; ``decisions``: number of those with a choice.
 
     Args:
         place: keeps results.
         where: circumstances.
-        candidates: who is asked.
-        rules: who plays.
-        streams: how many, the first of those that judge.
+        candidates: rules and agents to ask.
+        rules: rules that play.
+        streams: number of streams, the first ones of the test streams.
     """
     tables = []
     for one in candidates:
         for rule in rules:
             key = digest_of([asdict(where), rule.digest, one.digest, streams, JUDGED_AFRESH])
             path = place.work / "agreement" / f"{key}.parquet"
-            if not path.exists():
-                path.parent.mkdir(exist_ok=True)
-                keep(path, _ask(where, one, rule, streams).write_parquet)
-            tables.append(pl.read_parquet(path))
+            tables.append(kept_table(place, path, partial(_ask, where, one, rule, streams)))
     return pl.concat(tables)
 
 
 def _ask(where: Circumstances, one: Candidate, rule: Candidate, streams: int) -> pl.DataFrame:
     source = ReadySource(where.scenario("agreement"), hours=where.hours, max_start=where.max_start)
     games = source.games(stream(0, JUDGED_AFRESH).integers(2**31, size=streams).tolist())
-    plays, asked = rule.made(), one.made()
+    plays, asked = rule.make(), one.make()
     same, count = np.zeros(2, np.int64), np.zeros(2, np.int64)  # with a choice, and all
     while len(games.active):
         done = plays(games)

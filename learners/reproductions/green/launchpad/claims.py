@@ -1,4 +1,4 @@
-"""What is asked of Launchpad: this study's bars, and the dissertation's claims."""
+"""The bars that this study sets for Launchpad, and the dissertation's claims."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from dataclasses import dataclass
 from typing import Final
 
 from simkit.learners.reproductions.green.judge import Gap, gap
-from simkit.learners.reproductions.green.launchpad.runs import ACTIONS, KINDS, Results, named
-from simkit.learners.reproductions.green.studies import LATE_LEAVE, MIXES
+from simkit.learners.reproductions.green.launchpad.runs import ACTIONS, KINDS, Results
+from simkit.learners.reproductions.green.studies import LATE_LEAVE, MIXES, SMALL_POOL
+from simkit.learners.reproductions.green.trainings import named
 
 __all__ = ["ALIKE", "BARS", "NEAR", "TABLE_7_1", "Bar", "Claim", "bars", "claims", "verdict"]
 
 ALIKE: Final = 1.0
-"""Points of value within which two are said to perform alike; its own intervals are ±1.5 to 2.3."""
+"""Points of value within which two candidates count as alike; published intervals: ±1.5 to 2.3."""
 NEAR: Final = 0.05
-"""An agreement within this of the published one is said to be the same."""
+"""The most by which an agreement may differ from the published one to count as the same."""
 TABLE_7_1: Final[Mapping[str, Mapping[str, float]]] = {
     "clone": {"qos": 0.95, "qos-sjf": 0.99, "combo": 0.98},
     "offline": {"qos": 0.91, "qos-sjf": 0.91, "combo": 0.87},
     "launch": {"qos": 0.21, "qos-sjf": 0.21, "combo": 0.17},
 }
-"""Kind → data → its action agreement."""
+"""Kind → data → published action agreement."""
 NOT_TESTED: Final = "not tested"
 BARS: Final = (
     "the clone is at least 1 point below QoS",
@@ -30,8 +31,8 @@ BARS: Final = (
     "offline + online is above the clone",
     "offline + online is above offline",
 )
-"""Of agents from the mix of four rules, at the pool of 15, with drawn actions."""
-_LARGE, _SMALL = LATE_LEAVE.ready, 5
+"""Bars for agents of the mix of four rules, at the pool of 15, with drawn actions."""
+_LARGE, _SMALL = LATE_LEAVE.ready, SMALL_POOL.ready
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Bar:
 
     words: str
     gap: Gap
-    """In the mean over the streams."""
+    """Mean over the streams."""
     met: bool
 
 
@@ -64,13 +65,14 @@ def bars(results: Results, seed: int, actions: str) -> list[Bar]:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim and what was found."""
+    """A claim and our result."""
 
     figure: str
     words: str
     drawn: str
-    """What was found with drawn actions."""
+    """Our result with drawn actions."""
     likeliest: str
+    """Our result with the likeliest actions."""
     verdict: str
 
     @property
@@ -80,33 +82,33 @@ class Claim:
 
 
 def verdict(drawn: bool, likeliest: bool) -> str:
-    """Return whether a claim is confirmed that does not say how actions are taken."""
+    """Return the verdict on a claim that does not say how actions are taken."""
     if drawn == likeliest:
         return "confirmed" if drawn else "not confirmed"
     return f"confirmed with {'drawn' if drawn else 'the likeliest'} actions only"
 
 
 Found = tuple[str, bool]
-"""The number in words, and whether it confirms the claim."""
+"""The number as text, and whether it confirms the claim."""
 
 
 def claims(results: Results) -> list[Claim]:
     """Return the checklist, in the order of the figures."""
 
-    def over(kind: str, beside: str) -> Callable[[str], list[Gap]]:
-        return lambda actions: _over(results, kind, beside, actions)
+    def over(kind: str, baseline: str) -> Callable[[str], list[Gap]]:
+        return lambda actions: _over(results, kind, baseline, actions)
 
     return [
         _tested("7.3", "the clone of four rules is below QoS",
                 lambda actions: _all_below(over("clone", "qos")(actions))),
         _tested("7.3", "the clone of QoS performs as QoS",
-                lambda actions: _alike([_small(results, "clone", "qos", "qos", actions)])),
+                lambda actions: _alike([_over_small(results, "clone", "qos", "qos", actions)])),
         _tested("7.3, 7.4a", "the clone of QoS is above those of the mixes",
-                lambda actions: _all_above(_beside_mixes(results, "clone", actions))),
+                lambda actions: _all_above(_over_mixes(results, "clone", actions))),
         _tested("7.4a", "offline is above the clone, from the four rules",
                 lambda actions: _all_above(over("offline", "clone")(actions))),
         _tested("7.4a", "offline agents perform alike: from QoS less those from the mixes",
-                lambda actions: _alike(_beside_mixes(results, "offline", actions))),
+                lambda actions: _alike(_over_mixes(results, "offline", actions))),
         _untested("7.4b, 7.5", "offline from the four rules is above the clone and QoS, 50 units",
                   over("offline", "clone"), over("offline", "qos")),
         _tested("7.6", "online performs as well as QoS, for its clone, and as offline, 10 units",
@@ -121,37 +123,38 @@ def claims(results: Results) -> list[Claim]:
 
 
 def _tested(figure: str, words: str, find: Callable[[str], Found]) -> Claim:
-    (drawn, is_so), (likeliest, is_so_too) = (find(actions) for actions in ACTIONS)
-    return Claim(figure, words, drawn, likeliest, verdict(is_so, is_so_too))
+    (drawn, drawn_holds), (likeliest, likeliest_holds) = (find(actions) for actions in ACTIONS)
+    return Claim(figure, words, drawn, likeliest, verdict(drawn_holds, likeliest_holds))
 
 
 def _untested(figure: str, words: str, *gaps: Callable[[str], list[Gap]]) -> Claim:
-    """Return a claim about other sizes, with what was found of 10 units."""
+    """Return a claim about other sizes, with our result for 10 units."""
     drawn, likeliest = (
         "10 units: " + " and ".join(_listed(find(actions)) for find in gaps) for actions in ACTIONS
     )
     return Claim(figure, words, drawn, likeliest, NOT_TESTED)
 
 
-def _over(results: Results, kind: str, beside: str, actions: str) -> list[Gap]:
+def _over(results: Results, kind: str, baseline: str, actions: str) -> list[Gap]:
     """Return how far agents at the pool of 15 are above QoS or another kind, seed by seed."""
     table, plan = results.judged[_LARGE], results.plan.combo
-    others = [beside] * len(plan[kind])
-    if beside in plan:
-        others = [named(task, actions) for task in plan[beside]]
+    others = [baseline] * len(plan[kind])
+    if baseline in plan:
+        others = [named(task, actions) for task in plan[baseline]]
     mine = [named(task, actions) for task in plan[kind]]
     return [gap(table, one, other) for one, other in zip(mine, others, strict=True)]
 
 
-def _small(results: Results, kind: str, data: str, beside: str, actions: str) -> Gap:
+def _over_small(results: Results, kind: str, data: str, baseline: str, actions: str) -> Gap:
     """Return how far an agent at the pool of 5 is above a rule or the same kind from other data."""
     plan = results.plan.mixes[kind]
-    other = named(plan[beside], actions) if beside in MIXES and beside != data else beside
+    is_data = baseline in MIXES and baseline != data
+    other = named(plan[baseline], actions) if is_data else baseline
     return gap(results.judged[_SMALL], named(plan[data], actions), other)
 
 
-def _beside_mixes(results: Results, kind: str, actions: str) -> list[Gap]:
-    return [_small(results, kind, "qos", data, actions) for data in MIXES if data != "qos"]
+def _over_mixes(results: Results, kind: str, actions: str) -> list[Gap]:
+    return [_over_small(results, kind, "qos", data, actions) for data in MIXES if data != "qos"]
 
 
 def _all_below(gaps: list[Gap]) -> Found:
@@ -175,7 +178,7 @@ def _listed(gaps: list[Gap]) -> str:
 
 
 def _agreements(results: Results) -> Iterator[Claim]:
-    """Yield table 7.1: the agreement of each kind, and that each kind agrees less."""
+    """Yield table 7.1: the agreement of each kind, and that it falls from kind to kind."""
 
     def shares(kind: str, actions: str) -> list[float]:
         tasks = results.plan.mixes[kind]
@@ -186,7 +189,7 @@ def _agreements(results: Results) -> Iterator[Claim]:
 
         def find(actions: str, kind: str = kind, published: list[float] = published) -> Found:
             ours = shares(kind, actions)
-            near = [abs(one - told) <= NEAR for one, told in zip(ours, published, strict=True)]
+            near = [abs(one - theirs) <= NEAR for one, theirs in zip(ours, published, strict=True)]
             return _percents(ours), all(near)
 
         words = (

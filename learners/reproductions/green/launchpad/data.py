@@ -1,9 +1,8 @@
-"""The data of `simkit reproduce launchpad`: what rules did, and mixes of it in equal shares."""
+"""The data of `simkit reproduce launchpad`: recorded rules, and mixes of them in equal shares."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import as_completed
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -11,9 +10,9 @@ from typing import Any, Final
 import polars as pl
 
 from simkit.arrays import stream
-from simkit.experiment.workers import Workers
 from simkit.gym.dataset import mix
 from simkit.gym.record_dataset import Recording, record
+from simkit.learners.reproductions.common import in_parallel
 from simkit.learners.reproductions.green.circumstances import Circumstances
 from simkit.learners.reproductions.green.studies import MIXES
 from simkit.scenario import Scenario
@@ -22,8 +21,8 @@ from simkit.training import Workplace
 __all__ = ["Data", "make", "seeds_of"]
 
 DISCOUNT: Final = 0.98
-"""Of a step: the default of the learner that reads the data."""
-_WHAT: Final[Mapping[str, Any]] = {
+"""Discount of a step: the default of the learner that reads the data."""
+_CONTENT: Final[Mapping[str, Any]] = {
     "actions": "ready-pool", "observation": "ready-set", "reward": "value-at-decision",
     "reward_arguments": {"discount": DISCOUNT, "time_unit_s": 3600.0},
 }  # fmt: skip
@@ -31,7 +30,7 @@ _WHAT: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class Data:
-    """The decisions of one or more rules somewhere, in equal shares."""
+    """The decisions of one or more rules under some circumstances, in equal shares."""
 
     name: str
     """One of `MIXES`."""
@@ -39,30 +38,30 @@ class Data:
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """Whose decisions they are."""
+        """The rules that made the decisions."""
         return MIXES[self.name]
 
     def path(self, place: Workplace) -> Path:
-        """Return the file."""
+        """Return its file."""
         parts = self.recordings(place)
         return parts[0].path if len(parts) == 1 else _file(place, f"mix-{self.name}", self.where)
 
     def recordings(self, place: Workplace) -> list[_Recording]:
-        """Return what it is made of, a recording a rule."""
+        """Return its parts, a recording for each rule."""
         return [
             _Recording(rule, self.where, _file(place, f"rule-{rule}", self.where))
             for rule in self.rules
         ]
 
     def decisions(self, place: Workplace) -> int:
-        """Return how many decisions its file has."""
+        """Return the number of decisions in its file."""
         return int(pl.scan_parquet(self.path(place)).filter(pl.col("action") >= 0).select(pl.len())
                    .collect().item())  # fmt: skip
 
 
 @dataclass(frozen=True)
 class _Recording:
-    """A rule that is recorded."""
+    """A recording of one rule."""
 
     rule: str
     where: Circumstances
@@ -70,11 +69,11 @@ class _Recording:
 
     @property
     def scenario(self) -> Scenario:
-        """The circumstances under the rule, until the hours are over."""
+        """The scenario of the rule under the circumstances, until the hours are over."""
         policy = {"order": self.rule, "backfill": {"type": "ready-pool", "horizon": 0}}
-        whole = self.where.scenario(f"recorded-{self.rule}", policy=policy)
-        limits = whole.limits.model_copy(update={"simulated_time": 3600.0 * self.where.hours})
-        return whole.model_copy(update={"limits": limits})
+        endless = self.where.scenario(f"recorded-{self.rule}", policy=policy)
+        limits = endless.limits.model_copy(update={"simulated_time": 3600.0 * self.where.hours})
+        return endless.model_copy(update={"limits": limits})
 
 
 def _file(place: Workplace, name: str, where: Circumstances) -> Path:
@@ -82,7 +81,7 @@ def _file(place: Workplace, name: str, where: Circumstances) -> Path:
 
 
 def seeds_of(rule: str, episodes: int) -> list[int]:
-    """Return the seeds of a rule's episodes; nobody is judged on these streams of jobs."""
+    """Return the seeds of a rule's episodes; no test uses these streams of jobs."""
     drawn: list[int] = stream(0, f"reproduce.green.recorded.{rule}").integers(
         2**31, size=episodes
     ).tolist()  # fmt: skip
@@ -90,17 +89,17 @@ def seeds_of(rule: str, episodes: int) -> list[int]:
 
 
 def make(place: Workplace, data: Sequence[Data], episodes: int) -> None:
-    """Record and mix what is not there yet.
+    """Record and mix missing data.
 
     Args:
         place: keeps the files, in its folder ``data``.
-        data: what is needed.
-        episodes: of each rule.
+        data: what to make.
+        episodes: number of episodes of each rule.
     """
     (place.work / "data").mkdir(exist_ok=True)
     wanted = {one.path: one for some in data for one in some.recordings(place)}
     todo = [one for path, one in wanted.items() if not path.exists()]
-    for name in _each(place, _record, ((one, episodes) for one in todo)):
+    for name in in_parallel(place, _record, ((one, episodes) for one in todo)):
         place.say(f"recorded {name}")
     for some in data:
         if not (path := some.path(place)).exists():
@@ -109,19 +108,7 @@ def make(place: Workplace, data: Sequence[Data], episodes: int) -> None:
             place.say(f"mixed {path.stem}")
 
 
-def _each(
-    place: Workplace, work: Callable[..., str], arguments: Iterable[tuple[Any, ...]]
-) -> Iterator[str]:
-    """Do a piece of work with each of some arguments, several at a time."""
-    if place.workers == 1:
-        yield from (work(*one) for one in arguments)
-        return
-    with Workers(place.workers, grace_s=0.0) as pool:
-        for done in as_completed([pool.submit(work, *one) for one in arguments]):
-            yield done.result()
-
-
 def _record(one: _Recording, episodes: int) -> str:
-    what = Recording.read({**_WHAT, "action_arguments": {"max_start": one.where.max_start}})
-    record(one.scenario, one.path, what, seeds_of(one.rule, episodes), name=one.rule)
+    recording = Recording.read({**_CONTENT, "action_arguments": {"max_start": one.where.max_start}})
+    record(one.scenario, one.path, recording, seeds_of(one.rule, episodes), name=one.rule)
     return one.path.stem

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from simkit.learners.offline import OfflineArguments
-from simkit.learners.reproductions.common import markdown, told_versions
+from simkit.learners.reproductions.common import list_versions, markdown_table
 from simkit.learners.reproductions.green.launchpad.claims import (
     ALIKE,
     BARS,
@@ -22,24 +22,17 @@ from simkit.learners.reproductions.green.launchpad.claims import (
     claims,
 )
 from simkit.learners.reproductions.green.launchpad.picture import draw
-from simkit.learners.reproductions.green.launchpad.runs import (
-    ACTIONS,
-    KINDS,
-    POOL_5,
-    RULES,
-    Results,
-    named,
-)
-from simkit.learners.reproductions.green.studies import LATE_LEAVE, MIXES
-from simkit.learners.reproductions.green.trainings import Task
+from simkit.learners.reproductions.green.launchpad.runs import ACTIONS, KINDS, RULES, Results
+from simkit.learners.reproductions.green.studies import LATE_LEAVE, MIXES, SMALL_POOL
+from simkit.learners.reproductions.green.trainings import Task, named
 from simkit.text import counted
 from simkit.training import Workplace
 
 __all__ = ["write_page"]
 
 DATA: Final = {"qos": "QoS", "qos-sjf": "QoS and SJF", "combo": "four rules"}
-"""Data → what they are of."""
-LARGE, SMALL = LATE_LEAVE.ready, POOL_5.ready
+"""Data → label."""
+LARGE, SMALL = LATE_LEAVE.ready, SMALL_POOL.ready
 
 
 def write_page(place: Workplace, results: Results) -> Path:
@@ -48,7 +41,7 @@ def write_page(place: Workplace, results: Results) -> Path:
     _means(results).write_csv(place.pages / "launchpad.csv", float_precision=5)
     _by_pool(results.agreed).write_csv(place.pages / "launchpad-agreement.csv", float_precision=4)
     parts = [
-        _head(place), _result(results), _everyone(results), _three_sets(results),
+        _head(place), _result(results), _all_candidates(results), _three_sets(results),
         _agreement(results), _claims(results), _setting(results),
     ]  # fmt: skip
     page = place.pages / "launchpad.md"
@@ -62,7 +55,7 @@ def _by_pool(tables: Mapping[int, pl.DataFrame]) -> pl.DataFrame:
 
 
 def _means(results: Results) -> pl.DataFrame:
-    """Return the mean over streams of all columns, a row a pool and candidate."""
+    """Return the mean of all columns over streams, a row for each pool and candidate."""
     grouped = _by_pool(results.judged).group_by("pool", "candidate", maintain_order=True)
     return grouped.agg(pl.all().exclude("stream").mean())
 
@@ -105,26 +98,26 @@ ready pool of {LARGE}. Differences in points of the value ratio (the value of wh
 {counted(results.size.streams, "stream")} of {results.size.hours:,} h that nobody was trained on, paired by stream, with intervals of 95 %. The bars, which
 mean differences meet or miss, stand below.
 
-{_table(rows)}
+{markdown_table(rows)}
 
 {_verdict([bars(results, seed, "drawn") for seed in seeds])}"""
 
 
 def _verdict(by_seed: Sequence[Sequence[Bar]]) -> str:
-    """Return of how many seeds each bar is met, and by how much the last two are missed."""
+    """Return with how many seeds each bar is met, and by how much the last two are missed."""
     lines = []
-    for of_bar in zip(*by_seed, strict=True):
-        met = sum(bar.met for bar in of_bar)
-        mean = float(np.mean([bar.gap.value for bar in of_bar]))
-        short = f", short by {-mean:.2f}" if mean <= 0.0 and of_bar[0].words in BARS[3:] else ""
-        words = _capital(of_bar[0].words)
+    for seeds in zip(*by_seed, strict=True):
+        met = sum(bar.met for bar in seeds)
+        mean = float(np.mean([bar.gap.value for bar in seeds]))
+        short = f", short by {-mean:.2f}" if mean <= 0.0 and seeds[0].words in BARS[3:] else ""
+        words = _capital(seeds[0].words)
         lines.append(
-            f"- {words}: met with {met} of {counted(len(of_bar), 'seed')} (mean {mean:+.2f} points{short})."
+            f"- {words}: met with {met} of {counted(len(seeds), 'seed')} (mean {mean:+.2f} points{short})."
         )
     return "With drawn actions:\n\n" + "\n".join(lines)
 
 
-def _everyone(results: Results) -> str:
+def _all_candidates(results: Results) -> str:
     plan = results.plan.combo
     labels = {**KINDS, "online": "online alone"}
     rows: list[Sequence[str]] = [_COLUMNS]
@@ -136,15 +129,15 @@ def _everyone(results: Results) -> str:
     launch, online = (
         [named(task, "drawn") for task in plan[kind]] for kind in ("launch", "online")
     )
-    apart = results.over(LARGE, launch, online)
+    above = results.over(LARGE, launch, online)
     return f"""### Beside the rules
 
 The same streams; agents' rows are means over the seeds, stream by stream. The *threshold rule* takes of the jobs that can start now and have at least a
 quality of service θ the one with the highest, else it waits; θ = {results.theta[LARGE]:.2f} was chosen on other streams.
 
-{_table(rows)}
+{markdown_table(rows)}
 
-With drawn actions, offline + online is {_side(apart.value)} online alone, which has no data and plays for as long: {apart} points.
+With drawn actions, offline + online is {_side(above.value)} online alone, which has no data and plays for as long: {above} points.
 
 ![Points of value above QoS](launchpad.svg)"""
 
@@ -197,7 +190,7 @@ def _three_sets(results: Results) -> str:
 What the data's quality does, as in figures 7.3 and 7.4a: data of QoS alone, of QoS and SJF, and of all four rules, one training each, at a load of 100 % and
 a ready pool of {SMALL}; θ = {results.theta[SMALL]:.2f}.
 
-{_table(rows)}
+{markdown_table(rows)}
 
 {_spread(results)}"""
 
@@ -206,14 +199,14 @@ def _spread(results: Results) -> str:
     """Return how far apart the three agents of each kind are."""
     lines = []
     for actions in ACTIONS:
-        apart = []
+        spreads = []
         for kind, label in KINDS.items():
             values = [
                 100.0 * float(results.values(SMALL, [named(task, actions)]).mean())
                 for task in results.plan.mixes[kind].values()
             ]
-            apart.append(f"{label} {max(values) - min(values):.2f}")
-        lines.append(f"with {_with(actions)} actions {', '.join(apart)}")
+            spreads.append(f"{label} {max(values) - min(values):.2f}")
+        lines.append(f"with {_with(actions)} actions {', '.join(spreads)}")
     return f"From the best to the worst of three sets of data it is, in points: {'; '.join(lines)}."
 
 
@@ -245,7 +238,7 @@ The rules play {counted(results.size.held_out, "stream")}, and the agents are as
 the rule does, which is how the dissertation measures; behind it, of those at which more than one job could start. Of data of several rules it is the mean over the rules, each in games
 of its own: so is the dissertation's *SJF_QoS* read here.
 
-{_table(rows)}
+{markdown_table(rows)}
 
 {_ceiling(results)}"""
 
@@ -262,17 +255,17 @@ def _shares(results: Results, small: dict[str, list[str]], large: Sequence[str])
 
 
 def _ceiling(results: Results) -> str:
-    """Return how much one of a mix's own rules agrees with all of them, and the clone with one."""
+    """Return how much one rule of a mix agrees with all of them, and the clone with one of them."""
     parts = []
     for data in list(MIXES)[1:]:
         own = results.agreement(SMALL, data, ["qos"])
-        told = TABLE_7_1["clone"][data]
-        less = "less than" if own < told else "no less than"
+        published = TABLE_7_1["clone"][data]
+        less = "less than" if own < published else "no less than"
         clone = [named(results.plan.mixes["clone"][data], "likeliest")]
         closest = max(MIXES[data], key=lambda rule: results.agreement(SMALL, rule, clone))
         share = results.agreement(SMALL, closest, clone)
         parts.append(
-            f"- {_capital(DATA[data])}: {100 * own:.0f} %, {less} the {100 * told:.0f} % of the dissertation's clone. If only the rule counted that "
+            f"- {_capital(DATA[data])}: {100 * own:.0f} %, {less} the {100 * published:.0f} % of the dissertation's clone. If only the rule counted that "
             f"the clone follows most, it would be {100 * share:.0f} % with the likeliest actions ({RULES[closest]})."
         )
     return (
@@ -289,7 +282,7 @@ def _claims(results: Results) -> str:
     counts = Counter(
         "confirmed in part" if "only" in claim.verdict else claim.verdict for claim in found
     )
-    told = ", ".join(
+    summary = ", ".join(
         f"{counts[name]} {name}"
         for name in ("confirmed", "confirmed in part", "not confirmed", "not tested")
         if counts[name]
@@ -302,9 +295,9 @@ def _claims(results: Results) -> str:
 
 Its figures 7.3 to 7.7 show 10 to 100 units; agents here have 10. Figures 7.3 and 7.4a are held to the agents of three sets of data and of the four rules above, 7.5 to 7.7 to those
 of the four rules and to online alone; other sizes are not tested, and what 10 units give stands beside. It does not say whether actions are drawn. *Below* and *above*
-ask for an interval that leaves out 0, of every seed; *as well as* and *alike* for {ALIKE:g} point; agreement for {100 * NEAR:.0f} points. Differences are in points of value, seed by seed, in the order of the claim. {_capital(told)}.
+ask for an interval that leaves out 0, of every seed; *as well as* and *alike* for {ALIKE:g} point; agreement for {100 * NEAR:.0f} points. Differences are in points of value, seed by seed, in the order of the claim. {_capital(summary)}.
 
-{_table(rows)}"""
+{markdown_table(rows)}"""
 
 
 def _setting(results: Results) -> str:
@@ -330,7 +323,7 @@ def _setting(results: Results) -> str:
   {100 * used.entropy:.0f} % of the largest, the temperature begins at 1 and has a learning rate of its own, and with data half of a batch is of games). What happened before is told in
   [decision 23](../decisions/0023-one-part-for-off-policy-agents.md). All that stands here was judged on other streams than those rounds.
 - **Games** of {size.hours:,} h, {plan.combo["launch"][0].arguments["games"]} at a time.
-- Made at commit {results.commit} with {told_versions()}."""
+- Made at commit {results.commit} with {list_versions()}."""
 
 
 def _steps(task: Task) -> str:
@@ -342,7 +335,3 @@ def _steps(task: Task) -> str:
 
 def _capital(text: str) -> str:
     return text[0].upper() + text[1:]
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    return markdown([rows[0], ("---",) * len(rows[0]), *rows[1:]])

@@ -11,15 +11,9 @@ import numpy as np
 from simkit.analysis.plot_style import COLOURS, save_picture
 from simkit.learners.reproductions.common import empty_figure
 from simkit.learners.reproductions.green.judge import gap
-from simkit.learners.reproductions.green.launchpad.runs import (
-    ACTIONS,
-    KINDS,
-    POOL_5,
-    Results,
-    named,
-)
-from simkit.learners.reproductions.green.studies import LATE_LEAVE
-from simkit.learners.reproductions.green.trainings import Task
+from simkit.learners.reproductions.green.launchpad.runs import ACTIONS, KINDS, Results
+from simkit.learners.reproductions.green.studies import LATE_LEAVE, SMALL_POOL
+from simkit.learners.reproductions.green.trainings import Task, named
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,7 +41,7 @@ def _figure(results: Results) -> Figure:
     }
     for axes, where, agents, title in (
         (left, LATE_LEAVE, combo, "data of four rules"),
-        (right, POOL_5, mixes, "three sets of data"),
+        (right, SMALL_POOL, mixes, "three sets of data"),
     ):
         _panel(axes, results, where.ready, agents)
         axes.set_title(f"{title}; pool of {where.ready}, load {where.load:.0%}", fontsize=9.5)
@@ -57,7 +51,7 @@ def _figure(results: Results) -> Figure:
 
 
 def _panel(axes: Axes, results: Results, pool: int, agents: Mapping[str, Sequence[Task]]) -> None:
-    """Draw a row a rule and kind of agent; each seed is a point with its interval."""
+    """Draw a row for each rule and kind of agent; each seed is a point with its interval."""
     rules = {
         "SJF": "sjf",
         "FCFS": "fcfs",

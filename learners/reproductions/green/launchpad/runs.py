@@ -1,4 +1,4 @@
-"""What `simkit reproduce launchpad` trains, and what it finds."""
+"""The trainings of `simkit reproduce launchpad`, and the content of its page."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 import polars as pl
 
 from simkit.arrays import Floats
-from simkit.learners.reproductions.green.circumstances import Circumstances
 from simkit.learners.reproductions.green.judge import Gap, column, paired, threshold_of
 from simkit.learners.reproductions.green.launchpad.data import Data
 from simkit.learners.reproductions.green.studies import (
     LATE_LEAVE,
     MIXES,
+    SMALL_POOL,
     Size,
     data_tasks,
     online,
@@ -23,12 +23,10 @@ from simkit.learners.reproductions.green.studies import (
 from simkit.learners.reproductions.green.trainings import Task
 from simkit.training import Workplace
 
-__all__ = ["ACTIONS", "KINDS", "POOL_5", "RULES", "Plan", "Results", "named"]
+__all__ = ["ACTIONS", "KINDS", "RULES", "Plan", "Results"]
 
-POOL_5: Final = Circumstances(load=1.0, ready=5)
-"""Where all mixes are compared."""
 RULES: Final[Mapping[str, str]] = {"qos": "QoS", "sjf": "SJF", "fcfs": "FCFS", "value": "HVF"}
-"""Order → its name in the dissertation."""
+"""Order → its label in the dissertation."""
 KINDS: Final[Mapping[str, str]] = {
     "clone": "clone", "offline": "offline", "launch": "offline + online",
 }  # fmt: skip
@@ -36,19 +34,14 @@ KINDS: Final[Mapping[str, str]] = {
 ACTIONS: Final = ("drawn", "likeliest")
 
 
-def named(task: Task, actions: str) -> str:
-    """Return the name of a training's agent that takes its actions in one of two ways."""
-    return f"{task.name}, drawn" if actions == "drawn" else task.name
-
-
 @dataclass(frozen=True)
 class Plan:
-    """What is recorded and trained."""
+    """The recordings and trainings."""
 
     data: tuple[Data, ...]
-    """The mix of four rules at the pool of 15, and at the pool of 5 each of `MIXES`."""
+    """The mix of four rules at the pool of 15, and each of `MIXES` at the pool of 5."""
     combo: Mapping[str, Sequence[Task]]
-    """Kind, and ``online`` → its trainings at the pool of 15, a seed each."""
+    """Kind or ``online`` → its trainings at the pool of 15, seed by seed."""
     mixes: Mapping[str, Mapping[str, Task]]
     """Kind → data → its training at the pool of 5."""
 
@@ -56,12 +49,12 @@ class Plan:
     def of(cls, place: Workplace, size: Size) -> Self:
         """Return the plan of a size."""
         large = Data("combo", size.at(LATE_LEAVE))
-        small = {name: Data(name, size.at(POOL_5)) for name in MIXES}
+        small = {name: Data(name, size.at(SMALL_POOL)) for name in MIXES}
         seeds = range(size.seeds)
         file = str(large.path(place))
         by_seed = [data_tasks(size, "combo", file, LATE_LEAVE, seed) for seed in seeds]
         by_data = {
-            name: data_tasks(size, name, str(data.path(place)), POOL_5, 0)
+            name: data_tasks(size, name, str(data.path(place)), SMALL_POOL, 0)
             for name, data in small.items()
         }
         combo = {kind: [tasks[at] for tasks in by_seed] for at, kind in enumerate(KINDS)}
@@ -90,16 +83,16 @@ class Plan:
 
 @dataclass(frozen=True)
 class Results:
-    """What the page is made of."""
+    """The content of the page."""
 
     size: Size
     plan: Plan
     judged: Mapping[int, pl.DataFrame]
-    """Places of the ready pool → rules and agents; see `judged`."""
+    """Places in the ready pool → results of rules and agents; see `judge.judged`."""
     theta: Mapping[int, float]
-    """Places of the ready pool → θ of the best threshold rule."""
+    """Places in the ready pool → θ of the best threshold rule."""
     agreed: Mapping[int, pl.DataFrame]
-    """Places of the ready pool → see `agreement`."""
+    """Places in the ready pool → agreements; see `agreement`."""
     decisions: Mapping[Data, int]
     minutes: float
     commit: str
@@ -109,13 +102,13 @@ class Results:
         return threshold_of(self.theta[pool])
 
     def values(self, pool: int, names: Sequence[str], column_name: str = "value") -> Floats:
-        """Return (S,) a column, stream by stream, the mean of some candidates."""
+        """Return (S,) a column, stream by stream, averaged over some candidates."""
         found: Floats = np.mean([column(self.judged[pool], one, column_name) for one in names], 0)
         return found
 
-    def over(self, pool: int, names: Sequence[str], beside: Sequence[str]) -> Gap:
-        """Return how many points of value some are above others in the mean."""
-        return paired(self.values(pool, names), self.values(pool, beside))
+    def over(self, pool: int, names: Sequence[str], baselines: Sequence[str]) -> Gap:
+        """Return the mean points of value by which some candidates exceed others."""
+        return paired(self.values(pool, names), self.values(pool, baselines))
 
     def agreement(self, pool: int, data: str, names: Sequence[str], share: str = "all") -> float:
         """Return the mean agreement of some candidates with a rule, or with all rules of a mix."""

@@ -1,4 +1,4 @@
-"""`simkit reproduce rare`: order, packing and agents on a pool that its power limits."""
+"""`simkit reproduce rare`: order, packing and agents on a pool limited by its power."""
 
 from __future__ import annotations
 
@@ -15,7 +15,13 @@ from simkit.analysis.value_bound import BoundJobs, Capacity, value_bound
 from simkit.experiment.api import simulate
 from simkit.learners.agent import load_agent
 from simkit.learners.ready_pool.source import HORIZON
-from simkit.learners.reproductions.common import commit, digest_of, keep, weights_hash
+from simkit.learners.reproductions.common import (
+    commit,
+    digest_of,
+    keep,
+    kept_table,
+    weights_hash,
+)
 from simkit.learners.reproductions.green.circumstances import Circumstances, Power
 from simkit.learners.reproductions.green.judge import (
     best_threshold,
@@ -47,53 +53,53 @@ RULES: Final = (*ORDERS, "value-density", "fit0", "fit12")
 FORECASTS: Final = {"perfect": 0.0, "noisy": 0.2}
 """Forecast → the standard deviation of its error at long lead times, as a share."""
 JULY: Final = "2019-07-01T00:00:00-06:00"
-"""Where the weather begins that judges; trainings see it from January on."""
+"""Beginning of the test weather; trainings see the weather from January on."""
 _HOUR_S: Final = 3600.0
 _SIMULATED: Final = 10
-"""Streams of the comparison of forecasts at most: it is simulated event by event."""
+"""Most streams in the comparison of forecasts, which is simulated event by event."""
 
 
 def reproduce(place: Workplace) -> Path:
-    """Train and judge what is missing, then write rare.md, its picture and its table.
+    """Run missing trainings and tests, then write rare.md, its picture and its table.
 
-    The full version takes some two hours on two cores; when it is stopped, complete parts are kept.
+    The full version takes some two hours on two cores; an interrupted run keeps its complete parts.
     """
     return carry_out(place, QUICK if place.quick else FULL)
 
 
 def carry_out(place: Workplace, size: Size) -> Path:
-    """Do a reproduction of any size."""
+    """Run the reproduction at a given size."""
     seeds = range(size.seeds)
-    of_printed = {power: [printed(size, power, seed) for seed in seeds] for power in PRINTED}
-    of_leaving = [leaving(size, name, seed) for name in ("cocorl", "rare") for seed in seeds]
-    of_pool = [small_pool(size, seed) for seed in seeds]
-    tasks = [*of_leaving, *of_pool, set_agent(size, 0)]
-    tasks += [task for several in of_printed.values() for task in several]
+    printed_tasks = {power: [printed(size, power, seed) for seed in seeds] for power in PRINTED}
+    leaving_tasks = [leaving(size, name, seed) for name in ("cocorl", "rare") for seed in seeds]
+    pool_tasks = [small_pool(size, seed) for seed in seeds]
+    tasks = [*leaving_tasks, *pool_tasks, set_agent(size, 0)]
+    tasks += [task for several in printed_tasks.values() for task in several]
     train(place, tasks)
     place.say("judging where nobody leaves")
     as_printed = {
-        power: _judge_printed(place, size, _in_july(where), of_printed[power])
+        power: _judge_printed(place, size, _in_july(where), printed_tasks[power])
         for power, where in PRINTED.items()
     }
-    first = of_printed["full"][:1]
-    by_size = {units: _judge_printed(place, size, _sized(units), first) for units in SIZES}
+    full, first = PRINTED["full"], printed_tasks["full"][:1]
+    by_size = {
+        units: _judge_printed(place, size, replace(full, units=units), first) for units in SIZES
+    }
     by_power = {
-        power: _judge_printed(place, size, replace(PRINTED["full"], power=power), first)
-        for power in _POWERS
+        power: _judge_printed(place, size, replace(full, power=power), first) for power in _POWERS
     }
     by_pool = {
-        ready: _judge_printed(place, size, replace(PRINTED["full"], ready=ready), ())
-        for ready in (5, 15, 25)
+        ready: _judge_printed(place, size, replace(full, ready=ready), ()) for ready in (5, 15, 25)
     }
     place.say("judging where late jobs leave")
     thetas = {
         where: best_threshold(place, size.at(where), size.tuning)
         for where in (LATE_LEAVE, SMALL_POOL)
     }
-    leave = _judge_leaving(place, size, LATE_LEAVE, thetas[LATE_LEAVE], of_leaving)
-    pool = _judge_leaving(place, size, SMALL_POOL, thetas[SMALL_POOL], of_pool)
+    leave = _judge_leaving(place, size, LATE_LEAVE, thetas[LATE_LEAVE], leaving_tasks)
+    pool = _judge_leaving(place, size, SMALL_POOL, thetas[SMALL_POOL], pool_tasks)
     elsewhere = {
-        name: _judge_leaving(place, size, where, thetas[LATE_LEAVE], of_leaving)
+        name: _judge_leaving(place, size, where, thetas[LATE_LEAVE], leaving_tasks)
         for name, where in _ELSEWHERE.items()
     }
     sizes = {
@@ -109,8 +115,8 @@ def carry_out(place: Workplace, size: Size) -> Path:
         Results(
             size, as_printed, by_size, by_power, by_pool, leave, pool, elsewhere, sizes,
             {str(where.ready): theta for where, theta in thetas.items()},
-            {where.late: _bound(place, size, where) for where in (PRINTED["full"], LATE_LEAVE)},
-            _forecasts(place, size, of_leaving[0]), len(tasks), minutes(place, tasks), commit(),
+            {where.late: _bound(place, size, where) for where in (full, LATE_LEAVE)},
+            _forecasts(place, size, leaving_tasks[0]), len(tasks), minutes(place, tasks), commit(),
         ),
     )  # fmt: skip
 
@@ -121,16 +127,12 @@ _ELSEWHERE: Final[Mapping[str, Circumstances]] = {
     "80 % of the power": replace(LATE_LEAVE, power="80"),
     "20 units": replace(LATE_LEAVE, units=20),
 }
-"""Where the agents are judged, but were not trained."""
+"""Circumstances in which the agents are tested but were not trained."""
 
 
 def _in_july(where: Circumstances) -> Circumstances:
-    """Return circumstances with the weather that judges, if there is any."""
+    """Return circumstances with the test weather, if they depend on weather."""
     return replace(where, zero=JULY) if where.power == "wind-sun" else where
-
-
-def _sized(units: int) -> Circumstances:
-    return replace(PRINTED["full"], units=units)
 
 
 def _judge(
@@ -143,9 +145,9 @@ def _judge(
 def _judge_printed(
     place: Workplace, size: Size, where: Circumstances, tasks: Sequence[Task]
 ) -> pl.DataFrame:
-    """Judge where nobody leaves: the dissertation's rules with the whole horizon.
+    """Compare where no job leaves: the dissertation's rules with the whole horizon.
 
-    These once more, and all others, have the horizon of the circumstances.
+    They are then compared with everyone else within the horizon of the circumstances.
     """
     whole = _judge(place, size, replace(where, max_start=HORIZON - 1), ORDERS, ())
     near = pl.col("candidate").replace({name: within_12_h(name) for name in ORDERS})
@@ -155,27 +157,27 @@ def _judge_printed(
 def _judge_leaving(
     place: Workplace, size: Size, where: Circumstances, theta: float, tasks: Sequence[Task]
 ) -> pl.DataFrame:
-    """Judge where late jobs leave: jobs start at once, but those of fit12, which plans ahead."""
+    """Compare where late jobs leave: all start jobs at once, except fit12, which plans ahead."""
     rules = (*ORDERS, "value-density", "fit0", threshold_of(theta))
     ahead = judged(place, size.at(replace(where, max_start=12)), [rule("fit12")], size.streams)
     return pl.concat([_judge(place, size, where, rules, tasks), ahead])
 
 
 def _bound(place: Workplace, size: Size, where: Circumstances) -> float:
-    """Return the mean over a few streams of what no schedule exceeds in value ratio."""
+    """Return an upper bound of the value ratio of any schedule, the mean over a few streams."""
     own, streams = size.at(where), min(size.streams, 10)
     path = place.work / f"bound-{digest_of([asdict(own), streams])}.json"
     if not path.exists():
         games = games_of(own, streams)
         load, found = games.streams, []
         for row in range(streams):
-            came = load.enter[row] < own.hours
-            due = (load.last_start[row] + load.length[row])[came] * _HOUR_S
+            submitted = load.enter[row] < own.hours
+            due = (load.last_start[row] + load.length[row])[submitted] * _HOUR_S
             jobs = BoundJobs(
-                submit_time_s=load.enter[row][came] * _HOUR_S,
-                run_time_s=load.length[row][came] * _HOUR_S,
-                demand=load.size[row][came].astype(np.float64),
-                value=load.value[row][came],
+                submit_time_s=load.enter[row][submitted] * _HOUR_S,
+                run_time_s=load.length[row][submitted] * _HOUR_S,
+                demand=load.size[row][submitted].astype(np.float64),
+                value=load.value[row][submitted],
                 deadline_s=due if own.late == "leave" else np.empty(0),
             )
             hours = np.arange(load.powered.shape[1], dtype=np.float64) * _HOUR_S
@@ -190,36 +192,36 @@ def _bound(place: Workplace, size: Size, where: Circumstances) -> float:
 
 
 def _forecasts(place: Workplace, size: Size, task: Task) -> pl.DataFrame:
-    """Return a row a forecast, candidate and stream with ``value``; simulated, on wind and sun."""
+    """Return the ``value`` of each forecast, candidate and stream, simulated on wind and sun."""
     where = replace(size.at(LATE_LEAVE), power="wind-sun", hours=min(size.hours, 500), load=0.6)
     streams = min(size.streams, _SIMULATED)
     key = digest_of([asdict(where), streams, weights_hash(task.folder(place)), FORECASTS])
-    path = place.work / f"forecasts-{key}.parquet"
-    if not path.exists():
-        rows = [
+
+    def simulate_all() -> pl.DataFrame:
+        return pl.DataFrame([
             {"forecast": name, "candidate": candidate, "stream": seed,
              "value": _simulated(scenario, place, task, candidate)}
             for name, spread in FORECASTS.items()
             for candidate in ("qos", "fit0", task.name)
             for seed in range(streams)
-            for scenario in [_forecast(where, candidate, spread, seed)]
-        ]  # fmt: skip
-        keep(path, pl.DataFrame(rows).write_parquet)
-    return pl.read_parquet(path)
+            for scenario in [_with_forecast(where, candidate, spread, seed)]
+        ])  # fmt: skip
+
+    return kept_table(place, place.work / f"forecasts-{key}.parquet", simulate_all)
 
 
-def _forecast(where: Circumstances, candidate: str, spread: float, seed: int) -> Scenario:
+def _with_forecast(where: Circumstances, candidate: str, spread: float, seed: int) -> Scenario:
     policy = {"order": "qos", "backfill": {"type": "ready-pool", "horizon": 0}}
     if candidate == "fit0":
         policy["backfill"] = {"type": "ready-pool", "horizon": 0, "choose": "left-over"}
-    told = where.scenario(candidate, seed=10_000 + seed, policy=policy).model_dump(mode="json")
+    data = where.scenario(candidate, seed=10_000 + seed, policy=policy).model_dump(mode="json")
     forecast = {"type": "noisy", "spread": spread} if spread else {"type": "perfect"}
-    told["power"]["forecast"] = {**forecast, "horizon": "48h", "step": "1h"}
-    return Scenario.model_validate(told)
+    data["power"]["forecast"] = {**forecast, "horizon": "48h", "step": "1h"}
+    return Scenario.model_validate(data)
 
 
 def _simulated(scenario: Scenario, place: Workplace, task: Task, candidate: str) -> float:
-    """Return the value that was brought in time over the value of all jobs."""
+    """Return the value earned in time over the value of all jobs."""
     agent = load_agent(task.folder(place) / "agent", scenario) if candidate == task.name else None
     run = simulate(scenario) if agent is None else simulate(scenario, policy=agent)
     return float(run.metrics["value_ratio"]["in_time"])

@@ -1,4 +1,4 @@
-"""The dissertation's claims about RARE, beside what was found."""
+"""The dissertation's claims about RARE, and our results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["ORDERS", "Claim", "claims", "names_of", "within_12_h"]
 ORDERS: Final[Mapping[str, str]] = {
     "fcfs": "FCFS", "sjf": "SJF", "qos": "QoS", "value": "HVF",
 }  # fmt: skip
-"""The dissertation's heuristics, and their names there; HVF: the highest value first."""
+"""The dissertation's heuristics → their labels there; HVF: the highest value first."""
 _UNTESTED: Final = (
     ("5.1", "sizes between 20 and 50 units: 2 to 20 % over the heuristics"),
     ("5.3", "ANL Intrepid on GLEAMM's power, 10 units: like QoS, 5 to 10 % over the others"),
@@ -35,13 +35,13 @@ _UNTESTED_POOLS: Final = (
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim and what was found, in percent of the best heuristic that it names."""
+    """A claim and our result, in percent of the best heuristic that it names."""
 
     figure: str
     words: str
     ours: str = ""
     within_12_h: str = ""
-    """The same beside heuristics that plan as far as the agent."""
+    """The same relative to heuristics that plan as far ahead as the agent."""
     verdict: str = "not tested"
 
     @property
@@ -56,7 +56,7 @@ def within_12_h(order: str) -> str:
 
 
 def names_of(table: pl.DataFrame, kind: str, *, drawn: bool) -> list[str]:
-    """Return the names of a kind of agents, seed by seed."""
+    """Return the names of the agents of a kind, seed by seed."""
     found = table["candidate"].unique(maintain_order=True)
     return [
         name
@@ -70,7 +70,7 @@ def claims(
     by_power: Mapping[Power, pl.DataFrame],
     by_pool: Mapping[int, pl.DataFrame],
 ) -> Iterator[Claim]:
-    """Yield the checklist; the arguments are what was judged as printed, see `page.Results`."""
+    """Yield the checklist; the arguments are the results as printed, see `page.Results`."""
     everyone = tuple(ORDERS)
     small, large = ([by_size[units] for units in some] for some in ((10, 20), (100, 300, 1200)))
     yield _tested("5.1", "10 and 20 units: 18 to 25 % over the heuristics", small, everyone, 18.0)
@@ -81,30 +81,30 @@ def claims(
     yield _tested("5.4", words, list(by_power.values()), everyone, 9.0)
     yield from (Claim(*one) for one in _UNTESTED)
     for figure, words, ready in _UNTESTED_POOLS:
-        yield Claim(figure, words, *(() if ready is None else _of_rules(by_pool[ready])))
+        yield Claim(figure, words, *(() if ready is None else _packing_rules(by_pool[ready])))
 
 
 def _tested(
-    figure: str, words: str, tables: Sequence[pl.DataFrame], beside: Sequence[str], least: float
+    figure: str, words: str, tables: Sequence[pl.DataFrame], rules: Sequence[str], least: float
 ) -> Claim:
-    """Return a claim; confirmed if the agent is surely, and by so much, better everywhere."""
-    near = [within_12_h(order) for order in beside]
+    """Return a claim, confirmed if the agent is everywhere surely better, by `least` percent."""
+    near = [within_12_h(order) for order in rules]
     agents = [names_of(table, "printed-full", drawn=False)[0] for table in tables]
     pairs = list(zip(tables, agents, strict=True))
     good = all(
-        _percent(table, agent, beside) >= least
-        and all(gap(table, agent, order).low > 0 for order in beside)
+        _percent(table, agent, rules) >= least
+        and all(gap(table, agent, order).low > 0 for order in rules)
         for table, agent in pairs
     )
     ours, ours_near = (
         ", ".join(f"{_percent(table, agent, some):+.1f} %" for table, agent in pairs)
-        for some in (beside, near)
+        for some in (rules, near)
     )
     return Claim(figure, words, ours, ours_near, "confirmed" if good else "not confirmed")
 
 
-def _of_rules(table: pl.DataFrame) -> tuple[str, str]:
-    """Return what the rules of the least left over bring, as no agent was trained there."""
+def _packing_rules(table: pl.DataFrame) -> tuple[str, str]:
+    """Return the gain of the least-left-over rules, as no agent was trained there."""
     ours, near = (
         ", ".join(f"{fit} {_percent(table, fit, [sjf]):+.1f} %" for fit in ("fit0", "fit12"))
         for sjf in ("sjf", within_12_h("sjf"))
@@ -112,6 +112,6 @@ def _of_rules(table: pl.DataFrame) -> tuple[str, str]:
     return f"no agent; {ours}", near
 
 
-def _percent(table: pl.DataFrame, name: str, beside: Sequence[str]) -> float:
-    """Return how much more a candidate brings than the best of some others, in percent."""
-    return 100 * (mean(table, name) / max(mean(table, each) for each in beside) - 1)
+def _percent(table: pl.DataFrame, name: str, others: Sequence[str]) -> float:
+    """Return by how many percent a candidate is above the best of some others."""
+    return 100 * (mean(table, name) / max(mean(table, each) for each in others) - 1)

@@ -1,4 +1,4 @@
-"""The page of `simkit reproduce rare`: what order, packing and agents are worth."""
+"""The page of `simkit reproduce rare`: the effects of order, packing and agents."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import polars as pl
 from simkit.analysis.plot_style import COLOURS, save_picture
 from simkit.learners.cocorl import CoCoRLArguments
 from simkit.learners.rare import RAREArguments
-from simkit.learners.reproductions.common import empty_figure, markdown, told_versions
+from simkit.learners.reproductions.common import empty_figure, list_versions, markdown_table
 from simkit.learners.reproductions.green.circumstances import Power
 from simkit.learners.reproductions.green.judge import Gap, column, gap, mean, paired, threshold_of
 from simkit.learners.reproductions.green.rare.claims import (
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 LEAST_GAIN: Final = 3.0
 """Points over the order by quality of service that an agent must reach where late jobs leave."""
 SURE_GAIN: Final = 2.0
-"""And the least lower bound of it."""
+"""The least lower bound of that gain."""
 MOST_BELOW: Final = 0.5
-"""Points below fit12 that the agent may be where nobody leaves."""
+"""The most points by which the agent may be below fit12 where no job leaves."""
 PARAGRAPH: Final = "\n\n"
 
 
 @dataclass(frozen=True)
 class Results:
-    """What the page is made of; tables are those of `judged`."""
+    """The content of the page; tables are as `judge.judged` returns them."""
 
     size: Size
     as_printed: Mapping[Power, pl.DataFrame]
@@ -49,17 +49,17 @@ class Results:
     by_pool: Mapping[int, pl.DataFrame]
     leave: pl.DataFrame
     pool: pl.DataFrame
-    """With a ready pool of 5, at 100 %."""
+    """Results with a ready pool of 5, at 100 %."""
     elsewhere: Mapping[str, pl.DataFrame]
     sizes: Mapping[int, pl.DataFrame]
     thetas: Mapping[str, float]
-    """Places of the ready pool → the threshold that tuning streams chose."""
+    """Places in the ready pool → threshold chosen on tuning streams."""
     bounds: Mapping[str, float]
-    """Whether late jobs stay or leave → what no schedule exceeds."""
+    """``stay`` or ``leave``, for late jobs → upper bound of the value ratio."""
     forecasts: pl.DataFrame
     trainings: int
     minutes: float
-    """Of all trainings, one after another."""
+    """Wall time of all trainings, one after another."""
     commit: str
 
 
@@ -77,7 +77,7 @@ def write_page(place: Workplace, results: Results) -> Path:
 
 
 def _table(results: Results) -> pl.DataFrame:
-    """Return means over streams of everything that was judged."""
+    """Return the means of all results over streams."""
     groups: dict[str, pl.DataFrame] = {
         **{f"as printed, {power}": table for power, table in results.as_printed.items()},
         **{f"as printed, {units} units": table for units, table in results.by_size.items()},
@@ -119,29 +119,26 @@ def _printed(results: Results) -> str:
     parts = []
     for power, table in results.as_printed.items():
         rules = [*list(ORDERS)[1:], *map(within_12_h, ORDERS), "value-density", "fit0", "fit12"]
-        rows: list[Sequence[str]] = [("", "value", "to FCFS", "to fit12"), ("---",) * 4]
-        rows.append(
-            ("FCFS", f"{100 * mean(table, 'fcfs'):.2f}", "", str(gap(table, "fcfs", "fit12")))
-        )
-        agents = names_of(table, f"printed-{power}", drawn=False)
-        agents += names_of(table, f"printed-{power}", drawn=True)
-        for name in (*rules, *agents):
-            beside = "" if name == "fit12" else str(gap(table, name, "fit12"))
+        rows: list[Sequence[str]] = [
+            ("", "value", "to FCFS", "to fit12"),
+            ("FCFS", f"{100 * mean(table, 'fcfs'):.2f}", "", str(gap(table, "fcfs", "fit12"))),
+        ]
+        for name in (*rules, *_agents(table, f"printed-{power}")):
+            to_fit12 = "" if name == "fit12" else str(gap(table, name, "fit12"))
             rows.append(
                 (
                     _label(name),
                     f"{100 * mean(table, name):.2f}",
                     str(gap(table, name, "fcfs")),
-                    beside,
+                    to_fit12,
                 )
             )
         where = "With all of its power" if power == "full" else "On wind and sun alone"
-        parts.append(f"### {where}\n\n{markdown(rows)}\n\n{_effects(table)}")
+        parts.append(f"### {where}\n\n{markdown_table(rows)}\n\n{_effects(table)}")
     met = [
         gap(table, name, "fit12").value >= -MOST_BELOW
         for power, table in results.as_printed.items()
-        for drawn in (False, True)
-        for name in names_of(table, f"printed-{power}", drawn=drawn)
+        for name in _agents(table, f"printed-{power}")
     ]
     return f"""## As printed: nobody leaves
 
@@ -158,12 +155,12 @@ points below fit12.**"""
 
 
 def _counted_bars(met: Sequence[bool]) -> str:
-    """Return how many agents meet a bar; each was judged with likeliest and with drawn actions."""
+    """Return how many agents meet a bar; each has likeliest and drawn actions."""
     return f"Of {len(met) // 2} agents, each with likeliest and with drawn actions, {sum(met)} of {len(met)} are"
 
 
 def _effects(table: pl.DataFrame) -> str:
-    """Return what order and packing are worth in one of the tables."""
+    """Return the effects of order and of packing in one of the tables."""
     near = within_12_h("fcfs")
     orders, near_orders = order_effect(table, ORDERS), order_effect(table, map(within_12_h, ORDERS))
     rules = [*ORDERS, *map(within_12_h, ORDERS), "value-density", "fit0"]
@@ -185,26 +182,19 @@ def order_effect(table: pl.DataFrame, orders: Iterable[str]) -> Gap:
 
 def _leaving(results: Results) -> str:
     table, theta = results.leave, threshold_of(results.thetas["15"])
-    rows: list[Sequence[str]] = [("", "value", "to QoS", f"to {theta}", "bars"), ("---",) * 5]
+    rows: list[Sequence[str]] = [("", "value", "to QoS", f"to {theta}", "bars")]
     rules = ["fcfs", "sjf", "value", "value-density", "fit0", "fit12"]
-    rows += [_beside(table, name, theta, "") for name in ("qos", *rules, theta)]
+    rows += [(*_gaps(table, name, theta), "") for name in ("qos", *rules, theta)]
     met = 0
-    for kind in ("ppo", "rare"):
-        for drawn in (False, True):
-            for name in names_of(table, kind, drawn=drawn):
-                good = meets(gap(table, name, "qos"), gap(table, name, theta))
-                met += good
-                rows.append(_beside(table, name, theta, "met" if good else "missed"))
+    for name in _agents(table):
+        good = meets(gap(table, name, "qos"), gap(table, name, theta))
+        met += good
+        rows.append((*_gaps(table, name, theta), "met" if good else "missed"))
     pool_theta = threshold_of(results.thetas["5"])
-    of_pool: list[Sequence[str]] = [("", "value", "to QoS", f"to {pool_theta}"), ("---",) * 4]
-    names = [
-        *names_of(results.pool, "ppo-pool5", drawn=False),
-        *names_of(results.pool, "ppo-pool5", drawn=True),
-    ]
-    rest = ("fcfs", "sjf", "value", "value-density", "fit0", "fit12")
-    for name in ("qos", *rest, pool_theta, *names):
-        of_pool.append(_beside(results.pool, name, pool_theta, "")[:4])
-    other: list[Sequence[str]] = [("", *results.elsewhere), ("---",) * (1 + len(results.elsewhere))]
+    pool_rows: list[Sequence[str]] = [("", "value", "to QoS", f"to {pool_theta}")]
+    for name in ("qos", *rules, pool_theta, *_agents(results.pool, "ppo-pool5")):
+        pool_rows.append(_gaps(results.pool, name, pool_theta))
+    other: list[Sequence[str]] = [("", *results.elsewhere)]
     for name in (theta, *_agents(table)):
         cells = [str(gap(found, name, "qos")) for found in results.elsewhere.values()]
         other.append((_label(name), *cells))
@@ -215,17 +205,17 @@ A job that can no longer end in time leaves, and jobs start now or wait, except 
 and kept for other power and other sizes. The bars: at least {LEAST_GAIN:.0f} points above QoS with a lower bound above {SURE_GAIN:.0f}, and surely above the
 threshold rule.
 
-{markdown(rows)}
+{markdown_table(rows)}
 
 **Of {len(_agents(table)) // 2} agents, each with likeliest and with drawn actions, {met} of {len(_agents(table))} meet both bars.** No schedule exceeds {100 * results.bounds["leave"]:.1f} points.
 
 With a ready pool of 5 at 100 % there is less to choose from; θ was chosen likewise:
 
-{markdown(of_pool)}
+{markdown_table(pool_rows)}
 
 Where the agents were not trained, to QoS:
 
-{markdown(other)}"""
+{markdown_table(other)}"""
 
 
 def meets(to_qos: Gap, to_threshold: Gap) -> bool:
@@ -233,19 +223,20 @@ def meets(to_qos: Gap, to_threshold: Gap) -> bool:
     return to_qos.value >= LEAST_GAIN and to_qos.low > SURE_GAIN and to_threshold.low > 0.0
 
 
-def _agents(table: pl.DataFrame) -> list[str]:
+def _agents(table: pl.DataFrame, *kinds: str) -> list[str]:
+    """Return the agents of some kinds, by default of PPO and RARE; drawn actions come last."""
     return [
         name
-        for kind in ("ppo", "rare")
+        for kind in kinds or ("ppo", "rare")
         for drawn in (False, True)
         for name in names_of(table, kind, drawn=drawn)
     ]
 
 
-def _beside(table: pl.DataFrame, name: str, theta: str, last: str) -> tuple[str, ...]:
+def _gaps(table: pl.DataFrame, name: str, theta: str) -> tuple[str, ...]:
     to_qos = "" if name == "qos" else str(gap(table, name, "qos"))
     to_theta = "" if name == theta else str(gap(table, name, theta))
-    return _label(name), f"{100 * mean(table, name):.2f}", to_qos, to_theta, last
+    return _label(name), f"{100 * mean(table, name):.2f}", to_qos, to_theta
 
 
 # --- sizes and forecasts --------------------------------------------------------------------------
@@ -253,14 +244,13 @@ def _beside(table: pl.DataFrame, name: str, theta: str, last: str) -> tuple[str,
 
 def _sizes(results: Results) -> str:
     rows: list[Sequence[str]] = [
-        ("units", "QoS", "fit12", "agent", "to QoS", "to fit12", "to the threshold"),
-        ("---",) * 7,
+        ("units", "QoS", "fit12", "agent", "to QoS", "to fit12", "to the threshold")
     ]
     theta = threshold_of(results.thetas["15"])
     surely, larger = 0, [units for units in results.sizes if units > max(TRAINED_SIZES)]
     for units, table in results.sizes.items():
         name = names_of(table, "sizes", drawn=False)[0]
-        gaps = [gap(table, name, beside) for beside in ("qos", "fit12", theta)]
+        gaps = [gap(table, name, rule) for rule in ("qos", "fit12", theta)]
         surely += units in larger and gaps[0].low > 0 and gaps[1].low > 0
         means = [f"{100 * mean(table, each):.2f}" for each in ("qos", "fit12", name)]
         rows.append((str(units), *means, *map(str, gaps)))
@@ -269,7 +259,7 @@ def _sizes(results: Results) -> str:
 The dissertation's image of the pool grows with it (its section 8.2.1), and so each size needs an agent of its own. A set of jobs, told in shares of the
 pool, does not: PPO was trained on pools of {_listed(TRAINED_SIZES)} units side by side, and judged, greedily, on others as well.
 
-{markdown(rows)}
+{markdown_table(rows)}
 
 **On {surely} of the {len(larger)} larger sizes, which it never saw, the agent is surely above both QoS and fit12.**
 
@@ -282,7 +272,7 @@ sizes."""
 def _forecasts(results: Results) -> str:
     table = results.forecasts
     agent = next(name for name in table["candidate"].unique(maintain_order=True) if "seed" in name)
-    rows: list[Sequence[str]] = [("forecast", "QoS", "fit0", "agent", "agent to QoS"), ("---",) * 5]
+    rows: list[Sequence[str]] = [("forecast", "QoS", "fit0", "agent", "agent to QoS")]
     for name in table["forecast"].unique(maintain_order=True):
         here = table.filter(forecast=name)
         means = [f"{100 * mean(here, each):.2f}" for each in ("qos", "fit0", agent)]
@@ -298,12 +288,12 @@ PPO's agent of the first seed, which was trained with all of the power, in the e
 {min(results.size.hours, 500)} hours. The forecast that it sees is the truth, or has an error that grows to a fifth of it within hours; running jobs that lose their power are
 suspended. Rules place jobs by the same forecast.
 
-{markdown(rows)}
+{markdown_table(rows)}
 
-From the perfect to the noisy forecast the agent gains {paired(noisy[agent], sure[agent])} points and QoS {paired(noisy["qos"], sure["qos"])}. The difference is {lost}: {_amount(lost)}."""
+From the perfect to the noisy forecast the agent gains {paired(noisy[agent], sure[agent])} points and QoS {paired(noisy["qos"], sure["qos"])}. The difference is {lost}: {_difference(lost)}."""
 
 
-def _amount(lost: Gap) -> str:
+def _difference(lost: Gap) -> str:
     if lost.low <= 0.0 <= lost.high:
         return "no sure difference"
     return "the agent gains more" if lost.low > 0 else "the agent gains less"
@@ -316,16 +306,15 @@ def _claims(results: Results) -> str:
     found = claims(results.by_size, results.by_power, results.by_pool)
     rows: list[Sequence[str]] = [
         ("figure", "the dissertation", "here", "beside heuristics within 12 h", ""),
-        ("---",) * 5,
+        *(claim.row for claim in found),
     ]
-    rows += [claim.row for claim in found]
     return f"""## Claims
 
 RARE as printed, seed 0 with likeliest actions, trained on 10 units and judged elsewhere with its set encoder, in percent of the best of the heuristics
 that a claim names. They plan for 48 hours; beside them stands the same for those that plan for 12, as the agent does. A claim is confirmed if the agent is
 surely better than each of them at 48 hours, by at least the least number of the claim, everywhere.
 
-{markdown(rows)}"""
+{markdown_table(rows)}"""
 
 
 def _share_of_clones(results: Results) -> str:
@@ -351,7 +340,7 @@ def _setting(results: Results) -> str:
 - **PPO** is [`cocorl`](../reference/learners.md#cocorl) without a limit: 150 iterations of {size.games} games with 48 decisions each, {ppo.hidden} hidden units, learning rate {ppo.learning_rate:g}, a discount of
   {ppo.discount:g} and λ of {ppo.decay:g} an hour, an entropy weight of {ppo.entropy:g} that falls.
 - **Time**: {results.minutes:.0f} minutes for all {results.trainings} trainings, one after another.
-- The page was made at commit {results.commit}; {told_versions()}."""
+- The page was made at commit {results.commit}; {list_versions()}."""
 
 
 def _label(name: str) -> str:
@@ -370,7 +359,7 @@ def _listed(numbers: Sequence[int]) -> str:
 
 
 def _picture(results: Results) -> Figure:
-    """Return value over the size of the pool: as printed, and where late jobs leave."""
+    """Draw the value over the size of the pool: as printed, and where late jobs leave."""
     figure = empty_figure()
     left, right = figure.subplots(1, 2)
     lines = {"fcfs": "FCFS", "sjf": "SJF", "qos": "QoS", "fit12": "fit12"}

@@ -339,7 +339,7 @@ class CoCoRLTraining(TorchTraining):
             for number, stream in enumerate(streams)
         ]  # fmt: skip
         returns = np.stack(advantages, axis=-1) + played.values[:-1]
-        gain = self.multiplier.of_both(*advantages)
+        gain = self.multiplier.combine(*advantages)
         gain = gain / max(float(gain.std()), 1e-8)
         begins = np.roll(played.cut, 1, axis=0)
         begins[0] = False  # what is carried to the first decision has forgotten already

@@ -187,7 +187,7 @@ class OfflineTraining(OffPolicyTraining[OfflineArguments]):
     def _improve(self, batch: Transitions, phase: Phase) -> tuple[float, float, float]:
         """Take one step of Adam; return the critics' loss, the share imitated, and the entropy."""
         chosen, network = self.chosen, self.network
-        chances = network.chances(batch.seen, batch.allowed)
+        chances = network.log_probabilities(batch.seen, batch.allowed)
         spread, imitated = entropy(chances), 1.0
         soft = phase == "online" and chosen.actor == "soft"
         temperature = network.log_temperature.detach().exp() if soft else 0.0

@@ -136,7 +136,7 @@ class RARETraining(OffPolicyTraining[RAREArguments]):
     def _improve(self, batch: Transitions, *, imitate_all: bool) -> tuple[float, float, float]:
         """Take one step of Adam; return the critics' loss, the share imitated, and the entropy."""
         network = self.network
-        chances = network.chances(batch.seen, batch.allowed)
+        chances = network.log_probabilities(batch.seen, batch.allowed)
         # Critics
         goals = network.goals(batch, self.usual.value)
         error = network.critics.error(batch.seen, batch.actions, goals)

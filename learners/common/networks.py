@@ -16,7 +16,9 @@ from torch import Tensor, nn
 
 from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
 
-__all__ = ["ActorCritic", "Dense", "Network", "Perceptron", "SetScorer", "build", "seeded"]
+__all__ = [
+    "ActorCritic", "Dense", "Network", "Perceptron", "SetScorer", "almost_zero", "build", "seeded",
+]  # fmt: skip
 
 _FIRST_LOGITS: Final = 0.01
 """Standard deviation of the last layer's initial weights; it makes the policy almost uniform."""
@@ -59,7 +61,7 @@ class Perceptron(nn.Module):
         self.layers = nn.ModuleList([first, *(Dense(a, b) for a, b in pairs[1:])])
         self._activation = {"relu": torch.relu, "tanh": torch.tanh}[shape.activation]
         self.summary_size = shape.layers[-2]
-        _almost_zero(self.last)
+        almost_zero(self.last)
 
     @property
     def last(self) -> Dense:
@@ -101,11 +103,11 @@ class SetScorer(nn.Module):
         self.together = nn.Linear(hidden, hidden, bias=False)
         self.score = nn.Linear(hidden, shape.scores)
         self.summary_size = 2 * hidden
-        _almost_zero(self.score)
+        almost_zero(self.score)
         if shape.others:
             self.other = nn.Linear(2 * hidden, hidden)
             self.other_score = nn.Linear(hidden, shape.others)
-            _almost_zero(self.other_score)
+            almost_zero(self.other_score)
 
     @property
     def last_layers(self) -> Sequence[nn.Module]:
@@ -160,7 +162,7 @@ class ActorCritic(nn.Module):
         self.critic = nn.Sequential(
             nn.Linear(actor.summary_size, hidden), nn.ReLU(), nn.Linear(hidden, values)
         )
-        _almost_zero(self.critic[-1])
+        almost_zero(self.critic[-1])
 
     def forward(self, seen: Tensor) -> tuple[Tensor, Tensor]:
         """Return (N, A) logits and (N,) values, or (N, values), for (N, K) observations."""
@@ -168,7 +170,7 @@ class ActorCritic(nn.Module):
         return logits, self.critic(summary).squeeze(-1)
 
 
-def _almost_zero(layer: nn.Module) -> None:
+def almost_zero(layer: nn.Module) -> None:
     """Draw the weights of a last layer so small that the initial policy is almost uniform."""
     assert isinstance(layer, nn.Linear | Dense)
     nn.init.normal_(layer.weight, 0.0, _FIRST_LOGITS)

@@ -232,6 +232,6 @@ def _differences(ours: Any, theirs: Any, path: str = "") -> list[str]:
     if ours == theirs:
         return []
     return [
-        f"belongs to another training: {path} is {theirs!r} there, but {ours!r} here; make them "
-        "equal, or begin in another folder"
+        f"belongs to another training: {path} is {theirs!r} there, {ours!r} here; make them equal, "
+        "or begin in another folder"
     ]

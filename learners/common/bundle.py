@@ -237,15 +237,17 @@ def safetensors() -> ModuleType:
 
 
 def network_of(
-    bundle: Bundle, shape: Shape | RecurrentShape | ImageShape, inputs: int, actions: int
-) -> PlainNetwork:
-    """Return a bundle's network for observations of numbers from -1 to 1.
+    bundle: Bundle, shape: Shape | RecurrentShape | ImageShape, inputs: int, actions: int,
+    largest: float = 1.0,
+) -> PlainNetwork:  # fmt: skip
+    """Return a bundle's network.
 
     Args:
         bundle: the bundle with the weights.
         shape: the architecture.
-        inputs: numbers of an observation.
+        inputs: how many numbers an observation has.
         actions: number of actions.
+        largest: largest magnitude of a number in an observation.
 
     Raises RunError unless architecture, weights, observation and actions fit together.
     """
@@ -259,7 +261,7 @@ def network_of(
         network = plain_network(shape, bundle.weights)
     except RunError as error:
         raise RunError(f"{where}: {error}; train it again") from error
-    if not network.largest(1.0) <= LARGEST_FLOW:
+    if not network.largest(largest) <= LARGEST_FLOW:
         raise RunError(
             f"{bundle.folder / WEIGHTS}: the weights are so large that scores could exceed "
             f"{LARGEST_FLOW:g}; restore the bundle or train the agent again"

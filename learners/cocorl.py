@@ -150,7 +150,7 @@ class CoCoRLArguments(ReadyPoolArguments):
 def begin(
     scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
 ) -> Training:
-    """Return a training that has done nothing yet; an entry point of ``simkit.learners``.
+    """Return a new training; an entry point of ``simkit.learners``.
 
     Raises ScenarioError, all problems at once, for a scenario that lock-step ready pools do not
     support, arguments out of range, or a missing device; PluginError without safetensors, which the
@@ -200,7 +200,7 @@ class Played:
 
 
 class CoCoRLTraining(TorchTraining):
-    """A training under way."""
+    """A training with CoCoRL."""
 
     learner = "cocorl"
     less_is_better = ("lost_value", "lost_value_drawn", "cost", "cost_drawn")
@@ -397,5 +397,5 @@ class CoCoRLTraining(TorchTraining):
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         actor = self.network.actor
         assert isinstance(actor, SetScorer | RecurrentActor)
-        how = describe_ready_pool(actor.shape, self.source)
-        self.write_network(folder, actor, how, curve_end)
+        description = describe_ready_pool(actor.shape, self.source)
+        self.write_network(folder, actor, description, curve_end)

@@ -111,7 +111,7 @@ class DeepJSArguments(Section):
 def begin(
     scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
 ) -> Training:
-    """Return a training that has done nothing yet; an entry point of ``simkit.learners``.
+    """Return a new training; an entry point of ``simkit.learners``.
 
     Raises ScenarioError, all problems at once, for a scenario that is not bags of tasks on machines
     with cpu and mem, or arguments out of range; PluginError without safetensors or numba.
@@ -134,7 +134,7 @@ def begin(
 
 
 class DeepJSTraining(TorchTraining):
-    """A training under way."""
+    """A training with DeepJS."""
 
     learner = "deepjs"
     extendable = True

@@ -76,7 +76,7 @@ class DeepRMArguments(ReinforceArguments):
 def begin(
     scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
 ) -> Training:
-    """Return a training that has done nothing yet; an entry point of ``simkit.learners``.
+    """Return a new training; an entry point of ``simkit.learners``.
 
     Raises ScenarioError, all problems at once, for a scenario that is not DeepRM's workload on a
     pool in steps, arguments out of range, job sets without a job, or a missing device; PluginError
@@ -92,7 +92,7 @@ def begin(
 
 
 class DeepRMTraining(ReinforceTraining):
-    """A training under way."""
+    """A training with DeepRM."""
 
     learner = "deeprm"
     chosen: DeepRMArguments

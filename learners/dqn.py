@@ -144,7 +144,7 @@ class DQNArguments(Section):
 def begin(
     scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
 ) -> Training:
-    """Return a training that has done nothing yet; an entry point of ``simkit.learners``.
+    """Return a new training; an entry point of ``simkit.learners``.
 
     Raises ScenarioError, all problems at once, for a scenario that is not SchedQRM's or DeepRM's
     workload on a pool in steps, arguments out of range, or a missing device; PluginError without
@@ -159,7 +159,7 @@ def begin(
 
 
 class DQNTraining(TorchTraining):
-    """A training under way."""
+    """A training of a deep Q-network."""
 
     learner = "dqn"
 
@@ -325,11 +325,11 @@ class DQNTraining(TorchTraining):
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         network = self.network.advantages
-        how = describe_classes(
+        description = describe_classes(
             network.shape, self.schema, self.model, self.chosen.starts, self.chosen.mask,
             self.chosen.patience,
         )  # fmt: skip
-        self.write_network(folder, network, how, curve_end)
+        self.write_network(folder, network, description, curve_end)
 
 
 class Progress:

@@ -79,7 +79,7 @@ class FitnessArguments(Section):
 def begin(
     scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
 ) -> Training:
-    """Return a training that has done nothing yet; an entry point of ``simkit.learners``.
+    """Return a new training; an entry point of ``simkit.learners``.
 
     Raises ScenarioError, all problems at once, for a scenario that is not bags of tasks on
     machines, arguments out of range, or a device other than the CPU; PluginError without
@@ -106,7 +106,7 @@ def begin(
 
 
 class FitnessTraining(SeededTraining):
-    """A training under way."""
+    """A training of a scorer of pairs."""
 
     learner = "fitness"
     extendable = True
@@ -198,8 +198,8 @@ class FitnessTraining(SeededTraining):
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         weights = {name: a.astype(np.float32) for name, a in self.scorer.weights.items()}
-        how = describe(self.scorer, self.source.resources)
-        self.write_weights(folder, weights, how, curve_end)
+        description = describe(self.scorer, self.source.resources)
+        self.write_weights(folder, weights, description, curve_end)
 
 
 _WORST: float = 10.0

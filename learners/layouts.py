@@ -34,7 +34,7 @@ class PlayedGames(Games, Protocol):
 
     @property
     def lockstep(self) -> Lockstep:
-        """The environment."""
+        """The lock-step environment."""
 
 
 class Layout(Protocol):

@@ -87,7 +87,7 @@ class OfflineArguments(OffPolicyArguments):
 def begin(
     scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
 ) -> Training:
-    """Return a training that has done nothing yet; an entry point of ``simkit.learners``.
+    """Return a new training; an entry point of ``simkit.learners``.
 
     Raises ScenarioError, all problems at once, for a scenario that lock-step ready pools do not
     support, data of another pool, arguments out of range, or a missing device; RunError for a
@@ -109,7 +109,7 @@ def _recorded(chosen: OfflineArguments, source: ReadySource) -> Recorded:
 
 
 class OfflineTraining(OffPolicyTraining[OfflineArguments]):
-    """A training under way."""
+    """A training with Launchpad."""
 
     learner = "offline"
 

@@ -134,7 +134,7 @@ class PPOArguments(Section):
 def begin(
     scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
 ) -> Training:
-    """Return a training that has done nothing yet; an entry point of ``simkit.learners``.
+    """Return a new training; an entry point of ``simkit.learners``.
 
     Raises ScenarioError, all problems at once, for a scenario that is not DeepRM's, Sofia's or,
     with classes, SchedQRM's workload on a pool in steps, arguments out of range, job sets without a
@@ -151,7 +151,7 @@ def begin(
 
 
 class PPOTraining(TorchTraining):
-    """A training under way."""
+    """A training with PPO."""
 
     learner = "ppo"
 

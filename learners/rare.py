@@ -74,7 +74,7 @@ class RAREArguments(OffPolicyArguments):
 def begin(
     scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
 ) -> Training:
-    """Return a training that has done nothing yet; an entry point of ``simkit.learners``.
+    """Return a new training; an entry point of ``simkit.learners``.
 
     Raises ScenarioError, all problems at once, for a scenario that lock-step ready pools do not
     support, arguments out of range, an encoder that is too large for the image, or a missing
@@ -89,7 +89,7 @@ def begin(
 
 
 class RARETraining(OffPolicyTraining[RAREArguments]):
-    """A training under way."""
+    """A training with RARE."""
 
     learner = "rare"
 

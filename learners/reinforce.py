@@ -156,8 +156,8 @@ class ReinforceTraining(TorchTraining):
         return advantage, returns, {"explained_variance": self.value.fit(seen, returns)}
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
-        how = describe(
+        description = describe(
             self.network.shape, self.input.schema, self.model,
             "possible" if self.chosen.mask else "none",
         )  # fmt: skip
-        self.write_network(folder, self.network, how, curve_end)
+        self.write_network(folder, self.network, description, curve_end)

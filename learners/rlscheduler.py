@@ -156,7 +156,7 @@ class RLSchedulerArguments(Section):
 def begin(
     scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
 ) -> Training:
-    """Return a training that has done nothing yet; an entry point of ``simkit.learners``.
+    """Return a new training; an entry point of ``simkit.learners``.
 
     Raises ScenarioError, all problems at once, for a scenario that is not one pool of processors
     which decides at every event by requested times, arguments out of range, windows longer than the
@@ -187,7 +187,7 @@ def _problems(scenario: Scenario, device: str) -> list[str]:
 
 
 class RLSchedulerTraining(SeededTraining):
-    """A training under way."""
+    """A training of a scorer of jobs."""
 
     learner = "rlscheduler"
     extendable = True
@@ -280,11 +280,11 @@ class RLSchedulerTraining(SeededTraining):
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         chosen = self.chosen
-        how = describe(
+        description = describe(
             self.scorer, visible=chosen.visible, backfill=chosen.backfill, end=chosen.end
         )
         weights = {name: a.astype(np.float32) for name, a in self.scorer.weights.items()}
-        self.write_weights(folder, weights, how, curve_end)
+        self.write_weights(folder, weights, description, curve_end)
 
 
 def _logs(scenario: Scenario, arguments: RLSchedulerArguments) -> Sequence[PoolJobs]:

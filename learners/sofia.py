@@ -96,7 +96,7 @@ class SofiaArguments(ReinforceArguments):
 def begin(
     scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
 ) -> Training:
-    """Return a training that has done nothing yet; an entry point of ``simkit.learners``.
+    """Return a new training; an entry point of ``simkit.learners``.
 
     Raises ScenarioError, all problems at once, for a scenario that is not Sofia's batch on a
     pool, arguments out of range, job sets without a job, or a missing device; PluginError without
@@ -112,7 +112,7 @@ def begin(
 
 
 class SofiaTraining(ReinforceTraining):
-    """A training under way."""
+    """A training on the Sofia study's batches."""
 
     learner = "sofia"
     chosen: SofiaArguments

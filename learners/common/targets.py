@@ -30,5 +30,5 @@ def follow(target: nn.Module, network: nn.Module, share: float = 1.0) -> None:
     with torch.no_grad():
         for old, new in zip(target.parameters(), network.parameters(), strict=True):
             old.lerp_(new, share)
-        for old, new in zip(target.buffers(), network.buffers(), strict=True):
-            old.lerp_(new, share)  # such as the scale of values
+        for buffer, latest in zip(target.buffers(), network.buffers(), strict=True):
+            buffer.lerp_(latest, share)  # such as the scale of values

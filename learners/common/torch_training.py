@@ -58,11 +58,11 @@ class TorchTraining(SeededTraining):
         self,
         folder: Path,
         network: nn.Module,
-        how: Mapping[str, Any],
+        description: Mapping[str, Any],
         curve_end: Mapping[str, float],
     ) -> None:
         """Write a network to an agent's bundle; see `write_weights`."""
-        self.write_weights(folder, weights_of(network), how, curve_end)
+        self.write_weights(folder, weights_of(network), description, curve_end)
 
 
 @dataclass(frozen=True)

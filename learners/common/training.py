@@ -103,7 +103,7 @@ class SeededTraining(Training):
         self,
         folder: Path,
         weights: Mapping[str, np.ndarray[Any, np.dtype[np.float32]]],
-        how: Mapping[str, Any],
+        description: Mapping[str, Any],
         curve_end: Mapping[str, float],
     ) -> None:
         """Write an agent's bundle.
@@ -111,14 +111,14 @@ class SeededTraining(Training):
         Args:
             folder: the bundle's folder.
             weights: arrays by name.
-            how: how the agent acts, for agent.json; see `simkit.learners.description.describe`.
+            description: entries of agent.json; see `simkit.learners.description.describe`.
             curve_end: the last row of the metrics.
         """
         origin = {"versions": versions(), "curve_end": dict(curve_end), **self.identity()}
         workload = origin["scenario"]["workload"]
         if "path" in workload:  # bundles are shared with others, who keep the file elsewhere
             workload["path"] = Path(workload["path"]).name
-        write_bundle(folder, weights, {**how, **origin})
+        write_bundle(folder, weights, {**description, **origin})
 
     def identity(self) -> dict[str, Any]:
         """Return what identifies this training; its agent's description holds it too."""

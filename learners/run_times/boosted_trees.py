@@ -86,8 +86,8 @@ class BoostedTrees:
         """Return (m,) run times in seconds for (m, F) features."""
         rows = features.astype(np.float32)
         parts = [self._sums(rows[k : k + _ROWS]) for k in range(0, len(rows), _ROWS)]
-        found: Floats = np.exp(self.start + np.concatenate([np.empty(0), *parts]))
-        return found
+        times: Floats = np.exp(self.start + np.concatenate([np.empty(0), *parts]))
+        return times
 
     def _sums(self, features: npt.NDArray[np.float32]) -> Floats:
         """Return (m,) sums of the values of all trees for (m, F) features."""

@@ -65,8 +65,8 @@ class BurstClassifier:
         """Return (n, C) class probabilities for (n, F) features."""
         with torch.no_grad():
             logits = self.network(self.inputs(features))
-        found: Floats = torch.softmax(logits.double(), dim=-1).numpy()
-        return found
+        probabilities: Floats = torch.softmax(logits.double(), dim=-1).numpy()
+        return probabilities
 
     def classes(self, features: Floats) -> Ints:
         """Return the most probable class for each of (n, F) features, (n,)."""

@@ -229,8 +229,8 @@ class Network:
         return cls(classifier.probabilities, middles, arrays, settings)
 
     def run_time_s(self, features: Floats) -> Floats:
-        found: Floats = self.classify(features) @ self.middles_s
-        return found
+        times: Floats = self.classify(features) @ self.middles_s
+        return times
 
     def probabilities(self, features: Floats) -> Floats:
         return self.classify(features)

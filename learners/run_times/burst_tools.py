@@ -127,14 +127,15 @@ def predict_bursts(bundle: Path, programs: Sequence[Path]) -> list[BurstGuess]:
             "simkit burst-times fit"
         )
     rows = [read_signature(path) for path in programs]
-    found = predictor.predict(np.array([[row[name] for name in SIGNATURE] for row in rows], float))
+    signatures = np.array([[row[name] for name in SIGNATURE] for row in rows], float)
+    prediction = predictor.predict(signatures)
     edges, guesses = [0.0, *predictor.edges_s.tolist(), None], []
     for k, path in enumerate(programs):
-        label = int(found.label[k])
-        shares = found.probabilities
+        label = int(prediction.label[k])
+        shares = prediction.probabilities
         guesses.append(BurstGuess(
-            path, float(found.run_time_s[k]), label, (edges[label] or 0.0, edges[label + 1]),
-            None if shares is None else float(shares[k, label]), bool(found.unlike[k]),
-            float(found.distance[k]) / max(predictor.limit, 1.0),
+            path, float(prediction.run_time_s[k]), label, (edges[label] or 0.0, edges[label + 1]),
+            None if shares is None else float(shares[k, label]), bool(prediction.unlike[k]),
+            float(prediction.distance[k]) / max(predictor.limit, 1.0),
         ))  # fmt: skip
     return guesses

@@ -78,8 +78,8 @@ class LocalPowerLaw:
         label = np.searchsorted(np.log(edges_s), reached, side="right")
         classes = len(edges_s) + 1
         counts = (label[:, :, None] == np.arange(classes)).mean(axis=1)
-        found: Floats = (1.0 - _UNSEEN) * counts + _UNSEEN / classes
-        return found
+        shares: Floats = (1.0 - _UNSEEN) * counts + _UNSEEN / classes
+        return shares
 
     def _predict(self, features: Floats) -> tuple[Floats, Floats]:
         """Return (m,) log times, and (m, around) leave-one-out errors of the examples nearby."""

@@ -39,7 +39,7 @@ class Critic(nn.Module):
         if self.scale is not None:
             self.scale.update(targets)
             targets = self.scale.normalise(targets)
-        values = self.network(seen).gather(-1, actions.unsqueeze(-1)).squeeze(-1)
+        values: Tensor = self.network(seen).gather(-1, actions.unsqueeze(-1)).squeeze(-1)
         return (values - targets).square().mean()
 
 

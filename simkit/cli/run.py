@@ -319,9 +319,9 @@ def validate(
     its time.
     """
     from simkit.errors import ScenarioError
+    from simkit.experiment.experiment import check_before_reading
+    from simkit.experiment.sweep import expand_sweep
     from simkit.experiment.workload import TraceMemory
-    from simkit.scenario.sizes import check_before_reading
-    from simkit.scenario.sweep import expand_sweep
     from simkit.scenario.yaml_document import check_names, locate_problems
 
     source, laid_over = scenario_source(scenario), overrides(settings, seed)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simkit.cli.text import READ_WIDTH, Blocks, Line, Plain, Table, as_text, rows_blocks
 from simkit.errors import RunError, did_you_mean
-from simkit.experiment.policy import policy_label
 from simkit.experiment.warnings import estimates_name
 from simkit.power.signal_align import Span
 from simkit.results.all_metrics import measured
@@ -188,7 +187,7 @@ def trace_blocks(experiment: Experiment) -> Blocks:
         yield Line("", f"{name}:")
         yield from rows_blocks(report)
     name = estimates_name(scenario, trace.workload)
-    yield Line("Policy", f"{policy_label(scenario)}, estimates {name}, "
+    yield Line("Policy", f"{scenario.policy.label}, estimates {name}, "
         f"walltime {scenario.walltime}, seed {scenario.seed}")  # fmt: skip
     if line := power_line(experiment):
         yield Line("Power", line)

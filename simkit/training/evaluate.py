@@ -21,7 +21,6 @@ from simkit.analysis.intervals import Interval, set_interval
 from simkit.arrays import Floats
 from simkit.errors import NoJobsError, PluginError, RunError, ScenarioError, SimkitError
 from simkit.experiment import prepare, replay
-from simkit.experiment.policy import policy_label
 from simkit.experiment.workers import (
     Executor,
     InProcess,
@@ -216,7 +215,7 @@ def evaluate(
         raise ScenarioError("evaluate: no candidate; name an agent or a policy")
     chosen = judged_metric(metric)
     scenarios = [_with_policy(scenario, candidate, allow_code) for candidate in candidates]
-    labels = labelled(candidates, [policy_label(one) for one in scenarios])
+    labels = labelled(candidates, [one.policy.label for one in scenarios])
     where = held_out(scenario, sets=sets, seeds=seeds, windows=windows)
     numbers = range(len(where)) if windows is None else windows
     jobs: list[PlannedRun] = [

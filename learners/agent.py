@@ -99,8 +99,8 @@ def load_agent(
 def _build(bundle: Bundle, given: Mapping[str, Any]) -> Agent:
     """Return the agent; raises RunError if the description is malformed."""
     where, remedy = bundle.folder / DESCRIPTION, "restore the bundle or train the agent again"
-    kind = bundle.description["actions"].get("type")
-    models: dict[object, type[Section]] = {
+    kind = str(bundle.description["actions"].get("type"))  # a damaged one may be a list
+    models: dict[str, type[Section]] = {
         "jobs": PoolDescription, "pairs": PairDescription, "classes": ClassDescription,
         "ready-pool": ReadyDescription,
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""A trained agent as a policy; for numbered slots, its network chooses the next one.
+"""Trained agents as policies: loads any agent, and defines that of numbered slots.
 
 policy: {agent: trainings/mine}
 policy: {agent: deeprm-70, args: {choose: greedy}}
@@ -21,13 +21,8 @@ from simkit.arrays import Bools
 from simkit.errors import RunError, ScenarioError, SimkitError
 from simkit.learners.classes.agent import ClassAgent
 from simkit.learners.classes.description import ClassDescription
-from simkit.learners.common.bundle import WEIGHTS, Bundle, read_bundle
-from simkit.learners.common.inference import (
-    LARGEST_FLOW,
-    PlainNetwork,
-    masked_log_softmax,
-    plain_network,
-)
+from simkit.learners.common.bundle import Bundle, network_of, read_bundle
+from simkit.learners.common.inference import masked_log_softmax
 from simkit.learners.description import Actions, AgentDescription
 from simkit.learners.pairs.agent import PairAgent
 from simkit.learners.pairs.description import PairDescription
@@ -42,7 +37,7 @@ from simkit.scenario.overrides import dotted
 from simkit.sections import Section, problems_of
 
 PATIENCE: Final = 200
-"""Default number of steps without a start after which a task is placed anyway."""
+"""Default number of steps without a placement after which a task is placed anyway."""
 
 Choose = Literal["sample", "greedy"]
 
@@ -57,24 +52,23 @@ def load_agent(
     keep: bool | None = None,
     step: str | float | None = None,
 ) -> Agent:
-    """Return an agent of slots, jobs of a pool, machine–task pairs, burst classes or a ready pool.
+    """Return the agent in a bundle, as a policy.
 
-    An agent of a pool or of classes takes neither `choose` nor `patience`: it picks what it scores
-    highest, and starts whatever the rules of its training allow. An agent of pairs takes no
-    patience: it places until nothing fits.
+    The arguments depend on the kind of agent; any other argument is refused. An agent of a pool
+    takes none: it picks the job with the highest score.
 
     Args:
-        folder: that of the bundle.
-        scenario: the scenario to run on; None: only the cluster is checked, as a run begins.
-        choose: ``sample`` draws each action from the network's probabilities, as in training;
-            ``greedy`` takes the most probable one, which with slots may never schedule some
-            jobs; None is ``sample`` for slots and ``greedy`` for pairs and ready pools.
-        patience: after so many steps in which a task fitted and none was placed, the task that can
-            begin soonest is placed anyway, so that a run ends; None: `PATIENCE`.
-        compat: another simulator whose rules of time an agent of pairs takes on.
-        keep: whether an agent of classes keeps the places that it has chosen ahead, as in training,
-            or plans anew at every decision, which suits run times that are not exact; None: keep.
-        step: the run time that a class stands for; None: as in training.
+        folder: the bundle's folder.
+        scenario: the scenario to run on; None: only the cluster is checked, when a run begins.
+        choose: for slots, pairs and ready pools. ``sample`` draws each action from the network's
+            probabilities, as in training; ``greedy`` takes the most probable one, which with slots
+            may never schedule some jobs. None: ``sample`` for slots, else ``greedy``.
+        patience: for slots. After this many steps in which a task fitted but none was placed, the
+            task that can begin soonest is placed anyway, so that a run ends; None: `PATIENCE`.
+        compat: for pairs. Another simulator whose rules of time the agent follows.
+        keep: for classes. Whether the agent keeps the places that it has planned ahead, as in
+            training, or plans anew at every decision, which suits inexact run times; None: keep.
+        step: for classes. The run time that a class stands for; None: as in training.
 
     Raises RunError for a damaged bundle, ScenarioError, all problems at once, for wrong arguments
     and for a scenario that differs from the agent's training.
@@ -90,9 +84,9 @@ def load_agent(
     if keep is not None and not isinstance(keep, bool):
         raise ScenarioError(f"agent: keep is {keep!r}; it must be true or false")
     given = {"choose": choose, "patience": patience, "compat": compat, "keep": keep, "step": step}
-    agent = _made(read_bundle(folder), given)
-    kind, takes, because = _TAKES[type(agent)]
-    if others := [key for key, value in given.items() if value is not None and key not in takes]:
+    agent = _build(read_bundle(folder), given)
+    kind, accepted, because = _ACCEPTED[type(agent)]
+    if others := [k for k, value in given.items() if value is not None and k not in accepted]:
         raise ScenarioError(
             f"agent {agent.name}: {' and '.join(others)} {'are' if len(others) > 1 else 'is'} not "
             f"for agents of {kind}, {because}; leave {'them' if len(others) > 1 else 'it'} out"
@@ -102,38 +96,37 @@ def load_agent(
     return agent
 
 
-def _made(bundle: Bundle, given: Mapping[str, Any]) -> Agent:
+def _build(bundle: Bundle, given: Mapping[str, Any]) -> Agent:
     """Return the agent; raises RunError if the description is malformed."""
     where, remedy = bundle.folder / DESCRIPTION, "restore the bundle or train the agent again"
     kind = str(bundle.description["actions"].get("type"))  # a damaged one may be a list
-    described: dict[str, type[Section]] = {
+    models: dict[str, type[Section]] = {
         "jobs": PoolDescription, "pairs": PairDescription, "classes": ClassDescription,
         "ready-pool": ReadyDescription,
     }  # fmt: skip
-    stated = described.get(kind, AgentDescription)
+    model, stated = models.get(kind, AgentDescription), bundle.description
     try:
         if kind == "jobs":
-            return PoolAgent.of(bundle, PoolDescription.read(bundle.description))
+            return PoolAgent.of(bundle, PoolDescription.read(stated))
         if kind == "pairs":
-            of_pairs = PairDescription.read(bundle.description)
             choose: Choose = given["choose"] or "greedy"
-            return PairAgent.of(bundle, of_pairs, choose=choose, compat=given["compat"])
+            compat = given["compat"]
+            return PairAgent.of(bundle, PairDescription.read(stated), choose=choose, compat=compat)
         if kind == "classes":
-            of_classes = ClassDescription.read(bundle.description)
             keep = True if given["keep"] is None else given["keep"]
-            return ClassAgent(bundle, of_classes, keep=keep, step=given["step"])
+            return ClassAgent(bundle, ClassDescription.read(stated), keep=keep, step=given["step"])
         if kind == "ready-pool":
-            of_pool = ReadyDescription.read(bundle.description)
-            return ReadyAgent(bundle, of_pool, choose=given["choose"] or "greedy")
+            choose = given["choose"] or "greedy"
+            return ReadyAgent(bundle, ReadyDescription.read(stated), choose=choose)
         return SlottedAgent(
-            bundle, AgentDescription.read(bundle.description),
+            bundle, AgentDescription.read(stated),
             choose=given["choose"] or "sample", patience=given["patience"] or PATIENCE,
         )  # fmt: skip
     except SimkitError:
         raise
     except ValidationError as error:
         problems = [
-            f"{dotted(problem.path)} {problem.text}" for problem in problems_of(error, stated)
+            f"{dotted(problem.path)} {problem.text}" for problem in problems_of(error, model)
         ]
         raise RunError(
             "\n".join(f"{where}: is not as simkit wrote it ({text}); {remedy}" for text in problems)
@@ -147,19 +140,19 @@ def _made(bundle: Bundle, given: Mapping[str, Any]) -> Agent:
 
 
 class SlottedAgent:
-    """A network over an observation of numbered slots; a `Policy`.
+    """A `Policy` whose network chooses among numbered slots.
 
     Attributes:
-        name: the bundle's.
+        name: the bundle's name.
         model: the slotted model that it was trained on.
-        forced: tasks of this run that were placed because `patience` was over.
-        probability: probability of its last action; 1 for a greedy one.
+        forced: number of tasks in this run that were placed because `patience` ran out.
+        probability: probability of the last action; 1 if the agent is greedy.
     """
 
     def __init__(
         self, bundle: Bundle, described: AgentDescription, *, choose: Choose, patience: int
     ) -> None:
-        """Build it; raises RunError if parts of the bundle do not fit together."""
+        """Build the agent; raises RunError if parts of the bundle do not fit together."""
         self.name = agent_label(bundle.folder)
         self.forced = 0
         self._where = bundle.folder / DESCRIPTION
@@ -172,10 +165,12 @@ class SlottedAgent:
         if ":" in self._observation.name:
             raise RunError(
                 f"{self._where}: observation.name is {self._observation.name!r}, "
-                "which is code; an agent is data and names an observation of simkit"
+                "which is code; an agent is data, and must name an observation of simkit"
             )
-        self._network = _network(bundle, described, self._observation.size, self.model.actions)
-        self._refuse_overflow(bundle.folder / WEIGHTS)
+        largest = max(max(abs(part.low), abs(part.high)) for part in self._observation.fields)
+        self._network = network_of(
+            bundle, described.architecture, self._observation.size, self.model.actions, largest
+        )
         self._masked = described.actions.mask
         self._refuse_other_actions(described.actions)
         self._greedy = choose == "greedy"
@@ -188,19 +183,9 @@ class SlottedAgent:
 
     def _refuse_other_actions(self, described: Actions) -> None:
         stated = described.model_dump(exclude={"mask"})
-        mine = slot_actions_as_json(self.model.slots)
-        if differing := differing_entries("actions", mine, stated):
+        expected = slot_actions_as_json(self.model.slots)
+        if differing := differing_entries("actions", expected, stated):
             raise RunError("\n".join(f"{self._where}: {text}" for text in differing))
-
-    def _refuse_overflow(self, path: Path) -> None:
-        """Raise RunError if an observation could make numbers beyond float32."""
-        seen = max(max(abs(part.low), abs(part.high)) for part in self._observation.fields)
-        if not (bound := self._network.largest(seen)) <= LARGEST_FLOW:
-            raise RunError(
-                f"{path}: the weights are so large that an observation of at most {seen:g} could "
-                f"give {bound:.2g}; it must be at most {LARGEST_FLOW:g}, so restore the bundle or "
-                "train the agent again"
-            )
 
     def differences(self, scenario: Scenario) -> list[str]:
         """Return how a scenario differs from the agent's training, a line each."""
@@ -212,19 +197,19 @@ class SlottedAgent:
             "scheduling.step": (getattr(scheduling, "step", None), self.model.step_s),
         }
         problems = [
-            f"{key} is {_plain(found)} in the scenario, {_plain(trained)} in its training; use "
+            f"{key} is {_shown(given)} in the scenario, {_shown(trained)} in its training; use "
             "that, or train an agent on this scenario"
-            for key, (found, trained) in wanted.items()
-            if found != trained
+            for key, (given, trained) in wanted.items()
+            if given != trained
         ]
         if scenario.processes:
-            problems.append("processes are set, and it was trained without any; leave them out")
+            problems.append("processes are set, but it was trained without any; leave them out")
         return problems
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         """Begin a run.
 
-        Raises ScenarioError if the cluster or the observation differs from the training's.
+        Raises ScenarioError if the cluster or the observation differs from that of the training.
         """
         problems = self.check_cluster(info)
         if problems:
@@ -248,8 +233,9 @@ class SlottedAgent:
         """Return how a cluster differs from that of the agent's training, a line each."""
         if self._resources != info.resources:
             return [
-                f"agent {self.name}: the cluster's resources are {', '.join(info.resources)}, in "
-                f"its training they were {', '.join(self._resources)}; name them so, in this order"
+                f"agent {self.name}: the cluster's resources are {', '.join(info.resources)}, but "
+                f"in its training they were {', '.join(self._resources)}; use the same names, in "
+                "this order"
             ]
         try:
             SlottedTracker(self.model).reset(info)
@@ -284,7 +270,7 @@ class SlottedAgent:
             self._idle_since = None
 
     def scores(self, state: State) -> dict[Task, float]:
-        """Return the network's scores of the tasks in slots; the largest is the likeliest."""
+        """Return the network's score of each waiting task in a slot; higher is likelier."""
         assert self._encoder is not None
         logits = self._network.logits(self._encoder.encode(state).reshape(-1))
         slots = enumerate(self._tracker.tasks)
@@ -293,7 +279,7 @@ class SlottedAgent:
         }
 
     def why(self, state: State, task: Task) -> str:
-        """Say what a waiting task waits for."""
+        """Return why a waiting task waits."""
         if task not in self._tracker.tasks:
             return f"it is in none of the {self.model.slots} slots that the agent sees"
         return "the network lets time go on, or chooses another task"
@@ -301,18 +287,18 @@ class SlottedAgent:
     def _choose(self, state: State) -> int:
         """Return the next action."""
         assert self._encoder is not None
-        seen = self._encoder.encode(state).reshape(-1)
-        chances = masked_log_softmax(self._network.logits(seen), self._allowed(state))
+        observation = self._encoder.encode(state).reshape(-1)
+        log_probs = masked_log_softmax(self._network.logits(observation), self._allowed(state))
         if self._greedy:
-            return int(chances.argmax())
-        below = np.exp(chances, dtype=np.float64).cumsum()
-        drawn = int(np.searchsorted(below, self._rng.random() * below[-1], side="right"))
+            return int(log_probs.argmax())
+        cumulative = np.exp(log_probs, dtype=np.float64).cumsum()
+        drawn = int(np.searchsorted(cumulative, self._rng.random() * cumulative[-1], side="right"))
         drawn = min(drawn, self.model.slots)
-        self.probability = float(np.exp(chances[drawn]))
+        self.probability = float(np.exp(log_probs[drawn]))
         return drawn
 
     def _allowed(self, state: State) -> Bools | None:
-        """Return (M + 1,) which actions may be taken; None: all."""
+        """Return (M + 1,) which actions are allowed; None: all."""
         if self._masked == "none":
             return None
         if self._masked == "now":
@@ -332,7 +318,7 @@ class SlottedAgent:
         return now - self._idle_since >= self._patience * self.model.step_s
 
     def _fitting(self) -> list[tuple[int, int]]:
-        """Return (earliest start in steps, slot) of the tasks that can be placed."""
+        """Return (earliest start in steps, slot) for each task that can be placed."""
         starts = ((self._tracker.earliest(slot), slot) for slot in range(self.model.slots))
         return [(start, slot) for start, slot in starts if start >= 0]
 
@@ -342,35 +328,19 @@ class SlottedAgent:
         return place
 
 
-def _network(
-    bundle: Bundle, described: AgentDescription, inputs: int, actions: int
-) -> PlainNetwork:
-    """Return the network; raises RunError if it does not fit what is described."""
-    where, shape = bundle.folder / DESCRIPTION, described.architecture
-    if (shape.inputs, shape.outputs) != (inputs, actions):
-        raise RunError(
-            f"{where}: the architecture has {shape.inputs} inputs and {shape.outputs} outputs, the "
-            f"observation {inputs} numbers and there are {actions} actions; train it again"
-        )
-    try:
-        return plain_network(shape, bundle.weights)
-    except RunError as error:
-        raise RunError(f"{where}: {error}; train it again") from error
-
-
-def _plain(value: object) -> str:
+def _shown(value: object) -> str:
     return "not set" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 Agent = SlottedAgent | PoolAgent | PairAgent | ClassAgent | ReadyAgent
-_TAKES: Final[Mapping[type, tuple[str, frozenset[str], str]]] = {
-    SlottedAgent: ("numbered slots", frozenset({"choose", "patience"}), "which know slots alone"),
+_ACCEPTED: Final[Mapping[type, tuple[str, frozenset[str], str]]] = {
+    SlottedAgent: ("numbered slots", frozenset({"choose", "patience"}), "which only know slots"),
     PoolAgent: ("a pool", frozenset(), "which pick the job with the highest score"),
     PairAgent: (
         "machine–task pairs", frozenset({"choose", "compat"}), "which place until nothing fits",
     ),
     ClassAgent: (
-        "burst classes", frozenset({"keep", "step"}), "which place the class of the highest score",
+        "burst classes", frozenset({"keep", "step"}), "which place the highest-scoring class",
     ),
     ReadyAgent: ("a ready pool", frozenset({"choose"}), "which act as in their training"),
 }  # fmt: skip

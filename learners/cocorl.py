@@ -1,15 +1,15 @@
-"""Constrained PPO for a green datacenter's ready pool, as CoCoRL does.
+"""CoCoRL: constrained PPO for a green datacenter's ready pool.
 
 "CoCoRL" is chapter 6 of the dissertation on power-modulated datacenters (University of Virginia,
-2023): PPO with a second critic, of costs, and a multiplier that a PID controller moves so that the
-cost stays below its limit (A. Stooke, J. Achiam and P. Abbeel, "Responsive safety in reinforcement
+2023): PPO with a second critic, for costs, and a multiplier that a PID controller adjusts to keep
+the cost below its limit (A. Stooke, J. Achiam and P. Abbeel, "Responsive safety in reinforcement
 learning by PID Lagrangian methods", 2020). Without a limit it is plain PPO (J. Schulman et al.,
 "Proximal policy optimization algorithms", 2017).
 
-The cost is the number of waiting jobs, hour by hour, or another account. A job's value is paid as
-it is placed, as so much for each hour that it will run: paid while jobs run, it teaches an agent
-nothing in time. Games go on for ever, and time passes unevenly between decisions: rewards are
-counted above their mean per hour, and discounted by the hours.
+The cost is the number of waiting jobs in each hour, or another account. A job's value for all hours
+that it will run is paid when it is placed: paid while jobs run, the reward would come too late to
+learn from. Games are endless, and time passes unevenly between decisions: rewards are counted above
+their mean per hour, and discounted by the hours.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ from simkit.training import Training
 VALUE_SHARE: Final = 0.5
 """Weight of the critics' errors relative to the policy's gain."""
 LARGEST_GRADIENT: Final = 0.5
-"""Gradients are shortened to this norm."""
+"""Gradients are clipped to this norm."""
 JOBS: Final = 10.0
-"""Jobs that wait or are late count in tens, as in the dissertation's table A.3; other costs count
-in their limits."""
+"""Unit of costs in jobs, as in the dissertation's table A.3; the unit of other costs is their
+limit."""
 
 
 class CoCoRLArguments(ReadyPoolArguments):
@@ -81,53 +81,55 @@ class CoCoRLArguments(ReadyPoolArguments):
     iterations: Count = 150
     """Iterations of the training."""
     games: Count = 128
-    """Replicas that are played at the same time."""
+    """Games played in parallel."""
     decisions: Count = 48
-    """Decisions of each in an iteration."""
+    """Decisions per game and iteration."""
     units: Many[Count] = ()
     """Sizes of the pool to train on, equally many games of each; none: the scenario's own."""
     suspend: Annotated[int, Field(ge=0, le=100)] = 0
-    """How many of the running jobs, those that began last, the agent may choose from to suspend."""
+    """Number of running jobs, those started last, from which the agent may choose one to suspend.
+    """
     # the constraint
     cost: Cost = "waiting"
-    """Jobs that wait; jobs that are past their quality of service; money or kg of CO₂ for energy:
-    per step, in the mean."""
+    """Mean cost per step to limit: waiting jobs, jobs past their quality of service, or money or kg
+    of CO₂ for energy."""
     cost_limit: NotNegative | None = None
     """Upper limit of the cost; null: no limit."""
     cost_of: str | None = None
-    """An agent without a limit: its folder, its training's, or its name. The limit is a share of
-    what it costs with drawn actions on held-out streams."""
+    """An agent trained without a limit: its folder, the folder of its training, or its name. The
+    limit is a share of its cost on held-out streams, with actions drawn at random."""
     cost_share: NotNegative | None = None
     """The limit as a share of the cost of `cost_of`."""
     watched: Annotated[int, Field(ge=0)] = 32
-    """With a limit: more replicas, which take the likeliest action. Nothing is learned from them,
+    """With a limit: further games, which take the likeliest action. Nothing is learned from them,
     but their cost is limited as well."""
     proportional: NotNegative = 2.0
-    """Gain of the excess of the cost over its limit, in tens of jobs or in limits."""
+    """Gain of the cost's excess over its limit, in tens of jobs or in multiples of the limit."""
     integral: NotNegative = 1.0
     """Gain of the sum of this excess over the iterations."""
     derivative: NotNegative = 1.0
     """Gain of the cost's rise."""
     gains_twice: bool = False
-    """Apply the first and third gain twice, as the dissertation's algorithm 7 does."""
+    """Apply the proportional and the derivative gain twice, as the dissertation's algorithm 7 does.
+    """
     # learning
     network: Literal["set", "lstm"] = "set"
-    """One scorer for all jobs, or two layers and an LSTM that remembers, as in the dissertation."""
+    """One scorer for all jobs, or two layers and an LSTM, as in the dissertation."""
     learning_rate: Positive = 0.002
-    """Learning rate of Adam at first; it falls to 0 in equal steps."""
+    """Initial learning rate of Adam; it falls linearly to 0."""
     decay: Share = 0.95
-    """λ of a step of time."""
+    """λ per step of time."""
     clip: Positive = 0.2
     """The ratio of probabilities is clipped to 1 ± this."""
     entropy: NotNegative = 0.02
-    """Weight of the policy's mean entropy, in nats, at first; it falls to 0 in equal steps."""
+    """Initial weight of the policy's mean entropy, in nats; it falls linearly to 0."""
     epochs: Count = 3
     """Passes over the decisions of an iteration."""
     batch: Count = 1024
-    """Decisions per step of Adam; with `lstm` those of an iteration of as many whole games."""
+    """Decisions per step of Adam; with `lstm`, rounded down to whole games."""
 
     @model_validator(mode="after")
-    def _says_its_limit_once(self) -> Self:
+    def _one_limit(self) -> Self:
         pair = {"cost_of": self.cost_of, "cost_share": self.cost_share}
         given = [name for name, value in pair.items() if value is not None]
         problems = []
@@ -138,7 +140,8 @@ class CoCoRLArguments(ReadyPoolArguments):
             text = f"excludes {' and '.join(given)}; give the number of jobs or the share"
             problems.append((("cost_limit",), text))
         if self.units and (given or self.cost_limit is not None):
-            problems.append((("units",), "knows no limit yet; leave it or the limit out"))
+            text = "cannot be combined with a limit; leave it or the limit out"
+            problems.append((("units",), text))
         if problems:
             raise BrokenRulesError(problems)
         return self
@@ -147,18 +150,18 @@ class CoCoRLArguments(ReadyPoolArguments):
 def begin(
     scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
 ) -> Training:
-    """Return a training that has done nothing yet; an entry point of ``simkit.learners``.
+    """Return a new training; an entry point of ``simkit.learners``.
 
     Raises ScenarioError, all problems at once, for a scenario that lock-step ready pools do not
-    know, arguments out of their range, or a device that is not there; PluginError without
-    safetensors, which the first checkpoint needs.
+    support, arguments out of range, or a missing device; PluginError without safetensors, which the
+    first checkpoint needs.
     """
 
     def source_of(chosen: CoCoRLArguments) -> ReadySource:
-        told = {**chosen.environment(), "suspend": chosen.suspend, "cost": chosen.cost}
+        rules = {**chosen.environment(), "suspend": chosen.suspend, "cost": chosen.cost}
         if chosen.units:
-            return SourceOfSizes(scenario, chosen.units, **told)
-        return ReadySource(scenario, **told)
+            return SourceOfSizes(scenario, chosen.units, **rules)
+        return ReadySource(scenario, **rules)
 
     chosen, source = prepared(CoCoRLArguments, arguments, source_of, device)
     return CoCoRLTraining(scenario, source, chosen, seed, device)
@@ -166,23 +169,23 @@ def begin(
 
 @dataclass(frozen=True)
 class Played:
-    """T decisions of N games; arrays are (T, N, …)."""
+    """T decisions in each of N games; arrays are (T, N, …)."""
 
     seen: np.ndarray[Any, np.dtype[np.float32]]
     allowed: Bools
     actions: Ints
     log_probability: Floats
     values: Floats
-    """(T + 1, N, 2) expected of rewards and of costs."""
+    """(T + 1, N, 2) expected future rewards, and costs."""
     rewards: Floats
     costs: Floats
     hours: Ints
     cut: Bools
     carried: np.ndarray[Any, np.dtype[np.float32]]
-    """(1, N, 2, hidden) what an LSTM remembered before the first decision."""
+    """(1, N, 2, hidden) the LSTM's state before the first decision."""
 
     def part(self, first: int, end: int | None) -> Played:
-        """Return what some of the games did."""
+        """Return the decisions of some of the games."""
         return Played(*[getattr(self, field.name)[:, first:end] for field in fields(self)])
 
     @property
@@ -197,7 +200,7 @@ class Played:
 
 
 class CoCoRLTraining(TorchTraining):
-    """A training under way."""
+    """A training with CoCoRL."""
 
     learner = "cocorl"
     less_is_better = ("lost_value", "lost_value_drawn", "cost", "cost_drawn")
@@ -216,7 +219,7 @@ class CoCoRLTraining(TorchTraining):
         self.games = source.endless(arguments.games + self.watched, self.generators["streams"])
         # Agent
         with seeded(self.stream("weights")):
-            self._network = self._fresh().to(device)
+            self._network = self._new_network().to(device)
         self.memory = Memory(self.network, len(self.games.active))
         self.optimiser = torch.optim.Adam(self.network.parameters(), arguments.learning_rate)
         # Constraint
@@ -229,7 +232,7 @@ class CoCoRLTraining(TorchTraining):
         )  # fmt: skip
         self.usual_value, self.usual_cost = MovingMean(), MovingMean()
 
-    def _fresh(self) -> ActorCritic | Recurrent:
+    def _new_network(self) -> ActorCritic | Recurrent:
         source, hidden = self.source, self.chosen.hidden
         if self.chosen.network == "lstm":
             return Recurrent(ready_recurrent(source, hidden))
@@ -241,7 +244,7 @@ class CoCoRLTraining(TorchTraining):
 
     @property
     def unit(self) -> float:
-        """What costs are counted in."""
+        """The unit in which costs are counted."""
         if self.chosen.cost in ("waiting", "qos-violations"):
             return JOBS
         return self.limit.most if self.limit.is_set and self.limit.most > 0 else 1.0
@@ -256,10 +259,10 @@ class CoCoRLTraining(TorchTraining):
     def iterate(self) -> Mapping[str, float]:
         """Return numbers to log.
 
-        ``value_per_hour``: as it was paid, in steps of the whole pool; ``cost``: per hour,
-        such as waiting jobs in the mean; ``cost_limit``, infinite without one; ``multiplier``: λ;
-        ``hours``: that have passed in all games; ``decisions``; ``entropy``: the mean, in nats;
-        ``cost_watched``: the cost of those that take the likeliest action.
+        ``value_per_hour``: value paid per hour, in steps of the whole pool; ``cost``: mean cost per
+        hour, such as the number of waiting jobs; ``cost_limit``, infinite without one;
+        ``multiplier``: λ; ``hours``: hours played in all games; ``decisions``; ``entropy``: the
+        mean, in nats; ``cost_watched``: cost of the games that take the likeliest action.
         """
         chosen, done = self.chosen, (self.iteration - 1) / self.iterations
         set_learning_rate(self.optimiser, linear(chosen.learning_rate, 0.0, done))
@@ -277,33 +280,34 @@ class CoCoRLTraining(TorchTraining):
         weight, batch = linear(chosen.entropy, 0.0, done), self._batch(played)
         size = max(chosen.batch // batch.actions.shape[1], 1)
         parts = minibatches(batch, size, chosen.epochs, self.generators["parts"])
-        spreads = [self._improve(part, weight) for part in parts]
+        entropies = [self._improve(part, weight) for part in parts]
         # Logging
         return {
             "value_per_hour": value, "cost": cost, "cost_limit": self.limit.most,
             "multiplier": self.multiplier.value,
             "hours": float(hours), "decisions": float(played.actions.size),
-            "entropy": float(np.mean(spreads)),
+            "entropy": float(np.mean(entropies)),
             **({"cost_watched": watched.cost} if self.watched else {}),
         }  # fmt: skip
 
     def _play(self) -> Played:
-        """Play a few decisions of every game, drawn from the policy; watched ones greedily."""
+        """Play some decisions of every game: watched games greedily, others with drawn actions."""
         games, rows = self.games, []
         carried = self.memory.state()["carried"]
         for _ in range(self.chosen.decisions):
-            seen, allowed, chances, values = self._look(games, self.memory)
-            actions = sample(chances, self.generators["actions"])
-            actions[: self.watched] = chances[: self.watched].argmax(dim=-1).cpu().numpy()
-            drawn = log_probability(chances, torch.from_numpy(actions).to(self.device))
+            seen, allowed, log_probs, values = self._look(games, self.memory)
+            actions = sample(log_probs, self.generators["actions"])
+            actions[: self.watched] = log_probs[: self.watched].argmax(dim=-1).cpu().numpy()
+            taken = log_probability(log_probs, torch.from_numpy(actions).to(self.device))
             passed = games.step(actions)
             reward = self.source.paid(games)
             self.memory.forget(games.begun)
             rows.append((
-                seen, allowed, actions, drawn.cpu().numpy(), values.cpu().numpy(), reward,
+                seen, allowed, actions, taken.cpu().numpy(), values.cpu().numpy(), reward,
                 self.source.cost(games, self.chosen.cost), passed.hours, games.begun,
             ))  # fmt: skip
-        *_, last = self._look(games, deepcopy(self.memory))  # which it will see again
+        # the next iteration sees this observation again: the memory must not change
+        *_, last = self._look(games, deepcopy(self.memory))
         columns = [np.stack(column) for column in zip(*rows, strict=True)]
         columns[4] = np.concatenate((columns[4], last.cpu().numpy()[None]))
         columns.append(carried[None])
@@ -312,24 +316,24 @@ class CoCoRLTraining(TorchTraining):
     def _look(
         self, games: Any, memory: Memory
     ) -> tuple[np.ndarray[Any, np.dtype[np.float32]], Bools, torch.Tensor, torch.Tensor]:
-        """Return what A games show and allow, (A, actions) log-probabilities, and (A, 2) values."""
+        """Return observations, masks, (A, actions) log-probabilities and (A, 2) values."""
         seen, allowed = self.source.see(games), games.mask()
-        said = memory.look(self.network, torch.from_numpy(seen).to(self.device), games.active)
-        chances = masked_log_softmax(said.logits, torch.from_numpy(allowed).to(self.device))
-        return seen, allowed, chances, said.values
+        outputs = memory.look(self.network, torch.from_numpy(seen).to(self.device), games.active)
+        log_probs = masked_log_softmax(outputs.logits, torch.from_numpy(allowed).to(self.device))
+        return seen, allowed, log_probs, outputs.values
 
     def _batch(self, played: Played) -> Sequences:
-        """Return what is learned from the decisions; advantages are scaled, but not centred.
+        """Return the decisions as a batch; advantages are scaled, but not centred.
 
-        Both streams are counted above their mean per hour, so that values are differences. Rows are
-        whole games, or decisions of a network that does not remember.
+        Rewards and costs are counted above their mean per hour, so values are differences from it.
+        Each row is a whole game, or, without an LSTM, a single decision.
         """
         chosen, value, cost = self.chosen, self.usual_value.value, self.usual_cost.value
         passed = played.hours.astype(np.float64)
-        usual = sum_of_powers(chosen.discount, passed)
+        time = sum_of_powers(chosen.discount, passed)
         streams = (
-            played.rewards - value * usual,
-            (played.costs / np.maximum(passed, 1.0) - cost) / self.unit * usual,
+            played.rewards - value * time,
+            (played.costs / np.maximum(passed, 1.0) - cost) / self.unit * time,
         )
         advantages = [
             advantages_over_time(
@@ -339,10 +343,10 @@ class CoCoRLTraining(TorchTraining):
             for number, stream in enumerate(streams)
         ]  # fmt: skip
         returns = np.stack(advantages, axis=-1) + played.values[:-1]
-        gain = self.multiplier.of_both(*advantages)
+        gain = self.multiplier.combine(*advantages)
         gain = gain / max(float(gain.std()), 1e-8)
         begins = np.roll(played.cut, 1, axis=0)
-        begins[0] = False  # what is carried to the first decision has forgotten already
+        begins[0] = False  # the state before the first decision is already reset
         columns = (
             played.seen, played.allowed, played.actions,
             played.log_probability.astype(np.float32), gain.astype(np.float32),
@@ -354,44 +358,44 @@ class CoCoRLTraining(TorchTraining):
             column.swapaxes(0, 1) if whole else column.reshape(gain.size, 1, *column.shape[2:])
             for column in columns
         )
-        kept = (*rows, carried[:, 0])
-        return Sequences(*[torch.from_numpy(each.copy()).to(self.device) for each in kept])
+        tensors = [torch.from_numpy(column.copy()) for column in (*rows, carried[:, 0])]
+        return Sequences(*[tensor.to(self.device) for tensor in tensors])
 
     def _improve(self, part: Sequences, entropy_weight: float) -> float:
         """Take one step of Adam; return the mean entropy."""
         (logits, values), _ = look(self.network, part.seen, part.carried, part.begins)
-        chances = masked_log_softmax(logits, part.allowed)
-        spread = entropy(chances).mean()
+        log_probs = masked_log_softmax(logits, part.allowed)
+        mean_entropy = entropy(log_probs).mean()
         gain = clipped_gain(
-            log_probability(chances, part.actions), part.log_probability, part.advantage,
+            log_probability(log_probs, part.actions), part.log_probability, part.advantage,
             self.chosen.clip,
         )  # fmt: skip
         errors = (values - part.returns).square().mean(dim=(0, 1))
         error = errors.sum() if self.limit.is_set else errors[0]
-        loss = VALUE_SHARE * error - gain - entropy_weight * spread
+        loss = VALUE_SHARE * error - gain - entropy_weight * mean_entropy
         take_step(self.optimiser, loss, LARGEST_GRADIENT)
-        return float(spread.detach())
+        return float(mean_entropy.detach())
 
     def evaluate(self) -> Mapping[str, float]:
-        """Return how the agent does on held-out streams, with the likeliest actions and drawn ones.
+        """Evaluate the agent on held-out streams, with its likeliest actions and with drawn ones.
 
         See `greedy_and_drawn`; ``cost_limit``: the limit, infinite without one.
         """
         chosen = self.chosen
-        went = greedy_and_drawn(self.source, chosen.held_out_games, self._rule, chosen.cost)
-        return {"cost_limit": self.limit.most, **went}
+        scores = greedy_and_drawn(self.source, chosen.held_out_games, self._rule, chosen.cost)
+        return {"cost_limit": self.limit.most, **scores}
 
     def _rule(self, greedy: bool) -> Rule:
         memory, rng = Memory(self.network, self.chosen.held_out_games), self.stream("held_out")
 
         def choose(games: ReadyGames) -> Ints:
-            _, _, chances, _ = self._look(games, memory)
-            return chances.argmax(dim=-1).cpu().numpy() if greedy else sample(chances, rng)
+            _, _, log_probs, _ = self._look(games, memory)
+            return log_probs.argmax(dim=-1).cpu().numpy() if greedy else sample(log_probs, rng)
 
         return choose
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         actor = self.network.actor
         assert isinstance(actor, SetScorer | RecurrentActor)
-        how = describe_ready_pool(actor.shape, self.source)
-        self.write_network(folder, actor, how, curve_end)
+        description = describe_ready_pool(actor.shape, self.source)
+        self.write_network(folder, actor, description, curve_end)

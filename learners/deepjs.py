@@ -1,12 +1,12 @@
-"""DeepJS's own algorithm: REINFORCE on a fitness of machine–task pairs, chunk after chunk.
+"""DeepJS's own algorithm: REINFORCE on a scorer of machine–task pairs, chunk after chunk.
 
 F. Li and B. Hu, "DeepJS: Job scheduling based on deep reinforcement learning in cloud data center"
-(ICBDC 2019): a small network scores every pair that fits, a softmax over the scores draws which one
-gets an instance, and every second costs 1 until the chunk is done. Training slides along the trace:
-a chunk is played before it is trained on, so that the first iteration of each chunk judges the
-agent on jobs that it has never seen. The details that the paper leaves open are those of its public
-program. Arguments go beyond the paper: more features, a start at a simple rule, PPO's update, other
-objectives. The learner `fitness` finds better schedules.
+(ICBDC 2019): a small network scores every pair that fits, the pair that gets an instance is drawn
+from a softmax over the scores, and every second costs 1 until the chunk is done. Training slides
+along the trace: a chunk is played before it is trained on, so the first iteration of each chunk
+tests the agent on jobs that it has never seen. Details that the paper leaves open are those of its
+public program. Some arguments go beyond the paper: more features, a start at a simple rule, PPO's
+update, other objectives. The learner `fitness` finds better schedules.
 """
 
 from __future__ import annotations
@@ -38,31 +38,31 @@ from simkit.sections import BrokenRulesError, Count, Many, Section
 from simkit.training import Training
 
 RESOURCES: Final = ("cpu", "mem")
-"""Resources of the clusters that the network's inputs are made for."""
+"""The resources that the paper's features describe."""
 
 
 class DeepJSArguments(Section):
     """The keys of `learn.arguments`."""
 
     iterations: Count = 2000
-    """Iterations in all: `repeats` for each chunk and number of machines; after the last chunk
-    comes the first again."""
+    """Iterations of the training: `repeats` for each chunk and number of machines; the first chunk
+    follows the last one."""
     jobs: Count = 10
     """Jobs of a chunk; each is scheduled on an empty cluster."""
     repeats: Count = 10
     """Iterations in a row on the same chunk."""
     rollouts: Count = 12
-    """Times that the chunk is played in an iteration; the baseline is their mean."""
+    """Rollouts of the chunk in an iteration; the baseline is their mean."""
     hidden: Many[Width] = (3, 9, 6)
-    """Units of the hidden layers, tanh each: 3, 9, 6 as in the paper, or 3, 9, 18, 9 as in its
+    """Units of the hidden layers, with tanh: 3, 9, 6 as in the paper, or 3, 9, 18, 9 as in its
     program."""
     features: FeatureSet = "paper"
-    """What is seen of a pair: as in the paper, or ``terms``, which know the remaining work."""
+    """Features of a pair: those of the paper, or ``terms``, which include the remaining work."""
     start: RuleName | None = None
-    """The rule that the agent is at first, with ``terms`` alone; null: none."""
+    """Rule at which the agent starts, only with ``terms``; null: none."""
     sharpness: Positive = 30.0
-    """What the rule's scores are multiplied by; the larger, the more rarely another pair is drawn
-    than the rule's."""
+    """Factor of the rule's scores; the larger it is, the more rarely a pair other than the rule's
+    is drawn."""
     learning_rate: Positive = 0.001
     """Learning rate of Adam."""
     batch: Count = 1000
@@ -70,19 +70,20 @@ class DeepJSArguments(Section):
     update: Literal["reinforce", "ppo"] = "reinforce"
     """REINFORCE, as in the paper, or PPO's clipped gain."""
     epochs: Count = 1
-    """Times that an iteration's rollouts are learned from; more than once with PPO alone."""
+    """Passes over the rollouts of an iteration; more than one only with PPO."""
     clip: Share = 0.2
     """The ratio of probabilities in PPO is clipped to 1 ± this."""
     baseline: Literal["decision", "tick"] = "decision"
-    """What a return is compared with: the mean return at the same number of decisions and ticks, as
-    in the paper, or at the same tick."""
+    """Baseline of a return: the mean return at the same number of decisions and ticks, as in the
+    paper, or at the same tick."""
     objective: Objective = "makespan"
     """What is minimised: the makespan of a chunk, the mean ``turnaround`` or ``slowdown`` of its
-    jobs, or ``weighted-turnaround``, a mean in which jobs count by their instances."""
+    jobs, or ``weighted-turnaround``, a mean weighted by the jobs' instances."""
     machines: Many[Count] = ()
-    """Numbers of machines to train on, those of the cluster over and over; none: its own."""
+    """Numbers of machines to train on, made by repeating the cluster's; none: the cluster itself.
+    """
     held_out_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Share of the chunks, the last ones, that are held out to evaluate the agent; 0: none."""
+    """Share of the chunks, taken from the end, that is held out to evaluate the agent; 0: none."""
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
@@ -94,7 +95,7 @@ class DeepJSArguments(Section):
             text = f"is {self.start}, which the paper's features cannot express"
             broken.append((("start",), f"{text}; write features: terms, or leave start out"))
         if self.epochs > 1 and self.update == "reinforce":
-            text = f"is {self.epochs}, and REINFORCE learns from a rollout once"
+            text = f"is {self.epochs}, but REINFORCE learns only once from a rollout"
             broken.append((("epochs",), f"{text}; write 1, or update: ppo"))
         if "sharpness" in given and self.start is None:
             broken.append(
@@ -110,10 +111,10 @@ class DeepJSArguments(Section):
 def begin(
     scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
 ) -> Training:
-    """Return a training that has done nothing yet; an entry point of ``simkit.learners``.
+    """Return a new training; an entry point of ``simkit.learners``.
 
     Raises ScenarioError, all problems at once, for a scenario that is not bags of tasks on machines
-    with cpu and mem, or arguments out of their range; PluginError without safetensors or numba.
+    with cpu and mem, or arguments out of range; PluginError without safetensors or numba.
     """
     require_numba()
 
@@ -124,7 +125,7 @@ def begin(
         if chosen.features == "paper" and source.resources != RESOURCES:
             raise ScenarioError(
                 f"cluster: its resources are {', '.join(source.resources)}, but the network sees "
-                f"{', '.join(RESOURCES)}; take a trace of these"
+                f"{', '.join(RESOURCES)}; use a trace with these"
             )
         return source
 
@@ -133,7 +134,7 @@ def begin(
 
 
 class DeepJSTraining(TorchTraining):
-    """A training under way."""
+    """A training with DeepJS."""
 
     learner = "deepjs"
     extendable = True
@@ -160,28 +161,28 @@ class DeepJSTraining(TorchTraining):
 
     @property
     def scorer(self) -> PairScorer:
-        """The network as it is."""
+        """The current network as a scorer."""
         weights: dict[str, Any] = {"linear": self.blank.linear} | weights_of(self._network)
         return self.blank.with_named(weights, "training")
 
     def iterate(self) -> Mapping[str, float]:
         """Return numbers to log.
 
-        ``chunk``: its number; ``cost``: the objective, mean over rollouts; ``return``:
-        minus that; ``cost_greedy``: if the likeliest pair is always taken, before a chunk is
-        trained on; ``decisions``: instances that were placed.
+        ``chunk``: its number; ``cost``: the objective, mean over rollouts; ``return``: minus the
+        cost; ``cost_greedy``: cost if the likeliest pair is always taken, before the chunk is
+        trained on; ``decisions``: instances placed.
         """
         # Rollout: N trajectories of D decisions each
-        passed, place = divmod(self.iteration - 1, self.chosen.repeats)
-        number = passed % len(self.source.trained)
+        turn, repeat = divmod(self.iteration - 1, self.chosen.repeats)
+        number = turn % len(self.source.trained)
         chunk, scorer, goal = self.source.trained[number], self.scorer, self.chosen.objective
-        kinds = max(len(self.chosen.machines), 1)  # so often a chunk comes, one after the other
-        is_new = place == 0 and passed == number and number % kinds == 0
+        sizes = max(len(self.chosen.machines), 1)  # a chunk comes once for each number of machines
+        is_new = repeat == 0 and turn == number and number % sizes == 0
         greedy = {"cost_greedy": play(chunk, scorer).cost(chunk, goal)} if is_new else {}
         rng = self.generators["pairs"]
         rollouts = [roll_out(chunk, scorer, rng) for _ in range(self.chosen.rollouts)]
-        _check_ends([rollout.makespan for rollout in rollouts], f"chunk {number // kinds}")
-        # Update: one step a batch, one rollout after another
+        _refuse_endless([rollout.makespan for rollout in rollouts], f"chunk {number // sizes}")
+        # Update: one step per batch, one rollout after another
         ahead = [rollout.cost_to_go(chunk, goal) for rollout in rollouts]
         better = advantages(rollouts, ahead, by_tick=self.chosen.baseline == "tick")
         clipped = self.chosen.update == "ppo"
@@ -190,17 +191,21 @@ class DeepJSTraining(TorchTraining):
             for rollout, advantage, old in zip(rollouts, better, before, strict=True):
                 self._learn_from(rollout, advantage, old)
         # Logging
-        cost = float(np.mean([one[0] for one in ahead]))  # all of it is ahead of the first tick
-        told = {"chunk": number // kinds, "return": -cost, "cost": cost}
-        return {**told, "decisions": float(sum(len(one.chosen) for one in rollouts)), **greedy}
+        cost = float(np.mean([one[0] for one in ahead]))  # the cost from the first tick on
+        decisions = float(sum(len(rollout.chosen) for rollout in rollouts))
+        return {
+            "chunk": number // sizes, "return": -cost, "cost": cost, "decisions": decisions,
+            **greedy,
+        }  # fmt: skip
 
     def _learn_from(self, rollout: Trajectory, advantage: Floats, before: Tensor | None) -> None:
-        """Make a step of the optimiser for each batch of a rollout.
+        """Take a step of the optimiser for each batch of a rollout.
 
         Args:
-            rollout: of D decisions.
+            rollout: D decisions.
             advantage: (D,)
-            before: (D,) their log-probabilities when they were drawn; None: by REINFORCE.
+            before: (D,) log-probabilities of the actions when they were drawn, for PPO; None: use
+                REINFORCE.
         """
         for begin, end in self._batches(rollout):
             chosen = self._log_probability(rollout, begin, end)
@@ -214,35 +219,35 @@ class DeepJSTraining(TorchTraining):
             self.optimiser.step()
 
     def _batches(self, rollout: Trajectory) -> Iterator[tuple[int, int]]:
-        """Yield the first and the last decision, plus one, of each batch."""
-        made, size = len(rollout.chosen), self.chosen.batch
-        return ((begin, min(begin + size, made)) for begin in range(0, made, size))
+        """Yield the range of decisions of each batch: its first, and the one after its last."""
+        count, size = len(rollout.chosen), self.chosen.batch
+        return ((begin, min(begin + size, count)) for begin in range(0, count, size))
 
     @torch.no_grad()
     def _log_probabilities(self, rollout: Trajectory) -> Tensor:
-        """Return (D,) log-probabilities of all that was drawn, by the network as it is."""
+        """Return (D,) log-probabilities of the pairs drawn, under the current network."""
         return torch.cat(
             [self._log_probability(rollout, *batch) for batch in self._batches(rollout)]
         )
 
     def _log_probability(self, rollout: Trajectory, begin: int, end: int) -> Tensor:
-        """Return (end - begin,) log-probabilities of what was drawn, by the network as it is."""
+        """Return (end - begin,) log-probabilities of the pairs drawn, under the current network."""
         first = rollout.first[begin : end + 1]
         rows, place = np.unique(rollout.pairs[first[0] : first[-1]], return_inverse=True)
         seen = torch.from_numpy(rollout.seen[rows]).to(self.device)  # (U, F)
         logits = self._network(seen)[:, 0][torch.from_numpy(place).to(self.device)]  # (P,)
         decision = torch.from_numpy(np.repeat(np.arange(end - begin), np.diff(first)))
-        chances = ragged_log_softmax(logits, decision.to(self.device), end - begin)
+        log_probs = ragged_log_softmax(logits, decision.to(self.device), end - begin)
         drawn = torch.from_numpy(first[:-1] - first[0] + rollout.chosen[begin:end])
-        return chances[drawn.to(self.device)]
+        return log_probs[drawn.to(self.device)]
 
     def evaluate(self) -> Mapping[str, float]:
-        """Return the mean cost of held-out chunks, greedy, if there are any."""
+        """Return the mean cost of greedy schedules of the held-out chunks, if there are any."""
         unseen, scorer = self.source.held_out, self.scorer
         if not unseen:
             return {}
         costs = [play(chunk, scorer).cost(chunk, self.chosen.objective) for chunk in unseen]
-        _check_ends(costs, "a held-out chunk")
+        _refuse_endless(costs, "a held-out chunk")
         return {"cost": float(np.mean(costs))}
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
@@ -255,7 +260,7 @@ class _WithSum(Perceptron):
     """A perceptron plus a weighted sum of its inputs."""
 
     def __init__(self, shape: PerceptronShape, linear: Floats) -> None:
-        """Begin with (F,) weights of the sum."""
+        """Begin with (F,) weights for the sum."""
         super().__init__(shape)
         self.linear = nn.Parameter(torch.from_numpy(linear.astype(np.float32)))
 
@@ -264,41 +269,41 @@ class _WithSum(Perceptron):
 
 
 def _first_sum(arguments: DeepJSArguments) -> Floats:
-    """Return (F,) first weights of the terms."""
+    """Return (F,) initial weights of the terms."""
     if arguments.start is None:
         return np.zeros(len(TERMS))
     return arguments.sharpness * RULES[arguments.start].linear
 
 
-def _check_ends(costs: Sequence[float], chunk: str) -> None:
-    """Raise RunError if a schedule has no end."""
+def _refuse_endless(costs: Sequence[float], chunk: str) -> None:
+    """Raise RunError if a schedule never ends."""
     if np.isinf(costs).any():
         raise RunError(
-            f"deepjs: {chunk}: rounding of released amounts keeps an instance that asks for all of "
-            "a machine from ever fitting; leave its jobs out with workload.window"
+            f"deepjs: {chunk}: rounding of released amounts keeps an instance that asks for a "
+            "whole machine from ever fitting; leave its jobs out with workload.window"
         )
 
 
 def advantages(
     rollouts: Sequence[Trajectory], ahead: Sequence[Floats], *, by_tick: bool = False
 ) -> list[Floats]:
-    """Return (D,) how much better each decision of each rollout of a chunk turned out.
+    """Return (D,) advantages of the decisions in each rollout of a chunk.
 
-    Every tick ends with a node at which nothing is placed and which costs what builds up until the
-    next. A decision's return is minus the cost from its tick on, and it is compared with the mean
-    return over rollouts at its node: at the same number of decisions and ticks so far, where
-    rollouts that are over count as 0, as in the paper; or, by tick, at the same tick. As in its
-    program, the differences of all nodes, those of ticks too, are then made to have a mean of 0 and
-    a standard deviation of 1.
+    Every tick ends with a node at which nothing is placed, and which costs what accrues until the
+    next tick. The return of a decision is minus the cost from its tick on. It is compared with the
+    mean return over rollouts at its node, that is, at the same number of decisions and ticks so
+    far, where rollouts that have ended count as 0, as in the paper; or, by tick, at the same tick.
+    As in the paper's program, the differences at all nodes, including the ends of ticks, are then
+    normalised to mean 0 and standard deviation 1.
 
     Args:
-        rollouts: of the same chunk.
-        ahead: (ticks,) for each rollout, the cost that builds up from each tick on.
-        by_tick: what returns are compared with.
+        rollouts: rollouts of the same chunk.
+        ahead: (ticks,) for each rollout, the cost from each tick on.
+        by_tick: whether to compare returns at the same tick.
     """
     spans = [len(one) for one in ahead]
     ticks = [rollout.tick.astype(np.int64) for rollout in rollouts]
-    # a decision's node, and that of each tick's end
+    # the nodes of decisions and of the ends of ticks
     nodes = [np.arange(len(tick)) + tick for tick in ticks]
     ends = [
         np.searchsorted(tick, np.arange(span), side="right") + np.arange(span)
@@ -311,11 +316,11 @@ def advantages(
         returns[row, nodes[row]] = -one[ticks[row]]
         returns[row, ends[row]] = -one
     mean = (at_tick if by_tick else returns).mean(axis=0)
-    found, rest = [], []
+    at_decisions, at_ends = [], []
     for row, span in enumerate(spans):
-        at, until = (ticks[row], np.arange(span)) if by_tick else (nodes[row], ends[row])
-        found.append(returns[row, nodes[row]] - mean[at])
-        rest.append(returns[row, ends[row]] - mean[until])
-    everything = np.concatenate((*found, *rest))
-    deviation = everything.std()
-    return [(one - everything.mean()) / (deviation if deviation > 0 else 1.0) for one in found]
+        node, end = (ticks[row], np.arange(span)) if by_tick else (nodes[row], ends[row])
+        at_decisions.append(returns[row, nodes[row]] - mean[node])
+        at_ends.append(returns[row, ends[row]] - mean[end])
+    everything = np.concatenate((*at_decisions, *at_ends))
+    centre, deviation = everything.mean(), everything.std()
+    return [(one - centre) / (deviation if deviation > 0 else 1.0) for one in at_decisions]

@@ -1,11 +1,11 @@
 """DeepRM: a policy over ten slots, learned by REINFORCE.
 
 H. Mao, M. Alizadeh, I. Menache and S. Kandula, "Resource management with deep reinforcement
-learning" (HotNets 2016). In each iteration a hundred job sets are played twenty times each with
-the policy as it is; an action's credit is the return from it on, less the mean return of the same
-job set's rollouts at the same decision. Two things differ from the paper's recipe: job
-sets are fresh in each iteration (unless `fresh` is false), since a hundred fixed ones are learned
-by heart after some 300 iterations; and all jobs count in what is reported, also unfinished ones.
+learning" (HotNets 2016). Each iteration plays a hundred job sets twenty times each with the current
+policy. The credit of an action is its return minus the mean return of the same job set's rollouts
+at the same decision. Two things differ from the paper: each iteration has new job sets (unless
+`fresh` is false), since the network learns a hundred fixed ones by heart within some 300
+iterations; and all jobs count in the metrics, also unfinished ones.
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ from simkit.sections import Count
 from simkit.training import Training
 
 SETS_A_BATCH: Final = 10
-"""The original takes the mean over the decisions of ten job sets, and adds these means up."""
+"""The original averages over the decisions of ten job sets, and adds up these means."""
 WARM_SETS: Final = 200
-"""Job sets of a round of the warm start."""
+"""Job sets in a round of the warm start."""
 FIRST_WEIGHTS: Final = 0.01
-"""Standard deviation of the first weights: the first policy is almost uniform, as in the paper."""
+"""Standard deviation of the initial weights; it makes the policy almost uniform, as in the paper.
+"""
 CHUNK: Final = 16_384
-"""Decisions per chunk of a gradient, so that what lies between the layers fits the caches."""
+"""Decisions per chunk of a gradient, so that the activations fit into the caches."""
 
 
 class DeepRMArguments(ReinforceArguments):
@@ -55,31 +56,31 @@ class DeepRMArguments(ReinforceArguments):
     observation: Literal["deeprm-image", "deeprm-compact"] = "deeprm-image"
     """The paper's image, or a compact encoding."""
     entropy: NotNegative = 0.0
-    """Weight of a decision's entropy, in nats, added to its credit in units of the objective."""
+    """Weight of a decision's entropy, in nats, which is added to its credit."""
     warm_start: Literal["none", "sjf"] = "none"
-    """sjf: the network is first trained to imitate shortest job first."""
+    """sjf: first train the network to imitate shortest job first."""
     warm_start_rounds: Count = 12
     """Rounds of the warm start, each with 200 job sets; a round takes about a second."""
     samples_share: Share = 1.0
-    """Share of the decisions, drawn at random, that is used to compute the gradient."""
+    """Share of the decisions, drawn at random, used to compute the gradient."""
     held_out_sets: Extent = 100
     """Number of the original's unseen job sets on which the agent is evaluated."""
     horizon: Extent = 20
     """Steps ahead in which tasks can be placed."""
     memory: Extent = 10
-    """Upper limit of the count of steps since the last arrival."""
+    """Largest count of steps since the last arrival that the agent sees."""
     max_decisions: Count = 2000
-    """An episode ends after this many decisions; jobs still open then count as unfinished."""
+    """Largest number of decisions in an episode; jobs still open then count as unfinished."""
 
 
 def begin(
     scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
 ) -> Training:
-    """Return a training that has done nothing yet; an entry point of ``simkit.learners``.
+    """Return a new training; an entry point of ``simkit.learners``.
 
     Raises ScenarioError, all problems at once, for a scenario that is not DeepRM's workload on a
-    pool in steps, arguments out of their range, job sets without a job, or a device that is not
-    there; PluginError without safetensors, which the first checkpoint needs.
+    pool in steps, arguments out of range, job sets without a job, or a missing device; PluginError
+    without safetensors, which the first checkpoint needs.
     """
 
     def source_of(chosen: DeepRMArguments) -> DeepRMJobs:
@@ -91,7 +92,7 @@ def begin(
 
 
 class DeepRMTraining(ReinforceTraining):
-    """A training under way."""
+    """A training with DeepRM."""
 
     learner = "deeprm"
     chosen: DeepRMArguments
@@ -115,9 +116,9 @@ class DeepRMTraining(ReinforceTraining):
     def iterate(self) -> Mapping[str, float]:
         """Return numbers to log.
 
-        ``return``: mean sum of rewards of an episode; ``return_best``: mean over the job sets of
-        their best rollout's; ``slowdown``, ``unfinished``: of the rollouts, all jobs counted;
-        ``decisions``: of all rollouts; ``entropy``: mean of the decisions learned from, in nats;
+        ``return``: mean return of an episode; ``return_best``: return of the best rollout of each
+        job set, mean over job sets; ``slowdown``, ``unfinished``: of the rollouts, over all jobs;
+        ``decisions``: of all rollouts; ``entropy``: mean over the decisions learned from, in nats;
         ``gradient_norm``; with a value network ``explained_variance``. If no job set has a job,
         nothing is learned, and only `NOTHING_DONE` is returned.
         """
@@ -129,11 +130,11 @@ class DeepRMTraining(ReinforceTraining):
         games = self._games(sets, self.chosen.rollouts)
         rollouts = roll_out(games, self.network, self.generators["actions"], self.device)
         # Credit
-        advantage, returns, said = self.credit(rollouts)
+        advantage, returns, value_metrics = self.credit(rollouts)
         # Update
         batch = self._batch(rollouts, advantage, returns)
         self.optimiser.zero_grad()
-        spread = self._slope(batch)
+        mean_entropy = self._add_gradient(batch)
         norm = nn.utils.clip_grad_norm_(self.network.parameters(), math.inf)  # clips nothing
         self.optimiser.step()
         # Logging
@@ -145,9 +146,9 @@ class DeepRMTraining(ReinforceTraining):
             "slowdown": results["slowdown"],
             "unfinished": results["unfinished"],
             "decisions": float(len(rollouts.actions)),
-            "entropy": spread,
+            "entropy": mean_entropy,
             "gradient_norm": float(norm),
-            **said,
+            **value_metrics,
         }
 
     def _warm_up(self) -> None:
@@ -156,14 +157,13 @@ class DeepRMTraining(ReinforceTraining):
             return
         rng, rounds = self.generators["warm_start"], range(self.chosen.warm_start_rounds)
         drawn = (self.source.draw(rng, WARM_SETS) for _ in rounds)
-        some = (self._games(sets, 1) for sets in drawn if sets.jobs.any())
-        imitate(self.network, some, rng, device=self.device)
+        games = (self._games(sets, 1) for sets in drawn if sets.jobs.any())
+        imitate(self.network, games, rng, device=self.device)
         self.warm_start.done = True
 
     def _games(self, sets: JobSets, replicas: int) -> ObservedGames:
-        chosen = self.chosen
-        limit = chosen.max_decisions
-        return self.games(Lockstep(self.model, sets, replicas, chosen.objective, limit))
+        objective, limit = self.chosen.objective, self.chosen.max_decisions
+        return self.games(Lockstep(self.model, sets, replicas, objective, limit))
 
     def _batch(self, rollouts: Rollouts, advantage: Floats, returns: Floats) -> Batch:
         """Return the decisions to learn from: all, or a share drawn at random."""
@@ -173,30 +173,30 @@ class DeepRMTraining(ReinforceTraining):
             rows = np.flatnonzero(self.generators["samples"].random(len(advantage)) < share)
         return rollouts.batch(rows, advantage[rows], returns[rows], self.device)
 
-    def _slope(self, batch: Batch) -> float:
+    def _add_gradient(self, batch: Batch) -> float:
         """Add the gradient of minus the expected return, at the scale of the original.
 
-        There it is the mean over the decisions of ten job sets, summed over all tens; here it is
-        the sum over all decisions, divided by their mean number in ten job sets: nearly the same.
+        The original averages over the decisions of ten job sets, and adds up these means. Here the
+        sum over all decisions is divided by their mean number in ten job sets: nearly the same.
 
         Returns:
             The mean entropy.
         """
-        scale, spread = self.chosen.job_sets / SETS_A_BATCH / max(len(batch), 1), 0.0
-        for begin_at in range(0, len(batch), CHUNK):
-            part = batch[slice(begin_at, begin_at + CHUNK)]
-            chances = masked_log_softmax(self.network(part.seen), part.allowed)
-            spreads = entropy(chances).sum()
-            gain = (log_probability(chances, part.actions) * part.advantage).sum()
-            aim = scale * (gain + self.chosen.entropy * spreads)
-            (-aim).backward()  # type: ignore[no-untyped-call]
-            spread += float(spreads.detach())
-        return spread / max(len(batch), 1)
+        scale, total_entropy = self.chosen.job_sets / SETS_A_BATCH / max(len(batch), 1), 0.0
+        for first in range(0, len(batch), CHUNK):
+            part = batch[slice(first, first + CHUNK)]
+            log_probs = masked_log_softmax(self.network(part.seen), part.allowed)
+            part_entropy = entropy(log_probs).sum()
+            gain = (log_probability(log_probs, part.actions) * part.advantage).sum()
+            objective = scale * (gain + self.chosen.entropy * part_entropy)
+            (-objective).backward()  # type: ignore[no-untyped-call]
+            total_entropy += float(part_entropy.detach())
+        return total_entropy / max(len(batch), 1)
 
     def evaluate(self) -> Mapping[str, float]:
-        """Return how the agent does on the original's unseen sets, actions drawn; see `outcome`.
+        """Evaluate the agent on the original's unseen sets, with drawn actions; see `outcome`.
 
-        The draws are the same at every look. ``return``: mean sum of rewards of an episode.
+        The draws are the same in every evaluation. ``return``: mean return of an episode.
         """
         games = self._games(self.unseen_sets, 1)
         rollouts = roll_out(games, self.network, self.stream("held_out"), self.device)

@@ -1,4 +1,4 @@
-"""How an agent of slots acts, as agent.json has it; the rest of the file is the agent's origin."""
+"""The description of an agent of slots in agent.json: what it observes and how it acts."""
 
 from __future__ import annotations
 
@@ -27,20 +27,21 @@ class Actions(Section):
     void: int
     count: int
     mask: Mask
-    """Which slots may be chosen: all, those whose task fits within the horizon, or fits now.
+    """Which slots may be chosen.
 
-    ``ahead``: those whose task fits within the horizon, and a step passes only if there is none.
+    ``none``: all are; ``possible``: those whose task fits within the horizon; ``now``: those whose
+    task fits now; ``ahead``: as ``possible``, but a step may pass only if no task fits.
     """
 
 
 _TYPES = get_type_hints(Slotted)
 _REQUIRED: dict[str, Any] = {field.name: (_TYPES[field.name], ...) for field in fields(Slotted)}
 SlottedPart = create_model("SlottedPart", __base__=Section, **_REQUIRED)
-"""The dimensions of the slotted model, each of the type that `Slotted` gives it."""
+"""The dimensions of the slotted model, with the types of `Slotted`'s fields."""
 
 
 class AgentDescription(Section):
-    """How an agent of numbered slots acts."""
+    """What an agent of numbered slots observes and how it acts."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -68,7 +69,7 @@ def describe(
     model: Slotted,
     mask: Mask,
 ) -> dict[str, Any]:
-    """Return how an agent of numbered slots acts, as `AgentDescription.read` reads it."""
+    """Return the description of an agent of numbered slots; `AgentDescription.read` reads it."""
     return {
         "architecture": architecture.model_dump(mode="json"),
         "observation": schema.as_json(),

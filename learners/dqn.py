@@ -1,15 +1,15 @@
-"""A deep Q-network that schedules jobs laid out by burst class, as SchedQRM does.
+"""A deep Q-network that schedules jobs laid out by burst class, as in SchedQRM.
 
 "SchedQRM" (CCIT 2019), with the algorithm of V. Mnih et al., "Human-level control through deep
-reinforcement learning" (2015): the network estimates what each action and all that follows will
-bring; it plays many job sets at once, mostly by its highest value, remembers what happened, and
-learns from random memories, with a slow copy of itself as the judge of what comes after. What later
-work added are options: double, duelling, n-step and prioritised.
+reinforcement learning" (2015): the network estimates the return of each action. It plays many job
+sets at once, mostly taking the action with the highest value, and learns from random transitions of
+a replay memory, with a slow copy of itself for the targets. Later additions to the algorithm are
+options: double, duelling, n-step and prioritised.
 
-Four more options matter here: classes without a job are ruled out instead
-of punished (`mask`); one scorer looks at every class (`network`); a guess at what is to come is
-taken from the rewards (`shaping`), so that only the difference is learned; and an error counts by
-the job that waits (`per_job`), so that few jobs are learned as well as many.
+Four more options matter here: classes without a job are masked instead of punished (`mask`); one
+scorer looks at every class (`network`); an estimate of the future return is taken out of the
+rewards (`shaping`), so that only the difference is learned; and errors are divided by the number of
+waiting jobs (`per_job`), so that states with few jobs are learned as well as those with many.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from simkit.training import Training
 
 Part = Annotated[float, Field(ge=0, le=1)]
 LARGEST_GRADIENT: Final = 10.0
-"""Gradients are shortened to this norm."""
+"""Gradients are clipped to this norm."""
 
 
 class DQNArguments(Section):
@@ -68,27 +68,28 @@ class DQNArguments(Section):
     iterations: Count = 120
     """Iterations of the training."""
     loads: Many[Positive] = ()
-    """Loads to mix, as many jobs of each; none: that of the workload. Of SchedQRM's workload a load
-    is the number of jobs over the number of classes."""
+    """Loads to mix, equally many jobs of each; none: that of the workload. For SchedQRM's workload,
+    the load is the number of jobs over the number of classes."""
     job_sets: Count = 360
-    """Fresh job sets per iteration, played at the same time."""
+    """New job sets per iteration, played in parallel."""
     # the environment
     starts: Starts = "ahead"
     """A job is placed as early as it fits, or (`now`) only if it fits now; else time passes."""
     patience: Annotated[int, Field(ge=0)] = PATIENCE
-    """With `starts: now`, most steps in a row in which nothing runs though a job fits."""
+    """With `starts: now`, the most steps in a row in which nothing runs although a job fits."""
     mask: ClassMask = "possible"
-    """Classes without a job that fits are ruled out, or (`none`) choosing one costs `penalty`."""
+    """Classes without a job that fits are masked, or (`none`) choosing one costs `penalty`."""
     penalty: NotNegative = 210.0
     """Cost of choosing a class without a job that fits; a step passes as well."""
     reading: Reading = "delay"
-    """What c is in the reward -(a + c / a): see `simkit.learners.lockstep.class_slots`."""
+    """Meaning of c in the reward -(a + c / a): see `simkit.learners.lockstep.class_slots`."""
     shaping: bool = True
-    """The growth of a guess at future rewards is added; the best policy stays the same."""
+    """Add the growth of an estimate of future rewards to each reward; the best policy stays the
+    same."""
     horizon: Extent = 201
     """Steps ahead in which jobs can be placed."""
     max_decisions: Count = 1000
-    """An episode ends after this many decisions; jobs still open then count as unfinished."""
+    """Largest number of decisions in an episode; jobs still open then count as unfinished."""
     # the network
     network: Literal["scorer", "perceptron"] = "scorer"
     """One scorer for every class, or a perceptron over the paper's observation."""
@@ -98,29 +99,29 @@ class DQNArguments(Section):
     """Two streams: the value of the state, and each action's advantage over the mean one."""
     # learning
     per_job: bool = True
-    """Errors are divided by the number of waiting jobs: the value of many is known less well."""
+    """Divide errors by the number of waiting jobs: the value of many jobs is more uncertain."""
     double: bool = True
     """The network chooses the next action, whose value the target network estimates."""
     steps: Count = 6
     """n: rewards are summed over this many decisions before a value is estimated."""
     replay: Count = 50_000
-    """Transitions that are remembered."""
+    """Number of transitions in the replay memory."""
     prioritised: bool = False
     """Transitions with large errors are drawn more often."""
     batch: Count = 256
-    """Transitions of an update."""
+    """Transitions per update."""
     decisions_per_update: Count = 16
     """Decisions between two updates."""
     target_every: Count = 400
-    """Updates after which the target network is copied anew."""
+    """Updates between two copies of the network to the target network."""
     learning_rate: Positive = 0.002
     """Learning rate of the optimiser."""
     falls: bool = True
-    """Whether the learning rate falls to 0 in the course of the training, in equal steps."""
+    """Whether the learning rate falls linearly to 0 during the training."""
     optimiser: OptimiserName = "adam"
     """The optimiser."""
     explore: Part = 0.1
-    """Share of random actions at first."""
+    """Initial share of random actions."""
     explore_end: Part = 0.02
     """Share of random actions from the middle of the training on."""
     held_out_sets: Count = 200
@@ -135,7 +136,7 @@ class DQNArguments(Section):
     @model_validator(mode="after")
     def _mask_where_time_passes(self) -> Self:
         if self.mask == "none" and self.starts == "now":
-            text = "is none, which is for starts: ahead; with now, leave it out"
+            text = "is none, which needs starts: ahead; with now, leave it out"
             raise BrokenRulesError([(("mask",), text)])
         return self
 
@@ -143,11 +144,11 @@ class DQNArguments(Section):
 def begin(
     scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
 ) -> Training:
-    """Return a training that has done nothing yet; an entry point of ``simkit.learners``.
+    """Return a new training; an entry point of ``simkit.learners``.
 
     Raises ScenarioError, all problems at once, for a scenario that is not SchedQRM's or DeepRM's
-    workload on a pool in steps, arguments out of their range, or a device that is not there;
-    PluginError without safetensors, which the first checkpoint needs.
+    workload on a pool in steps, arguments out of range, or a missing device; PluginError without
+    safetensors, which the first checkpoint needs.
     """
 
     def source_of(chosen: DQNArguments) -> ClassJobs:
@@ -158,7 +159,7 @@ def begin(
 
 
 class DQNTraining(TorchTraining):
-    """A training under way."""
+    """A training of a deep Q-network."""
 
     learner = "dqn"
 
@@ -203,9 +204,9 @@ class DQNTraining(TorchTraining):
     def iterate(self) -> Mapping[str, float]:
         """Return numbers to log.
 
-        ``return``: mean sum of rewards of an episode, those of `shaping` among them; ``slowdown``,
-        ``unfinished``: of the episodes, all jobs counted; ``decisions``; ``explore``: the share of
-        random actions; ``loss``: the mean over the updates, 0 if there was none.
+        ``return``: mean return of an episode, including `shaping`; ``slowdown``, ``unfinished``: of
+        the episodes, over all jobs; ``decisions``; ``explore``: share of random actions; ``loss``:
+        mean over the updates, 0 if there was none.
         """
         chosen, done = self.chosen, (self.iteration - 1) / self.iterations
         explore = linear(chosen.explore, chosen.explore_end, 2 * done)
@@ -213,27 +214,27 @@ class DQNTraining(TorchTraining):
             set_learning_rate(self.optimiser, linear(chosen.learning_rate, 0.0, done))
         sets = self.source.draw(self.generators["job_sets"], chosen.job_sets)
         games = self._games(sets, shaped=chosen.shaping)
-        several = [NSteps(chosen.steps, 1.0) for _ in range(len(sets))]
+        n_steps = [NSteps(chosen.steps, 1.0) for _ in range(len(sets))]
         returns, losses = np.zeros(len(sets)), list[float]()
         seen = self._see(games)
         while len(active := games.active):
             # Act
-            actions, strays = self._act(seen, explore)
+            actions, is_random = self._act(seen, explore)
             rewards = games.step(actions) / self.model.slots
             returns[active] += rewards
             # Remember
             after = np.zeros_like(seen)
             goes_on = np.isin(active, games.active)
-            after[goes_on] = fresh = self._see(games)
-            for row, steps in enumerate([several[game] for game in active.tolist()]):
-                is_cut = games.lockstep.cut[active[row]]  # what follows is not known
-                complete = steps.cut(seen[row]) if strays[row] or is_cut else []
+            after[goes_on] = still_active = self._see(games)
+            for row, steps in enumerate([n_steps[game] for game in active.tolist()]):
+                is_cut = games.lockstep.cut[active[row]]  # the outcome is unknown
+                complete = steps.cut(seen[row]) if is_random[row] or is_cut else []
                 if not is_cut:
-                    what = seen[row], int(actions[row]), float(rewards[row]), after[row]
-                    complete += steps.add(*what, over=not goes_on[row])
+                    one_step = seen[row], int(actions[row]), float(rewards[row]), after[row]
+                    complete += steps.add(*one_step, over=not goes_on[row])
                 for transition in complete:
                     self.memory.add(transition)
-            seen = fresh
+            seen = still_active
             # Learn
             for _ in self.progress.updates_due(len(active), chosen.decisions_per_update):
                 if len(self.memory) >= chosen.batch:
@@ -261,34 +262,34 @@ class DQNTraining(TorchTraining):
         )  # fmt: skip
 
     def _see(self, games: ClassGames) -> npt.NDArray[np.float32]:
-        """Return (A, K + M + 2): what is seen, what is allowed, and how many jobs wait."""
+        """Return (A, K + M + 2): observations, masks, and the number of waiting jobs."""
         parts = games.observe(), games.mask(), games.lockstep.waiting()[:, None]
         return np.concatenate(parts, axis=1, dtype=np.float32)
 
     def _split(self, seen: npt.NDArray[np.float32]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return observations, and which actions are allowed, as tensors."""
+        """Return the observations and the masks in the rows of `_see`, as tensors."""
         both = torch.from_numpy(seen).to(self.device)
         return both[:, : self.schema.size], both[:, self.schema.size : -1] > 0
 
     def _act(self, seen: npt.NDArray[np.float32], explore: float) -> tuple[Ints, Bools]:
-        """Return (A,) the best actions, some replaced by random ones, and where they differ."""
+        """Return (A,) actions, the best or random ones, and (A,) whether they are not the best."""
         rng, allowed = self.generators["actions"], seen[:, self.schema.size : -1]
-        at_random = (allowed * rng.random(allowed.shape)).argmax(axis=1)
+        random = (allowed * rng.random(allowed.shape)).argmax(axis=1)
         best = self._best(seen)
-        actions = np.where(rng.random(len(seen)) < explore, at_random, best)
+        actions = np.where(rng.random(len(seen)) < explore, random, best)
         return actions, actions != best
 
     @torch.no_grad()
     def _best(self, seen: npt.NDArray[np.float32]) -> Ints:
-        """Return (A,) the actions with the highest values."""
+        """Return (A,) actions with the highest values."""
         best: Ints = self.network(*self._split(seen)).argmax(dim=-1).cpu().numpy()
         return best
 
     def _learn(self) -> float:
         """Take one step of the optimiser; return the loss.
 
-        The loss is the mean over the drawn transitions of the squared difference between the value
-        of the action taken and its goal, the rewards that followed and the value of what came then.
+        The loss is the mean squared error of the values of the actions taken. Their targets are the
+        rewards that followed, plus the value of the state after them.
         """
         chosen = self.chosen
         drawn = self.memory.draw(chosen.batch, self.generators["memories"])
@@ -298,11 +299,11 @@ class DQNTraining(TorchTraining):
         }
         after, allowed_after = self._split(drawn.columns["after"])
         ends = columns["discount"] == 0
-        allowed_after[ends] = True  # nothing comes; a row must allow something
-        goal = best_next(self.network, self.target, after, allowed_after, double=chosen.double)
-        goal = columns["reward"] + columns["discount"] * goal
+        allowed_after[ends] = True  # nothing follows, but each row must allow something
+        later = best_next(self.network, self.target, after, allowed_after, double=chosen.double)
+        target = columns["reward"] + columns["discount"] * later
         values = self.network(*self._split(drawn.columns["seen"]))
-        error = values.gather(-1, columns["action"].unsqueeze(-1)).squeeze(-1) - goal.float()
+        error = values.gather(-1, columns["action"].unsqueeze(-1)).squeeze(-1) - target.float()
         if chosen.per_job:
             waiting = torch.from_numpy(drawn.columns["seen"][:, -1]).to(self.device)
             error = error / waiting.clamp(min=1.0)
@@ -316,7 +317,7 @@ class DQNTraining(TorchTraining):
         return float(loss.detach())
 
     def evaluate(self) -> Mapping[str, float]:
-        """Return how the agent does on the held-out sets, by its highest values; see `outcome`."""
+        """Evaluate the agent on the held-out sets, with its best actions; see `outcome`."""
         games = self._games(self.unseen_sets)
         while len(games.active):
             games.step(self._best(self._see(games)))
@@ -324,30 +325,30 @@ class DQNTraining(TorchTraining):
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         network = self.network.advantages
-        how = describe_classes(
+        description = describe_classes(
             network.shape, self.schema, self.model, self.chosen.starts, self.chosen.mask,
             self.chosen.patience,
         )  # fmt: skip
-        self.write_network(folder, network, how, curve_end)
+        self.write_network(folder, network, description, curve_end)
 
 
 class Progress:
-    """How many decisions and updates there have been; a part of a checkpoint."""
+    """The numbers of decisions and updates so far; a part of a checkpoint."""
 
     def __init__(self) -> None:
         self.decisions = self.updates = 0
 
     def updates_due(self, decisions: int, every: int) -> Iterator[int]:
-        """Count decisions; yield the numbers of the updates that are due, one in so many."""
+        """Add to the decisions; yield the numbers of the updates due, one per `every` decisions."""
         self.decisions += decisions
         while self.updates < self.decisions // every:
             self.updates += 1
             yield self.updates
 
     def state(self) -> dict[str, Any]:
-        """Return all that it knows."""
+        """Return both numbers."""
         return {"decisions": self.decisions, "updates": self.updates}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Be as when `state` was called."""
+        """Restore what `state` returned."""
         self.decisions, self.updates = int(state["decisions"]), int(state["updates"])

@@ -1,7 +1,7 @@
-"""How waiting jobs are laid out for a scorer: in numbered slots, or one slot for each burst class.
+"""Layouts of waiting jobs for a scorer: numbered slots, or one slot for each burst class.
 
-A layout knows what is seen, what a scorer of it looks like, how its games are played, and how an
-agent's bundle holds all that.
+A layout defines the observation, the shape of the scorer, the games, and the description of the
+agent for its bundle.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ class PlayedGames(Games, Protocol):
 
     @property
     def lockstep(self) -> Lockstep:
-        """Return the environment."""
+        """The lock-step environment."""
 
 
 class Layout(Protocol):
-    """What a learner has to know of a layout."""
+    """How a learner sees and plays a slotted pool."""
 
     greedy: ClassVar[bool]
-    """Whether an agent takes its likeliest action, or draws."""
+    """Whether an agent takes its likeliest action, or draws one."""
 
     @property
     def schema(self) -> ObservationSchema:
-        """Return what the numbers of an observation mean."""
+        """The meaning of the numbers of an observation."""
 
     def scorer(self, hidden: int) -> SetScorerShape:
-        """Return the shape of a scorer with layers of so many units."""
+        """Return the shape of a scorer with `hidden` units per layer."""
 
     def games(self, sets: JobSets, replicas: int, objective: Objective, limit: int) -> PlayedGames:
-        """Return games that have just begun; see `Lockstep`."""
+        """Return new games; for the arguments see `Lockstep`."""
 
     def describe(self, shape: SetScorerShape) -> dict[str, Any]:
-        """Return how an agent acts, for its bundle."""
+        """Return the description of an agent for its bundle."""
 
 
 @dataclass(frozen=True)
 class NumberedSlots:
-    """Slots that jobs take in order of arrival, as DeepRM has them."""
+    """Slots that jobs fill in order of arrival, as in DeepRM."""
 
     model: Slotted
     starts: Starts
@@ -85,7 +85,7 @@ class NumberedSlots:
 
 @dataclass(frozen=True)
 class BurstClasses:
-    """A slot for each length of a job, as SchedQRM has them; rewards are shaped."""
+    """A slot for each length of a job, as in SchedQRM; rewards are shaped."""
 
     model: Slotted
     starts: Starts

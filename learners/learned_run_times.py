@@ -1,13 +1,12 @@
-"""A predictor of run times that learns from the jobs that have finished, as a run goes on.
+"""Run time estimates from a model that learns from finished jobs during a run.
 
     estimates: {type: learned, correction: tsafrir}
 
-Whenever enough more jobs have finished, a model is fitted to what was known of each when it was
-submitted, and to how long it ran. Until the first fit, it is the mean of the user's last two, as by
-Tsafrir, Etsion and Feitelson (2007), or the request until two have finished; see
+Whenever enough further jobs have finished, a model is fitted to their features at submission and
+their run times. Until the first fit, the estimate is the mean of the user's last two run times, as
+in Tsafrir, Etsion and Feitelson (2007), or the request until two jobs have finished; see
 `simkit.policy.estimates.UserMean`. E. Gaussier, D. Glesser, V. Reis and D. Trystram, "Improving
-backfilling by using machine learning to predict running times" (2015), learned from similar
-features.
+backfilling by using machine learning to predict running times" (2015), learn from similar features.
 """
 
 from __future__ import annotations
@@ -39,17 +38,17 @@ _UNKNOWN_S = 3600.0  # the estimate of a job without a request before any has fi
 
 
 class LearnedRunTimes(UserMean):
-    """Estimates by a model that is fitted again and again to the past, at most the request.
+    """Estimates by a model that is refitted to the past, never above the request.
 
     Args:
-        model: ``trees``, boosted ones that are fitted to the logarithm of the run time, then scaled
-            so that the run times they were fitted to add up: by themselves they predict geometric
-            means, and long jobs outlive these (N. Duan, "Smearing estimate: a nonparametric
-            retransformation method", 1983); or ``classes``, the network of
-            `simkit.learners.run_times.burst_classifier`, whose classes have equally many of the
-            jobs it learns from: the estimate is the mean run time by the classes' probabilities.
+        model: ``trees``, boosted trees of the logarithm of the run time. They predict geometric
+            means, which long jobs outlive, so the predictions are scaled to sum to the run times of
+            the training data (N. Duan, "Smearing estimate: a nonparametric retransformation
+            method", 1983). Or ``classes``, the network of
+            `simkit.learners.run_times.burst_classifier`, with equally many training jobs in each
+            class: the estimate is the classes' mean run time, weighted by probability.
         every: finished jobs between two fits.
-        memory: of how many of the last finished jobs a model is fitted to.
+        memory: number of the last finished jobs to which a model is fitted.
     """
 
     def __init__(
@@ -81,33 +80,35 @@ class LearnedRunTimes(UserMean):
         self._fitted: BoostedTrees | _ByClass | None = None
 
     def on_submission(self, task: Task) -> float:
-        seen = self._open[task.index] = self._history.submit(task)
-        # Without a request, the estimate so far is the run time, which must not show through.
+        features = self._open[task.index] = self._history.submit(task)
+        # without a request, `estimate_s` is the true run time, which must not be used
         most = inf if isnan(task.requested_time_s) else task.estimate_s
         if self._fitted is not None:
-            found = float(self._fitted.run_time_s(np.array([seen]))[0])
+            estimate_s = float(self._fitted.run_time_s(np.array([features]))[0])
         elif len(self._finished.get(task.user, ())) == self.last:
             return super().on_submission(task)
         elif most < inf:
             return most
+        elif self._past:
+            estimate_s = float(np.mean([time for _, time in self._past]))
         else:
-            found = float(np.mean([time for _, time in self._past])) if self._past else _UNKNOWN_S
-        return min(float(time_on_grid(found)), most)
+            estimate_s = _UNKNOWN_S
+        return min(float(time_on_grid(estimate_s)), most)
 
     def on_end(self, task: Task, run_time_s: float) -> None:
         super().on_end(task, run_time_s)
         self._history.end(task, run_time_s)
-        seen = self._open.pop(task.index, None)
-        if seen is None or run_time_s <= 0:
+        features = self._open.pop(task.index, None)
+        if features is None or run_time_s <= 0:
             return
-        self._past.append((seen, run_time_s))
+        self._past.append((features, run_time_s))
         self._since += 1
         if self._since >= self.every and len(self._past) >= _LEAST_EXAMPLES:
             self._since = 0
             self._fitted = self._fit()
 
     def _fit(self) -> BoostedTrees | _ByClass:
-        features = np.array([seen for seen, _ in self._past])
+        features = np.array([features for features, _ in self._past])
         run_time_s = np.array([time for _, time in self._past])
         if self.model == "trees":
             examples = Examples(JOB_FEATURES, features, run_time_s, np.empty(0))
@@ -117,7 +118,7 @@ class LearnedRunTimes(UserMean):
 
 
 class _ByClass:
-    """Ten classes with equally many jobs, and the network that classifies jobs."""
+    """A network that classifies jobs into at most ten classes with equally many jobs."""
 
     def __init__(self, features: Floats, run_time_s: Floats, rng: np.random.Generator) -> None:
         from simkit.learners.run_times.burst_classifier import Settings, train
@@ -133,9 +134,9 @@ class _ByClass:
         self._mean_s = np.bincount(label, run_time_s) / np.bincount(label)
 
     def run_time_s(self, features: Floats) -> Floats:
-        """Return (m,) run times in seconds of (m, F) features."""
-        found: Floats = self._classifier.probabilities(features) @ self._mean_s
-        return found
+        """Return (m,) run times in seconds for (m, F) features."""
+        means: Floats = self._classifier.probabilities(features) @ self._mean_s
+        return means
 
 
 def _require(module: str, package: str) -> None:

@@ -1,17 +1,16 @@
-"""Agents of a ready pool from recorded data, from games, or from both, as Launchpad does.
+"""Launchpad: agents of a ready pool learn from recorded data, from games, or from both.
 
 "Launchpad" is chapter 7 of the dissertation on power-modulated datacenters (University of Virginia,
 2023). A training has up to three phases:
 
 1. *Cloning*: the actor imitates the recorded actions.
-2. *Offline*: critics learn what the recorded actions brought, and the actor imitates those that
-   were better than its own mean one (Z. Wang et al., "Critic regularized regression", 2020).
-3. *Online*: the actor plays, and learns from its games as well as from the recorded ones. It takes
-the
-   actions that the critics value most, with some entropy (P. Christodoulou, "Soft actor-critic for
-   discrete action settings", 2019), as in the dissertation's algorithm 10; or it goes on as before
-   (A. Nair, A. Gupta, M. Dalal and S. Levine, "AWAC: accelerating online reinforcement learning
-   with offline datasets", 2020).
+2. *Offline*: critics learn the values of the recorded actions, and the actor imitates those that
+   are better than its own mean action (Z. Wang et al., "Critic regularized regression", 2020).
+3. *Online*: the actor plays, and learns from its games as well as from the recorded ones. It learns
+   to take the actions that the critics value most, with some entropy (P. Christodoulou, "Soft
+   actor-critic for discrete action settings", 2019), as in the dissertation's algorithm 10; or it
+   learns as in the offline phase (A. Nair, A. Gupta, M. Dalal and S. Levine, "AWAC: accelerating
+   online reinforcement learning with offline datasets", 2020).
 """
 
 from __future__ import annotations
@@ -53,20 +52,20 @@ class OfflineArguments(OffPolicyArguments):
     iterations: Count = 60
     """Iterations of the training: those of `clone`, then those of `offline`, then online ones."""
     dataset: str | None = None
-    """The file of `simkit dataset record`; null: none, and all iterations are online."""
+    """A file that `simkit dataset record` wrote; null: none, all iterations are online."""
     clone: Annotated[int, Field(ge=0)] = 20
     """Iterations in which the actor only imitates."""
     offline: Annotated[int, Field(ge=0)] = 10
-    """Iterations that learn from the data alone; with many the actor becomes undecided."""
+    """Iterations that learn from the data alone; with many, the actor becomes undecided."""
     actor: Literal["soft", "regression"] = "soft"
-    """How the actor learns online: it takes what the critics value most, or goes on as offline."""
+    """How the actor learns online: to take what the critics value most, or as offline."""
     entropy: Share = 0.1
-    """Share of the largest entropy that a soft actor keeps."""
+    """Share of the largest possible entropy that a soft actor keeps."""
     entropy_first: Share = 0.5
-    """That share as the games begin; it falls until half of them are played. Where a job could
-    start, waiting once brings nothing to an actor that never waits: it must be undecided first."""
+    """This share when the games begin; it falls until half of them are played. An actor that never
+    waits when a job could start gains nothing by waiting once, so it must be undecided at first."""
     critics: Count = 2
-    """The least of their values counts."""
+    """Number of critics; the lowest of their values counts."""
 
     @model_validator(mode="after")
     def _arguments_fit(self) -> Self:
@@ -88,12 +87,11 @@ class OfflineArguments(OffPolicyArguments):
 def begin(
     scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
 ) -> Training:
-    """Return a training that has done nothing yet; an entry point of ``simkit.learners``.
+    """Return a new training; an entry point of ``simkit.learners``.
 
     Raises ScenarioError, all problems at once, for a scenario that lock-step ready pools do not
-    know, data of another pool, arguments out of their range, or a device that is not there;
-    RunError for a dataset that cannot be read; PluginError without safetensors, which the first
-    checkpoint needs.
+    support, data of another pool, arguments out of range, or a missing device; RunError for a
+    dataset that cannot be read; PluginError without safetensors, which the first checkpoint needs.
     """
 
     def source_of(chosen: OfflineArguments) -> ReadySource:
@@ -111,7 +109,7 @@ def _recorded(chosen: OfflineArguments, source: ReadySource) -> Recorded:
 
 
 class OfflineTraining(OffPolicyTraining[OfflineArguments]):
-    """A training under way."""
+    """A training with Launchpad."""
 
     learner = "offline"
 
@@ -130,7 +128,7 @@ class OfflineTraining(OffPolicyTraining[OfflineArguments]):
 
     @property
     def phase(self) -> Phase:
-        """What this iteration is for."""
+        """The phase of this iteration."""
         if self.data is None:
             return "online"
         past_clone = self.iteration - self.chosen.clone
@@ -141,26 +139,26 @@ class OfflineTraining(OffPolicyTraining[OfflineArguments]):
     def iterate(self) -> Mapping[str, float]:
         """Return numbers to log.
 
-        ``online``: 1 in the online phase, else 0; ``value_per_hour``: paid in its games, in steps
-        of the whole pool, ``cost``: waiting jobs in their mean, both 0 before; ``critic``: the
-        critics' mean loss; ``imitated``: the share of decisions that the actor imitated;
-        ``entropy``: the actor's mean, in nats.
+        ``online``: 1 in the online phase, else 0; ``value_per_hour``: value paid per hour in its
+        games, in steps of the whole pool, and ``cost``: their mean number of waiting jobs, both 0
+        before; ``critic``: mean loss of the critics; ``imitated``: share of decisions that the
+        actor imitated; ``entropy``: mean entropy of the actor, in nats.
         """
         chosen, phase = self.chosen, self.phase
         self.lower_learning_rate()
         # Play
         value = cost = 0.0
         if phase == "online":
-            went = self.experience.play(self.own_rule(), chosen.decisions)
-            value, cost = went.value_per_hour, went.cost
+            outcome = self.experience.play(self.own_rule(), chosen.decisions)
+            value, cost = outcome.value_per_hour, outcome.cost
             self.usual.take(value)
         # Learn
         rows = [self._improve(self._batch(phase), phase) for _ in range(chosen.updates)]
         # Logging
-        critic, imitated, spread = np.mean(rows, axis=0)
+        critic, imitated, mean_entropy = np.mean(rows, axis=0)
         return {
             "online": float(phase == "online"), "value_per_hour": value, "cost": cost,
-            "critic": float(critic), "imitated": float(imitated), "entropy": float(spread),
+            "critic": float(critic), "imitated": float(imitated), "entropy": float(mean_entropy),
         }  # fmt: skip
 
     def _wanted_entropy(self) -> float:
@@ -170,10 +168,10 @@ class OfflineTraining(OffPolicyTraining[OfflineArguments]):
         return linear(self.chosen.entropy_first, self.chosen.entropy, 2 * played)
 
     def _batch(self, phase: Phase) -> Transitions:
-        """Draw decisions: of the data, and online half of them of the games.
+        """Draw decisions from the data; in the online phase, draw half of them from the games.
 
         P. J. Ball, L. Smith, I. Kostrikov and S. Levine, "Efficient online reinforcement learning
-        with offline data" (2023), section 4.1: by their number the data would drown the games.
+        with offline data" (2023), section 4.1: drawn in proportion, data would outnumber games.
         """
         rng, count = self.generators["memories"], self.chosen.batch
         own = 0 if phase != "online" else count if self.data is None else count // 2
@@ -187,8 +185,8 @@ class OfflineTraining(OffPolicyTraining[OfflineArguments]):
     def _improve(self, batch: Transitions, phase: Phase) -> tuple[float, float, float]:
         """Take one step of Adam; return the critics' loss, the share imitated, and the entropy."""
         chosen, network = self.chosen, self.network
-        chances = network.chances(batch.seen, batch.allowed)
-        spread, imitated = entropy(chances), 1.0
+        log_probs = network.log_probabilities(batch.seen, batch.allowed)
+        mean_entropy, imitated = float(entropy(log_probs.detach()).mean()), 1.0
         soft = phase == "online" and chosen.actor == "soft"
         temperature = network.log_temperature.detach().exp() if soft else 0.0
         error = torch.zeros(())
@@ -198,14 +196,14 @@ class OfflineTraining(OffPolicyTraining[OfflineArguments]):
             error = network.critics.error(batch.seen, batch.actions, goals)
         # Actor
         if phase == "clone":
-            actor_loss = cloning_loss(chances, batch.actions)
+            actor_loss = cloning_loss(log_probs, batch.actions)
         elif soft:
             imitated = 0.0
             values = network.critics(batch.seen)
             wanted = self._wanted_entropy() * batch.allowed.sum(dim=-1).float().log()
-            actor_loss = soft_policy_loss(values, chances, temperature)
-            actor_loss = actor_loss + temperature_loss(network.log_temperature, chances, wanted)
+            actor_loss = soft_policy_loss(values, log_probs, temperature)
+            actor_loss = actor_loss + temperature_loss(network.log_temperature, log_probs, wanted)
         else:
-            actor_loss, imitated = self.regression(batch, chances)
+            actor_loss, imitated = self.regression(batch, log_probs)
         self.take_step(error + actor_loss)
-        return float(error.detach()), imitated, float(spread.mean().detach())
+        return float(error.detach()), imitated, mean_entropy

@@ -1,10 +1,10 @@
-"""PPO over slots or burst classes: one scorer for all, and a baseline for every step of time.
+"""PPO over slots or burst classes: one scorer for all, and a baseline for every time step.
 
 J. Schulman, F. Wolski, P. Dhariwal, A. Radford and O. Klimov, "Proximal policy optimization
-algorithms" (2017). What is made for scheduling: each iteration plays every job set several times,
-and a decision is compared with the mean return of the same job set's rollouts from the same step of
-time on; the critic learns only what is left over. Advantages are carried on over time, not over
-decisions, as many decisions share a step. Decisions that leave no choice are not learned from.
+algorithms" (2017), adapted to scheduling: each iteration plays every job set several times, and
+compares a decision with the mean return of the same job set's rollouts from the same time step on;
+the critic learns only the remaining difference. Advantages decay over time, not over decisions, as
+many decisions share a time step. Decisions that leave no choice are not learned from.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ from simkit.training import Training
 VALUE_SHARE: Final = 0.5
 """Weight of the critic's error relative to the policy's gain."""
 LARGEST_GRADIENT: Final = 0.5
-"""Gradients are shortened to this norm."""
+"""Gradients are clipped to this norm."""
 
 
 class PPOArguments(Section):
@@ -77,7 +77,7 @@ class PPOArguments(Section):
     weights: Many[Positive] = ()
     """Relative weight of each load in the policy's gain; none: all the same."""
     job_sets: Count = 100
-    """Fresh job sets per iteration, of all loads together."""
+    """New job sets per iteration, over all loads."""
     rollouts: Annotated[int, Field(ge=2)] = 8
     """Episodes of each job set."""
     objective: Objective = "slowdown"
@@ -85,20 +85,20 @@ class PPOArguments(Section):
     layout: LayoutName = "slots"
     """Numbered slots, or a slot for each length of a job (`classes`)."""
     starts: Starts = "now"
-    """Tasks may start now or wait, or (`ahead`) each is given its earliest place at once."""
+    """Tasks may start now or wait, or (`ahead`) each gets its earliest place at once."""
     patience: Annotated[int, Field(ge=0)] = PATIENCE
-    """With `layout: classes` and `starts: now`, most steps in a row in which nothing runs though a
-    task fits."""
+    """With `layout: classes` and `starts: now`, the most steps in a row in which nothing runs
+    although a task fits."""
     hidden: Width = 64
     """Units of each layer."""
     learning_rate: Positive = 0.001
     """Learning rate of Adam."""
     decay: Share = 0.95
-    """λ: how much of the advantages of the next step of time counts for those before it."""
+    """λ: share of the next time step's advantages that counts for the decisions before it."""
     clip: Positive = 0.2
     """The ratio of probabilities is clipped to 1 ± this."""
     entropy: NotNegative = 0.01
-    """Weight of the policy's mean entropy, in nats, at first; it falls to 0 in equal steps."""
+    """Initial weight of the policy's mean entropy, in nats; it falls linearly to 0."""
     epochs: Count = 3
     """Passes over the decisions of an iteration."""
     batch: Count = 4096
@@ -106,12 +106,12 @@ class PPOArguments(Section):
     held_out_sets: Count = 100
     """Job sets on which the agent is evaluated; the same for all trainings, never trained on."""
     max_decisions: Count = 3000
-    """An episode ends after this many decisions; jobs still open then count as unfinished."""
+    """Largest number of decisions in an episode; jobs still open then count as unfinished."""
 
     @model_validator(mode="after")
-    def _classes_know_slowdown(self) -> Self:
+    def _classes_minimise_slowdown(self) -> Self:
         if self.layout == "classes" and self.objective != "slowdown":
-            text = f"is {self.objective}, and the layout classes knows slowdown alone"
+            text = f"is {self.objective}, but layout: classes supports only slowdown"
             raise BrokenRulesError([(("objective",), text)])
         return self
 
@@ -134,12 +134,11 @@ class PPOArguments(Section):
 def begin(
     scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
 ) -> Training:
-    """Return a training that has done nothing yet; an entry point of ``simkit.learners``.
+    """Return a new training; an entry point of ``simkit.learners``.
 
     Raises ScenarioError, all problems at once, for a scenario that is not DeepRM's, Sofia's or,
-    with classes, SchedQRM's workload on a pool in steps, arguments out of their range, job sets
-    without a job, or a device that is not there; PluginError without safetensors, which the first
-    checkpoint needs.
+    with classes, SchedQRM's workload on a pool in steps, arguments out of range, job sets without a
+    job, or a missing device; PluginError without safetensors, which the first checkpoint needs.
     """
 
     def source_of(chosen: PPOArguments) -> JobSource:
@@ -152,7 +151,7 @@ def begin(
 
 
 class PPOTraining(TorchTraining):
-    """A training under way."""
+    """A training with PPO."""
 
     learner = "ppo"
 
@@ -182,10 +181,10 @@ class PPOTraining(TorchTraining):
     def iterate(self) -> Mapping[str, float]:
         """Return numbers to log.
 
-        ``return``: mean sum of rewards of an episode; ``slowdown``, ``unfinished``: of the
-        rollouts, all jobs counted; ``decisions``: of all rollouts; ``choices``: those of them that
-        left a choice; ``entropy``: their mean, in nats. If no job set has a job, nothing is
-        learned, and only `NOTHING_DONE` is returned.
+        ``return``: mean return of an episode; ``slowdown``, ``unfinished``: of the rollouts, over
+        all jobs; ``decisions``: of all rollouts; ``choices``: decisions that left a choice;
+        ``entropy``: the mean over these, in nats. If no job set has a job, nothing is learned, and
+        only `NOTHING_DONE` is returned.
         """
         chosen = self.chosen
         sets = self.source.draw(self.generators["job_sets"], chosen.job_sets)
@@ -199,7 +198,7 @@ class PPOTraining(TorchTraining):
         # Update
         weight = linear(chosen.entropy, 0.0, (self.iteration - 1) / self.iterations)
         parts = minibatches(batch, chosen.batch, chosen.epochs, self.generators["parts"])
-        spreads = [self._improve(part, weight) for part in parts]
+        entropies = [self._improve(part, weight) for part in parts]
         # Logging
         results = outcome(games.lockstep)
         return {
@@ -208,7 +207,7 @@ class PPOTraining(TorchTraining):
             "unfinished": results["unfinished"],
             "decisions": float(len(rollouts.actions)),
             "choices": float(len(batch)),
-            "entropy": float(np.mean(spreads)) if spreads else 0.0,
+            "entropy": float(np.mean(entropies)) if entropies else 0.0,
         }
 
     def _games(self, sets: JobSets, replicas: int) -> PlayedGames:
@@ -216,29 +215,29 @@ class PPOTraining(TorchTraining):
         return self.layout.games(sets, replicas, chosen.objective, chosen.max_decisions)
 
     def _advantages(self, rollouts: Rollouts) -> tuple[Floats, Floats]:
-        """Return (D,) advantages, and (D,) the critic's targets.
+        """Return (D,) advantages, and (D,) targets of the critic.
 
-        The critic counts in deviations of its load: else its errors at high loads, where a return
-        is a hundred times as large, would drown out what is won at low ones.
+        The critic counts in standard deviations of its load. Otherwise, its errors at high loads,
+        where returns are a hundred times as large, would drown out gains at low loads.
         """
         chosen, steps, rewards = self.chosen, rollouts.grid(rollouts.step), rollouts.rewards
-        usual = step_means(rewards, steps, chosen.rollouts)
-        unusual = rollouts.rows(rewards_to_go(rewards, 1.0) - usual)
-        unit = deviation_by_group(unusual, self._load(rollouts.episode))
-        values = rollouts.grid(rollouts.rows(usual) + unit * rollouts.value)
+        baseline = step_means(rewards, steps, chosen.rollouts)
+        difference = rollouts.rows(rewards_to_go(rewards, 1.0) - baseline)
+        unit = deviation_by_group(difference, self._load(rollouts.episode))
+        values = rollouts.grid(rollouts.rows(baseline) + unit * rollouts.value)
         decay = np.where(time_moved(steps), chosen.decay, 1.0)
         advantages = generalised_advantages(rewards, values, decay)
-        return rollouts.rows(advantages), rollouts.rows(advantages + values - usual) / unit
+        return rollouts.rows(advantages), rollouts.rows(advantages + values - baseline) / unit
 
     def _load(self, episode: Ints) -> Ints:
-        """Return (D,) the number of the load of each decision's episode."""
+        """Return (D,) number of the load of each decision's episode."""
         chosen = self.chosen
         return self.source.source_of(chosen.job_sets)[episode // chosen.rollouts]
 
     def _batch(self, rollouts: Rollouts, advantages: Floats, returns: Floats) -> Batch:
         """Return the decisions that left a choice; advantages are divided by their deviation.
 
-        That is done load by load: else the highest would drown out the others.
+        This is done for each load separately, lest the highest drowns out the others.
         """
         rows = np.flatnonzero(rollouts.allowed.sum(axis=1) > 1)
         load = self._load(rollouts.episode[rows])
@@ -250,21 +249,22 @@ class PPOTraining(TorchTraining):
     def _improve(self, part: Batch, entropy_weight: float) -> float:
         """Take one step of Adam; return the mean entropy."""
         logits, values = self.network(part.seen)
-        chances = masked_log_softmax(logits, part.allowed)
-        spread = entropy(chances).mean()
+        log_probs = masked_log_softmax(logits, part.allowed)
+        mean_entropy = entropy(log_probs).mean()
         gain = clipped_gain(
-            log_probability(chances, part.actions), part.log_probability, part.advantage,
+            log_probability(log_probs, part.actions), part.log_probability, part.advantage,
             self.chosen.clip,
         )  # fmt: skip
-        loss = VALUE_SHARE * squared_error(values, part.returns) - gain - entropy_weight * spread
+        error = squared_error(values, part.returns)
+        loss = VALUE_SHARE * error - gain - entropy_weight * mean_entropy
         take_step(self.optimiser, loss, LARGEST_GRADIENT)
-        return float(spread.detach())
+        return float(mean_entropy.detach())
 
     def evaluate(self) -> Mapping[str, float]:
-        """Return how the agent does on the held-out sets; see `outcome`.
+        """Evaluate the agent on the held-out sets; see `outcome`.
 
-        Actions are drawn as in training, or of classes the likeliest ones are taken; the draws are
-        the same at every look. ``return``: mean sum of rewards of an episode.
+        Actions are drawn as in training, with the same draws in every evaluation; with classes, the
+        likeliest actions are taken. ``return``: mean return of an episode.
         """
         games, rng = self._games(self.unseen_sets, 1), self.stream("held_out")
         rollouts = roll_out(games, self.network, rng, self.device, greedy=self.layout.greedy)

@@ -1,14 +1,14 @@
-"""An off-policy actor-critic for a green datacenter's ready pool, as RARE is.
+"""RARE: an off-policy actor-critic for a green datacenter's ready pool.
 
 "RARE" is chapter 5 of the dissertation on power-modulated datacenters (University of Virginia,
-2023), algorithm 6: an encoder condenses what is seen, a critic estimates what each action will
-bring, and the actor imitates those of the remembered actions that were better than its own mean one
-(Z. Wang et al., "Critic regularized regression", 2020, with the binary filter). The memory may
-begin with what a rule did, which the actor imitates first; then it plays itself. The critic's goals
-come from a slow copy of it, and are scaled as they come (PopArt). The encoder is that of the
-dissertation, over an image of the pool, or a set encoder, which knows pools of any size.
+2023), algorithm 6: an encoder embeds the observation, a critic estimates the value of each action,
+and the actor imitates the actions in the replay memory that are better than its own mean action (Z.
+Wang et al., "Critic regularized regression", 2020, with the binary filter). In a warm-up, a rule
+may play and the actor imitate it; then the actor plays itself. The critic's targets come from a
+slow copy of it, and are normalised as they arrive (PopArt). The encoder is that of the
+dissertation, over an image of the pool, or a set encoder, which reads pools of any size.
 
-As in `simkit.learners.cocorl`, a job's value is paid as it is placed, and rewards count above
+As in `simkit.learners.cocorl`, a job's value is paid when it is placed, and rewards count above
 their mean per hour.
 """
 
@@ -20,9 +20,7 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from simkit.learners.common.actor_critic.policy_losses import (
-    cloning_loss,
-)
+from simkit.learners.common.actor_critic.policy_losses import cloning_loss
 from simkit.learners.common.arguments import prepared
 from simkit.learners.common.distributions import entropy
 from simkit.learners.common.shapes import Width
@@ -47,23 +45,23 @@ class RAREArguments(OffPolicyArguments):
     iterations: Count = 60
     """Iterations of the training."""
     teacher: Literal["fcfs", "sjf", "qos", "value", "value-density", "left-over"] = "qos"
-    """The rule that plays in the warm-up; left-over: the job that may be placed and
-    leaves least over."""
+    """The rule that plays in the warm-up; left-over: place the job that leaves the least free when
+    it starts."""
     warm_up: Annotated[int, Field(ge=0)] = 0
     """Iterations in which the rule plays and the actor only imitates."""
     encoder: EncoderSize | Literal["set"] = "set"
-    """A set of jobs, or an image of the pool of a size of table A.5."""
+    """Encoder of a set of jobs, or of an image of the pool, in a size from table A.5."""
     hidden: Width = 64
-    """Units of each layer; of the one behind the encoder of images."""
+    """Units of each layer, or of the layer behind the encoder of images."""
     critics: Count = 1
-    """The least of their values counts."""
+    """Number of critics; the lowest of their values counts."""
 
     @model_validator(mode="after")
     def _warm_up_fits(self) -> Self:
         problems = []
         if "teacher" in self.model_fields_set and not self.warm_up:
             problems.append(
-                (("teacher",), "plays in the warm-up alone; give warm_up, or leave it out")
+                (("teacher",), "plays only in the warm-up; give warm_up, or leave it out")
             )
         if self.warm_up > self.iterations:
             text = f"is {self.warm_up}, more than the {self.iterations} iterations; give fewer"
@@ -76,11 +74,11 @@ class RAREArguments(OffPolicyArguments):
 def begin(
     scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
 ) -> Training:
-    """Return a training that has done nothing yet; an entry point of ``simkit.learners``.
+    """Return a new training; an entry point of ``simkit.learners``.
 
     Raises ScenarioError, all problems at once, for a scenario that lock-step ready pools do not
-    know, arguments out of their range, an encoder that the image is too small for, or a device that
-    is not there; PluginError without safetensors, which the first checkpoint needs.
+    support, arguments out of range, an encoder that is too large for the image, or a missing
+    device; PluginError without safetensors, which the first checkpoint needs.
     """
 
     def source_of(chosen: RAREArguments) -> ReadySource:
@@ -91,7 +89,7 @@ def begin(
 
 
 class RARETraining(OffPolicyTraining[RAREArguments]):
-    """A training under way."""
+    """A training with RARE."""
 
     learner = "rare"
 
@@ -109,42 +107,40 @@ class RARETraining(OffPolicyTraining[RAREArguments]):
     def iterate(self) -> Mapping[str, float]:
         """Return numbers to log.
 
-        ``value_per_hour``: as it was paid, in steps of the whole pool; ``cost``: waiting jobs, in
-        the mean; ``critic``: the critics' mean loss; ``imitated``: the share of decisions that the
-        actor imitated; ``entropy``: the actor's mean, in nats.
+        ``value_per_hour``: value paid per hour, in steps of the whole pool; ``cost``: mean number
+        of waiting jobs; ``critic``: mean loss of the critics; ``imitated``: share of decisions that
+        the actor imitated; ``entropy``: mean entropy of the actor, in nats.
         """
         chosen = self.chosen
         self.lower_learning_rate()
         # Play
-        first = self.iteration <= chosen.warm_up
-        own = self.own_rule()
+        warming_up = self.iteration <= chosen.warm_up
         teacher = {**ORDERS, "left-over": left_over(chosen.max_start)}[chosen.teacher]
-        went = self.experience.play(teacher if first else own, chosen.decisions)
-        self.usual.take(went.value_per_hour)
+        outcome = self.experience.play(teacher if warming_up else self.own_rule(), chosen.decisions)
+        self.usual.take(outcome.value_per_hour)
         # Learn
         rng, rows = self.generators["memories"], []
         for _ in range(chosen.updates):
             batch = self.experience.memory.draw(chosen.batch, rng).to(self.device)
-            rows.append(self._improve(batch, imitate_all=first))
+            rows.append(self._improve(batch, imitate_all=warming_up))
         # Logging
-        critic, imitated, spread = np.mean(rows, axis=0)
+        critic, imitated, mean_entropy = np.mean(rows, axis=0)
         return {
-            "value_per_hour": went.value_per_hour, "cost": went.cost, "critic": float(critic),
-            "imitated": float(imitated), "entropy": float(spread),
+            "value_per_hour": outcome.value_per_hour, "cost": outcome.cost,
+            "critic": float(critic), "imitated": float(imitated), "entropy": float(mean_entropy),
         }  # fmt: skip
 
     def _improve(self, batch: Transitions, *, imitate_all: bool) -> tuple[float, float, float]:
         """Take one step of Adam; return the critics' loss, the share imitated, and the entropy."""
         network = self.network
-        chances = network.chances(batch.seen, batch.allowed)
+        log_probs = network.log_probabilities(batch.seen, batch.allowed)
         # Critics
         goals = network.goals(batch, self.usual.value)
         error = network.critics.error(batch.seen, batch.actions, goals)
         # Actor
         if imitate_all:
-            imitated, actor_loss = 1.0, cloning_loss(chances, batch.actions)
+            imitated, actor_loss = 1.0, cloning_loss(log_probs, batch.actions)
         else:
-            actor_loss, imitated = self.regression(batch, chances)
+            actor_loss, imitated = self.regression(batch, log_probs)
         self.take_step(error + actor_loss)
-        spread = float(entropy(chances.detach()).mean())
-        return float(error.detach()), imitated, spread
+        return float(error.detach()), imitated, float(entropy(log_probs.detach()).mean())

@@ -1,8 +1,8 @@
-"""What the REINFORCE learners deeprm and sofia share: arguments, job sets, and credit.
+"""The base of the REINFORCE learners deeprm and sofia: arguments, job sets, and credit.
 
-Each job set is played several times with the policy as it is. An action's credit is the return from
-it on, less what is usual there: the mean return of the same job set's rollouts at the same
-decision, or a value network's estimate.
+Each job set is played several times with the current policy. The credit of an action is its return
+minus a baseline: the mean return of the same job set's rollouts at the same decision, or the
+estimate of a value network.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ VALUE_UNITS = 20
 
 
 class ReinforceArguments(Section):
-    """The arguments that both learners have."""
+    """The arguments of both learners."""
 
     iterations: Count = 1000
     """Iterations of the training."""
     rollouts: Count = 20
     """Episodes of each job set."""
     fresh: bool = True
-    """New job sets in each iteration; false: the same ones each time, as in the original."""
+    """Draw new job sets in each iteration; false: use the same ones, as in the original."""
     objective: Objective = "slowdown"
     """What is minimised: the slowdown or the completion time of the jobs."""
     hidden: Width = 20
@@ -60,14 +60,14 @@ class ReinforceArguments(Section):
     """Mask actions that would do nothing, except the void action."""
     baseline: Literal["decision", "value"] = "decision"
     """The mean over a job set's rollouts at the same decision, or a value network."""
-    # of these, each learner has a default
+    # each learner has its own defaults for these
     job_sets: Count
     observation: str
     optimiser: OptimiserName
     held_out_sets: Count
 
     @model_validator(mode="after")
-    def _can_tell_actions_apart(self) -> Self:
+    def _baseline_differs_from_return(self) -> Self:
         if self.baseline == "decision" and self.rollouts == 1:
             text = (
                 "is 1, but with baseline decision the mean over a job set's rollouts is then the "
@@ -78,7 +78,7 @@ class ReinforceArguments(Section):
 
 
 class ReinforceTraining(TorchTraining):
-    """A training under way; a learner defines how weights are drawn and what an iteration does."""
+    """A training; a learner defines how weights are drawn and what an iteration does."""
 
     extendable = True
     chosen: ReinforceArguments
@@ -94,7 +94,10 @@ class ReinforceTraining(TorchTraining):
         streams: tuple[str, ...] = (),
         value_learning_rate: float = 0.001,
     ) -> None:
-        """Begin; `streams` are random streams besides ``job_sets``, ``actions`` and ``value``."""
+        """Build the training.
+
+        `streams` are generators in addition to ``job_sets``, ``actions`` and ``value``.
+        """
         super().__init__(scenario, arguments, seed, ("job_sets", "actions", "value", *streams))
         self.chosen, self.device = arguments, device
         # Environment
@@ -119,7 +122,7 @@ class ReinforceTraining(TorchTraining):
 
     @abstractmethod
     def draw_weights(self, network: Perceptron) -> None:
-        """Draw the policy's first weights, by torch's own generator."""
+        """Draw the policy's initial weights with torch's global generator."""
 
     @property
     def network(self) -> Perceptron:
@@ -129,32 +132,32 @@ class ReinforceTraining(TorchTraining):
         return {"value": self.value}
 
     def draw_job_sets(self) -> JobSets:
-        """Return the job sets of an iteration."""
+        """Return the job sets for an iteration."""
         if not self.chosen.fresh:
             return self.fixed_sets
         return self.source.draw(self.generators["job_sets"], self.chosen.job_sets)
 
     def games(self, lockstep: Lockstep) -> ObservedGames:
-        """Return games as the policy sees them."""
+        """Return a lock-step environment with the policy's observations and masks."""
         return ObservedGames(lockstep, self.input.observe, masked=self.chosen.mask)
 
     def credit(self, rollouts: Rollouts) -> tuple[Floats, Floats, dict[str, float]]:
-        """Return (D,) advantages and returns of the decisions, and numbers to log.
+        """Return (D,) advantages and (D,) returns of the decisions, and numbers to log.
 
-        These are ``explained_variance`` of the value network, if there is one; it learns.
+        If the baseline is a value network, it learns, and its ``explained_variance`` is logged.
         """
         to_go = rewards_to_go(rollouts.rewards, self.chosen.discount)  # (T, N)
         returns = rollouts.rows(to_go)  # (D,)
         if self.chosen.baseline == "decision":
-            usual = rollouts.rows(decision_means(to_go, self.chosen.rollouts))
-            return returns - usual, returns, {}
+            baseline = rollouts.rows(decision_means(to_go, self.chosen.rollouts))
+            return returns - baseline, returns, {}
         seen = torch.from_numpy(rollouts.seen).to(self.device)
         advantage = returns - self.value.predict(seen)
         return advantage, returns, {"explained_variance": self.value.fit(seen, returns)}
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
-        how = describe(
+        description = describe(
             self.network.shape, self.input.schema, self.model,
             "possible" if self.chosen.mask else "none",
         )  # fmt: skip
-        self.write_network(folder, self.network, how, curve_end)
+        self.write_network(folder, self.network, description, curve_end)

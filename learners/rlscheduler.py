@@ -1,12 +1,12 @@
 """A scorer of jobs for one pool with backfilling, trained by an evolution strategy on windows.
 
 After D. Zhang, D. Dai, Y. He, F. S. Bao and B. Xie, "RLScheduler: an automated HPC batch job
-scheduler using reinforcement learning" (SC 2020): one scorer for all of the 128 oldest jobs that
-wait, trained on windows of a log. What differs: the rules are those of EASY backfilling unless
-`backfill` is set otherwise, waiting times and the user's last run times are seen, and weights are
-searched by CMA-ES (N. Hansen, "The CMA evolution strategy: a tutorial", 2016) instead of PPO,
-since a scorer has few weights and a schedule takes milliseconds. All candidates of an iteration
-are scored on the same windows.
+scheduler using reinforcement learning" (SC 2020): one scorer for the 128 oldest waiting jobs,
+trained on windows of a log. Here the rules are those of EASY backfilling unless `backfill` says
+otherwise, the features include waiting times and the user's last run times, and the weights are
+found by CMA-ES (N. Hansen, "The CMA evolution strategy: a tutorial", 2016) instead of PPO, since a
+scorer has few weights and a schedule takes milliseconds. All candidates of an iteration are scored
+on the same windows.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ STARTS: Final[Mapping[str, Mapping[str, float]]] = {
     "wfp3-p-n2": {"log_wait": 3.0, "log_predicted": -3.0, "log_processors": 1.0},
     "f2": {"root_requested_share": -0.2, "log_since": -1.0},
 }
-"""Rules as weights, nearly; of f2 for some 200 processors."""
+"""Rule → weights that approximate it; those of f2 are for some 200 processors."""
 
 Start = Literal["fcfs", "saf-p", "wfp3-p-n2", "f2"]
 
 
 class FurtherLog(Section):
-    """A log that is trained on in addition to the scenario's, read as RLScheduler reads it."""
+    """A training log in addition to the scenario's, read as RLScheduler reads it."""
 
     path: File
-    """The log."""
+    """The log's file."""
     processors: Count
     """Processors of its machine."""
     first: Annotated[int, Field(ge=0)] = 0
-    """Rank of the first job that may be used."""
+    """Rank of the first job to use."""
     last: Annotated[int, Field(ge=0)] | None = None
-    """Rank of the last one; null: the log's."""
+    """Rank of the last job to use; null: the last of the log."""
 
     @model_validator(mode="after")
     def _first_is_not_after_last(self) -> Self:
@@ -68,12 +68,15 @@ class FurtherLog(Section):
         return self
 
     def jobs(self) -> PoolJobs:
-        """Return the jobs; raises ScenarioError, or TraceError if the log cannot be read."""
+        """Return the jobs.
+
+        Raises ScenarioError if arguments do not fit the log, TraceError if it cannot be read.
+        """
         whole = RLSchedulerLog.of(path=self.path).read().workload
         end, last = len(whole) - 1, self.last
         for name, rank in (("first", self.first), ("last", self.first if last is None else last)):
             if rank > end:
-                raise ScenarioError(f"{name}: is {rank}, and the last job of the log is {end}")
+                raise ScenarioError(f"{name}: is {rank}, but the last job of the log is {end}")
         used = whole.take(np.arange(self.first, (end if last is None else last) + 1))
         widest = (used.request[:, 0] * used.instances).max()
         if widest > self.processors:
@@ -90,48 +93,47 @@ class RLSchedulerArguments(Section):
     iterations: Count = 100
     """Generations of the search."""
     candidates: Annotated[int, Field(ge=4)] = 16
-    """Scorers of a generation."""
+    """Candidates of a generation."""
     windows: Count = 24
-    """Fresh windows of a generation; all of its candidates schedule the same ones."""
+    """New windows per generation; all of its candidates schedule the same ones."""
     fewest_jobs: Count = 256
-    """Fewest jobs of a window."""
+    """Smallest number of jobs in a window."""
     most_jobs: Count = 1024
-    """Most jobs of a window, and those of a held-out one."""
+    """Largest number of jobs in a window, and the number in a held-out one."""
     least_slowdown: NotNegative = 5.0
-    """Windows in which SAF-p has a lower bounded slowdown are passed over."""
+    """Windows in which SAF-p has a lower bounded slowdown are skipped."""
     objective: Literal["log", "relative", "mean"] = "log"
-    """What is minimised over windows: the mean of the logarithm of a window's bounded slowdown, of
-    its ratio to that of SAF-p, or of itself, which the worst windows then decide."""
+    """What is minimised over windows: the mean logarithm of the bounded slowdown, the mean of its
+    ratio to that of SAF-p, or its mean, which the worst windows dominate."""
     start: Start = "saf-p"
-    """The rule that the search begins at."""
+    """The rule at which the search starts."""
     spread: Positive = 0.3
-    """First standard deviation of the weights."""
+    """Initial standard deviation of the weights."""
     units: Annotated[int, Field(ge=0, le=64)] = 0
-    """Units max(0, ·) that are added to the weighted sum."""
+    """Hidden units with max(0, ·) that are added to the weighted sum."""
     visible: Count = 128
-    """So many waiting jobs, the first ones submitted, can be picked."""
+    """Number of waiting jobs, the earliest submitted ones, from which the scorer picks."""
     backfill: Backfill = "easy"
-    """What may start while a picked job does not fit: what EASY allows; by RLScheduler's
-    own rules; or, as it has it without backfilling, nothing."""
+    """What may start while a picked job does not fit: what EASY allows; what RLScheduler's
+    backfilling allows; or, as in RLScheduler without backfilling, nothing."""
     end: End = "never"
-    """With EASY, when the scorer may let time go on although a job could start. It then can hold
+    """With EASY, when the scorer may let time go on although a job could start. It can then hold
     jobs back, and large ones may wait for very long."""
     held_out_share: Annotated[float, Field(ge=0, lt=1)] = 0.15
-    """The last jobs of every log are not trained on; 0: nothing is held out."""
+    """Share of each log, taken from the end, that is held out to evaluate the scorer; 0: none."""
     held_out_windows: Count = 50
-    """At most so many windows evaluate the scorer, evenly over what is held out; those below
-    least_slowdown are passed over."""
+    """Largest number of held-out windows, spread evenly; those below least_slowdown are skipped."""
     logs: Many[FurtherLog] = ()
-    """Further logs, for one agent for several machines."""
+    """Further logs, to train one agent for several machines."""
 
     @model_validator(mode="after")
-    def _windows_grow(self) -> Self:
+    def _fewest_is_not_above_most(self) -> Self:
         if self.fewest_jobs > self.most_jobs:
-            raise BrokenRulesError([self._exceeding()])
+            raise BrokenRulesError([self._crossing()])
         return self
 
-    def _exceeding(self) -> tuple[tuple[str], str]:
-        """Return the argument at fault for windows that shrink, and what is wrong with it."""
+    def _crossing(self) -> tuple[tuple[str], str]:
+        """Return the argument at fault if `fewest_jobs` exceeds `most_jobs`, and the problem."""
         fewest, most = self.fewest_jobs, self.most_jobs
         if "fewest_jobs" not in self.model_fields_set:
             text = f"is {most} and fewest_jobs, by default, {fewest}; give at least {fewest}"
@@ -142,7 +144,7 @@ class RLSchedulerArguments(Section):
         return ("fewest_jobs",), f"is {fewest} and most_jobs {most}; exchange them"
 
     @model_validator(mode="after")
-    def _time_goes_on_with_easy(self) -> Self:
+    def _end_needs_easy(self) -> Self:
         if self.backfill != "easy" and self.end != "never":
             text = (
                 f"is {self.end}, which is for easy, but backfill is {self.backfill}; leave it out"
@@ -154,12 +156,11 @@ class RLSchedulerArguments(Section):
 def begin(
     scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
 ) -> Training:
-    """Return a training that has done nothing yet; an entry point of ``simkit.learners``.
+    """Return a new training; an entry point of ``simkit.learners``.
 
     Raises ScenarioError, all problems at once, for a scenario that is not one pool of processors
-    which decides at every event by requested times, arguments out of their range, windows longer
-    than the log, or a device other than the processor; PluginError without safetensors, cma or
-    numba.
+    which decides at every event by requested times, arguments out of range, windows longer than the
+    log, or a device other than the CPU; PluginError without safetensors, cma or numba.
     """
     safetensors()
     require_numba()
@@ -171,22 +172,22 @@ def begin(
 
 
 def _problems(scenario: Scenario, device: str) -> list[str]:
-    """Return what the fast simulation does not know, a line each."""
-    alone = scenario.cluster.model_dump(exclude_defaults=True).keys() <= {"processors"}
-    stands = {
-        "cluster: must be one pool, {processors: N}, and nothing else": alone,
-        "power: is not known to this learner; leave it out": scenario.power is None,
-        "processes: are not known to this learner; leave them out": not scenario.processes,
+    """Return what the fast simulation does not support, a line each."""
+    only_processors = scenario.cluster.model_dump(exclude_defaults=True).keys() <= {"processors"}
+    rules = {
+        "cluster: must be one pool, {processors: N}, and nothing else": only_processors,
+        "power: is not supported by this learner; leave it out": scenario.power is None,
+        "processes: are not supported by this learner; leave them out": not scenario.processes,
         "scheduling: every and step must be left out": not scenario.scheduling.model_dump(
             exclude_none=True
         ),
-        f"device: is {device}; this learner calculates on the cpu": device == "cpu",
+        f"device: is {device}; this learner runs on the cpu": device == "cpu",
     }
-    return [text for text, holds in stands.items() if not holds] + unknown_rules(scenario)
+    return [text for text, holds in rules.items() if not holds] + unknown_rules(scenario)
 
 
 class RLSchedulerTraining(SeededTraining):
-    """A training under way."""
+    """A training of a scorer of jobs."""
 
     learner = "rlscheduler"
     extendable = True
@@ -218,7 +219,7 @@ class RLSchedulerTraining(SeededTraining):
 
     @property
     def scorer(self) -> Scorer:
-        """What the search has found so far."""
+        """The best scorer so far."""
         return self.shape.with_flat(self.search.mean)
 
     def parts(self) -> Mapping[str, Stateful]:
@@ -227,63 +228,63 @@ class RLSchedulerTraining(SeededTraining):
     def iterate(self) -> Mapping[str, float]:
         """Return numbers to log.
 
-        ``slowdown``: the bounded slowdown, mean over windows and candidates; ``ratio_to_rule``:
+        ``slowdown``: bounded slowdown, mean over windows and candidates; ``ratio_to_rule``:
         geometric mean of its ratio to that of SAF-p; ``return``: minus the objective, mean over
-        candidates; ``decisions``: jobs that were scheduled.
+        candidates; ``decisions``: jobs scheduled.
         """
         # Draw: the same windows for all candidates
         windows = self.source.draw(self.generators["windows"], self.chosen.windows)
         rule = np.array([self.source.slowdown(window) for window in windows])
         # Score
         candidates = self.search.ask()
-        found = np.array([self._slowdowns(self.shape.with_flat(c), windows) for c in candidates])
-        scores = -self._objective(found, rule).mean(
-            axis=1
-        )  # (candidates, windows) -> (candidates,)
+        scorers = [self.shape.with_flat(weights) for weights in candidates]
+        slowdowns = np.array([self._slowdowns(scorer, windows) for scorer in scorers])
+        scores = -self._objective(slowdowns, rule).mean(axis=1)  # over windows
         # Search on
         self.search.tell(scores)
         return {
             "return": float(scores.mean()),
-            "slowdown": float(found.mean()),
-            "ratio_to_rule": float(np.exp(np.log(found / rule).mean())),
+            "slowdown": float(slowdowns.mean()),
+            "ratio_to_rule": float(np.exp(np.log(slowdowns / rule).mean())),
             "decisions": float(len(candidates) * sum(map(len, windows))),
         }
 
     def _slowdowns(self, scorer: Scorer, windows: Sequence[PoolJobs]) -> Floats:
-        """Return (windows,) mean bounded slowdowns."""
+        """Return (windows,) mean bounded slowdowns of a scorer."""
         chosen = self.chosen
         rules: Any = {"visible": chosen.visible, "backfill": chosen.backfill, "end": chosen.end}
         return np.array([w.bounded_slowdown(simulate(w, scorer, **rules)) for w in windows])
 
-    def _objective(self, found: Floats, rule: Floats) -> Floats:
-        """Return what is minimised of (…, windows) slowdowns, given the rule's (windows,)."""
+    def _objective(self, slowdowns: Floats, rule: Floats) -> Floats:
+        """Return the objective for (…, windows) slowdowns, given the rule's, (windows,)."""
         if self.chosen.objective == "log":
-            logarithm: Floats = np.log(found)
+            logarithm: Floats = np.log(slowdowns)
             return logarithm
-        return found / rule if self.chosen.objective == "relative" else found
+        return slowdowns / rule if self.chosen.objective == "relative" else slowdowns
 
     def held_out(self) -> Mapping[str, float]:
-        """Return the mean and geometric mean of the slowdown of held-out windows, if there are any.
+        """Evaluate the scorer on held-out windows, if there are any.
 
-        ``slowdown_ratio``: the geometric mean of the ratio to SAF-p.
+        ``slowdown``: mean bounded slowdown; ``slowdown_geometric``: its geometric mean;
+        ``slowdown_ratio``: geometric mean of its ratio to that of SAF-p.
         """
         if not self.unseen:
             return {}
-        found = self._slowdowns(self.scorer, self.unseen)
+        slowdowns = self._slowdowns(self.scorer, self.unseen)
         rule = np.array([self.source.slowdown(window) for window in self.unseen])
         return {
-            "slowdown": float(found.mean()),
-            "slowdown_geometric": float(np.exp(np.log(found).mean())),
-            "slowdown_ratio": float(np.exp(np.log(found / rule).mean())),
+            "slowdown": float(slowdowns.mean()),
+            "slowdown_geometric": float(np.exp(np.log(slowdowns).mean())),
+            "slowdown_ratio": float(np.exp(np.log(slowdowns / rule).mean())),
         }
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         chosen = self.chosen
-        how = describe(
+        description = describe(
             self.scorer, visible=chosen.visible, backfill=chosen.backfill, end=chosen.end
         )
         weights = {name: a.astype(np.float32) for name, a in self.scorer.weights.items()}
-        self.write_weights(folder, weights, how, curve_end)
+        self.write_weights(folder, weights, description, curve_end)
 
 
 def _logs(scenario: Scenario, arguments: RLSchedulerArguments) -> Sequence[PoolJobs]:

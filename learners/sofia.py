@@ -1,10 +1,10 @@
-"""REINFORCE on the Sofia study's batches, uphill by the gradient, the natural gradient or PPO.
+"""REINFORCE on the Sofia study's batches, by the gradient, the natural gradient or PPO.
 
-The model is that of "Resource management with deep reinforcement learning" (Sofia, 2021): some
-seventy jobs wait from step 0 on, ten of them in slots, for a pool of 50 units of two resources.
-The study's own natural gradient did not converge; here it needs no Fisher matrix and its step is
-bounded (`natural_gradient`). Every decision is credited and every episode is played to its end,
-where the study's program credits the first decision of a step and stops at step 150.
+The model is that of "Resource management with deep reinforcement learning" (Sofia, 2021): from step
+0 on, some seventy jobs wait, ten of them in slots, for a pool of 50 units of two resources. The
+study's own natural gradient did not converge; here it does not form the Fisher matrix, and its step
+is bounded (`natural_gradient`). Every decision is credited and every episode is played to its end,
+while the study's program credits only the first decision of a step and stops at step 150.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ class SofiaArguments(ReinforceArguments):
     observation: Literal["sofia-shares", "sofia-compact"] = "sofia-shares"
     """The study's state as shares of the capacity, or in units as in the study (sofia-compact)."""
     credit: Literal["all", "first"] = "all"
-    """Which decisions contribute to the gradient: all, or the first of each
-    step, as in the study."""
+    """Decisions that contribute to the gradient: all, or the first of each step, as in the study.
+    """
     value_learning_rate: Positive = 0.001
     """Learning rate of the value network."""
     normalise: bool = True
     """Divide the advantages of an iteration by their standard deviation; `entropy` then has the
     same scale."""
     entropy: NotNegative = 0.0
-    """Weight of the policy's mean entropy, in nats, added to the objective."""
+    """Weight of the policy's mean entropy, in nats, in the objective."""
     kl: Positive = 0.01
     """Natural gradient: upper bound on the mean KL divergence of a step, in nats."""
     damping: NotNegative = 0.01
@@ -84,7 +84,7 @@ class SofiaArguments(ReinforceArguments):
     held_out_sets: Count = 20
     """Job sets on which the agent is evaluated; the same for all trainings, never trained on."""
     max_decisions: Count = 4000
-    """An episode ends after this many decisions; jobs still open then count as unfinished."""
+    """Largest number of decisions in an episode; jobs still open then count as unfinished."""
     horizon: Extent = 60
     """Steps ahead in which tasks can be placed."""
     backlog_shown: Extent = 60
@@ -96,11 +96,11 @@ class SofiaArguments(ReinforceArguments):
 def begin(
     scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
 ) -> Training:
-    """Return a training that has done nothing yet; an entry point of ``simkit.learners``.
+    """Return a new training; an entry point of ``simkit.learners``.
 
     Raises ScenarioError, all problems at once, for a scenario that is not Sofia's batch on a
-    pool, arguments out of their range, job sets without a job, or a device that is not there;
-    PluginError without safetensors, which the first checkpoint needs.
+    pool, arguments out of range, job sets without a job, or a missing device; PluginError without
+    safetensors, which the first checkpoint needs.
     """
 
     def source_of(chosen: SofiaArguments) -> SofiaJobs:
@@ -112,7 +112,7 @@ def begin(
 
 
 class SofiaTraining(ReinforceTraining):
-    """A training under way."""
+    """A training on the Sofia study's batches."""
 
     learner = "sofia"
     chosen: SofiaArguments
@@ -133,12 +133,12 @@ class SofiaTraining(ReinforceTraining):
     def iterate(self) -> Mapping[str, float]:
         """Return numbers to log.
 
-        ``return``: mean sum of rewards of an episode; ``slowdown``, ``unfinished``: of the
-        rollouts, all jobs counted; ``decisions``; ``entropy``: mean of the decisions learned from,
-        in nats; ``load``, ``last_load``, ``last_reward``: see `MeteredLockstep`; with a value
-        network ``explained_variance``; for natural ``kl`` in nats, ``backtracks``, ``products``
-        and ``residual`` of `NaturalStep`. If no job set has a job, nothing is learned, and only
-        `NOTHING_DONE` is returned.
+        ``return``: mean return of an episode; ``slowdown``, ``unfinished``: of the rollouts, over
+        all jobs; ``decisions``; ``entropy``: mean over the decisions learned from, in nats;
+        ``load``, ``last_load``, ``last_reward``: see `MeteredLockstep`; with a value network
+        ``explained_variance``; with the natural gradient ``kl`` in nats, ``backtracks``,
+        ``products`` and ``residual`` of `NaturalStep`. If no job set has a job, nothing is learned,
+        and only `NOTHING_DONE` is returned.
         """
         chosen = self.chosen
         sets = self.draw_job_sets()
@@ -153,11 +153,11 @@ class SofiaTraining(ReinforceTraining):
             self.games(lockstep), self.network, self.generators["actions"], self.device
         )
         # Credit
-        advantage, returns, said = self.credit(rollouts)
+        advantage, returns, metrics = self.credit(rollouts)
         # Update
         batch = self._batch(rollouts, advantage, returns)
         update = {"gradient": self._step, "natural": self._natural, "proximal": self._proximal}
-        said |= update[chosen.update](batch)
+        metrics |= update[chosen.update](batch)
         # Logging
         results = outcome(lockstep)
         return {
@@ -166,7 +166,7 @@ class SofiaTraining(ReinforceTraining):
             "unfinished": results["unfinished"],
             "decisions": float(len(rollouts.actions)),
             **lockstep.measured(),
-            **said,
+            **metrics,
         }
 
     def _batch(self, rollouts: Rollouts, advantage: Floats, returns: Floats) -> Batch:
@@ -178,65 +178,65 @@ class SofiaTraining(ReinforceTraining):
             rows = np.flatnonzero(rollouts.rows(first_of_steps(rollouts.rewards)))
         return rollouts.batch(rows, advantage[rows], returns[rows], self.device)
 
-    def _chances(self, part: Batch) -> Tensor:
-        """Return (B, actions) log-probabilities of the policy as it is."""
+    def _log_probs(self, part: Batch) -> Tensor:
+        """Return (B, actions) log-probabilities under the current policy."""
         return masked_log_softmax(self.network(part.seen), part.allowed)
 
     def _step(self, batch: Batch) -> dict[str, float]:
         """Take one step of the optimiser along the gradient."""
-        chances = self._chances(batch)
-        gain = reinforce_gain(log_probability(chances, batch.actions), batch.advantage)
-        return {"entropy": self._ascend(gain, entropy(chances).mean())}
+        log_probs = self._log_probs(batch)
+        gain = reinforce_gain(log_probability(log_probs, batch.actions), batch.advantage)
+        return {"entropy": self._ascend(gain, entropy(log_probs).mean())}
 
     def _proximal(self, batch: Batch) -> dict[str, float]:
-        """Go through the batch several times, in parts of another order each."""
-        chosen, spreads = self.chosen, []
+        """Pass over the batch several times, in shuffled minibatches."""
+        chosen, entropies = self.chosen, []
         for part in minibatches(batch, chosen.batch, chosen.epochs, self.generators["sample"]):
-            chances = self._chances(part)
-            taken = log_probability(chances, part.actions)
+            log_probs = self._log_probs(part)
+            taken = log_probability(log_probs, part.actions)
             gain = clipped_gain(taken, part.log_probability, part.advantage, chosen.clip)
-            spreads.append(self._ascend(gain, entropy(chances).mean()))
-        return {"entropy": float(np.mean(spreads))}
+            entropies.append(self._ascend(gain, entropy(log_probs).mean()))
+        return {"entropy": float(np.mean(entropies))}
 
-    def _ascend(self, gain: Tensor, spread: Tensor) -> float:
+    def _ascend(self, gain: Tensor, mean_entropy: Tensor) -> float:
         """Take a step of the optimiser; return the mean entropy."""
         self.optimiser.zero_grad()
-        (-gain - self.chosen.entropy * spread).backward()  # type: ignore[no-untyped-call]
+        (-gain - self.chosen.entropy * mean_entropy).backward()  # type: ignore[no-untyped-call]
         self.optimiser.step()
-        return float(spread.detach())
+        return float(mean_entropy.detach())
 
     def _natural(self, batch: Batch) -> dict[str, float]:
-        """Take the gradient over the batch, the Fisher matrix and the step's KL over a share."""
+        """Take a natural gradient step; the Fisher matrix and the KL are those of a sample."""
         chosen = self.chosen
-        chances = self._chances(batch)
-        gain = reinforce_gain(log_probability(chances, batch.actions), batch.advantage)
-        spread = entropy(chances).mean()
-        slope = as_vector(torch.autograd.grad(gain + chosen.entropy * spread, self.weights))
+        log_probs = self._log_probs(batch)
+        gain = reinforce_gain(log_probability(log_probs, batch.actions), batch.advantage)
+        mean_entropy = entropy(log_probs).mean()
+        gradient = torch.autograd.grad(gain + chosen.entropy * mean_entropy, self.weights)
         count = max(1, round(chosen.fisher_share * len(batch)))
         drawn = self.generators["sample"].choice(len(batch), count, replace=False)
-        some = batch[torch.from_numpy(np.sort(drawn))]
-        here = self._chances(some)
-        old = here.detach()
+        sample = batch[torch.from_numpy(np.sort(drawn))]
+        current = self._log_probs(sample)
+        old = current.detach()
 
         @torch.no_grad()
         def effect() -> tuple[float, float]:
-            new = self._chances(some)
-            ratio = (log_probability(new, some.actions) - log_probability(old, some.actions)).exp()
-            better = (some.advantage * (ratio - 1)).double().mean()
-            spread = entropy(new).mean() - entropy(old).mean()
-            return divergence(old, new), float(better + chosen.entropy * spread)
+            new = self._log_probs(sample)
+            taken, before = (log_probability(each, sample.actions) for each in (new, old))
+            better = (sample.advantage * ((taken - before).exp() - 1)).double().mean()
+            more_entropy = entropy(new).mean() - entropy(old).mean()
+            return divergence(old, new), float(better + chosen.entropy * more_entropy)
 
-        fisher = fisher_product(here, self.weights, chosen.damping)
-        done = natural_step(
-            self.weights, slope, fisher, effect, Trust(kl=chosen.kl, products=chosen.products)
-        )
+        fisher = fisher_product(current, self.weights, chosen.damping)
+        trust = Trust(kl=chosen.kl, products=chosen.products)
+        step = natural_step(self.weights, as_vector(gradient), fisher, effect, trust)
         return {
-            "entropy": float(spread.detach()), "kl": done.kl, "backtracks": float(done.backtracks),
-            "products": float(done.products), "residual": done.residual,
+            "entropy": float(mean_entropy.detach()), "kl": step.kl,
+            "backtracks": float(step.backtracks), "products": float(step.products),
+            "residual": step.residual,
         }  # fmt: skip
 
     def evaluate(self) -> Mapping[str, float]:
-        """Return how the agent does on the held-out sets; see `outcome`.
+        """Evaluate the agent on the held-out sets; see `outcome`.
 
         Actions are drawn, since the likeliest action alone may never place a job.
         """
@@ -250,10 +250,10 @@ class SofiaTraining(ReinforceTraining):
 
 
 def first_of_steps(rewards: Floats) -> Bools:
-    """Return (T, N) whether a decision is the first of its step: time went on just before.
+    """Return (T, N) whether a decision is the first of its time step.
 
     Args:
-        rewards: (T, N), not 0 where time went on; in a batch there are jobs in every step.
+        rewards: (T, N), not 0 where time passed; in a batch there are jobs in every step.
     """
     first = np.ones(rewards.shape, np.bool_)
     first[1:] = rewards[:-1] != 0

@@ -1,4 +1,4 @@
-"""The curves of a training for TensorBoard: ``tensorboard --logdir FOLDER``."""
+"""Logs a training's curves for TensorBoard: ``tensorboard --logdir FOLDER``."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class TensorBoardLog:
         """Open the event files in ``folder/tensorboard``.
 
         Args:
-            folder: of the training.
-            iteration: the last one that counts; later ones that were written are discarded.
+            folder: the training's folder.
+            iteration: the last iteration to keep; later ones in the files are discarded.
         """
         from torch.utils.tensorboard import SummaryWriter
 
@@ -28,5 +28,5 @@ class TensorBoardLog:
                 self._writer.add_scalar(name, value, iteration)
 
     def close(self) -> None:
-        """Write what is buffered."""
+        """Write buffered rows and close the files."""
         self._writer.close()

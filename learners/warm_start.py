@@ -1,9 +1,9 @@
-"""A warm start: a network learns to act as shortest-job-first does, before REINFORCE.
+"""A warm start: a network learns to imitate shortest-job-first, before REINFORCE.
 
-It learns what is right in the states that it reaches by its own actions: S. Ross, G. Gordon and
+It learns the right actions in the states that its own actions lead to: S. Ross, G. Gordon and
 D. Bagnell, "A reduction of imitation learning and structured prediction to no-regret online
-learning" (2011). From the states of shortest-job-first alone, as in DeepRM's program, it learns
-mostly to wait, and after a wrong action it keeps waiting: 95 % of its actions are then right, and
+learning" (2011). From the states of shortest-job-first alone, as in DeepRM's program, it would
+mostly learn to wait, and keep waiting after a wrong action: 95 % of its actions are then right, but
 jobs are slowed down several times more than by random actions.
 """
 
@@ -28,7 +28,7 @@ __all__ = ["WarmStart", "imitate", "labelled_decisions", "shortest_first"]
 
 @dataclass
 class WarmStart:
-    """Whether a training has had its warm start; a part of its checkpoint."""
+    """Whether the warm start of a training is done; a part of its checkpoint."""
 
     done: bool
 
@@ -40,15 +40,15 @@ class WarmStart:
 
 
 def shortest_first(game: Lockstep, view: SlottedView) -> Ints:
-    """Return (A,) the actions of shortest-job-first, which places only tasks that fit now.
+    """Return (A,) actions of shortest-job-first, which only places tasks that fit now.
 
-    Among equally short tasks it takes the one in the lowest slot; if none fits, the void action.
+    Among equally short tasks it takes that in the lowest slot; if none fits, the void action.
     """
-    endless = np.iinfo(np.int64).max
-    length = np.where(game.fits_now(), view.length.astype(np.int64), endless)
+    unfit = np.iinfo(np.int64).max
+    length = np.where(game.fits_now(), view.length.astype(np.int64), unfit)
     slot = length.argmin(axis=1)
-    none = np.take_along_axis(length, slot[:, None], 1)[:, 0] == endless
-    return np.where(none, game.model.slots, slot)
+    none_fits = np.take_along_axis(length, slot[:, None], 1)[:, 0] == unfit
+    return np.where(none_fits, game.model.slots, slot)
 
 
 def labelled_decisions(
@@ -57,7 +57,7 @@ def labelled_decisions(
     """Play games to their ends with the network; label each decision with the right action.
 
     Returns:
-        (D, F) observations, and (D,) the actions that shortest-job-first would have taken.
+        (D, F) observations, and (D,) actions of shortest-job-first.
     """
     observations, actions = [], []
     with torch.inference_mode():
@@ -79,15 +79,15 @@ def imitate(
     learning_rate: float = 0.003,
     device: str = "cpu",
 ) -> float:
-    """Play games, and after each round make the right actions likelier: Adam on the log-likelihood.
+    """Train a network to imitate shortest-job-first: maximise the right actions' log-likelihood.
 
     Args:
-        network: its weights are changed.
-        rounds: fresh games, of some hundred job sets each.
+        network: trained in place, after each round.
+        rounds: new games, with some hundred job sets each.
         rng: draws the actions, and the order of the decisions to learn from.
-        batch: decisions a step.
-        learning_rate: of Adam.
-        device: that the network is on.
+        batch: decisions per step of Adam.
+        learning_rate: learning rate of Adam.
+        device: device of the network.
 
     Returns:
         The share of the last round's decisions at which the network's likeliest action was right,
@@ -101,8 +101,8 @@ def imitate(
         order = torch.from_numpy(rng.permutation(len(wanted)))
         for begin in range(0, len(order), batch):
             rows = order[begin : begin + batch]
-            chances = masked_log_softmax(network(seen[rows]))
+            log_probs = masked_log_softmax(network(seen[rows]))
             optimiser.zero_grad()
-            (-log_probability(chances, wanted[rows]).mean()).backward()  # type: ignore[no-untyped-call]
+            (-log_probability(log_probs, wanted[rows]).mean()).backward()  # type: ignore[no-untyped-call]
             optimiser.step()
     return right

@@ -1,1 +1,1 @@
-"""What learners share: networks, distributions, returns, baselines, objectives and rollouts."""
+"""Parts shared by learners: networks, distributions, returns, baselines, losses, rollouts."""

@@ -1,4 +1,4 @@
-"""The arguments of learners: kinds of numbers, and how they are read and checked."""
+"""The arguments of learners: types of numbers, reading and checking."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Chosen = TypeVar("Chosen", bound=Section)
 
 
 def read_arguments(kind: type[Chosen], given: Mapping[str, Any]) -> Chosen:
-    """Return `learn.arguments` as a learner's model; raises ScenarioError, all problems at once."""
+    """Return `learn.arguments` as the learner's model; ScenarioError lists all problems at once."""
     try:
         return kind.model_validate(dict(given))
     except ValidationError as error:
@@ -36,7 +36,7 @@ def read_arguments(kind: type[Chosen], given: Mapping[str, Any]) -> Chosen:
 
 
 def attempt(make: Callable[[], T], problems: list[str]) -> T | None:
-    """Return what a call makes; if it raises ScenarioError, add to the problems and return None."""
+    """Return what `make` returns; if it raises ScenarioError, add its problems and return None."""
     try:
         return make()
     except ScenarioError as error:
@@ -47,13 +47,13 @@ def attempt(make: Callable[[], T], problems: list[str]) -> T | None:
 def prepared(
     kind: type[Chosen], given: Mapping[str, Any], source: Callable[[Chosen], T], device: str
 ) -> tuple[Chosen, T]:
-    """Return what a training begins with: its arguments, and the source of its job sets.
+    """Return a training's checked arguments and the source of its job sets.
 
     Args:
-        kind: the learner's arguments; all of them have defaults.
+        kind: model of the learner's arguments; all of them have defaults.
         given: `learn.arguments`.
-        source: makes the source.
-        device: to train on.
+        source: makes the source from the arguments.
+        device: device to train on.
 
     Raises ScenarioError, all problems at once; PluginError without safetensors, which the first
     checkpoint needs.
@@ -61,10 +61,10 @@ def prepared(
     safetensors()
     problems = check_device(device)
     chosen = attempt(lambda: read_arguments(kind, given), problems) or kind()
-    found = attempt(lambda: source(chosen), problems)
-    if problems or found is None:
+    made = attempt(lambda: source(chosen), problems)
+    if problems or made is None:
         raise ScenarioError(problems)
-    return chosen, found
+    return chosen, made
 
 
 def check_device(device: str) -> list[str]:

@@ -1,7 +1,7 @@
-"""Baselines from the other rollouts of the same instance: what a decision is compared with.
+"""Baselines that compare a decision with all rollouts of the same problem instance.
 
-N episodes are of N / K instances of the workload, such as job sets: episodes n // K are of one.
-The same jobs arrive in all of them, so that differences are due to the actions.
+There are K episodes of each instance of the workload, such as a job set: episode n plays instance
+n // K. The same jobs arrive in all K, so their differences are due to the actions.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ __all__ = ["decision_means", "step_means"]
 
 
 def decision_means(returns: Floats, rollouts: int) -> Floats:
-    """Return the mean return at the same decision's number, over the rollouts of an instance.
+    """Return the mean return at each decision number, over the rollouts of an instance.
 
     H. Mao, M. Alizadeh, I. Menache and S. Kandula, "Resource management with deep reinforcement
-    learning" (2016), algorithm 1. A rollout that is over counts as 0.
+    learning" (2016), algorithm 1. A rollout that has ended counts as 0.
 
     Args:
         returns: (T, N) returns, 0 after an episode's end; T is 0 if no instance has a job.
         rollouts: K episodes of each instance; N is a multiple of it.
 
     Returns:
-        (T, N) the baseline of each return; the same for all rollouts of an instance.
+        (T, N) baseline of each return, equal for all rollouts of an instance.
     """
     decisions, episodes = returns.shape
     means = returns.reshape(decisions, episodes // rollouts, rollouts).mean(axis=2)
@@ -32,18 +32,18 @@ def decision_means(returns: Floats, rollouts: int) -> Floats:
 
 
 def step_means(rewards: Floats, steps: Ints, rollouts: int) -> Floats:
-    """Return the mean return from the same step of time on, over the rollouts of an instance.
+    """Return the mean return from each decision's time step on, over the rollouts of an instance.
 
-    `decision_means` compares decisions of the same number, which lie at different times where
-    rollouts place different numbers of jobs; here the time is the same.
+    `decision_means` compares decisions with the same number, although they lie at different times
+    if rollouts place different numbers of jobs. This baseline compares them at the same time.
 
     Args:
         rewards: (T, N), 0 after an episode's end.
-        steps: (T, N) the step of time of each decision, from 0; any number after the end.
+        steps: (T, N) time step of each decision, from 0; any number after the end.
         rollouts: K episodes of each instance; N is a multiple of it.
 
     Returns:
-        (T, N); what a rollout that is over has to come counts as 0.
+        (T, N) baseline of each return; a rollout that has ended counts as 0.
     """
     decisions, episodes = rewards.shape
     if not decisions:
@@ -51,7 +51,7 @@ def step_means(rewards: Floats, steps: Ints, rollouts: int) -> Floats:
     length = int(steps.max()) + 1
     place = np.arange(episodes) * length + steps
     by_step = np.bincount(place.ravel(), rewards.ravel(), episodes * length)
-    to_come = by_step.reshape(episodes, length)[:, ::-1].cumsum(axis=1)[:, ::-1]
-    means = to_come.reshape(episodes // rollouts, rollouts, length).mean(axis=1)
+    returns = by_step.reshape(episodes, length)[:, ::-1].cumsum(axis=1)[:, ::-1]
+    means = returns.reshape(episodes // rollouts, rollouts, length).mean(axis=1)
     result: Floats = means[np.arange(episodes) // rollouts, steps]
     return result

@@ -1,13 +1,13 @@
-"""An agent's bundle: a folder with the weights and a description of what they fit.
+"""An agent's bundle: a folder with the weights and a description of the agent.
 
     weights.safetensors   named arrays
     agent.json            architecture, observation schema with its hash, actions, slotted model,
                           training scenario, learner, arguments, seed, versions, last metrics,
                           the SHA-256 of the weights and of each of its entries
 
-Reading one needs NumPy and safetensors, not torch. The hashes find what was changed or damaged
-after the agent was written. They are no signature: whoever changes a bundle on purpose can compute
-them again.
+Reading one needs NumPy and safetensors, but not torch. The hashes reveal what was changed or
+damaged after the agent was written. They are no signature: whoever changes a bundle on purpose can
+compute them again.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from simkit.scenario.bundled import DESCRIPTION
 Array = npt.NDArray[Any]
 
 FORMAT: Final = 1
-"""The version of bundles that this module writes and reads."""
+"""The version of the format that this module writes and reads."""
 WEIGHTS: Final = "weights.safetensors"
 REQUIRED: Final = ("architecture", "observation", "actions")
 """Keys that every description has."""
 HASHES: Final = "sha256"
 """The key of the hashes: dotted entry → SHA-256 of its value as canonical JSON."""
 LARGEST: Final = {DESCRIPTION: 10**7, WEIGHTS: 10**9}
-"""Most bytes of each file; the agents that simkit trains have less than a hundredth."""
+"""Largest allowed size of each file in bytes; agents that simkit trains stay below a hundredth."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Bundle:
 
     folder: Path
     weights: Mapping[str, Array]
-    """Name → array."""
+    """Array by name."""
     description: Mapping[str, Any]
     """The content of agent.json."""
 
@@ -56,11 +56,11 @@ class Bundle:
 def write_bundle(
     folder: Path, weights: Mapping[str, Array], description: Mapping[str, Any]
 ) -> None:
-    """Write a bundle; the folder is made if it does not exist, and a bundle in it is replaced.
+    """Write a bundle; a missing folder is created, and a bundle in it is replaced.
 
     Args:
-        folder: of the bundle.
-        weights: finite numbers by name, ``layers.0.weight`` (in, out), …, float32.
+        folder: the bundle's folder.
+        weights: finite float32 arrays by name: ``layers.0.weight`` (in, out), ….
         description: plain values, with all keys of `REQUIRED`.
 
     Raises RunError if weights are not finite, a key is missing or the folder cannot be written.
@@ -82,9 +82,9 @@ def write_bundle(
 
 
 def hash_bundle(folder: Path) -> None:
-    """Write the hashes of an agent.json again, after you have checked every entry of it.
+    """Recompute the hashes in an agent.json, after you have checked every entry of it.
 
-    Raises RunError if it is missing, or not that of an agent.
+    Raises RunError if the file is missing or does not describe an agent.
     """
     _write_description(folder / DESCRIPTION, _read_description(folder / DESCRIPTION))
 
@@ -101,7 +101,7 @@ def _write_description(path: Path, stated: Mapping[str, Any]) -> None:
 
 
 def _hashes(entries: Mapping[str, Any]) -> dict[str, str]:
-    """Return the hash of each entry; those of a mapping count on their own: ``actions.mask``."""
+    """Return the hash of each entry, and of each entry of a mapping: ``actions.mask``."""
     values: dict[str, Any] = {}
     for name, value in json.loads(json.dumps(entries)).items():
         if isinstance(value, dict) and value:
@@ -115,10 +115,10 @@ def _hashes(entries: Mapping[str, Any]) -> dict[str, str]:
 
 
 def read_bundle(folder: Path) -> Bundle:
-    """Read a bundle; if it is not what was written, or weights are not numbers, it is refused.
+    """Read a bundle, and check that it is complete and as it was written.
 
-    Raises RunError with what is missing, changed or damaged; PluginError if safetensors is not
-    installed.
+    Raises RunError that names what is missing, changed or damaged; PluginError if safetensors is
+    not installed.
     """
     where = folder / DESCRIPTION
     description = _read_description(where)
@@ -133,7 +133,7 @@ def read_bundle(folder: Path) -> Bundle:
         )
     try:
         weights = library.load(packed)
-    except Exception as error:  # SafetensorError is no ValueError; types that NumPy lacks, memory
+    except Exception as error:  # SafetensorError, types that NumPy lacks, lack of memory
         reason = " ".join(str(error).split()) or type(error).__name__
         raise RunError(
             f"{path}: is not a file of weights ({reason}); restore the bundle or train the agent "
@@ -145,7 +145,7 @@ def read_bundle(folder: Path) -> Bundle:
 
 
 def _wrong_weights(weights: Mapping[str, Array]) -> list[str]:
-    """Return which weights are not float32, or not finite."""
+    """Return which weights are not float32 or not finite, a line each."""
     problems = []
     for name, array in weights.items():
         if array.dtype != np.float32:
@@ -156,7 +156,7 @@ def _wrong_weights(weights: Mapping[str, Array]) -> list[str]:
 
 
 def _changed(description: Mapping[str, Any]) -> list[str]:
-    """Return which entries are not those that were written, a line each."""
+    """Return which entries were changed since the agent was written, a line each."""
     stated = description.get(HASHES)
     if not isinstance(stated, Mapping):
         return [
@@ -164,26 +164,28 @@ def _changed(description: Mapping[str, Any]) -> list[str]:
             "every entry, add them: `from simkit.learners.common.bundle import hash_bundle; "
             "hash_bundle(Path(…))`"
         ]
-    found = _hashes({name: value for name, value in description.items() if name != HASHES})
+    actual = _hashes({name: value for name, value in description.items() if name != HASHES})
     remedy = "restore the bundle or train the agent again"
     return [
-        f"{name} {_fate(name in stated, name in found)} after the agent was written; {remedy}"
-        for name in [*stated, *(name for name in found if name not in stated)]
-        if stated.get(name) != found.get(name)
+        f"{name} {_change(name in stated, name in actual)} after the agent was written; {remedy}"
+        for name in [*stated, *(name for name in actual if name not in stated)]
+        if stated.get(name) != actual.get(name)
     ]
 
 
-def _fate(was: bool, is_there: bool) -> str:
-    return "was changed" if was and is_there else "was added" if is_there else "was removed"
+def _change(before: bool, now: bool) -> str:
+    return "was changed" if before and now else "was added" if now else "was removed"
 
 
 def _read(path: Path, remedy: str) -> bytes:
-    """Return the content of a regular file below its limit of size, or raise RunError."""
+    """Return the content of a regular file within its size limit, or raise RunError."""
     try:
         refuse_special(path)
         size, most = path.stat().st_size, LARGEST[path.name]
         if size > most:
-            raise RunError(f"{path}: has {size:,} bytes, an agent's has at most {most:,}; {remedy}")
+            raise RunError(
+                f"{path}: has {size:,} bytes, but an agent's has at most {most:,}; {remedy}"
+            )
         return path.read_bytes()
     except SpecialFileError as error:
         raise RunError(f"{path}: {error}") from error
@@ -205,7 +207,7 @@ def _read_description(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         shown = found.get("format") if isinstance(found, dict) else None
         raise RunError(
-            f"{path}: is of format {shown}, this simkit reads format {FORMAT}; train the agent "
+            f"{path}: is of format {shown}, but this simkit reads format {FORMAT}; train the agent "
             "again, or use the simkit that wrote it"
         )
     if dotted := [key for key in found if "." in key]:
@@ -224,7 +226,7 @@ def _read_description(path: Path) -> dict[str, Any]:
 
 
 def safetensors() -> ModuleType:
-    """Return safetensors for NumPy; raises PluginError, which says what to install."""
+    """Return safetensors' module for NumPy; raises PluginError if it is not installed."""
     try:
         import safetensors.numpy
     except ModuleNotFoundError as error:
@@ -235,23 +237,31 @@ def safetensors() -> ModuleType:
 
 
 def network_of(
-    bundle: Bundle, shape: Shape | RecurrentShape | ImageShape, inputs: int, actions: int
-) -> PlainNetwork:
-    """Return a bundle's network, for observations of some numbers whose largest is 1.
+    bundle: Bundle, shape: Shape | RecurrentShape | ImageShape, inputs: int, actions: int,
+    largest: float = 1.0,
+) -> PlainNetwork:  # fmt: skip
+    """Return a bundle's network.
+
+    Args:
+        bundle: the bundle with the weights.
+        shape: the architecture.
+        inputs: how many numbers an observation has.
+        actions: number of actions.
+        largest: largest magnitude of a number in an observation.
 
     Raises RunError unless architecture, weights, observation and actions fit together.
     """
     where = bundle.folder / DESCRIPTION
     if (shape.inputs, shape.outputs) != (inputs, actions):
         raise RunError(
-            f"{where}: the architecture has {shape.inputs} inputs and {shape.outputs} outputs, the "
-            f"observation {inputs} numbers and there are {actions} actions; train it again"
+            f"{where}: the architecture has {shape.inputs} inputs and {shape.outputs} outputs, but "
+            f"the observation has {inputs} numbers and there are {actions} actions; train it again"
         )
     try:
         network = plain_network(shape, bundle.weights)
     except RunError as error:
         raise RunError(f"{where}: {error}; train it again") from error
-    if not network.largest(1.0) <= LARGEST_FLOW:
+    if not network.largest(largest) <= LARGEST_FLOW:
         raise RunError(
             f"{bundle.folder / WEIGHTS}: the weights are so large that scores could exceed "
             f"{LARGEST_FLOW:g}; restore the bundle or train the agent again"

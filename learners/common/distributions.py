@@ -1,4 +1,4 @@
-"""Masked softmax in torch: choices among actions some of which are ruled out."""
+"""Masked softmax distributions over actions, in torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["entropy", "log_probability", "masked_log_softmax", "ragged_log_softm
 def masked_log_softmax(logits: Tensor, allowed: Tensor | None = None) -> Tensor:
     """Return the log-probabilities of a softmax over the allowed actions.
 
-    An action that is ruled out has probability 0 and passes on no gradient.
+    A masked action has probability 0 and receives no gradient.
 
     Args:
         logits: (…, A) finite numbers.
@@ -29,15 +29,15 @@ def masked_log_softmax(logits: Tensor, allowed: Tensor | None = None) -> Tensor:
 
 
 def ragged_log_softmax(logits: Tensor, decision: Tensor, decisions: int) -> Tensor:
-    """Return the log-probabilities of softmaxes over unequally many options.
+    """Return the log-probabilities of softmaxes over different numbers of options.
 
     Args:
-        logits: (P,) finite numbers, of all options of all decisions.
-        decision: (P,) int64, to which of D decisions each option belongs.
-        decisions: D.
+        logits: (P,) finite numbers, for all options of all decisions.
+        decision: (P,) int64, the decision that each option belongs to, from 0.
+        decisions: D, the number of decisions.
 
     Returns:
-        (P,)
+        (P,) log-probability of each option.
     """
     most = logits.new_full((decisions,), -torch.inf)
     most = most.scatter_reduce(0, decision, logits.detach(), "amax")
@@ -47,24 +47,25 @@ def ragged_log_softmax(logits: Tensor, decision: Tensor, decisions: int) -> Tens
 
 
 def log_probability(log_probabilities: Tensor, actions: Tensor) -> Tensor:
-    """Return (N,) the log-probability of one action, (N,) int64, in each row of (N, A)."""
+    """Return (N,) the entries of (N, A) log-probabilities at (N,) actions, int64."""
     return log_probabilities.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
 
 
 def entropy(log_probabilities: Tensor) -> Tensor:
-    """Return the entropy in nats, (…), of (…, A) log-probabilities, which may be -inf."""
+    """Return (…) entropies in nats of (…, A) log-probabilities, which may be -inf."""
     terms = log_probabilities.exp() * log_probabilities.masked_fill(log_probabilities.isinf(), 0.0)
     return -terms.sum(dim=-1)
 
 
 def sample(log_probabilities: Tensor, rng: np.random.Generator) -> Ints:
-    """Draw an action from each row of (N, A), (N,); an action at -inf is never drawn.
+    """Draw an action, (N,), from each row of (N, A); an action at -inf is never drawn.
 
-    NumPy's generator draws, one number a row: so the same seed draws the same on every device.
+    NumPy's generator draws one number per row, so that the same seed draws the same actions on
+    every device.
     """
     below = log_probabilities.double().exp().cpu().numpy().cumsum(axis=1)
     drawn = rng.random(len(below)) * below[:, -1]
     actions = (below <= drawn[:, None]).sum(axis=1)
-    # rounding may put a draw at the end of the range, past the last allowed action
+    # rounding may put a draw past the last allowed action
     limited: Ints = np.minimum(actions, (below < below[:, -1:]).sum(axis=1))
     return limited

@@ -1,12 +1,12 @@
-"""Evolution strategies: weights that are scored whole, without gradients.
+"""Evolution strategies: search for weights by their scores, without gradients.
 
     search = CMAEvolution(start, spread=0.5, seed=0)
     for _ in range(generations):
         search.tell([score(weights) for weights in search.ask()])
     best = search.mean
 
-Scores are better the higher they are. Score all candidates of a generation on the same instances of
-the workload (common random numbers), so that luck does not decide between them.
+Higher scores are better. Score all candidates of a generation on the same instances of the workload
+(common random numbers), so that luck does not decide between them.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ class Evolution(Protocol):
 
     @property
     def mean(self) -> Floats:
-        """(P,) the middle of the search: what it has found."""
+        """(P,) the centre of the search: its result so far."""
 
     def ask(self) -> Floats:
         """Return (K, P) the candidates of a generation."""
 
     def tell(self, scores: npt.ArrayLike, /) -> None:
-        """Take (K,) the scores of the candidates asked for last."""
+        """Take the scores, (K,), of the candidates that `ask` returned last."""
 
     def state(self) -> dict[str, Any]:
-        """Return all that it knows, as arrays and plain values; see `restore`."""
+        """Return the state between two generations, as arrays and plain values."""
 
     def restore(self, state: Mapping[str, Any], /) -> None:
-        """Be as when `state` was called, between two generations."""
+        """Restore what `state` returned."""
 
 
 class AntitheticEvolution:
-    """Moves along the scores' slope, which it measures with pairs of opposite steps.
+    """Follows the gradient of the scores, estimated from pairs of opposite steps.
 
     T. Salimans, J. Ho, X. Chen, S. Sidor and I. Sutskever, "Evolution strategies as a scalable
     alternative to reinforcement learning" (2017): the mean moves by rate / (K · spread) · Σ u · ε,
@@ -57,12 +57,12 @@ class AntitheticEvolution:
         self, start: npt.ArrayLike, *, spread: float, rate: float, pairs: int,
         rng: np.random.Generator,
     ) -> None:  # fmt: skip
-        """Begin at (P,) weights.
+        """Start the search at (P,) weights.
 
         Args:
-            start: the first mean.
+            start: the initial mean.
             spread: standard deviation of a candidate's weights about the mean.
-            rate: length of a move.
+            rate: learning rate of the mean.
             pairs: K / 2.
             rng: draws the steps; `state` does not include it, so the caller must save it.
         """
@@ -92,25 +92,25 @@ class AntitheticEvolution:
 
 
 class CMAEvolution:
-    """Adapts the shape of its steps to what was good: CMA-ES, by the library cma.
+    """Adapts the covariance of its steps to the scores: CMA-ES, by the library cma.
 
     N. Hansen, "The CMA evolution strategy: a tutorial" (2016). Good for up to some hundred weights.
-    The same seed and scores give the same candidates, so that its state is the scores so far.
+    The same seed and scores give the same candidates, so the scores so far are its state.
     """
 
     def __init__(
         self, start: npt.ArrayLike, *, spread: float, seed: int, candidates: int | None = None,
         averaged: int = 1,
     ) -> None:  # fmt: skip
-        """Begin at (P,) weights.
+        """Start the search at (P,) weights.
 
         Args:
-            start: the first mean.
-            spread: first standard deviation of a candidate's weights about the mean.
-            seed: of all that is drawn, from 0.
+            start: the initial mean.
+            spread: initial standard deviation of a candidate's weights about the mean.
+            seed: seed of all random numbers, from 0.
             candidates: K; None: 4 + 3 log P.
-            averaged: generations, the last ones, over whose means `mean` is the average. Where each
-                generation is scored on other instances of the workload, a single one owes much to
+            averaged: number of the last generations whose means `mean` averages. If each generation
+                is scored on other instances of the workload, the mean of a single one owes much to
                 luck.
         """
         self._averaged = averaged
@@ -126,14 +126,14 @@ class CMAEvolution:
                 "CMA-ES needs cma, which is not installed; pip install 'simkit-cluster[learn]'"
             ) from error
 
-        def drawn(*size: int) -> Floats:  # its own generator: others draw from NumPy's global one
+        def randn(*size: int) -> Floats:  # not NumPy's global generator, which others use as well
             return rng.standard_normal(size)
 
         rng = np.random.default_rng(self._seed)
-        options = {"seed": np.nan, "randn": drawn, "verbose": -9, **self._options}
+        options = {"seed": np.nan, "randn": randn, "verbose": -9, **self._options}
         self._search = cma.CMAEvolutionStrategy(self._start, self._spread, options)
-        self._asked: Sequence[Floats] = ()
-        self._told: list[list[float]] = []
+        self._candidates: Sequence[Floats] = ()
+        self._scores: list[list[float]] = []
         self._means: deque[Floats] = deque(maxlen=self._averaged)
 
     @property
@@ -141,17 +141,17 @@ class CMAEvolution:
         return np.mean(self._means, axis=0) if self._means else self._start.copy()
 
     def ask(self) -> Floats:
-        self._asked = self._search.ask()
-        return np.array(self._asked)
+        self._candidates = self._search.ask()
+        return np.array(self._candidates)
 
     def tell(self, scores: npt.ArrayLike) -> None:
-        told = np.asarray(scores, np.float64).tolist()
-        self._told.append(told)
-        self._search.tell(self._asked, [-score for score in told])
+        latest = np.asarray(scores, np.float64).tolist()
+        self._scores.append(latest)
+        self._search.tell(self._candidates, [-score for score in latest])
         self._means.append(np.array(self._search.mean))
 
     def state(self) -> dict[str, Any]:
-        return {"told": np.array(self._told)}
+        return {"told": np.array(self._scores)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self._begin()

@@ -1,4 +1,4 @@
-"""Trained networks evaluated with NumPy: agents run where torch is absent."""
+"""Trained networks evaluated with NumPy, so that agents run without torch."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ __all__ = ["LARGEST_FLOW", "PlainNetwork", "PlainRecurrent", "masked_log_softmax
 Array = npt.NDArray[np.floating]
 
 LARGEST_FLOW: Final = 1e30
-"""Beyond it sums in float32 may overflow; the agents that simkit trains stay below 1e4."""
+"""Larger numbers may overflow float32 in sums; the agents that simkit trains stay below 1e4."""
 
 
 class PlainNetwork(Protocol):
     """A network without gradients."""
 
     def logits(self, seen: Array, /) -> Array:
-        """Return (…, A) logits of (…, K) observations."""
+        """Return (…, A) logits for (…, K) observations."""
 
     def largest(self, seen: float, /) -> float:
-        """Return a bound on all numbers on the way, from observations of at most that magnitude."""
+        """Return a bound on all intermediate numbers, given a bound on the observations."""
 
 
 def plain_network(
     shape: PerceptronShape | SetScorerShape | RecurrentShape | ImageShape,
     weights: Mapping[str, Array],
 ) -> PlainNetwork:
-    """Return the network of some weights; raises RunError if they do not fit the shape."""
+    """Return the network with these weights; raises RunError if they do not fit the shape."""
     if isinstance(shape, RecurrentShape):
         return PlainRecurrent(shape, weights)
     if isinstance(shape, PerceptronShape):
@@ -53,7 +53,7 @@ def plain_network(
 
 
 def masked_log_softmax(logits: Array, allowed: Bools | None = None) -> Array:
-    """Return logits - log(sum(exp(logits))) over the actions that are allowed.
+    """Return logits - log(sum(exp(logits))) over the allowed actions.
 
     A masked action has a probability of 0, and the others' probabilities keep their ratios.
 
@@ -88,9 +88,9 @@ class _PlainPerceptron:
     def logits(self, seen: Array) -> Array:
         *hidden, (weight, bias) = self._layers
         flow = seen
-        for into, shift in hidden:
-            inside = flow @ into + shift
-            flow = np.tanh(inside) if self._is_tanh else np.maximum(inside, 0)
+        for hidden_weight, hidden_bias in hidden:
+            sums = flow @ hidden_weight + hidden_bias
+            flow = np.tanh(sums) if self._is_tanh else np.maximum(sums, 0)
         result: Array = flow @ weight + bias
         return result
 
@@ -112,7 +112,7 @@ def _refuse_misfits(
     wrong = sorted(k for k in {*wanted, *found} if wanted.get(k) != found.get(k))
     if wrong:
         shown = ", ".join(
-            f"{k} is {found.get(k, 'missing')} and should be {wanted.get(k, 'absent')}"
+            f"{k} is {found.get(k, 'missing')} but should be {wanted.get(k, 'absent')}"
             for k in wrong
         )
         raise RunError(f"the weights are not those of this {kind}: {shown}")
@@ -153,18 +153,18 @@ class _PlainSetScorer:
         items = seen[..., shape.context :].reshape(*lead, shape.items, shape.features)
         context = self._linear("context", seen[..., : shape.context])
         each = np.maximum(self._linear("item", items) + context[..., None, :], 0)
-        together = (each * items[..., :1]).mean(axis=-2)
-        beside = self._linear("beside", each) + self._linear("together", together)[..., None, :]
-        scores = self._linear("score", np.maximum(beside, 0))
+        mean = (each * items[..., :1]).mean(axis=-2)
+        combined = self._linear("beside", each) + self._linear("together", mean)[..., None, :]
+        scores = self._linear("score", np.maximum(combined, 0))
         scores = scores.swapaxes(-1, -2).reshape(*lead, shape.items * shape.scores)
         if not shape.others:
             return scores
-        summary = np.concatenate((together, np.maximum(context, 0)), axis=-1)
+        summary = np.concatenate((mean, np.maximum(context, 0)), axis=-1)
         others = self._linear("other_score", np.maximum(self._linear("other", summary), 0))
         return np.concatenate((scores, others), axis=-1)
 
     def _reach(self, name: str, flow: float) -> float:
-        """Return a bound on what a layer makes of numbers of at most that magnitude."""
+        """Return a bound on a layer's outputs, given a bound on its inputs."""
         if not flow <= _UNBOUNDED:
             return flow
         weight = np.abs(self._weights[f"{name}.weight"]).sum(axis=1, dtype=np.float64)
@@ -173,12 +173,12 @@ class _PlainSetScorer:
 
     def largest(self, seen: float) -> float:
         each = self._reach("item", seen) + self._reach("context", seen)
-        together = each * max(seen, 1.0)
-        beside = self._reach("beside", each) + self._reach("together", together)
-        reached = [together, self._reach("score", beside)]
+        mean = each * max(seen, 1.0)
+        combined = self._reach("beside", each) + self._reach("together", mean)
+        bounds = [mean, self._reach("score", combined)]
         if self._shape.others:
-            reached.append(self._reach("other_score", self._reach("other", together)))
-        return max(reached)
+            bounds.append(self._reach("other_score", self._reach("other", mean)))
+        return max(bounds)
 
 
 class PlainRecurrent:
@@ -186,10 +186,10 @@ class PlainRecurrent:
 
     def __init__(self, shape: RecurrentShape, weights: Mapping[str, Array]) -> None:
         hidden = shape.hidden
-        of_layers = {"body.0": (hidden, shape.inputs), "body.2": (hidden, hidden),
-                     "score": (shape.outputs, hidden)}  # fmt: skip
+        layers = {"body.0": (hidden, shape.inputs), "body.2": (hidden, hidden),
+                  "score": (shape.outputs, hidden)}  # fmt: skip
         sizes: dict[str, tuple[int, ...]] = {}
-        for name, (outputs, inputs) in of_layers.items():
+        for name, (outputs, inputs) in layers.items():
             sizes |= {f"{name}.weight": (outputs, inputs), f"{name}.bias": (outputs,)}
         for name in ("ih", "hh"):
             sizes |= {f"memory.weight_{name}_l0": (4 * hidden, hidden),
@@ -198,21 +198,21 @@ class PlainRecurrent:
         self._hidden, self._weights = hidden, dict(weights)
 
     def blank(self) -> Array:
-        """Return (2, hidden), what is remembered at first: the LSTM's output and its cell."""
+        """Return the initial state, (2, hidden): the LSTM's output and its cell."""
         return np.zeros((2, self._hidden), np.float32)
 
     def logits(self, seen: Array) -> Array:
-        """Return (…, A) logits of (…, K) observations, where nothing is remembered."""
+        """Return (…, A) logits for (…, K) observations at the beginning of a run."""
         return self.remembering(seen, self.blank())[0]
 
     def remembering(self, seen: Array, carried: Array) -> tuple[Array, Array]:
-        """Return (…, A) logits of (…, K) observations, and (…, 2, hidden) what is carried on."""
+        """Return (…, A) logits for (…, K) observations, and the next state, (…, 2, hidden)."""
         flow = np.tanh(self._linear("body.2", np.tanh(self._linear("body.0", seen))))
         output, cell = carried[..., 0, :], carried[..., 1, :]
         gates = self._gates("ih", flow) + self._gates("hh", output)
-        let_in, keep, offered, let_out = np.split(gates, 4, axis=-1)
-        cell = _sigmoid(keep) * cell + _sigmoid(let_in) * np.tanh(offered)
-        output = _sigmoid(let_out) * np.tanh(cell)
+        input_gate, forget_gate, candidate, output_gate = np.split(gates, 4, axis=-1)
+        cell = _sigmoid(forget_gate) * cell + _sigmoid(input_gate) * np.tanh(candidate)
+        output = _sigmoid(output_gate) * np.tanh(cell)
         return self._linear("score", output), np.stack((output, cell), axis=-2)
 
     def _linear(self, name: str, flow: Array) -> Array:
@@ -226,19 +226,19 @@ class PlainRecurrent:
 
     def largest(self, seen: float) -> float:
         weights = self._weights
-        reached = [
+        bounds = [
             self._reach("body.0", seen), self._reach("body.2", 1.0), self._reach("score", 1.0)
         ]  # fmt: skip
-        # what goes into the gates is at most 1, and so is what comes out
+        # the gates' inputs are at most 1, and so are the LSTM's outputs
         gates = sum(
             np.abs(weights[f"memory.weight_{name}_l0"]).sum(axis=1, dtype=np.float64)
             + np.abs(weights[f"memory.bias_{name}_l0"])
             for name in ("ih", "hh")
         )
-        return max(*reached, float(np.max(gates)))
+        return max(*bounds, float(np.max(gates)))
 
     def _reach(self, name: str, flow: float) -> float:
-        """Return a bound on what a layer makes of numbers of at most that magnitude."""
+        """Return a bound on a layer's outputs, given a bound on its inputs."""
         weight = np.abs(self._weights[f"{name}.weight"]).sum(axis=1, dtype=np.float64)
         return float((flow * weight + np.abs(self._weights[f"{name}.bias"])).max())
 
@@ -250,4 +250,4 @@ def _sigmoid(flow: Array) -> Array:
 
 
 _UNBOUNDED: Final = 1e200
-"""A bound beyond it is no bound."""
+"""Larger bounds are not multiplied further, lest they overflow."""

@@ -1,13 +1,13 @@
 """The natural policy gradient: the steepest ascent per change of the policy, not of the weights.
 
-A step x of the weights changes the distribution over actions by KL ~ x'F x / 2, F being the
+A step x of the weights changes the distribution over actions by KL ~ x'F x / 2, where F is the
 policy's Fisher matrix. The best step of a given KL is along F^-1 g (S. Kakade, "A natural policy
 gradient", 2001). F has as many rows as there are weights, so it is never formed: conjugate
-gradients need its products with vectors only, and F is the Hessian of the KL from the policy as it
-is, so that automatic differentiation gives them exactly. The step's length is at first that at
-which the quadratic form, damped, equals a bound on the KL; it is shortened until the measured KL
-keeps the bound and the measured gain is positive (J. Schulman, S. Levine, P. Moritz, M. Jordan and
-P. Abbeel, "Trust region policy optimization", 2015).
+gradients need only its products with vectors. F is the Hessian of the KL from the current policy,
+so automatic differentiation gives these products exactly. The first step has the length at which
+the damped quadratic form equals a bound on the KL; it is shortened until the measured KL keeps the
+bound and the measured gain is positive (J. Schulman, S. Levine, P. Moritz, M. Jordan and P. Abbeel,
+"Trust region policy optimization", 2015).
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ __all__ = [
 
 Product = Callable[[Tensor], Tensor]
 StepEffect = Callable[[], tuple[float, float]]
-"""Returns (KL from the old policy in nats, gain of the objective) with the weights as they are."""
+"""Returns (KL from the old policy in nats, gain of the objective) at the current weights."""
 
 SHORTER: Final = 0.7
-"""Factor that shortens a step; its KL is about halved."""
+"""Factor by which a step is shortened; it about halves the KL."""
 
 
 def as_vector(tensors: Sequence[Tensor]) -> Tensor:
-    """Return tensors one after another, (P,) float64."""
+    """Return the concatenated entries of tensors, (P,) float64."""
     return torch.cat([tensor.detach().reshape(-1).double() for tensor in tensors])
 
 
@@ -54,7 +54,7 @@ class Solution:
     residual: float
     """||b - A x|| / ||b||; 0 if b is 0."""
     products: int
-    """Number of products with A."""
+    """Number of products with A that it took."""
 
 
 def conjugate_gradient(
@@ -63,15 +63,15 @@ def conjugate_gradient(
     """Solve A x = b for a symmetric positive semidefinite A.
 
     M. R. Hestenes and E. Stiefel, "Methods of conjugate gradients for solving linear systems"
-    (1952). It starts at 0, so that x stays in the span of b, A b, A^2 b, …; a singular A does no
-    harm if b lies in its range. It ends early if rounding errors leave no curvature along a
+    (1952). The iteration starts at 0, so x stays in the span of b, A b, A^2 b, …; a singular A does
+    no harm if b lies in its range. It ends early if rounding errors leave no curvature along a
     direction.
 
     Args:
         product: returns A v for a (P,) vector v.
         right: (P,) b.
-        iterations: the most products with A.
-        tolerance: it ends when ||b - A x|| is at most this times ||b||.
+        iterations: largest number of products with A.
+        tolerance: the iteration ends when ||b - A x|| is at most this times ||b||.
     """
     x, residual, direction = torch.zeros_like(right), right.clone(), right.clone()
     size = wanted = float(residual @ residual)
@@ -98,7 +98,7 @@ class Trust:
     kl: float = 0.01
     """Bound on the mean Kullback-Leibler divergence from the old policy to the new, in nats."""
     products: int = 10
-    """The most products with F."""
+    """Largest number of products with F."""
     tolerance: float = 1e-4
     """Conjugate gradients end when their residual is this share of the gradient."""
     backtracks: int = 12
@@ -107,16 +107,16 @@ class Trust:
 
 @dataclass(frozen=True)
 class NaturalStep:
-    """What is known of a step of the weights."""
+    """The outcome of a step of the weights."""
 
     kl: float
     """Measured divergence from the old policy to the new, in nats; at most the bound."""
     gain: float
-    """Measured gain of the objective; 0 if no step kept the bound and gained, so none was taken."""
+    """Measured gain of the objective; 0 if no step was taken, as none kept the bound and gained."""
     backtracks: int
     """How often the step was shortened."""
     products: int
-    """Products with F."""
+    """Number of products with F that it took."""
     residual: float
     """Residual of the conjugate gradients, as a share of the gradient."""
 
@@ -124,17 +124,17 @@ class NaturalStep:
 def fisher_product(
     log_probabilities: Tensor, parameters: Sequence[Tensor], damping: float = 0.0
 ) -> Product:
-    """Return the function v -> (F + damping I) v, F being the mean over N observations.
+    """Return the function v -> (F + damping I) v, where F is the mean over N observations.
 
     Args:
-        log_probabilities: (N, A) of the policy, with its graph; -inf for masked actions.
+        log_probabilities: (N, A) of the policy, with their graph; -inf for masked actions.
         parameters: the P weights of the graph.
-        damping: so that directions that change no distribution stay short.
+        damping: keeps steps short along directions that change no distribution.
     """
-    chances = log_probabilities.detach().exp()
-    known = log_probabilities.masked_fill(chances == 0, 0.0)
-    crossed = -(chances * known).sum(dim=1).mean()  # the KL up to a constant
-    slope = torch.autograd.grad(crossed, parameters, create_graph=True)
+    probabilities = log_probabilities.detach().exp()
+    finite = log_probabilities.masked_fill(probabilities == 0, 0.0)
+    cross_entropy = -(probabilities * finite).sum(dim=1).mean()  # the KL up to a constant
+    slope = torch.autograd.grad(cross_entropy, parameters, create_graph=True)
     flat = torch.cat([part.reshape(-1) for part in slope])
 
     def product(vector: Tensor) -> Tensor:
@@ -152,35 +152,34 @@ def natural_step(
     effect: StepEffect,
     trust: Trust,
 ) -> NaturalStep:
-    """Move weights along (F + damping I)^-1 g, so that the KL bound is kept and something gained.
+    """Move the weights along (F + damping I)^-1 g, within the KL bound and with a gain.
 
-    The first length is that at which the quadratic form of F + damping I equals the bound; the
-    damping makes it shorter than F alone would. Then it is shortened, never lengthened, until the
-    measured KL keeps the bound; a longer step might also have kept it. If none does, the weights
-    stay as they are.
+    The first step has the length at which the quadratic form of F + damping I equals the bound;
+    damping makes it shorter than F alone would. It is then shortened, never lengthened, until the
+    measured KL keeps the bound and the objective gains. If no step does, the weights stay.
 
     Args:
         parameters: P weights in all, changed in place.
-        gradient: (P,) float64 of the objective, for ascent.
-        product: of `fisher_product`; a sample of the gradient's observations is enough.
+        gradient: (P,) float64, gradient of the objective, for ascent.
+        product: from `fisher_product`; a sample of the gradient's observations is enough.
         effect: measures the step, on the product's observations or more.
-        trust: the bound and the effort.
+        trust: the bound and the accuracy.
     """
-    found = conjugate_gradient(
+    solution = conjugate_gradient(
         product, gradient, iterations=trust.products, tolerance=trust.tolerance
     )
-    curvature = float(found.x @ found.image)
+    curvature = float(solution.x @ solution.image)
     if not curvature > 0:
-        return NaturalStep(0.0, 0.0, 0, found.products, found.residual)
-    begin, change = as_vector(parameters), found.x * (2 * trust.kl / curvature) ** 0.5
+        return NaturalStep(0.0, 0.0, 0, solution.products, solution.residual)
+    begin, change = as_vector(parameters), solution.x * (2 * trust.kl / curvature) ** 0.5
     for backtracks in range(trust.backtracks + 1):
         _set(parameters, begin + change)
         kl, gain = effect()
         if kl <= trust.kl and gain > 0:
-            return NaturalStep(kl, gain, backtracks, found.products, found.residual)
+            return NaturalStep(kl, gain, backtracks, solution.products, solution.residual)
         change = change * SHORTER
     _set(parameters, begin)
-    return NaturalStep(0.0, 0.0, 0, found.products, found.residual)
+    return NaturalStep(0.0, 0.0, 0, solution.products, solution.residual)
 
 
 def _set(parameters: Sequence[Tensor], vector: Tensor) -> None:
@@ -199,6 +198,6 @@ def divergence(old: Tensor, new: Tensor) -> float:
         old: (N, A) log-probabilities; -inf for masked actions.
         new: (N, A) likewise, with the same actions masked.
     """
-    chances = old.exp()
-    terms = torch.where(chances > 0, chances * (old - new), 0.0)
+    probabilities = old.exp()
+    terms = torch.where(probabilities > 0, probabilities * (old - new), 0.0)
     return float(terms.sum(dim=1).double().mean())

@@ -1,6 +1,6 @@
-"""Networks in torch, by their shapes: perceptrons, and scorers of sets whose order does not matter.
+"""Networks in torch, built from their shapes: perceptrons, and scorers of unordered sets.
 
-`simkit.learners.common.inference` calculates the same with NumPy, for agents where torch is absent.
+`simkit.learners.common.inference` computes the same with NumPy, for agents without torch.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ from torch import Tensor, nn
 
 from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
 
-__all__ = ["ActorCritic", "Dense", "Network", "Perceptron", "SetScorer", "build", "seeded"]
+__all__ = [
+    "ActorCritic", "Dense", "Network", "Perceptron", "SetScorer", "almost_zero", "build", "seeded",
+]  # fmt: skip
 
 _FIRST_LOGITS: Final = 0.01
-"""Standard deviation of the last layer's first weights: the first policy is almost uniform."""
+"""Standard deviation of the last layer's initial weights; it makes the policy almost uniform."""
 
 
 class Dense(nn.Module):
-    """A layer whose weight is (in, out), as that of a perceptron in an agent's bundle.
+    """A dense layer with weights of shape (in, out), as a bundle stores those of a perceptron.
 
-    First weights are normal with variance 2 / (in + out), biases 0 (X. Glorot and Y. Bengio,
+    Initial weights are normal with variance 2 / (in + out), biases 0 (X. Glorot and Y. Bengio,
     "Understanding the difficulty of training deep feedforward neural networks", 2010).
     """
 
@@ -36,19 +38,19 @@ class Dense(nn.Module):
         nn.init.xavier_normal_(self.weight)
 
     def forward(self, seen: Tensor) -> Tensor:
-        """Return (…, out) of (…, in)."""
+        """Map (…, in) to (…, out)."""
         return seen @ self.weight + self.bias
 
 
 class Perceptron(nn.Module):
-    """A perceptron: (…, inputs) to (…, outputs)."""
+    """A perceptron that maps (…, inputs) to (…, outputs)."""
 
     def __init__(self, shape: PerceptronShape, first: nn.Module | None = None) -> None:
-        """Draw weights, those of the last layer small.
+        """Draw weights; those of the last layer are small.
 
         Args:
             shape: the sizes of the layers.
-            first: a first layer that knows its inputs in another form, with the parameters of
+            first: a first layer that takes its inputs in another form, with the parameters of
                 `Dense`; None: a dense one.
         """
         super().__init__()
@@ -59,25 +61,25 @@ class Perceptron(nn.Module):
         self.layers = nn.ModuleList([first, *(Dense(a, b) for a, b in pairs[1:])])
         self._activation = {"relu": torch.relu, "tanh": torch.tanh}[shape.activation]
         self.summary_size = shape.layers[-2]
-        _almost_zero(self.last)
+        almost_zero(self.last)
 
     @property
     def last(self) -> Dense:
-        """The layer that the outputs come from."""
+        """The layer that computes the outputs."""
         layer = self.layers[-1]
         assert isinstance(layer, Dense)
         return layer
 
     @property
     def last_layers(self) -> Sequence[nn.Module]:
-        """The layers that the outputs come from."""
+        """The layers that compute the outputs."""
         return [self.last]
 
     def forward(self, seen: Tensor) -> Tensor:
         return self.with_summary(seen)[0]
 
     def with_summary(self, seen: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the outputs, and the units of the last hidden layer."""
+        """Return the outputs and the values of the last hidden layer."""
         flow = seen
         for layer in self.layers[:-1]:
             flow = self._activation(layer(flow))
@@ -85,9 +87,9 @@ class Perceptron(nn.Module):
 
 
 class SetScorer(nn.Module):
-    """Scores every item by the same weights, from its features, the context and all items together.
+    """Scores each item with the same weights, from its features, the context and the whole set.
 
-    Items that change places change their scores' places and nothing else. M. Zaheer, S. Kottur,
+    If items swap places, so do their scores, and nothing else changes. M. Zaheer, S. Kottur,
     S. Ravanbakhsh, B. Póczos, R. Salakhutdinov and A. Smola, "Deep sets" (2017).
     """
 
@@ -101,31 +103,31 @@ class SetScorer(nn.Module):
         self.together = nn.Linear(hidden, hidden, bias=False)
         self.score = nn.Linear(hidden, shape.scores)
         self.summary_size = 2 * hidden
-        _almost_zero(self.score)
+        almost_zero(self.score)
         if shape.others:
             self.other = nn.Linear(2 * hidden, hidden)
             self.other_score = nn.Linear(hidden, shape.others)
-            _almost_zero(self.other_score)
+            almost_zero(self.other_score)
 
     @property
     def last_layers(self) -> Sequence[nn.Module]:
-        """The layers that the outputs come from."""
+        """The layers that compute the outputs."""
         return [self.score, *([self.other_score] if self.shape.others else [])]
 
     def forward(self, seen: Tensor) -> Tensor:
-        """Return (…, M · scores + others) logits of (…, C + M · F) numbers."""
+        """Return (…, M · scores + others) logits for (…, C + M · F) numbers."""
         return self.with_summary(seen)[0]
 
     def with_summary(self, seen: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the logits, and (…, 2 · hidden) that sum up the context and all items."""
+        """Return the logits, and (…, 2 · hidden) a summary of the context and all items."""
         shape = self.shape
         items = seen[..., shape.context :].reshape(*seen.shape[:-1], shape.items, shape.features)
         context = self.context(seen[..., : shape.context])
         each = torch.relu(self.item(items) + context.unsqueeze(-2))
-        together = (each * items[..., :1]).mean(dim=-2)
-        summary = torch.cat((together, torch.relu(context)), dim=-1)
-        beside = torch.relu(self.beside(each) + self.together(together).unsqueeze(-2))
-        scores = self.score(beside).transpose(-1, -2).flatten(start_dim=-2)
+        mean = (each * items[..., :1]).mean(dim=-2)
+        summary = torch.cat((mean, torch.relu(context)), dim=-1)
+        combined = torch.relu(self.beside(each) + self.together(mean).unsqueeze(-2))
+        scores = self.score(combined).transpose(-1, -2).flatten(start_dim=-2)
         if shape.others:
             others = self.other_score(torch.relu(self.other(summary)))
             scores = torch.cat((scores, others), dim=-1)
@@ -136,22 +138,22 @@ Network = Perceptron | SetScorer
 
 
 def build(shape: PerceptronShape | SetScorerShape) -> Network:
-    """Return a network with fresh weights, drawn by torch's own generator; see `seeded`."""
+    """Return a network with initial weights, drawn by torch's global generator; see `seeded`."""
     return Perceptron(shape) if isinstance(shape, PerceptronShape) else SetScorer(shape)
 
 
 @contextmanager
 def seeded(rng: np.random.Generator) -> Iterator[None]:
-    """Let torch's generator draw by a seed that `rng` draws, and be as before afterwards."""
+    """Seed torch's global generator with a number from `rng`; restore its state afterwards."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(rng.integers(2**63)))
         yield
 
 
 class ActorCritic(nn.Module):
-    """A network of a policy, and a critic that reads what the network makes of an observation.
+    """A policy network, and a critic that reads the network's summary of an observation.
 
-    The critic may have several values, of rewards and of costs.
+    The critic may return several values, such as for rewards and for costs.
     """
 
     def __init__(self, actor: Network, hidden: int = 64, values: int = 1) -> None:
@@ -160,16 +162,16 @@ class ActorCritic(nn.Module):
         self.critic = nn.Sequential(
             nn.Linear(actor.summary_size, hidden), nn.ReLU(), nn.Linear(hidden, values)
         )
-        _almost_zero(self.critic[-1])
+        almost_zero(self.critic[-1])
 
     def forward(self, seen: Tensor) -> tuple[Tensor, Tensor]:
-        """Return (N, A) logits and (N,) values, or (N, values), of (N, K) observations."""
+        """Return (N, A) logits and (N,) values, or (N, values), for (N, K) observations."""
         logits, summary = self.actor.with_summary(seen)
         return logits, self.critic(summary).squeeze(-1)
 
 
-def _almost_zero(layer: nn.Module) -> None:
-    """Draw the weights of a last layer so small that the first policy is almost uniform."""
+def almost_zero(layer: nn.Module) -> None:
+    """Draw the weights of a last layer so small that the initial policy is almost uniform."""
     assert isinstance(layer, nn.Linear | Dense)
     nn.init.normal_(layer.weight, 0.0, _FIRST_LOGITS)
     nn.init.zeros_(layer.bias)

@@ -1,4 +1,4 @@
-"""What policies are trained to raise, and values to lower: (B,) decisions to one number."""
+"""Objectives over B decisions: gains that policies maximise, errors that values minimise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def reinforce_gain(log_probability: Tensor, advantage: Tensor) -> Tensor:
     reinforcement learning" (1992).
 
     Args:
-        log_probability: (B,) of the actions taken, by the policy that took them.
+        log_probability: (B,) of the actions taken, under the policy that took them.
         advantage: (B,)
     """
     return (log_probability * advantage).mean()
@@ -28,8 +28,8 @@ def clipped_gain(log_probability: Tensor, before: Tensor, advantage: Tensor, cli
     algorithms" (2017), equation 7.
 
     Args:
-        log_probability: (B,) of the actions taken, by the policy as it is.
-        before: (B,) the same, by the policy that took them.
+        log_probability: (B,) of the actions taken, under the current policy.
+        before: (B,) the same, under the policy that took them.
         advantage: (B,)
         clip: above 0.
     """

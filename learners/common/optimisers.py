@@ -1,4 +1,4 @@
-"""Optimisers by name: Adam, and rmsprop as DeepRM's program has it; and their steps."""
+"""Optimisers by name, Adam and DeepRM's rmsprop, and how their steps are taken."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ OptimiserName = Literal["rmsprop", "adam"]
 
 
 class RmsProp(torch.optim.Optimizer):
-    """Steps over the root of a moving mean of squares (T. Tieleman and G. Hinton, 2012).
+    """Divides gradients by the root of a moving mean of their squares.
 
-    `epsilon` is added under the root, as in DeepRM's original program; torch's own adds it to the
-    root.
+    T. Tieleman and G. Hinton, "RMSProp" (2012). `epsilon` is added under the root, as in DeepRM's
+    program; torch's own rmsprop adds it to the root.
     """
 
     def __init__(
@@ -26,7 +26,7 @@ class RmsProp(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Change the weights by their gradients."""
+        """Update the weights by their gradients."""
         for group in self.param_groups:
             for weights in group["params"]:
                 if weights.grad is None:
@@ -41,7 +41,7 @@ class RmsProp(torch.optim.Optimizer):
 def make_optimiser(
     name: OptimiserName, parameters: Iterable[nn.Parameter], learning_rate: float
 ) -> torch.optim.Optimizer:
-    """Return a new optimiser by its name."""
+    """Return a new optimiser of this name."""
     if name == "adam":
         return torch.optim.Adam(parameters, learning_rate)
     return RmsProp(parameters, learning_rate)
@@ -54,7 +54,7 @@ def set_learning_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
 
 
 def take_step(optimiser: torch.optim.Optimizer, loss: Tensor, largest_gradient: float) -> None:
-    """Change the optimiser's weights by the gradient of a loss, shortened to a norm at most."""
+    """Take one step on a loss, with its gradient clipped to a norm."""
     optimiser.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
     weights = [each for group in optimiser.param_groups for each in group["params"]]
@@ -63,8 +63,5 @@ def take_step(optimiser: torch.optim.Optimizer, loss: Tensor, largest_gradient: 
 
 
 def linear(begin: float, end: float, done: float) -> float:
-    """Return the number on the straight line from begin to end, at a share done from 0 to 1.
-
-    Beyond 1 it stays at the end.
-    """
+    """Return the linear interpolation from `begin` to `end` at `done`, which is cut to 0 … 1."""
     return begin + (end - begin) * min(max(done, 0.0), 1.0)

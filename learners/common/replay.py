@@ -1,6 +1,6 @@
-"""Replay memories: past transitions to learn from again, drawn uniformly or by their errors.
+"""Replay memories: past transitions, drawn uniformly or by their errors.
 
-A transition is a row of named columns. A full memory forgets its oldest rows.
+A transition is a row of named columns. A full memory drops its oldest rows.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Columns = dict[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class Drawn:
-    """B rows of a memory."""
+    """B rows drawn from a memory."""
 
     rows: Ints
-    """(B,) where they are, for `PrioritisedReplay.correct`."""
+    """(B,) row numbers, for `PrioritisedReplay.correct`."""
     columns: Columns
     """Name → (B, …)"""
     weights: Floats
-    """(B,) by which the error of each counts; 1 where all rows were as likely."""
+    """(B,) weight of each row's error; 1 if rows are drawn uniformly."""
 
 
 class Replay:
@@ -41,7 +41,7 @@ class Replay:
     """
 
     def __init__(self, size: int) -> None:
-        """Begin with an empty memory of at most `size` rows; raises ValueError below 1."""
+        """Create an empty memory for `size` rows; raises ValueError below 1."""
         _refuse_below_one("size", size)
         self.size, self._columns = size, Columns()
         self._written = 0
@@ -50,21 +50,21 @@ class Replay:
         return min(self._written, self.size)
 
     def add(self, row: Row) -> int:
-        """Remember a transition; return where.
+        """Store a transition; return its row number.
 
-        All rows have the columns of the first one, of its types: raises ValueError for others, such
-        as -0.5 where the first row had the whole number 0.
+        All rows must have the columns and types of the first one: raises ValueError for others,
+        such as -0.5 where the first row had the whole number 0.
         """
         if not self._columns:
             for name, value in row.items():
                 array = np.asarray(value)
                 self._columns[name] = np.zeros((self.size, *array.shape), array.dtype)
         if row.keys() != self._columns.keys():
-            raise ValueError(f"the row has {sorted(row)}, the memory {sorted(self._columns)}")
+            raise ValueError(f"the row has {sorted(row)}, but the memory {sorted(self._columns)}")
         for name, value in row.items():
             kind, column = np.asarray(value).dtype, self._columns[name].dtype
             if not np.can_cast(kind, column, "same_kind"):
-                raise ValueError(f"{name} is {kind}, the memory's is {column} as in its first row")
+                raise ValueError(f"{name} is {kind}, but {column} in the memory's first row")
         place = self._written % self.size
         for name, value in row.items():
             self._columns[name][place] = value
@@ -75,21 +75,21 @@ class Replay:
         """Draw rows with replacement; raises ValueError if there is none."""
         self._refuse_empty()
         rows = rng.integers(len(self), size=count)
-        return Drawn(rows, self._at(rows), np.ones(count))
+        return Drawn(rows, self._take(rows), np.ones(count))
 
     def _refuse_empty(self) -> None:
         if not len(self):
             raise ValueError("the replay memory is empty; add a transition before you draw")
 
-    def _at(self, rows: Ints) -> Columns:
+    def _take(self, rows: Ints) -> Columns:
         return {name: column[rows] for name, column in self._columns.items()}
 
     def state(self) -> dict[str, Any]:
-        """Return all that it knows, as arrays and plain values; see `restore`."""
+        """Return the whole state, as arrays and plain values."""
         return {"written": self._written} | {n: c[: len(self)] for n, c in self._columns.items()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Be as when `state` was called."""
+        """Restore what `state` returned."""
         self._written, self._columns = int(state["written"]), Columns()
         for name, column in state.items():
             if isinstance(column, np.ndarray):
@@ -99,20 +99,20 @@ class Replay:
 
 
 class PrioritisedReplay(Replay):
-    """Prioritised replay memory: rows with large errors are drawn more often but weigh less.
+    """Prioritised replay memory: rows with large errors are drawn more often, but weigh less.
 
     T. Schaul, J. Quan, I. Antonoglou and D. Silver, "Prioritized experience replay" (2016),
     proportional variant: P(i) = p_i^α / Σ p^α, weight (n · P(i))^-β over the largest of the draw.
-    A new row has the largest priority so far, so that it is seen soon.
+    A new row gets the largest priority so far, so that it is drawn soon.
     """
 
     def __init__(self, size: int, alpha: float = 0.6, beta: float = 0.4) -> None:
-        """Begin empty.
+        """Create an empty memory.
 
         Args:
-            size: the most rows.
-            alpha: from 0, as likely as others, to 1, in proportion to the error.
-            beta: from 0, no correction, to 1, the full one; it may be raised in the course.
+            size: largest number of rows.
+            alpha: from 0, drawn uniformly, to 1, drawn in proportion to the error.
+            beta: from 0, no correction, to 1, full correction; it may be raised during training.
         """
         super().__init__(size)
         self.alpha, self.beta = alpha, beta
@@ -128,11 +128,11 @@ class PrioritisedReplay(Replay):
         """Draw rows with replacement, one from each of `count` equal parts of the probability."""
         self._refuse_empty()
         shares = self._priority[: len(self)] ** self.alpha
-        below = shares.cumsum()
-        at = (np.arange(count) + rng.random(count)) / count * below[-1]
-        rows = np.minimum(np.searchsorted(below, at, side="right"), len(self) - 1)
-        weights = (len(self) * shares[rows] / below[-1]) ** -self.beta
-        return Drawn(rows, self._at(rows), weights / weights.max(initial=0.0))
+        cumulative = shares.cumsum()
+        draws = (np.arange(count) + rng.random(count)) / count * cumulative[-1]
+        rows = np.minimum(np.searchsorted(cumulative, draws, side="right"), len(self) - 1)
+        weights = (len(self) * shares[rows] / cumulative[-1]) ** -self.beta
+        return Drawn(rows, self._take(rows), weights / weights.max(initial=0.0))
 
     def correct(self, rows: Ints, errors: Floats) -> None:
         """Set the priorities of (B,) drawn rows by their (B,) errors; none falls to 0."""
@@ -153,14 +153,13 @@ class PrioritisedReplay(Replay):
 
 
 class NSteps:
-    """Turns single transitions into ones over n decisions: the sum of their discounted rewards.
+    """Turns single transitions of an episode into n-step transitions, with discounted rewards.
 
-    R. S. Sutton and A. G. Barto, "Reinforcement learning" (2018), section 7.1. One for each episode
-    that is played at the same time.
+    R. S. Sutton and A. G. Barto, "Reinforcement learning" (2018), section 7.1.
     """
 
     def __init__(self, n: int, discount: float) -> None:
-        """Begin; raises ValueError for an n below 1."""
+        """Begin an episode; raises ValueError for an n below 1."""
         _refuse_below_one("n", n)
         self._n, self._discount = n, discount
         self._open: deque[dict[str, Any]] = deque()
@@ -175,12 +174,12 @@ class NSteps:
         over: bool,
         cut: bool = False,
     ) -> list[dict[str, Any]]:
-        """Take a transition; return those over n decisions that are complete, oldest first.
+        """Add a transition; return the n-step transitions that are now complete, oldest first.
 
         Each has ``seen``, ``action``, ``reward``, ``after`` and ``discount``, the factor of the
-        value of what comes after. At the end of an episode all are complete: one that is over
-        (terminated) has nothing to come, so that the factor is 0; one that is cut off (truncated)
-        keeps it.
+        value of ``after``. The end of an episode completes all of them: if the episode is over
+        (terminated), nothing follows and the factor is 0; if it is cut off (truncated), the factor
+        stays.
         """
         for earlier in self._open:
             earlier["reward"] += earlier["discount"] * reward
@@ -195,25 +194,25 @@ class NSteps:
         ]  # fmt: skip
 
     def cut(self, after: npt.ArrayLike) -> list[dict[str, Any]]:
-        """Return the open transitions as complete ones, as what follows was not the agent's choice.
+        """Return the open transitions as complete ones, because a random action follows.
 
-        A random action does not show what the agent's own would have brought (C. J. C. H.
-        Watkins, "Learning from delayed rewards", 1989).
+        Its rewards do not tell what the agent's own action would have earned (C. J. C. H. Watkins,
+        "Learning from delayed rewards", 1989).
 
         Args:
-            after: what is seen before that action.
+            after: observation before the random action.
         """
         rows = [row | {"after": after} for row in self._open]
         self._open.clear()
         return rows
 
     def state(self) -> dict[str, Any]:
-        """Return all that it knows, as arrays and plain values; see `restore`."""
+        """Return the whole state, as arrays and plain values."""
         rows = enumerate(self._open)
         return {f"{place}.{name}": value for place, row in rows for name, value in row.items()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Be as when `state` was called."""
+        """Restore what `state` returned."""
         rows: dict[int, dict[str, Any]] = {}
         for key, value in state.items():
             place, _, name = key.partition(".")

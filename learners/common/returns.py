@@ -1,6 +1,6 @@
 """Returns and advantages of N episodes side by side; arrays are (T, N), decisions by episodes.
 
-Episodes that are over have rewards and values of 0.
+After the end of an episode, rewards and values are 0.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ def rewards_to_go(rewards: Floats, discount: float = 1.0) -> Floats:
     """Return the sum of the rewards from each decision to the end of its episode.
 
     G[t] = r[t] + discount · G[t + 1] (R. S. Sutton and A. G. Barto, "Reinforcement learning",
-    2018, equation 3.9). t counts decisions, not steps of time: decisions that leave time frozen
+    2018, equation 3.9). t counts decisions, not time steps: decisions between which no time passes
     are discounted as well.
 
     Args:
-        rewards: (T, N).
+        rewards: (T, N)
         discount: from 0 to 1.
 
     Returns:
@@ -51,9 +51,9 @@ def generalised_advantages(
     equation 16). A decay of 1 gives return - value, 0 the error of one step.
 
     Args:
-        rewards: (T, N).
+        rewards: (T, N)
         values: (T, N) expected return at each decision.
-        decay: λ, from 0 to 1; (T, N) if it differs, from each decision to the next.
+        decay: λ, from 0 to 1; (T, N) if it differs between decisions, from each to the next.
         discount: from 0 to 1.
     """
     decays = np.broadcast_to(np.asarray(decay, np.float64), rewards.shape)
@@ -71,17 +71,17 @@ def advantages_over_time(
 ) -> Floats:
     """Return how much better each decision turned out than its value, where time passes unevenly.
 
-    As `generalised_advantages`, with discount and decay to the power of the time that passes until
-    the next decision: a decision that leaves time frozen is neither discounted nor forgotten.
+    As `generalised_advantages`, but discount and decay are raised to the power of the time until
+    the next decision: if no time passes, neither applies.
 
     Args:
-        rewards: (T, N) of each decision, as of its own time.
+        rewards: (T, N) reward of each decision, discounted to its own time.
         values: (T + 1, N) expected return at each decision, and after the last.
         passed: (T, N) time until the next decision.
-        discount: γ of a unit of time, from 0 to 1.
-        decay: λ of a unit of time, from 0 to 1.
-        cut: (T, N) decisions after which another episode begins: what they led to is not known, so
-            they turned out as expected.
+        discount: γ per unit of time, from 0 to 1.
+        decay: λ per unit of time, from 0 to 1.
+        cut: (T, N) whether another episode begins after the decision; its outcome is then unknown,
+            and its advantage 0.
     """
     advantages, after = np.zeros(rewards.shape), np.zeros(rewards.shape[1])
     for t in range(len(rewards) - 1, -1, -1):
@@ -92,13 +92,13 @@ def advantages_over_time(
 
 
 def time_moved(steps: Ints) -> Bools:
-    """Return (T, N) whether time moves between a decision and the next of its episode.
+    """Return (T, N) whether time passes between a decision and the next of its episode.
 
-    In slotted models many decisions share a step. A decay of 1 where time stands still and below
-    1 where it moves counts time, not decisions.
+    In slotted models many decisions share a time step. A decay that is below 1 only where time
+    passes counts time, not decisions.
 
     Args:
-        steps: (T, N) the step of time of each decision.
+        steps: (T, N) time step of each decision.
     """
     moved = np.ones(steps.shape, np.bool_)
     moved[:-1] = steps[1:] != steps[:-1]
@@ -106,14 +106,14 @@ def time_moved(steps: Ints) -> Bools:
 
 
 def deviation_by_group(values: Floats, group: Ints) -> Floats:
-    """Return (D,) the standard deviation of each value's group; 1 if all in it are equal.
+    """Return (D,) the standard deviation in each value's group; 1 if all its values are equal.
 
-    Advantages are divided by it but not centred: a baseline has done that, and a group whose
-    decisions were all good stays so.
+    Advantages are divided by it but not centred: a baseline has done that already, and if all
+    decisions of a group were good, their advantages stay positive.
 
     Args:
         values: (D,)
-        group: (D,) from 0.
+        group: (D,) number of each value's group, from 0.
     """
     if not len(group):
         return np.ones(0)

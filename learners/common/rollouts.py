@@ -1,8 +1,7 @@
-"""Rollouts: what happened in N episodes that were played to their ends, one row a decision.
+"""Rollouts: N episodes played to their ends, recorded with one row per decision.
 
-Episodes differ in length, so that rows are ragged: they stand one after another, in order of
-decision, then episode. `Rollouts.grid` makes an array (T, N) of a column, with zeros after an
-episode's end.
+Episodes differ in length, so the rows are in one list, sorted by decision number, then episode.
+`Rollouts.grid` turns a column into an array (T, N), with zeros after an episode's end.
 """
 
 from __future__ import annotations
@@ -25,51 +24,51 @@ __all__ = ["Games", "Rollouts", "minibatches", "roll_out"]
 
 
 class Games(Protocol):
-    """N episodes that are played together; A of them still go on."""
+    """N episodes that are played together; A of them are still active."""
 
     @property
     def active(self) -> Ints:
-        """(A,) numbers of the episodes that go on, ascending."""
+        """(A,) numbers of the active episodes, ascending."""
 
     @property
     def steps(self) -> Ints:
-        """(N,) steps of time that have passed in each."""
+        """(N,) time steps that have passed in each episode."""
 
     def observe(self) -> npt.NDArray[Any]:
-        """Return (A, K): what is seen, as the network reads it."""
+        """Return (A, K) observations, as the network reads them."""
 
     def mask(self) -> Bools:
-        """Return (A, actions) which actions may be taken."""
+        """Return (A, actions) which actions are allowed."""
 
     def step(self, actions: Ints, /) -> Floats:
-        """Take (A,) actions; return (A,) rewards. `active` is shorter afterwards where some end."""
+        """Take (A,) actions; return (A,) rewards. Episodes that end leave `active`."""
 
 
 @dataclass(frozen=True)
 class Rollouts:
-    """D decisions in N episodes, the longest of T decisions."""
+    """D decisions in N episodes; the longest episode has T decisions."""
 
     seen: npt.NDArray[Any]
     """(D, K) observations."""
     allowed: Bools
-    """(D, actions)"""
+    """(D, actions) which actions were allowed."""
     actions: Ints
-    """(D,) what was drawn."""
+    """(D,) actions taken."""
     log_probability: Numbers
-    """(D,) of what was drawn."""
+    """(D,) log-probability of the action taken."""
     value: Numbers
-    """(D,) the critic's, in its own scale; 0 without a critic."""
+    """(D,) the critic's estimate, in its own scale; 0 without a critic."""
     step: Ints
-    """(D,) the step of time."""
+    """(D,) time step."""
     decision: Ints
-    """(D,) the decision's number within its episode, from 0."""
+    """(D,) number of the decision within its episode, from 0."""
     episode: Ints
-    """(D,)"""
+    """(D,) number of the episode, from 0."""
     rewards: Floats
     """(T, N), 0 after an episode's end."""
 
     def grid(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return (T, N) of a column (D,); 0 after an episode's end."""
+        """Return a column (D,) as an array (T, N); 0 after an episode's end."""
         grid = np.zeros(self.rewards.shape, column.dtype)
         grid[self.decision, self.episode] = column
         return grid
@@ -77,13 +76,13 @@ class Rollouts:
     def batch(
         self, rows: Ints | slice, advantage: Floats, returns: Floats, device: str = "cpu"
     ) -> Batch:
-        """Return B of the decisions to learn from.
+        """Return B of the decisions as a batch to learn from.
 
         Args:
-            rows: (B,) which of them.
-            advantage: (B,) of these.
-            returns: (B,) the critic's targets.
-            device: of the tensors.
+            rows: (B,) rows of the decisions.
+            advantage: (B,) advantages of these decisions.
+            returns: (B,) targets of the critic.
+            device: device of the tensors.
         """
         columns = [
             self.seen[rows], self.allowed[rows], self.actions[rows], self.log_probability[rows],
@@ -92,7 +91,7 @@ class Rollouts:
         return Batch(*[torch.from_numpy(column).to(device) for column in columns])
 
     def rows(self, grid: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return (D,) of an array (T, N)."""
+        """Return the entries of an array (T, N) as a column (D,)."""
         rows: npt.NDArray[Any] = grid[self.decision, self.episode]
         return rows
 
@@ -105,35 +104,36 @@ def roll_out(
     *,
     greedy: bool = False,
 ) -> Rollouts:
-    """Play all episodes to their ends, with actions drawn from the policy, or its likeliest."""
+    """Play all episodes to their ends, with actions drawn from the policy, or the likeliest."""
     critic = isinstance(network, ActorCritic)
     count = len(games.steps)
-    kept: list[dict[str, npt.NDArray[Any]]] = []
+    rounds: list[dict[str, npt.NDArray[Any]]] = []
     rewards: list[Floats] = []
     with torch.inference_mode():
-        while len(active := games.active) or not kept:  # without games: no rows of their widths
+        # without any active game there is still one round, which gives the columns their widths
+        while len(active := games.active) or not rounds:
             seen, allowed = games.observe(), games.mask()
-            said = network(torch.from_numpy(seen).to(device))
-            logits, value = said if critic else (said, said.new_zeros(len(said)))
-            chances = masked_log_softmax(logits, torch.from_numpy(allowed).to(device))
-            actions = chances.argmax(dim=-1).cpu().numpy() if greedy else sample(chances, rng)
-            drawn = log_probability(chances, torch.from_numpy(actions).to(device))
-            kept.append({
+            output = network(torch.from_numpy(seen).to(device))
+            logits, value = output if critic else (output, output.new_zeros(len(output)))
+            log_probs = masked_log_softmax(logits, torch.from_numpy(allowed).to(device))
+            actions = log_probs.argmax(dim=-1).cpu().numpy() if greedy else sample(log_probs, rng)
+            taken = log_probability(log_probs, torch.from_numpy(actions).to(device))
+            rounds.append({
                 "seen": seen, "allowed": allowed, "actions": actions,
-                "log_probability": drawn.cpu().numpy(), "value": value.cpu().numpy(),
+                "log_probability": taken.cpu().numpy(), "value": value.cpu().numpy(),
                 "step": games.steps[active], "episode": active,
-                "decision": np.full(len(active), len(kept)),
+                "decision": np.full(len(active), len(rounds)),
             })  # fmt: skip
             if len(active):
                 rewards.append(np.zeros(count))
                 rewards[-1][active] = games.step(actions)
-    columns = {name: np.concatenate([row[name] for row in kept]) for name in kept[0]}
+    columns = {name: np.concatenate([one[name] for one in rounds]) for name in rounds[0]}
     return Rollouts(**columns, rewards=np.array(rewards).reshape(-1, count))
 
 
 @dataclass(frozen=True)
 class Batch:
-    """B decisions, as tensors."""
+    """B decisions as tensors; for the columns see `Rollouts`."""
 
     seen: Tensor
     allowed: Tensor
@@ -153,7 +153,7 @@ Rows = TypeVar("Rows", bound=Batch)
 
 
 def minibatches(batch: Rows, size: int, epochs: int, rng: np.random.Generator) -> Iterator[Rows]:
-    """Yield all of a batch in parts, in another order each epoch."""
+    """Yield the parts of a batch, shuffled anew in each epoch."""
     for _ in range(epochs):
         order = torch.from_numpy(rng.permutation(len(batch)))
         for begin in range(0, len(order), size):

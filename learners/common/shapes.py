@@ -1,4 +1,4 @@
-"""Shapes of networks: plain data, so that an agent's bundle can state what its weights are for."""
+"""Shapes of networks as plain data, with which a bundle describes its weights."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ Width = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class PerceptronShape(Section):
-    """Layers with max(0, ·) or tanh between them."""
+    """A perceptron: dense layers with max(0, ·) or tanh between them."""
 
     type: Literal["perceptron"]
     layers: Annotated[tuple[Width, ...], Field(min_length=2)]
-    """Sizes, inputs first and outputs last."""
+    """Sizes of the layers, from inputs to outputs."""
     activation: Literal["relu", "tanh"]
 
     @property
     def inputs(self) -> int:
-        """Numbers of an observation."""
+        """Number of inputs."""
         return self.layers[0]
 
     @property
     def outputs(self) -> int:
-        """Numbers that come out."""
+        """Number of outputs."""
         return self.layers[-1]
 
 
 class SetScorerShape(Section):
-    """One scorer for all items of a set; each is seen together with the whole."""
+    """One scorer for all items of a set, which sees each item together with the whole set."""
 
     type: Literal["set-scorer"]
     context: Width
-    """C: numbers that describe the whole."""
+    """C: number of features of the context."""
     items: Width
-    """M: places for items."""
+    """M: number of places for items."""
     features: Width
-    """F: numbers of an item, the first of them 1 if there is one and 0 if the place is empty."""
+    """F: number of features of an item; the first is 1, or 0 if the place is empty."""
     hidden: Width
     """Units of each layer."""
     scores: Annotated[int, Field(ge=1, le=100)] = 1
-    """Scores of each item: as many actions choose it, those of the first score before all others.
+    """Scores of each item: that many actions choose it. The first scores of all items come first.
     """
     others: Annotated[int, Field(ge=0)]
     """Actions that choose no item, such as the void action; they come last."""
@@ -60,7 +60,7 @@ class SetScorerShape(Section):
 
     @property
     def inputs(self) -> int:
-        """Numbers of an observation: the context, then the items one after another."""
+        """Number of inputs: the context, then the items one after another."""
         return self.context + self.items * self.features
 
     @property
@@ -70,46 +70,45 @@ class SetScorerShape(Section):
 
 
 class ImageShape(Section):
-    """Convolutions over an image and a perceptron over a list of facts, joined and condensed.
+    """Convolutions over an image and a perceptron over a list of facts, joined in an embedding.
 
-    As the dissertation "RARE" (University of Virginia, 2023) describes in section 5.3 and table
-    A.5.
+    The dissertation "RARE" (University of Virginia, 2023), section 5.3 and table A.5.
     """
 
     type: Literal["image"]
     rows: Width
-    """H: steps ahead."""
+    """H: rows of the image, the steps ahead."""
     columns: Width
-    """U: cells of a row."""
+    """U: columns of the image."""
     facts: Width
-    """Facts in addition to the image."""
+    """Number of facts in addition to the image."""
     convolutions: Annotated[int, Field(ge=1, le=10)]
-    """Layers over the image."""
+    """Number of convolutional layers over the image."""
     filters: Width = 32
-    """Filters of each layer."""
+    """Filters of each convolution."""
     kernel: Width = 4
-    """Cells of a filter, both ways."""
+    """Height and width of a filter in cells."""
     stride: Width = 2
-    """Cells from one place of a filter to the next in a row; 1 from row to row."""
+    """Stride of a filter along a row; from row to row it is 1."""
     image_units: Width = 256
-    """Numbers that stand for the image."""
+    """Units that summarise the image."""
     fact_units: Width = 128
     """Units of each of two layers over the facts."""
     embedding: Width = 128
-    """Numbers that stand for all."""
+    """Size of the embedding of image and facts."""
     hidden: Width = 512
-    """Units of the layer behind them."""
+    """Units of the layer behind the embedding."""
     outputs: Width
-    """Numbers that come out."""
+    """Number of outputs."""
 
     @property
     def inputs(self) -> int:
-        """Numbers of an observation: the image, row by row, then the facts."""
+        """Number of inputs: the image, row by row, then the facts."""
         return self.rows * self.columns + self.facts
 
     @property
     def filtered(self) -> tuple[int, int]:
-        """Rows and columns behind the last convolution; below 1 if the image is too small."""
+        """Rows and columns after the last convolution; below 1 if the image is too small."""
         rows, columns = self.rows, self.columns
         for _ in range(self.convolutions):
             rows, columns = rows - self.kernel + 1, (columns - self.kernel) // self.stride + 1
@@ -127,15 +126,15 @@ class ImageShape(Section):
 
 
 class RecurrentShape(Section):
-    """Two layers with tanh, then an LSTM that remembers what it has seen, then logits."""
+    """Two layers with tanh, then an LSTM, then a layer of logits."""
 
     type: Literal["recurrent"]
     inputs: Width
-    """Numbers of an observation."""
+    """Number of inputs."""
     hidden: Width
     """Units of each layer, and of the LSTM."""
     outputs: Width
-    """Actions."""
+    """Number of actions."""
     activation: Literal["tanh"]
 
 

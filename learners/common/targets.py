@@ -1,4 +1,4 @@
-"""Target networks: copies that follow a network slowly, so that its own goals stand still."""
+"""Target networks: copies that follow a network slowly, which keeps its targets stable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 def target_of(network: Module) -> Module:
-    """Return a copy of a network that learns nothing by itself.
+    """Return a target network: a copy that gradients do not change.
 
     V. Mnih et al., "Human-level control through deep reinforcement learning" (2015).
     """
@@ -22,13 +22,13 @@ def target_of(network: Module) -> Module:
 
 
 def follow(target: nn.Module, network: nn.Module, share: float = 1.0) -> None:
-    """Move a target's weights towards those of its network: 1 copies them.
+    """Move a target's weights towards those of its network by a share of the way; 1 copies them.
 
-    T. P. Lillicrap et al., "Continuous control with deep reinforcement learning" (2016): a small
-    share at every update.
+    T. P. Lillicrap et al., "Continuous control with deep reinforcement learning" (2016), use a
+    small share at every update.
     """
     with torch.no_grad():
-        for mine, theirs in zip(target.parameters(), network.parameters(), strict=True):
-            mine.lerp_(theirs, share)
-        for kept, new in zip(target.buffers(), network.buffers(), strict=True):
-            kept.lerp_(new, share)  # such as the scale of values
+        for old, new in zip(target.parameters(), network.parameters(), strict=True):
+            old.lerp_(new, share)
+        for buffer, latest in zip(target.buffers(), network.buffers(), strict=True):
+            buffer.lerp_(latest, share)  # such as the scale of values

@@ -1,4 +1,4 @@
-"""What trainings in torch share besides seeds and checkpoints: a network, its state, one thread."""
+"""The base of trainings in torch: the network's state in checkpoints, and runs on one thread."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ __all__ = [
 class TorchTraining(SeededTraining):
     """A training of a torch module.
 
-    It runs on one thread, and evaluations too: sums in another order would give other weights.
+    Iterations and evaluations run on one thread: sums in another order would give other weights.
     """
 
     @property
     @abstractmethod
     def network(self) -> nn.Module:
-        """All that is trained."""
+        """The module that is trained."""
 
     optimiser: torch.optim.Optimizer
 
@@ -49,7 +49,7 @@ class TorchTraining(SeededTraining):
 
     @abstractmethod
     def evaluate(self) -> Mapping[str, float]:
-        """Return how the agent does on held-out job sets; it changes nothing."""
+        """Return metrics of the agent on held-out job sets, without changing the training."""
 
     def kept(self) -> Mapping[str, Stateful]:
         return {"weights": Kept(self.network), "optimiser": Kept(self.optimiser)}
@@ -58,11 +58,11 @@ class TorchTraining(SeededTraining):
         self,
         folder: Path,
         network: nn.Module,
-        how: Mapping[str, Any],
+        description: Mapping[str, Any],
         curve_end: Mapping[str, float],
     ) -> None:
-        """Write a network as an agent's bundle; see `write_weights`."""
-        self.write_weights(folder, weights_of(network), how, curve_end)
+        """Write a network to an agent's bundle; see `write_weights`."""
+        self.write_weights(folder, weights_of(network), description, curve_end)
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Kept:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let torch calculate on one thread, and as before afterwards."""
+    """Let torch use one thread; restore the number of threads afterwards."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -100,34 +100,34 @@ def load_weights(network: nn.Module, weights: Mapping[str, Any]) -> None:
 
 
 def state_of(part: nn.Module | torch.optim.Optimizer, prefix: str = "") -> dict[str, Any]:
-    """Return copies of a network's weights, or of what an optimiser remembers, as ``0.exp_avg``.
+    """Return copies of a network's weights, or of an optimiser's state, such as ``0.exp_avg``.
 
     Args:
         part: the network or optimiser.
-        prefix: of the names.
+        prefix: added to all names.
     """
     if isinstance(part, nn.Module):
         return {prefix + name: array for name, array in weights_of(part).items()}
     return {
         f"{prefix}{number}.{name}": tensor.cpu().numpy().copy()
-        for number, memory in part.state_dict()["state"].items()
-        for name, tensor in memory.items()
+        for number, tensors in part.state_dict()["state"].items()
+        for name, tensor in tensors.items()
     }
 
 
 def restore_state(
     part: nn.Module | torch.optim.Optimizer, state: Mapping[str, Any], prefix: str = ""
 ) -> None:
-    """Restore what `state_of` returned; names without the prefix are left out.
+    """Restore what `state_of` returned; names without the prefix are ignored.
 
     Raises RuntimeError if the weights do not fit.
     """
-    mine = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+    own = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
     if isinstance(part, nn.Module):
-        load_weights(part, mine)
+        load_weights(part, own)
         return
-    memory: dict[int, dict[str, torch.Tensor]] = {}
-    for key, array in mine.items():
+    tensors: dict[int, dict[str, torch.Tensor]] = {}
+    for key, array in own.items():
         number, _, name = key.partition(".")
-        memory.setdefault(int(number), {})[name] = torch.from_numpy(np.asarray(array))
-    part.load_state_dict({"state": memory, "param_groups": part.state_dict()["param_groups"]})
+        tensors.setdefault(int(number), {})[name] = torch.from_numpy(np.asarray(array))
+    part.load_state_dict({"state": tensors, "param_groups": part.state_dict()["param_groups"]})

@@ -1,8 +1,8 @@
-"""What all trainings share: seeds, streams of random numbers, and checkpoints.
+"""The base of all trainings: seeds, streams of random numbers, and checkpoints.
 
 A checkpoint holds all that a training needs to go on as if it had never been interrupted:
 
-    checkpoint.json             the iteration, whose training it is, numbers, generators' states
+    checkpoint.json             iteration, identity of the training, numbers, generators' states
     checkpoint.safetensors      arrays
 """
 
@@ -28,52 +28,52 @@ from simkit.training import Training
 
 
 class Stateful(Protocol):
-    """A part of a training that remembers something, such as a replay memory."""
+    """A part of a training with a state, such as a replay memory."""
 
     def state(self) -> dict[str, Any]:
-        """Return all that it knows, as arrays and plain values."""
+        """Return the whole state, as arrays and plain values."""
 
     def restore(self, state: Mapping[str, Any], /) -> None:
-        """Be as when `state` was called; raises an error if the state is not of this kind."""
+        """Restore what `state` returned; raises an error if it does not fit this part."""
 
 
 class SeededTraining(Training):
-    """A training whose random numbers follow from one seed, and which a checkpoint can hold.
+    """A training with checkpoints, whose random numbers all follow from one seed.
 
-    A learner makes its parts, and its iterations in `iterate`.
+    A learner defines `parts`, what a checkpoint holds, and `iterate`, an iteration.
     """
 
     learner: str
     """The name of the learner."""
 
     def __init__(self, scenario: Scenario, arguments: Section, seed: int, streams: tuple[str, ...]):
-        """Begin.
+        """Store the facts of the training and create its generators.
 
         Args:
-            scenario: to train on.
-            arguments: of the learner, with ``iterations``.
-            seed: of the training.
-            streams: a name for each thing that is drawn at random in the course of the training.
+            scenario: the scenario to train on.
+            arguments: the learner's arguments, with ``iterations``.
+            seed: seed of the training.
+            streams: name of each generator whose state belongs to a checkpoint.
         """
         self.scenario, self.arguments, self.seed = scenario, arguments, seed
         self.iteration, self.iterations = 0, int(getattr(arguments, "iterations"))  # noqa: B009
         self.generators = {name: self.stream(name) for name in streams}
 
     def stream(self, name: str) -> np.random.Generator:
-        """Return a fresh generator for one thing that is drawn."""
+        """Return a new generator for one purpose."""
         return stream(self.seed, f"{self.learner}.{name}")
 
     def parts(self) -> Mapping[str, Stateful]:
-        """Return what a checkpoint of this learner must hold besides `kept`."""
+        """Return the parts of a checkpoint that are particular to this learner."""
         return {}
 
     def kept(self) -> Mapping[str, Stateful]:
-        """Return what a checkpoint of every training of this kind holds besides the generators."""
+        """Return the parts of a checkpoint that all trainings of this kind have."""
         return {}
 
     @abstractmethod
     def iterate(self) -> Mapping[str, float]:
-        """Run an iteration; return what `simkit train` logs."""
+        """Run an iteration; return the numbers that `simkit train` logs."""
 
     def step(self) -> Mapping[str, float]:
         self.iteration += 1
@@ -85,16 +85,16 @@ class SeededTraining(Training):
         Checkpoint(self.iteration, parts, states).write(folder, self.identity())
 
     def load(self, folder: Path) -> None:
-        found = Checkpoint.read(folder, self.identity())
+        checkpoint = Checkpoint.read(folder, self.identity())
         try:
             for name, part in self._all_parts().items():
-                part.restore(found.parts[name])
+                part.restore(checkpoint.parts[name])
             for name, rng in self.generators.items():
-                rng.bit_generator.state = found.generators[name]
+                rng.bit_generator.state = checkpoint.generators[name]
         except (LookupError, RuntimeError, TypeError, ValueError) as error:
             text = f"{folder}: holds a damaged checkpoint ({error!r}); start the training over"
             raise RunError(text) from error
-        self.iteration = found.iteration
+        self.iteration = checkpoint.iteration
 
     def _all_parts(self) -> Mapping[str, Stateful]:
         return {**self.kept(), **self.parts()}
@@ -103,25 +103,25 @@ class SeededTraining(Training):
         self,
         folder: Path,
         weights: Mapping[str, np.ndarray[Any, np.dtype[np.float32]]],
-        how: Mapping[str, Any],
+        description: Mapping[str, Any],
         curve_end: Mapping[str, float],
     ) -> None:
         """Write an agent's bundle.
 
         Args:
-            folder: of the bundle.
+            folder: the bundle's folder.
             weights: arrays by name.
-            how: how the agent acts, for agent.json; see `simkit.learners.description.describe`.
+            description: entries of agent.json; see `simkit.learners.description.describe`.
             curve_end: the last row of the metrics.
         """
-        of_training = {"versions": versions(), "curve_end": dict(curve_end), **self.identity()}
-        workload = of_training["scenario"]["workload"]
-        if "path" in workload:  # bundles are given to others, who have it elsewhere
+        origin = {"versions": versions(), "curve_end": dict(curve_end), **self.identity()}
+        workload = origin["scenario"]["workload"]
+        if "path" in workload:  # bundles are shared with others, who keep the file elsewhere
             workload["path"] = Path(workload["path"]).name
-        write_bundle(folder, weights, {**how, **of_training})
+        write_bundle(folder, weights, {**description, **origin})
 
     def identity(self) -> dict[str, Any]:
-        """Return what identifies this training, which its agent's description holds too."""
+        """Return what identifies this training; its agent's description holds it too."""
         return {
             "learner": self.learner,
             "arguments": self.arguments.model_dump(mode="json"),
@@ -140,7 +140,7 @@ class Checkpoint:
     """The state of a training between two iterations."""
 
     iteration: int
-    """Iterations done."""
+    """Number of completed iterations."""
     parts: Parts
     """State of each part, such as ``weights``: arrays and plain values by name."""
     generators: Mapping[str, Mapping[str, Any]]
@@ -149,10 +149,10 @@ class Checkpoint:
     def write(self, folder: Path, identity: Mapping[str, Any]) -> None:
         """Write the checkpoint to an existing folder.
 
-        `identity` holds plain values that tell the training from others. Raises RunError if the
-        folder cannot be written.
+        `identity` holds plain values that distinguish the training from others. Raises RunError if
+        the folder cannot be written.
         """
-        arrays, values = _apart(self.parts)
+        arrays, values = _separated(self.parts)
         facts = {
             "iteration": self.iteration, "identity": identity, "values": values,
             "generators": self.generators,
@@ -190,7 +190,7 @@ class Checkpoint:
             text = f"{folder}: holds a damaged checkpoint ({error}); start the training over"
             raise RunError(text) from error
         ours = json.loads(json.dumps(identity))
-        if problems := _differences(_of_any_length(ours), _of_any_length(theirs)):
+        if problems := _differences(_without_iterations(ours), _without_iterations(theirs)):
             raise RunError("\n".join(f"{folder}: {text}" for text in problems))
         parts: dict[str, dict[str, Any]] = {name: dict(values[name]) for name in values}
         for name, array in arrays.items():
@@ -199,8 +199,8 @@ class Checkpoint:
         return cls(iteration, parts, generators)
 
 
-def _apart(parts: Parts) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """Return arrays as ``part/name``, and the plain values of each part."""
+def _separated(parts: Parts) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """Return the arrays, named ``part/name``, and the plain values of each part."""
     arrays, values = {}, {}
     for part, state in parts.items():
         values[part] = {n: v for n, v in state.items() if not isinstance(v, np.ndarray)}
@@ -209,11 +209,11 @@ def _apart(parts: Parts) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     return arrays, values
 
 
-def _of_any_length(identity: Mapping[str, Any]) -> dict[str, Any]:
+def _without_iterations(identity: Mapping[str, Any]) -> dict[str, Any]:
     """Return an identity without the number of iterations.
 
-    A learner whose checkpoints depend on it, as by a schedule over the training, is not extendable:
-    its folder is refused before its checkpoint is read.
+    A learner whose checkpoints depend on this number, as by a schedule over the training, is not
+    extendable: its folder is refused before its checkpoint is read.
     """
     arguments = identity.get("arguments")
     if not isinstance(arguments, dict):

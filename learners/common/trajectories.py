@@ -1,7 +1,7 @@
-"""A memory of games in their order: what a decision led to is the next row of its game.
+"""A memory of games in order: the next row of a game shows the outcome of a decision.
 
-So every observation is kept once, where a memory of transitions (`simkit.learners.common.replay`)
-keeps two. A full memory forgets its oldest rows.
+It stores every observation once, while a memory of transitions (`simkit.learners.common.replay`)
+stores it twice. A full memory drops its oldest rows.
 """
 
 from __future__ import annotations
@@ -22,61 +22,61 @@ __all__ = ["Rows", "Trajectories", "Transitions", "joined"]
 
 @dataclass(frozen=True)
 class Rows:
-    """A decision of each of N games; or N decisions of one game, in their order."""
+    """One decision in each of N games, or N consecutive decisions of one game."""
 
     seen: Numbers
-    """(N, K)"""
+    """(N, K) observations."""
     allowed: Bools
-    """(N, A) actions that could be taken."""
+    """(N, A) which actions were allowed."""
     actions: Ints
-    """(N,) that were taken; -1 where there was none, after the end of an episode."""
+    """(N,) actions taken; -1 for none, after the end of an episode."""
     rewards: Floats
     """(N,)"""
     passed: Floats
     """(N,) time until the next decision."""
     over: Bools
-    """(N,) decisions after which nothing comes."""
+    """(N,) whether the decision ended its episode."""
     known: Bools
-    """(N,) decisions whose outcome the game's next row shows."""
+    """(N,) whether the game's next row shows the decision's outcome."""
 
 
 @dataclass(frozen=True)
 class Transitions:
-    """B decisions, and what they led to."""
+    """B decisions and their outcomes."""
 
     seen: Tensor
-    """(B, K)"""
+    """(B, K) observations."""
     allowed: Tensor
-    """(B, A) bool"""
+    """(B, A) bool: which actions were allowed."""
     actions: Tensor
-    """(B,) int64"""
+    """(B,) int64: actions taken."""
     rewards: Tensor
     """(B,)"""
     passed: Tensor
     """(B,) time until the next decision."""
     over: Tensor
-    """(B,) bool: nothing comes."""
+    """(B,) bool: whether the decision ended its episode."""
     after: Tensor
-    """(B, K)"""
+    """(B, K) observations at the next decision."""
     allowed_after: Tensor
-    """(B, A) bool; all where nothing comes."""
+    """(B, A) bool: which actions the next decision allowed; all if the episode is over."""
 
     def to(self, device: str) -> Transitions:
-        """Return them on a device."""
+        """Return the tensors on a device."""
         return Transitions(*[column.to(device) for column in vars(self).values()])
 
 
 def joined(parts: Sequence[Transitions]) -> Transitions:
-    """Return the decisions of several draws as one."""
+    """Return the concatenated decisions of several draws."""
     rows = [vars(part).values() for part in parts]
     return Transitions(*[torch.cat(columns) for columns in zip(*rows, strict=True)])
 
 
 class Trajectories:
-    """A ring of T rows of N games."""
+    """A ring buffer of T rows for N games."""
 
     def __init__(self, rows: int, games: int) -> None:
-        """Begin empty; raises ValueError below 2 rows, as a decision needs the next one."""
+        """Create an empty memory; raises ValueError below 2 rows: a decision needs the next one."""
         if rows < 2:
             raise ValueError(f"rows is {rows}; it must be at least 2")
         self._rows, self._games, self._written = rows, games, 0
@@ -84,18 +84,18 @@ class Trajectories:
 
     @classmethod
     def of(cls, rows: Rows) -> Self:
-        """Return a memory of decisions of one game in their order, which is full."""
-        made = cls(max(len(rows.actions), 2), 1)
-        made._columns = {name: column[:, None] for name, column in vars(rows).items()}
-        made._written = len(rows.actions)
-        return made
+        """Return a full memory of consecutive decisions of one game."""
+        memory = cls(max(len(rows.actions), 2), 1)
+        memory._columns = {name: column[:, None] for name, column in vars(rows).items()}
+        memory._written = len(rows.actions)
+        return memory
 
     def __len__(self) -> int:
-        """Return how many decisions it holds, but for the last of each game."""
+        """Return the number of decisions, not counting the last of each game."""
         return max(min(self._written, self._rows) - 1, 0) * self._games
 
     def add(self, rows: Rows) -> None:
-        """Take a decision of each game."""
+        """Add one decision of each game."""
         if not self._columns:
             self._columns = {
                 name: np.zeros((self._rows, *column.shape), column.dtype)
@@ -110,10 +110,10 @@ class Trajectories:
 
         Raises ValueError if there is none.
         """
-        at, game = self._usable(count, rng)
-        after = (at + 1) % self._rows
-        now = {name: column[at, game] for name, column in self._columns.items()}
-        seen, allowed = (self._columns[name][after, game] for name in ("seen", "allowed"))
+        row, game = self._drawn(count, rng)
+        next_row = (row + 1) % self._rows
+        now = {name: column[row, game] for name, column in self._columns.items()}
+        after, allowed_after = (self._columns[n][next_row, game] for n in ("seen", "allowed"))
         return Transitions(
             seen=torch.from_numpy(now["seen"]),
             allowed=torch.from_numpy(now["allowed"]),
@@ -121,32 +121,32 @@ class Trajectories:
             rewards=torch.from_numpy(now["rewards"].astype(np.float32)),
             passed=torch.from_numpy(now["passed"].astype(np.float32)),
             over=torch.from_numpy(now["over"]),
-            after=torch.from_numpy(seen),
-            allowed_after=torch.from_numpy(allowed | now["over"][:, None]),
+            after=torch.from_numpy(after),
+            allowed_after=torch.from_numpy(allowed_after | now["over"][:, None]),
         )
 
-    def _usable(self, count: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
-        """Return (B,) rows and games that were drawn."""
+    def _drawn(self, count: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
+        """Return the rows and the games, (B,) each, of drawn decisions with a known outcome."""
         held, known = min(self._written, self._rows), self._columns.get("known")
         first = self._written - held  # the newest row has no next one
         ages = (first + np.arange(held - 1)) % self._rows
         if known is None or held < 2 or not known[ages].any():
             raise ValueError("the memory holds no decision whose outcome is known")
-        at, game = np.zeros((2, count), np.int64)
+        row, game = np.zeros((2, count), np.int64)
         missing = np.arange(count)
         while len(missing):
-            at[missing] = (first + rng.integers(held - 1, size=len(missing))) % self._rows
+            row[missing] = (first + rng.integers(held - 1, size=len(missing))) % self._rows
             game[missing] = rng.integers(self._games, size=len(missing))
-            missing = missing[~known[at[missing], game[missing]]]
-        return at, game
+            missing = missing[~known[row[missing], game[missing]]]
+        return row, game
 
     def state(self) -> dict[str, Any]:
-        """Return all that it knows, as arrays and plain values; see `restore`."""
+        """Return the whole state, as arrays and plain values."""
         held = min(self._written, self._rows)
         return {"written": self._written} | {n: c[:held] for n, c in self._columns.items()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Be as when `state` was called."""
+        """Restore what `state` returned."""
         self._written, self._columns = int(state["written"]), {}
         for name, column in state.items():
             if name != "written":

@@ -1,7 +1,7 @@
 """A value network: predicts the return from an observation, as a baseline for the gradient.
 
-This is the alternative to the mean over rollouts at the same decision. It needs no second rollout
-of the same jobs, and separates luck from good actions within one rollout. H. Mao, M. Alizadeh,
+It is the alternative to the mean over rollouts at the same decision. It needs no second rollout of
+the same jobs, and separates luck from good actions within one rollout. H. Mao, M. Alizadeh,
 I. Menache and S. Kandula, "Resource management with deep reinforcement learning" (2016), section 6,
 name it as their next step. The network is fitted to the returns by least squares, with Adam. The
 returns are scaled by their standard deviation, so that one learning rate suits returns of any size.
@@ -39,13 +39,13 @@ class ValueBaseline:
         epochs: int = 2,
         batch: int = 1024,
     ) -> None:
-        """Take a network of one output.
+        """Wrap a network with one output.
 
         Args:
-            network: its weights are changed.
+            network: trained in place.
             rng: draws the order of samples; `state` does not include it, so the caller must save
                 it.
-            learning_rate: of Adam.
+            learning_rate: learning rate of Adam.
             epochs: passes over the samples per fit.
             batch: samples per step of Adam.
         """
@@ -55,9 +55,9 @@ class ValueBaseline:
         self._mean, self._spread, self._fitted = 0.0, 1.0, False
 
     def predict(self, seen: Tensor) -> Floats:
-        """Return the expected returns (N,), in the unit of the returns, of (N, …) observations.
+        """Return (N,) expected returns, in the unit of the returns, for (N, …) observations.
 
-        They are 0 before any fit.
+        They are 0 before the first fit.
         """
         if not self._fitted:
             return np.zeros(len(seen))
@@ -74,7 +74,7 @@ class ValueBaseline:
         one.
 
         Args:
-            seen: (N, …) as for `predict`, N at least 1.
+            seen: (N, …) observations, N at least 1.
             returns: (N,) observed returns, in any unit.
         """
         variance = float(np.var(returns))
@@ -94,7 +94,7 @@ class ValueBaseline:
 
     @torch.no_grad()
     def _rescale(self, mean: float, spread: float) -> None:
-        """Move mean and spread slowly, and change the last layer so that predictions stay the same.
+        """Move mean and spread slowly, and adjust the last layer so that predictions stay the same.
 
         H. van Hasselt, A. Guez, M. Hessel, V. Mnih and D. Silver, "Learning values across many
         orders of magnitude" (2016).
@@ -109,9 +109,9 @@ class ValueBaseline:
         self._mean, self._spread = new_mean, new_spread
 
     def state(self) -> dict[str, Any]:
-        """Return what it has learned, arrays and numbers by name; without the generator."""
-        units = {"mean": self._mean, "spread": self._spread, "fitted": self._fitted}
-        return {**units, **state_of(self.network, "weights."), **state_of(self._optimiser, "adam.")}
+        """Return the state as arrays and numbers by name, without the generator."""
+        scale = {"mean": self._mean, "spread": self._spread, "fitted": self._fitted}
+        return {**scale, **state_of(self.network, "weights."), **state_of(self._optimiser, "adam.")}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore what `state` returned."""

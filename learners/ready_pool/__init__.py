@@ -1,1 +1,1 @@
-"""Agents of a ready pool: where their games come from, what they are, and how they act."""
+"""Agents of a ready pool: the games they train on, their descriptions, and their policies."""

@@ -1,4 +1,4 @@
-"""A trained agent of a ready pool as a policy, on pools of any size.
+"""A trained agent of a ready pool as a policy; one that reads a set runs on pools of any size.
 
 policy: {agent: trainings/mine}
 policy: {agent: trainings/mine, args: {choose: sample}}
@@ -27,53 +27,55 @@ Choose = Literal["sample", "greedy"]
 
 
 class ReadyAgent:
-    """A network that scores the jobs of a ready pool, and doing nothing; a `Policy`.
+    """A `Policy` whose network scores the jobs of a ready pool, and doing nothing.
 
-    If the network is recurrent, it remembers the decisions of a run from the first on.
+    A recurrent network remembers all decisions of a run.
 
     Attributes:
-        name: of the bundle.
-        probability: probability of its last action; 1 for a greedy one.
+        name: the bundle's name.
+        probability: probability of the last action; 1 if the agent is greedy.
     """
 
     def __init__(self, bundle: Bundle, described: ReadyDescription, *, choose: Choose) -> None:
-        """Build it.
+        """Build the agent.
 
         Args:
-            bundle: with the weights.
-            described: how it acts.
-            choose: the likeliest action, or one drawn by its probability, as in training.
+            bundle: the bundle with the weights.
+            described: its description.
+            choose: take the likeliest action, or draw one by its probability, as in training.
 
         Raises RunError if parts of the bundle do not fit together.
         """
         self.name, self._greedy = agent_label(bundle.folder), choose == "greedy"
-        where, pool, told = bundle.folder / DESCRIPTION, described.pool, described.actions
-        seen = ObservationSchema.from_json(described.observation)
-        if differing := described.seen.differences(seen):
+        where, pool, actions = bundle.folder / DESCRIPTION, described.pool, described.actions
+        stated = ObservationSchema.from_json(described.observation)
+        if differing := described.seen.differences(stated):
             raise RunError("\n".join(f"{where}: {text}; train it again" for text in differing))
-        self._pool, self._told = pool, told
-        self._tracker = ReadyTracker(pool, in_time=told.in_time)
-        self._actions = ReadyActions(self._tracker, told.suspend, told.reject, told.advance)
-        self._units, self._see = described.units, described.see
+        self._pool, self._late_leave = pool, actions.in_time
+        self._tracker = ReadyTracker(pool, in_time=actions.in_time)
+        self._actions = ReadyActions(
+            self._tracker, actions.suspend, actions.reject, actions.advance
+        )
+        self._units, self._observe = described.units, described.see
         self._network = network_of(
             bundle, described.architecture, described.seen.size, self._actions.count
         )
 
     def differences(self, scenario: Scenario) -> list[str]:
-        """Return how a scenario cannot be scheduled by it, a line each."""
-        pool, admission, late = self._pool, scenario.admission, self._told.in_time
-        found = []
+        """Return why the agent cannot schedule a scenario, a line each."""
+        pool, admission = self._pool, scenario.admission
+        problems = []
         if scenario.scheduling.step != pool.step_s:
-            found.append(f"scheduling.step must be {pool.step_s:g} s, as in its training")
+            problems.append(f"scheduling.step must be {pool.step_s:g} s, as in its training")
         if admission.slots != pool.ready:
-            found.append(f"admission.slots must be {pool.ready}, the size of its ready pool")
-        if (admission.late == "leave") != late:
-            wanted = "leave" if late else "stay"
-            found.append(f"admission.late must be {wanted}, as in its training")
-        return found
+            problems.append(f"admission.slots must be {pool.ready}, the size of its ready pool")
+        if (admission.late == "leave") != self._late_leave:
+            wanted = "leave" if self._late_leave else "stay"
+            problems.append(f"admission.late must be {wanted}, as in its training")
+        return problems
 
     def check_cluster(self, info: SystemInfo) -> list[str]:
-        """Return how a cluster cannot be shown to it, a line each."""
+        """Return why the agent cannot observe a cluster, a line each."""
         try:
             self._tracker.reset(info)
         except ScenarioError as error:
@@ -81,13 +83,13 @@ class ReadyAgent:
         units = tuple(round(float(amount)) for amount in info.capacity.sum(axis=0))
         if self._units is not None and self._units != units:
             return [
-                f"agent {self.name}: it sees an image of {_counts(self._units)} units, and the "
+                f"agent {self.name}: it sees an image of {_counts(self._units)} units, but the "
                 f"cluster has {_counts(units)}; train it again, or train one that sees a set"
             ]
         return []
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
-        """Begin a run; raises ScenarioError for a cluster that cannot be shown."""
+        """Begin a run; raises ScenarioError for a cluster that the agent cannot observe."""
         if problems := self.check_cluster(info):
             raise ScenarioError(problems)
         self._rng, self.probability = rng, 1.0
@@ -99,26 +101,26 @@ class ReadyAgent:
         actions = self._actions
         yield from actions.begin(state)
         while actions.asks(state):
-            meant = actions.action_of(state, self._choose(state))
-            if meant is None:
+            action = actions.action_of(state, self._choose(state))
+            if action is None:
                 break
-            yield meant
+            yield action
         yield from actions.end(state)
 
     def _choose(self, state: State) -> int:
-        """Return the next action; of equal scores the lowest."""
-        seen = self._see(self._tracker.view())
+        """Return the number of the next action; among equal scores, the lowest number."""
+        observation = self._observe(self._tracker.view())
         if isinstance(self._network, PlainRecurrent):
-            logits, self._carried = self._network.remembering(seen, self._carried)
+            logits, self._carried = self._network.remembering(observation, self._carried)
         else:
-            logits = self._network.logits(seen)
+            logits = self._network.logits(observation)
         scores = np.where(self._actions.mask(state), logits, -np.inf)
         if self._greedy:
             return int(scores.argmax())
-        chances = np.exp(scores - scores.max())
-        chances /= chances.sum()
-        drawn = int(self._rng.choice(len(chances), p=chances))
-        self.probability = float(chances[drawn])
+        probabilities = np.exp(scores - scores.max())
+        probabilities /= probabilities.sum()
+        drawn = int(self._rng.choice(len(probabilities), p=probabilities))
+        self.probability = float(probabilities[drawn])
         return drawn
 
 

@@ -1,4 +1,4 @@
-"""Arguments that the learners of a ready pool share."""
+"""Arguments shared by the learners of a ready pool."""
 
 from __future__ import annotations
 
@@ -22,54 +22,56 @@ class ReadyPoolArguments(Section):
     iterations: Count
     """Iterations of the training."""
     games: Count
-    """Replicas that are played at the same time."""
+    """Games played in parallel."""
     decisions: Count
-    """Decisions of each replica in an iteration."""
+    """Decisions per game and iteration."""
     hours: Count = 2000
-    """Steps of a game; then another begins."""
+    """Steps of a game; then the next one begins."""
     max_start: Annotated[int, Field(ge=0, lt=HORIZON)] = 0
     """The last step ahead in which a job may start; 0: only now."""
     reject: bool = False
     """Whether the agent may reject jobs."""
     advance: Advance = "no-op"
-    """Time goes on when the agent does nothing, or with each of its actions."""
+    """Time advances when the agent does nothing, or with each of its actions."""
     hidden: Width = 64
     """Units of each layer."""
     learning_rate: Positive
-    """Learning rate of Adam at first; it falls to 0 in equal steps."""
+    """Initial learning rate of Adam; it falls linearly to 0."""
     discount: Share = 0.98
-    """γ of a step of time."""
+    """Discount factor γ per step of time."""
     held_out_games: Count = 32
-    """Streams on which the agent is evaluated; the same for all trainings, never trained on."""
+    """Number of job streams on which the agent is evaluated; the same for all trainings, never
+    trained on."""
 
     def environment(self) -> dict[str, Any]:
-        """Return what `ReadySource` is told."""
-        told = ("hours", "max_start", "reject", "advance", "discount")
-        return {name: getattr(self, name) for name in told}
+        """Return the arguments of `ReadySource`."""
+        names = ("hours", "max_start", "reject", "advance", "discount")
+        return {name: getattr(self, name) for name in names}
 
 
 class OffPolicyArguments(ReadyPoolArguments):
-    """Arguments of an actor and critics that learn from a memory."""
+    """Arguments of an actor and critics that learn from a replay memory."""
 
     games: Count = 64
-    """Replicas that are played at the same time."""
+    """Games played in parallel."""
     decisions: Annotated[int, Field(ge=2)] = 64
-    """Decisions of each replica in an iteration that plays."""
+    """Decisions per game in an iteration that plays."""
     replay: Count = 50_000
-    """Decisions of the games that are remembered."""
+    """Number of past decisions in the replay memory."""
     updates: Count = 200
-    """Steps of the optimiser in an iteration."""
+    """Steps of the optimiser per iteration."""
     batch: Count = 256
-    """Decisions of an update."""
+    """Decisions per update."""
     learning_rate: Positive = 0.001
-    """Learning rate of Adam at first; it falls to 0 in equal steps."""
+    """Initial learning rate of Adam; it falls linearly to 0."""
     critics: Count
-    """Number of critics; the least of their values counts."""
+    """Number of critics; the lowest of their values counts."""
     popart: bool = True
-    """Targets of the critics are normalised as they arrive."""
+    """Normalise the critics' targets as they arrive (PopArt)."""
     follow: Share = 0.005
-    """Share by which the slow critics follow at every update."""
+    """Share by which the target critics move towards the critics at every update."""
     filter: Filter = "binary"
-    """Remembered actions above the mean weigh alike, or all weigh by how much better they are."""
+    """Imitate past actions that are better than the policy's mean, all with equal weight; or all
+    past actions, with a weight that grows with their advantage."""
     temperature: Positive = 0.1
     """Temperature of the exponential filter."""

@@ -1,4 +1,4 @@
-"""The limit of a constrained training: a number, or a share of what another agent costs."""
+"""The limit of a constrained training: a number, or a share of another agent's cost."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _KEY: Final = "learn.arguments.cost_of"
 
 
 class CostLimit:
-    """The most that an hour may cost in the mean; a part of a checkpoint.
+    """The upper limit of the mean cost per hour; a part of a checkpoint.
 
-    Another agent's cost is looked up when the limit is first asked for. A training that resumes has
-    its limit from the checkpoint, whatever has become of the other agent since.
+    Another agent's cost is looked up when the limit is first used. A training that resumes takes
+    the limit from its checkpoint, whatever has become of the other agent since.
     """
 
     def __init__(
         self, cost: Cost, most: float | None, of: str | None = None, share: float | None = None
     ) -> None:
-        """State it.
+        """Store the limit.
 
         Args:
-            cost: what is limited.
+            cost: the cost that is limited.
             most: the limit; None: there is none, or it is a share.
             of: the agent whose cost it is a share of; see `mean_cost`.
-            share: of that cost.
+            share: the share of that cost.
         """
         self._cost, self._most, self._of, self._share = cost, most, of, share
 
@@ -51,53 +51,54 @@ class CostLimit:
         return np.inf if self._most is None else self._most
 
     def state(self) -> dict[str, Any]:
-        """Return what it is; None if there is none."""
+        """Return the limit; None if there is none."""
         return {"most": self.most if self.is_set else None}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Be as when `state` was called."""
+        """Restore what `state` returned."""
         self._most = None if state["most"] is None else float(state["most"])
 
 
 def mean_cost(agent: str, cost: Cost) -> float:
-    """Return what an hour costs in the mean with an agent of cocorl that has no limit.
+    """Return the mean cost per hour of an agent that cocorl has trained without a limit.
 
-    Its bundle says so: with drawn actions on held-out streams, at the end of its training.
+    The agent's bundle states it: measured on held-out streams at the end of the training, with
+    actions drawn at random.
 
     Args:
-        agent: its folder, that of its training, or a bundled agent's name; relative to the working
-            directory.
-        cost: what is counted.
+        agent: folder of the agent or of its training, relative to the working directory, or the
+            name of a bundled agent.
+        cost: the kind of cost.
 
-    Raises ScenarioError if it is missing, damaged, another learner's, was limited itself, or has
-    no cost.
+    Raises ScenarioError if the agent is missing or damaged, comes from another learner, was trained
+    with a limit, or has no cost.
     """
     try:
-        told = read_bundle(agent_folder(agent, Path.cwd())).description
+        description = read_bundle(agent_folder(agent, Path.cwd())).description
     except (RunError, ValueError) as error:
         raise ScenarioError(f"{_KEY}: {error}") from None
-    if told.get("learner") != "cocorl":
+    if description.get("learner") != "cocorl":
         raise ScenarioError(
-            f"{_KEY}: {agent} is an agent of {told.get('learner')}, whose costs are others; give "
-            "one that cocorl has trained without a limit"
+            f"{_KEY}: {agent} is an agent of {description.get('learner')}, whose costs differ; "
+            "give one that cocorl has trained without a limit"
         )
-    counted = told.get("arguments", {}).get("cost", "waiting")
+    counted = description.get("arguments", {}).get("cost", "waiting")
     if counted != cost:
         raise ScenarioError(
             f"{_KEY}: {agent} was trained with cost: {counted}, not {cost}; give one of the same "
             "cost, or state cost_limit"
         )
-    end = told.get("curve_end", {})
+    end = description.get("curve_end", {})
     limit = end.get("cost_limit", end.get("held_out_cost_limit"))
     if limit is not None:
         raise ScenarioError(
             f"{_KEY}: {agent} was itself trained with a limit, of {limit:g}; give an agent "
             "that was trained without one, or state cost_limit"
         )
-    found = end.get("held_out_cost_drawn")
-    if found is None:
+    measured = end.get("held_out_cost_drawn")
+    if measured is None:
         raise ScenarioError(
-            f"{_KEY}: {agent} does not say what it costs, since its training was interrupted; "
+            f"{_KEY}: the cost of {agent} is unknown, because its training was interrupted; "
             "let the training end, or state cost_limit"
         )
-    return float(found)
+    return float(measured)

@@ -1,4 +1,4 @@
-"""How an agent of a ready pool acts, as agent.json has it."""
+"""The description of a ready pool's agent in agent.json: what it observes and how it acts."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class ActionSection(Section):
     suspend: Annotated[int, Field(ge=0, le=10_000)] = 0
     advance: Advance
     in_time: bool
-    """Whether jobs are placed only where they end in time."""
+    """Whether jobs are placed only where they end by their deadline."""
 
 
 class ReadyDescription(Section):
-    """How an agent of a ready pool acts."""
+    """What an agent of a ready pool observes and how it acts."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -60,7 +60,7 @@ class ReadyDescription(Section):
     step_s: Positive
     resources: tuple[str, ...]
     units: tuple[int, ...] | None = None
-    """Of each resource, where an image of them is seen."""
+    """Units of each resource, if the agent observes an image of them."""
 
     @classmethod
     def read(cls, stated: Mapping[str, Any]) -> Self:
@@ -70,30 +70,30 @@ class ReadyDescription(Section):
 
     @property
     def pool(self) -> ReadyPool:
-        """The dimensions."""
+        """The dimensions of the ready pool."""
         return ReadyPool(
             len(self.resources), self.ready, self.waiting, self.horizon, self.actions.max_start,
             self.longest, self.worth, self.step_s,
         )  # fmt: skip
 
     def see(self, view: ReadyView) -> Numbers:
-        """Return (…, K) what is seen, a set or an image."""
+        """Return (…, K) observations, each a set or an image."""
         if self.units is None:
             return ready_set(view, self.pool)
         return ready_image(view, self.pool, self.units)
 
     @property
     def seen(self) -> ObservationSchema:
-        """The meaning of what is seen."""
+        """The meaning of the numbers of an observation."""
         if self.units is None:
             return ready_set_schema(self.pool)
         return ready_image_schema(self.pool, self.units)
 
 
 def describe_ready_pool(shape: ReadyShape, source: ReadySource) -> dict[str, Any]:
-    """Return how an agent of a source acts, as `ReadyDescription.read` reads it."""
+    """Return the description of an agent trained on a source; `ReadyDescription.read` reads it."""
     pool, rules = source.pool, source.rules
-    facts = ("ready", "waiting", "horizon", "longest", "worth", "step_s")
+    dimensions = ("ready", "waiting", "horizon", "longest", "worth", "step_s")
     return {
         "architecture": shape.model_dump(mode="json"),
         "observation": source.schema.as_json(),
@@ -101,27 +101,29 @@ def describe_ready_pool(shape: ReadyShape, source: ReadySource) -> dict[str, Any
             "type": "ready-pool", "max_start": pool.max_start, "reject": rules["reject"],
             "suspend": rules["suspend"], "advance": rules["advance"], "in_time": source.late_leave,
         },
-        **{name: getattr(pool, name) for name in facts},
+        **{name: getattr(pool, name) for name in dimensions},
         "resources": list(source.resources),
         **({"units": list(source.units)} if source.image else {}),
     }  # fmt: skip
 
 
 EncoderSize = Literal["small", "medium", "large"]
-"""Of an encoder of images, as in table A.5 of the dissertation."""
+"""Sizes of the encoder of images, from table A.5 of the dissertation."""
 _SIZES: Final[Mapping[EncoderSize, tuple[int, int]]] = {
     "small": (2, 128), "medium": (3, 300), "large": (4, 400),
 }  # fmt: skip
-"""Size → convolutions, and units of the layers over the facts of jobs."""
+"""Size → number of convolutions, units of the layers over the jobs' facts."""
 
 
 def ready_image_network(source: ReadySource, size: EncoderSize, hidden: int) -> ImageShape:
-    """Return the shape of a network that reads `ready_image`; raises ScenarioError if it is large.
+    """Return the shape of a network that reads `ready_image`.
 
     Args:
-        source: of the pool.
-        size: of the encoder.
-        hidden: units of the layer behind it.
+        source: where the games come from.
+        size: size of the encoder.
+        hidden: units of the layer behind the encoder.
+
+    Raises ScenarioError if the encoder is too large for the image.
     """
     convolutions, units = _SIZES[size]
     image, facts = source.schema.fields
@@ -142,15 +144,14 @@ def ready_image_network(source: ReadySource, size: EncoderSize, hidden: int) -> 
 def ready_scorer(source: ReadySource, hidden: int) -> SetScorerShape:
     """Return the shape of a scorer of jobs that reads `ready_set`.
 
-    It scores placing and, if that may be, rejecting each job, suspending what runs, and doing
-    nothing.
+    It scores placing each job and doing nothing, and, if these are allowed, rejecting each job and
+    suspending running ones.
     """
     pool, rules = source.pool, source.rules
     return SetScorerShape(
         type="set-scorer", context=ready_context_size(pool), items=pool.ready,
         features=ready_size(pool), hidden=hidden, scores=2 if rules["reject"] else 1,
-        others=1 + rules["suspend"],
-        activation="relu",
+        others=1 + rules["suspend"], activation="relu",
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Games of a ready pool that go on for ever, and the memory of what happened in them."""
+"""Endless games of a ready pool, and the memory of what happened in them."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from simkit.learners.common.trajectories import Rows, Trajectories
 from simkit.learners.lockstep.ready_pool.rules import Rule
 from simkit.learners.ready_pool.source import ReadySource
 
-__all__ = ["Experience", "Went"]
+__all__ = ["Experience", "Outcome"]
 
 
 @dataclass(frozen=True)
-class Went:
-    """How some decisions went."""
+class Outcome:
+    """The outcome of some decisions."""
 
     value_per_hour: float
-    """What was paid, in steps of the whole pool."""
+    """Value paid per hour, in steps of the whole pool."""
     cost: float
-    """Waiting jobs, in the mean."""
+    """Mean number of waiting jobs."""
 
 
 class Experience:
-    """N games that are played decision by decision, and remembered."""
+    """N games, played decision by decision, and the memory of them."""
 
     def __init__(
         self, source: ReadySource, games: int, rows: int, rng: np.random.Generator
     ) -> None:
-        """Begin.
+        """Start the games.
 
         Args:
-            source: of the games.
+            source: where the games come from.
             games: N.
-            rows: decisions of each game that are remembered.
-            rng: draws the streams' seeds.
+            rows: past decisions of each game that the memory holds.
+            rng: draws the seeds of the job streams.
         """
         self.source, self.games = source, source.endless(games, rng)
         self.memory = Trajectories(rows, games)
 
-    def play(self, rule: Rule, decisions: int) -> Went:
-        """Take some decisions of each game by a rule, and remember them."""
+    def play(self, rule: Rule, decisions: int) -> Outcome:
+        """Take some decisions in each game by a rule, and add them to the memory."""
         games, value, waited, hours = self.games, 0.0, 0.0, 0
         for _ in range(decisions):
             seen, allowed = self.source.see(games), games.mask()
@@ -56,4 +56,4 @@ class Experience:
             )  # fmt: skip
             value, waited = value + float(paid.sum()), waited + float(passed.waited.sum())
             hours += int(passed.hours.sum())
-        return Went(value / max(hours, 1), waited / max(hours, 1))
+        return Outcome(value / max(hours, 1), waited / max(hours, 1))

@@ -1,4 +1,4 @@
-"""How agents and rules of a ready pool do on given streams, all jobs counted."""
+"""Evaluates agents and rules of a ready pool on given job streams; all jobs count."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ __all__ = ["Scores", "finish", "greedy_and_drawn", "rule_of"]
 
 
 Scores = Callable[[Tensor], Tensor]
-"""Returns (A, M) logits of (A, K) observations."""
+"""Returns (A, M) logits for (A, K) observations."""
 
 
 def rule_of(
     source: ReadySource, scores: Scores, rng: np.random.Generator | None, device: str = "cpu"
 ) -> Rule:
-    """Return how a network acts: by its likeliest action, or with a generator by a drawn one."""
+    """Return the rule by which a network acts: its likeliest action, or with `rng` a drawn one."""
 
     @torch.inference_mode()
     def choose(games: ReadyGames) -> Ints:
         logits = scores(torch.from_numpy(source.see(games)).to(device))
-        chances = masked_log_softmax(logits, torch.from_numpy(games.mask()).to(device))
-        return chances.argmax(dim=-1).cpu().numpy() if rng is None else sample(chances, rng)
+        log_probs = masked_log_softmax(logits, torch.from_numpy(games.mask()).to(device))
+        return log_probs.argmax(dim=-1).cpu().numpy() if rng is None else sample(log_probs, rng)
 
     return choose
 
 
 def finish(games: ReadyGames, rule: Rule, cost: Cost = "waiting") -> Floats:
-    """Play games to their ends; return (N,) what they cost, summed over the hours."""
+    """Play games to their ends; return their costs, (N,), summed over the hours."""
     costs = np.zeros(len(games.start))
     while len(active := games.active):
         games.step(rule(games))
@@ -48,23 +48,24 @@ def finish(games: ReadyGames, rule: Rule, cost: Cost = "waiting") -> Floats:
 def greedy_and_drawn(
     source: ReadySource, games: int, rules: Callable[[bool], Rule], cost: Cost = "waiting"
 ) -> Mapping[str, float]:
-    """Return how an agent does on held-out streams, with the likeliest actions and drawn ones.
-
-    ``lost_value``: the share of the value that came and was not brought, in time where late jobs
-    leave; ``cost``: per hour, such as waiting jobs in the mean; and both with drawn actions
-    (``_drawn``).
+    """Evaluate an agent on held-out streams, with its likeliest actions and with drawn ones.
 
     Args:
-        source: of the streams.
-        games: how many of them.
-        rules: returns how the agent begins to act: greedily or not.
-        cost: one of the accounts' `COSTS`.
+        source: where the streams come from.
+        games: number of streams.
+        rules: returns a rule for the agent, greedy or not.
+        cost: the kind of cost, one of the accounts' `COSTS`.
+
+    Returns:
+        ``lost_value``: share of the value of all jobs that was not earned, or, where late jobs
+        leave, not in time; ``cost``: mean cost per hour, such as the number of waiting jobs; and
+        both for drawn actions, with the suffix ``_drawn``.
     """
-    found: dict[str, float] = {}
-    for name, greedy in (("", True), ("_drawn", False)):
+    scores: dict[str, float] = {}
+    for suffix, greedy in (("", True), ("_drawn", False)):
         played = source.held_out(games)
         costs, hours = finish(played, rules(greedy), cost), max(int(played.hours.sum()), 1)
         ratio = played.value_ratio(in_time=source.late_leave)
-        found[f"lost_value{name}"] = 1.0 - float(ratio.mean())
-        found[f"cost{name}"] = float(costs.sum()) / hours
-    return found
+        scores[f"lost_value{suffix}"] = 1.0 - float(ratio.mean())
+        scores[f"cost{suffix}"] = float(costs.sum()) / hours
+    return scores

@@ -1,8 +1,7 @@
-"""Games of pools of several sizes side by side, so that one agent learns for all of them.
+"""Games on pools of several sizes side by side, so that one agent learns for all sizes.
 
-What a set of jobs shows are shares of the pool, so that a network that reads it can look at pools
-of any size; the dissertation's image grows with the pool (University of Virginia, 2023, section
-8.2.1).
+An observation of a set of jobs gives shares of the pool, so one network can read pools of any size;
+the dissertation's image grows with the pool (University of Virginia, 2023, section 8.2.1).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ __all__ = ["GamesOfSizes", "SourceOfSizes"]
 
 
 class GamesOfSizes:
-    """Endless games of several sources, one source's behind another's."""
+    """Endless games of several sources, numbered source by source."""
 
     def __init__(self, parts: Sequence[EndlessReadyGames]) -> None:
         self.parts = tuple(parts)
@@ -35,22 +34,22 @@ class GamesOfSizes:
 
     @property
     def begun(self) -> Bools:
-        """(N,) whether the last step ended with the beginning of another game."""
+        """(N,) whether another game began at the end of the last step."""
         return np.concatenate([part.begun for part in self.parts])
 
     def mask(self) -> Bools:
-        """Return (N, M) what can be done."""
+        """Return (N, M) which actions are allowed."""
         return np.concatenate([part.mask() for part in self.parts])
 
     def step(self, actions: Ints) -> Passed:
         """Take one action in every game; see `ReadyGames.step`."""
         chosen = np.split(actions, self._cuts)
-        went = [part.step(own) for part, own in zip(self.parts, chosen, strict=True)]
-        columns = zip(*[vars(each).values() for each in went], strict=True)
+        passed = [part.step(own) for part, own in zip(self.parts, chosen, strict=True)]
+        columns = zip(*[vars(each).values() for each in passed], strict=True)
         return Passed(*[np.concatenate(column) for column in columns])
 
     def state(self) -> dict[str, Any]:
-        """Return all that they know; see `restore`."""
+        """Return the state of all games; see `restore`."""
         return {
             f"{number}:{name}": value
             for number, part in enumerate(self.parts)
@@ -58,35 +57,35 @@ class GamesOfSizes:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Be as when `state` was called."""
+        """Restore what `state` returned."""
         for number, part in enumerate(self.parts):
-            mine = f"{number}:"
-            part.restore({k.removeprefix(mine): v for k, v in state.items() if k.startswith(mine)})
+            own = f"{number}:"
+            part.restore({k.removeprefix(own): v for k, v in state.items() if k.startswith(own)})
 
 
 class SourceOfSizes(ReadySource):
-    """A source whose endless games are of pools of several sizes; all others of the scenario's."""
+    """A source whose endless games have pools of several sizes; other games have the scenario's."""
 
-    def __init__(self, scenario: Scenario, units: Sequence[int], **told: Any) -> None:
+    def __init__(self, scenario: Scenario, units: Sequence[int], **arguments: Any) -> None:
         """Read a scenario.
 
         Args:
-            scenario: of the workload ``rare``, on a pool of `workload.units` processors and as many
-                GPUs that always have power.
-            units: sizes of the pools to play in.
-            told: as of `ReadySource`.
+            scenario: the workload must be ``rare``, on a pool of `workload.units` processors and as
+                many GPUs that always have power.
+            units: sizes of the pools to play on.
+            arguments: those of `ReadySource`.
 
         Raises ScenarioError, all problems at once, for another scenario.
         """
-        super().__init__(scenario, **told)
-        self._parts = [ReadySource(_of_size(scenario, size), **told) for size in units]
+        super().__init__(scenario, **arguments)
+        self._parts = [ReadySource(_resized(scenario, size), **arguments) for size in units]
 
     def endless(self, games: int, rng: np.random.Generator) -> GamesOfSizes:  # type: ignore[override]
-        """Return games that go on for ever, as many of each size as of the others, or one more."""
+        """Return endless games, split evenly over the sizes."""
         counts = [len(part) for part in np.array_split(np.arange(games), len(self._parts))]
         if not min(counts):
             raise ScenarioError(
-                f"learn.arguments.games: is {games}, fewer than the {len(counts)} sizes of units; "
+                f"learn.arguments.games: is {games}, fewer than the {len(counts)} sizes in units; "
                 "give more"
             )
         return GamesOfSizes(
@@ -112,10 +111,10 @@ class SourceOfSizes(ReadySource):
         return np.concatenate([part.cost(own, name) for part, own in pairs])
 
 
-def _of_size(scenario: Scenario, units: int) -> Scenario:
-    """Return a scenario with a pool of another size, and jobs of the same shares of it."""
-    told = scenario.model_dump(mode="json")
-    workload, cluster = told["workload"], told["cluster"]
+def _resized(scenario: Scenario, units: int) -> Scenario:
+    """Return the scenario with a pool of another size, whose jobs keep their shares of the pool."""
+    sections = scenario.model_dump(mode="json")
+    workload, cluster = sections["workload"], sections["cluster"]
     own, machines = workload.get("units"), cluster.get("machines") or []
     pool = {"count": 1, "processors": own, "gpu": own}
     fits = len(machines) == 1 and all(machines[0].get(key) == pool[key] for key in pool)
@@ -125,10 +124,10 @@ def _of_size(scenario: Scenario, units: int) -> Scenario:
             "machine with `workload.units` processors and as many gpu; train on such a scenario, "
             "or leave units out"
         )
-    if told.get("power") is not None:
+    if sections.get("power") is not None:
         raise ScenarioError(
             "learn.arguments.units: pools of other sizes would need other power; leave power out"
         )
     workload["units"] = units
     machines[0] |= {"processors": units, "gpu": units}
-    return Scenario.model_validate(told)
+    return Scenario.model_validate(sections)

@@ -1,4 +1,4 @@
-"""Where the games of a ready pool's learners come from: a scenario, stream by stream."""
+"""The source of a ready pool's games: draws job streams from a scenario."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from simkit.scenario import Scenario
 __all__ = ["HORIZON", "REWARD", "ReadySource"]
 
 HORIZON: Final = 48
-"""Steps ahead that are planned, as in the dissertation."""
+"""Steps that can be planned ahead, as in the dissertation."""
 REWARD: Final = "value-at-decision"
-"""The account of what agents are paid."""
+"""The account that is the agents' reward."""
 _WAITING: Final = 144
-"""Places behind the ready pool, by which their number is scaled, if the scenario sets no limit."""
+"""Scale of the number of jobs behind the ready pool, if the scenario does not limit it."""
 
 
 class ReadySource:
-    """Games of a scenario's pool, jobs and power, each of a seed of its own."""
+    """Makes games with a scenario's pool, jobs and power, each with a seed of its own."""
 
     def __init__(
         self, scenario: Scenario, *, hours: int, max_start: int = 0, reject: bool = False,
@@ -43,16 +43,16 @@ class ReadySource:
         """Read a scenario; raises ScenarioError as `StreamSource` does.
 
         Args:
-            scenario: its admission says how large the pools are, and whether late jobs leave.
-            hours: of a game, in steps.
+            scenario: its admission sets the size of the ready pool and whether late jobs leave.
+            hours: steps of a game.
             max_start: the last step ahead in which a job may start.
             reject: whether jobs may be rejected.
-            suspend: how many of what runs the agent may choose from, to suspend it.
-            advance: when time goes on.
-            horizon: steps ahead that are planned.
-            image: whether agents see an image of the pool, as in the dissertation, or a set.
-            cost: what the games' `accounts` count beside `REWARD`.
-            discount: of a step, for the value at the decision.
+            suspend: number of running jobs from which the agent may choose one to suspend.
+            advance: when time advances.
+            horizon: steps that can be planned ahead.
+            image: whether agents observe an image of the pool, as in the dissertation, or a set.
+            cost: the cost that the games' `accounts` count in addition to `REWARD`.
+            discount: γ per step, for the value at the decision.
         """
         admission, self.hours = scenario.admission, hours
         self.late_leave = admission.late == "leave"
@@ -60,7 +60,7 @@ class ReadySource:
         self.resources, self.units = self._streams.resources, self._streams.units
         self.image = image
         waiting = _WAITING if admission.backlog is None else admission.backlog
-        # without slots the source of the streams has refused the scenario
+        # the stream source has already refused a scenario without slots
         self.pool = ReadyPool(
             resources=len(self._streams.resources), ready=admission.slots or 1,
             waiting=max(waiting, 1), horizon=horizon, max_start=max_start,
@@ -68,43 +68,43 @@ class ReadySource:
         )  # fmt: skip
         self.rules: dict[str, Any] = {
             "late_leave": self.late_leave, "reject": reject, "suspend": suspend,
-            "advance": advance,
-            "backlog": admission.backlog, "accounts": accounts, "discount": discount,
+            "advance": advance, "backlog": admission.backlog, "accounts": accounts,
+            "discount": discount,
         }  # fmt: skip
 
     @property
     def actions(self) -> int:
-        """How many actions there are."""
+        """The number of actions."""
         kinds, suspend = 2 if self.rules["reject"] else 1, int(self.rules["suspend"])
         return self.pool.ready * kinds + suspend + 1
 
     @property
     def whole_pool(self) -> float:
-        """What the whole pool is worth for a step: the unit of what agents are paid."""
+        """The value of the whole pool for one step: the unit of rewards."""
         return self.pool.worth * float(sum(self.units))
 
     @property
     def schema(self) -> ObservationSchema:
-        """The meaning of what is seen."""
+        """The meaning of the numbers of an observation."""
         if self.image:
             return ready_image_schema(self.pool, self.units)
         return ready_set_schema(self.pool)
 
     def see(self, games: ReadyGames) -> Numbers:
-        """Return (A, K) what the active games show."""
+        """Return (A, K) observations of the active games."""
         view, pool = games.view(), self.pool
         return ready_image(view, pool, self.units) if self.image else ready_set(view, pool)
 
     def paid(self, games: ReadyGames) -> Floats:
-        """Return (A,) what agents are paid for the last step, in steps of the whole pool."""
+        """Return (A,) rewards for the last step, in steps of the whole pool."""
         return games.accounts.reward(REWARD) / self.whole_pool
 
     def cost(self, games: ReadyGames, name: Cost) -> Floats:
-        """Return (A,) what the last step cost."""
+        """Return (A,) costs of the last step."""
         return games.accounts.cost(name)
 
     def endless(self, games: int, rng: np.random.Generator) -> EndlessReadyGames:
-        """Return games that go on for ever, of streams whose seeds `rng` draws."""
+        """Return endless games on streams whose seeds `rng` draws."""
 
         def fresh(count: int) -> JobStreams:
             return self._streams.draw(rng.integers(2**31, size=count).tolist())
@@ -112,10 +112,10 @@ class ReadySource:
         return EndlessReadyGames(self.pool, games, fresh, hours=self.hours, **self.rules)
 
     def held_out(self, games: int) -> ReadyGames:
-        """Return games to judge on; the same ones for every training."""
+        """Return games for evaluation; the same ones for every training."""
         seeds = stream(0, "ready_pool.held_out").integers(2**31, size=games).tolist()
         return self.games(seeds)
 
     def games(self, seeds: list[int]) -> ReadyGames:
-        """Return the games of some seeds."""
+        """Return one game for each seed."""
         return ReadyGames(self.pool, self._streams.draw(seeds), hours=self.hours, **self.rules)

@@ -1,4 +1,4 @@
-"""What trainings of an actor with critics share: their parts, how they play, and are judged."""
+"""The base of off-policy trainings on a ready pool: networks, play, imitation and evaluation."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ __all__ = ["OffPolicyTraining"]
 Chosen = TypeVar("Chosen", bound=OffPolicyArguments)
 
 _LARGEST_GRADIENT: Final = 10.0
-"""Gradients are shortened to this norm."""
+"""Gradients are clipped to this norm."""
 _TEMPERATURE_RATE: Final = 0.005
-"""Learning rate of the logarithm of a soft actor's temperature, which follows the entropy within an
-iteration or two."""
+"""Learning rate of the logarithm of a soft actor's temperature, which thus follows the entropy
+within an iteration or two."""
 
 
 class OffPolicyTraining(TorchTraining, Generic[Chosen]):
-    """A training of an actor and critics on a ready pool."""
+    """A training of an actor and its critics on a ready pool."""
 
     less_is_better = ("lost_value", "lost_value_drawn", "cost", "cost_drawn")
 
@@ -46,15 +46,15 @@ class OffPolicyTraining(TorchTraining, Generic[Chosen]):
         self, scenario: Scenario, source: ReadySource, arguments: Chosen,
         shape: SetScorerShape | ImageShape, seed: int, device: str,
     ) -> None:  # fmt: skip
-        """Begin.
+        """Build games, memory, networks and optimiser.
 
         Args:
-            scenario: of the training.
-            source: of the games.
-            arguments: of the learner.
-            shape: of each network.
-            seed: of the training.
-            device: to train on.
+            scenario: the scenario to train on.
+            source: where the games come from.
+            arguments: the learner's arguments.
+            shape: shape of each network.
+            seed: seed of the training.
+            device: device to train on.
         """
         super().__init__(scenario, arguments, seed, ("streams", "actions", "memories"))
         self.chosen, self.source, self.device = arguments, source, device
@@ -82,40 +82,40 @@ class OffPolicyTraining(TorchTraining, Generic[Chosen]):
         return {"games": own.games, "memory": own.memory, "usual": self.usual}
 
     def own_rule(self) -> Rule:
-        """Return how the actor plays in its games: by drawn actions."""
+        """Return the rule by which the actor plays its games: it draws its actions."""
         rng = self.generators["actions"]
         return rule_of(self.source, self.network.actor, rng, self.device)
 
     def lower_learning_rate(self) -> None:
-        """Set the learning rate of the weights to that of this iteration."""
+        """Set the learning rate of the weights for this iteration."""
         weights, _temperature = self.optimiser.param_groups
         done = (self.iteration - 1) / self.iterations
         weights["lr"] = linear(self.chosen.learning_rate, 0.0, done)
 
-    def regression(self, batch: Transitions, chances: Tensor) -> tuple[Tensor, float]:
-        """Return the loss of imitating what was better than the mean action, and how much was.
+    def regression(self, batch: Transitions, log_probs: Tensor) -> tuple[Tensor, float]:
+        """Return the loss of imitating actions better than the mean one, and the share of these.
 
         Args:
             batch: B decisions.
-            chances: (B, A) log-probabilities of the actor.
+            log_probs: (B, A) log-probabilities of the actor.
         """
         values = self.network.critics(batch.seen)
         weights = regression_weights(
-            values, chances, batch.actions, self.chosen.filter, self.chosen.temperature
+            values, log_probs, batch.actions, self.chosen.filter, self.chosen.temperature
         )
         share = float((weights > 0).float().mean())
-        return regression_loss(chances, batch.actions, weights), share
+        return regression_loss(log_probs, batch.actions, weights), share
 
     def take_step(self, loss: Tensor) -> None:
-        """Take one step of Adam; the slow critics follow."""
+        """Take one step of Adam; the target critics follow."""
         take_step(self.optimiser, loss, _LARGEST_GRADIENT)
         self.network.follow(self.chosen.follow)
 
     def evaluate(self) -> Mapping[str, float]:
-        """Return how the agent does on held-out streams; see `greedy_and_drawn`."""
-        return greedy_and_drawn(self.source, self.chosen.held_out_games, self._judged)
+        """Evaluate the agent on held-out streams; see `greedy_and_drawn`."""
+        return greedy_and_drawn(self.source, self.chosen.held_out_games, self._evaluation_rule)
 
-    def _judged(self, greedy: bool) -> Rule:
+    def _evaluation_rule(self, greedy: bool) -> Rule:
         rng = None if greedy else self.stream("held_out")
         return rule_of(self.source, self.network.actor, rng, self.device)
 

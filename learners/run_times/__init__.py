@@ -1,1 +1,1 @@
-"""Models that predict run times from what is known of a job or program before it runs."""
+"""Models that predict how long a job or program will run, before it starts."""

@@ -1,4 +1,4 @@
-"""Gradient-boosted trees, held as arrays: scikit-learn fits them, NumPy answers.
+"""Gradient-boosted trees stored as arrays: fitted by scikit-learn, evaluated by NumPy.
 
 J. H. Friedman, "Greedy function approximation: a gradient boosting machine" (2001).
 """
@@ -18,42 +18,43 @@ from simkit.learners.run_times.examples import Examples
 
 __all__ = ["BoostedTrees"]
 
-_ROWS = 1024  # go through all trees together
+_ROWS = 1024  # evaluated at once, which bounds the memory
 _SETTINGS = {"n_estimators": 400, "learning_rate": 0.05, "max_depth": 6, "subsample": 0.5,
              "max_features": 0.5, "min_samples_leaf": 3}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class BoostedTrees:
-    """K trees whose values are added up; their N nodes are in one row, a root first in each tree.
+    """K trees whose predictions add up; their N nodes are numbered tree by tree, roots first.
 
-    A feature at most the threshold of a node leads to its left child, as float32 numbers; a leaf
-    leads to itself.
+    A row goes to a node's left child if its feature, as float32, is at most the threshold. A leaf
+    is its own child.
     """
 
     start: float
-    """What the values are added to."""
+    """Prediction to which the values of the trees are added."""
     root: Ints
-    """(K,) nodes."""
+    """(K,) number of each tree's root."""
     feature: Ints
-    """(N,) 0 at a leaf."""
+    """(N,) number of the feature that a node tests; 0 at a leaf."""
     threshold: Floats
     """(N,)"""
     left: Ints
-    """(N,) nodes."""
+    """(N,) number of the left child."""
     right: Ints
-    """(N,)"""
+    """(N,) number of the right child."""
     value: Floats
-    """(N,) of the leaves, times the learning rate."""
+    """(N,) contribution of a leaf, learning rate included."""
 
     @classmethod
     def fitted(cls, examples: Examples, rng: np.random.Generator, **settings: Any) -> BoostedTrees:
         """Return trees whose sum is the natural logarithm of the run time in seconds.
 
         Args:
-            examples: to fit.
-            rng: draws the seed of subsets of examples and features.
-            settings: of scikit-learn's `GradientBoostingRegressor` in place of the defaults here.
+            examples: training data.
+            rng: draws the seed for the subsets of examples and features.
+            settings: arguments of scikit-learn's `GradientBoostingRegressor` that override the
+                defaults here.
         """
         from sklearn.ensemble import GradientBoostingRegressor
 
@@ -78,36 +79,36 @@ class BoostedTrees:
         )  # fmt: skip
 
     def scaled(self, factor: float) -> BoostedTrees:
-        """Return trees whose run times are so many times as long."""
+        """Return trees that predict run times multiplied by a factor."""
         return replace(self, start=self.start + log(factor))
 
     def run_time_s(self, features: Floats) -> Floats:
-        """Return (m,) run times in seconds of (m, F) features."""
-        seen = features.astype(np.float32)
-        parts = [self._sums(seen[k : k + _ROWS]) for k in range(0, len(seen), _ROWS)]
-        found: Floats = np.exp(self.start + np.concatenate([np.empty(0), *parts]))
-        return found
+        """Return (m,) run times in seconds for (m, F) features."""
+        rows = features.astype(np.float32)
+        parts = [self._sums(rows[k : k + _ROWS]) for k in range(0, len(rows), _ROWS)]
+        times: Floats = np.exp(self.start + np.concatenate([np.empty(0), *parts]))
+        return times
 
-    def _sums(self, seen: npt.NDArray[np.float32]) -> Floats:
-        """Return (m,) sums of the values of all trees."""
-        node = np.repeat(self.root[None], len(seen), axis=0)
-        rows = np.arange(len(seen))[:, None]
+    def _sums(self, features: npt.NDArray[np.float32]) -> Floats:
+        """Return (m,) sums of the values of all trees for (m, F) features."""
+        node = np.repeat(self.root[None], len(features), axis=0)
+        row = np.arange(len(features))[:, None]
         while True:
-            goes_left = seen[rows, self.feature[node]] <= self.threshold[node]
-            below = np.where(goes_left, self.left[node], self.right[node])
-            if np.array_equal(below, node):
+            goes_left = features[row, self.feature[node]] <= self.threshold[node]
+            child = np.where(goes_left, self.left[node], self.right[node])
+            if np.array_equal(child, node):
                 total: Floats = self.value[node].sum(axis=1)
                 return total
-            node = below
+            node = child
 
     @property
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """The trees by name, as in a bundle."""
+        """The arrays of the trees by name, as a bundle stores them."""
         names = ("root", "feature", "threshold", "left", "right", "value")
         return {"start": np.array([self.start]), **{name: getattr(self, name) for name in names}}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> BoostedTrees:
-        """Return the trees of `arrays`."""
+        """Return the trees whose `arrays` these are."""
         named = dict(arrays)
         return cls(float(named.pop("start")[0]), **named)

@@ -1,10 +1,10 @@
-"""A network that says in which class the burst time of a program is, by its signature.
+"""A network that predicts the class of a program's burst time from its signature.
 
 "SchedQRM" (CCIT 2019): features, 100 hidden units, ten classes; Adam with 1e-4, 120 iterations.
-What the paper leaves open is a setting here: an iteration is a pass over all examples, in batches
-of 32; units are max(0, ·); features are shifted and scaled to mean 0 and deviation 1. `PUBLISHED`
-has the paper's settings, `TUNED` those that suit the data set: features as logarithms, a larger
-step that falls to 0, and two hidden layers.
+The paper leaves open what we chose: an iteration is a pass over all examples, in batches of 32;
+units are max(0, ·); features are standardised to mean 0 and deviation 1. `PUBLISHED` has the
+paper's settings, `TUNED` those that suit the data set better: logarithms of the features, a larger
+learning rate that falls to 0, and two hidden layers.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ class Settings:
     """How a classifier is built and trained."""
 
     hidden: tuple[int, ...] = (100,)
-    """Units of the hidden layers."""
+    """Units of each hidden layer."""
     logarithms: bool = False
-    """Whether features are seen as log2(1 + x)."""
+    """Whether the network reads log2(1 + x) of each feature x."""
     learning_rate: float = 1e-4
     falls: bool = False
-    """Whether the learning rate falls to 0, as half a cosine."""
+    """Whether the learning rate falls to 0 along half a cosine."""
     passes: int = 120
-    """Over all examples."""
+    """Passes over all examples."""
     batch: int = 32
+    """Examples per step of the optimiser."""
 
 
 PUBLISHED: Final = Settings()
@@ -44,7 +45,7 @@ TUNED: Final = Settings((256, 256), logarithms=True, learning_rate=3e-3, falls=T
                         batch=128)  # fmt: skip
 
 
-_SAME = 1e-6  # a deviation as small as this comes of rounding: the feature never changes
+_CONSTANT = 1e-6  # a smaller deviation is due to rounding: the feature never changes
 
 
 @dataclass(frozen=True)
@@ -52,33 +53,34 @@ class BurstClassifier:
     """A trained classifier of F features and C classes."""
 
     network: Perceptron
-    """(…, F) to (…, C) logits."""
+    """Maps (…, F) inputs to (…, C) logits."""
     logarithms: bool
+    """Whether the network reads log2(1 + x) of each feature x."""
     shift: Floats
-    """(F,)"""
+    """(F,) subtracted from the features."""
     scale: Floats
-    """(F,) above 0."""
+    """(F,) above 0; the shifted features are divided by it."""
 
     def probabilities(self, features: Floats) -> Floats:
-        """Return (n, C) probabilities of (n, F) features."""
+        """Return (n, C) class probabilities for (n, F) features."""
         with torch.no_grad():
-            logits = self.network(self.seen(features))
-        found: Floats = torch.softmax(logits.double(), dim=-1).numpy()
-        return found
+            logits = self.network(self.inputs(features))
+        probabilities: Floats = torch.softmax(logits.double(), dim=-1).numpy()
+        return probabilities
 
     def classes(self, features: Floats) -> Ints:
-        """Return (n,) the most probable class of each."""
-        most: Ints = self.probabilities(features).argmax(axis=1)
-        return most
+        """Return the most probable class for each of (n, F) features, (n,)."""
+        likeliest: Ints = self.probabilities(features).argmax(axis=1)
+        return likeliest
 
-    def seen(self, features: Floats) -> torch.Tensor:
-        """Return (n, F) features as the network sees them."""
-        plain = _plain(features, self.logarithms)
-        return torch.from_numpy((plain - self.shift) / self.scale).float()
+    def inputs(self, features: Floats) -> torch.Tensor:
+        """Return the network's inputs for (n, F) features, of the same shape."""
+        unscaled = _unscaled(features, self.logarithms)
+        return torch.from_numpy((unscaled - self.shift) / self.scale).float()
 
 
-def _plain(features: Floats, logarithms: bool) -> Floats:
-    """Return features as they are before shift and scale."""
+def _unscaled(features: Floats, logarithms: bool) -> Floats:
+    """Return the network's inputs before they are shifted and scaled."""
     return np.log2(1.0 + features) if logarithms else features
 
 
@@ -89,21 +91,21 @@ def train(
     """Train a classifier.
 
     Args:
-        examples: to learn from; the paper's are as many of each class, see `Examples.balanced`.
-        rng: draws the first weights, and the batches.
-        settings: of network and training.
-        on_pass: told of the mean loss of each pass over the examples.
+        examples: training data; the paper balances its classes, see `Examples.balanced`.
+        rng: draws the initial weights and the batches.
+        settings: how the network is built and trained.
+        on_pass: called with the mean loss of each pass over the examples.
     """
-    plain = _plain(examples.features, settings.logarithms)
-    deviation = plain.std(axis=0)
+    unscaled = _unscaled(examples.features, settings.logarithms)
+    deviation = unscaled.std(axis=0)
     layers = (len(examples.names), *settings.hidden, examples.classes)
     with seeded(rng):
         network = Perceptron(PerceptronShape(type="perceptron", layers=layers, activation="relu"))
     classifier = BurstClassifier(
-        network, settings.logarithms, plain.mean(axis=0),
-        np.where(deviation > _SAME, deviation, 1.0),
+        network, settings.logarithms, unscaled.mean(axis=0),
+        np.where(deviation > _CONSTANT, deviation, 1.0),
     )  # fmt: skip
-    seen, label = classifier.seen(examples.features), torch.from_numpy(examples.label)
+    inputs, label = classifier.inputs(examples.features), torch.from_numpy(examples.label)
     optimiser = torch.optim.Adam(network.parameters(), settings.learning_rate)
     steps = settings.passes * -(-len(examples) // settings.batch)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
@@ -111,7 +113,7 @@ def train(
         order = torch.from_numpy(rng.permutation(len(examples)))
         total = 0.0
         for batch in torch.split(order, settings.batch):
-            loss = nn.functional.cross_entropy(network(seen[batch]), label[batch])
+            loss = nn.functional.cross_entropy(network(inputs[batch]), label[batch])
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()

@@ -1,4 +1,4 @@
-"""The models that a predictor of burst times may have, and how a bundle holds each of them."""
+"""The kinds of model behind a burst time predictor, and how a bundle stores each of them."""
 
 from __future__ import annotations
 
@@ -20,34 +20,40 @@ __all__ = ["KINDS", "TREES", "Arrays", "Model", "ModelName", "check", "rounded"]
 
 ModelName = Literal["local-power-law", "trees", "network"]
 TREES: Final[Mapping[str, Any]] = {"n_estimators": 800, "learning_rate": 0.1, "max_depth": 8}
-"""Settings that suit section sizes: how the time follows from them takes many splits."""
+"""Settings for section sizes: their relation to the run time takes many splits."""
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 
 class Model(Protocol):
-    """A fitted model, whose numbers are those of float32, as a bundle holds them."""
+    """A fitted model; its numbers have the precision of float32, in which a bundle stores them."""
 
     def run_time_s(self, features: Floats) -> Floats:
-        """Return (m,) run times in seconds of (m, F) features."""
+        """Return (m,) run times in seconds for (m, F) features."""
 
     def probabilities(self, features: Floats) -> Floats | None:
-        """Return (m, C) probabilities of the classes; None: it has none."""
+        """Return (m, C) class probabilities; None if the model has none."""
 
     def arrays(self) -> Arrays:
-        """Return what a bundle holds beside the examples."""
+        """Return the arrays that a bundle stores in addition to the examples."""
 
     def plain(self) -> dict[str, Any]:
-        """Return what a bundle's description says of the model."""
+        """Return the entries that a bundle's description adds to the architecture."""
 
 
 def rounded(numbers: npt.NDArray[Any]) -> Floats:
-    """Return numbers as a bundle holds them, in float32."""
+    """Return numbers rounded to float32, the precision of a bundle."""
     return numbers.astype(np.float32).astype(np.float64)
 
 
 def check(arrays: Arrays, shapes: Mapping[str, tuple[str, ...]], known: dict[str, int]) -> None:
-    """Raise ValueError unless arrays have their shapes; `known` receives the sizes found."""
+    """Raise ValueError unless arrays have these shapes.
+
+    Args:
+        arrays: by name.
+        shapes: the names of each array's dimensions; equal names mean equal sizes.
+        known: sizes by name of the dimension; the sizes found here are added.
+    """
     for name, dims in shapes.items():
         if name not in arrays:
             raise ValueError(f"there is no array {name}")
@@ -59,14 +65,14 @@ def check(arrays: Arrays, shapes: Mapping[str, tuple[str, ...]], known: dict[str
 
 @dataclass(frozen=True)
 class PowerLaw:
-    """A local power law; `Nearest` has its examples."""
+    """A local power law of the run time."""
 
     law: LocalPowerLaw
     edges_s: Floats
 
     @classmethod
     def fitted(cls, examples: Examples, rng: np.random.Generator, by: str) -> Self:
-        """Return the model of examples."""
+        """Return the model fitted to examples; `rng` draws what is random in it."""
         law = LocalPowerLaw.fitted(examples, by)
         nearest = replace(law.nearest, logs=rounded(law.nearest.logs))
         law = replace(law, nearest=nearest, log_time=rounded(law.log_time),
@@ -77,7 +83,7 @@ class PowerLaw:
     def read(
         cls, arrays: Arrays, plain: Mapping[str, Any], nearest: Nearest, edges_s: Floats
     ) -> Self:
-        """Return a bundle's model; raises ValueError or LookupError if parts do not fit."""
+        """Return the model in a bundle; raises ValueError or LookupError if parts do not fit."""
         numbers = tuple(plain["neighbours"])
         sizes = {"n": len(nearest), "K": len(numbers)}
         check(arrays, {"log_time": ("n",), "left_out": ("n", "K")}, sizes)
@@ -109,36 +115,37 @@ class Trees:
 
     @classmethod
     def fitted(cls, examples: Examples, rng: np.random.Generator, by: str) -> Self:
-        """Return the model of examples."""
+        """Return the model fitted to examples; `rng` draws what is random in it."""
         arrays = BoostedTrees.fitted(examples, rng, **TREES).arrays
         if len(arrays["feature"]) > 2**24:
             raise ValueError("the trees have more nodes than float32 can count")
         threshold = arrays["threshold"].astype(np.float32)
-        above = threshold > arrays["threshold"]  # it would lead float32 features another way
+        above = threshold > arrays["threshold"]  # some float32 features would take another way
         arrays["threshold"] = np.where(above, np.nextafter(threshold, -np.inf), threshold)
-        return cls(cls._of(arrays))
+        return cls(cls._rounded_trees(arrays))
 
     @classmethod
     def read(
         cls, arrays: Arrays, plain: Mapping[str, Any], nearest: Nearest, edges_s: Floats
     ) -> Self:
-        """Return a bundle's model; raises ValueError or LookupError if parts do not fit."""
+        """Return the model in a bundle; raises ValueError or LookupError if parts do not fit."""
         shapes = dict.fromkeys(("feature", "threshold", "left", "right", "value"), ("N",))
         sizes = {"1": 1}
         check(arrays, {"start": ("1",), "root": ("K",), **shapes}, sizes)
-        trees = cls._of({name: each for name, each in arrays.items() if name != "examples"})
+        own = {name: each for name, each in arrays.items() if name != "examples"}
+        trees = cls._rounded_trees(own)
         nodes, features = np.arange(sizes["N"]), nearest.logs.shape[1]
-        for name, low, most in (
+        for name, low, end in (
             ("root", 0, sizes["N"]), ("feature", 0, features),
             ("left", nodes, sizes["N"]), ("right", nodes, sizes["N"]),  # so that no path is endless
         ):  # fmt: skip
             numbers = getattr(trees, name)
-            if (numbers < low).any() or (numbers >= most).any():
+            if (numbers < low).any() or (numbers >= end).any():
                 raise ValueError(f"{name} leads to no node or feature")
         return cls(trees)
 
     @classmethod
-    def _of(cls, arrays: Arrays) -> BoostedTrees:
+    def _rounded_trees(cls, arrays: Arrays) -> BoostedTrees:
         return BoostedTrees.from_arrays({
             name: each.astype(np.int64) if name in cls._ints else rounded(each)
             for name, each in arrays.items()
@@ -159,33 +166,36 @@ class Trees:
 
 @dataclass(frozen=True)
 class Network:
-    """The network that classifies; its run time is the mean of the classes' middles."""
+    """A classifier; it predicts the mean of the classes' middles, weighted by probability."""
 
     classify: Callable[[Floats], Floats]
-    """From (m, F) features to (m, C) probabilities."""
+    """Maps (m, F) features to (m, C) probabilities."""
     middles_s: Floats
-    """(C,) of the classes."""
+    """(C,) middle of each class."""
     weights: Arrays
-    told: dict[str, Any]
+    settings: dict[str, Any]
+    """``layers`` and ``logarithms`` of the network, for the bundle."""
 
     @classmethod
     def fitted(cls, examples: Examples, rng: np.random.Generator, by: str) -> Self:
-        """Return the model of examples."""
+        """Return the model fitted to examples; `rng` draws what is random in it."""
         from simkit.learners.common.torch_training import one_thread
         from simkit.learners.run_times.burst_classifier import train
 
-        with one_thread():  # sums of several threads differ from run to run
-            made = train(examples, rng)
-        weights = {name: w.numpy() for name, w in made.network.state_dict().items()}
-        arrays = {**weights, "shift": made.shift, "scale": made.scale}
-        layers = list(made.network.shape.layers)
-        return cls._of(arrays, {"layers": layers, "logarithms": made.logarithms}, examples.edges_s)
+        with one_thread():  # sums over several threads differ from run to run
+            trained = train(examples, rng)
+        weights = {name: w.numpy() for name, w in trained.network.state_dict().items()}
+        arrays = {**weights, "shift": trained.shift, "scale": trained.scale}
+        settings = {
+            "layers": list(trained.network.shape.layers), "logarithms": trained.logarithms,
+        }  # fmt: skip
+        return cls._build(arrays, settings, examples.edges_s)
 
     @classmethod
     def read(
         cls, arrays: Arrays, plain: Mapping[str, Any], nearest: Nearest, edges_s: Floats
     ) -> Self:
-        """Return a bundle's model; raises ValueError or LookupError if parts do not fit."""
+        """Return the model in a bundle; raises ValueError or LookupError if parts do not fit."""
         layers = list(plain["layers"])
         if len(layers) < 2 or layers[0] != nearest.logs.shape[1] or layers[-1] != len(edges_s) + 1:
             raise ValueError(f"layers are {layers}")
@@ -196,11 +206,11 @@ class Network:
             check(own, shapes, {"in": before, "out": after})
         if not (own["scale"] > 0).all():
             raise ValueError("scale must be above 0")
-        told = {"layers": layers, "logarithms": plain["logarithms"] is True}
-        return cls._of(own, told, edges_s)
+        settings = {"layers": layers, "logarithms": plain["logarithms"] is True}
+        return cls._build(own, settings, edges_s)
 
     @classmethod
-    def _of(cls, arrays: Arrays, told: dict[str, Any], edges_s: Floats) -> Self:
+    def _build(cls, arrays: Arrays, settings: dict[str, Any], edges_s: Floats) -> Self:
         import torch
 
         from simkit.learners.common.networks import Perceptron
@@ -208,19 +218,19 @@ class Network:
         from simkit.learners.run_times.burst_classifier import BurstClassifier
 
         network = Perceptron(
-            PerceptronShape(type="perceptron", layers=tuple(told["layers"]), activation="relu")
+            PerceptronShape(type="perceptron", layers=tuple(settings["layers"]), activation="relu")
         )
         state = {k: torch.from_numpy(v) for k, v in arrays.items() if k.startswith("layers.")}
         network.load_state_dict(state)
         shift, scale = rounded(arrays["shift"]), rounded(arrays["scale"])
-        classifier = BurstClassifier(network, told["logarithms"], shift, scale)
+        classifier = BurstClassifier(network, settings["logarithms"], shift, scale)
         last = 2 * edges_s[-1] - edges_s[-2] if len(edges_s) > 1 else 2 * edges_s[-1]
         middles = np.array([(a + b) / 2 for a, b in pairwise([0.0, *edges_s, last])])
-        return cls(classifier.probabilities, middles, arrays, told)
+        return cls(classifier.probabilities, middles, arrays, settings)
 
     def run_time_s(self, features: Floats) -> Floats:
-        found: Floats = self.classify(features) @ self.middles_s
-        return found
+        times: Floats = self.classify(features) @ self.middles_s
+        return times
 
     def probabilities(self, features: Floats) -> Floats:
         return self.classify(features)
@@ -229,7 +239,7 @@ class Network:
         return self.weights
 
     def plain(self) -> dict[str, Any]:
-        return self.told
+        return self.settings
 
 
 KINDS: Final[Mapping[ModelName, type[PowerLaw | Trees | Network]]] = {

@@ -1,4 +1,4 @@
-"""A predictor of burst times that was fitted to measured programs, and is kept as a bundle."""
+"""A burst time predictor: fitted to measured programs and stored as a bundle."""
 
 from __future__ import annotations
 
@@ -25,42 +25,42 @@ _LIBRARIES: Final[Mapping[str, tuple[str, str]]] = {
     "trees": ("sklearn", "scikit-learn"), "network": ("torch", "torch"),
 }  # fmt: skip
 _FEWEST = 10  # examples
-_USUAL = 0.99  # share of examples whose nearest neighbour is within the limit of what is like them
+_LIKE = 0.99  # quantile of the examples' distances below which a program is like them
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a predictor says of m programs."""
+    """Predictions for m programs."""
 
     run_time_s: Floats
     """(m,)"""
     label: Ints
     """(m,) classes, from 0."""
     probabilities: Floats | None
-    """(m, C) of the classes; None: the model has none."""
+    """(m, C) class probabilities; None: the model has none."""
     distance: Floats
-    """(m,) from the nearest program that the model was fitted to; see `Nearest`."""
+    """(m,) distance to the nearest training example; see `Nearest`."""
     unlike: npt.NDArray[np.bool_]
-    """(m,) whether it is farther than almost all of those programs are from each other."""
+    """(m,) whether this distance is larger than for almost all training examples."""
 
 
 @dataclass(frozen=True)
 class BurstPredictor:
-    """A fitted model, and the examples that say which programs it knows.
+    """A fitted model, and its training examples, which show the programs that it knows.
 
-    All numbers are those of float32, as a bundle has them: a predictor that was read from a bundle
-    says exactly what the one said that was written.
+    All numbers are rounded to float32, the precision of a bundle: a predictor read from a bundle
+    predicts exactly what it did before it was written.
     """
 
     name: ModelName
     names: tuple[str, ...]
-    """Of the F features."""
+    """Names of the F features."""
     edges_s: Floats
     """(C - 1,) run times at which a class ends and the next begins."""
     nearest: Nearest
-    """The n examples."""
+    """The n training examples."""
     limit: float
-    """The distance that `_USUAL` of the examples have at most from the nearest of the others."""
+    """The distance to its nearest neighbour that 99 % of the examples do not exceed."""
     model: Model
 
     @classmethod
@@ -68,12 +68,12 @@ class BurstPredictor:
         cls, examples: Examples, rng: np.random.Generator, model: ModelName = "local-power-law",
         by: str = "bss",
     ) -> Self:  # fmt: skip
-        """Return a predictor.
+        """Return a predictor fitted to examples.
 
         Args:
-            examples: to fit.
-            rng: draws what the model draws.
-            model: its kind.
+            examples: training data.
+            rng: draws what is random in the model.
+            model: kind of the model.
             by: the feature by which run times grow.
 
         Raises PluginError if a library is missing, RunError if there are too few examples.
@@ -81,17 +81,17 @@ class BurstPredictor:
         require_libraries(model)
         if len(examples) < _FEWEST:
             raise RunError(
-                f"burst times: there are {len(examples)} programs to fit a predictor to, and it "
+                f"burst times: there are {len(examples)} programs to fit a predictor to, but it "
                 f"needs {_FEWEST}; measure more"
             )
         fitted = KINDS[model].fitted(examples, rng, by)
         nearest = Nearest.of(examples, by)
         nearest = replace(nearest, logs=rounded(nearest.logs))
-        limit = float(np.quantile(nearest.others(1)[0], _USUAL))
+        limit = float(np.quantile(nearest.others(1)[0], _LIKE))
         return cls(model, examples.names, examples.edges_s, nearest, limit, fitted)
 
     def predict(self, features: Floats) -> Prediction:
-        """Return what is to be expected of (m, F) features."""
+        """Return the predictions for (m, F) features."""
         time_s, shares = self.model.run_time_s(features), self.model.probabilities(features)
         by_time = np.searchsorted(self.edges_s, time_s, side="right")
         label = by_time if shares is None else shares.argmax(axis=1)
@@ -102,8 +102,8 @@ class BurstPredictor:
         """Write a bundle.
 
         Args:
-            folder: of the bundle.
-            facts: plain values, such as what the model was fitted to.
+            folder: the bundle's folder.
+            facts: further entries of the description, such as what the model was fitted to.
 
         Raises RunError if it cannot be written, PluginError without safetensors.
         """
@@ -120,7 +120,7 @@ class BurstPredictor:
     def load(cls, folder: Path) -> Self:
         """Read a bundle.
 
-        Raises RunError if it is damaged or no predictor of burst times; PluginError if a library is
+        Raises RunError if it is damaged or not a burst time predictor; PluginError if a library is
         missing.
         """
         remedy = "`simkit burst-times fit` writes a predictor of burst times"
@@ -139,21 +139,21 @@ class BurstPredictor:
 
     @classmethod
     def _read(cls, bundle: Bundle, kind: ModelName) -> Self:
-        told, arrays = bundle.description, bundle.weights
-        names = tuple(map(str, told["observation"]["features"]))
-        edges = np.array(told["actions"]["edges_s"], np.float64)
+        description, arrays = bundle.description, bundle.weights
+        names = tuple(map(str, description["observation"]["features"]))
+        edges = np.array(description["actions"]["edges_s"], np.float64)
         if edges.ndim != 1 or not np.all(np.diff(edges) > 0):
             raise ValueError("edges_s must ascend")
-        if (by := told["observation"]["by"]) not in names:
+        if (by := description["observation"]["by"]) not in names:
             raise ValueError(f"there is no feature {by}")
         check(arrays, {"examples": ("n", "F")}, {"F": len(names)})
         nearest = Nearest(names.index(by), arrays["examples"].astype(np.float64))
-        model = KINDS[kind].read(arrays, told["architecture"], nearest, edges)
-        return cls(kind, names, edges, nearest, float(told["limit"]), model)
+        model = KINDS[kind].read(arrays, description["architecture"], nearest, edges)
+        return cls(kind, names, edges, nearest, float(description["limit"]), model)
 
 
 def require_libraries(model: ModelName) -> None:
-    """Raise PluginError, which says what to install, if a model's libraries are missing."""
+    """Raise PluginError, with what to install, if a model's libraries are missing."""
     safetensors()
     module, package = _LIBRARIES.get(model, ("simkit", "simkit"))
     if find_spec(module) is None:

@@ -1,4 +1,4 @@
-"""What `simkit burst-times` does: fits a predictor to measured programs, and asks it of others."""
+"""The work of `simkit burst-times`: fit a predictor to measured programs, predict others."""
 
 from __future__ import annotations
 
@@ -22,44 +22,44 @@ from simkit.traces.elf_bursts.measurements import read_signature, require_pyelft
 __all__ = ["BurstGuess", "FitReport", "fit_bursts", "predict_bursts"]
 
 _HELD_OUT = 0.3
-_FEWEST = 100  # programs, so that each class has some to learn from and to be judged by
+_FEWEST = 100  # programs, so that each class has some to train and some to test on
 
 
 class FitReport(NamedTuple):
-    """What a predictor was fitted to, and how well it does on what is held out."""
+    """What a predictor was fitted to, and its scores on held-out programs."""
 
     programs: int
     kinds: int
     macro_f1: Mapping[str, tuple[float | None, float | None]]
-    """Way of holding out → macro F1 of programs with static arrays, and of those on the heap; None:
-    none of these are held out."""
+    """Way of holding out → macro F1 on programs with static arrays, and on those with arrays on the
+    heap; None: none of these are held out."""
 
 
 class BurstGuess(NamedTuple):
-    """What is to be expected of a program."""
+    """The prediction for one program."""
 
     path: Path
     run_time_s: float
     label: int
-    """Its class, from 0."""
+    """Predicted class, from 0."""
     span_s: tuple[float, float | None]
     """Where the class begins and ends; None: it has no end."""
     probability: float | None
-    """Of the class; None: the model has none."""
+    """Probability of the class; None: the model has none."""
     unlike: bool
-    """Whether it is unlike all programs that the predictor was fitted to."""
+    """Whether the program is unlike all training examples."""
     times_usual: float
-    """Its distance from the nearest of them, as a multiple of what 99 % of them have at most."""
+    """Distance to the nearest training example, as a multiple of the predictor's limit."""
 
 
 def fit_bursts(table: Path | None, folder: Path, model: ModelName, seed: int) -> FitReport:
-    """Fit a predictor to all rows of a table and write its bundle; judge such models beforehand.
+    """Fit a predictor to all rows of a table and write its bundle; first score such models.
 
     Args:
-        table: that `simkit trace generate elf-bursts` has written; None: simkit's sample.
-        folder: of the bundle.
-        model: its kind.
-        seed: of what is held out, and of what the model draws.
+        table: a table that `simkit trace generate elf-bursts` wrote; None: simkit's sample.
+        folder: the bundle's folder.
+        model: kind of the model.
+        seed: draws what is held out, and what is random in the model.
 
     Raises TraceError if the table cannot be read, RunError if it is too small or the bundle cannot
     be written, PluginError if a library is missing.
@@ -69,7 +69,7 @@ def fit_bursts(table: Path | None, folder: Path, model: ModelName, seed: int) ->
     static = rows.filter(~pl.col("heap"))
     if static.height < _FEWEST:
         raise RunError(
-            f"{table}: has {static.height} programs with static arrays, and a predictor needs "
+            f"{table}: has {static.height} programs with static arrays, but a predictor needs "
             f"{_FEWEST}; measure more: simkit trace generate elf-bursts FOLDER --jobs N"
         )
     rng = stream(seed, "burst-times")
@@ -87,22 +87,22 @@ def fit_bursts(table: Path | None, folder: Path, model: ModelName, seed: int) ->
 def _judge(
     rows: pl.DataFrame, out: Bools, model: ModelName, rng: np.random.Generator
 ) -> tuple[float | None, float | None]:
-    """Return the macro F1 of held-out static and heap programs; None: there are none."""
+    """Return the macro F1 on held-out static and heap programs; None: there are none."""
     examples, heap = of_programs(rows), rows["heap"].to_numpy()
     predictor = BurstPredictor.fit(examples.take(~out), rng, model)
-    found: list[float | None] = []
-    for some in (out & ~heap, out & heap):
-        asked = examples.take(some)
-        if not len(asked):
-            found.append(None)
-            continue
-        label = predictor.predict(asked.features).label
-        found.append(class_scores(asked.label, label, examples.classes).macro_f1)
-    return found[0], found[1]
+
+    def macro_f1(which: Bools) -> float | None:
+        tested = examples.take(which)
+        if not len(tested):
+            return None
+        label = predictor.predict(tested.features).label
+        return class_scores(tested.label, label, examples.classes).macro_f1
+
+    return macro_f1(out & ~heap), macro_f1(out & heap)
 
 
 def _facts(report: FitReport, table: Path | None, seed: int) -> dict[str, Any]:
-    """Return what the bundle says of where it comes from."""
+    """Return the origin of a predictor, for its bundle."""
     return {
         "learner": "burst-times", "seed": seed, "versions": versions(),
         "fitted_to": {
@@ -114,10 +114,10 @@ def _facts(report: FitReport, table: Path | None, seed: int) -> dict[str, Any]:
 
 
 def predict_bursts(bundle: Path, programs: Sequence[Path]) -> list[BurstGuess]:
-    """Return what a bundle's predictor says of executable files.
+    """Return the predictions of a bundle for executable files.
 
-    Raises RunError if the bundle is damaged or another, TraceError if a file is not in ELF,
-    PluginError if a library is missing.
+    Raises RunError if the bundle is damaged or not a burst time predictor, TraceError if a file is
+    not in ELF, PluginError if a library is missing.
     """
     require_pyelftools()
     predictor = BurstPredictor.load(bundle)
@@ -127,14 +127,15 @@ def predict_bursts(bundle: Path, programs: Sequence[Path]) -> list[BurstGuess]:
             "simkit burst-times fit"
         )
     rows = [read_signature(path) for path in programs]
-    found = predictor.predict(np.array([[row[name] for name in SIGNATURE] for row in rows], float))
+    signatures = np.array([[row[name] for name in SIGNATURE] for row in rows], float)
+    prediction = predictor.predict(signatures)
     edges, guesses = [0.0, *predictor.edges_s.tolist(), None], []
     for k, path in enumerate(programs):
-        label = int(found.label[k])
-        shares = found.probabilities
+        label = int(prediction.label[k])
+        shares = prediction.probabilities
         guesses.append(BurstGuess(
-            path, float(found.run_time_s[k]), label, (edges[label] or 0.0, edges[label + 1]),
-            None if shares is None else float(shares[k, label]), bool(found.unlike[k]),
-            float(found.distance[k]) / max(predictor.limit, 1.0),
+            path, float(prediction.run_time_s[k]), label, (edges[label] or 0.0, edges[label + 1]),
+            None if shares is None else float(shares[k, label]), bool(prediction.unlike[k]),
+            float(prediction.distance[k]) / max(predictor.limit, 1.0),
         ))  # fmt: skip
     return guesses

@@ -1,4 +1,4 @@
-"""Examples to learn run times from, and ways to hold some of them out."""
+"""Training examples for run times, and ways to hold some of them out."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["Examples", "by_group", "by_size", "of_programs", "random_rows"]
 
 @dataclass(frozen=True)
 class Examples:
-    """What is known of n jobs, and how long they ran."""
+    """The features of n jobs, and how long they ran."""
 
     names: tuple[str, ...]
-    """Of the F features."""
+    """Names of the F features."""
     features: Floats
     """(n, F)"""
     run_time_s: Floats
@@ -33,7 +33,7 @@ class Examples:
 
     @property
     def classes(self) -> int:
-        """C, their number."""
+        """C, the number of classes."""
         return len(self.edges_s) + 1
 
     @property
@@ -42,7 +42,7 @@ class Examples:
         return self.class_of(self.run_time_s)
 
     def class_of(self, run_time_s: Floats) -> Ints:
-        """Return (m,) the classes of (m,) run times; beyond the ends, the first and the last."""
+        """Return the classes, (m,), of (m,) run times."""
         return np.searchsorted(self.edges_s, run_time_s, side="right")
 
     def take(self, rows: Ints | Bools) -> Examples:
@@ -50,20 +50,20 @@ class Examples:
         return Examples(self.names, self.features[rows], self.run_time_s[rows], self.edges_s)
 
     def balanced(self, rng: np.random.Generator) -> Examples:
-        """Return as many examples of each class as the rarest has, drawn at random.
+        """Return equally many examples of each class, as many as the rarest has, at random.
 
         Raises ValueError if a class has none.
         """
         label = self.label
-        least = int(np.bincount(label, minlength=self.classes).min())
-        if not least:
+        rarest = int(np.bincount(label, minlength=self.classes).min())
+        if not rarest:
             raise ValueError("a class has no examples")
-        rows = [rng.permutation(np.flatnonzero(label == k))[:least] for k in range(self.classes)]
+        rows = [rng.permutation(np.flatnonzero(label == k))[:rarest] for k in range(self.classes)]
         return self.take(np.sort(np.concatenate(rows)))
 
 
 def of_programs(table: pl.DataFrame) -> Examples:
-    """Return the examples of a table that `read_bursts` returns: ten classes, tenths of 0.3 s."""
+    """Return the examples in a table from `read_bursts`; ten classes divide 0.3 s equally."""
     return Examples(
         SIGNATURE,
         table.select(SIGNATURE).to_numpy().astype(np.float64),
@@ -73,10 +73,10 @@ def of_programs(table: pl.DataFrame) -> Examples:
 
 
 def random_rows(count: int, share: float, rng: np.random.Generator) -> Bools:
-    """Return (count,): the rows to hold out, a share of all.
+    """Return (count,) which rows to hold out: a share of all, drawn at random.
 
-    Rows that are almost equal to one held out stay among the others; where there are such, the
-    score says how well a model remembers them.
+    If there are near duplicates of held-out rows among the others, the score tells how well a model
+    remembers them.
     """
     held_out = np.zeros(count, np.bool_)
     held_out[rng.permutation(count)[: round(share * count)]] = True
@@ -84,27 +84,28 @@ def random_rows(count: int, share: float, rng: np.random.Generator) -> Bools:
 
 
 def by_group(group: Sequence[str], share: float, rng: np.random.Generator) -> Bools:
-    """Return (n,): the rows to hold out, all rows of a share of the groups.
+    """Return (n,) which rows to hold out: all rows of a share of the groups.
 
-    One group at least, and not all; raises ValueError if there are fewer than two.
+    At least one group is held out, and at least one is not; raises ValueError if there are fewer
+    than two groups.
     """
     numbers = np.unique(group, return_inverse=True)[1]
     groups = int(numbers.max(initial=-1)) + 1
     if groups < 2:
-        raise ValueError("there must be two groups at least")
+        raise ValueError("there must be at least two groups")
     chosen = rng.permutation(groups)[: min(max(1, round(share * groups)), groups - 1)]
     return np.isin(numbers, chosen)
 
 
 def by_size(group: Sequence[str], size: Ints, share: float, rng: np.random.Generator) -> Bools:
-    """Return (n,): the rows to hold out, in each group those of a range of sizes.
+    """Return (n,) which rows to hold out: those of one range of sizes in each group.
 
-    A model has seen smaller and larger sizes of the same group, unless the range is at an end.
+    Unless the range is at an end, the model sees smaller and larger sizes of the same group.
 
     Args:
-        group: (n,) of each row.
-        size: (n,)
-        share: of the rows of each group.
+        group: (n,) group of each row.
+        size: (n,) size of each row.
+        share: share of each group's rows to hold out.
         rng: draws where each range begins.
     """
     numbers = np.unique(group, return_inverse=True)[1]

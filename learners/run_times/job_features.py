@@ -1,4 +1,4 @@
-"""What is known of a job of a log when it is submitted, as numbers to predict its run time by."""
+"""The features from which a job's run time is predicted when it is submitted."""
 
 from __future__ import annotations
 
@@ -18,30 +18,31 @@ JOB_FEATURES: Final = (
     "hour", "weekday", "since_submission", "finished", "last", "last_but_one", "mean_of_two",
     "mean", "last_alike", "last_of_executable", "share_of_request",
 )  # fmt: skip
-"""Names of what `JobHistory.features` returns. Times are log(1 + s), -1 where there is none.
+"""Names of the features that `JobHistory.submit` returns.
 
-Of the user's finished jobs: how many there are, the run times of the last two and their mean, the
-mean of all, those of the last one with the same request and of the last one with the same
-executable, and the share of the requested time that the last one ran."""
+Times are log(1 + s); -1 stands for none. ``finished`` and what follows it describe the user's
+finished jobs: their number, the run times of the last two and the mean of these, the mean of all,
+the run time of the last job with the same request and of the last with the same executable, and
+the share of its requested time that the last one ran."""
 
 _NONE: Final = -1.0
 
 
 class JobHistory:
-    """What has been submitted and what has finished; a job's features depend on that alone."""
+    """Submissions and ends so far; a job's features depend on nothing else."""
 
     def __init__(self, workload: Workload) -> None:
         self._workload = workload
         self._submitted: dict[int, float] = {}  # user → time of the last submission
         self._finished: dict[int, int] = defaultdict(int)
-        self._total: dict[int, float] = defaultdict(float)  # user → Σ of logarithms
+        self._total: dict[int, float] = defaultdict(float)  # user → Σ log(1 + run time)
         self._last: dict[int, deque[float]] = defaultdict(lambda: deque(maxlen=2))
         self._alike: dict[tuple[int, float, float], float] = {}
         self._of_executable: dict[tuple[int, int], float] = {}
         self._share: dict[int, float] = {}
 
     def submit(self, task: Task) -> list[float]:
-        """Return the features of a task that is being submitted, in the order of their names."""
+        """Return the features of a task being submitted, in the order of `JOB_FEATURES`."""
         user, now = task.user, task.submit_time_s
         executable = self._executable(task)
         last = list(self._last.get(user, ()))
@@ -62,7 +63,7 @@ class JobHistory:
         return features
 
     def end(self, task: Task, run_time_s: float) -> None:
-        """Note a task that has ended."""
+        """Record that a task has ended."""
         user, time = task.user, log1p(run_time_s)
         self._finished[user] += 1
         self._total[user] += time

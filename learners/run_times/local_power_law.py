@@ -1,9 +1,9 @@
-"""Run times by a power law of one feature, fitted anew to the nearest examples of each question.
+"""Run times by a power law in one feature, fitted to the nearest examples of each query.
 
-W. S. Cleveland, "Robust locally weighted regression and smoothing scatterplots" (1979). How many
-neighbours answer is chosen from place to place, by how well they would have answered there:
-J. Fan and I. Gijbels, "Data-driven bandwidth selection in local polynomial fitting" (1995). Where
-run times are smooth but noisy, many average the noise out; where they jump, a few are better.
+W. S. Cleveland, "Robust locally weighted regression and smoothing scatterplots" (1979). The number
+of neighbours is chosen locally, by their leave-one-out errors: J. Fan and I. Gijbels, "Data-driven
+bandwidth selection in local polynomial fitting" (1995). Where run times are smooth but noisy, many
+neighbours average the noise out; where they jump, a few are better.
 """
 
 from __future__ import annotations
@@ -22,100 +22,102 @@ from simkit.learners.run_times.nearest import Nearest
 __all__ = ["LocalPowerLaw"]
 
 _NEIGHBOURS: Final = (4, 6, 8, 12, 16, 24, 32, 48)
-_AROUND = 16  # examples whose errors choose the number of neighbours, and say how sure a time is
-_CAP = 0.3  # an error as large as this counts no more than it: one outlier must not decide
-_RIDGE = 1e-3  # in place of a spread where all neighbours are of one size
-_SLOPE = log(2.0)  # twice as long for twice the size, where neighbours say nothing
-_UNSEEN = 0.02  # probability that all classes share, for what no example has shown
+_AROUND = 16  # examples whose errors decide the number of neighbours and the uncertainty
+_CAP = 0.3  # larger errors count as this: one outlier must not decide
+_RIDGE = 1e-3  # stands in for the variance where all neighbours are of one size
+_SLOPE = log(2.0)  # twice as long for twice the size, where the neighbours do not tell
+_UNSEEN = 0.02  # probability that all classes share, for what no example shows
 
 
 @dataclass(frozen=True)
 class LocalPowerLaw:
-    """The examples, and what each of them would have been thought to be by the others."""
+    """The examples and their leave-one-out errors."""
 
     nearest: Nearest
     """The n examples."""
     log_time: Floats
-    """(n,) of the run times in seconds, natural."""
+    """(n,) natural logarithm of the run time in seconds."""
     neighbours: tuple[int, ...]
-    """The K numbers of neighbours that are tried, ascending."""
+    """The K numbers of neighbours to choose from, ascending."""
     left_out: Floats
-    """(n, K) log time of each example less what so many of the others say."""
+    """(n, K) log time of each example, minus its prediction from so many of the others."""
 
     @classmethod
     def fitted(
         cls, examples: Examples, by: str = "bss", neighbours: Sequence[int] = _NEIGHBOURS
     ) -> LocalPowerLaw:
-        """Remember examples.
+        """Store the examples and their leave-one-out errors.
 
-        Numbers of neighbours that are as large as that of the examples are not tried; raises
-        ValueError if none is left.
+        Numbers of neighbours must be smaller than the number of examples; larger ones are left
+        out. Raises ValueError if none remains.
         """
         nearest, log_time = Nearest.of(examples, by), np.log(examples.run_time_s)
         tried = tuple(k for k in sorted(neighbours) if k < len(examples))
         if not tried:
             raise ValueError(
-                f"there are {len(examples)} examples; there must be more than the neighbours, "
-                f"{min(neighbours)}"
+                f"there are {len(examples)} examples; there must be more than {min(neighbours)}, "
+                "the smallest number of neighbours"
             )
         distance, near = nearest.others(tried[-1])
-        away = nearest.logs[:, nearest.by][near] - nearest.logs[:, [nearest.by]]
-        found = _answers(distance, away, log_time[near], tried)
-        return cls(nearest, log_time, tried, log_time[:, None] - found)
+        offset = nearest.logs[:, nearest.by][near] - nearest.logs[:, [nearest.by]]
+        predicted = _predictions(distance, offset, log_time[near], tried)
+        return cls(nearest, log_time, tried, log_time[:, None] - predicted)
 
     def run_time_s(self, features: Floats) -> Floats:
-        """Return (m,) run times in seconds of (m, F) features."""
-        found: Floats = np.exp(self._asked(features)[0])
-        return found
+        """Return (m,) run times in seconds for (m, F) features."""
+        times: Floats = np.exp(self._predict(features)[0])
+        return times
 
     def probabilities(self, features: Floats, edges_s: Floats) -> Floats:
         """Return (m, C) probabilities of the classes between (C - 1,) run times.
 
-        A run time is off as far as those of the examples around were, to either side.
+        Errors are assumed to be as large as those of the examples nearby, to either side.
         """
-        log_time, errors = self._asked(features)
+        log_time, errors = self._predict(features)
         reached = log_time[:, None] + np.concatenate((errors, -errors), axis=1)  # (m, 2 × around)
         label = np.searchsorted(np.log(edges_s), reached, side="right")
         classes = len(edges_s) + 1
         counts = (label[:, :, None] == np.arange(classes)).mean(axis=1)
-        found: Floats = (1.0 - _UNSEEN) * counts + _UNSEEN / classes
-        return found
+        shares: Floats = (1.0 - _UNSEEN) * counts + _UNSEEN / classes
+        return shares
 
-    def _asked(self, features: Floats) -> tuple[Floats, Floats]:
-        """Return (m,) log times and (m, around) errors of the examples around."""
+    def _predict(self, features: Floats) -> tuple[Floats, Floats]:
+        """Return (m,) log times, and (m, around) leave-one-out errors of the examples nearby."""
         logs, by = np.log2(1.0 + features), self.nearest.by
         around = min(_AROUND, len(self.nearest))
         distance, near = self.nearest.find(logs, max(self.neighbours[-1], around))
-        away = self.nearest.logs[:, by][near] - logs[:, [by]]
-        found = _answers(distance, away, self.log_time[near], self.neighbours)
+        offset = self.nearest.logs[:, by][near] - logs[:, [by]]
+        predicted = _predictions(distance, offset, self.log_time[near], self.neighbours)
         errors = self.left_out[near[:, :around]]  # (m, around, K)
         best = np.minimum(np.abs(errors), _CAP).mean(axis=1).argmin(axis=1)[:, None]
         chosen = np.take_along_axis(errors, best[:, :, None], axis=2)[:, :, 0]
-        return np.take_along_axis(found, best, axis=1)[:, 0], chosen
+        return np.take_along_axis(predicted, best, axis=1)[:, 0], chosen
 
 
-def _answers(distance: Floats, away: Floats, log_time: Floats, numbers: Sequence[int]) -> Floats:
-    """Return (m, K) log times by K numbers of neighbours.
+def _predictions(
+    distance: Floats, offset: Floats, log_time: Floats, numbers: Sequence[int]
+) -> Floats:
+    """Return (m, K) log times predicted from K numbers of neighbours.
 
     Args:
-        distance: (m, neighbours) from what is asked about, ascending.
-        away: (m, neighbours) how much larger the neighbours are, as a logarithm.
-        log_time: (m, neighbours)
-        numbers: (K,)
+        distance: (m, neighbours) distance from the query, ascending.
+        offset: (m, neighbours) log2 of the neighbour's size minus log2 of the query's.
+        log_time: (m, neighbours) log time of each neighbour.
+        numbers: (K,) how many neighbours to use.
     """
     return np.column_stack(
-        [_answer(distance[:, :k], away[:, :k], log_time[:, :k]) for k in numbers]
+        [_prediction(distance[:, :k], offset[:, :k], log_time[:, :k]) for k in numbers]
     )
 
 
-def _answer(distance: Floats, away: Floats, log_time: Floats) -> Floats:
-    """Return (m,) log times at ``away`` 0 by weighted lines through the neighbours."""
+def _prediction(distance: Floats, offset: Floats, log_time: Floats) -> Floats:
+    """Return (m,) log times at `offset` 0, on weighted lines through the neighbours."""
     reach = np.maximum(distance[:, -1:], 1e-9)
     weight = (1.0 - np.minimum(distance / reach, 1.0) ** 3) ** 3 + 1e-3
     weight /= weight.sum(axis=1, keepdims=True)
-    mean, mean_time = (weight * away).sum(axis=1), (weight * log_time).sum(axis=1)
-    away, log_time = away - mean[:, None], log_time - mean_time[:, None]
-    both = (weight * away * log_time).sum(axis=1) + _RIDGE * _SLOPE
-    slope = both / ((weight * away**2).sum(axis=1) + _RIDGE)
-    found: Floats = mean_time - slope * mean
-    return found
+    mean, mean_time = (weight * offset).sum(axis=1), (weight * log_time).sum(axis=1)
+    offset, log_time = offset - mean[:, None], log_time - mean_time[:, None]
+    covariance = (weight * offset * log_time).sum(axis=1) + _RIDGE * _SLOPE
+    slope = covariance / ((weight * offset**2).sum(axis=1) + _RIDGE)
+    predicted: Floats = mean_time - slope * mean
+    return predicted

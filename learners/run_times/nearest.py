@@ -1,4 +1,4 @@
-"""The nearest examples of a question: those of the same program first, then those of its size."""
+"""Nearest neighbours of a query: first those of the same program, then those of its size."""
 
 from __future__ import annotations
 
@@ -17,32 +17,33 @@ _OTHERS = 32.0  # weight of the other features in a distance
 
 @dataclass(frozen=True)
 class Nearest:
-    """Examples by the logarithms of their features.
+    """Examples that can be searched for the neighbours of a query.
 
-    The distance of two is the sum of the differences of their logarithms to the base 2. That of the
-    feature by which run times grow counts once, all others 32 times: an executable's code, which
-    says what program it is, must agree before the size of its arrays matters.
+    The distance between two examples is the sum of the differences of log2(1 + x) over their
+    features x. The feature by which run times grow has a weight of 1, all others 32: an
+    executable's code, which identifies the program, must agree before the size of its arrays
+    matters.
     """
 
     by: int
     """The feature by which run times grow, such as the size of a program's arrays."""
     logs: Floats
-    """(n, F) log2(1 + x) of the features."""
+    """(n, F) log2(1 + x) of each feature x."""
 
     @classmethod
     def of(cls, examples: Examples, by: str = "bss") -> Self:
-        """Return the examples of which features are known."""
+        """Return the examples for searching, with the feature by which run times grow."""
         return cls(examples.names.index(by), np.log2(1.0 + examples.features))
 
     def __len__(self) -> int:
         return len(self.logs)
 
     def find(self, logs: Floats, count: int) -> tuple[Floats, Ints]:
-        """Return (m, count) distances of the nearest examples, ascending, and their numbers.
+        """Return (m, count) distances of the nearest examples, ascending, and their row numbers.
 
         Args:
-            logs: (m, F) of what is asked about.
-            count: at most n.
+            logs: (m, F) log2(1 + x) of the queries' features.
+            count: number of neighbours, at most n.
         """
         from scipy.spatial import KDTree
 
@@ -51,7 +52,7 @@ class Nearest:
         return distance, near
 
     def others(self, count: int) -> tuple[Floats, Ints]:
-        """Return the same of each example, which itself does not count; `count` is below n."""
+        """Return the same for each example among the others; `count` is below n."""
         distance, near = self.find(self.logs, count + 1)
         itself = near == np.arange(len(self))[:, None]
         itself[~itself.any(axis=1), -1] = True  # more than `count` examples are its equals

@@ -1,4 +1,4 @@
-"""How well classes of run times are predicted: precision, recall, F1, and calibration."""
+"""Scores of run time classifiers: precision, recall, F1, and calibration."""
 
 from __future__ import annotations
 
@@ -21,41 +21,43 @@ class ClassScores(NamedTuple):
     """
 
     precision: Floats
-    """(C,) of the examples taken for the class, the share that is of it."""
+    """(C,) share of the examples predicted to be in a class that are."""
     recall: Floats
-    """(C,) of the examples of the class, the share taken for it."""
+    """(C,) share of the examples in a class that are predicted to be."""
     f1: Floats
-    """(C,) the harmonic mean of the two."""
+    """(C,) harmonic mean of precision and recall."""
     examples: Ints
-    """(C,) of each class."""
+    """(C,) number of examples in each class."""
 
     @property
     def macro_f1(self) -> float:
-        """The mean F1 of the classes, each counted alike."""
+        """The unweighted mean F1 of the classes."""
         return float(self.f1.mean())
 
 
 def class_scores(truth: Ints, predicted: Ints, classes: int) -> ClassScores:
     """Return the scores of (n,) predicted classes, from 0."""
-    right = np.bincount(truth[truth == predicted], minlength=classes)
-    taken, there = (np.bincount(each, minlength=classes) for each in (predicted, truth))
-    f1 = 2 * right / np.maximum(taken + there, 1)
-    return ClassScores(right / np.maximum(taken, 1), right / np.maximum(there, 1), f1, there)
+    right, positive, actual = (
+        np.bincount(labels, minlength=classes)
+        for labels in (truth[truth == predicted], predicted, truth)
+    )
+    precision, recall = right / np.maximum(positive, 1), right / np.maximum(actual, 1)
+    return ClassScores(precision, recall, 2 * right / np.maximum(positive + actual, 1), actual)
 
 
 class Calibration(NamedTuple):
-    """How often predictions are right, beside how sure the model is; (B,) bins of equal width."""
+    """Confidence against accuracy in B bins of confidence, of equal width."""
 
     sure: Floats
-    """Mean probability of the predicted class in each bin; NaN where it is empty."""
+    """(B,) mean probability of the predicted class; NaN where the bin is empty."""
     right: Floats
-    """Share of predictions that are right."""
+    """(B,) share of predictions that are right; NaN where the bin is empty."""
     examples: Ints
-    """In each bin."""
+    """(B,) number of examples."""
 
     @property
     def error(self) -> float:
-        """The expected calibration error: the mean difference of the two, over examples.
+        """The expected calibration error: mean |confidence - accuracy|, weighted by examples.
 
         M. P. Naeini, G. F. Cooper and M. Hauskrecht, "Obtaining well calibrated probabilities
         using Bayesian binning" (2015).
@@ -65,35 +67,41 @@ class Calibration(NamedTuple):
 
 
 def calibration_of(truth: Ints, probabilities: Floats, bins: int = 10) -> Calibration:
-    """Return the calibration of (n, C) probabilities of (n,) true classes."""
+    """Return the calibration of (n, C) probabilities against (n,) true classes."""
     return calibration(probabilities.max(axis=1), probabilities.argmax(axis=1) == truth, bins)
 
 
 def calibration(sure: Floats, right: Bools, bins: int = 10) -> Calibration:
-    """Return the calibration of (n,) probabilities of predictions that are right or not."""
-    at = np.minimum((sure * bins).astype(np.int64), bins - 1)
-    count = np.bincount(at, minlength=bins)
+    """Return the calibration of predictions.
+
+    Args:
+        sure: (n,) probability that the model gives each prediction.
+        right: (n,) whether it is right.
+        bins: B.
+    """
+    place = np.minimum((sure * bins).astype(np.int64), bins - 1)
+    count = np.bincount(place, minlength=bins)
     with np.errstate(invalid="ignore"):
-        mean_sure, mean_right = (np.bincount(at, each, bins) / count for each in (sure, right))
+        mean_sure, mean_right = (np.bincount(place, each, bins) / count for each in (sure, right))
     return Calibration(mean_sure, mean_right, count)
 
 
 def majority(truth: Ints, count: int) -> Ints:
-    """Return (count,) the most frequent of some true classes, as a baseline."""
+    """Return the most frequent true class `count` times, as a baseline."""
     return np.full(count, np.bincount(truth).argmax())
 
 
 def guess(feature: Floats, truth: Ints, asked: Floats, neighbours: int = 5) -> Ints:
-    """Return (m,) classes by one feature alone: the most frequent among the nearest examples.
+    """Return (m,) classes from one feature alone: the most frequent among the nearest examples.
 
     Args:
-        feature: (n,) of the examples.
-        truth: (n,) their classes.
-        asked: (m,) feature of what is asked about.
-        neighbours: how many examples answer.
+        feature: (n,) the feature of the examples.
+        truth: (n,) classes of the examples.
+        asked: (m,) the feature of the queries.
+        neighbours: number of examples that vote.
     """
     from sklearn.neighbors import KNeighborsClassifier
 
     model = KNeighborsClassifier(neighbours).fit(feature[:, None], truth)
-    most: Ints = model.predict(asked[:, None])
-    return most
+    classes: Ints = model.predict(asked[:, None])
+    return classes

@@ -20,7 +20,7 @@ from simkit.arrays import Floats
 from simkit.errors import RunError, ScenarioError
 from simkit.learners.agent import load_agent
 from simkit.learners.common.distributions import ragged_log_softmax
-from simkit.learners.deepjs import DeepJSTraining, _check_ends, advantages
+from simkit.learners.deepjs import DeepJSTraining, _refuse_endless, advantages
 from simkit.learners.pairs.agent import PairAgent
 from simkit.learners.pairs.model import Trajectory, play
 from simkit.learners.pairs.scorer import RULES
@@ -112,9 +112,9 @@ def test_the_network_and_the_scorer_say_the_same(tmp_path: Path) -> None:
 
 
 def test_schedules_without_an_end_are_refused() -> None:
-    _check_ends([3.0, 4.0], "chunk 7")
+    _refuse_endless([3.0, 4.0], "chunk 7")
     with pytest.raises(RunError, match="chunk 7"):
-        _check_ends([3.0, float("inf")], "chunk 7")
+        _refuse_endless([3.0, float("inf")], "chunk 7")
 
 
 def test_it_begins_at_a_rule() -> None:

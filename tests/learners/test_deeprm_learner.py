@@ -25,7 +25,7 @@ def test_the_gradient_has_the_scale_of_the_original() -> None:
     games = made._games(made.fixed_sets, 3)
     rollouts = roll_out(games, made.network, np.random.default_rng(0))
     advantage = np.ones(len(rollouts.actions))
-    made._slope(made._batch(rollouts, advantage, advantage))
+    made._add_gradient(made._batch(rollouts, advantage, advantage))
     with torch.inference_mode():
         p = made.network(torch.from_numpy(rollouts.seen)).softmax(dim=1).numpy()
     taken = np.eye(11)[rollouts.actions] - p

@@ -24,7 +24,7 @@ def test_an_agent_of_images_refuses_a_larger_pool(tmp_path: Path) -> None:
     training(encoder="small").write_agent(tmp_path / "agent", {})
     larger = ready_scenario(cluster={"machines": [{"count": 1, "processors": 20, "gpu": 20}]})
     agent = load_agent(tmp_path / "agent", larger)
-    with pytest.raises(ScenarioError, match="image of 10 and 10 units, and the cluster has 20 and"):
+    with pytest.raises(ScenarioError, match="image of 10 and 10 units, but the cluster has 20 and"):
         simulate(larger, policy=agent)
 
 

@@ -1,1 +1,1 @@
-"""Parts of actor-critic learners: critics, what actors are trained by, and a limit on costs."""
+"""Parts of actor-critic learners: critics, losses of actors, and a limit on costs."""

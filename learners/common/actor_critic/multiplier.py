@@ -1,4 +1,4 @@
-"""A Lagrange multiplier that keeps a cost below its limit, as a controller of three terms.
+"""A Lagrange multiplier that keeps a cost below its limit, moved by a PID controller.
 
 A. Stooke, J. Achiam and P. Abbeel, "Responsive safety in reinforcement learning by PID Lagrangian
 methods" (2020).
@@ -16,38 +16,38 @@ __all__ = ["Gains", "Multiplier"]
 
 @dataclass(frozen=True)
 class Gains:
-    """How the multiplier answers a cost above its limit."""
+    """How the multiplier reacts to a cost above its limit."""
 
     proportional: float = 1.0
-    """By how far the cost is above it now."""
+    """Gain of the excess of the cost over its limit."""
     integral: float = 0.01
-    """By how far it was above it in the past, added up."""
+    """Gain of the sum of past excesses."""
     derivative: float = 0.0
-    """By how fast it rises."""
+    """Gain of the cost's rise."""
     smooth_proportional: float = 0.95
-    """Share of the earlier costs in a moving mean, for the first term."""
+    """Weight of the past in the moving mean of the excess, for the proportional term."""
     smooth_derivative: float = 0.9
-    """The same for the third term."""
+    """Weight of the past in the moving mean of the cost, for the derivative term."""
     delay: int = 10
-    """Costs are compared with those so many updates ago, for the third term."""
+    """Number of updates over which the rise is measured."""
     twice: bool = False
-    """Apply the first and third gain twice, as algorithm 7 of the dissertation "RARE" (University
-    of Virginia, 2023) does by mistake."""
+    """Apply the proportional and the derivative gain twice, as algorithm 7 of the dissertation
+    "RARE" (University of Virginia, 2023) does by mistake."""
 
 
 class Multiplier:
-    """λ, at least 0: what a unit of cost is charged at."""
+    """λ, at least 0: the price of a unit of cost."""
 
     def __init__(self, limit: float, gains: Gains) -> None:
         """Begin at 0; `limit` is in the unit of the costs."""
         self.limit, self._gains = limit, gains
         self.value = 0.0
         self._sum = 0.0
-        self._mean: float | None = None  # of how far costs were above the limit
+        self._mean: float | None = None  # moving mean of the excess over the limit
         self._costs: deque[float] = deque(maxlen=max(gains.delay, 1))  # moving means
 
     def update(self, cost: float) -> float:
-        """Take in the mean cost under the present policy; return λ."""
+        """Update λ by the mean cost under the current policy; return λ."""
         gains, excess = self._gains, cost - self.limit
         before = excess if self._mean is None else self._mean
         self._mean = gains.smooth_proportional * before
@@ -58,25 +58,25 @@ class Multiplier:
         self._costs.append(mean)
         self._sum = max(self._sum + gains.integral * excess, 0.0)
         power = 2 if gains.twice else 1
-        told = gains.proportional**power * self._mean + gains.derivative**power * rise
-        self.value = max(told + self._sum, 0.0)
+        reaction = gains.proportional**power * self._mean + gains.derivative**power * rise
+        self.value = max(reaction + self._sum, 0.0)
         return self.value
 
-    def of_both(self, gain: Any, cost: Any) -> Any:
-        """Return (gain - λ · cost) / (1 + λ): the sum of both, of the size of one.
+    def combine(self, gain: Any, cost: Any) -> Any:
+        """Return (gain - λ · cost) / (1 + λ), the objective at the scale of its terms.
 
-        Section 4.3 there: so that a large λ does not make large steps.
+        The division keeps a large λ from making large steps (section 4.3 of the paper).
         """
         return (gain - self.value * cost) / (1.0 + self.value)
 
     def state(self) -> dict[str, Any]:
-        """Return all that it knows, as plain values; see `restore`."""
+        """Return the whole state, as plain values."""
         return {
             "value": self.value, "sum": self._sum, "mean": self._mean, "costs": list(self._costs)
         }  # fmt: skip
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Be as when `state` was called."""
+        """Restore what `state` returned."""
         self.value, self._sum = float(state["value"]), float(state["sum"])
         self._mean = None if state["mean"] is None else float(state["mean"])
         self._costs = deque(map(float, state["costs"]), maxlen=self._costs.maxlen)

@@ -1,7 +1,7 @@
-"""An actor, and critics that learn from what others did as well: the networks of off-policy agents.
+"""The networks of off-policy agents: an actor, and critics that learn from anyone's actions.
 
-The actor gives the probabilities of actions, the critics what each will bring from now on if the
-actor goes on from there; slow copies of the critics are their own goals.
+The actor gives the probabilities of actions. The critics estimate the return of each action if the
+actor decides from there on; slow copies of the critics provide the targets.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from simkit.learners.common.trajectories import Transitions
 __all__ = ["ActorAndCritics", "actor_and_critics"]
 
 _FIRST_TEMPERATURE: Final = 1.0
-"""Rewards are about 1 a step at most, so that entropy outweighs them at first."""
+"""Rewards are at most about 1 per step, so entropy outweighs them at first."""
 
 
 def actor_and_critics(
     shape: SetScorerShape | ImageShape, critics: int, discount: float, *, popart: bool
 ) -> ActorAndCritics:
-    """Return networks of one shape with fresh weights.
+    """Return networks of one shape with new weights.
 
-    Over an image all share an encoder, which learns from the critics alone.
+    All networks over an image share one encoder, which learns from the critics alone.
 
     Args:
-        shape: of each network.
-        critics: how many there are.
-        discount: γ of a unit of time.
-        popart: whether the goals of the critics are scaled as they come.
+        shape: shape of each network.
+        critics: number of critics.
+        discount: γ per unit of time.
+        popart: whether the critics' targets are normalised as they arrive.
     """
     if isinstance(shape, SetScorerShape):
 
@@ -49,28 +49,28 @@ def actor_and_critics(
         return ActorAndCritics(scorer, Critics(critics, critic), discount)
     encoder = ImageEncoder(shape)
 
-    def critic_of_image() -> Critic:
+    def image_critic() -> Critic:
         return Critic(ImageNetwork(shape, encoder), popart=popart)
 
     actor = ImageNetwork(shape, encoder, frozen=True)
-    return ActorAndCritics(actor, Critics(critics, critic_of_image), discount)
+    return ActorAndCritics(actor, Critics(critics, image_critic), discount)
 
 
 class ActorAndCritics(nn.Module):
     """An actor, K critics, and their slow copies.
 
     Attributes:
-        log_temperature: the logarithm of α, what a nat of the actor's entropy is worth, for those
-            that train it.
+        log_temperature: logarithm of α, the value of a nat of the actor's entropy; only some
+            learners train it.
     """
 
     def __init__(self, actor: SetScorer | ImageNetwork, critics: Critics, discount: float) -> None:
-        """Begin.
+        """Copy the critics as targets.
 
         Args:
             actor: returns logits.
             critics: return values.
-            discount: γ of a unit of time.
+            discount: γ per unit of time.
         """
         super().__init__()
         self.actor, self.critics, self._discount = actor, critics, discount
@@ -78,12 +78,12 @@ class ActorAndCritics(nn.Module):
         self.log_temperature = nn.Parameter(torch.tensor([_FIRST_TEMPERATURE]).log())
 
     def learned(self) -> Iterator[nn.Parameter]:
-        """Yield the weights that an optimiser changes, each once; without the temperature."""
+        """Yield each weight that an optimiser changes, except the temperature."""
         for each in self.parameters():
             if each.requires_grad and each is not self.log_temperature:
                 yield each
 
-    def chances(self, seen: Tensor, allowed: Tensor) -> Tensor:
+    def log_probabilities(self, seen: Tensor, allowed: Tensor) -> Tensor:
         """Return (B, A) log-probabilities of the actor; -inf where not allowed."""
         return masked_log_softmax(self.actor(seen), allowed)
 
@@ -91,23 +91,23 @@ class ActorAndCritics(nn.Module):
     def goals(
         self, batch: Transitions, usual: float = 0.0, temperature: float | Tensor = 0.0
     ) -> Tensor:
-        """Return (B,) what the values of the actions taken should be.
+        """Return (B,) targets for the values of the actions taken.
 
-        r - ρ (1 - γ^h) / (1 - γ) + γ^h Σ π (Q - α log π) of what came h units of time later: the
-        rewards above the usual ones, as a game without an end is judged by (R. S. Sutton and A. G.
-        Barto, "Reinforcement learning", 2018, section 10.3).
+        r - ρ (1 - γ^h) / (1 - γ) + γ^h Σ π (Q - α log π), where Q and π are those of the next
+        decision, h units of time later. Endless games count rewards above their mean ρ (R. S.
+        Sutton and A. G. Barto, "Reinforcement learning", 2018, section 10.3).
 
         Args:
             batch: B decisions.
             usual: ρ, the mean reward per unit of time.
-            temperature: α, at least 0, what a nat of the actor's entropy is worth.
+            temperature: α, at least 0, the value of a nat of the actor's entropy.
         """
-        gone = self._discount**batch.passed
-        chances = self.chances(batch.after, batch.allowed_after)
-        later = expected_value(self.slow(batch.after), chances, temperature)
-        share = batch.passed if self._discount == 1.0 else (1.0 - gone) / (1.0 - self._discount)
-        return batch.rewards - usual * share + torch.where(batch.over, 0.0, gone * later)
+        discount = self._discount**batch.passed
+        log_probs = self.log_probabilities(batch.after, batch.allowed_after)
+        later = expected_value(self.slow(batch.after), log_probs, temperature)
+        time = batch.passed if self._discount == 1.0 else (1.0 - discount) / (1.0 - self._discount)
+        return batch.rewards - usual * time + torch.where(batch.over, 0.0, discount * later)
 
     def follow(self, share: float) -> None:
-        """Move the slow copies towards the critics by a share."""
+        """Move the slow copies a share of the way towards the critics."""
         follow(self.slow, self.critics, share)

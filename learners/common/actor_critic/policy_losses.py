@@ -1,6 +1,6 @@
-"""Losses of actors whose actions a critic has valued: (B,) states to one number.
+"""Losses of actors over B states, given a critic's values.
 
-All take the critic's values as they are: no gradient goes to the critic.
+None of them passes a gradient on to the critic.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = [
 ]
 
 Filter = Literal["binary", "exponential"]
-"""Actions that are better than the mean one count alike, or all by how much they are better."""
+"""Imitate actions that are better than the mean, all equally; or all, weighted by advantage."""
 
 
 def cloning_loss(log_probabilities: Tensor, actions: Tensor) -> Tensor:
-    """Return minus the mean log-probability of (B,) actions that others took: their imitation."""
+    """Return minus the mean log-probability of (B,) actions to imitate."""
     return -log_probability(log_probabilities, actions).mean()
 
 
@@ -40,22 +40,24 @@ def regression_weights(
     temperature: float = 1.0,
     largest: float = 20.0,
 ) -> Tensor:
-    """Return (B,) how much each action is worth imitating.
+    """Return (B,) weights by which to imitate actions.
 
-    By its advantage A = Q(s, a) - Σ π Q: 1 if it is above 0, else 0; or exp(A / β), at most
-    `largest`. Z. Wang et al., "Critic regularized regression" (2020), equations 4 and 5; with the
-    exponential it is also the weight of A. Nair, A. Gupta, M. Dalal and S. Levine, "AWAC:
-    accelerating online reinforcement learning with offline datasets" (2020).
+    They depend on the advantage A = Q(s, a) - Σ π Q. The binary weight is 1 if A > 0, else 0; the
+    exponential one is exp(A / β), at most `largest`. Z. Wang et al., "Critic regularized
+    regression" (2020), equations 4 and 5; the exponential weight is also that of A. Nair, A. Gupta,
+    M. Dalal and S. Levine, "AWAC: accelerating online reinforcement learning with offline datasets"
+    (2020).
 
     Args:
         values: (B, A) Q.
-        log_probabilities: (B, A) log π, -inf where an action is ruled out.
-        actions: (B,) int64 that were taken.
-        kind: of the weight.
+        log_probabilities: (B, A) log π, -inf where an action is masked.
+        actions: (B,) int64, actions taken.
+        kind: binary or exponential.
         temperature: β, above 0.
-        largest: weight; above 0.
+        largest: largest exponential weight, above 0.
     """
-    advantage = log_probability(values, actions) - expected_value(values, log_probabilities)
+    taken = values.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
+    advantage = taken - expected_value(values, log_probabilities)
     if kind == "binary":
         return (advantage > 0).to(values.dtype)
     return (advantage / temperature).exp().clamp(max=largest)
@@ -69,7 +71,7 @@ def regression_loss(log_probabilities: Tensor, actions: Tensor, weights: Tensor)
 def soft_policy_loss(
     values: Tensor, log_probabilities: Tensor, temperature: float | Tensor
 ) -> Tensor:
-    """Return minus the mean of Σ π (Q - α log π), exact over all actions.
+    """Return minus the mean of Σ π (Q - α log π), summed over all actions.
 
     P. Christodoulou, "Soft actor-critic for discrete action settings" (2019), equation 12. For the
     arguments see `expected_value`.
@@ -80,15 +82,15 @@ def soft_policy_loss(
 def temperature_loss(
     log_temperature: Tensor, log_probabilities: Tensor, wanted_entropy: float | Tensor
 ) -> Tensor:
-    """Return the loss whose gradient raises the temperature while the entropy is too low.
+    """Return a loss that raises the temperature while the entropy is too low, and else lowers it.
 
     T. Haarnoja et al., "Soft actor-critic algorithms and applications" (2019), equation 18, in the
     logarithm of the temperature.
 
     Args:
-        log_temperature: a single number, which is trained.
-        log_probabilities: (B, A) log π, -inf where an action is ruled out.
-        wanted_entropy: in nats; one number, or (B,) where the allowed actions differ.
+        log_temperature: the number that is trained.
+        log_probabilities: (B, A) log π, -inf where an action is masked.
+        wanted_entropy: in nats; one number, or (B,) if the allowed actions differ.
     """
     missing = wanted_entropy - entropy(log_probabilities.detach())
     return -(log_temperature * missing).mean()

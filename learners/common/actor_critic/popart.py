@@ -1,4 +1,4 @@
-"""PopArt: targets are scaled as they come, and values stay what they are.
+"""PopArt: normalises targets as they arrive, and preserves the values of the network.
 
 H. van Hasselt, A. Guez, M. Hessel, V. Mnih and D. Silver, "Learning values across many orders of
 magnitude" (2016).
@@ -17,11 +17,11 @@ _LEAST_SCALE, _LARGEST_SCALE = 1e-4, 1e6
 
 
 class PopArt(nn.Module):
-    """The mean and deviation of the targets that a network's last layers have learned from.
+    """The mean and standard deviation of a network's targets.
 
-    The network returns scaled values; `values` scales them back, `normalise` scales targets for the
-    loss. `update` takes targets into the statistics and corrects the last layers, so that no value
-    changes by it.
+    The network returns normalised values. `values` scales them back, `normalise` scales targets for
+    the loss. `update` adds targets to the statistics and corrects the last layers, so that no value
+    changes.
     """
 
     mean: Tensor
@@ -29,15 +29,15 @@ class PopArt(nn.Module):
     count: Tensor
 
     def __init__(self, layers: Sequence[nn.Module], step: float = 1e-4) -> None:
-        """Begin with targets of mean 0 and deviation 1.
+        """Begin with mean 0 and deviation 1.
 
         Args:
-            layers: the linear layers that outputs come from; all values have one scale, as they are
-                of one kind.
-            step: β, the weight of a new batch of targets; of the n-th batch at first, 1 / n.
+            layers: the linear layers that compute the outputs; all outputs share one scale.
+            step: β, the weight of a new batch of targets; the n-th batch weighs 1 / n if that is
+                more.
         """
         super().__init__()
-        self._layers = tuple(layers)  # a tuple: they are parts of the network, not of this
+        self._layers = tuple(layers)  # a tuple, lest torch registers them as parts of this module
         self._step = step
         self.register_buffer("mean", torch.zeros(()))
         self.register_buffer("square", torch.ones(()))
@@ -45,23 +45,23 @@ class PopArt(nn.Module):
 
     @property
     def scale(self) -> Tensor:
-        """The deviation of the targets."""
+        """The standard deviation of the targets."""
         variance = self.square - self.mean.square()
         return variance.clamp(min=_LEAST_SCALE**2).sqrt().clamp(_LEAST_SCALE, _LARGEST_SCALE)
 
-    def values(self, said: Tensor) -> Tensor:
-        """Return the network's outputs, of any shape, as values."""
-        return said * self.scale + self.mean
+    def values(self, outputs: Tensor) -> Tensor:
+        """Return the values, in the scale of the targets, of outputs of any shape."""
+        return outputs * self.scale + self.mean
 
     def normalise(self, targets: Tensor) -> Tensor:
-        """Return targets, of any shape, in the network's scale."""
+        """Return targets of any shape in the scale of the outputs."""
         return (targets - self.mean) / self.scale
 
     @torch.no_grad()
     def update(self, targets: Tensor) -> None:
-        """Take targets of any shape into the statistics; values stay what they are.
+        """Add targets of any shape to the statistics, and preserve all values.
 
-        The first targets set the scale alone: what the network returned before them means nothing.
+        The first targets only set the scale: outputs before them have no meaning to preserve.
         """
         mean, scale = self.mean.clone(), self.scale
         self.count += 1

@@ -1,1 +1,1 @@
-"""Images of a pool: a first layer that knows their bits, and networks with convolutions."""
+"""Networks over images of a pool: a first layer without pixels, and convolutions."""

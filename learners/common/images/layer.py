@@ -1,9 +1,9 @@
-"""DeepRM's image without its pixels: the first layer as sums of rows of prefix-sum tables.
+"""The first layer for DeepRM's image, without its pixels: sums of rows of prefix-sum tables.
 
 The image consists of rectangles of ones that grow from one corner: some units of a row, some rows
-and columns of a slot. A rectangle adds the sum of the weights over it to a hidden unit, and
+and columns of a slot. A rectangle adds the sum of the weights under it to a hidden unit, and
 cumulative sums fill a table of all such sums (F. C. Crow, "Summed-area tables for texture mapping",
-1984). An image of 4,480 pixels is then 62 rows of the tables. Only their numbers are stored. The
+1984). An image of 4,480 pixels thus becomes 62 rows of the tables, stored by their numbers. The
 result is the same as with the pixels of `simkit.agent.observe_slots.deeprm_image`.
 
 On the CPU, SciPy's sparse matrices carry the gradient back to the tables: torch's own operation for
@@ -27,11 +27,11 @@ __all__ = ["ImageLayer", "TableLayout"]
 
 
 class TableLayout:
-    """Where the tables' rows are, end to end.
+    """Row numbers of the tables, stored end to end.
 
-    For each resource: of each step ahead, the units held in it, 0 to C; of each slot, the lengths
-    0 to H by the sizes 0 to C. Then the backlog, 0 to what is shown, and the steps since an
-    arrival, 0 to `memory`.
+    Each resource has one table per step ahead, with a row for 0 to C occupied units, and one table
+    per slot, with a row for each length 0 to H and size 0 to C. Then come the tables of the backlog
+    that is shown, and of the steps since an arrival, 0 to `memory`.
     """
 
     def __init__(self, model: Slotted) -> None:
@@ -49,7 +49,7 @@ class TableLayout:
         self._type = np.int16 if last <= np.iinfo(np.int16).max else np.int32
 
     def rows(self, view: SlottedView) -> npt.NDArray[Any]:
-        """Return (A, F): which rows of the tables make up each of A images."""
+        """Return (A, F) numbers of the table rows that make up each of A images."""
         model, parts = self._model, []
         length = np.minimum(view.length, model.horizon).astype(np.int64)  # (A, M)
         for r, units in enumerate(model.capacity):
@@ -57,14 +57,14 @@ class TableLayout:
             parts.append(length * (units + 1) + view.size[..., r] + self._slots[r])  # (A, M)
         parts.append(np.minimum(view.backlog, model.backlog_shown)[:, None] + self._backlog)
         parts.append(view.since_arrival[:, None] + self._since)
-        # contiguous by image, as the sparse product needs; views are contiguous by replica
+        # contiguous by image, as the sparse product needs; views are contiguous by episode
         return np.ascontiguousarray(
             np.concatenate(parts, axis=1, dtype=self._type, casting="unsafe")
         )
 
 
 class ImageLayer(nn.Module):
-    """The first layer for DeepRM's image, with the weights of a `Dense` over its pixels."""
+    """A layer over DeepRM's image with the same weights as a `Dense` over its pixels."""
 
     def __init__(self, model: Slotted, hidden: int) -> None:
         """Draw weights as `Dense` does."""
@@ -76,7 +76,7 @@ class ImageLayer(nn.Module):
         nn.init.xavier_normal_(self.weight)
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return (A, hidden), images times weights and the bias, of (A, F) `TableLayout.rows`."""
+        """Return (A, hidden) outputs for (A, F) row numbers from `TableLayout.rows`."""
         if rows.is_cuda:
             sums = functional.embedding_bag(rows.int(), self.table(), mode="sum")
         else:
@@ -84,17 +84,17 @@ class ImageLayer(nn.Module):
         return sums + self.bias
 
     def table(self) -> Tensor:
-        """Return (rows, hidden): the sums of the weight over all rectangles."""
+        """Return (rows, hidden) sums of the weights under all rectangles."""
         model, hidden = self._model, self.weight.shape[1]
         pixels = self.weight.reshape(model.horizon, -1, hidden)  # (H, W, hidden)
         parts, column = [], 0
         for units in model.capacity:
             first, column = column + units, column + units * (1 + model.slots)
-            held, slots = pixels[:, first - units : first], pixels[:, first:column]
-            apart = slots.reshape(model.horizon, model.slots, units, hidden)
-            areas = apart.cumsum(dim=2).cumsum(dim=0)  # (H, M, C, hidden)
+            occupied, slots = pixels[:, first - units : first], pixels[:, first:column]
+            by_slot = slots.reshape(model.horizon, model.slots, units, hidden)
+            areas = by_slot.cumsum(dim=2).cumsum(dim=0)  # (H, M, C, hidden)
             lengths = functional.pad(areas.transpose(0, 1), (0, 0, 1, 0, 1, 0))
-            parts += [functional.pad(held.cumsum(dim=1), (0, 0, 1, 0)), lengths]
+            parts += [functional.pad(occupied.cumsum(dim=1), (0, 0, 1, 0)), lengths]
         shown = pixels[:, column:-1].reshape(-1, hidden)[: model.backlog_shown]
         parts.append(functional.pad(shown.cumsum(dim=0), (0, 0, 1, 0)))
         shares = torch.arange(model.memory + 1, device=pixels.device) / model.memory
@@ -103,7 +103,7 @@ class ImageLayer(nn.Module):
 
 
 class _SumOfRows(torch.autograd.Function):
-    """(A, hidden): for each of A lists of rows, the sum of these rows of a table; on the CPU."""
+    """Maps each of A lists of row numbers to the sum of these rows, (A, hidden); on the CPU."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, table: Tensor) -> Tensor:

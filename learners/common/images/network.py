@@ -1,4 +1,4 @@
-"""A network over an image and a list of facts; several heads may share its first part."""
+"""A network over an image and a list of facts; several networks may share its encoder."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from simkit.learners.common.networks import almost_zero
 from simkit.learners.common.shapes import ImageShape
 
 __all__ = ["ImageEncoder", "ImageNetwork"]
 
 
 class ImageEncoder(nn.Module):
-    """Condenses (B, K) observations to (B, embedding); see `ImageShape`.
+    """Maps (B, K) observations to embeddings, (B, embedding); see `ImageShape`.
 
-    What stands for the image and for the facts is brought to mean 0 and deviation 1 (J. L. Ba, J.
-    R. Kiros and G. E. Hinton, "Layer normalization", 2016) before both are joined.
+    The summaries of the image and of the facts are normalised before they are joined (J. L. Ba, J.
+    R. Kiros and G. E. Hinton, "Layer normalization", 2016).
     """
 
     def __init__(self, shape: ImageShape) -> None:
@@ -46,39 +47,38 @@ class ImageEncoder(nn.Module):
         facts = torch.relu(self.facts(seen[..., cells:]))
         facts = self.fact_norm(self.more_facts(facts))
         joined = torch.relu(torch.cat((image, facts), dim=-1))
-        condensed: Tensor = self.embedding(torch.relu(self.both(joined)))
-        return condensed
+        embedded: Tensor = self.embedding(torch.relu(self.both(joined)))
+        return embedded
 
 
 class ImageNetwork(nn.Module):
-    """An encoder and one hidden layer: (B, K) observations to (B, outputs)."""
+    """An encoder and one hidden layer: maps (B, K) observations to (B, outputs)."""
 
     def __init__(
         self, shape: ImageShape, encoder: ImageEncoder | None = None, *, frozen: bool = False
     ) -> None:
-        """Draw weights, those of the last layer small.
+        """Draw weights; those of the last layer are small.
 
         Args:
-            shape: of the layers.
-            encoder: of another network, to share; None: an own one.
-            frozen: whether the encoder learns nothing from what comes out here.
+            shape: the sizes of the layers.
+            encoder: an encoder to share with another network; None: a new one.
+            frozen: whether gradients of this network stop before the encoder.
         """
         super().__init__()
         self.shape, self._frozen = shape, frozen
         self.encoder = ImageEncoder(shape) if encoder is None else encoder
         self.hidden = nn.Linear(shape.embedding, shape.hidden)
         self.score = nn.Linear(shape.hidden, shape.outputs)
-        nn.init.normal_(self.score.weight, 0.0, 0.01)
-        nn.init.zeros_(self.score.bias)
+        almost_zero(self.score)
 
     @property
     def last_layers(self) -> Sequence[nn.Module]:
-        """The layer that the outputs come from."""
+        """The layer that computes the outputs."""
         return [self.score]
 
     def forward(self, seen: Tensor) -> Tensor:
         flow = self.encoder(seen)
         if self._frozen:
             flow = flow.detach()
-        said: Tensor = self.score(torch.relu(self.hidden(flow)))
-        return said
+        output: Tensor = self.score(torch.relu(self.hidden(flow)))
+        return output

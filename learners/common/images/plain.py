@@ -12,8 +12,8 @@ from simkit.learners.common.shapes import ImageShape
 __all__ = ["PlainImageNetwork", "image_network_sizes"]
 
 Array = npt.NDArray[np.floating]
-_NOISE = 1e-5
-"""What torch adds to a variance before it divides by the root."""
+_EPSILON = 1e-5
+"""Number that torch adds to the variance before it takes the root."""
 
 
 def image_network_sizes(shape: ImageShape) -> dict[str, tuple[int, ...]]:
@@ -49,7 +49,7 @@ class PlainImageNetwork:
         self._shape, self._weights = shape, dict(weights)
 
     def logits(self, seen: Array) -> Array:
-        """Return (…, outputs) of (…, K)."""
+        """Return (…, outputs) for (…, K) observations."""
         shape, lead, cells = self._shape, seen.shape[:-1], self._shape.rows * self._shape.columns
         flow = seen[..., :cells].reshape(-1, 1, shape.rows, shape.columns)
         for layer in range(shape.convolutions):
@@ -64,21 +64,21 @@ class PlainImageNetwork:
         return self._linear("score", flow)
 
     def largest(self, seen: float) -> float:
-        """Return a bound on all numbers on the way, from observations of at most that magnitude.
+        """Return a bound on all intermediate numbers, given a bound on the observations.
 
-        What is normalised is at most the root of its number of units, whatever came before.
+        A normalised number is at most the root of the number of units, whatever came before.
         """
-        reached = [seen]
+        bounds = [seen]
         for layer in range(self._shape.convolutions):
-            reached.append(self._reach(f"encoder.filters.{layer}", reached[-1]))
-        reached.append(self._reach("encoder.image", reached[-1]))
-        reached += [self._reach("encoder.more_facts", self._reach("encoder.facts", seen))]
+            bounds.append(self._reach(f"encoder.filters.{layer}", bounds[-1]))
+        bounds.append(self._reach("encoder.image", bounds[-1]))
+        bounds += [self._reach("encoder.more_facts", self._reach("encoder.facts", seen))]
         both = max(self._normed_reach(name) for name in ("image", "fact"))
         embedded = self._reach("encoder.embedding", self._reach("encoder.both", both))
-        return max(*reached, both, self._reach("score", self._reach("hidden", embedded)))
+        return max(*bounds, both, self._reach("score", self._reach("hidden", embedded)))
 
     def _filtered(self, name: str, flow: Array) -> Array:
-        """Return (B, filters, rows, columns) of a convolution over (B, channels, …)."""
+        """Convolve (B, channels, …) to (B, filters, rows, columns)."""
         size, weight = self._shape.kernel, self._weights[f"{name}.weight"]
         windows = np.lib.stride_tricks.sliding_window_view(flow, (size, size), axis=(2, 3))
         windows = windows[:, :, :, :: self._shape.stride]
@@ -90,9 +90,9 @@ class PlainImageNetwork:
         return result
 
     def _normed(self, name: str, flow: Array) -> Array:
-        mean, spread = flow.mean(axis=-1, keepdims=True), flow.var(axis=-1, keepdims=True)
+        mean, variance = flow.mean(axis=-1, keepdims=True), flow.var(axis=-1, keepdims=True)
         weight, bias = (self._weights[f"encoder.{name}_norm.{part}"] for part in ("weight", "bias"))
-        result: Array = (flow - mean) / np.sqrt(spread + _NOISE) * weight + bias
+        result: Array = (flow - mean) / np.sqrt(variance + _EPSILON) * weight + bias
         return result
 
     def _reach(self, name: str, flow: float) -> float:

@@ -28,9 +28,9 @@ def test_a_perceptron_by_hand() -> None:
 
 
 MISFITS = [
-    ({"layers.1.weight": None}, r"layers.1.weight is missing and should be \(3, 1\)"),
-    ({"layers.2.bias": np.zeros(1)}, r"layers.2.bias is \(1,\) and should be absent"),
-    ({"layers.0.bias": np.zeros(4)}, r"layers.0.bias is \(4,\) and should be \(3,\)"),
+    ({"layers.1.weight": None}, r"layers.1.weight is missing but should be \(3, 1\)"),
+    ({"layers.2.bias": np.zeros(1)}, r"layers.2.bias is \(1,\) but should be absent"),
+    ({"layers.0.bias": np.zeros(4)}, r"layers.0.bias is \(4,\) but should be \(3,\)"),
 ]
 
 

@@ -93,7 +93,7 @@ def test_an_episode_that_is_cut_off_keeps_what_may_come():
 def test_what_a_column_cannot_hold_is_refused():
     memory = Replay(3)
     memory.add({"reward": 0})
-    with pytest.raises(ValueError, match="reward is float64, the memory's is int64"):
+    with pytest.raises(ValueError, match="reward is float64, but int64"):
         memory.add({"reward": -0.5})
     assert len(memory) == 1
 

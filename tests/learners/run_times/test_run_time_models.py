@@ -94,7 +94,7 @@ def halves(examples: Examples) -> tuple[Examples, Examples]:
 def test_too_few_examples_are_refused() -> None:
     with pytest.raises(ValueError, match="a class has no examples"):
         power_laws(1, 3).balanced(np.random.default_rng(0))
-    with pytest.raises(ValueError, match="two groups at least"):
+    with pytest.raises(ValueError, match="at least two groups"):
         by_group(["a", "a"], 0.5, np.random.default_rng(0))
 
 

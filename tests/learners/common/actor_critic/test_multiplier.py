@@ -33,7 +33,7 @@ def test_each_term_by_hand(gains, limit, costs, expected):
 def test_both_together_are_of_the_size_of_one():
     multiplier = Multiplier(0.0, Gains(**{"proportional": 1.0, "integral": 0.0} | PLAIN))
     multiplier.update(3.0)
-    assert multiplier.of_both(2.0, 1.0) == pytest.approx((2.0 - 3.0) / 4.0)
+    assert multiplier.combine(2.0, 1.0) == pytest.approx((2.0 - 3.0) / 4.0)
 
 
 @pytest.mark.parametrize("integral", [1.0, 0.1])

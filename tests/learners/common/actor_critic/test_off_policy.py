@@ -57,7 +57,7 @@ def test_goals_by_hand() -> None:
     over = torch.tensor([True, False] * 3)
     batch = Transitions(**{**vars(batch), "over": over})
     goals = made.goals(batch, usual=0.25, temperature=0.5)
-    chances = made.chances(batch.after, batch.allowed_after).detach()
+    chances = made.log_probabilities(batch.after, batch.allowed_after).detach()
     values = torch.stack([critic(batch.after) for critic in made.slow.each]).amin(dim=0)
     for row in range(6):
         hours = int(batch.passed[row])
@@ -76,7 +76,7 @@ def test_it_learns_where_to_go_from_random_decisions(soft: bool) -> None:
     optimiser = torch.optim.Adam(made.learned(), 0.003)
     for _ in range(1000):
         batch = walk(rng, 64)
-        chances = made.chances(batch.seen, batch.allowed)
+        chances = made.log_probabilities(batch.seen, batch.allowed)
         error = made.critics.error(batch.seen, batch.actions, made.goals(batch, 0.0, temperature))
         values = made.critics(batch.seen).detach()
         if soft:
@@ -89,7 +89,7 @@ def test_it_learns_where_to_go_from_random_decisions(soft: bool) -> None:
         optimiser.step()
         made.follow(0.05)
     batch = walk(rng, 64)
-    chances = made.chances(batch.seen, batch.allowed).exp().detach()
+    chances = made.log_probabilities(batch.seen, batch.allowed).exp().detach()
     in_one = batch.seen[:, 0] == 1
     assert float(chances[~in_one, 1].min()) > 0.9  # go
     assert float(chances[in_one, 2].min()) > 0.9  # stay
@@ -101,7 +101,7 @@ def test_it_learns_where_to_go_from_random_decisions(soft: bool) -> None:
 def test_the_encoder_of_images_learns_from_the_critics_alone() -> None:
     made = networks(IMAGE)
     seen, allowed = torch.randn(4, IMAGE.inputs), torch.ones(4, 3, dtype=torch.bool)
-    made.chances(seen, allowed)[:, 0].sum().backward()
+    made.log_probabilities(seen, allowed)[:, 0].sum().backward()
     named = dict(made.named_parameters())
     assert named["actor.score.weight"].grad is not None
     assert named["actor.encoder.both.weight"].grad is None

@@ -25,8 +25,8 @@ from simkit import plugins
 from simkit.agent.actions import Actions
 from simkit.agent.encoder import Encoder
 from simkit.errors import PluginError, PolicyError, ScenarioError
-from simkit.gym.agent_view import AgentView
-from simkit.gym.env_arguments import (
+from simkit.gym.agent_view import (
+    AgentView,
     action_number,
     changing_wrappers,
     check_settings,

@@ -490,9 +490,6 @@ def _fault(scores: Floats, pairs: MachineTaskPairs) -> str:
     return f"{scores[worst]} for {task!r} on machine {pairs.machine[worst]}"
 
 
-__all__ = ["PairTable"]
-
-
 class PairTable:
     """M machines × T tasks of a decision.
 

@@ -191,12 +191,6 @@ def fit_terms(
     return (*of_task, *match_fit(request, free, above), *of_moment)
 
 
-__all__ = [
-    "FIT_TERMS", "URGENCY_TERMS", "RunningWork", "WorkFitness", "fit_terms", "on_grid",
-    "urgency_terms",
-]  # fmt: skip
-
-
 class RunningWork:
     """The resource-seconds that running tasks are expected to need yet; follows a run.
 

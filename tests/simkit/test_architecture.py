@@ -335,7 +335,7 @@ def test_only_compiled_event_loops_know_numba() -> None:
 def test_only_the_environments_know_gymnasium() -> None:
     assert {m for m, _ in outside("gymnasium")} <= {
         "simkit.env",
-        "simkit.gym.env_arguments",
+        "simkit.gym.agent_view",
         "simkit.learners.lockstep.vector_env",
         "simkit.learners.lockstep.sb3",
     }

@@ -129,7 +129,9 @@ def test_factors_of_columns_of_its_own() -> None:
     assert trace.workload.request.tolist() == [[2]]
     with pytest.raises(TraceError, match=r"factors\.boards: .*fpga"):
         own_jobs(fpga, text=text, factors={"boards": 0.5})
-    with pytest.raises(TraceError, match=r"no column 'boards'; .* needs number, submit, ms, boards"):
+    with pytest.raises(
+        TraceError, match=r"no column 'boards'; .* needs number, submit, ms, boards"
+    ):
         own_jobs(fpga, text="start,ms,submit,number\n0,1,0,1\n").read()
 
 

@@ -149,7 +149,8 @@ class JobsTable(TableKeys, LineFormat):
         past_there = [name for name in PAST if name in table.columns]
         there = [name for name in JOBS.of_kind("instant") if name in table.frame]
         instants = [name for name in there if name not in PAST]
-        table = table.scaled(factors_of(self._own_factors(), table, instants, path, tally))
+        own = {name: factor for name, factor in self.factors.items() if name not in PAST}
+        table = table.scaled(factors_of(own, table, instants, path, tally))
         table = table.with_one_form_of_ids(["job_id"])
         read = {*table.frame["job_id"], *table.malformed["job_id"]}
         table, repaired = apply_rules(table, self.row_rules(table), tally)
@@ -164,7 +165,9 @@ class JobsTable(TableKeys, LineFormat):
         refuse_empty(path, tally, len(table))
         columns, labels = _columns(table)
         past: dict[str, Floats] = {
-            name: _finite_or_nan(table, name) * self._factor(name) for name in past_there
+            name: _finite_or_nan(table, name)
+            * self.factors.get(name, self.factors.get("submit_time_s", 1.0))  # as submissions are
+            for name in past_there
         }
         if "requested_time_s" in columns:
             tally.note(rules.NO_LIMIT, table.line[np.isinf(columns["requested_time_s"])])
@@ -181,13 +184,6 @@ class JobsTable(TableKeys, LineFormat):
         order = np.lexsort((columns["job_id"], columns["submit_time_s"]))
         trace = Trace(workload, tally.report, (path,))
         return trace, {name: column[order] for name, column in past.items()}
-
-    def _factor(self, name: str) -> float:
-        """Return what a column of `PAST` is multiplied by: as submissions are, unless it is set."""
-        return self.factors.get(name, self.factors.get("submit_time_s", 1.0))
-
-    def _own_factors(self) -> dict[str, float]:
-        return {name: factor for name, factor in self.factors.items() if name not in PAST}
 
     def _header(self) -> list[str]:
         """Return the table's columns."""

@@ -344,8 +344,6 @@ def _power_of_energy(trace: PowerTrace, line: Ints) -> PowerTrace:
     return replace(trace, value=energy_j * (1 / seconds))
 
 
-__all__ = ["PowerTrace", "SitePower", "read_gleamm", "read_power"]
-
 Part = Literal["solar", "wind", "both"]
 """One of a site's sources, or their sum."""
 
@@ -425,18 +423,10 @@ def read_gleamm(path: str | PathLike[str], **arguments: Any) -> SitePower:
 
 
 _EIA_CODES: Final = {
-    "wind": "WND",
-    "solar": "SUN",
-    "hydro": "WAT",
-    "oil": "OIL",
-    "gas": "NG",
-    "coal": "COL",
-    "nuclear": "NUC",
-    "other": "OTH",
-}
+    "wind": "WND", "solar": "SUN", "hydro": "WAT", "oil": "OIL", "gas": "NG", "coal": "COL",
+    "nuclear": "NUC", "other": "OTH",
+}  # fmt: skip
 """Our names of sources -> EIA's codes of energy sources."""
-
-
 _CARBON_LAYOUTS: Final = (
     ("timestamp", "avg_CI"),
     ("Datetime (UTC)", "Carbon intensity gCO₂eq/kWh (Life cycle)"),

@@ -134,7 +134,7 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
             observation_arguments: arguments of the encoder.
             reward_arguments: arguments of the reward.
             slots: M; None: `admission.slots` of the scenario, or 10 outside of slotted time.
-            horizon: steps ahead that are planned; None: 48 of a ready pool, else 20. The next four
+            horizon: steps ahead that are planned; None: 48 for a ready pool, else 20. The next four
                 are for slotted scenarios.
             max_length: steps of the longest task.
             backlog_shown: tasks behind the slots that an observation can count.
@@ -386,7 +386,7 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         Args:
             model: has ``predict``, as those of Stable-Baselines3; it sees this environment's
                 observations.
-            statistics: of a model that was loaded without its environment: the file that
+            statistics: for a model that was loaded without its environment: the file that
                 ``VecNormalize.save`` wrote, or an object with ``normalize_obs``.
 
         A scenario with another `scheduling.step` is refused, and in slotted time one with other

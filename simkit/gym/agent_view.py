@@ -373,7 +373,7 @@ def checked_options(options: Mapping[str, Any] | None, *, has_windows: bool) -> 
         wrong.append(f"{' and '.join(chosen)} are both given; leave one of them out")
     if "first_job" in chosen and not has_windows:
         wrong.append(
-            "first_job is of an environment with windows; make it with episode={'jobs': …}"
+            "first_job needs an environment with windows; make it with episode={'jobs': …}"
         )
     if "first_job" in chosen:
         first = chosen["first_job"]
@@ -382,7 +382,7 @@ def checked_options(options: Mapping[str, Any] | None, *, has_windows: bool) -> 
         else:
             wrong.append(f"first_job is {first!r}; it must be a whole number, the rank of a job")
     if "original_set" in chosen and has_windows:
-        wrong.append("original_set is of an environment without `episode`; leave one of them out")
+        wrong.append("original_set does not go with `episode`; leave one of them out")
     if "workload" in chosen and not isinstance(chosen["workload"], Workload):
         kind = type(chosen["workload"]).__name__
         wrong.append(f"workload is a {kind}; it must be a simkit.Workload")

@@ -9,7 +9,7 @@ it has never been trained on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -218,7 +218,11 @@ class Episode:
         self.state: State = self._simulation.state
         """The system as a policy sees it."""
         self._experiment, self._reward = experiment, reward
-        self._of_reward(lambda: reward.begin(load, self._simulation.info))
+        try:
+            reward.begin(load, self._simulation.info)
+        except Exception as error:
+            self._blame(error)
+            raise
         self._jobs = len(load)
         self._decisions = self._simulation.decisions()
         self._closed = False
@@ -266,13 +270,6 @@ class Episode:
         """
         try:
             return earned(self._reward, self._simulation.now)
-        except Exception as error:
-            self._blame(error)
-            raise
-
-    def _of_reward(self, step: Callable[[], None]) -> None:
-        try:
-            step()
         except Exception as error:
             self._blame(error)
             raise
@@ -354,7 +351,7 @@ class Episodes:
         self._given = scenario, windows
         self._first = prepare(scenario, policy=NoPolicy())
         self.windows: LogWindows | None = None
-        """Those that episodes replay; None: they replay all jobs."""
+        """Windows that episodes replay; None: they replay all jobs."""
         if windows is not None:
             log, keep_times = self._first.trace.workload, goes_by_the_clock(scenario)
             self.windows = LogWindows(log, windows, keep_times=keep_times)
@@ -409,7 +406,12 @@ class Episodes:
         if self.windows is not None and workload is None:
             jobs = self.windows.take(self.windows.drawn(seed) if first_job is None else first_job)
             trace = Trace(jobs, RowReport(read=len(jobs), accepted=len(jobs)))
-        elif workload is not None or original_set is not None or self._depends_on_seed:
+        elif (
+            workload is not None
+            or original_set is not None
+            or scenario.workload.is_drawn
+            or self._log is not None
+        ):
             jobs = self._jobs(scenario, original_set) if workload is None else workload
             if scenario.value is not None and not len(jobs.value):
                 jobs = valued(jobs, scenario.value, seed)
@@ -432,10 +434,6 @@ class Episodes:
         section = self._first.scenario.cluster
         parts = (section.maintenance, section.partitions, section.containers, section.trace)
         return (section.machines or section.processors) is not None and not any(parts)
-
-    @property
-    def _depends_on_seed(self) -> bool:
-        return self._first.scenario.workload.is_drawn or self._log is not None
 
     def _jobs(self, scenario: Scenario, original_set: int | None) -> Workload:
         """Return the jobs of a scenario's seed, without their values."""

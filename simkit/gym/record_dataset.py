@@ -145,10 +145,10 @@ def record(
 
     Args:
         scenario: with the policy.
-        path: of the file; one that is there is replaced once the new one is complete.
+        path: the file; an existing one is replaced once the new one is complete.
         what: what is recorded.
-        seeds: of the episodes.
-        name: of the policy; None: as in other results of simkit.
+        seeds: seeds of the episodes.
+        name: name of the policy; None: as in other results of simkit.
         on_end: is called with the seed after each episode.
 
     Raises RunError if the policy does what no number means, or nothing was decided, ScenarioError,
@@ -296,7 +296,7 @@ class PlayedEpisode:
             actions: are reset, as are the next two.
             encoder: what is seen.
             earnings: what is earned and to be paid.
-            name: of the policy, for messages.
+            name: name of the policy, for messages.
             max_decisions: after so many the episode is truncated; None: never.
         """
         self._experiment, self._policy, self._name = experiment, experiment.policy, name

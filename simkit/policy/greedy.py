@@ -467,7 +467,10 @@ class GreedyPolicy(ABC):
         if (reset := getattr(self.order, "reset", None)) is not None:
             reset(info, rng)
         self._waiting = WaitingTasks(len(info.resources))
-        self._machines = [_rows(partition.machines) for partition in info.partitions]
+        self._machines = [
+            None if p.machines is None else np.unique(np.array(p.machines, np.int64))
+            for p in info.partitions
+        ]
         self._settled = False  # whether, when the last decision was over, nothing fitted
         self._releases = 0
 
@@ -573,7 +576,3 @@ class GreedyPolicy(ABC):
             f"{amount:g} {name} (most free: {left:g})" for name, amount, left in asked if amount
         )
         return f"no machine has room for {what}; an instance asks for {most}"
-
-
-def _rows(machines: tuple[int, ...] | None) -> Ints | None:
-    return None if machines is None else np.unique(np.array(machines, np.int64))

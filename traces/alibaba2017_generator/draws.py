@@ -28,7 +28,7 @@ from simkit.traces.alibaba2017_generator.model import DAY_S, MACHINES
 from simkit.traces.columns import ALIBABA2017
 
 STATUSES: Final = ("Terminated", "Failed", "Running", "Waiting", "Interrupted")
-"""Of tasks, and the last of attempts alone."""
+"""Statuses of tasks; the last one is of attempts alone."""
 TERMINATED, FAILED, RUNNING, WAITING, INTERRUPTED = range(len(STATUSES))
 _FINISHED_KIND, _WAITING_KIND, _BROKEN_KIND = range(len(model.KINDS))
 CPU_PER_CORE: Final = ALIBABA2017["batch_task"]["plan_cpu"].per

@@ -53,7 +53,7 @@ RULES: Final[dict[str, str]] = {
     SKIPPED_HOUR: "The clock of the time zone was put forward over this time, so the time does "
     "not exist; the row is left out. If this occurs every spring, the file keeps standard time: "
     "declare a fixed zone, such as UTC-06:00.",
-    NO_NUMBER: "The value is text, and none of the marks of a missing value; the row is left out "
+    NO_NUMBER: "The value is text, but none of the marks of a missing value; the row is left out "
     "and leaves a gap. `missing` names more marks, `decimal` another decimal sign.",
     NO_VALUE: "The value is missing or not finite; the row is left out and leaves a gap.",
     REPEATED_TIME: "An earlier row has the same time; the first is kept.",
@@ -175,7 +175,7 @@ class TableSignal(TableKeys, FileSignal):
 
         Args:
             columns: the columns of values.
-            unit: of the values; None: the one in the columns' names, else the usual one.
+            unit: unit of the values; None: the one in the columns' names, else the usual one.
             time: the column of times.
             usual: unit of such values; None: there is none.
             sampling: ``mean`` of an interval, or read at an ``instant``.
@@ -293,7 +293,7 @@ class Sheet(NamedTuple):
         path, line = self.table.path, self.table.line
         name = f"{path}: {' + '.join(columns)}"
         unit = self.unit.unit
-        values = np.sum([self.table.numbers(column) for column in columns], axis=0)
+        values = np.sum([self.table.values[column] for column in columns], axis=0)
         kept = keep_rows(
             self.when, values, self.table, name,
             times=[self.time], values=columns, power=unit.name == WATT,
@@ -352,8 +352,8 @@ class CsvSignal(ColumnSignal):
     """A column of any CSV file."""
 
     unit: str | None = None
-    """Their unit: W, kW, MW, GW; Wh … GWh per interval; gCO2/kWh, price/kWh, degC, …; null: the
-    one in the column's name."""
+    """Unit of the values: W, kW, MW, GW; Wh … GWh per interval; gCO2/kWh, price/kWh, degC, …; null:
+    the one in the column's name."""
     sampling: Sampling | None = None
     """A value is the mean of its interval, or read at an instant; null: mean, or as the format
     has it."""

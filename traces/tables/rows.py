@@ -140,7 +140,7 @@ class Decimals:
         other = "." if sign == "," else ","
         whole = number.replace(sign, "")
         return TraceError(
-            f"{self._place}: {number} may be {number.replace(',', '.')} or {whole}, and no number "
+            f"{self._place}: {number} may be {number.replace(',', '.')} or {whole}, but no number "
             f'in the file tells; declare decimal: "{sign}" for {number.replace(",", ".")}, or '
             f'decimal: "{other}" for {whole}'
         )

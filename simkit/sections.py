@@ -84,7 +84,7 @@ class Facts(Section):
 
         def __init__(self, **values: Any) -> None:
             try:
-                super().__init__(**values)
+                super().__init__(**{name: _of_python(value) for name, value in values.items()})
             except ValidationError as error:
                 places = (
                     (".".join(map(str, (self.noun, *problem.path))), problem.text)
@@ -93,6 +93,11 @@ class Facts(Section):
                 raise ScenarioError(f"{place}: {text}" for place, text in places) from error
 
         __init__.__pydantic_base_init__ = True  # pydantic's own way to a model that it validates
+
+
+def _of_python(value: Any) -> Any:
+    """Return the number of a NumPy scalar, anything else as it is."""
+    return value.item() if getattr(value, "shape", None) == () else value
 
 
 Mark = TypeVar("Mark")
@@ -293,6 +298,8 @@ CountRange = Annotated[tuple[Count, Count], Strict(False), _Pair, _Ordered]
 """``[least, most]``, whole numbers from 1 on."""
 PositiveDuration = Annotated[Duration, Field(gt=0)]
 """Seconds above 0."""
+InfiniteIsNone = BeforeValidator(lambda value: None if value == math.inf else value)
+"""Marks a field in which None stands for no limit: an infinite number, too."""
 DurationRange = Annotated[tuple[PositiveDuration, PositiveDuration], Strict(False), _Pair, _Ordered]
 """``[shortest, longest]``, durations above 0."""
 PositiveRange = Annotated[tuple[Positive, Positive], Strict(False), _Pair, _Ordered]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-import textwrap
+import sys
+from functools import cache
 from itertools import pairwise
+from types import ModuleType
 
 
 def counted(number: int, noun: str, many: str = "") -> str:
@@ -44,14 +46,32 @@ def attribute_docstrings(cls: type) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__[:-1]):
-        try:
-            tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
-        except (OSError, TypeError):  # built in, or typed in at a prompt
-            continue
-        body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
-        for declared, below in pairwise(body):
+        module = sys.modules.get(base.__module__)
+        own = _class_bodies(module).get(base.__qualname__, []) if module else []
+        for declared, below in pairwise(own):
             if isinstance(declared, ast.AnnAssign) and isinstance(declared.target, ast.Name):
                 found.pop(declared.target.id, None)
                 if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
                     found[declared.target.id] = inspect.cleandoc(str(below.value.value))
+    return found
+
+
+@cache
+def _class_bodies(module: ModuleType) -> dict[str, list[ast.stmt]]:
+    """Return qualified name → statements of each class in a module's source, which is read once."""
+    try:
+        parts: list[tuple[str, ast.AST]] = [("", ast.parse(inspect.getsource(module)))]
+    except (OSError, TypeError):  # built in, or typed in at a prompt
+        return {}
+    found: dict[str, list[ast.stmt]] = {}
+    for prefix, part in parts:  # grows while it is read
+        if isinstance(part, ast.ClassDef):
+            found[prefix + part.name] = part.body
+            prefix += f"{part.name}."
+        elif isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            prefix += f"{part.name}.<locals>."
+        parts += [
+            (prefix, inner) for inner in ast.iter_child_nodes(part)
+            if not isinstance(inner, ast.expr)
+        ]  # fmt: skip
     return found

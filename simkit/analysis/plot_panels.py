@@ -5,22 +5,13 @@ A `Quantity` knows how one run is drawn; `draw_panels` puts quantities and runs 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta, tzinfo
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-
-from simkit.arrays import Floats
-from simkit.dates import date_text, is_dated
-from simkit.results.run_folder import Run
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from simkit.analysis.plot_style import (
     DASHES,
@@ -36,6 +27,9 @@ from simkit.analysis.plot_style import (
     title_inches,
     write_head,
 )
+from simkit.arrays import Floats
+from simkit.dates import date_text, is_dated, zone_of
+from simkit.results.run_folder import Run
 from simkit.results.timeline import bin_edges, bin_length
 from simkit.text import printable
 
@@ -316,7 +310,7 @@ class TimeAxis:
         epoch = epochs.pop() if len(epochs) == 1 else 0.0
         self.dated = epoch > 0 and is_dated(epoch + span[1])
         self.epoch_s = epoch if self.dated else 0.0
-        self.zone = _zone(_dated(runs[0], "zone", "time_zone"))
+        self.zone, _ = zone_of(_dated(runs[0], "zone", "time_zone"))
         self.start_s, self.end_s = span
         length = self.end_s - self.start_s
         self.unit_s, self.unit = next(
@@ -424,13 +418,3 @@ def _dated(run: Run, of_site: str, of_log: str) -> Any:
     site = run.info.get("power") or {}
     found = site.get(of_site)
     return run.info.get(of_log) if found is None else found
-
-
-def _zone(name: str | None) -> tzinfo:
-    """Return the site's time zone; UTC if it is unknown."""
-    from zoneinfo import ZoneInfo
-
-    try:
-        return ZoneInfo(name) if name else UTC
-    except (KeyError, ValueError, OSError):
-        return UTC

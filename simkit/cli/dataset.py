@@ -54,67 +54,35 @@ def record(
     scenario: Scenario,
     output: Written,
     seeds: Annotated[
-        str | None,
-        typer.Option("--seeds", help="Seeds, an episode each: 0..9 or 0,3,7.", show_default=False),
+        str | None, typer.Option(help="Seeds, an episode each: 0..9 or 0,3,7.")
     ] = None,
     episodes: Annotated[
-        int | None,
-        typer.Option(
-            "--episodes",
-            min=1,
-            help="As many seeds, from the scenario's on; default: 1.",
-            show_default=False,
-        ),
+        int | None, typer.Option(min=1, help="As many seeds, from the scenario's on; default: 1.")
     ] = None,
     actions: Annotated[
-        str | None,
-        typer.Option(
-            "--actions", help="What an action does: ready-pool, start, …", show_default=False
-        ),
+        str | None, typer.Option(help="What an action does: ready-pool, start, …")
     ] = None,
-    observation: Annotated[
-        str | None, typer.Option("--observation", help="What is seen.", show_default=False)
-    ] = None,
-    slots: Annotated[
-        int | None,
-        typer.Option("--slots", min=1, help="Tasks to choose from.", show_default=False),
-    ] = None,
+    observation: Annotated[str | None, typer.Option(help="What is seen.")] = None,
+    slots: Annotated[int | None, typer.Option(min=1, help="Tasks to choose from.")] = None,
     max_decisions: Annotated[
-        int | None,
-        typer.Option(
-            "--max-decisions", min=1, help="Cut episodes off after so many.", show_default=False
-        ),
+        int | None, typer.Option(min=1, help="Cut episodes off after so many.")
     ] = None,
     reward: Annotated[
-        str | None,
-        typer.Option(
-            "--reward",
-            help="Default: value, or bounded-slowdown of jobs without values.",
-            show_default=False,
-        ),
+        str | None, typer.Option(help="Default: value, or bounded-slowdown of jobs without values.")
     ] = None,
     cost: Annotated[
         str | None,
-        typer.Option(
-            "--cost",
-            help="A reward, counted with the opposite sign; default: wait, in steps.",
-            show_default=False,
-        ),
+        typer.Option(help="A reward, counted with the opposite sign; default: wait, in steps."),
     ] = None,
     env: Annotated[
         list[str] | None,
         typer.Option(
-            "--env",
             metavar="KEY=VALUE",
             help="Another argument of SchedulingEnv, of reward or cost: "
             "--env action_arguments.max_start=12. May be repeated.",
-            show_default=False,
         ),
     ] = None,
-    name: Annotated[
-        str | None,
-        typer.Option("--name", help="Of the policy; default: its own.", show_default=False),
-    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the policy; default: its own.")] = None,
     seed: Seed = None,
     settings: Settings = None,
     no_code: NoCode = False,
@@ -195,13 +163,10 @@ def mix(
     rows: Annotated[
         int | None,
         typer.Option(
-            "--rows",
-            min=1,
-            help="Decisions in all; default: as many as the datasets have for these shares.",
-            show_default=False,
+            min=1, help="Decisions in all; default: as many as the datasets have for these shares."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the draw.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
 ) -> None:
     """Mix datasets: whole episodes of each, as near to the stated shares as these allow."""
     from simkit.gym.dataset import mix as do_mix
@@ -246,19 +211,14 @@ def export(
     minari: Annotated[
         Path | None,
         typer.Option(
-            "--minari",
             metavar="FOLDER",
             help="Write a new folder that Minari reads; its name is the id, such as rare-v0.",
-            show_default=False,
         ),
     ] = None,
     d3rlpy: Annotated[
         Path | None,
         typer.Option(
-            "--d3rlpy",
-            metavar="FILE",
-            help="Write an .h5 file that ReplayBuffer.load of d3rlpy reads.",
-            show_default=False,
+            metavar="FILE", help="Write an .h5 file that ReplayBuffer.load of d3rlpy reads."
         ),
     ] = None,
 ) -> None:

@@ -13,8 +13,7 @@ from simkit.errors import ScenarioError
 from simkit.policy.queue import TaskQueue
 from simkit.policy.task import Task
 from simkit.workload import Workload
-from simkit.workload.admission import AdmissionOrder, AdmissionRule
-from simkit.workload.cluster import Partition
+from simkit.workload.cluster import AdmissionOrder, AdmissionRule, Partition
 
 
 class Backlog(Protocol):

@@ -27,7 +27,7 @@ from simkit.workload import Workload
 class Observer(Protocol):
     """Takes facts in order of time; `time_s` is in seconds on the trace's clock.
 
-    One from outside the engine must change nothing.
+    One from outside the engine must change nothing. What a subclass does not override does nothing.
     """
 
     def submitted(self, time_s: float, tasks: Sequence[Task]) -> None:

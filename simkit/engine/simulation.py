@@ -51,8 +51,7 @@ from simkit.policy.task import Task
 from simkit.power.site import Site
 from simkit.units import LATEST_S, TIME_GRID, time_on_grid
 from simkit.workload import Workload
-from simkit.workload.admission import AdmissionRule
-from simkit.workload.cluster import Cluster
+from simkit.workload.cluster import AdmissionRule, Cluster
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,7 @@ from simkit.policy.task import Allocation, Placement, Task
 from simkit.text import counted
 from simkit.units import LATEST_S, format_duration
 from simkit.workload import Workload
-from simkit.workload.admission import AdmissionRule
-from simkit.workload.cluster import Cluster
+from simkit.workload.cluster import AdmissionRule, Cluster
 
 
 @dataclass(frozen=True)

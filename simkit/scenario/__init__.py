@@ -28,12 +28,12 @@ from pydantic_core.core_schema import CoreSchema, ModelSchema
 
 from simkit.errors import ScenarioError
 from simkit.scenario.cluster import ClusterSection
-from simkit.scenario.kinds import Family
 from simkit.scenario.policy import EstimatorChoice, PolicySection, compat_period_s
 from simkit.scenario.power import Power
-from simkit.scenario.references import Arguments, FiniteJson, PluginName
+from simkit.scenario.references import Arguments, Family, FiniteJson, PluginName
 from simkit.scenario.signals import SIGNALS
-from simkit.scenario.workload import WORKLOADS, Value, WorkloadSection
+from simkit.scenario.value import Value
+from simkit.scenario.workload import WORKLOADS, WorkloadSection
 from simkit.sections import (
     BrokenRulesError,
     ClockTime,
@@ -45,7 +45,7 @@ from simkit.sections import (
 )
 from simkit.text import attribute_docstrings
 from simkit.units import LATEST_S
-from simkit.workload.admission import AdmissionRule
+from simkit.workload.cluster import AdmissionRule
 
 
 def _reference(name: str) -> str:

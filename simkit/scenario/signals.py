@@ -3,7 +3,7 @@
 Each has a `type`; a plain number is a constant signal. Constants, schedules and levels are in the
 unit of their place: W, price/kWh, gCO2/kWh or degC.
 
-Kinds of signals (see `kinds`) are entry points of the group ``simkit.signals``. A recorded one
+Kinds of signals (see `references`) are entry points of the group ``simkit.signals``. A recorded one
 derives from `RecordedSignal` or `FileSignal`; the how-to "Read power data" shows one. A file seldom
 says what its numbers mean, so unit, zone and label are declared and nothing is guessed.
 """
@@ -44,8 +44,7 @@ from simkit.power.signal import CARBON, PRICE, WATT
 from simkit.power.signal_align import Alignment, Span, aligned, check_covers, scale_factor
 from simkit.power.signal_patterns import WEEK_S, Levels, Schedule, weekly
 from simkit.power.signal_trace import Gaps, PowerTrace, long_fill_warning
-from simkit.scenario.kinds import Family, Kind
-from simkit.scenario.references import Arguments, File, PluginName
+from simkit.scenario.references import Arguments, Family, File, Kind, PluginName
 from simkit.sections import (
     AtLeastZero,
     BrokenRulesError,
@@ -271,17 +270,11 @@ class SignalContext:
 
     @property
     def alignment(self) -> Alignment:
-        """How traces lie on the clock; raises ScenarioError if the run's date is not known."""
+        """How traces lie on the clock; raises TraceError if the run's date is not known."""
         kind = self.align.type
-        if kind == "offset":
-            return Alignment("offset", offset_s=self.align.offset)
-        if math.isnan(self.epoch_s):
-            raise ScenarioError(
-                f"align {kind} needs the date of the run's zero, which the workload does not have; "
-                "add power.align: {zero: 2019-01-01T00:00:00+00:00}, or {offset: 0}"
-            )
+        epoch_s = None if kind == "offset" else self.epoch_s
         zone = self.zone if kind == "calendar" else None
-        return Alignment(kind, epoch_s=self.epoch_s, time_zone=zone)
+        return Alignment(kind, epoch_s, zone, self.align.offset)
 
     def refuse_beyond(self, count: float, noun: str) -> None:
         """Raise ScenarioError for more of something than a signal may have."""

@@ -1,21 +1,200 @@
-"""The checks of rejections: who can never run, finds no room, is late, or is turned away.
+"""Checks of admission: which partition a job goes to, and who is rejected, held back or late.
 
 A job is rejected at its submission, or later, out of the queue: since it is late, or by the policy.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from heapq import heappop, heappush
 from math import inf
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
-from simkit.verify.audit import Check
-from simkit.verify.audited_run import AuditedRun
-from simkit.verify.capacity import USER, limits_users, tasks_by_partition
+from simkit.verify.audit import (
+    Check,
+    NotApplicableError,
+    NotAuditedError,
+    first_true,
+    not_audited_if,
+    rule,
+)
+from simkit.verify.audited_run import TASK, AuditedRun, beside
 from simkit.verify.numbers import ENDLESS, sum_until
+
+
+@rule
+def check_partitions(run: AuditedRun, check: Check) -> None:
+    """Jobs run on machines of their partition, within its limits."""
+    if not run.partitions:
+        raise NotApplicableError("the cluster has no partitions")
+    tasks = tasks_by_partition(run)
+    rows = run.allocations.join(tasks, on=TASK, maintain_order="left")
+    check.examined = rows.height
+    check.add_rows("no partition admits this job", rows.filter(pl.col("position") < 0))
+    for number, partition in enumerate(run.partitions):
+        inside = rows.filter(pl.col("position") == number)
+        elsewhere = inside.filter(~pl.col("machine_id").is_in(machines_of(run, partition)))
+        check.add_rows("runs on a machine outside its partition", elsewhere)
+    if _ROUTED in run.jobs.columns:
+        names = [*(partition["name"] for partition in run.partitions), ""]
+        jobs = run.jobs.join(
+            tasks.group_by("job_id").agg(pl.col("position").first()), on="job_id", how="left",
+            maintain_order="left",
+        )  # fmt: skip
+        first = pl.col("position").replace_strict([*range(len(names) - 1), -1], names)
+        wrong = jobs.filter(pl.col(_ROUTED).ne_missing(first))
+        check.add_rows("said to be in another partition than the first that admits it", wrong)
+
+
+_ROUTED: Final = "site_partition"
+
+
+def limits_users(run: AuditedRun) -> bool:
+    """Return whether a partition limits how many jobs of a user run."""
+    return any(p.get("max_running_per_user") is not None for p in run.partitions)
+
+
+def machines_of(run: AuditedRun, partition: dict[str, Any]) -> list[int]:
+    """Return the ids of the partition's machines; without a list it has all."""
+    machines = partition.get("machines")
+    return list(run.capacity) if machines is None else list(machines)
+
+
+def tasks_by_partition(run: AuditedRun) -> pl.DataFrame:
+    """Return the tasks with the columns that decide about partitions.
+
+    Columns: `TASK`, ``instances``, ``gang``, the resources, ``position``, the first partition that
+    admits all tasks of the job, or -1, and ``known``: whether the tables decide it. A partition is
+    open to jobs whose queue or partition number it lists; one without such lists to every job. It
+    admits a task within its limits that its empty machines can hold. Of the requested times of
+    several tasks only the first is recorded: where time is limited, their position is the one that
+    the run names. So it is where a limit of the waiting jobs of a user and reservations meet: a
+    reserved job may have started at the instant of a submission, before it.
+    """
+    first = run.resources[0]
+    demand = pl.col(first) * pl.col("instances") if first in run.requested else pl.lit(0.0)
+    jobs = run.only("jobs", "job_id", "queue", "partition", "requested_time_s", _ROUTED)
+    jobs = jobs.rename({"requested_time_s": "limit_s"})
+    tasks = run.only("tasks", *TASK, "instances", "gang", *run.requested)
+    tasks = tasks.with_columns(demand.alias("demand"))
+    one_each = run.is_large and run.alike
+    if not one_each:
+        jobs = jobs.unique("job_id", keep="first")
+        tasks = tasks.unique(TASK, keep="first", maintain_order=True)
+    tasks = beside(tasks, jobs, ["job_id"])
+
+    def of_job(task: pl.Expr) -> pl.Expr:
+        """Return whether it is true of all tasks of the job."""
+        return task if one_each else task.all().over("job_id")
+
+    room_anywhere = pl.lit(value=False)
+    partitions = run.partitions or [{"machines": None}]
+    admitted = []
+    for number, partition in enumerate(partitions):
+        holds = f"room {number}"
+        tasks = tasks.with_columns(_room_for(run, partition, tasks).alias(holds))
+        room = of_job(pl.col(holds)) & _is_open(partition)
+        admitted.append(room & of_job(~_over_limits(partition)))
+        room_anywhere = room_anywhere | room
+    timed = any(partition.get("max_time_s") is not None for partition in partitions)
+    alone = pl.lit(value=True) if one_each else pl.len().over("job_id") == 1
+    known = alone | (not timed) | ~room_anywhere
+    first_of = [pl.when(fits).then(pl.lit(number)) for number, fits in enumerate(admitted)]
+    position = pl.coalesce(*first_of, pl.lit(-1))
+    if any(partition.get("max_waiting_per_user") is not None for partition in partitions):
+        if "reserved" in run.tables["events"]["kind"]:
+            known = pl.lit(value=False)
+        fits = tasks.select("job_id", *(e.alias(str(n)) for n, e in enumerate(admitted)))
+        tasks = tasks.join(_by_waiting_jobs(run, partitions, fits), on="job_id", how="left")
+        position = pl.col("by_waiting")
+    tasks = tasks.with_columns(position=position, known=known)
+    if _ROUTED in tasks.columns:
+        names = [str(partition["name"]) for partition in partitions]
+        said = pl.col(_ROUTED).replace_strict(names, range(len(names)), default=-1)
+        tasks = tasks.with_columns(position=pl.when("known").then("position").otherwise(said))
+    return tasks.select(*TASK, "instances", "gang", *run.requested, "position", "known")
+
+
+def _by_waiting_jobs(
+    run: AuditedRun, partitions: list[dict[str, Any]], fits: pl.DataFrame
+) -> pl.DataFrame:
+    """Return ``job_id`` and ``by_waiting``: the first partition that admits it, or -1.
+
+    A job waits from its submission to its first start; what starts or ends at an instant does so
+    after the submissions of that instant. A user is only refused where as many of their jobs wait
+    as the partition allows.
+
+    Args:
+        run: the run.
+        partitions: the partitions.
+        fits: ``job_id`` and for each partition whether it admits the job but for the users' limit.
+    """
+    left = pl.coalesce("start_time_s", "end_time_s", "left_s").fill_null(inf)
+    jobs = run.jobs.join(run.left_unstarted, on="job_id", how="left", maintain_order="left")
+    jobs = jobs.unique("job_id", keep="first").sort("submit_time_s", "job_id")
+    taken = (pl.col("status") != "rejected") | pl.col("left_s").is_not_null()
+    jobs = jobs.select("job_id", "submit_time_s", _USER, left, taken)
+    rows = jobs.join(fits.unique("job_id", keep="first"), on="job_id", maintain_order="left")
+    waiting: dict[tuple[int, Any], list[float]] = defaultdict(list)
+    found = []
+    for job, submit, user, leaves, taken, *admits in rows.iter_rows():
+        position = -1
+        for number in (n for n, fit in enumerate(admits) if fit):
+            most = partitions[number].get("max_waiting_per_user")
+            ends = waiting[number, user]
+            while ends and ends[0] < submit:
+                heappop(ends)
+            if user is None or most is None or len(ends) < most:
+                position = number
+                break
+        if taken and position >= 0:
+            heappush(waiting[position, user], leaves)
+        found.append((job, position))
+    schema: dict[str, Any] = {"job_id": rows.schema["job_id"], "by_waiting": pl.Int32}
+    return pl.DataFrame(found, schema=schema, orient="row")
+
+
+_USER: Final = pl.when(~pl.col("user").cast(pl.String).is_in(["-1", ""])).then("user").alias("user")
+"""Null for jobs without a user, who are not limited."""
+
+
+def _is_open(partition: dict[str, Any]) -> pl.Expr:
+    """Return whether a partition is open to a job's queue or partition in the trace."""
+    is_open = pl.lit(not (partition.get("queues") or partition.get("partitions")))
+    for column, key in (("queue", "queues"), ("partition", "partitions")):
+        names = [str(name) for name in partition.get(key) or ()]
+        if names:
+            is_open = is_open | pl.col(column).cast(pl.String).is_in(names).fill_null(value=False)
+    return is_open
+
+
+def _over_limits(partition: dict[str, Any]) -> pl.Expr:
+    """Return whether a task asks for more than the partition allows; null is no limit."""
+    over = pl.lit(value=False)
+    for column, key in (("limit_s", "max_time_s"), ("demand", "max_processors")):
+        if partition.get(key) is not None:
+            over = over | (pl.col(column) > partition[key]).fill_null(value=False)
+    return over
+
+
+def _room_for(run: AuditedRun, partition: dict[str, Any], tasks: pl.DataFrame) -> pl.Series:
+    """Return whether each task fits empty machines: gangs as a whole, bags one by one."""
+    machines = [run.capacity[m] for m in machines_of(run, partition) if m in run.capacity]
+    columns = [run.resources.index(name) for name in run.requested]
+    capacity = np.array(machines, dtype=np.float64).reshape(len(machines), len(run.resources))
+    sorts, each = np.unique(capacity[:, columns], axis=0, return_counts=True)
+    needed = np.where(tasks["gang"], tasks["instances"], 1).astype(np.float64)
+    asked = tasks.select(pl.col(run.requested).cast(pl.Float64)).to_numpy()
+    places = np.zeros(tasks.height)
+    for has, machines_of_sort in zip(sorts, each, strict=True):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            most = np.where(asked > 0, np.floor(has / asked), np.inf)
+        places += most.min(axis=1, initial=np.inf) * machines_of_sort
+    return pl.Series(places >= needed)
+
 
 _REJECTED = pl.col("status") == "rejected"
 
@@ -27,18 +206,17 @@ def _turned_away(run: AuditedRun) -> pl.Expr:
     return _REJECTED & pl.col("reason").fill_null("").str.contains("^the backlog")
 
 
-def check_admission(run: AuditedRun) -> Check:
-    """Check that a job is turned away exactly if all slots and the whole backlog are taken.
+@rule
+def check_admission(run: AuditedRun, check: Check) -> None:
+    """A job is turned away exactly if the backlog is full.
 
     If slots are refilled at once, waiting jobs fill the slots first and then the backlog. It is
     full when as many jobs wait as there are slots and places in the backlog.
     """
-    check = Check("admission", "a job is turned away exactly if the backlog is full")
     backlog, slots = run.scenario.admission.backlog, run.scenario.admission.slots
     if backlog is None:
-        return check.skip("the backlog has no limit")
-    if reason := _why_not_followed(run):
-        return check.leave_out(reason)
+        raise NotApplicableError("the backlog has no limit")
+    _needs_known_waits(run)
     later = run.left_unstarted
     jobs = run.jobs.join(later, on="job_id", how="left", maintain_order="left").with_columns(
         (_REJECTED & pl.col("left_s").is_null()).alias("refused"),
@@ -57,15 +235,14 @@ def check_admission(run: AuditedRun) -> Check:
     check.add_rows("turned away, but the backlog has room", counts.filter("turned_away", ~full))
     accepted = counts.filter(~pl.col("refused"), full)
     check.add_rows("admitted, but the backlog is full", accepted)
-    return check
 
 
-def _why_not_followed(run: AuditedRun) -> str:
-    """Return why the number of waiting jobs is not known; empty if it is."""
+def _needs_known_waits(run: AuditedRun) -> None:
+    """Raise NotAuditedError if the number of waiting jobs is not known."""
     kinds = set(run.tables["events"]["kind"].to_list())
     one_each = run.tasks["job_id"].is_unique().all() and run.tasks["gang"].all()
     refill = run.scenario.admission.refill
-    reasons = {
+    not_audited_if({
         "jobs wait for their release": run.has_releases,
         "the run is not complete": not run.complete,
         "slots are refilled only at the next decision": refill != "at_once",
@@ -73,13 +250,12 @@ def _why_not_followed(run: AuditedRun) -> str:
         "jobs that waited were killed": "killed" in kinds,
         "jobs return to the queue": bool(kinds & {"reserved", "suspended", "lost"}),
         "users' jobs are held back by partitions": limits_users(run),
-    }
-    return next((reason for reason, applies in reasons.items() if applies), "")
+    })  # fmt: skip
 
 
-def check_rejections(run: AuditedRun) -> Check:
-    """Check that exactly those jobs are rejected at their submission that no partition admits."""
-    check = Check("rejections", "exactly the jobs that can never run are rejected")
+@rule
+def check_rejections(run: AuditedRun, check: Check) -> None:
+    """Exactly the jobs that can never run are rejected."""
     # The rules "admission" and "late-jobs" are about others.
     later = run.left_unstarted.select("job_id")
     jobs = run.jobs.filter(~_turned_away(run)).join(later, on="job_id", how="anti")
@@ -100,22 +276,21 @@ def check_rejections(run: AuditedRun) -> Check:
     if not run.policy_is_custom:
         by_policy = run.jobs.filter(_REJECTED, pl.col("reason").str.starts_with("policy: "))
         check.add_rows("the policy rejected it, which this policy never does", by_policy)
-    return check
 
 
-def check_late_jobs(run: AuditedRun) -> Check:
-    """Check that jobs which leave are late, and that none that is late starts instead.
+@rule
+def check_late_jobs(run: AuditedRun, check: Check) -> None:
+    """Only jobs that can no longer end in time leave, and none starts.
 
     A job is late when it can no longer end, by its estimate, by its deadline and with its quality
     of service kept; it leaves at the first decision after that at which the policy would see it.
     """
-    check = Check("late-jobs", "only jobs that can no longer end in time leave, and none starts")
     left = run.left_unstarted.filter(pl.col("reason").str.starts_with("late"))
     if run.scenario.admission.late != "leave":
         check.add_rows("left as it was late, but late jobs stay", left)
-        return check if left.height else check.skip("late jobs stay")
+        raise NotApplicableError("late jobs stay")
     if not run.tasks["job_id"].is_unique().all():
-        return check.leave_out("jobs have several tasks, each of which may be late")
+        raise NotAuditedError("jobs have several tasks, each of which may be late")
     due = [pl.col("deadline_s")] if "deadline_s" in run.jobs.columns else []
     estimate = pl.min_horizontal("estimate_s", pl.lit(ENDLESS))
     if "qos" in run.jobs.columns:
@@ -130,23 +305,22 @@ def check_late_jobs(run: AuditedRun) -> Check:
     reserved = run.tables["events"].filter(kind="reserved")["job_id"]  # these had left the queue
     started = jobs.filter(late, ~pl.col("job_id").is_in(reserved.implode()))
     check.add_rows("started, but it was late, and should have left", started)
-    return check
 
 
-def check_user_limits(run: AuditedRun) -> Check:
-    """Check that no user has more jobs running in a partition than it allows, nor too few.
+@rule
+def check_user_limits(run: AuditedRun, check: Check) -> None:
+    """No user has more jobs running in a partition than it allows.
 
     A job runs from its first start to its end. What is held back is in the timeline's backlog. How
     many may wait is part of `partitions` and `rejections`.
     """
-    check = Check("user-limits", "no user has more jobs running in a partition than it allows")
     if not limits_users(run):
-        return check.skip("no partition limits how many jobs of a user run")
+        raise NotApplicableError("no partition limits how many jobs of a user run")
     places = tasks_by_partition(run).group_by("job_id").agg(pl.col("position").first())
     left = run.left_unstarted.select("job_id", "left_s")
     jobs = run.jobs.join(left, on="job_id", how="left", maintain_order="left")
     until = pl.coalesce("end_time_s", "left_s").fill_null(inf)
-    jobs = jobs.with_columns(USER, until.alias("until"))
+    jobs = jobs.with_columns(_USER, until.alias("until"))
     # A job that leaves after it has waited counts towards the limit until then.
     admitted = (pl.col("status") != "rejected") | pl.col("left_s").is_not_null()
     jobs = jobs.filter(pl.col("user").is_not_null(), admitted)
@@ -165,7 +339,6 @@ def check_user_limits(run: AuditedRun) -> Check:
         check.notes["jobs that are held back are not counted"] = reason
     else:
         _check_held_back(check, run, jobs)
-    return check
 
 
 def _beyond(jobs: pl.DataFrame, most: int) -> pl.Series:
@@ -189,7 +362,7 @@ def _why_not_counted(run: AuditedRun) -> str:
         "jobs have several tasks": run.tasks["job_id"].is_duplicated().any(),
         "the policy may kill waiting jobs": run.policy_is_custom,
     }
-    return next((reason for reason, applies in reasons.items() if applies), "")
+    return first_true(reasons)
 
 
 def _check_held_back(check: Check, run: AuditedRun, jobs: pl.DataFrame) -> None:

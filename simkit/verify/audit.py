@@ -6,10 +6,11 @@ million jobs must not print a million lines.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -70,16 +71,6 @@ class Check:
     notes: dict[str, Any] = field(default_factory=dict)
     """Remarks, e.g. how many heads had a void bound."""
 
-    def skip(self, reason: str) -> Check:
-        """Mark the rule as not applicable to this run."""
-        self.skipped, self.applies = reason, False
-        return self
-
-    def leave_out(self, reason: str) -> Check:
-        """Mark the rule as one that may apply, but was not audited."""
-        self.skipped, self.applies = reason, True
-        return self
-
     def add(self, message: str, row: dict[str, Any]) -> None:
         """Record one violating row."""
         self.found += 1
@@ -96,6 +87,54 @@ class Check:
         """Record a violation for each entry of (N,) columns that is wrong."""
         for at in np.flatnonzero(wrong).tolist():
             self.add(message, {name: values[at].item() for name, values in columns.items()})
+
+
+class NotApplicableError(Exception):
+    """The rule is not about this run; the message says why."""
+
+
+class NotAuditedError(Exception):
+    """It is not known whether the rule holds in this run; the message says why."""
+
+
+_Run = TypeVar("_Run")
+
+
+def rule(judge: Callable[[_Run, Check], None]) -> Callable[[_Run], Check]:
+    """Make a rule of a function ``check_…`` that records in a check what breaks it in a run.
+
+    Its name is the rule's, the first line of its docstring the rule in a sentence. It ends early by
+    raising NotApplicableError or NotAuditedError; violations that it has found by then count.
+    """
+    sentence = str(judge.__doc__).partition("\n")[0].rstrip(".")
+
+    @wraps(judge)
+    def checked(run: _Run) -> Check:
+        check = Check(name_of(judge), sentence[0].lower() + sentence[1:])
+        try:
+            judge(run, check)
+        except (NotApplicableError, NotAuditedError) as reason:
+            if not check.found:
+                check.skipped, check.applies = str(reason), isinstance(reason, NotAuditedError)
+        return check
+
+    return checked
+
+
+def name_of(judge: Callable[..., object]) -> str:
+    """Return the name of a rule: ``machine-power`` for ``check_machine_power``."""
+    return judge.__name__.removeprefix("check_").replace("_", "-")
+
+
+def first_true(reasons: Mapping[str, object]) -> str:
+    """Return the first of the reasons that applies; empty if none does."""
+    return next((reason for reason, applies in reasons.items() if applies), "")
+
+
+def not_audited_if(reasons: Mapping[str, object]) -> None:
+    """Raise NotAuditedError with the first of the reasons that applies, if one does."""
+    if reason := first_true(reasons):
+        raise NotAuditedError(reason)
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ rows): a trace of millions of instances does not need a row for each.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
@@ -22,8 +22,8 @@ from simkit.verify.folder import RunFolder
 from simkit.verify.input_tasks import TASK_TABLES, read_input_tasks
 from simkit.verify.inputs import InputTasks
 from simkit.verify.numbers import Floats, on_grid
-from simkit.verify.site.signals import SiteSignals
 
+_Made = TypeVar("_Made")
 TASK = ["job_id", "task_id"]
 """The key of a task."""
 UNIT = [*TASK, "instance"]
@@ -36,6 +36,12 @@ POWER = "power"
 """The recorded cause of capacity that changes with the power."""
 _MUCH_DENSER = 1e4
 """Factor of the load from which on different submit times may become equal."""
+_OF_SEGMENTS = (
+    *TASK, "attempt", "start_time_s", "count", "end_time_s", "last_end_s", "open", "rows",
+    "outcome", "outcomes", "instances", "task_status", "job_status", "requested_time_s",
+    "trace_run_time_s", "tasks_of_job",
+)  # fmt: skip
+"""Columns of `segments`."""
 _FACTS = (
     "gang", "task_status", "job_status", "requested_time_s", "trace_run_time_s", "tasks_of_job",
 )  # fmt: skip
@@ -170,9 +176,15 @@ class AuditedRun(RunFolder):
         while one runs), ``outcomes`` (number of different ones) and those of `known`.
         """
         end = pl.col("end_time_s")
+        rows = self.known.filter("gang", pl.col("start_time_s").is_not_null())
+        if not rows.select(pl.struct(self.together).is_duplicated().any()).item():
+            alone = rows.with_columns(
+                pl.lit(1, pl.UInt32).alias("rows"), pl.lit(1, pl.UInt32).alias("outcomes"),
+                end.alias("last_end_s"), end.is_null().cast(pl.UInt32).alias("open"),
+            )  # fmt: skip
+            return alone.select(_OF_SEGMENTS)
         return (
-            self.known.filter("gang", pl.col("start_time_s").is_not_null())
-            .group_by(self.together, maintain_order=True)
+            rows.group_by(self.together, maintain_order=True)
             .agg(
                 pl.col("count").sum(),
                 pl.when(end.is_null().any()).then(None).otherwise(end.min()).alias("end_time_s"),
@@ -186,7 +198,7 @@ class AuditedRun(RunFolder):
                     "trace_run_time_s", "tasks_of_job",
                 ).first(),
             )
-            .drop(_AT_ONCE, strict=False)
+            .select(_OF_SEGMENTS)
         )  # fmt: skip
 
     @cached_property
@@ -375,11 +387,25 @@ class AuditedRun(RunFolder):
         found = {name: table[name].to_numpy() for name in table.columns}
         return {**found, "seconds": found["end_s"] - found["start_s"]}
 
+    def once(self, make: Callable[[AuditedRun], _Made]) -> _Made:
+        """Return what a function or class makes of the run, made when it is first asked for."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        found: _Made = self._made[make]
+        return found
+
     @cached_property
-    def site(self) -> SiteSignals:
-        """The signals of the site, each made again from the scenario when it is asked for."""
-        span = float(self.power["start_s"][0]), float(self.power["end_s"][-1])
-        return SiteSignals(self, span)
+    def _made(self) -> dict[Callable[[AuditedRun], Any], Any]:
+        return {}
+
+    @cached_property
+    def one_gang_each(self) -> bool:
+        """Whether every job is one task whose instances start together."""
+        tasks, jobs = self.only("tasks", "job_id", "gang", "instances"), self.only("jobs", "job_id")
+        if not (tasks["gang"] | (tasks["instances"] == 1)).all():
+            return False
+        ids, others = jobs["job_id"].sort(), tasks["job_id"].sort()
+        return ids.equals(others) and ids.n_unique() == len(ids)
 
     @cached_property
     def input_tasks(self) -> InputTasks:
@@ -469,6 +495,16 @@ def _with_pauses_at_once(rows: pl.DataFrame) -> pl.DataFrame:
     key = [*TASK, "attempt", "start_time_s", "machine_id", "first_instance"]
     nth = pl.int_range(pl.len()).over(*key, brief)
     return rows.with_columns(pl.when(brief).then(nth).otherwise(-1).alias(_AT_ONCE))
+
+
+def previous(column: str | pl.Expr, key: list[str]) -> pl.Expr:
+    """Return a column's value in the row before if that has the same key, by which rows are sorted.
+
+    This is ``shift(1).over(key)``, at once for millions of keys.
+    """
+    same = pl.all_horizontal(pl.col(name) == pl.col(name).shift(1) for name in key)
+    value = pl.col(column) if isinstance(column, str) else column
+    return pl.when(same).then(value.shift(1))
 
 
 def beside(rows: pl.DataFrame, facts: pl.DataFrame, on: list[str]) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""The check of capacity: machines never hold more than they have.
+"""Checks of capacity: machines never hold more than they have, and who stops when some goes.
 
 A sweep over the starts and ends of allocations, by machine and resource. At one instant, as in the
 engine, what ends is released first, then capacity changes, then tasks start.
@@ -9,18 +9,24 @@ not recorded: it must fit next to the allocations that run from before until aft
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
-from heapq import heappop, heappush
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
-from math import inf
+from math import floor, inf
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
-from simkit.verify.audit import Check
-from simkit.verify.audited_run import TASK, AuditedRun, RecordedCapacity, beside
+from simkit.verify.admission import machines_of, tasks_by_partition
+from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, rule
+from simkit.verify.audited_run import TASK, AuditedRun, CapacityEvent, RecordedCapacity
+from simkit.verify.backfill import who_gives_way
+from simkit.verify.input_tasks import UNREADABLE
+from simkit.verify.machines import Edge, MachineLife, last_instant, machine_lives
 from simkit.verify.numbers import Floats, Ints
 
 _INSTANT = ("machine_id", "time_s", "allocated", "capacity", "started")
@@ -29,12 +35,9 @@ _AT_ONCE = 500_000
 """Starts of a stretch of time that is swept at once."""
 
 
-def check_capacity(run: AuditedRun) -> Check:
-    """Check that what starts on a machine fits, and that tasks make room when they must.
-
-    Only draining work may hold more than the machine still has.
-    """
-    check = Check("capacity", "allocated <= capacity on each machine, except for draining work")
+@rule
+def check_capacity(run: AuditedRun, check: Check) -> None:
+    """Allocated <= capacity on each machine, except for draining work."""
     check.examined = run.rows_of("allocations")
     steps = run.capacity_steps
     for event in run.malformed_capacity_events:
@@ -60,11 +63,10 @@ def check_capacity(run: AuditedRun) -> Check:
     asking = rows.filter(pl.any_horizontal(pl.col(f"one_{r}") > 0 for r in run.requested))
     empty = np.array([not any(step.capacity) for step in steps], dtype=bool)
     if not empty.any():
-        return check
+        return
     ids, times = (np.array([getattr(s, n) for s in steps]) for n in ("machine_id", "time_s"))
     at = _last_at(asking["machine_id"].to_numpy(), asking["start_time_s"].to_numpy(), ids, times)
     check.add_rows("starts on a machine that is absent or down", asking.filter(empty[at]))
-    return check
 
 
 def _facts(run: AuditedRun) -> pl.DataFrame:
@@ -189,193 +191,20 @@ def _with_starters(instants: pl.DataFrame, rows: pl.DataFrame, resource: str) ->
     return named.join(starters, on=["machine_id", "time_s"], how="left", maintain_order="left")
 
 
-def check_machines(run: AuditedRun) -> Check:
-    """Check that allocations are on machines that exist."""
-    check = Check("machines", "every allocation is on a machine of the cluster")
+@rule
+def check_machines(run: AuditedRun, check: Check) -> None:
+    """Every allocation is on a machine of the cluster."""
     check.examined = run.allocations.height
     strange = ~pl.col("machine_id").is_in(list(run.capacity)).fill_null(False)
     check.add_rows("the cluster has no such machine", run.allocations.filter(strange))
-    return check
 
 
-def check_partitions(run: AuditedRun) -> Check:
-    """Check that every started job uses machines of its partition, which the jobs name."""
-    check = Check("partitions", "jobs run on machines of their partition, within its limits")
-    if not run.partitions:
-        return check.skip("the cluster has no partitions")
-    tasks = tasks_by_partition(run)
-    rows = run.allocations.join(tasks, on=TASK, maintain_order="left")
-    check.examined = rows.height
-    check.add_rows("no partition admits this job", rows.filter(pl.col("position") < 0))
-    for number, partition in enumerate(run.partitions):
-        inside = rows.filter(pl.col("position") == number)
-        elsewhere = inside.filter(~pl.col("machine_id").is_in(machines_of(run, partition)))
-        check.add_rows("runs on a machine outside its partition", elsewhere)
-    if _ROUTED in run.jobs.columns:
-        names = [*(partition["name"] for partition in run.partitions), ""]
-        jobs = run.jobs.join(
-            tasks.group_by("job_id").agg(pl.col("position").first()), on="job_id", how="left",
-            maintain_order="left",
-        )  # fmt: skip
-        first = pl.col("position").replace_strict([*range(len(names) - 1), -1], names)
-        wrong = jobs.filter(pl.col(_ROUTED).ne_missing(first))
-        check.add_rows("said to be in another partition than the first that admits it", wrong)
-    return check
-
-
-_ROUTED: Final = "site_partition"
-
-
-def limits_users(run: AuditedRun) -> bool:
-    """Return whether a partition limits how many jobs of a user run."""
-    return any(p.get("max_running_per_user") is not None for p in run.partitions)
-
-
-def machines_of(run: AuditedRun, partition: dict[str, Any]) -> list[int]:
-    """Return the ids of the partition's machines; without a list it has all."""
-    machines = partition.get("machines")
-    return list(run.capacity) if machines is None else list(machines)
-
-
-def tasks_by_partition(run: AuditedRun) -> pl.DataFrame:
-    """Return the tasks with the columns that decide about partitions.
-
-    Columns: `TASK`, ``instances``, ``gang``, the resources, ``position``, the first partition that
-    admits all tasks of the job, or -1, and ``known``: whether the tables decide it. A partition is
-    open to jobs whose queue or partition number it lists; one without such lists to every job. It
-    admits a task within its limits that its empty machines can hold. Of the requested times of
-    several tasks only the first is recorded: where time is limited, their position is the one that
-    the run names. So it is where a limit of the waiting jobs of a user and reservations meet: a
-    reserved job may have started at the instant of a submission, before it.
-    """
-    first = run.resources[0]
-    demand = pl.col(first) * pl.col("instances") if first in run.requested else pl.lit(0.0)
-    jobs = run.only("jobs", "job_id", "queue", "partition", "requested_time_s", _ROUTED)
-    jobs = jobs.rename({"requested_time_s": "limit_s"})
-    tasks = run.only("tasks", *TASK, "instances", "gang", *run.requested)
-    tasks = tasks.with_columns(demand.alias("demand"))
-    one_each = run.is_large and run.alike
-    if not one_each:
-        jobs = jobs.unique("job_id", keep="first")
-        tasks = tasks.unique(TASK, keep="first", maintain_order=True)
-    tasks = beside(tasks, jobs, ["job_id"])
-
-    def of_job(task: pl.Expr) -> pl.Expr:
-        """Return whether it is true of all tasks of the job."""
-        return task if one_each else task.all().over("job_id")
-
-    room_anywhere = pl.lit(value=False)
-    partitions = run.partitions or [{"machines": None}]
-    admitted = []
-    for number, partition in enumerate(partitions):
-        holds = f"room {number}"
-        tasks = tasks.with_columns(_room_for(run, partition, tasks).alias(holds))
-        room = of_job(pl.col(holds)) & _is_open(partition)
-        admitted.append(room & of_job(~_over_limits(partition)))
-        room_anywhere = room_anywhere | room
-    timed = any(partition.get("max_time_s") is not None for partition in partitions)
-    alone = pl.lit(value=True) if one_each else pl.len().over("job_id") == 1
-    known = alone | (not timed) | ~room_anywhere
-    first_of = [pl.when(fits).then(pl.lit(number)) for number, fits in enumerate(admitted)]
-    position = pl.coalesce(*first_of, pl.lit(-1))
-    if any(partition.get("max_waiting_per_user") is not None for partition in partitions):
-        if "reserved" in run.tables["events"]["kind"]:
-            known = pl.lit(value=False)
-        fits = tasks.select("job_id", *(e.alias(str(n)) for n, e in enumerate(admitted)))
-        tasks = tasks.join(_by_waiting_jobs(run, partitions, fits), on="job_id", how="left")
-        position = pl.col("by_waiting")
-    tasks = tasks.with_columns(position=position, known=known)
-    if _ROUTED in tasks.columns:
-        names = [str(partition["name"]) for partition in partitions]
-        said = pl.col(_ROUTED).replace_strict(names, range(len(names)), default=-1)
-        tasks = tasks.with_columns(position=pl.when("known").then("position").otherwise(said))
-    return tasks.select(*TASK, "instances", "gang", *run.requested, "position", "known")
-
-
-def _by_waiting_jobs(
-    run: AuditedRun, partitions: list[dict[str, Any]], fits: pl.DataFrame
-) -> pl.DataFrame:
-    """Return ``job_id`` and ``by_waiting``: the first partition that admits it, or -1.
-
-    A job waits from its submission to its first start; what starts or ends at an instant does so
-    after the submissions of that instant. A user is only refused where as many of their jobs wait
-    as the partition allows.
-
-    Args:
-        run: the run.
-        partitions: the partitions.
-        fits: ``job_id`` and for each partition whether it admits the job but for the users' limit.
-    """
-    left = pl.coalesce("start_time_s", "end_time_s", "left_s").fill_null(inf)
-    jobs = run.jobs.join(run.left_unstarted, on="job_id", how="left", maintain_order="left")
-    jobs = jobs.unique("job_id", keep="first").sort("submit_time_s", "job_id")
-    taken = (pl.col("status") != "rejected") | pl.col("left_s").is_not_null()
-    jobs = jobs.select("job_id", "submit_time_s", USER, left, taken)
-    rows = jobs.join(fits.unique("job_id", keep="first"), on="job_id", maintain_order="left")
-    waiting: dict[tuple[int, Any], list[float]] = defaultdict(list)
-    found = []
-    for job, submit, user, leaves, taken, *admits in rows.iter_rows():
-        position = -1
-        for number in (n for n, fit in enumerate(admits) if fit):
-            most = partitions[number].get("max_waiting_per_user")
-            ends = waiting[number, user]
-            while ends and ends[0] < submit:
-                heappop(ends)
-            if user is None or most is None or len(ends) < most:
-                position = number
-                break
-        if taken and position >= 0:
-            heappush(waiting[position, user], leaves)
-        found.append((job, position))
-    schema: dict[str, Any] = {"job_id": rows.schema["job_id"], "by_waiting": pl.Int32}
-    return pl.DataFrame(found, schema=schema, orient="row")
-
-
-USER: Final = pl.when(~pl.col("user").cast(pl.String).is_in(["-1", ""])).then("user").alias("user")
-"""Null for jobs without a user, who are not limited."""
-
-
-def _is_open(partition: dict[str, Any]) -> pl.Expr:
-    """Return whether a partition is open to a job's queue or partition in the trace."""
-    is_open = pl.lit(not (partition.get("queues") or partition.get("partitions")))
-    for column, key in (("queue", "queues"), ("partition", "partitions")):
-        names = [str(name) for name in partition.get(key) or ()]
-        if names:
-            is_open = is_open | pl.col(column).cast(pl.String).is_in(names).fill_null(value=False)
-    return is_open
-
-
-def _over_limits(partition: dict[str, Any]) -> pl.Expr:
-    """Return whether a task asks for more than the partition allows; null is no limit."""
-    over = pl.lit(value=False)
-    for column, key in (("limit_s", "max_time_s"), ("demand", "max_processors")):
-        if partition.get(key) is not None:
-            over = over | (pl.col(column) > partition[key]).fill_null(value=False)
-    return over
-
-
-def _room_for(run: AuditedRun, partition: dict[str, Any], tasks: pl.DataFrame) -> pl.Series:
-    """Return whether each task fits empty machines: gangs as a whole, bags one by one."""
-    machines = [run.capacity[m] for m in machines_of(run, partition) if m in run.capacity]
-    columns = [run.resources.index(name) for name in run.requested]
-    capacity = np.array(machines, dtype=np.float64).reshape(len(machines), len(run.resources))
-    sorts, each = np.unique(capacity[:, columns], axis=0, return_counts=True)
-    needed = np.where(tasks["gang"], tasks["instances"], 1).astype(np.float64)
-    asked = tasks.select(pl.col(run.requested).cast(pl.Float64)).to_numpy()
-    places = np.zeros(tasks.height)
-    for has, machines_of_sort in zip(sorts, each, strict=True):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            most = np.where(asked > 0, np.floor(has / asked), np.inf)
-        places += most.min(axis=1, initial=np.inf) * machines_of_sort
-    return pl.Series(places >= needed)
-
-
-def check_limits(run: AuditedRun) -> Check:
-    """Check that the run kept the scenario's `limits`: no later instant, no further retry."""
-    check = Check("limits", "nothing happens after the simulated time, no task restarts too often")
+@rule
+def check_limits(run: AuditedRun, check: Check) -> None:
+    """Nothing happens after the simulated time, no task restarts too often."""
     seconds, retries = run.scenario.limits.simulated_time, run.scenario.limits.retries
     if seconds is None and retries is None and run.own_retries is None:
-        return check.skip("neither the simulated time nor retries are limited")
+        raise NotApplicableError("neither the simulated time nor retries are limited")
     check.examined = run.rows_of("allocations")
     _check_own_retries(run, check)
     if retries is not None:
@@ -389,7 +218,6 @@ def check_limits(run: AuditedRun) -> Check:
         times = pl.max_horizontal("start_time_s", "end_time_s")
         late = _where(run, times > last, "start_time_s", "end_time_s")
         check.add_rows("after the end of the simulated time", late)
-    return check
 
 
 def _where(run: AuditedRun, wrong: pl.Expr, *columns: str) -> pl.DataFrame:
@@ -413,3 +241,347 @@ def _check_own_retries(run: AuditedRun, check: Check) -> None:
         )
         alone = run.given_up.filter(~pl.col("time_s").is_in(instants.implode()))
         check.add_rows("killed at its last attempt, but no capacity changes then", alone)
+
+
+OUTCOME_OF: Final = {"suspend": "suspended", "checkpoint": "suspended", "requeue": "lost"}
+"""Treatment of running tasks → the outcome of their allocations; draining tasks have none."""
+STOPPED: Final = ("suspended", "lost")
+
+
+_Stops = dict[tuple[int, float], set[str]]
+"""(machine, time in s) → outcomes of tasks that may stop there and then."""
+
+
+@rule
+def check_outages(run: AuditedRun, check: Check) -> None:
+    """Capacity goes for the scenario's reasons, and tasks stop as it says."""
+    if not run.machines_change:
+        raise NotApplicableError("nothing but power takes capacity away")
+    try:
+        lives = machine_lives(run, last_instant(run))
+    except UNREADABLE:
+        reason = "what the scenario says of machines is not known: see the rule machine-capacity"
+        raise NotAuditedError(reason) from None
+    foreseen = run.complete or run.scenario.cluster.failures is None
+    if foreseen:
+        _check_causes(run, lives, check)
+    if run.policy_is_custom or run.preempts:
+        reason = "the policy may stop tasks, too"
+    elif not foreseen:
+        reason = "the run is not complete, so failures are not drawn"
+    else:
+        reason = ""
+        _check_taken(run, _may_stop(run, lives), check)
+        _check_youngest(run, lives, check)
+    if reason:
+        raise NotAuditedError(reason)
+
+
+def _check_causes(run: AuditedRun, lives: Mapping[int, MachineLife], check: Check) -> None:
+    """Check that each event has the cause and the treatment of something that happens then."""
+    known: dict[tuple[int, float, str], list[Edge]] = defaultdict(list)
+    for machine, life in lives.items():
+        for edge in life.edges:
+            known[machine, edge.time_s, edge.cause].append(edge)
+    before = {machine: dict(zip(run.resources, has, strict=True))
+              for machine, has in run.capacity.items()}  # fmt: skip
+    for event in run.capacity_events:
+        totals, machine = event.detail.get("capacity"), event.row["machine_id"]
+        if not isinstance(totals, dict) or machine not in before:
+            continue  # the rule "capacity" reports it
+        falls = any(amount < before[machine].get(name, 0.0) for name, amount in totals.items())
+        before[machine] |= totals
+        if event.by_power or "process" in event.detail:
+            continue
+        check.examined += 1
+        edges = known[machine, event.row["time_s"], str(event.detail.get("cause"))]
+        if not edges and not _joins_later(event):
+            check.add("capacity changes for a reason that the scenario does not give", event.row)
+        elif edges and falls:
+            _check_treatment(event, edges, check)
+
+
+def _joins_later(event: CapacityEvent) -> bool:
+    """Return whether a machine is away at the begin as it joins later."""
+    return event.detail.get("cause") == "joins later"
+
+
+def _check_treatment(event: CapacityEvent, edges: list[Edge], check: Check) -> None:
+    due = sorted({edge.running for edge in edges if edge.running is not None})
+    if event.detail.get("running") not in due:
+        row = event.row | {"expected": " or ".join(due)}
+        check.add("running tasks are treated in another way than the scenario says", row)
+
+
+def _may_stop(run: AuditedRun, lives: Mapping[int, MachineLife]) -> _Stops:
+    """Return where and when tasks may stop, by the scenario, processes and power."""
+    found: _Stops = defaultdict(set)
+    for machine, life in lives.items():
+        for edge in life.edges:
+            if edge.running in OUTCOME_OF:
+                found[machine, edge.time_s].add(OUTCOME_OF[edge.running])
+    by_power = OUTCOME_OF.get(str(run.setting("power", "supply", "running")))
+    for row, detail in run.capacity_events:
+        outcome = None
+        if detail.get("cause") == "power":
+            outcome = by_power
+        elif detail.get("process") is not None and detail.get("taken") is True:
+            outcome = OUTCOME_OF.get(str(detail.get("running")))
+        if outcome is not None:
+            found[row["machine_id"], row["time_s"]].add(outcome)
+    return found
+
+
+def _check_taken(run: AuditedRun, may_stop: _Stops, check: Check) -> None:
+    """Check that tasks stop only where something is taken from them, and as it is said."""
+    stopped = run.known.filter(pl.col("outcome").is_in(STOPPED))
+    check.examined += stopped.height
+    places = [(m, t, outcome) for (m, t), outcomes in may_stop.items() for outcome in outcomes]
+    names = ("machine_id", "end_time_s", "outcome")
+    schema = dict(zip(names, (pl.Int64, pl.Float64, pl.String), strict=True))
+    due = pl.DataFrame(places, schema=schema, orient="row").with_columns(due=pl.lit(value=True))
+    rows = stopped.join(due, on=names, how="left", maintain_order="left")
+    own = pl.when("gang").then(-1).otherwise("machine_id").alias("own")  # gangs stop as a whole
+    rows = rows.with_columns(own, pl.col("due").fill_null(value=False))
+    key = ["job_id", "task_id", "attempt", "start_time_s", "end_time_s", "own"]
+    wrong = rows.filter(~pl.col("due").any().over(key))
+    shown = ["job_id", "task_id", "machine_id", "attempt", "start_time_s", "end_time_s", "outcome"]
+    check.add_rows("stopped, but nothing is taken that stops it in this way", wrong.select(shown))
+
+
+def _check_youngest(run: AuditedRun, lives: Mapping[int, MachineLife], check: Check) -> None:
+    """Check that the youngest stopped when part of a pool of one resource went, and no more."""
+    if len(run.capacity) > 1 or len(run.requested) != 1 or run.power_limits_capacity:
+        return
+    machine = next(iter(lives))
+    times = {e.time_s for e in lives[machine].edges if e.running in OUTCOME_OF}
+    size = pl.col("count") * pl.col(f"one_{run.requested[0]}")
+    rows = run.known.filter(pl.col("start_time_s").is_not_null()).group_by(
+        "job_id", "task_id", "attempt", "start_time_s", "end_time_s", "outcome", maintain_order=True
+    ).agg(size.sum().alias("size")).filter(pl.col("size") > 0)  # fmt: skip
+    at = pl.col("end_time_s").fill_null(float("inf"))
+    brief = set(rows.filter(pl.col("start_time_s") == at)["start_time_s"].to_list())
+    column = run.resources.index(run.requested[0])
+    for time in sorted(times - brief):
+        running = rows.filter((pl.col("start_time_s") < time) & (at >= time))
+        stopped = running.filter(at == time, pl.col("outcome").is_in(STOPPED))
+        if stopped.is_empty():
+            continue
+        stay = running.filter(at > time)
+        left = float(run.capacity_at(machine, np.array([time]))[0, column])
+        oldest = float(stopped["start_time_s"].min())  # type: ignore[arg-type]
+        younger = stay.filter(pl.col("start_time_s") > oldest)
+        check.add_rows("runs on, but one that started before it stops", younger)
+        first = stopped.filter(pl.col("start_time_s") == oldest)
+        if float(stay["size"].sum()) + float(first["size"].max()) <= left:  # type: ignore[arg-type]
+            check.add_rows("stopped, but its place was not needed", first)
+
+
+_PREEMPTED: Final = {"requeue": "lost", "cancel": "killed", "suspend": "suspended"}
+"""What a partition says of its tasks that are preempted → the outcome of their allocations."""
+
+
+@rule
+def check_preemption(run: AuditedRun, check: Check) -> None:
+    """Tasks give way only to a higher priority, as their partition says.
+
+    In a pool, none gives way while one that should do so before it, and is no smaller, runs on.
+    Where one task alone took the place, exactly those gave way that had to.
+    """
+    for_other_reasons = (
+        run.policy_is_custom or run.machines_change or run.power_limits_capacity
+        or run.scenario.cluster.maintenance
+    )  # fmt: skip
+    if not run.preempts and (
+        for_other_reasons or not (run.only("allocations", "outcome")["outcome"] == "lost").any()
+    ):
+        raise NotApplicableError("no partition preempts")
+    if for_other_reasons:
+        raise NotAuditedError("tasks may stop for other reasons")
+    rows = _by_priority(run)
+    by_limit = pl.col("reason").fill_null("").str.contains("requested time")
+    stopped = pl.col("outcome").is_in(("lost", "suspended"))
+    stopped |= (pl.col("outcome") == "killed") & ~by_limit
+    rows = rows.with_columns(stopped.fill_null(value=False).alias("stopped"))
+    victims = rows.filter("stopped")
+    check.examined = victims.height
+    modes = [_PREEMPTED.get(str(part.get("preempt"))) for part in run.partitions]
+    due = pl.col("position").replace_strict(range(len(modes)), modes, return_dtype=pl.String)
+    given_up = run.given_up.select(*TASK, pl.col("time_s").alias("end_time_s"), given_up=True)
+    victims = victims.join(given_up, on=[*TASK, "end_time_s"], how="left", maintain_order="left")
+    due = pl.when((due == "lost") & pl.col("given_up")).then(pl.lit("killed")).otherwise(due)
+    otherwise = victims.filter(due.ne_missing(pl.col("outcome"))).drop("given_up")
+    check.add_rows("stopped in another way than its partition says", otherwise)
+    starts = rows.group_by(pl.col("start_time_s").alias("end_time_s")).agg(
+        pl.col("priority").max().alias("highest_start")
+    )
+    victims = victims.drop("given_up").join(
+        starts, on="end_time_s", how="left", maintain_order="left"
+    )
+    for_none = victims.filter(~(pl.col("highest_start") > pl.col("priority")).fill_null(False))
+    check.add_rows("stopped, but nothing of a higher priority starts", for_none)
+    if run.pauses or not rows["gang"].all():
+        unclear = "preempted tasks go on later" if run.pauses else "there are bags"
+        check.notes["who had to give way is not judged"] = unclear
+    else:
+        # Other rules are about allocations of unknown tasks, or of jobs in no partition.
+        _check_who_gives_way(check, run, rows.drop_nulls(["position", "instances", "count"]))
+
+
+def _by_priority(run: AuditedRun) -> pl.DataFrame:
+    """Return the allocations with ``position`` and ``priority`` of their partition, and reasons."""
+    priorities = [float(part.get("priority") or 0.0) for part in run.partitions]
+    rows = run.known.filter(pl.col("start_time_s").is_not_null())
+    places = tasks_by_partition(run).filter(pl.col("position") >= 0).select(*TASK, "position")
+    reasons = run.jobs.select("job_id", "reason").unique("job_id", keep="first")
+    rows = rows.join(places, on=TASK, maintain_order="left")
+    rows = rows.join(reasons, on="job_id", maintain_order="left")
+    of = pl.col("position").replace_strict(range(len(priorities)), priorities)
+    return rows.with_columns(of.alias("priority"))
+
+
+@dataclass(frozen=True, eq=False)
+class _Gang:
+    """One gang that ran: what it held of each machine."""
+
+    row: dict[str, Any]
+    """Of the table of allocations, the first of the gang; with a violation it is shown."""
+    position: int
+    """Of its partition."""
+    priority: float
+    start: float
+    end: float
+    stopped: bool
+    """Whether it was preempted at its end."""
+    may_stop: bool
+    """Whether its partition lets it be preempted."""
+    instances: int
+    request: tuple[float, ...]
+    """Of one instance: amount of each requested resource."""
+    count: dict[int, int]
+    """Machine → instances on it."""
+
+    @property
+    def turn(self) -> tuple[float, float]:
+        """The order in which tasks stop: the lowest priority, then the one that started last."""
+        return self.priority, -self.start
+
+    def goes_before(self, other: _Gang) -> bool:
+        """Return whether it certainly stops before another that is no larger, in a pool."""
+        size, of_other = sum(self.count.values()), sum(other.count.values())
+        return self.turn < other.turn and size >= of_other
+
+
+_START: Final = attrgetter("start")
+
+
+def _gangs(run: AuditedRun, rows: pl.DataFrame) -> list[_Gang]:
+    """Return the gangs of some allocations by start."""
+    may_stop = [part.get("preempt") is not None for part in run.partitions]
+    shown = [*TASK, "attempt", "start_time_s", "end_time_s", "outcome", "priority"]
+    requests = [f"one_{name}" for name in run.requested]
+    facts = ["position", "stopped", "instances", "machine_id", "count"]
+    found: dict[tuple[Any, ...], _Gang] = {}
+    numbered = [name for name in run.together if name not in shown]
+    wanted = rows.select(*shown, *requests, *facts, *numbered).sort("start_time_s")
+    for row in wanted.iter_rows(named=True):
+        key = tuple([row[name] for name in run.together])
+        if key not in found:
+            end = inf if row["end_time_s"] is None else row["end_time_s"]
+            found[key] = _Gang(
+                {name: row[name] for name in shown}, row["position"], row["priority"],
+                row["start_time_s"], end, row["stopped"], may_stop[row["position"]],
+                row["instances"], tuple(row[name] for name in requests), {},
+            )  # fmt: skip
+        count = found[key].count
+        count[row["machine_id"]] = count.get(row["machine_id"], 0) + row["count"]
+    return list(found.values())
+
+
+def _check_who_gives_way(check: Check, run: AuditedRun, rows: pl.DataFrame) -> None:
+    """Check at each instant who gave way.
+
+    Instants are not judged at which several tasks of a higher priority start, or at which something
+    starts and ends, nor with slots: then it is not recorded who gave way to whom, and what was
+    free. In a pool it is still known who should have done so before another.
+    """
+    gangs = _gangs(run, rows)
+    brief = {gang.start for gang in gangs if gang.start == gang.end}
+    pool = len(run.capacity) == 1 and len(run.requested) == 1
+    slots = run.scenario.admission.slots is not None
+    running: list[_Gang] = []
+    begun = not_judged = 0
+    for time in sorted({gang.end for gang in gangs if gang.stopped}):
+        before = bisect_left(gangs, time, begun, key=_START)
+        running += gangs[begun:before]
+        begun = before
+        running = [g for g in running if g.end > time or (g.end == time and g.stopped)]
+        starts = gangs[begun : bisect_right(gangs, time, begun, key=_START)]
+        stopped = [gang for gang in running if gang.end == time]
+        least = min((gang.priority for gang in stopped), default=inf)
+        takers = [gang for gang in starts if gang.priority > least]
+        if pool:
+            _check_spared(check, stopped, [g for g in running if g.end > time and g.may_stop])
+        if slots or time in brief or len(takers) != 1:
+            not_judged += 1
+        else:
+            _check_needed(check, run, takers[0], stopped, running)
+    if not_judged:
+        check.notes["instants at which it is not recorded who gave way to whom"] = not_judged
+
+
+def _check_spared(check: Check, stopped: list[_Gang], spared: list[_Gang]) -> None:
+    """Check that none runs on that should have stopped before another, in a pool.
+
+    That is one of a lower priority, or of the same that started later, and of at least the size
+    of one that gave way: without it the other's place would not have been needed.
+    """
+    for victim in stopped:
+        for one in (one for one in spared if one.goes_before(victim)):
+            check.add(f"runs on, but job {victim.row['job_id']} gave way before it", one.row)
+
+
+def _check_needed(
+    check: Check, run: AuditedRun, taker: _Gang, stopped: list[_Gang], running: list[_Gang]
+) -> None:
+    """Check that exactly those of the running gave way to a task that had to."""
+    machines = machines_of(run, run.partitions[taker.position])
+    to = {"for_job_id": taker.row["job_id"]}
+
+    def fits_without(gone: list[_Gang]) -> bool:
+        return _fits(run, taker, machines, [one for one in running if one not in gone])
+
+    for one in stopped:
+        if fits_without([other for other in stopped if other is not one]):
+            check.add("stopped, but its place was not needed", one.row | to)
+            return
+    able = [
+        one
+        for one in running
+        if one.may_stop
+        and one.priority < taker.priority
+        and not one.count.keys().isdisjoint(machines)
+    ]
+    able.sort(key=lambda one: one.turn)
+    if len({one.turn for one in able}) < len(able):
+        return  # which of them started last is not recorded
+    due = who_gives_way(able, fits_without)
+    for one in (one for one in due if one not in stopped):
+        check.add("runs on, but others gave way that come after it", one.row | to)
+
+
+def _fits(run: AuditedRun, taker: _Gang, machines: list[int], running: list[_Gang]) -> bool:
+    """Return whether a gang fits on machines beside what runs."""
+    columns = [run.resources.index(name) for name in run.requested]
+    free = {machine: [run.capacity[machine][column] for column in columns] for machine in machines}
+    for one in running:
+        for machine, count in one.count.items():
+            if machine in free:
+                left = free[machine]
+                for number, amount in enumerate(one.request):
+                    left[number] -= count * amount
+    instances = 0.0
+    for left in free.values():
+        room = [floor(f / r) for f, r in zip(left, taker.request, strict=True) if r > 0]
+        instances += max(min(room, default=inf), 0)
+    return instances >= taker.instances

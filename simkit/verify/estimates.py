@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from simkit.scenario.policy import EstimatorChoice
-from simkit.scenario.workload import (
+from simkit.scenario.value import (
     AnyQuality,
     FixedQuality,
     Gpus,
@@ -25,7 +25,7 @@ from simkit.scenario.workload import (
     TwoClasses,
     Value,
 )
-from simkit.verify.audit import Check
+from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, not_audited_if, rule
 from simkit.verify.audited_run import UNIT, AuditedRun
 from simkit.verify.numbers import TICK, Floats, on_grid, stream, times_on_grid
 
@@ -37,25 +37,29 @@ ADDED_S: Final = {
 """Correction → what it adds to the first estimate, in s."""
 
 
-def check_estimates(run: AuditedRun) -> Check:
-    """Check that the estimate of each job is that of the scenario's estimator.
+@rule
+def check_estimates(run: AuditedRun, check: Check) -> None:
+    """The policy saw the estimates of the scenario's estimator.
 
     Of a job of several tasks the longest estimate is recorded.
     """
-    check = Check("estimates", "the policy saw the estimates of the scenario's estimator")
     setting = run.scenario.estimates
     kind = setting.type
     if kind not in ("requested", "actual", "perturbed", "user-mean"):
-        return check.leave_out(f"{kind} estimates are not recomputed")
-    if kind == "user-mean" and (reason := _why_not_followed(run)):
-        return check.leave_out(reason)
+        raise NotAuditedError(f"{kind} estimates are not recomputed")
+    if kind == "user-mean":
+        one_each = run.tasks["job_id"].is_unique().all() and run.tasks["gang"].all()
+        not_audited_if({
+            "jobs have several tasks, or instances that end one by one": not one_each,
+            "the policy may kill jobs, which the estimator ignores": run.policy_may_kill,
+        })  # fmt: skip
     single = run.tasks.filter(pl.len().over("job_id") == 1)
     gangs = single.select("job_id", "gang")
     jobs = run.jobs.join(gangs, on="job_id", how="inner", maintain_order="left")
     if run.run_times_may_differ and not single["gang"].all():
         jobs = _with_means(run, jobs)
         if jobs["trace_run_time_s"].null_count():
-            return check.leave_out("the mean run time of the instances is not known")
+            raise NotAuditedError("the mean run time of the instances is not known")
     drawn = _stretches(run, setting) if kind == "perturbed" else None
     jobs = _with_bounds(jobs, setting, drawn).filter(pl.col("status") != "rejected")
     check.examined = jobs.height
@@ -63,22 +67,21 @@ def check_estimates(run: AuditedRun) -> Check:
     what = "within its bounds" if kind == "perturbed" and drawn is None else f"the {kind} time"
     check.add_rows(f"estimate_s is not {what}", jobs.filter(~inside))
     check_corrections(check, jobs, correction_of(run))
-    if not check.found and kind == "perturbed" and drawn is None:
-        return check.leave_out("the order in which the estimates were drawn is not known")
-    return _check_several(run, check, setting, drawn)
+    if kind == "perturbed" and drawn is None and not check.found:
+        raise NotAuditedError("the order in which the estimates were drawn is not known")
+    _check_several(run, check, setting, drawn)
 
 
 def _check_several(
     run: AuditedRun, check: Check, setting: EstimatorChoice, drawn: pl.DataFrame | None
-) -> Check:
+) -> None:
     """Check the longest estimates of jobs of several tasks, by the tasks of the input."""
     several = run.tasks.filter(pl.len().over("job_id") > 1).select("job_id").unique()
     if several.is_empty():
-        return check
+        return
     found = run.input_tasks
     if not found.known or found.tasks["run"].null_count():
-        reason = "the run times and requests of jobs of several tasks are not known"
-        return check if check.found else check.leave_out(reason)
+        raise NotAuditedError("the run times and requests of jobs of several tasks are not known")
     tasks = found.tasks.select("job_id", "run", "requested").with_columns(
         nth=pl.int_range(pl.len()).over("job_id")
     )
@@ -99,7 +102,6 @@ def _check_several(
     same = (estimate == due) | ((estimate - due).abs() <= loose)
     what = f"the longest {setting.type} time of its tasks"
     check.add_rows(f"estimate_s is not {what}", rows.filter(~same.fill_null(value=False)))
-    return check
 
 
 def correction_of(run: AuditedRun) -> str:
@@ -275,26 +277,18 @@ def user_means(jobs: pl.DataFrame, last: int) -> list[float]:
     return means
 
 
-def _why_not_followed(run: AuditedRun) -> str:
-    """Return why it is not known in which order jobs ended; empty if it is."""
-    one_each = run.tasks["job_id"].is_unique().all() and run.tasks["gang"].all()
-    if not one_each:
-        return "jobs have several tasks, or instances that end one by one"
-    return "the policy may kill jobs, which the estimator ignores" if run.policy_may_kill else ""
-
-
 _RELATIVE_ERROR = 1e-9
 _DEFAULT_PRICE = 0.5
 """Of one unit of each resource for a time unit, if the scenario has no prices."""
 
 
-def check_value(run: AuditedRun) -> Check:
-    """Check that QoS, values, deadlines and drawn GPUs follow from scenario and seed."""
-    check = Check("value", "QoS, values, deadlines and drawn GPUs are those of the scenario")
+@rule
+def check_value(run: AuditedRun, check: Check) -> None:
+    """Values, QoS, deadlines and drawn GPUs are those of the scenario."""
     there = [name for name in ("qos", "value", "deadline_s") if name in run.columns_of("jobs")]
     section = run.scenario.value
     if section is None and not there:
-        return check.skip("jobs have no value")
+        raise NotApplicableError("jobs have no value")
     check.examined = run.rows_of("jobs")
     for name in ("qos", "value"):
         if section is not None and name not in there:
@@ -302,9 +296,8 @@ def check_value(run: AuditedRun) -> Check:
     _check_ranges(run, there, check)
     if section is not None and not check.found:
         reasons = [*_check_draws(run, section, check), *_check_values(run, section, check)]
-        if reasons and not check.found:
-            return check.leave_out("; ".join(reasons))
-    return check
+        if reasons:
+            raise NotAuditedError("; ".join(reasons))
 
 
 def _check_ranges(run: AuditedRun, there: Sequence[str], check: Check) -> None:

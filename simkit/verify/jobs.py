@@ -7,17 +7,17 @@ from typing import Any, Final
 
 import polars as pl
 
-from simkit.verify.audit import Check
-from simkit.verify.audited_run import TASK, UNIT, AuditedRun, beside
+from simkit.verify.audit import Check, rule
+from simkit.verify.audited_run import TASK, UNIT, AuditedRun, beside, previous
 
 _STATUSES = ("finished", "killed", "rejected", "running", "waiting")
 _OUTCOMES = ("finished", "killed", "suspended", "lost", "running")
 
 
-def check_identity(run: AuditedRun) -> Check:
-    """Check that every job and task exists once, and that every row belongs to one."""
+@rule
+def check_identity(run: AuditedRun, check: Check) -> None:
+    """Every job and task exists once, and every row belongs to one."""
     jobs, tasks, allocations = run.jobs, run.tasks, run.allocations
-    check = Check("identity", "every job and task exists once, and every row belongs to one")
     check.examined = jobs.height + tasks.height + allocations.height
     check.add_rows("the job has several rows", jobs.filter(pl.col("job_id").is_duplicated()))
     repeated = tasks.filter(pl.struct(TASK).is_duplicated())
@@ -37,18 +37,16 @@ def check_identity(run: AuditedRun) -> Check:
     differs = [pl.col(r).cast(pl.Float64).ne_missing(pl.col(f"tasks_{r}")) for r in run.requested]
     rows = jobs.join(sums, on="job_id", maintain_order="left").filter(pl.any_horizontal(differs))
     check.add_rows("the job does not request what its tasks request", rows)
-    return check
 
 
-def check_causality(run: AuditedRun) -> Check:
-    """Check that nothing starts before it is submitted or ends before it starts."""
+@rule
+def check_causality(run: AuditedRun, check: Check) -> None:
+    """Submit time <= start time <= end time."""
     rows = run.allocations.join(
         run.jobs.select("job_id", "submit_time_s").unique("job_id"), on="job_id", how="left",
         maintain_order="left",
     )  # fmt: skip
-    check = Check(
-        "causality", "submit time <= start time <= end time", run.jobs.height + rows.height
-    )
+    check.examined = run.jobs.height + rows.height
     for table in (run.jobs, rows):
         early = table.filter(pl.col("start_time_s") < pl.col("submit_time_s"))
         check.add_rows("starts before its submission", early)
@@ -56,11 +54,11 @@ def check_causality(run: AuditedRun) -> Check:
         check.add_rows("ends before it starts", backwards)
     check.add_rows("has no submit time", run.jobs.filter(pl.col("submit_time_s").is_null()))
     check.add_rows("has no start", rows.filter(pl.col("start_time_s").is_null()))
-    return check
 
 
-def check_statuses(run: AuditedRun) -> Check:
-    """Check that a job's status agrees with its times, reason, tasks and allocations."""
+@rule
+def check_statuses(run: AuditedRun, check: Check) -> None:
+    """A job's status agrees with its times, tasks and allocations."""
     outcomes = run.allocations.group_by("job_id").agg(
         pl.len().alias("allocations"),
         *((pl.col("outcome") == name).sum().alias(f"with_{name}") for name in _OUTCOMES),
@@ -73,7 +71,6 @@ def check_statuses(run: AuditedRun) -> Check:
     jobs = run.jobs.join(outcomes, on="job_id", how="left", maintain_order="left")
     jobs = jobs.join(tasks, on="job_id", how="left", maintain_order="left")
     jobs = jobs.with_columns(pl.col("^(allocations|tasks|tasks_finished|with_.*)$").fill_null(0))
-    check = Check("statuses", "a job's status agrees with its times, tasks and allocations")
     check.examined = jobs.height + run.tasks.height + run.allocations.height
     for message, wrong in _status_rules().items():
         check.add_rows(message, jobs.filter(wrong))
@@ -85,7 +82,6 @@ def check_statuses(run: AuditedRun) -> Check:
         check.add_rows(f"the {column} is not one of {', '.join(known)}", strange)
     wrong = pl.col("end_time_s").is_null() != (pl.col("outcome") == "running")
     check.add_rows("an allocation must have an end unless it runs", run.allocations.filter(wrong))
-    return check
 
 
 def _status_rules() -> dict[str, pl.Expr]:
@@ -118,9 +114,9 @@ def _status_rules() -> dict[str, pl.Expr]:
     }
 
 
-def check_times(run: AuditedRun) -> Check:
-    """Check that the times of jobs and tasks follow from their allocations."""
-    check = Check("times", "start, end, wait and turnaround times follow from the allocations")
+@rule
+def check_times(run: AuditedRun, check: Check) -> None:
+    """Start, end, wait and turnaround times follow from the allocations."""
     check.examined = run.jobs.height + run.tasks.height
     for table, key in ((run.jobs, ["job_id"]), (run.tasks, TASK)):
         spans = run.allocations.group_by(key).agg(
@@ -141,7 +137,6 @@ def check_times(run: AuditedRun) -> Check:
     _check_differences(run, check)
     _check_accounts(run, check)
     _check_retries(run, check)
-    return check
 
 
 def _check_differences(run: AuditedRun, check: Check) -> None:
@@ -162,17 +157,16 @@ def _check_accounts(run: AuditedRun, check: Check) -> None:
     """Check run, lost and suspended time of one-gang jobs by their segments."""
     segments = run.segments.filter(
         pl.col("tasks_of_job") == 1, pl.col("job_status").is_in(["finished", "killed"])
-    )
+    ).sort("job_id", "attempt", "start_time_s", "end_time_s")
     start, end = pl.col("start_time_s"), pl.col("end_time_s")
     final = pl.col("attempt") == pl.col("attempt").max().over("job_id")
-    order = ["start_time_s", "end_time_s"]
-    gap = (start - end.shift(1)).over(["job_id", "attempt"], order_by=order)
+    gap = start - previous("end_time_s", ["job_id", "attempt"])
     sums = (
         segments.with_columns((end - start).alias("span"), final.alias("final"), gap.alias("gap"))
         .group_by("job_id")
         .agg(
-            pl.col("span").filter("final").sum().alias("run"),
-            pl.col("span").filter(~pl.col("final")).sum().alias("lost"),
+            pl.when("final").then("span").sum().alias("run"),
+            pl.when(~pl.col("final")).then("span").sum().alias("lost"),
             pl.col("gap").sum().alias("suspended"),
             pl.col("attempt").max().alias("last_attempt"),
             pl.col("outcome").is_in(["finished", "killed"]).any().alias("stopped"),
@@ -233,9 +227,9 @@ def _check_retries(run: AuditedRun, check: Check) -> None:
     check.add_rows("lost_time_s is not the time that its instances lost", wrong_lost)
 
 
-def check_row_order(run: AuditedRun) -> Check:
-    """Check the order of the rows of every table; those of power follow each other in time."""
-    check = Check("row-order", "rows are in order of end or of time, alike in all tables")
+@rule
+def check_row_order(run: AuditedRun, check: Check) -> None:
+    """Rows are in order of end or of time, alike in all tables."""
     when = pl.coalesce("left_s", run.released).alias("rejected_s")
     rows = _rows(run, "jobs").join(
         run.left_unstarted, on="job_id", how="left", maintain_order="left"
@@ -259,10 +253,9 @@ def check_row_order(run: AuditedRun) -> Check:
         wrong = table.filter(time < time.shift(1))
         check.add_rows(f"a row of {name} comes after one of later time", wrong)
     if not run.complete:
-        return check
+        return
     del rows, of_jobs, tasks, table
     _check_parts(run, check)
-    return check
 
 
 def _rows(run: AuditedRun, name: str) -> pl.DataFrame:
@@ -306,21 +299,20 @@ _BY_LIMIT: Final = "(?i)wall.?time|requested time"
 _AT: Final = ["time_s", *TASK]
 
 
-def check_events(run: AuditedRun) -> Check:
-    """Check every event but those of machines, and that none is missing."""
+@rule
+def check_events(run: AuditedRun, check: Check) -> None:
+    """Events follow from jobs, tasks and allocations, and none is missing."""
     events = run.tables["events"]
-    check = Check("events", "events follow from jobs, tasks and allocations, and none is missing")
     check.examined = events.height
     _check_form(run, events, check)
     if not run.complete:
-        return check
+        return
     of = {str(kind): rows for (kind,), rows in events.group_by("kind", maintain_order=True)}
     none = events.clear()
     _check_rejected(run, of.get("rejected", none), check)
     _check_stops(run, {k: of.get(k, none) for k in ("suspended", "resumed", "lost")}, check)
     _check_killed(run, of.get("killed", none), check)
     _check_reservations(run, events, check)
-    return check
 
 
 def _check_form(run: AuditedRun, events: pl.DataFrame, check: Check) -> None:
@@ -377,7 +369,7 @@ def _check_stops(run: AuditedRun, of: dict[str, pl.DataFrame], check: Check) -> 
     """
     known = run.known.filter(pl.col("start_time_s").is_not_null())
     pieces = run.pieces.filter(~pl.col("quiet"))
-    again = pieces.filter(pl.col("attempt") == pl.col("attempt").shift(1).over(UNIT))
+    again = pieces.filter(pl.col("attempt") == previous("attempt", UNIT))
     first, count = pl.col("first_instance"), pl.col("count")
     starts = known.with_columns(pl.when("gang").then(0).otherwise(first).alias("instance"))
     resumed = starts.join(

@@ -23,11 +23,10 @@ from simkit.scenario.cluster import (
     MachineTrace,
     MaintenanceSection,
 )
-from simkit.verify.audit import Check
+from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, rule
 from simkit.verify.audited_run import AuditedRun
-from simkit.verify.input_tables import trace_table
 from simkit.verify.input_tasks import UNREADABLE
-from simkit.verify.inputs import MissingInputError
+from simkit.verify.inputs import trace_table
 from simkit.verify.numbers import LARGEST, LARGEST_ID, Floats, on_grid, stream
 
 Amounts = tuple[float, ...]
@@ -85,7 +84,7 @@ class MachineLife:
 def machine_lives(run: AuditedRun, horizon: float) -> dict[int, MachineLife]:
     """Return machine id → what the scenario says of it until the horizon.
 
-    Raises ValueError for a file that cannot be read, and MissingInputError.
+    Raises ValueError for a file that cannot be read, and NotAuditedError.
     """
     lives = {machine: MachineLife() for machine in run.capacity}
     section = run.scenario.cluster
@@ -137,7 +136,7 @@ def _add_trace(run: AuditedRun, trace: MachineTrace, lives: dict[int, MachineLif
     ids = _ids(run)
     table = trace_table(run, trace.path, "server_event")
     if table is None:
-        raise MissingInputError("server_event is not among the recorded inputs")
+        raise NotAuditedError("server_event is not among the recorded inputs")
     present: set[int] = set()
     for time, name, event, amounts in _server_events(run, table):
         if name not in ids:
@@ -194,7 +193,7 @@ def _add_containers(
     """Read container_event: each container holds its part from creation to removal."""
     table = trace_table(run, section.path, "container_event")
     if table is None:
-        raise MissingInputError("container_event is not among the recorded inputs")
+        raise NotAuditedError("container_event is not among the recorded inputs")
     open_: dict[float, tuple[float, str, Amounts]] = {}
     held: dict[str, _Spans] = defaultdict(list)
     for row in _container_events(table):
@@ -309,24 +308,24 @@ def _instant(value: float | datetime | None, run: AuditedRun) -> float:
     return value.timestamp() - float(epoch)
 
 
-def check_maintenance(run: AuditedRun) -> Check:
-    """Check that maintenance has reduced a pool's capacity whenever something starts."""
-    check = Check("maintenance", "capacity at each start is what maintenance leaves")
+@rule
+def check_maintenance(run: AuditedRun, check: Check) -> None:
+    """Capacity at each start is what maintenance leaves."""
     if not run.scenario.cluster.maintenance:
-        return check.skip("the scenario has no maintenance")
+        raise NotApplicableError("the scenario has no maintenance")
     if len(run.capacity) != 1 or len(run.resources) != 1:
-        return check.skip("the cluster is not a pool: see the rule machine-capacity")
+        raise NotApplicableError("the cluster is not a pool: see the rule machine-capacity")
     starts = run.allocations["start_time_s"].drop_nulls().unique().sort().to_numpy()
     check.examined = len(starts)
     if not len(starts):
-        return check
+        return
     ((machine, capacity),) = run.capacity.items()
     life = MachineLife(installed=[(-float("inf"), capacity)])
     try:
         spans = [s for _, _, spans in _maintenance(run, float(starts[-1])) for s in spans]
     except ValueError as error:
         check.add("a maintenance window has no place in time", {"problem": str(error)})
-        return check
+        return
     life.taken += spans
     _add_processes(run, {machine: life})
     found, expected = run.capacity_at(machine, starts)[:, 0], life.offered(starts)[:, 0]
@@ -334,30 +333,27 @@ def check_maintenance(run: AuditedRun) -> Check:
     wrong = found > expected if run.power_limits_capacity else found != expected
     columns = {"time_s": starts, "capacity": found, "expected": expected}
     check.add_where("the capacity is not what the maintenance windows leave", wrong, columns)
-    return check
 
 
-def check_machine_capacity(run: AuditedRun) -> Check:
-    """Check that machines always offer what the scenario's files say, until the last start."""
-    check = Check("machine-capacity", "machines join, leave and fail as the scenario says")
+@rule
+def check_machine_capacity(run: AuditedRun, check: Check) -> None:
+    """Machines join, leave and fail as the scenario says."""
     if not run.machines_change:
         if not run.capacity_events:
-            return check.skip("the machines do not change")
+            raise NotApplicableError("the machines do not change")
         if all(event.by_power for event in run.capacity_events):
-            return check.skip("only power changes the capacity: see the rule supply")
-        return check.leave_out("the scenario does not say how machines change")
+            raise NotApplicableError("only power changes the capacity: see the rule supply")
+        raise NotAuditedError("the scenario does not say how machines change")
     submits = run.jobs["submit_time_s"].drop_nulls().to_numpy()
     if not len(submits) or not run.allocations["start_time_s"].count():
-        return check.skip("nothing starts")
+        raise NotApplicableError("nothing starts")
     first, last = float(submits.min()), last_instant(run)
     try:
         lives = machine_lives(run, last)
-    except MissingInputError as error:
-        return check.leave_out(str(error))
     except UNREADABLE as error:
         check.add("the files of the machines cannot be read, or a window has no place in time",
                   {"problem": str(error)})  # fmt: skip
-        return check
+        return
     _check_processes(run, check)
     may_fail, pool = set() if run.complete else failing_machines(run), len(run.capacity) == 1
     changes: dict[int, set[float]] = defaultdict(set)
@@ -378,13 +374,10 @@ def check_machine_capacity(run: AuditedRun) -> Check:
         columns |= dict(zip(run.resources, found.T, strict=True))
         columns |= {f"expected_{r}": e for r, e in zip(run.resources, expected.T, strict=True)}
         check.add_where("the machine's capacity is not that of the scenario", wrong, columns)
-    if check.found:
-        return check
     if run.scenario.processes:
-        return check.leave_out("what the user's processes do is known from their own rows alone")
-    return (
-        check.leave_out("the run is not complete, so failures are not drawn") if may_fail else check
-    )
+        raise NotAuditedError("what the user's processes do is known from their own rows alone")
+    if may_fail:
+        raise NotAuditedError("the run is not complete, so failures are not drawn")
 
 
 def last_instant(run: AuditedRun) -> float:
@@ -446,9 +439,9 @@ def failing_machines(run: AuditedRun) -> set[int]:
     return set(run.capacity) if groups is None else set(_of_groups(run, groups))
 
 
-def check_failures(run: AuditedRun) -> Check:
-    """Check that random failures take whole machines, and that each is repaired before the next."""
-    check = Check("failures", "machines fail as a whole and are repaired before they fail again")
+@rule
+def check_failures(run: AuditedRun, check: Check) -> None:
+    """Machines fail as a whole and are repaired before they fail again."""
     may_fail = failing_machines(run)
     down: dict[int, bool] = {}
     for event, detail in run.capacity_events:
@@ -464,8 +457,7 @@ def check_failures(run: AuditedRun) -> Check:
                 check.add(f"the machine {what}", event)
         down[machine] = nothing
     if run.scenario.cluster.failures is None and not check.found:
-        return check.skip("the scenario has no random failures")
-    return check
+        raise NotApplicableError("the scenario has no random failures")
 
 
 def drawn_failures(

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
+from simkit.verify.admission import tasks_by_partition
 from simkit.verify.audited_run import TASK, AuditedRun
-from simkit.verify.capacity import tasks_by_partition
 from simkit.verify.numbers import Floats, Ints
 
 Numbers = dict[tuple[str, str], float | None]

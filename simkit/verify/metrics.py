@@ -14,8 +14,9 @@ from simkit.power.facts import BatteryFacts
 from simkit.scenario.bundled import agent_label, agent_names
 from simkit.scenario.policy import AgentPolicy, policies_in
 from simkit.sections import Section
-from simkit.verify.audit import Check
+from simkit.verify.audit import Check, NotApplicableError, rule
 from simkit.verify.audited_run import TASK, UNIT, AuditedRun
+from simkit.verify.folder import CUSTOM
 from simkit.verify.measures import (
     Numbers,
     Window,
@@ -29,7 +30,6 @@ from simkit.verify.measures import (
     statuses,
 )
 from simkit.verify.numbers import KWH, Bools, Floats
-from simkit.verify.tables import CUSTOM
 
 _RELATIVE_ERROR = 1e-9
 """Sums of the same numbers in another order differ by less."""
@@ -39,14 +39,14 @@ _ABOUT = ("unit", "formula", "window")
 """Keys of a metric that are text."""
 
 
-def check_metrics(run: AuditedRun) -> Check:
-    """Check counts, makespan, waits, slowdowns, loads, value and energy by the tables."""
-    check = Check("metrics", "the metrics follow from the tables")
+@rule
+def check_metrics(run: AuditedRun, check: Check) -> None:
+    """The metrics follow from the tables."""
     if not run.metrics:
         if not run.complete:
-            return check.skip("the run is not complete and has no metrics")
+            raise NotApplicableError("the run is not complete and has no metrics")
         check.add("metrics.json is empty", {})
-        return check
+        return
     if custom := run.metrics.get(CUSTOM):
         check.notes["not audited, the user's own"] = sorted(custom)
     expected = _expected(run)
@@ -61,7 +61,6 @@ def check_metrics(run: AuditedRun) -> Check:
             row = {"metric": metric, "number": key, "found": found, "expected": value}
             check.add("the number does not follow from the tables", row)
     _check_form(run, expected, check)
-    return check
 
 
 def _check_form(run: AuditedRun, expected: Numbers, check: Check) -> None:
@@ -79,7 +78,7 @@ def _check_form(run: AuditedRun, expected: Numbers, check: Check) -> None:
             check.add("a metric is not an object", {"metric": metric})
             continue
         if metric not in keys:
-            if _may_bring_metrics(run.scenario.policy):
+            if _may_bring(run.scenario.policy, metric):
                 check.notes.setdefault("not audited, the policy's own", []).append(metric)
             else:
                 check.add("a run has no such metric", {"metric": metric})
@@ -95,13 +94,17 @@ def _check_form(run: AuditedRun, expected: Numbers, check: Check) -> None:
                 check.add(f"the metric has no {key}", {"metric": metric})
 
 
-def _may_bring_metrics(section: Section) -> bool:
-    """Return whether a policy, or a part of one, is code that may bring metrics of its own.
+def _may_bring(section: Section, metric: str) -> bool:
+    """Return whether a policy, or a part of one, is code that may bring a metric of its own.
 
-    Those that simkit installs under a name bring none but what is recomputed here. What a file, a
-    module, another package or an agent's folder brings cannot be seen without running its code.
+    What a file, a module, another package or an agent's folder brings cannot be seen without
+    running its code. Of simkit's own policies only the rules of another simulator bring metrics,
+    whose names begin with that of the rules.
     """
-    return any(_is_foreign(policy) for policy in policies_in(section))
+    return any(
+        metric.startswith(f"{getattr(policy, 'compat', None)}_") or _is_foreign(policy)
+        for policy in policies_in(section)
+    )
 
 
 def _is_foreign(policy: Section) -> bool:
@@ -141,10 +144,6 @@ def _expected(run: AuditedRun) -> Numbers:
     makespan = None if last_end is None else last_end - first
     unended = jobs.height - len(ends)
     numbers |= counted("makespan_s", {"value": makespan}, len(ends), unended)
-    if run.setting("policy", "compat") == "cloudsimpy":
-        ticks = {"value": _ticks_of_cloudsimpy(run, first)}
-        ended = run.allocations.height - run.allocations["end_time_s"].null_count()
-        numbers |= counted("cloudsimpy_makespan", ticks, ended)
     warmup, cooldown = run.scenario.metrics.warmup, run.scenario.metrics.cooldown
     if warmup or cooldown:
         submit = pl.col("submit_time_s")
@@ -171,20 +170,6 @@ def _jobs_of(run: AuditedRun) -> pl.DataFrame:
         "jobs", "job_id", "status", "user", *(f"{name}_time_s" for name in times),
         "qos", "value", "deadline_s", run.counted,
     )  # fmt: skip
-
-
-def _ticks_of_cloudsimpy(run: AuditedRun, first: float) -> float | None:
-    """Return the whole seconds from the first submit until CloudSimPy has everything back.
-
-    It looks once a second, so what ends between two ticks comes free at the second of them; what
-    ran for just one second is not seen to have ended until the tick after.
-    """
-    rows = run.allocations.drop_nulls("end_time_s")
-    ticks = [
-        math.ceil(end) + (end - start == 1.0 and start == math.floor(start))
-        for start, end in rows.select("start_time_s", "end_time_s").iter_rows()
-    ]
-    return float(max(ticks) - math.floor(first)) if ticks else None
 
 
 def _waits(run: AuditedRun, jobs: pl.DataFrame) -> Numbers:
@@ -469,7 +454,7 @@ _UNITS: Final = (
     # names, as a regular expression, and their unit; the first that fits counts
     (r"(lost|killed)_instance_s", "s"),
     (r"(?:lost|killed)_(?P<resource>.+)_s", "{resource} s"),
-    (r".*_time_s|wait_since_release_s|makespan_s|awrt_s|cloudsimpy_makespan", "s"),
+    (r".*_time_s|wait_since_release_s|makespan_s|awrt_s", "s"),
     (r"throughput_.*_per_h", "1/h"),
     (r"jobs|qos_violations|deadline_misses", "jobs"),
     (r"tasks|backlog", "tasks"),

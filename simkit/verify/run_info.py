@@ -1,4 +1,4 @@
-"""Checks of run.json: scenario and portable form agree, and its facts follow from tables and files.
+"""Checks of the folder: digest and columns of its tables, scenario and facts of run.json.
 
 Versions, wall time and memory say nothing about the results and are not judged. Before any rule is
 checked, what a few keys of the scenario derive is estimated: a stranger's folder may ask in a few
@@ -19,11 +19,11 @@ from simkit.errors import RunError
 from simkit.scenario import portable_form
 from simkit.scenario.cluster import PartitionSection
 from simkit.sections import Section
-from simkit.verify.audit import Check
+from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, rule
 from simkit.verify.audited_run import AuditedRun
-from simkit.verify.input_tables import clock_of_log
+from simkit.verify.folder import COLUMNS, FURTHER, RunFolder, digest_of
 from simkit.verify.input_tasks import UNREADABLE, table_epoch
-from simkit.verify.inputs import MissingInputError, log_of
+from simkit.verify.inputs import clock_of_log, log_of
 from simkit.verify.numbers import KWH
 
 _KEYS: Final = frozenset({
@@ -82,13 +82,13 @@ def _times(span_s: float, period_s: float) -> float:
     return span_s / period_s if period_s >= _SHORTEST_S else inf
 
 
-def check_scenario(run: AuditedRun) -> Check:
-    """Check the scenario's hash, and that the portable form is that of the scenario.
+@rule
+def check_scenario(run: AuditedRun, check: Check) -> None:
+    """The scenario has its SHA-256, and its portable form agrees with it.
 
     ``portable_scenario`` is what enters the run's digest: inputs by their SHA-256, and no keys at
     their default. ``scenario_sha256`` covers the scenario as it is written.
     """
-    check = Check("scenario", "the scenario has its SHA-256, and its portable form agrees with it")
     info = run.manifest
     found = _hash_of(info["scenario"])
     if found != info["scenario_sha256"]:
@@ -100,7 +100,6 @@ def check_scenario(run: AuditedRun) -> Check:
     for place, recorded, due in _differences(info["portable_scenario"], expected):
         row = {"key": place, "found": recorded, "expected": due}
         check.add("the portable form is not that of the scenario", row)
-    return check
 
 
 def _hash_of(scenario: Any) -> str:
@@ -119,9 +118,57 @@ def _differences(found: Any, expected: Any, place: str = "") -> Iterator[tuple[s
         yield place, found, expected
 
 
-def check_run_info(run: AuditedRun) -> Check:
-    """Check name, seed, number of jobs, epoch, time zone and facts about power."""
-    check = Check("run-info", "the facts of run.json agree with scenario, tables and files")
+@rule
+def check_columns(run: RunFolder, check: Check) -> None:
+    """Tables have the columns of a run, in order, and there are no others."""
+    for name in run.tables:
+        there = run.columns_of(name)
+        check.examined += len(there)
+        expected = _columns_of(run, name)
+        if strange := [column for column in there if column not in expected]:
+            row = {"table": name, "columns": ", ".join(strange)}
+            check.add("the table has columns that a run does not have", row)
+        if missing := [column for column in expected if column not in there]:
+            row = {"table": name, "columns": ", ".join(missing)}
+            check.add("the table lacks columns", row)
+        elif not strange and there != expected:
+            row = {"table": name, "found": ", ".join(there)}
+            check.add("the columns are not in their order", row)
+    for path in sorted(run.path.glob("*.parquet")):
+        if path.stem not in run.tables:
+            check.add("the folder has a table that the run does not have", {"file": path.name})
+
+
+def _columns_of(run: RunFolder, table: str) -> list[str]:
+    """Return the columns that a table of the run must have, in order."""
+    there, asked = run.columns_of(table), []
+    if table in ("jobs", "tasks"):  # tasks have the resources in the order of the jobs'
+        asked = [name for name in run.columns_of("jobs") if name in run.resources]
+    elif table == "timeline":
+        asked = [f"{kind}_{name}" for kind in ("allocated", "capacity") for name in run.resources]
+    further = [name for name in FURTHER if table == "jobs" and name in there]
+    return [*COLUMNS[table], *further, *asked]
+
+
+@rule
+def check_digest(run: RunFolder, check: Check) -> None:
+    """Tables, metrics and scenario have the recorded digest."""
+    check.examined = len(run.tables)
+    recorded = run.manifest.get("digest")
+    if recorded is None and not run.complete:
+        raise NotApplicableError("the run is not complete and has no digest")
+    try:
+        found = digest_of(run.tables, run.metrics, run.manifest["portable_scenario"])
+    except ValueError as error:
+        check.add("a column cannot be digested", {"problem": str(error)})
+        return
+    if found != recorded:
+        check.add("the digest differs", {"recorded": recorded, "recomputed": found})
+
+
+@rule
+def check_run_info(run: AuditedRun, check: Check) -> None:
+    """The facts of run.json agree with scenario, tables and files."""
     info = run.manifest
     for key in ("name", "seed"):
         _compare(check, key, info[key], run.setting(key))
@@ -134,10 +181,9 @@ def check_run_info(run: AuditedRun) -> Check:
         _check_estimates(run, check)
     if strange := sorted(info.keys() - _KEYS):
         check.add("run.json has keys that a run does not have", {"keys": ", ".join(strange)})
-    _check_clock(run, check)
     _check_power(run, check)
     _check_cluster(run, check)
-    return check
+    _check_clock(run, check)  # last, for it may need a file that is not there
 
 
 def _compare(check: Check, key: str, found: Any, expected: Any) -> None:
@@ -199,12 +245,8 @@ def _check_clock(run: AuditedRun, check: Check) -> None:
     if kind == "swf":
         try:
             epoch, zone = clock_of_log(log_of(run))
-        except MissingInputError as error:
-            _leave_out(check, str(error))
-            return
         except (*UNREADABLE, IndexError):
-            _leave_out(check, "the log cannot be read: see the rule trace")
-            return
+            raise NotAuditedError("the log cannot be read: see the rule trace") from None
         _compare(check, "epoch_s", run.manifest["epoch_s"], epoch)
         _compare(check, "time_zone", run.manifest["time_zone"], zone)
     elif kind == "sacct":
@@ -220,19 +262,11 @@ def _check_clock(run: AuditedRun, check: Check) -> None:
             skips = run.setting("workload", "on_error") == "skip" and run.input_tasks.known
             epoch = run.input_tasks.epoch_s if skips else table_epoch(run)
             _compare(check, "epoch_s", run.manifest["epoch_s"], epoch)
-        except MissingInputError as error:
-            _leave_out(check, str(error))
         except UNREADABLE:
-            _leave_out(check, "the table cannot be read: see the rule tasks")
+            raise NotAuditedError("the table cannot be read: see the rule tasks") from None
     else:
         for key in ("epoch_s", "time_zone"):
             _compare(check, key, run.manifest[key], None)
-
-
-def _leave_out(check: Check, reason: str) -> None:
-    """Mark the check as not audited, unless it has found something already."""
-    if not check.found:
-        check.leave_out(reason)
 
 
 def _check_cluster(run: AuditedRun, check: Check) -> None:

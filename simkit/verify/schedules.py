@@ -23,7 +23,7 @@ import polars as pl
 from simkit.errors import RunError, did_you_mean
 from simkit.files import check_parquet, check_texts
 from simkit.text import counted
-from simkit.verify.audit import Audit, Check
+from simkit.verify.audit import Audit, Check, NotApplicableError, NotAuditedError, rule
 from simkit.verify.numbers import Floats
 
 Claim = Literal["easy", "fcfs", "any"]
@@ -42,8 +42,8 @@ def verify_schedule(
     Args:
         file: a table with a header (.csv and the like, or .parquet) and a row a job: its number,
             submit, start and end, and processors; and, where it has one, the requested time, by
-            which EASY plans. Times are in seconds, or dates. See `table.NAMES` for what columns
-            may be called.
+            which EASY plans. Times are in seconds, or dates. See `NAMES` for what columns may be
+            called.
         processors: how many there are.
         policy: what the schedule claims; see `Claim`.
 
@@ -57,14 +57,9 @@ def verify_schedule(
         raise RunError(f"policy: {policy!r} is no claim{did_you_mean(policy, get_args(Claim))}")
     if not processors > 0:
         raise RunError(f"processors: {processors!r}; a machine has more than 0")
-    table = read_schedule(Path(file))
-    checks = (
-        check_times(table),
-        check_capacity(table, processors),
-        check_order(table, claimed=policy == "fcfs"),
-        check_easy(table, processors, claimed=policy == "easy"),
-    )
-    return Audit(Path(file), checks)
+    table = read_schedule(Path(file), processors, policy)
+    rules = (check_times, check_capacity, check_order, check_easy)
+    return Audit(Path(file), tuple(check(table) for check in rules))
 
 
 # ---- the table ----------------------------------------------------------------------------------
@@ -89,6 +84,10 @@ _LARGEST: Final = 1 << 30
 class Schedule:
     """The jobs of a schedule that started and ended, in order of submission; then of the table."""
 
+    available: float
+    """How many processors there are."""
+    claim: Claim
+
     job: list[str]
     """(J,) as the table has it."""
     submit: Floats
@@ -112,7 +111,7 @@ class Schedule:
         }  # fmt: skip
 
 
-def read_schedule(path: Path) -> Schedule:
+def read_schedule(path: Path, processors: float, policy: Claim) -> Schedule:
     """Read a table; raises RunError, with all that is wrong with its columns at once."""
     frame = _frame(path)
     if not frame.height:
@@ -136,6 +135,7 @@ def read_schedule(path: Path) -> Schedule:
     order = order[np.argsort(numbers["submit"][order], kind="stable")]
     names = frame[found["job"]].cast(pl.String).fill_null("-")
     return Schedule(
+        processors, policy,
         job=names.gather(order.tolist()).to_list(),
         submit=numbers["submit"][order],
         start=numbers["start"][order],
@@ -144,7 +144,7 @@ def read_schedule(path: Path) -> Schedule:
         requested=np.where(unknown, run, asked)[order],
         without_start=int((~known).sum()),
         without_request=int((unknown & known).sum()),
-    )
+    )  # fmt: skip
 
 
 def _frame(path: Path) -> pl.DataFrame:
@@ -216,9 +216,9 @@ def _seconds(path: Path, column: pl.Series, what: str) -> Floats:
     return found
 
 
-def check_times(table: Schedule) -> Check:
-    """Check that jobs are submitted, start and end in this order, and have processors."""
-    check = Check("times", "submit <= start <= end, and a job has processors")
+@rule
+def check_times(table: Schedule, check: Check) -> None:
+    """Submit <= start <= end, and a job has processors."""
     check.examined = len(table.job)
     for message, wrong in (
         ("starts before its submission", table.start < table.submit),
@@ -231,12 +231,13 @@ def check_times(table: Schedule) -> Check:
         check.notes["rows with the job of another row, taken as jobs of their own"] = repeated
     if table.without_start:
         check.notes["rows without a start or an end, left out"] = table.without_start
-    return check
 
 
-def check_capacity(table: Schedule, processors: float) -> Check:
-    """Check that at no time more processors are in use than there are."""
-    check = Check("capacity", f"at most {processors:,.10g} processors are in use")
+@rule
+def check_capacity(table: Schedule, check: Check) -> None:
+    """At most as many processors are in use as there are."""
+    processors = table.available
+    check.rule = f"at most {processors:,.10g} processors are in use"
     check.examined = len(table.job)
     starts = np.argsort(table.start, kind="stable")
     ends = np.argsort(table.end, kind="stable")
@@ -251,14 +252,13 @@ def check_capacity(table: Schedule, processors: float) -> Check:
             "starts, though too few processors are free",
             table.row(int(starts[at])) | {"in_use": float(used[at])},
         )
-    return check
 
 
-def check_order(table: Schedule, *, claimed: bool) -> Check:
-    """Check that no job starts before one that was submitted earlier, if that is claimed."""
-    check = Check("order", "jobs start in the order of their submission")
-    if not claimed:
-        return check.skip("the schedule does not claim first come, first served")
+@rule
+def check_order(table: Schedule, check: Check) -> None:
+    """Jobs start in the order of their submission."""
+    if table.claim != "fcfs":
+        raise NotApplicableError("the schedule does not claim first come, first served")
     check.examined = len(table.job)
     latest = np.maximum.accumulate(table.start)
     at_latest = np.where(table.start == latest, np.arange(len(latest)), 0)
@@ -267,37 +267,32 @@ def check_order(table: Schedule, *, claimed: bool) -> Check:
         ahead = int(overtaken_job[place])
         overtaken = {"overtakes": table.job[ahead], "which_starts": float(table.start[ahead])}
         check.add("starts before a job that was submitted earlier", table.row(place) | overtaken)
-    return check
 
 
-def check_easy(table: Schedule, processors: float, *, claimed: bool) -> Check:
-    """Check every start, and every wait, by EASY backfilling in order of submission, if claimed."""
-    check = Check("easy", "jobs start when EASY backfilling starts them, and no other")
-    if not claimed:
-        return check.skip("the schedule does not claim EASY backfilling")
+@rule
+def check_easy(table: Schedule, check: Check) -> None:
+    """Jobs start when EASY backfilling starts them, and no other.
+
+    Every wait is checked as well. EASY plans in order of submission.
+    """
+    if table.claim != "easy":
+        raise NotApplicableError("the schedule does not claim EASY backfilling")
     check.examined = len(table.job)
     if table.without_request:
         check.notes["jobs without a requested time, planned with their run time"] = (
             table.without_request
         )
-    replay = _Easy(table, processors, check)
+    replay = _Easy(table, check)
     for now, ended, arrived, started in _instants(table):
         replay.step(now, ended, arrived, started)
         if replay.looks > _MOST_LOOKS:
-            return _given_up(check, now)
-    return check
+            reason = f"the queue is too long to be followed beyond {now:,.15g} s"
+            check.notes["not followed to the end"] = reason
+            raise NotAuditedError(reason)
 
 
 _MOST_LOOKS = 50_000_000
 """How often waiting jobs are looked at, a minute or so; queues of honest schedules are shorter."""
-
-
-def _given_up(check: Check, now: float) -> Check:
-    reason = f"the queue is too long to be followed beyond {now:,.15g} s"
-    if not check.found:
-        return check.leave_out(reason)
-    check.notes["not followed to the end"] = reason
-    return check
 
 
 def _instants(table: Schedule) -> Iterator[tuple[float, list[int], list[int], set[int]]]:
@@ -324,9 +319,9 @@ def _instants(table: Schedule) -> Iterator[tuple[float, list[int], list[int], se
 class _Easy:
     """The queue and the machine of a schedule, from instant to instant."""
 
-    def __init__(self, table: Schedule, processors: float, check: Check) -> None:
+    def __init__(self, table: Schedule, check: Check) -> None:
         self._table, self._check = table, check
-        self._free, self._now = processors, 0.0
+        self._free, self._now = table.available, 0.0
         self._size = table.processors.tolist()
         self._planned = table.requested.tolist()
         self._expected = (table.start + table.requested).tolist()

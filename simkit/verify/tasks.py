@@ -6,39 +6,38 @@ import numpy as np
 import polars as pl
 
 from simkit.text import counted
-from simkit.verify.audit import Check
-from simkit.verify.audited_run import TASK, UNIT, AuditedRun
+from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, rule
+from simkit.verify.audited_run import TASK, UNIT, AuditedRun, previous
 from simkit.verify.input_tasks import TASK_TABLES
 from simkit.verify.inputs import InputTasks, compare_with_input
 from simkit.verify.numbers import TICK, Floats, Ints
 from simkit.verify.trace import near_recorded
 
 
-def _input_of(run: AuditedRun, check: Check) -> InputTasks | None:
-    """Return the tasks of the input if they are known; else the check gets the reason."""
+def _input_of(run: AuditedRun, check: Check) -> InputTasks:
+    """Return the tasks of the input; raises an error of the rule if they are not known."""
     if run.setting("workload", "type") not in TASK_TABLES:
-        check.skip("the workload is not a table of jobs or tasks")
-        return None
+        raise NotApplicableError("the workload is not a table of jobs or tasks")
     found = run.input_tasks
     if not found.known:
-        check.leave_out(found.reason or "the input cannot be read")
-        return None
+        raise NotAuditedError(found.reason or "the input cannot be read")
     for name in TASK:
         kinds = {"input": str(found.tasks.schema[name]), "run": str(run.tasks.schema[name])}
         if len(set(kinds.values())) > 1:
             check.add(f"{name} has another type in the input", kinds)
-    return None if check.found else found
+    if check.found:
+        raise NotAuditedError("rows cannot be compared")
+    return found
 
 
-def check_tasks(run: AuditedRun) -> Check:
-    """Check that tasks, instances, requests, submit and run times are those of the input."""
-    check = Check("tasks", "the run's tasks are the input's tasks", run.rows_of("tasks"))
+@rule
+def check_tasks(run: AuditedRun, check: Check) -> None:
+    """The run's tasks are the input's tasks."""
+    check.examined = run.rows_of("tasks")
     if problem := run.input_tasks.problem:
         check.add("the input cannot be read", {"problem": problem})
-        return check
+        return
     found = _input_of(run, check)
-    if found is None:
-        return check
     known = found.tasks.columns
     asked = [pl.col(r) if r in known else pl.lit(0.0).alias(r) for r in run.requested]
     wanted = found.tasks.select(*TASK, "submit", "instances", "gang", *asked)
@@ -48,7 +47,6 @@ def check_tasks(run: AuditedRun) -> Check:
                            maintain_order="left").select(wanted.columns)  # fmt: skip
     compare_with_input(check, run, tasks, wanted, "task")
     _check_longest(run, found, check)
-    return check
 
 
 def _check_longest(run: AuditedRun, found: InputTasks, check: Check) -> None:
@@ -76,18 +74,16 @@ def _check_longest(run: AuditedRun, found: InputTasks, check: Check) -> None:
                    rows.filter(wrong | pl.col("trace_run_time_s").is_null()))  # fmt: skip
 
 
-def check_instance_times(run: AuditedRun) -> Check:
-    """Check that every instance ran for its run time in the input.
+@rule
+def check_instance_times(run: AuditedRun, check: Check) -> None:
+    """A finished instance ran exactly its run time in the input.
 
     It is that of batch_instance, or else that of its task. A gang runs as long as its longest
     instance. The times between suspensions are added up.
     """
-    check = Check("instance-times", "a finished instance ran exactly its run time in the input")
     found = _input_of(run, check)
-    if found is None:
-        return check
     if found.tasks["run"].null_count():
-        return check.leave_out("run times come from a model of durations")
+        raise NotAuditedError("run times come from a model of durations")
     index = found.tasks.with_row_index("row").unique(TASK, keep="first")
     index = index.select(*TASK, "row", pl.col("instances").alias("planned"), "run")
     work = run.work.join(index, on=TASK, how="inner", maintain_order="left")
@@ -103,7 +99,6 @@ def check_instance_times(run: AuditedRun) -> Check:
     check.add_rows("finished, but did not run for its run time in the input", work.filter(unequal))
     longer = work.filter(~finished, ran > pl.col("most_s"))
     check.add_rows("ran longer than its run time in the input", longer)
-    return check
 
 
 def _own_times(found: InputTasks, work: pl.DataFrame) -> tuple[Floats, Floats]:
@@ -129,16 +124,14 @@ def _own_times(found: InputTasks, work: pl.DataFrame) -> tuple[Floats, Floats]:
     return least, most
 
 
-def check_parents(run: AuditedRun) -> Check:
-    """Check that no instance of a task starts before all instances of its parents have finished."""
-    check = Check("parents", "a task starts after all its parents have finished")
+@rule
+def check_parents(run: AuditedRun, check: Check) -> None:
+    """A task starts after all its parents have finished."""
     if run.setting("workload", "type") == "plugin":
-        return check.leave_out("the parents of tasks of a custom reader are not known")
+        raise NotAuditedError("the parents of tasks of a custom reader are not known")
     found = _input_of(run, check)
-    if found is None:
-        return check
     if found.parents is None or not found.parents.height:
-        return check.skip("no task depends on another")
+        raise NotApplicableError("no task depends on another")
     columns = ("start_time_s", "end_time_s", "status")
     tasks = run.tasks.unique(TASK, keep="first").select(*TASK, *columns)
     above = tasks.select("job_id", pl.col("task_id").alias("parent"),
@@ -152,18 +145,15 @@ def check_parents(run: AuditedRun) -> Check:
     check.add_rows("starts before its parent has finished", rows.filter(early))
     orphan = (pl.col("parent_status") == "killed") & ~pl.col("status").is_in(["killed", "rejected"])
     check.add_rows("its parent was killed, but it was not", rows.filter(orphan))
-    return check
 
 
-def check_critical_paths(run: AuditedRun) -> Check:
-    """Check when tasks were ready, and the ideal time of jobs of several tasks or instances.
+@rule
+def check_critical_paths(run: AuditedRun, check: Check) -> None:
+    """Ready and ideal times follow from the dependencies and the allocations.
 
     Ideal is the longest way through the dependencies, each task as long as its longest instance
     that finished or was killed. Where dependencies are not known, only its bounds are checked.
     """
-    check = Check(
-        "critical-paths", "ready and ideal times follow from the dependencies and the allocations"
-    )
     ran = run.work.filter(pl.col("outcome") != "lost")
     longest = ran.group_by(TASK).agg(pl.col("executed_s").max().alias("longest_s"))
     submit = run.jobs.select("job_id", run.released.alias("submit_time_s"))
@@ -190,8 +180,7 @@ def check_critical_paths(run: AuditedRun) -> Check:
     outside = (ideal < pl.col("expected_s")) | (ideal > pl.col("most_s"))
     check.add_rows("ideal_time_s is not the critical path", rows.filter(outside))
     if unknown := int(rows["depends"].sum()):
-        check.leave_out(f"the dependencies of {counted(unknown, 'job')} are not known")
-    return check
+        raise NotAuditedError(f"the dependencies of {counted(unknown, 'job')} are not known")
 
 
 def known_parents(run: AuditedRun) -> pl.DataFrame | None:
@@ -294,10 +283,10 @@ def _longest_ways(length: Floats, child: Ints, above: Ints) -> Floats:
     return np.array(ways)
 
 
-def check_instances(run: AuditedRun) -> Check:
-    """Check that each instance of a finished task finishes once, and none runs twice at a time."""
+@rule
+def check_instances(run: AuditedRun, check: Check) -> None:
+    """Every instance finishes once and never runs twice at a time."""
     known = run.known
-    check = Check("instances", "every instance finishes once and never runs twice at a time")
     check.examined = known.height
     first, count = pl.col("first_instance"), pl.col("count")
     outside = (first < 0) | (count < 1) | (first + count > pl.col("instances"))
@@ -305,14 +294,13 @@ def check_instances(run: AuditedRun) -> Check:
     _check_coverage(run, check)
     _check_ranges(run, check)
     _check_sequence(run.pieces.filter(~pl.col("quiet")), check)
-    return check
 
 
 def _check_coverage(run: AuditedRun, check: Check) -> None:
     """Check that the finished rows of each task cover its instances."""
     first, after = pl.col("first_instance"), pl.col("first_instance") + pl.col("count")
     rows = run.known.filter(pl.col("outcome") == "finished").sort(*TASK, "first_instance")
-    rows = rows.with_columns(after.shift(1, fill_value=0).over(TASK).alias("next_instance"))
+    rows = rows.with_columns(previous(after, TASK).fill_null(0).alias("next_instance"))
     check.add_rows("an instance finishes twice", rows.filter(first < pl.col("next_instance")))
     totals = rows.group_by(TASK, maintain_order=True).agg(
         pl.col("count").sum().alias("finished_instances"),
@@ -332,7 +320,7 @@ def _check_ranges(run: AuditedRun, check: Check) -> None:
     """Check that no instance of a gang starts on two machines at once."""
     key = run.together
     rows = run.known.filter("gang").sort(*key, "first_instance", maintain_order=True)
-    taken = (pl.col("first_instance") + pl.col("count")).shift(1).over(key)
+    taken = previous(pl.col("first_instance") + pl.col("count"), key)
     wrong = rows.filter(pl.col("first_instance") < taken)
     check.add_rows("an instance runs on two machines", wrong)
 
@@ -340,9 +328,9 @@ def _check_ranges(run: AuditedRun, check: Check) -> None:
 def _check_sequence(units: pl.DataFrame, check: Check) -> None:
     """Check that the pieces of a unit follow each other, with attempts numbered in order."""
     before = units.with_columns(
-        pl.col("end_time_s").fill_null(float("inf")).shift(1).over(UNIT).alias("end_before_s"),
-        pl.col("outcome").shift(1).over(UNIT).alias("outcome_before"),
-        pl.col("attempt").shift(1).over(UNIT).alias("attempt_before"),
+        previous(pl.col("end_time_s").fill_null(float("inf")), UNIT).alias("end_before_s"),
+        previous("outcome", UNIT).alias("outcome_before"),
+        previous("attempt", UNIT).alias("attempt_before"),
     )
     overlap = before.filter(pl.col("start_time_s") < pl.col("end_before_s"))
     check.add_rows("the instance runs twice at a time", overlap)
@@ -354,12 +342,13 @@ def _check_sequence(units: pl.DataFrame, check: Check) -> None:
     check.add_rows("the number of the attempt does not follow from the piece before", wrong)
 
 
-def check_gangs(run: AuditedRun) -> Check:
-    """Check that all instances of a gang start together and stop together."""
+@rule
+def check_gangs(run: AuditedRun, check: Check) -> None:
+    """Instances of a gang start and stop together."""
     segments = run.segments
-    check = Check("gangs", "instances of a gang start and stop together", segments.height)
+    check.examined = segments.height
     if not run.tasks["gang"].any():
-        return check.skip("no task is a gang")
+        raise NotApplicableError("no task is a gang")
     apart = segments.filter(pl.col("count") < pl.col("instances"))
     check.add_rows("not all instances of the gang start at this instant", apart)
     ends = (pl.col("end_time_s") != pl.col("last_end_s")) | (
@@ -368,16 +357,15 @@ def check_gangs(run: AuditedRun) -> Check:
     check.add_rows("the gang's instances stop at different instants", segments.filter(ends))
     mixed = segments.filter(pl.col("outcomes") > 1)
     check.add_rows("the gang's instances have different outcomes", mixed)
-    return check
 
 
-def check_run_time(run: AuditedRun) -> Check:
-    """Check that finished instances ran for their run time, and that nothing ran longer.
+@rule
+def check_run_time(run: AuditedRun, check: Check) -> None:
+    """A finished instance ran exactly its run time.
 
     A run folder has the longest run time of each job; `check_instance_times` knows all of them.
     """
     work = run.work
-    check = Check("run-time", "a finished instance ran exactly its run time")
     check.examined = int(work["count"].sum())
     ran, truth = pl.col("executed_s"), pl.col("trace_run_time_s")
     single = pl.col("tasks_of_job") == 1
@@ -391,14 +379,13 @@ def check_run_time(run: AuditedRun) -> Check:
     whole = work.filter(finished, ~single, pl.col("job_status") == "finished")
     longest = whole.group_by("job_id", maintain_order=True).agg(ran.max(), truth.first())
     check.add_rows("no instance ran for the longest run time", longest.filter(ran != truth))
-    return check
 
 
-def check_walltime(run: AuditedRun) -> Check:
-    """Check that ``walltime: kill`` kills at the requested time, and ``ignore`` kills nothing."""
+@rule
+def check_walltime(run: AuditedRun, check: Check) -> None:
+    """Jobs are killed at their requested time if and only if asked."""
     setting = run.scenario.walltime
     work = run.work
-    check = Check("walltime", "jobs are killed at their requested time if and only if asked")
     check.examined = work.height
     by_limit = pl.col("reason").fill_null("").str.contains("(?i)wall.?time|requested time")
     killed = run.jobs.filter(pl.col("status") == "killed")
@@ -411,7 +398,7 @@ def check_walltime(run: AuditedRun) -> Check:
         if not run.policy_may_kill:
             others = killed.filter(~by_limit)
             check.add_rows("killed, but nothing in this scenario kills", others)
-        return check
+        return
     limit, single = pl.col("requested_time_s"), pl.col("tasks_of_job") == 1
     # The table of jobs has the limit of the first task only; the input has those of all.
     several = work.filter(~single)
@@ -429,8 +416,7 @@ def check_walltime(run: AuditedRun) -> Check:
     wrong = one_task.filter(~pl.col("exact").fill_null(False))
     check.add_rows("killed at its walltime, but not at its requested time", wrong)
     if several.height and limits is None and not check.found:
-        return check.leave_out("the requested times of jobs of several tasks are not known")
-    return check
+        raise NotAuditedError("the requested times of jobs of several tasks are not known")
 
 
 def _limits_of_tasks(run: AuditedRun) -> pl.DataFrame | None:

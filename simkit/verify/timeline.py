@@ -13,9 +13,9 @@ import numpy as np
 import polars as pl
 
 from simkit.scenario.policy import ComposedPolicy
-from simkit.verify.audit import Check
-from simkit.verify.audited_run import TASK, UNIT, AuditedRun
-from simkit.verify.capacity import limits_users
+from simkit.verify.admission import limits_users
+from simkit.verify.audit import Check, NotApplicableError, rule
+from simkit.verify.audited_run import TASK, UNIT, AuditedRun, previous
 from simkit.verify.estimates import correction_instants, correction_of, stale_corrections
 from simkit.verify.numbers import Bools, Floats, sum_until
 
@@ -23,9 +23,9 @@ _GONE = -1e15
 """Change that no number of instances makes up for: a task that was killed does not wait."""
 
 
-def check_timeline(run: AuditedRun) -> Check:
-    """Check rows, use, capacity, and the numbers of waiting and running tasks."""
-    check = Check("timeline", "its rows and columns follow from jobs, allocations and events")
+@rule
+def check_timeline(run: AuditedRun, check: Check) -> None:
+    """Its rows and columns follow from jobs, allocations and events."""
     time = run.only("timeline", "time_s")["time_s"]
     if (time.diff() < 0).any():
         back = run.tables["timeline"].filter(pl.col("time_s").diff() < 0)
@@ -41,7 +41,6 @@ def check_timeline(run: AuditedRun) -> Check:
     _check_running(run, rows, check)
     if run.complete:
         _check_waiting(run, rows, check)
-    return check
 
 
 class _LastRows:
@@ -352,7 +351,7 @@ def _waiting(run: AuditedRun, time: Floats) -> Floats:
     turned_away = ready.join(run.left_unstarted, on="job_id", maintain_order="left")
     pieces = run.pieces
     moving = pieces.filter(~pl.col("quiet"))
-    first = pl.col("attempt").ne_missing(pl.col("attempt").shift(1).over(UNIT))
+    first = pl.col("attempt").ne_missing(previous("attempt", UNIT))
     placed = pl.concat([moving.filter(first), pieces.filter("quiet")])
     lost = moving.filter(pl.col("outcome") == "lost", pl.col("end_time_s").is_not_null())
     killed = ready.filter(pl.col("status") == "killed")
@@ -397,23 +396,22 @@ def _only_waits(run: AuditedRun) -> pl.DataFrame | None:
     return tasks.select("ready_time_s", "start_time_s") if whole.all() else None
 
 
-def check_decision_times(run: AuditedRun) -> Check:
-    """Check that every start, but of what was reserved, is at a multiple of the period."""
-    check = Check("decision-times", "tasks start at the ticks of the scheduler's clock alone")
+@rule
+def check_decision_times(run: AuditedRun, check: Check) -> None:
+    """Tasks start at the ticks of the scheduler's clock alone."""
     if run.period_s is None:
-        return check.skip("the scheduler decides whenever something changes")
+        raise NotApplicableError("the scheduler decides whenever something changes")
     check.examined = run.rows_of("allocations")
     late = (pl.col("start_time_s") % run.period_s != 0).fill_null(value=False)
     rows = run.allocations.filter(late)
     if rows.is_empty():
-        return check
+        return
     reserved = run.tables["events"].filter(kind="reserved").select(TASK).unique()
     rows = rows.join(reserved, on=TASK, how="anti", maintain_order="left")
     # When nothing else is to come, a slot that gets free is filled at once.
     if run.scenario.admission.slots is not None or run.policy_may_kill:
         rows = rows.filter(pl.col("start_time_s") < _last_change(run))
     check.add_rows("starts between two ticks of the scheduler's clock", rows)
-    return check
 
 
 def _last_change(run: AuditedRun) -> float:

@@ -15,10 +15,9 @@ from simkit.results.run_folder import Run, RunOrFolder
 from simkit.text import amount_text, counted, printable
 from simkit.units import format_duration
 from simkit.why.causes import MEANINGS, Cause
-from simkit.why.clock import RunClock, clock_of
 from simkit.why.intervals import IntervalMaker
-from simkit.why.rerun import Original, original, rerun
-from simkit.why.samples import Onlooker, Sample, fresh_copy
+from simkit.why.rerun import Original, RunClock, clock_of, original, rerun
+from simkit.why.samples import Onlooker, Sample
 from simkit.why.watcher import JobId, Watcher, shadow_time_s
 
 __all__ = ["Instant", "Waiting", "queue_at"]
@@ -211,9 +210,8 @@ class _Looker:
         self._since_s = -inf if clocked else float(last.filter(last <= time_s).max())  # type: ignore[arg-type]
         self._due_s = -inf
         load = first.experiment.trace.workload
-        self._fresh = fresh_copy(first.experiment.policy)
-        self._watcher = Watcher(load, (), first.experiment.policy, first.end_s, self._note)
-        self._onlooker: Onlooker | None = None
+        policy = first.experiment.policy
+        self._watcher = Watcher(load, (), policy, first.end_s, self._note, clock=first.clock)
         self._found: list[tuple[Task, Sample]] = []
         self._scores: dict[Task, float] = {}
         self._instant = Instant(first.run.name, time_s, nan, clock=first.clock)
@@ -243,12 +241,8 @@ class _Looker:
         )  # fmt: skip
 
     def _note(self, simulation: Simulation) -> None:
-        if self._onlooker is None:
-            policy = self._first.experiment.policy
-            self._onlooker = Onlooker(simulation, policy, self._fresh, self._first.clock)
-        self._onlooker.note_decision()
         if self._since_s <= simulation.state.now <= self._time_s:
-            self._take(self._onlooker)
+            self._take(self._watcher.onlooker(simulation))
         if self._progress is not None:
             self._progress(simulation)
 

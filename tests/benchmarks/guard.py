@@ -33,27 +33,19 @@ HERE: Final = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "helpers"))
 
 import plain_replay  # noqa: E402
-import polars as pl  # noqa: E402
 
 from simkit.engine.recorder import Recorder  # noqa: E402
 from simkit.engine.simulation import Simulation  # noqa: E402
 from simkit.env import SchedulingEnv  # noqa: E402
+from simkit.gym.episodes import Nowhere  # noqa: E402
 from simkit.policies.easy import Easy  # noqa: E402
 from simkit.policies.fitness import FirstFit  # noqa: E402
 from simkit.policies.orderings import FCFS  # noqa: E402
 from simkit.policy.fitness import FitnessPolicy  # noqa: E402
 from simkit.policy.ordered import OrderedPolicy  # noqa: E402
 from simkit.power.machine_model import PowerModel  # noqa: E402
-from simkit.power.signal import (  # noqa: E402
-    CARBON,
-    PRICE,
-    Steps,
-)
-from simkit.power.site import (  # noqa: E402
-    Grid,
-    Site,
-    Source,
-)
+from simkit.power.signal import CARBON, PRICE, Steps  # noqa: E402
+from simkit.power.site import Grid, Site, Source  # noqa: E402
 from simkit.workload import Workload  # noqa: E402
 from simkit.workload.cluster import Cluster  # noqa: E402
 
@@ -69,13 +61,6 @@ SEPARATE: Final = "import asyncio, decimal, email, http.server, logging.config, 
 """What a process of the standard library imports, in units of which start-up is measured."""
 START: Final = "import sys; sys.argv[1:] = ['--help']; from simkit.cli import main; main()"
 Piece = Callable[[], None]
-
-
-class NoSink:
-    """Takes the tables and forgets them: the records are made, not written."""
-
-    def write(self, table: str, rows: pl.DataFrame) -> None:
-        pass
 
 
 def log(seed: int, processors: int, load: float, jobs: int) -> dict[str, list[float]]:
@@ -113,7 +98,7 @@ def engine(columns: Mapping[str, Any], processors: int, site: Site | None = None
     cluster = Cluster.pool({"processors": processors})
 
     def piece() -> None:
-        recorder = Recorder(workload, ("processors",), NoSink())
+        recorder = Recorder(workload, ("processors",), Nowhere())
         Simulation(workload, cluster, recorder, site=site).run(OrderedPolicy(FCFS(), Easy()))
 
     return piece
@@ -156,7 +141,7 @@ def cloud() -> Piece:
     cluster = Cluster(("cpu", "mem"), names, np.tile([32.0, 64.0], (200, 1)))
 
     def piece() -> None:
-        recorder = Recorder(workload, workload.resources, NoSink())
+        recorder = Recorder(workload, workload.resources, Nowhere())
         Simulation(workload, cluster, recorder).run(FitnessPolicy(FirstFit()))
 
     return piece

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
+from simkit.gym.episodes import Nowhere
 from simkit.learners.agent import load_agent
 from simkit.policies.fitness import Balance, FirstFit
 from simkit.policy.fitness import FitnessPolicy
@@ -55,13 +55,6 @@ RUNS = {
 }
 
 
-class NoSink:
-    """Takes the tables and forgets them: the records are made, not written."""
-
-    def write(self, table: str, rows: pl.DataFrame) -> None:
-        pass
-
-
 def policy_of(name: str) -> Any:
     if name == "fitness-alibaba":
         return load_agent(agent_folder(name, ROOT))
@@ -85,7 +78,7 @@ def measure(
     capacity = events.capacity[events.kind == "add"][:machines]
     names = tuple(str(row) for row in range(len(capacity)))
     cluster = Cluster(("cpu", "mem"), names, capacity)
-    simulation = Simulation(load, cluster, Recorder(load, ("cpu", "mem"), NoSink()))
+    simulation = Simulation(load, cluster, Recorder(load, ("cpu", "mem"), Nowhere()))
     started = time.perf_counter()
     before = time.process_time()
     simulation.run(policy_of(policy))

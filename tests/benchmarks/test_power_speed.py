@@ -17,7 +17,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 from energy_meter import imbalance
 
@@ -25,6 +24,7 @@ import simkit
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
 from simkit.experiment import carry_out, prepare
+from simkit.gym.episodes import Nowhere
 from simkit.policies.easy import Easy
 from simkit.policies.orderings import FCFS
 from simkit.policy.ordered import OrderedPolicy
@@ -41,13 +41,6 @@ YEAR_S = 365 * 86_400.0
 LOAD = 0.7
 LEAST_SPEED = 0.6
 """Of the speed without power."""
-
-
-class NoSink:
-    """Takes the tables and forgets them: the records are made, not written."""
-
-    def write(self, table: str, rows: pl.DataFrame) -> None:
-        pass
 
 
 def year_of_jobs() -> Workload:
@@ -92,7 +85,7 @@ def replay(workload: Workload, power: Site | None) -> tuple[float, Simulation]:
     names = tuple(f"m{row}" for row in range(MACHINES))
     cluster = Cluster(("processors",), names, np.full((MACHINES, 1), float(PROCESSORS)))
     simulation = Simulation(
-        workload, cluster, Recorder(workload, cluster.resources, NoSink()), site=power
+        workload, cluster, Recorder(workload, cluster.resources, Nowhere()), site=power
     )
     begin = time.process_time()
     simulation.run(OrderedPolicy(FCFS(), Easy()))

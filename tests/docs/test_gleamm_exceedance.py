@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from rare_battery import RareBattery, as_printed
 from signal_exceedance import exceedance
 
 from simkit.power.signal import Steps
-from simkit.traces.power.site import draw_wind
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "reproductions"
@@ -95,28 +93,6 @@ def test_as_printed_every_load_is_carried(power, load, rate, level):
     battery = RareBattery(1e6, load, c_rate=rate, e_rate=rate, initial_level=level)
     available = as_printed(battery, power).available
     assert all(given >= load * (1 - 1e-12) for given in available)
-
-
-def above_80_kw(shape):
-    """Return the share of hours above 80 kW where the wind's strength is set by 250 kW."""
-    sun, times = page.read_sample_site().solar, page.read_sample_site().solar.time_s + 300.0
-
-    def hours(scale):
-        site = replace(page.GeneratedSite(), weibull_shape=shape, weibull_scale_m_s=scale)
-        wind = np.random.default_rng(0).spawn(2)[1]  # as the sample's
-        power = site.turbines * site.turbine.power(draw_wind(times, site, wind, 600.0))
-        return (sun.value + power).reshape(-1, 6).mean(axis=1)
-
-    low, high = 5.0, 20.0
-    for _ in range(14):
-        middle = (low + high) / 2
-        low, high = (middle, high) if (hours(middle) > 250e3).mean() < 0.6 else (low, middle)
-    return (hours(low) > 80e3).mean()
-
-
-def test_95_percent_at_80_kw_takes_a_wind_that_hardly_rests():
-    assert above_80_kw(5.0) < 0.95 < above_80_kw(6.0)
-    assert above_80_kw(2.5) == pytest.approx(0.85, abs=0.01)
 
 
 def test_exceedance_is_the_share_of_time_above_a_level():

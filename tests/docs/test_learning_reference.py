@@ -18,7 +18,7 @@ from simkit.gym.agent_view import ENVS
 from simkit.learners.agent import load_agent
 from simkit.scenario import Scenario
 from simkit.training import Training
-from simkit.training.train import Trained, train
+from simkit.training.train import train
 
 DOCS = Path(__file__).parents[2] / "docs"
 LEARNERS = (DOCS / "reference" / "learners.md").read_text("utf-8")
@@ -31,18 +31,6 @@ CRITERIA = {
 """Learner → what its best iteration is chosen by, where that is not the slowdown."""
 
 
-@pytest.fixture(scope="module", params=plugins.names("simkit.learners"))
-def trained(request, tmp_path_factory) -> Trained:
-    name = request.param
-    small = SMALLEST[name]
-    arguments = {key: value for key, value in small.arguments.items() if key != "iterations"}
-    learn = {"learner": name, "iterations": 1, "arguments": arguments}
-    if name in CRITERIA:
-        learn["criterion"] = CRITERIA[name]
-    scenario = Scenario.model_validate({**small.where().model_dump(mode="json"), "learn": learn})
-    return train(scenario, tmp_path_factory.mktemp(name) / "training")
-
-
 def told(head: str, page: str = LEARNERS) -> set[str]:
     """Return the names in the first column of a page's table below a head."""
     table = page.partition(f"\n| {head} |")[2].partition("\n\n")[0]
@@ -50,26 +38,24 @@ def told(head: str, page: str = LEARNERS) -> set[str]:
     return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
 
 
-def test_every_key_of_a_training_is_told(trained):
+@pytest.mark.parametrize("learner", plugins.names("simkit.learners"))
+def test_all_that_a_training_writes_is_told(learner, tmp_path):
+    small = SMALLEST[learner]
+    arguments = {key: value for key, value in small.arguments.items() if key != "iterations"}
+    learn = {"learner": learner, "iterations": 1, "arguments": arguments}
+    learn |= {"criterion": CRITERIA[learner]} if learner in CRITERIA else {}
+    stated = {**small.where().model_dump(mode="json"), "learn": learn}
+    trained = train(Scenario.model_validate(stated), tmp_path / "training")
     found = json.loads((trained.folder / "training.json").read_text("utf-8"))
     assert set(found) == told("key of `training.json`")
-
-
-def test_every_column_of_the_metrics_is_told(trained):
     columns = pl.read_parquet(trained.folder / "metrics.parquet").columns
     assert set(columns) <= told("column of `metrics.parquet`")
-
-
-def test_every_key_of_a_bundle_is_told(trained):
-    found = json.loads((trained.agent / "agent.json").read_text("utf-8"))
     of_some = {
         "slotted", "resources", "horizon", "backlog_shown", "step_s", "ready", "waiting", "longest",
         "worth",
     }  # fmt: skip
+    found = json.loads((trained.agent / "agent.json").read_text("utf-8"))
     assert set(found) | of_some == told("key of `agent.json`")
-
-
-def test_every_file_of_a_training_is_told(trained):
     named = set(re.findall(r"^\| `([\w.]+)/?` \|", LEARNERS, re.MULTILINE))
     assert {p.name for p in trained.folder.iterdir() if not p.name.startswith(".")} <= named
 

@@ -70,7 +70,7 @@ def test_the_plain_script_gives_the_figures_of_the_page(quarters):
     assert f"{saved(at_start[1:]):.2%}" == "13.49%"
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 def test_germany_saves_what_a_plain_script_computes(quarters, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for block in blocks(PAGE):

@@ -16,9 +16,9 @@ from simkit.errors import PolicyError, RunError
 from simkit.text import amount_text
 from simkit.why.at import queue_at, time_of
 from simkit.why.causes import MEANINGS, Cause
-from simkit.why.clock import RunClock, clock_of
 from simkit.why.intervals import few_jobs
 from simkit.why.jobs import explain, explain_jobs, longest_waits
+from simkit.why.rerun import RunClock, clock_of
 from simkit.why.summary import explain_summary
 
 HEAD = "job_id,submit_time_s,run_time_s,processors,requested_time_s,user,queue"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from ready_pools import POWER, check_acts_as_in_lockstep, ready_scenario
+from ready_pools import ready_scenario
 from trainings import SMALLEST, small_training
 
 from simkit.agent.ready_pool import ready_set
@@ -19,7 +18,6 @@ from simkit.learners.cocorl import CoCoRLTraining
 from simkit.learners.common.actor_critic.multiplier import Gains, Multiplier
 from simkit.learners.common.actor_critic.recurrent import look
 from simkit.learners.common.distributions import log_probability, masked_log_softmax
-from simkit.learners.lockstep.ready_pool.rules import ORDERS, play
 from simkit.learners.ready_pool.cost_limit import mean_cost
 from simkit.learners.ready_pool.sizes import GamesOfSizes
 from simkit.scenario import Scenario
@@ -29,26 +27,6 @@ SMALL = SMALLEST["cocorl"].arguments
 
 def training(where: Scenario | None = None, **arguments: Any) -> CoCoRLTraining:
     return small_training("cocorl", where=where, **arguments)
-
-
-@pytest.mark.thorough
-def test_it_learns() -> None:
-    """It loses far less than untrained, and less than first come first served, on held-out streams."""
-    made = training(
-        iterations=30, games=48, decisions=32, hours=400, hidden=32, batch=256, held_out_games=24,
-        where=ready_scenario(
-            admission={"slots": 15, "backlog": 144, "late": "leave"},
-            workload={"type": "rare", "jobs": 190, "offered_load": 1.2},
-        ),
-    )  # fmt: skip
-    before = made.held_out()["lost_value_drawn"]
-    for _ in range(30):
-        made.step()
-    rule = made.source.held_out(24)
-    play(rule, ORDERS["fcfs"])
-    after = made.held_out()
-    assert after["lost_value_drawn"] < before - 0.05
-    assert after["lost_value"] < 1.0 - float(rule.value_ratio().mean()) - 0.02
 
 
 @pytest.mark.parametrize("gains", [{}, {"gains_twice": True, "integral": 0.1, "watched": 0}])
@@ -136,46 +114,6 @@ def test_what_has_no_cost_of_its_own_is_refused(tmp_path: Path) -> None:
     for agent in (str(tmp_path / "none"), "deeprm-70", limited, broken_off):
         with pytest.raises(ScenarioError, match=r"^learn.arguments.cost_of: "):
             training(cost_of=agent, cost_share=0.5).held_out()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "power"),
-    [
-        ({}, False), ({"reject": True}, True), ({"max_start": 12}, True), ({"suspend": 2}, False),
-        ({"suspend": 1, "reject": True}, True), ({"network": "lstm", "max_start": 12}, False),
-        ({"network": "lstm", "reject": True}, True),
-    ],
-)  # fmt: skip
-def test_its_agent_acts_in_the_simulation_as_in_lockstep(
-    arguments: Mapping[str, Any], power: bool, tmp_path: Path
-) -> None:
-    where = ready_scenario(**({"power": POWER} if power else {}))
-    made = training(where=where, **arguments)
-    for _ in range(3):
-        made.step()
-    check_acts_as_in_lockstep(made, where, tmp_path / "agent")
-
-
-@pytest.mark.parametrize(
-    ("changes", "arguments", "place"),
-    [
-        ({"scheduling": {}}, {}, "scheduling.step"),
-        ({}, {"max_start": 48}, "learn.arguments.max_start"),
-        ({"admission": {"backlog": 9}}, {}, "admission.slots"),
-        ({}, {"games": 0}, "learn.arguments.games"),
-        ({}, {"units": [10, 20], "cost_limit": 1.0}, "learn.arguments.units"),
-        ({}, {"cost_share": 0.5}, "learn.arguments.cost_of"),
-        ({}, {"cost_of": "free"}, "learn.arguments.cost_share"),
-        ({}, {"cost_limit": 1.0, "cost_of": "free", "cost_share": 0.5}, "learn.arguments.cost_limit"),
-        ({"power": POWER}, {"units": [20]}, "learn.arguments.units"),
-        ({}, {"units": [10, 20], "games": 1}, "learn.arguments.games"),
-    ],
-)  # fmt: skip
-def test_what_does_not_suit_is_refused(
-    changes: dict[str, Any], arguments: dict[str, Any], place: str
-) -> None:
-    with pytest.raises(ScenarioError, match=rf"^{place}: "):
-        training(where=ready_scenario(**changes), **arguments)
 
 
 def test_an_agent_refuses_another_pool(tmp_path: Path) -> None:

@@ -102,27 +102,6 @@ def test_two_streams_are_measured_from_the_mean_of_what_is_allowed() -> None:
     assert values[0, :2].mean().item() == pytest.approx(state.item(), abs=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("changes", "arguments", "place"),
-    [
-        ({}, {"mask": "none", "starts": "now"}, "learn.arguments.mask"),
-        ({}, {"patience": 3}, "learn.arguments.patience"),
-        ({}, {"explore": 2}, "learn.arguments.explore"),
-        ({}, {"horizon": 8}, "workload"),  # jobs take up to 10 steps
-        ({}, {"job_sets": 2, "loads": [0.2, 0.9, 2.0]}, "learn.arguments.job_sets"),
-        ({"workload": {"type": "poisson", "jobs": 5, "processors": 10, "rate_per_s": 1,
-                       "mean_run_time_s": 1}}, {}, "workload.type"),
-        ({"estimates": "user-mean"}, {}, "estimates"),
-        ({"scheduling": {}}, {}, "scheduling"),
-    ],
-)  # fmt: skip
-def test_what_it_cannot_learn_from_is_refused(
-    changes: dict[str, Any], arguments: Mapping[str, Any], place: str
-) -> None:
-    with pytest.raises(ScenarioError, match=f"^{place}"):
-        training(where=schedqrm_scenario(**changes), **arguments)
-
-
 # --- The agent ------------------------------------------------------------------------------------
 
 

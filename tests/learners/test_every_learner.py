@@ -1,4 +1,4 @@
-"""Every learner is repeatable, resumable, honest about its arguments; its agent is a policy."""
+"""Every learner learns, is repeatable, resumable, honest about what it cannot do; its agent is a policy."""
 
 from __future__ import annotations
 
@@ -7,18 +7,25 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from ready_pools import POWER, check_acts_as_in_lockstep, ready_scenario
 from trainings import (
     SMALLEST,
     check_held_out_changes_nothing,
     check_resume,
+    deeprm_scenario,
+    pool_scenario,
     small_training,
+    sofia_scenario,
     weights,
 )
 
 import simkit
 from simkit import plugins
 from simkit.errors import PluginError, RunError, ScenarioError
+from simkit.learners.lockstep.job_sets import JobSets
+from simkit.learners.lockstep.ready_pool.rules import ORDERS, play
 from simkit.scenario import Scenario
 
 LEARNERS = plugins.names("simkit.learners")
@@ -59,10 +66,11 @@ def test_another_seed_is_another_training(learner: str, tmp_path: Path) -> None:
 def test_all_mistakes_come_at_once(learner: str) -> None:
     small = SMALLEST[learner]
     begin = plugins.find("simkit.learners", learner)
+    wrong = {"itterations": 3, "iterations": 0}
     with pytest.raises(ScenarioError) as caught:
-        begin(small.where(), {**small.arguments, "itterations": 3}, seed=0, device="cuda:99")
+        begin(small.where(), {**small.arguments, **wrong}, seed=0, device="cuda:99")
     places = {text.partition(":")[0] for text in caught.value.problems}
-    assert places == {"device", "learn.arguments.itterations"}
+    assert places == {"device", "learn.arguments.itterations", "learn.arguments.iterations"}
 
 
 @pytest.mark.parametrize(
@@ -96,3 +104,237 @@ def test_its_agent_is_a_policy(learner: str, tmp_path: Path) -> None:
         policy["compat"], stated["scheduling"] = "cloudsimpy", {"every": "1s"}
     run = simkit.simulate(Scenario.model_validate({**stated, "policy": policy}))
     assert run.metrics["jobs"]["finished"] > 0
+
+
+@pytest.mark.parametrize(
+    ("learner", "form"),
+    [(learner, form) for learner in ("deeprm", "ppo", "sofia")
+     for form in ({}, *SMALLEST[learner].forms)],
+)  # fmt: skip
+def test_an_iteration_without_a_job_changes_nothing(
+    learner: str, form: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = small_training(learner, **form)
+    made.step()  # after it, Adam moves weights even where the gradient is 0
+    before = weights(made)
+    if learner == "ppo":
+        monkeypatch.setattr(made.source, "draw", lambda rng, sets: JobSets.empty(2, 3, 2))
+    else:
+        monkeypatch.setattr(made, "draw_job_sets", lambda: JobSets.empty(4, 3, 2))
+    assert made.step() == {"return": 0.0, "unfinished": 0.0, "decisions": 0.0}
+    assert (made.iteration, weights(made)) == (2, before)
+
+
+@pytest.mark.parametrize(
+    ("learner", "arguments", "power"),
+    [
+        ("rare", {}, False),
+        ("rare", {"encoder": "small"}, False),
+        ("rare", {"reject": True}, True),
+        ("offline", {}, False),
+        ("cocorl", {}, False),
+        ("cocorl", {"max_start": 12}, True),
+        ("cocorl", {"suspend": 2}, False),
+        ("cocorl", {"suspend": 1, "reject": True}, True),
+        ("cocorl", {"network": "lstm", "max_start": 12}, False),
+        ("cocorl", {"network": "lstm", "reject": True}, True),
+    ],
+)
+def test_its_agent_acts_in_the_simulation_as_in_lockstep(
+    learner: str, arguments: dict[str, Any], power: bool, tmp_path: Path
+) -> None:
+    where = ready_scenario(**({"power": POWER} if power else {}))
+    made = small_training(learner, where=where, **arguments)
+    for _ in range(3):
+        made.step()
+    check_acts_as_in_lockstep(made, where, tmp_path / "agent")
+
+
+# --- learning -------------------------------------------------------------------------------------
+
+CROWDED = {"type": "deeprm", "offered_load": 1.3, "steps": 15}
+"""So many jobs that it matters which one begins."""
+PPO: dict[str, Any] = {
+    "iterations": 8, "job_sets": 16, "rollouts": 6, "hidden": 32, "held_out_sets": 40,
+    "learning_rate": 0.01, "batch": 512,
+}  # fmt: skip
+SOFIA: dict[str, Any] = {
+    "iterations": 35, "job_sets": 8, "rollouts": 8, "held_out_sets": 40, "learning_rate": 0.01,
+}  # fmt: skip
+LEARNS: list[tuple[str, Scenario | None, dict[str, Any], str, float]] = [
+    ("deeprm", None, {
+        "iterations": 40, "job_sets": 10, "rollouts": 10, "held_out_sets": 20, "hidden": 20,
+        "observation": "deeprm-compact", "optimiser": "adam", "learning_rate": 0.02,
+    }, "slowdown", 0.75),
+    ("ppo", deeprm_scenario(workload=CROWDED), PPO, "slowdown", 0.75),
+    ("ppo", sofia_scenario(positions=20), PPO, "slowdown", 0.75),
+    *(("sofia", None, SOFIA | {"update": update}, "slowdown", 0.85)
+      for update in ("natural", "gradient", "proximal")),
+    ("rlscheduler", None, {"iterations": 15, "candidates": 10, "windows": 6},
+     "slowdown_geometric", 0.8),
+]  # fmt: skip
+"""Learner, scenario (None: its smallest), arguments, what falls, and below which share of it."""
+QUICK = ("ppo", "sofia-natural")
+
+
+def learning(case: tuple[Any, ...]) -> Any:
+    name = "-".join([case[0], *([case[2]["update"]] if "update" in case[2] else [])])
+    return pytest.param(*case, id=name, marks=[] if name in QUICK else [pytest.mark.thorough])
+
+
+@pytest.mark.parametrize(
+    ("learner", "where", "arguments", "key", "share"), [*map(learning, LEARNS)]
+)
+def test_it_learns(
+    learner: str, where: Scenario | None, arguments: dict[str, Any], key: str, share: float
+) -> None:
+    made = small_training(learner, where=where, **arguments)
+    before = made.held_out()[key]
+    for _ in range(made.iterations):
+        logged = made.step()
+        assert np.isfinite([*logged.values()]).all(), logged
+    after = made.held_out()
+    assert after[key] < share * before
+    assert after.get("unfinished", 0) == 0
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("learner", "arguments"),
+    [("cocorl", {"iterations": 30}), ("rare", {"iterations": 8, "updates": 120, "replay": 50_000})],
+)
+def test_it_loses_less_value_than_first_come_first_served(
+    learner: str, arguments: dict[str, Any]
+) -> None:
+    """And far less than untrained, on held-out streams."""
+    made = small_training(
+        learner, games=48, decisions=32, hours=400, hidden=32, batch=256, held_out_games=24,
+        where=ready_scenario(
+            admission={"slots": 15, "backlog": 144, "late": "leave"},
+            workload={"type": "rare", "jobs": 190, "offered_load": 1.2},
+        ), **arguments,
+    )  # fmt: skip
+    before = made.held_out()["lost_value_drawn"]
+    for _ in range(made.iterations):
+        made.step()
+    rule = made.source.held_out(24)
+    play(rule, ORDERS["fcfs"])
+    after = made.held_out()
+    assert after["lost_value_drawn"] < before - 0.05
+    assert after["lost_value"] < 1.0 - float(rule.value_ratio().mean()) - 0.02
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+POISSON = {
+    "type": "poisson", "jobs": 5, "processors": 4, "rate_per_s": 1.0, "mean_run_time_s": 5,
+}  # fmt: skip
+TWO = {"machines": [{"count": 2, "cpu": 10, "mem": 10}]}
+DATA = {"dataset": "x", "clone": 1, "offline": 1}
+REFUSED: dict[str, list[tuple[Scenario | dict[str, Any], dict[str, Any], str]]] = {
+    "cocorl": [
+        ({"scheduling": {}}, {}, "scheduling.step"),
+        ({"admission": {"backlog": 9}}, {}, "admission.slots"),
+        ({}, {"max_start": 48}, "max_start"),
+        ({}, {"units": [10, 20], "cost_limit": 1.0}, "units"),
+        ({}, {"units": [10, 20], "games": 1}, "games"),
+        ({"power": POWER}, {"units": [20]}, "units"),
+        ({}, {"cost_share": 0.5}, "cost_of"),
+        ({}, {"cost_of": "free"}, "cost_share"),
+        ({}, {"cost_limit": 1.0, "cost_of": "free", "cost_share": 0.5}, "cost_limit"),
+    ],
+    "deepjs": [({}, {"sharpness": 3.0}, "sharpness")],
+    "deeprm": [
+        # the agent would be judged on what it learned from
+        ({"workload": {"type": "deeprm", "rate": 0.3, "original_set": 3}}, {}, "workload.original_set"),
+        # what changes jobs after they are drawn does not reach the lock-step environment
+        ({"workload": {"type": "deeprm", "rate": 0.3, "load": 2.0}}, {}, "workload.load"),
+        ({"workload": POISSON}, {}, "workload.type"),
+        ({"workload": {"type": "deeprm", "offered_load": 2.0}}, {}, "workload"),  # > a job a step
+        ({"admission": {}}, {}, "admission"),
+        ({"estimates": "user-mean"}, {}, "estimates"),
+        ({"cluster": TWO}, {}, "cluster.machines"),
+        ({"scheduling": {"step": "2s"}}, {}, "scheduling.step"),
+        ({}, {"horizon": 15}, "horizon"),
+        ({}, {"rollouts": 1}, "rollouts"),  # every advantage would be 0
+        # an agent would be judged, or learn, on nothing
+        ({"workload": {"type": "deeprm", "rate": 0.0001}}, {}, "held_out_sets"),
+        ({"workload": {"type": "deeprm", "rate": 0.001}},
+         {"held_out_sets": 300, "job_sets": 1, "fresh": False}, "job_sets"),
+    ],
+    "dqn": [
+        ({}, {"mask": "none", "starts": "now"}, "mask"),
+        ({}, {"patience": 3}, "patience"),
+        ({}, {"explore": 2}, "explore"),
+        ({}, {"horizon": 8}, "workload"),  # jobs take up to 10 steps
+        ({}, {"job_sets": 2, "loads": [0.2, 0.9, 2.0]}, "job_sets"),
+        ({"workload": POISSON}, {}, "workload.type"),
+        ({"estimates": "user-mean"}, {}, "estimates"),
+        ({"scheduling": {}}, {}, "scheduling"),
+    ],
+    "fitness": [
+        ({}, {"candidates": 1}, "candidates"),
+        (pool_scenario(), {}, "workload"),
+        ({"scheduling": {"step": "1s"}}, {}, "scheduling"),
+        ({"cluster": {"machines": [{"cpu": 8, "mem": 1, "gpu": 1}]}}, {}, "cluster"),
+    ],
+    "offline": [
+        ({}, {"clone": 3}, "clone"),  # without data
+        ({}, {"dataset": "x", "clone": 3, "offline": 3}, "iterations"),
+        ({}, DATA | {"filter": "soft"}, "filter"),
+        ({}, {"decisions": 1}, "decisions"),
+        ({}, {"entropy": 0.7}, "entropy_first"),
+    ],
+    "ppo": [
+        (sofia_scenario(), {"loads": [0.5]}, "loads"),
+        ({}, {"loads": [0.5, 2.0]}, "loads"),  # more than a job a step
+        ({}, {"loads": [0.1, 0.2, 1.8]}, "job_sets"),
+        ({}, {"weights": [1.0]}, "weights"),
+        ({"workload": {"type": "deeprm", "rate": 0.0001}}, {}, "held_out_sets"),
+    ],
+    "rare": [
+        ({}, {"teacher": "sjf"}, "teacher"),  # without a warm-up
+        ({}, {"warm_up": 9}, "warm_up"),
+        ({}, {"decisions": 1}, "decisions"),
+        ({}, {"encoder": "large"}, "encoder"),  # too many convolutions for so small an image
+    ],
+    "rlscheduler": [
+        ({"cluster": {"machines": [{"count": 2, "processors": 16}]}}, {}, "cluster"),
+        ({"cluster": {"processors": 8}}, {}, "workload"),
+        ({"estimates": "actual"}, {}, "estimates"),
+        ({"estimates": {"type": "requested", "factor": 2}}, {}, "estimates"),
+        ({"estimates": {"type": "requested", "correction": "tsafrir"}}, {}, "estimates"),
+        ({"walltime": "kill"}, {}, "walltime"),
+        ({"scheduling": {"every": "60s"}}, {}, "scheduling"),
+        ({"admission": {"slots": 5}}, {}, "admission"),
+        ({"admission": {"backlog": 5}}, {}, "admission"),
+        ({"processes": [{"path": __file__ + ":None"}]}, {}, "processes"),
+        ({}, {"fewest_jobs": 70}, "fewest_jobs"),
+        ({}, {"most_jobs": 900}, "most_jobs"),
+        ({}, {"least_slowdown": 1e6}, "least_slowdown"),
+        ({}, {"backfill": "rlscheduler", "end": "always"}, "end"),
+    ],
+    "sofia": [
+        ({}, {"kl": 0}, "kl"),
+        ({}, {"rollouts": 1}, "rollouts"),
+        ({}, {"horizon": 8}, "horizon"),  # jobs take up to 8 steps
+        ({"load": 2.0}, {}, "workload.load"),
+        ({"rate": 0.0001}, {"fresh": True}, "held_out_sets"),
+        ({"rate": 0.0001}, {"fresh": False}, "job_sets"),
+    ],
+}  # fmt: skip
+"""Learner → changes of its scenario, or another, its arguments, and the place that is named."""
+
+
+@pytest.mark.parametrize(
+    ("learner", "where", "arguments", "place"),
+    [(learner, *case) for learner, cases in REFUSED.items() for case in cases],
+)
+def test_what_it_cannot_learn_from_is_refused(
+    learner: str, where: Any, arguments: dict[str, Any], place: str
+) -> None:
+    told = where if isinstance(where, Scenario) else SMALLEST[learner].where(**where)
+    of_scenario = place.partition(".")[0] in Scenario.model_fields
+    key = place if of_scenario else f"learn.arguments.{place}: "
+    with pytest.raises(ScenarioError, match=rf"(^|\n){key}"):
+        small_training(learner, where=told, **arguments)

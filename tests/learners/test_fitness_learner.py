@@ -13,10 +13,9 @@ pytest.importorskip("numba")
 pytest.importorskip("safetensors")
 
 from pair_chunks import short_and_long_jobs
-from trainings import bags_scenario, pool_scenario, small_training
+from trainings import bags_scenario, small_training
 
 import simkit
-from simkit.errors import ScenarioError
 from simkit.learners.agent import load_agent
 from simkit.learners.fitness import FitnessTraining, _mean_cost, _ratios
 from simkit.learners.pairs.agent import PairAgent
@@ -75,19 +74,3 @@ def test_a_makespan_without_an_end_is_bad_but_a_number() -> None:
     assert _ratios(spans, rule).tolist() == [[0.5, 1.0, 0.1, 10.0], [10.0, 1.0, 1.0, 1.0]]
     assert _mean_cost(spans) == {"unfinished": 4}
     assert _mean_cost(spans[:, :1]) == {"unfinished": 0, "cost": 502.5}
-
-
-@pytest.mark.parametrize(
-    ("where", "arguments", "place"),
-    [
-        (bags_scenario(), {"candidates": 1}, "learn.arguments.candidates"),
-        (pool_scenario(), {}, "workload"),
-        (bags_scenario(scheduling={"step": "1s"}), {}, "scheduling"),
-        (bags_scenario(cluster={"machines": [{"cpu": 8, "mem": 1, "gpu": 1}]}), {}, "cluster"),
-    ],
-)
-def test_what_it_does_not_know_is_refused(
-    where: Scenario, arguments: dict[str, Any], place: str
-) -> None:
-    with pytest.raises(ScenarioError, match=f"^{place}"):
-        training(where, **arguments)

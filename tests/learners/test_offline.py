@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ready_pools import check_acts_as_in_lockstep, ready_scenario
+from ready_pools import ready_scenario
 from trainings import check_resume, small_training
 
 from simkit.errors import RunError, ScenarioError
@@ -118,28 +118,6 @@ def test_half_of_what_is_learned_online_is_of_games(data: str) -> None:
     alone = training(batch=1000)
     alone.step()
     assert len(alone._batch("online").seen) == 1000
-
-
-def test_its_agent_acts_in_the_simulation_as_in_lockstep(data: str, tmp_path: Path) -> None:
-    made = training(dataset=data, **PHASES)
-    for _ in range(4):
-        made.step()
-    check_acts_as_in_lockstep(made, ready_scenario(), tmp_path / "agent")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "key"),
-    [
-        ({"clone": 3}, "clone"),  # without data
-        ({"dataset": "x", "clone": 3, "offline": 3}, "iterations"),
-        ({"dataset": "x", **PHASES, "filter": "soft"}, "filter"),
-        ({"decisions": 1}, "decisions"),
-        ({"entropy": 0.7}, "entropy_first"),
-    ],
-)
-def test_what_does_not_suit_is_refused(arguments: dict[str, Any], key: str) -> None:
-    with pytest.raises(ScenarioError, match=rf"^learn.arguments.{key}: "):
-        training(**arguments)
 
 
 def test_a_missing_dataset_is_said(tmp_path: Path) -> None:

@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from trainings import deeprm_scenario, small_training, sofia_scenario, weights
+from trainings import deeprm_scenario, small_training
 
-from simkit.errors import ScenarioError
 from simkit.learners.common.rollouts import roll_out
-from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import MixedJobs, job_source
 from simkit.learners.lockstep.outcome import outcome
 from simkit.learners.ppo import PPOTraining
@@ -55,21 +53,6 @@ def test_a_load_counts_by_its_weight_in_the_gain() -> None:
     assert set(ratio[np.isfinite(ratio)].round(4)) == {0.5, 1.5}
 
 
-@pytest.mark.parametrize(
-    ("where", "arguments", "key"),
-    [
-        (sofia_scenario(), {"loads": [0.5]}, "loads"),
-        (deeprm_scenario(), {"loads": [0.5, 2.0]}, "loads"),  # more than a job a step
-        (deeprm_scenario(), {"loads": [0.1, 0.2, 1.8]}, "job_sets"),
-        (deeprm_scenario(), {"weights": [1.0]}, "weights"),
-        (deeprm_scenario(workload={"type": "deeprm", "rate": 0.0001}), {}, "held_out_sets"),
-    ],
-)
-def test_what_it_cannot_learn_from_is_refused(where, arguments, key) -> None:
-    with pytest.raises(ScenarioError, match=f"^learn.arguments.{key}: "):
-        training(where=where, **arguments)
-
-
 def test_of_several_loads_each_brings_as_many_jobs() -> None:
     mixed = job_source(deeprm_scenario(), "ppo", (0.1, 0.3, 1.2))
     sets = mixed.draw(np.random.default_rng(0), 1700)
@@ -83,23 +66,3 @@ def test_of_several_loads_as_many_sets_are_held_out() -> None:
     assert isinstance(mixed, MixedJobs)
     few, many = mixed.sources[0].held_out(3), mixed.sources[1].held_out(2)
     assert mixed.held_out(5).jobs.tolist() == [*few.jobs, *many.jobs]
-
-
-def test_an_iteration_without_a_job_learns_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = training()
-    before = weights(made)
-    monkeypatch.setattr(made.source, "draw", lambda rng, sets: JobSets.empty(2, 3, 2))
-    assert made.step() == {"return": 0.0, "unfinished": 0.0, "decisions": 0.0}
-    assert weights(made) == before
-
-
-@pytest.mark.parametrize("where", [deeprm_scenario(**CROWDED), sofia_scenario(positions=20)])
-def test_it_learns_to_do_better_than_chance(where) -> None:
-    made = training(
-        where=where, iterations=8, job_sets=16, rollouts=6, hidden=32,
-        held_out_sets=40, learning_rate=0.01, batch=512,
-    )  # fmt: skip
-    before = made.held_out()["slowdown"]
-    for _ in range(8):
-        made.step()
-    assert made.held_out()["slowdown"] < 0.75 * before

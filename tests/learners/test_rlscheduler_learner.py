@@ -23,15 +23,6 @@ def training(where: Scenario | None = None, **arguments: Any) -> RLSchedulerTrai
     return small_training("rlscheduler", where=where, **arguments)
 
 
-@pytest.mark.thorough
-def test_it_learns_from_first_come_first_served() -> None:
-    made = training(iterations=15, candidates=10, windows=6)
-    before = made.held_out()["slowdown_geometric"]
-    for _ in range(15):
-        made.step()
-    assert made.held_out()["slowdown_geometric"] < 0.8 * before
-
-
 @pytest.mark.parametrize(
     "backfill",
     ["easy", *(pytest.param(name, marks=pytest.mark.thorough)
@@ -112,30 +103,3 @@ def test_windows_in_which_few_wait_are_passed_over() -> None:
     jobs = training().source.logs[0]
     source = WindowSource([jobs], (50, 50), 0.2, lambda window: float(window.submit_s[0]), 1e5)
     assert all(w.submit_s[0] >= 1e5 for w in source.draw(np.random.default_rng(0), 20))
-
-
-@pytest.mark.parametrize(
-    ("changes", "arguments", "place"),
-    [
-        ({"cluster": {"machines": [{"count": 2, "processors": 16}]}}, {}, "cluster"),
-        ({"estimates": "actual"}, {}, "estimates"),
-        ({"walltime": "kill"}, {}, "walltime"),
-        ({"scheduling": {"every": "60s"}}, {}, "scheduling"),
-        ({"admission": {"slots": 5}}, {}, "admission"),
-        ({"admission": {"backlog": 5}}, {}, "admission"),
-        ({"estimates": {"type": "requested", "factor": 2}}, {}, "estimates"),
-        ({"estimates": {"type": "requested", "correction": "tsafrir"}}, {}, "estimates"),
-        ({"processes": [{"path": __file__ + ":None"}]}, {}, "processes"),
-        ({}, {"fewest_jobs": 70}, "learn.arguments.fewest_jobs"),
-        ({}, {"most_jobs": 900}, "learn.arguments.most_jobs"),
-        ({}, {"least_slowdown": 1e6}, "learn.arguments.least_slowdown"),
-        ({}, {"candidates": 2}, "learn.arguments.candidates"),
-        ({}, {"start": "lifo"}, "learn.arguments.start"),
-        ({}, {"backfill": "none"}, "learn.arguments.backfill"),
-        ({}, {"backfill": "rlscheduler", "end": "always"}, "learn.arguments.end"),
-        ({"cluster": {"processors": 8}}, {}, "workload"),
-    ],
-)
-def test_what_it_refuses(changes: dict[str, Any], arguments: dict[str, Any], place: str) -> None:
-    with pytest.raises(ScenarioError, match=f"^{place}"):
-        training(where=pool_scenario(**changes), **arguments)

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from trainings import SMALLEST, small_training, sofia_scenario, weights
+from trainings import SMALLEST, small_training
 
 from simkit.agent.slotted import Slotted
-from simkit.errors import ScenarioError
 from simkit.learners.lockstep import MeteredLockstep, load
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.sofia import begin, first_of_steps
@@ -32,21 +31,6 @@ def test_the_ready_scenario_is_the_studys_model() -> None:
     )
     weights = training.network.parameters()
     assert sum(array.numel() for array in weights) == 27_851  # as in the study's program
-
-
-@pytest.mark.parametrize(
-    "update",
-    [pytest.param(u, marks=pytest.mark.thorough) if u != "natural" else u for u in UPDATES],
-)
-def test_it_learns(update: str) -> None:
-    training = small(update=update, job_sets=8, rollouts=8, held_out_sets=40, learning_rate=0.01)
-    before = training.held_out()["slowdown"]
-    for _ in range(35):
-        logged = training.step()
-        assert all(np.isfinite(value) for value in logged.values()), logged
-    after = training.held_out()
-    assert after["slowdown"] < 0.85 * before
-    assert after["unfinished"] == 0
 
 
 def test_natural_steps_keep_their_bound() -> None:
@@ -84,37 +68,3 @@ def test_load_is_slots_plus_grid() -> None:
     assert game.measured()["last_load"] == pytest.approx(loads[1])
     assert game.measured()["last_reward"] == -1.0  # both jobs, two steps long, are in the system
     assert not len(game.active)
-
-
-REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-    ({}, {"kl": 0}, "learn.arguments.kl"),
-    ({}, {"rollouts": 2.5}, "learn.arguments.rollouts"),
-    ({}, {"fresh": 1}, "learn.arguments.fresh"),
-    ({}, {"discount": 1.1}, "learn.arguments.discount"),
-    ({}, {"update": "nature"}, "learn.arguments.update"),
-    ({}, {"rollouts": 1}, "learn.arguments.rollouts"),
-    ({}, {"horizon": 8}, "learn.arguments.horizon"),  # jobs take up to 8 steps
-    ({"load": 2.0}, {}, "workload.load"),
-    ({"rate": 0.0001}, {"fresh": True}, "learn.arguments.held_out_sets"),
-    ({"rate": 0.0001}, {"fresh": False}, "learn.arguments.job_sets"),
-]
-
-
-@pytest.mark.parametrize(("workload", "arguments", "place"), REFUSED)
-def test_what_it_cannot_learn_from_is_refused(
-    workload: dict[str, Any], arguments: dict[str, Any], place: str
-) -> None:
-    with pytest.raises(ScenarioError, match=rf"(^|\n){place}: "):
-        small(where=sofia_scenario(**workload), **arguments)
-
-
-@pytest.mark.parametrize("arguments", [{}, *FORMS])
-def test_an_iteration_without_a_job_changes_nothing(
-    arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    training: Any = small(**arguments)
-    training.step()
-    before = weights(training)
-    monkeypatch.setattr(training, "draw_job_sets", lambda: JobSets.empty(2, 3, 2))
-    assert training.step() == {"return": 0.0, "unfinished": 0.0, "decisions": 0.0}
-    assert (training.iteration, weights(training)) == (2, before)

@@ -1,4 +1,4 @@
-"""Records of a run, made from nothing but submit, run and start times of rigid jobs."""
+"""Records of a run, made from nothing but submit, run and start times of rigid jobs; commands."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from command_line import Simkit
 
 from simkit.records import JOBS, TASKS
 
@@ -180,3 +181,12 @@ def random_jobs() -> Callable[..., dict[str, Any]]:
         }
 
     return make
+
+
+@pytest.fixture
+def simkit(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Simkit:
+    """Return a function that runs a command in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return Simkit(capsys, monkeypatch)

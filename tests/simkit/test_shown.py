@@ -222,7 +222,7 @@ sweep.plot("workload.offered_load", by="policy").savefig(os.environ["PLACE"] + "
 """
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 def test_a_class_of_a_notebook_sweeps_in_parallel(tmp_path: Path) -> None:
     """As in a kernel, the code comes from no file, and its class is in ``__main__``."""
     pytest.importorskip("matplotlib")

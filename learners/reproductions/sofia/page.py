@@ -189,7 +189,7 @@ Processor time, playing included, of {timed} each, which took turns in one proce
 untrained weights on. At most 10 products with the Fisher matrix are made, over a tenth of the
 decisions, drawn at random. The matrix itself, 27,851 squared, is never formed; a damping of 0.01
 and a bound on a step's mean KL divergence, here 0.01 nats, keep out the negative roots that the study
-met. `tests/benchmarks/test_natural_gradient_cost.py` holds the ratio below 2.
+met. `tests/benchmarks/test_training_speed.py` holds the ratio below 2.
 """
 
 

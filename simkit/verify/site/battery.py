@@ -16,145 +16,127 @@ import numpy as np
 
 from simkit.power.facts import BatteryFacts
 from simkit.scenario.power import DEFAULT_CONTROLLER
-from simkit.verify.audit import Check
+from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, rule
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.numbers import KWH, TICK, Bools, Floats, Ints, ratio
-from simkit.verify.site.course import NotRecomputedError, changes_of, lowest_in_rows, starts_of
-from simkit.verify.site.ledger import SLACK, add_power_rows, no_power
+from simkit.verify.site.course import changes_of, lowest_in_rows, starts_of
+from simkit.verify.site.ledger import SLACK, add_power_rows, needs_power
+from simkit.verify.site.signals import SiteSignals
 
 CLC_HOLD_S = 60.0
 """A battery whose limits fall with its content holds a power for at least this time."""
 
 
-@dataclass(frozen=True)
-class BatterySpec:
-    """The battery of the scenario, in J, W and s."""
+def limits(battery: BatteryFacts, content: Floats) -> tuple[Floats, Floats]:
+    """Return (N,) the largest powers in W that contents in J allow to charge and to discharge.
 
-    capacity: float
-    most_charge: float
-    most_discharge: float
-    charge_efficiency: float
-    discharge_efficiency: float
-    floor: float
-    ceiling: float
-    initial: float
-    leak: float
-    """Share of the content that is lost per s."""
-    charge_slope: float
-    """J by which the ceiling sinks per W."""
-    discharge_slope: float
-    """J by which the floor rises per W."""
-
-    @classmethod
-    def of(cls, section: BatteryFacts) -> BatterySpec:
-        """Return the battery of a scenario's section."""
-        capacity = section.capacity_kwh * KWH
-        return cls(
-            capacity,
-            capacity * section.charge_c_rate / 3600.0,
-            capacity * section.discharge_c_rate / 3600.0,
-            section.charge_efficiency,
-            section.discharge_efficiency,
-            capacity * section.floor,
-            capacity * section.ceiling,
-            capacity * section.initial_soc,
-            -math.log(1.0 - section.self_discharge_per_day) / 86400.0,
-            3600.0 * section.charge_slope_h,
-            3600.0 * section.discharge_slope_h,
-        )
-
-    def limits(self, content: Floats) -> tuple[Floats, Floats]:
-        """Return (N,) the largest powers in W that contents in J allow to charge and to discharge.
-
-        A battery within two ticks of a bound counts as at the bound. With slopes, a power must be
-        possible for the time that it is held.
-        """
-        tapers = bool(self.charge_slope or self.discharge_slope)
-        span = CLC_HOLD_S + 2.0 * TICK if tapers else 0.0
-        kept = math.exp(-self.leak * span)
-        reach = -math.expm1(-self.leak * span) / self.leak if self.leak else span
-        charge = np.full(len(content), self.most_charge)
-        discharge = np.full(len(content), self.most_discharge)
-        if self.charge_slope:
-            charge = np.minimum(charge, (self.ceiling - content) / self.charge_slope)
-        if tapers:
-            taken = self.charge_efficiency * reach + self.charge_slope
-            charge = np.minimum(charge, (self.ceiling - content * kept) / taken)
-            given = reach / self.discharge_efficiency + self.discharge_slope
-            discharge = np.minimum(discharge, (content * kept - self.floor) / given)
-        full = self.ceiling - content <= 2.0 * TICK * self.charge_efficiency * self.most_charge
-        leaks = np.minimum(self.most_charge, self.leak * content / self.charge_efficiency)
-        falls = self.most_discharge / self.discharge_efficiency + self.leak * self.capacity
-        empty = content - self.floor <= 2.0 * TICK * falls
-        return (
-            np.where(full, 0.0 * leaks if self.charge_slope else leaks, charge),
-            np.where(empty, 0.0, np.maximum(discharge, 0.0)),
-        )
-
-    def contents_before(self, run: AuditedRun) -> Floats:
-        """Return the content in J at the start of each row of the ledger."""
-        return np.append(self.initial, run.power["stored_j"][:-1])
+    A battery within two ticks of a bound counts as at the bound. With slopes, a power must be
+    possible for the time that it is held.
+    """
+    charge_slope, discharge_slope = slopes(battery)
+    tapers = bool(charge_slope or discharge_slope)
+    kept, reach = decay(battery, CLC_HOLD_S + 2.0 * TICK if tapers else 0.0)
+    charge = np.full(len(content), battery.most_charge_w)
+    discharge = np.full(len(content), battery.most_discharge_w)
+    if charge_slope:
+        charge = np.minimum(charge, (battery.ceiling_j - content) / charge_slope)
+    if tapers:
+        taken = battery.charge_efficiency * reach + charge_slope
+        charge = np.minimum(charge, (battery.ceiling_j - content * kept) / taken)
+        given = reach / battery.discharge_efficiency + discharge_slope
+        discharge = np.minimum(discharge, (content * kept - battery.floor_j) / given)
+    near_full = 2.0 * TICK * battery.charge_efficiency * battery.most_charge_w
+    leaks = battery.self_discharge_per_s * content / battery.charge_efficiency
+    leaks = np.minimum(battery.most_charge_w, leaks)
+    empty = content - battery.floor_j <= 2.0 * TICK * fastest_fall_w(battery)
+    at_full = 0.0 * leaks if charge_slope else leaks
+    return (
+        np.where(battery.ceiling_j - content <= near_full, at_full, charge),
+        np.where(empty, 0.0, np.maximum(discharge, 0.0)),
+    )
 
 
-def check_battery(run: AuditedRun) -> Check:
-    """Check that the battery keeps to its limits and gains and loses what it must."""
-    check = Check("battery", "the battery keeps its limits, and its content follows from its power")
-    if skipped := no_power(run, check):
-        return skipped
+def decay(battery: BatteryFacts, span: Any) -> tuple[Any, Any]:
+    """Return the share of its content that a battery keeps over a span in s, and the charged span.
+
+    The latter is the time in which a constant power would add as much without the leak.
+    """
+    leak = battery.self_discharge_per_s
+    return np.exp(-leak * span), -np.expm1(-leak * span) / leak if leak else span
+
+
+def fastest_fall_w(battery: BatteryFacts) -> float:
+    """Return how fast the content falls at most, in W."""
+    discharge = battery.most_discharge_w / battery.discharge_efficiency
+    return discharge + battery.self_discharge_per_s * battery.capacity_j
+
+
+def slopes(battery: BatteryFacts) -> tuple[float, float]:
+    """Return by how many J the ceiling sinks, and the floor rises, per W."""
+    return 3600.0 * battery.charge_slope_h, 3600.0 * battery.discharge_slope_h
+
+
+def contents_before(run: AuditedRun, battery: BatteryFacts) -> Floats:
+    """Return the content in J at the start of each row of the ledger."""
+    return np.append(battery.capacity_j * battery.initial_soc, run.power["stored_j"][:-1])
+
+
+@rule
+def check_battery(run: AuditedRun, check: Check) -> None:
+    """The battery keeps its limits, and its content follows from its power."""
+    needs_power(run)
     section = run.setting("power", "battery")
     check.examined = len(run.power["seconds"])
     if section is None:
         for name in ("charge_w", "discharge_w", "stored_j", "stored_carbon_g", "stored_cost"):
             message = "the site has no battery, but the ledger has its power"
             add_power_rows(check, run, message, run.power[name] != 0)
-        return check if check.found else check.skip("the site has no battery")
-    battery = BatterySpec.of(section)
+        raise NotApplicableError("the site has no battery")
+    battery = section
     _check_content(check, run, battery)
     _check_window(check, run, battery)
     _check_carried(check, run, battery)
-    return check
 
 
-def _check_content(check: Check, run: AuditedRun, battery: BatterySpec) -> None:
-    row, leak = run.power, battery.leak
+def _check_content(check: Check, run: AuditedRun, battery: BatteryFacts) -> None:
+    row = run.power
     gain = row["charge_w"] * battery.charge_efficiency
     gain = gain - row["discharge_w"] / battery.discharge_efficiency
-    kept = np.exp(-leak * row["seconds"])
-    reach = -np.expm1(-leak * row["seconds"]) / leak if leak else row["seconds"]
-    expected = battery.contents_before(run) * kept + gain * reach
-    inside = np.clip(expected, 0.0, battery.capacity)
-    wrong = ~(np.abs(row["stored_j"] - inside) <= SLACK * battery.capacity)
+    kept, reach = decay(battery, row["seconds"])
+    expected = contents_before(run, battery) * kept + gain * reach
+    inside = np.clip(expected, 0.0, battery.capacity_j)
+    wrong = ~(np.abs(row["stored_j"] - inside) <= SLACK * battery.capacity_j)
     add_power_rows(check, run, "the content does not follow", wrong, stored_j=expected)
 
 
-def _check_window(check: Check, run: AuditedRun, battery: BatterySpec) -> None:
+def _check_window(check: Check, run: AuditedRun, battery: BatteryFacts) -> None:
     """Check that powers keep to the C-rates and move no content past its bounds."""
-    row, before = run.power, battery.contents_before(run)
+    row, before = run.power, contents_before(run, battery)
     charge, discharge, after = row["charge_w"], row["discharge_w"], row["stored_j"]
     for name, power, most in (
-        ("charge", charge, battery.most_charge),
-        ("discharge", discharge, battery.most_discharge),
+        ("charge", charge, battery.most_charge_w),
+        ("discharge", discharge, battery.most_discharge_w),
     ):
         wrong = power > most * (1.0 + 2.0 * SLACK)
         add_power_rows(check, run, f"{name} is above its C-rate", wrong)
     # A battery stops up to a tick early or late.
-    slack = SLACK * battery.capacity
-    top = np.maximum(battery.ceiling - battery.charge_slope * charge, before)
+    slack, (charge_slope, discharge_slope) = SLACK * battery.capacity_j, slopes(battery)
+    top = np.maximum(battery.ceiling_j - charge_slope * charge, before)
     high = (charge > 0) & (after > top + 4.0 * TICK * charge + slack)
     add_power_rows(check, run, "charged above its ceiling", high)
-    bottom = np.minimum(battery.floor + battery.discharge_slope * discharge, before)
+    bottom = np.minimum(battery.floor_j + discharge_slope * discharge, before)
     low = after < bottom - 4.0 * TICK * discharge / battery.discharge_efficiency - slack
     # The leak may take the content below its floor.
-    leaked = before * -np.expm1(-battery.leak * row["seconds"])
+    leaked = before * (1.0 - decay(battery, row["seconds"])[0])
     low &= (discharge > 0) & (after + leaked < bottom - slack)
     add_power_rows(check, run, "discharged below its floor", low)
 
 
-def _check_carried(check: Check, run: AuditedRun, battery: BatterySpec) -> None:
+def _check_carried(check: Check, run: AuditedRun, battery: BatteryFacts) -> None:
     """Check that carbon, cost and the grid's part enter by charging and leave by discharging."""
     row = run.power
     span, after = row["seconds"], row["stored_j"]
-    old = battery.contents_before(run) * np.exp(-battery.leak * span)
+    old = contents_before(run, battery) * decay(battery, span)[0]
     stays = np.clip(ratio(after, old), 0.0, 1.0)
     stays[row["discharge_w"] <= 0] = 1.0
     part = ratio(row["load_battery_w"], row["discharge_w"])
@@ -200,35 +182,30 @@ def _check_mixture(check: Check, run: AuditedRun, old: Floats) -> None:
     add_power_rows(check, run, message, wrong, load_battery_grid_w=given)
 
 
-def check_reserve(run: AuditedRun) -> Check:
-    """Check that the reserve serves last, and that the grid charges as the controller allows."""
-    check = Check("reserve", "the reserve serves last; the grid charges only as it may")
-    if skipped := no_power(run, check):
-        return skipped
+@rule
+def check_reserve(run: AuditedRun, check: Check) -> None:
+    """The reserve serves last; the grid charges only as it may."""
+    needs_power(run)
     rules, battery = run.setting("power", "controller"), run.setting("power", "battery")
     if rules.type != DEFAULT_CONTROLLER:
-        return check.skip("the site has a custom controller")
+        raise NotApplicableError("the site has a custom controller")
     if battery is None:
-        return check.skip("the site has no battery")
-    try:
-        limit = lowest_in_rows(run.power, run.site.of_grid("import_limit_w"))
-    except NotRecomputedError as error:
-        return check.leave_out(str(error))
+        raise NotApplicableError("the site has no battery")
+    limit = lowest_in_rows(run.power, run.once(SiteSignals).of_grid("import_limit_w"))
     check.examined = len(run.power["seconds"])
-    _check_reserve(check, run, BatterySpec.of(battery), rules.args, limit)
-    _check_charge(check, run, BatterySpec.of(battery), rules.args)
-    return check
+    _check_reserve(check, run, battery, rules.args, limit)
+    _check_charge(check, run, battery, rules.args)
 
 
 def _check_reserve(
-    check: Check, run: AuditedRun, battery: BatterySpec, rules: dict[str, Any], limit: Floats
+    check: Check, run: AuditedRun, battery: BatteryFacts, rules: dict[str, Any], limit: Floats
 ) -> None:
     """Check that the battery keeps its reserve while the grid can give more."""
-    row, before = run.power, battery.contents_before(run)
-    reserve = float(rules.get("reserve", 0.0)) * battery.capacity
+    row, before = run.power, contents_before(run, battery)
+    reserve = float(rules.get("reserve", 0.0)) * battery.capacity_j
     drawn = row["discharge_w"] / battery.discharge_efficiency
-    slack = SLACK * battery.capacity + 2.0 * TICK * drawn
-    leaked = before * -np.expm1(-battery.leak * row["seconds"])
+    slack = SLACK * battery.capacity_j + 2.0 * TICK * drawn
+    leaked = before * (1.0 - decay(battery, row["seconds"])[0])
     below = row["stored_j"] + leaked < np.minimum(reserve, before) - slack
     at_rest = before < reserve - slack  # all of the content is reserve
     more = row["import_w"] < limit - SLACK * np.where(np.isfinite(limit), limit, 0.0)
@@ -237,10 +214,10 @@ def _check_reserve(
 
 
 def _check_charge(
-    check: Check, run: AuditedRun, battery: BatterySpec, rules: dict[str, Any]
+    check: Check, run: AuditedRun, battery: BatteryFacts, rules: dict[str, Any]
 ) -> None:
     """Check that the grid charges only while it is cheap or clean, within the peak, to a level."""
-    row, before = run.power, battery.contents_before(run)
+    row, before = run.power, contents_before(run, battery)
     flowing = row["generation_w"] + row["import_w"] + row["discharge_w"]
     bought = row["charge_grid_w"] > 4.0 * SLACK * flowing
     cheap = row["price_per_kwh"] <= float(rules.get("charge_below_price", -math.inf))
@@ -250,8 +227,8 @@ def _check_charge(
     peak = float(rules.get("peak_w", math.inf))
     over = row["import_w"] > peak + SLACK * flowing
     add_power_rows(check, run, "the grid charges above its peak", bought & over)
-    top = float(rules.get("charge_to", 1.0)) * battery.capacity
-    slack = SLACK * battery.capacity + 2.0 * TICK * row["charge_w"]
+    top = float(rules.get("charge_to", 1.0)) * battery.capacity_j
+    slack = SLACK * battery.capacity_j + 2.0 * TICK * row["charge_w"]
     high = (row["stored_j"] > np.maximum(top, before) + slack) | (before > top + slack)
     add_power_rows(check, run, "the grid charges beyond charge_to", bought & high)
 
@@ -274,26 +251,24 @@ class _Stretches:
 
     @classmethod
     def of(cls, run: AuditedRun) -> _Stretches:
-        """Return those of a run; raises NotRecomputedError if a limit is not recomputed."""
-        courses = [run.site.of_grid(f"{name}_limit_w") for name in ("import", "export")]
+        """Return those of a run; raises NotAuditedError if a limit is not recomputed."""
+        courses = [
+            run.once(SiteSignals).of_grid(f"{name}_limit_w") for name in ("import", "export")
+        ]
         starts = starts_of(run.power)
         times = np.unique(np.concatenate([starts, *(changes_of(run.power, c) for c in courses)]))
         at = np.searchsorted(starts, times, side="right") - 1
         return cls(at, courses[0].at(times), courses[1].at(times))
 
 
-def check_dispatch(run: AuditedRun) -> Check:
-    """Check that grid, battery and what is left over are set as the scenario's controller does."""
-    check = Check("dispatch", "grid, battery and curtailment are set as the controller sets them")
-    if skipped := no_power(run, check):
-        return skipped
+@rule
+def check_dispatch(run: AuditedRun, check: Check) -> None:
+    """Grid, battery and curtailment are set as the controller sets them."""
+    needs_power(run)
     rules = run.setting("power", "controller")
     if rules.type != DEFAULT_CONTROLLER:
-        return check.leave_out("the set-points of a custom controller are not recomputed")
-    try:
-        stretches = _Stretches.of(run)
-    except NotRecomputedError as error:
-        return check.leave_out(str(error))
+        raise NotAuditedError("the set-points of a custom controller are not recomputed")
+    stretches = _Stretches.of(run)
     check.examined = len(run.power["seconds"])
     wrong, expected = _wrong(run, rules.args, stretches)
     if wrong.any():
@@ -304,7 +279,6 @@ def check_dispatch(run: AuditedRun) -> Check:
             shown[name][stretches.at[wrong]] = values[wrong]
         message = "the flows are not those that the controller sets"
         add_power_rows(check, run, message, rows, **shown)
-    return check
 
 
 def _wrong(
@@ -314,16 +288,15 @@ def _wrong(
     row, at = run.power, stretches.at
     flowing = sum(row[name] for name in ("generation_w", "load_w", "charge_w", "discharge_w"))
     slack = SLACK * (flowing + row["import_w"])[at]
-    section = run.setting("power", "battery")
-    battery = None if section is None else BatterySpec.of(section)
-    content = np.zeros(len(at)) if battery is None else battery.contents_before(run)[at]
+    battery = run.setting("power", "battery")
+    content = np.zeros(len(at)) if battery is None else contents_before(run, battery)[at]
     everything = np.arange(len(at))
     first = _set(row, rules, stretches, battery, content, everything)
     wrong = _differ(row, at, first, slack) & ~_held(run, stretches, slack)
     if battery is not None:
         for nearby in (-SLACK, SLACK):  # at a bound rounding decides
             left = np.flatnonzero(wrong)
-            nearly = content[left] + nearby * battery.capacity
+            nearly = content[left] + nearby * battery.capacity_j
             other = _set(row, rules, stretches, battery, nearly, left)
             wrong[left] = _differ(row, at[left], other, slack[left])
     return wrong, first
@@ -352,7 +325,7 @@ def _held(run: AuditedRun, stretches: _Stretches, slack: Floats) -> Bools:
 
 def _set(
     row: dict[str, Floats], rules: dict[str, Any], stretches: _Stretches,
-    battery: BatterySpec | None, content: Floats, chosen: Ints,
+    battery: BatteryFacts | None, content: Floats, chosen: Ints,
 ) -> dict[str, Floats]:  # fmt: skip
     """Return the flows that the default controller sets in chosen stretches.
 
@@ -362,8 +335,9 @@ def _set(
     it comes first, and charges the battery with what its peak leaves.
     """
     at, most_import = stretches.at[chosen], stretches.most_import[chosen]
-    charge, discharge = _limits(battery, content, len(chosen))
-    capacity = 1.0 if battery is None else battery.capacity
+    nothing = np.zeros(len(chosen))
+    charge, discharge = (nothing, nothing) if battery is None else limits(battery, content)
+    capacity = 1.0 if battery is None else battery.capacity_j
     below_peak = np.minimum(most_import, float(rules.get("peak_w", math.inf)))
     attractive = row["price_per_kwh"][at] <= float(rules.get("charge_below_price", -math.inf))
     clean = float(rules.get("charge_below_carbon", -math.inf))
@@ -399,9 +373,3 @@ def _set(
         missing,
     )
     return dict(zip(_FLOWS, flows, strict=True))
-
-
-def _limits(battery: BatterySpec | None, content: Floats, number: int) -> tuple[Floats, Floats]:
-    if battery is None:
-        return np.zeros(number), np.zeros(number)
-    return battery.limits(content)

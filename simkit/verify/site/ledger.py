@@ -11,16 +11,16 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from simkit.verify.audit import Check
+from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, rule
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.numbers import KWH, TICK, Bools, Floats
 from simkit.verify.site.course import (
     Course,
-    NotRecomputedError,
     lowest_in_rows,
     rows_that_differ,
     total,
 )
+from simkit.verify.site.signals import SiteSignals
 
 SLACK = 1e-9
 """Relative error that is allowed in a row, as a share of the power that flows."""
@@ -36,13 +36,12 @@ _PARTS = (
 _SHOWN = ("start_s", "end_s", *_SOURCES, *_USES)
 
 
-def no_power(run: AuditedRun, check: Check) -> Check | None:
-    """Return the check as skipped if the run has no rows of power; else None."""
+def needs_power(run: AuditedRun) -> None:
+    """Raise NotApplicableError if the run has no rows of power."""
     if "power" not in run.tables:
-        return check.skip("the run has no power")
+        raise NotApplicableError("the run has no power")
     if not run.tables["power"].height:
-        return check.skip("no time passed in the run")
-    return None
+        raise NotApplicableError("no time passed in the run")
 
 
 def add_power_rows(
@@ -55,16 +54,15 @@ def add_power_rows(
     check.add_rows(message, rows.select(list(names)).with_columns(extra))
 
 
-def check_ledger(run: AuditedRun) -> Check:
-    """Check that rows follow each other without gaps, and that power balances in each."""
-    check = Check("ledger", "in every row sources equal uses, and no power is negative")
+@rule
+def check_ledger(run: AuditedRun, check: Check) -> None:
+    """In every row sources equal uses, and no power is negative."""
     if "power" in run.tables and not run.tables["power"].height and run.complete:
         held = run.allocations.select("start_time_s", "end_time_s").drop_nulls()
         if (held["end_time_s"] > held["start_time_s"]).any():
             check.add("machines worked, and no row tells of power", {})
-            return check
-    if skipped := no_power(run, check):
-        return skipped
+            return
+    needs_power(run)
     row = run.power
     check.examined = len(row["seconds"])
     _check_times(check, run)
@@ -86,7 +84,6 @@ def check_ledger(run: AuditedRun) -> Check:
     ):
         add_power_rows(check, run, "a part is larger than the whole", part > whole + slack)
     _check_total(check, row)
-    return check
 
 
 def _check_times(check: Check, run: AuditedRun) -> None:
@@ -123,11 +120,10 @@ def _check_total(check: Check, row: dict[str, Floats]) -> None:
         check.add("energy does not balance over the run", {"sources_j": given, "uses_j": taken})
 
 
-def check_sources(run: AuditedRun) -> Check:
-    """Check that renewables serve first, then battery, then grid, and carbon and cost follow."""
-    check = Check("sources", "sources serve in their order, and carbon and cost follow from them")
-    if skipped := no_power(run, check):
-        return skipped
+@rule
+def check_sources(run: AuditedRun, check: Check) -> None:
+    """Sources serve in their order, and carbon and cost follow from them."""
+    needs_power(run)
     row = run.power
     check.examined = len(row["seconds"])
     flowing = np.sum([row[name] for name in _SOURCES], axis=0)
@@ -154,7 +150,6 @@ def check_sources(run: AuditedRun) -> Check:
         add_power_rows(
             check, run, f"{name} does not follow from the flows", wrong, **{name: expected}
         )
-    return check
 
 
 def _shares(row: dict[str, Floats]) -> dict[str, Floats]:
@@ -200,6 +195,7 @@ class _Audit:
 
     def __init__(self, run: AuditedRun, check: Check) -> None:
         self.run, self.check, self.row = run, check, run.power
+        self.site = run.once(SiteSignals)
         self.check.examined = len(self.row["seconds"])
         self._reasons: list[str] = []
 
@@ -207,7 +203,7 @@ class _Audit:
         """Return a course; None, and the reason is kept, if it is not recomputed."""
         try:
             return make()
-        except NotRecomputedError as error:
+        except NotAuditedError as error:
             self._reasons.append(str(error))
             return None
 
@@ -220,25 +216,23 @@ class _Audit:
         message = f"{column} is not what the scenario's signals give"
         add_power_rows(self.check, self.run, message, wrong, **{column: expected + less})
 
-    def done(self) -> Check:
-        """Return the check; it is not audited if a signal was not recomputed."""
-        if self._reasons and not self.check.found:
-            return self.check.leave_out("; ".join(dict.fromkeys(self._reasons)))
-        return self.check
+    def done(self) -> None:
+        """Raise NotAuditedError if a signal was not recomputed."""
+        if self._reasons:
+            raise NotAuditedError("; ".join(dict.fromkeys(self._reasons)))
 
 
-def check_generation(run: AuditedRun) -> Check:
-    """Check what the sources give in every row, and its price and carbon."""
-    rule = "the sources give what their signals say, at their price and carbon"
-    check = Check("generation", rule)
-    if skipped := no_power(run, check):
-        return skipped
+@rule
+def check_generation(run: AuditedRun, check: Check) -> None:
+    """The sources give what their signals say, at their price and carbon."""
+    needs_power(run)
     audit, row = _Audit(run, check), run.power
     sources = run.setting("power", "sources")
-    made = {name: audit.known(partial(run.site.source, name)) for name in sources}
+    made = {name: audit.known(partial(audit.site.source, name)) for name in sources}
     courses = {name: course for name, course in made.items() if course is not None}
     if len(courses) < len(sources) or not row["start_s"][0] <= row["end_s"][-1]:
-        return audit.done()
+        audit.done()
+        return
     power = total([Course.constant(0.0), *courses.values()])
     audit.compare("generation_w", power, SLACK * np.abs(row["generation_w"]))
     for key, column in _RATES.items():
@@ -247,7 +241,7 @@ def check_generation(run: AuditedRun) -> Check:
         mixture = _mixture(power, courses, rates, most)
         audit.compare(column, mixture, np.full(len(row["seconds"]), SLACK * most))
     _check_facts(audit, courses)
-    return audit.done()
+    audit.done()
 
 
 def _mixture(
@@ -269,7 +263,7 @@ def _check_facts(audit: _Audit, courses: dict[str, Course]) -> None:
     run, row = audit.run, audit.row
     facts = run.manifest.get("power") or {}
     first, last = float(row["start_s"][0]), float(row["end_s"][-1])
-    for key, expected in run.site.facts().items():
+    for key, expected in audit.site.facts().items():
         found = facts.get(key, expected)
         known = isinstance(found, (int, float))
         slack = 2.0 * TICK if key == "epoch_s" else 1e-7 * abs(expected)
@@ -287,35 +281,33 @@ def _check_facts(audit: _Audit, courses: dict[str, Course]) -> None:
             audit.check.add(message, {"source": name, "found": found, "expected": expected})
 
 
-def check_grid(run: AuditedRun) -> Check:
-    """Check the grid's prices and carbon in every row, and that flows keep to its limits."""
-    check = Check("grid", "the grid has the prices, carbon and limits that its signals say")
-    if skipped := no_power(run, check):
-        return skipped
+@rule
+def check_grid(run: AuditedRun, check: Check) -> None:
+    """The grid has the prices, carbon and limits that its signals say."""
+    needs_power(run)
     audit, row = _Audit(run, check), run.power
     for key in ("price_per_kwh", "export_price_per_kwh", "carbon_gco2_per_kwh"):
-        if (course := audit.known(partial(run.site.of_grid, key))) is not None:
+        if (course := audit.known(partial(audit.site.of_grid, key))) is not None:
             audit.compare(key, course, SLACK * np.abs(row[key]))
     for name in ("import", "export"):
-        course = audit.known(partial(run.site.of_grid, f"{name}_limit_w"))
+        course = audit.known(partial(audit.site.of_grid, f"{name}_limit_w"))
         if course is None:
             continue
         limit, flow = lowest_in_rows(row, course), row[f"{name}_w"]
         slack = SLACK * (row["load_w"] + row["generation_w"] + flow) + course.slack
         add_power_rows(check, run, f"{name} is above its limit", ~(flow <= limit + slack))
-    return audit.done()
+    audit.done()
 
 
-def check_site_load(run: AuditedRun) -> Check:
-    """Check the critical load and the PUE in every row."""
-    check = Check("site-load", "the critical load and the PUE are those of the scenario")
-    if skipped := no_power(run, check):
-        return skipped
+@rule
+def check_site_load(run: AuditedRun, check: Check) -> None:
+    """The critical load and the PUE are those of the scenario."""
+    needs_power(run)
     audit, row = _Audit(run, check), run.power
-    if (course := audit.known(run.site.critical)) is not None:
+    if (course := audit.known(audit.site.critical)) is not None:
         machines_w = row["pue"] * row["machines_w"]
         slack = SLACK * (np.abs(row["load_w"]) + np.abs(machines_w))
         audit.compare("load_w", course, slack, machines_w)
-    if (course := audit.known(run.site.added_pue)) is not None:
-        audit.compare("pue", course, SLACK * row["pue"], run.site.pue_of(row["machines_w"]))
-    return audit.done()
+    if (course := audit.known(audit.site.added_pue)) is not None:
+        audit.compare("pue", course, SLACK * row["pue"], audit.site.pue_of(row["machines_w"]))
+    audit.done()

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from simkit.verify.audit import Check
+from simkit.verify.audit import Check, NotApplicableError, rule
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.numbers import TICK, Bools, Floats, Ints, ratio, sum_until
-from simkit.verify.site.ledger import SLACK, add_power_rows, no_power
+from simkit.verify.site.ledger import SLACK, add_power_rows, needs_power
 from simkit.verify.site.signals import MachineDraw, machine_draws
 
 Steps = tuple[Floats, Floats]
@@ -36,12 +36,10 @@ _NEXT = {
 _BILLED = ("energy_j", "overhead_j", "renewable_j", "battery_j", "grid_j", "carbon_g", "cost")
 
 
-def check_machine_power(run: AuditedRun) -> Check:
-    """Check that machines draw what their switches and their tasks make them at every instant."""
-    rule = "machines draw what their switches say, and what the allocations add"
-    check = Check("machine-power", rule)
-    if skipped := no_power(run, check):
-        return skipped
+@rule
+def check_machine_power(run: AuditedRun, check: Check) -> None:
+    """Machines draw what their switches say, and what the allocations add."""
+    needs_power(run)
     draws = machine_draws(run)
     row = run.power
     check.examined = len(row["seconds"])
@@ -55,7 +53,6 @@ def check_machine_power(run: AuditedRun) -> Check:
     expected = added + row["standing_w"]
     message = "machines_w is not what their tasks draw"
     add_power_rows(check, run, message, wrong, machines_w=expected)
-    return check
 
 
 def _differs(run: AuditedRun, steps: Steps, found: Floats, slack: Floats) -> tuple[Bools, Floats]:
@@ -273,13 +270,12 @@ def _held(run: AuditedRun, machine: int) -> tuple[Floats, Floats]:
     return held, instants
 
 
-def check_bills(run: AuditedRun) -> Check:
-    """Check that bills are complete, add up, and give each job its part of what machines drew."""
-    check = Check("bills", "jobs and idle power pay for what machines drew, each job for its part")
-    if skipped := no_power(run, check):
-        return skipped
+@rule
+def check_bills(run: AuditedRun, check: Check) -> None:
+    """Jobs and idle power pay for what machines drew, each job for its part."""
+    needs_power(run)
     if "energy" not in run.tables:
-        return check.skip("the run is not complete and has no bills")
+        raise NotApplicableError("the run is not complete and has no bills")
     bills = run.tables["energy"]
     check.examined = bills.height
     check.add_rows("the job has several bills", bills.filter(bills["job_id"].is_duplicated()))
@@ -294,7 +290,6 @@ def check_bills(run: AuditedRun) -> Check:
     drawn = _drawn(run.power)
     _check_total(check, bills, run.power, drawn)
     _check_each(check, run, bills, drawn)
-    return check
 
 
 def _drawn(row: dict[str, Floats]) -> dict[str, Floats]:

@@ -41,19 +41,22 @@ from simkit.scenario.signals import (
     SumSignal,
 )
 from simkit.sections import Section
-from simkit.verify.audit import Check
+from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, rule
+from simkit.verify.audited_run import AuditedRun
 from simkit.verify.folder import RunFolder
-from simkit.verify.inputs import MissingInputError, inputs_below
+from simkit.verify.inputs import inputs_below
 from simkit.verify.numbers import Floats, on_grid
-from simkit.verify.site.course import Course, NotRecomputedError, pieces_of, total
-from simkit.verify.site.recorded import (
+from simkit.verify.site.course import (
     DAY,
     Clock,
+    Course,
     Record,
     clock_of,
     offsets,
     on_calendar,
     on_run,
+    pieces_of,
+    total,
 )
 
 TEMPERATURE = "degC"
@@ -79,14 +82,15 @@ _MONDAY = 3.0 * DAY
 class SiteSignals:
     """The signals of a run's site over the time of its ledger.
 
-    Each method returns a `Course` and raises NotRecomputedError, with the place, for a signal that
+    Each method returns a `Course` and raises NotAuditedError, with the place, for a signal that
     is not recomputed.
     """
 
-    def __init__(self, run: RunFolder, span: tuple[float, float]) -> None:
-        """Begin with a run with power, and begin and end of its ledger, in s."""
-        self._run, self._span = run, span
-        self._made: dict[str, Course | NotRecomputedError] = {}
+    def __init__(self, run: AuditedRun) -> None:
+        """Begin with a run with rows of power."""
+        self._run = run
+        self._span = float(run.power["start_s"][0]), float(run.power["end_s"][-1])
+        self._made: dict[str, Course | NotAuditedError] = {}
         self._facts: dict[str, float] = {}
 
     @cached_property
@@ -101,9 +105,9 @@ class SiteSignals:
     def facts(self) -> dict[str, float]:
         """Return what run.json must say of the site, as far as signals have been made again."""
         found = self._facts | {"machines.full_w": self._full_w}
-        with suppress(NotRecomputedError):
+        with suppress(NotAuditedError):
             found["load_w"] = self.load_w
-        with suppress(NotRecomputedError):
+        with suppress(NotAuditedError):
             found["epoch_s"] = self._clock.epoch
         return found
 
@@ -161,7 +165,7 @@ class SiteSignals:
         """What the site draws in the mean when all its machines are busy, in W."""
         run, full = self._run, self._full_w
         if run.setting("power", "pue", "temperature") is not None:
-            raise NotRecomputedError("the load of busy machines depends on the weather")
+            raise NotAuditedError("the load of busy machines depends on the weather")
         return full * float(self.pue_of(np.array([full]))[0]) + self._critical_mean()
 
     def _critical_mean(self) -> float:
@@ -170,7 +174,7 @@ class SiteSignals:
             return critical.value
         jobs, tasks = self._run.jobs, self._run.tasks
         if not self._run.complete or not jobs.height or not tasks["gang"].all():
-            raise NotRecomputedError("the mean of the critical load is not known")
+            raise NotAuditedError("the mean of the critical load is not known")
         submitted = jobs.select("job_id", "submit_time_s").unique("job_id")
         ends = tasks.select("job_id", "trace_run_time_s").join(submitted, on="job_id")
         last = ends.select((pl.col("submit_time_s") + pl.col("trace_run_time_s")).max()).item()
@@ -185,13 +189,13 @@ class SiteSignals:
         if place not in self._made:
             try:
                 self._made[place] = self._make(place, section, unit, self._span, size)
-            except (MissingInputError, NotRecomputedError) as error:
-                self._made[place] = NotRecomputedError(f"{place}: {error}")
+            except NotAuditedError as error:
+                self._made[place] = NotAuditedError(f"{place}: {error}")
             except (OSError, EOFError, ValueError, SimkitError, zlib.error) as error:
                 why = f"{type(error).__name__}: {error}"
-                self._made[place] = NotRecomputedError(f"{place}: it cannot be read again ({why})")
+                self._made[place] = NotAuditedError(f"{place}: it cannot be read again ({why})")
         made = self._made[place]
-        if isinstance(made, NotRecomputedError):
+        if isinstance(made, NotAuditedError):
             raise made
         return made
 
@@ -201,7 +205,7 @@ class SiteSignals:
     ) -> Course:  # fmt: skip
         """Return the course of a section; `size` says to which peak or mean a record is scaled."""
         if not span[0] <= span[1]:
-            raise NotRecomputedError("the rows of the ledger are not in order")
+            raise NotAuditedError("the rows of the ledger are not in order")
         if isinstance(section, ConstantSignal):
             return Course.constant(section.value)
         if isinstance(section, ScheduleSignal):
@@ -222,7 +226,7 @@ class SiteSignals:
             return of.means(step, *span)
         if isinstance(section, RecordedSignal):
             return self._recorded(place, section, unit, span, size)
-        raise NotRecomputedError(f"signals of type {section.type} are not recomputed")
+        raise NotAuditedError(f"signals of type {section.type} are not recomputed")
 
     def _recorded(
         self, place: str, section: RecordedSignal, unit: str, span: tuple[float, float],
@@ -231,7 +235,7 @@ class SiteSignals:
         """Return what a file says on the clock of the run."""
         record = self._read(section)
         if record.unit != unit:
-            raise NotRecomputedError(f"the file is in {record.unit}")
+            raise NotAuditedError(f"the file is in {record.unit}")
         if unit in _LEAST:
             record = record.at_least(_LEAST[unit])
         gaps, align = section.gaps, self._run.setting("power", "align")
@@ -253,12 +257,12 @@ class SiteSignals:
     def _read(self, section: RecordedSignal) -> Record:
         """Return what a file holds, by simkit's own readers alone, from its recorded input."""
         if not type(section).__module__.startswith("simkit.traces."):
-            raise NotRecomputedError(f"signals of type {section.type} are not recomputed")
+            raise NotAuditedError(f"signals of type {section.type} are not recomputed")
         named = {key: getattr(section, key, None) for key in ("path", "curves")}
         paths = {key: str(self._input(path)) for key, path in named.items() if path is not None}
         trace = section.model_copy(update=paths).read()
         if trace.typical:
-            raise NotRecomputedError("a typical year is not laid on one year again")
+            raise NotAuditedError("a typical year is not laid on one year again")
         rated = getattr(section, "rated_w", None) or float(trace.value.max(initial=0.0))
         computed = hasattr(section, "rated_w")
         each = rated * getattr(section, "turbines", 1)
@@ -268,7 +272,7 @@ class SiteSignals:
         """Return an input file by its path in the scenario."""
         path = next(inputs_below(self._run, recorded), None)
         if path is None:
-            raise NotRecomputedError(f"{Path(recorded).name} is not among the recorded inputs")
+            raise NotAuditedError(f"{Path(recorded).name} is not among the recorded inputs")
         return path
 
 
@@ -314,7 +318,7 @@ def _of_week(week: Mapping[str, Mapping[float, float]]) -> dict[float, float]:
             for at, value in _of_day(entries).items():
                 at += _DAYS.index(day) * DAY
                 if found.setdefault(at, value) != value:
-                    raise NotRecomputedError(f"a schedule names an instant twice, as of {name}")
+                    raise NotAuditedError(f"a schedule names an instant twice, as of {name}")
     return found
 
 
@@ -338,18 +342,18 @@ def _drawn(block: int, seed: int, place: str) -> Floats:
 # ---- clocks -------------------------------------------------------------------------------------
 
 
-def check_clocks(run: RunFolder) -> Check:
-    """Check that a calendar compares the clocks of places, not UTC with the run's clock.
+@rule
+def check_clocks(run: RunFolder, check: Check) -> None:
+    """Files of power are laid on the run's clock by the zone of their place.
 
     A file in UTC does not say where its sun shines. Where the run's zone is another, the scenario
     must name the place's zone.
     """
-    check = Check("clocks", "files of power are laid on the run's clock by the zone of their place")
     power = run.scenario.power
     if power is None:
-        return check.skip("the run has no power")
+        raise NotApplicableError("the run has no power")
     if power.align.type != "calendar":
-        return check.skip("files are not aligned by calendar")
+        raise NotApplicableError("files are not aligned by calendar")
     zone = power.align.zone or run.manifest["time_zone"]
     recorded = run.manifest.get("power") or {}
     if recorded.get("zone") != zone:
@@ -369,8 +373,9 @@ def check_clocks(run: RunFolder) -> Check:
             check.add(message, row | {"zone_of_run": zone})
     if unknown and not check.found:
         places = ", ".join(unknown)
-        return check.leave_out(f"{places}: the zone that the format of a file gives is not known")
-    return check if check.examined else check.skip("no signal is read from a table of times")
+        raise NotAuditedError(f"{places}: the zone that the format of a file gives is not known")
+    if not check.examined:
+        raise NotApplicableError("no signal is read from a table of times")
 
 
 def _tables_in(section: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:

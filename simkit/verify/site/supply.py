@@ -1,4 +1,4 @@
-"""The check of the supply: as many processors or machines are on as the power carries.
+"""Checks of the supply: as many processors or machines are on as the power carries; who stops.
 
 By `power`, each machine that is on takes the difference between what it draws when busy and when
 off from the available power, and all other machines stay off. By `resources`, the share of the
@@ -8,23 +8,38 @@ Machines may draw what sources, grid and battery give, less the critical load, o
 site. What a battery adds follows from its content when the controller last decided. That instant is
 known if generation or capacity changes; otherwise the battery adds between nothing and its largest
 discharge.
+
+Running tasks stop only where power falls. In a pool of one resource the order is checked as well:
+the lowest value density is stopped first, then the youngest task, and nothing is stopped once the
+rest fits. Value densities are in the order of the quality of service there, since all jobs pay the
+same prices.
 """
 
 from __future__ import annotations
 
-import math
-from typing import NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 import numpy as np
+import polars as pl
 
-from simkit.verify.audit import Check
+from simkit.power.facts import BatteryFacts
+from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, rule
 from simkit.verify.audited_run import AuditedRun
+from simkit.verify.capacity import OUTCOME_OF, STOPPED
 from simkit.verify.machines import failing_machines, machine_lives
 from simkit.verify.numbers import TICK, Bools, Floats, Ints, sum_until
-from simkit.verify.site.battery import CLC_HOLD_S, BatterySpec
-from simkit.verify.site.course import Course, NotRecomputedError
-from simkit.verify.site.ledger import SLACK, no_power
-from simkit.verify.site.signals import MachineDraw, machine_draws
+from simkit.verify.site.battery import (
+    CLC_HOLD_S,
+    contents_before,
+    decay,
+    fastest_fall_w,
+    slopes,
+)
+from simkit.verify.site.course import Course
+from simkit.verify.site.ledger import SLACK, needs_power
+from simkit.verify.site.signals import MachineDraw, SiteSignals, machine_draws
 
 _ROUNDING = 1e-9
 """Relative error within which power carries a whole unit."""
@@ -57,22 +72,19 @@ class _Available(NamedTuple):
     most: Floats
 
 
-def check_supply(run: AuditedRun) -> Check:
-    """Check that the capacity follows from the available power by the scenario's rule."""
-    check = Check("supply", "exactly as much capacity is on as the power carries")
-    if skipped := no_power(run, check):
-        return skipped
+@rule
+def check_supply(run: AuditedRun, check: Check) -> None:
+    """Exactly as much capacity is on as the power carries."""
+    needs_power(run)
     if not run.power_limits_capacity:
-        return _check_no_limit(check, run)
+        _check_no_limit(check, run)
+        return
     running = run.setting("power", "supply", "running")
     for row, detail in (event for event in run.capacity_events if event.by_power):
         if detail.get("running") != running:
             message = "the event does not treat running tasks as the scenario says"
             check.add(message, row | {"expected": running})
-    try:
-        imported = run.site.of_grid("import_limit_w")
-    except NotRecomputedError as error:
-        return check.leave_out(str(error))
+    imported = run.once(SiteSignals).of_grid("import_limit_w")
     draws = machine_draws(run)
     rule = _rule(run, draws)
     available = _available(run, rule, imported)
@@ -80,20 +92,21 @@ def check_supply(run: AuditedRun) -> Check:
         _check_pool(check, run, available, rule)
     else:
         _check_machines(check, run, available, draws, rule)
-    return check
 
 
-def _check_no_limit(check: Check, run: AuditedRun) -> Check:
+def _check_no_limit(check: Check, run: AuditedRun) -> None:
     """Without a limit only the policy may change capacity, by switching machines."""
     if run.policy_may_kill:
-        return check.skip("power does not limit what may run; the policy may switch machines")
+        raise NotApplicableError(
+            "power does not limit what may run; the policy may switch machines"
+        )
     for event in run.capacity_events:
         if event.by_power:
             check.add("capacity changes with the power, which does not limit it", event.row)
     for event in (each for of in run.switches.values() for each in of):
         if not run.machines_change:
             check.add("a machine is switched, and nothing switches it", event.row)
-    return check if check.found else check.skip("power does not limit what may run")
+    raise NotApplicableError("power does not limit what may run")
 
 
 def _rule(run: AuditedRun, draws: dict[int, MachineDraw]) -> _Rule:
@@ -147,34 +160,33 @@ def _from_battery(
     run: AuditedRun, times: Floats, at: Ints, decided: Bools
 ) -> tuple[Floats, Floats]:
     """Return the bounds of what the battery adds at each instant, in W."""
-    row, battery = run.power, BatterySpec.of(run.setting("power", "battery"))
+    row, battery = run.power, run.setting("power", "battery")
     hold = run.setting("power", "supply", "hold")
-    content = battery.contents_before(run)[at]
-    content = content * np.exp(-battery.leak * (times - row["start_s"][at]))
+    content = contents_before(run, battery)[at]
+    content = content * decay(battery, times - row["start_s"][at])[0]
     power, slack = _held_power(battery, content, hold)
     begins = times == row["start_s"][at]
     changed = np.append(True, np.diff(row["generation_w"]) != 0)[at] & begins
     at_rest = (row["charge_w"] + row["discharge_w"] == 0)[at]
     known = changed | (decided & (begins | at_rest))
     low = np.where(known, power - slack, 0.0)
-    high = np.where(known, power + slack, battery.most_discharge * (1.0 + SLACK))
+    high = np.where(known, power + slack, battery.most_discharge_w * (1.0 + SLACK))
     return np.maximum(low, 0.0), high
 
 
-def _held_power(battery: BatterySpec, content: Floats, hold: float) -> tuple[Floats, float]:
+def _held_power(battery: BatteryFacts, content: Floats, hold: float) -> tuple[Floats, float]:
     """Return the power that contents in J can hold for a time in s, and its tolerance.
 
     In that time the content falls to content * exp(-leak * t) - power / efficiency * reach and must
     not be below the floor; just above the floor the battery counts as empty.
     """
-    sloped = battery.discharge_slope or battery.charge_slope
-    span = max(hold, CLC_HOLD_S if sloped else 0.0) + 2.0 * TICK
-    reach = -math.expm1(-battery.leak * span) / battery.leak if battery.leak else span
-    left = content * math.exp(-battery.leak * span) - battery.floor
-    power = left / (reach / battery.discharge_efficiency + battery.discharge_slope)
-    falls = battery.most_discharge / battery.discharge_efficiency + battery.leak * battery.capacity
-    slack = SLACK * battery.most_discharge + SLACK * battery.capacity / span
-    return np.clip(power, 0.0, battery.most_discharge), slack + 4.0 * TICK / span * falls
+    span = max(hold, CLC_HOLD_S if any(slopes(battery)) else 0.0) + 2.0 * TICK
+    kept, reach = decay(battery, span)
+    left = content * kept - battery.floor_j
+    power = left / (reach / battery.discharge_efficiency + slopes(battery)[1])
+    slack = SLACK * battery.most_discharge_w + SLACK * battery.capacity_j / span
+    slack += 4.0 * TICK / span * fastest_fall_w(battery)
+    return np.clip(power, 0.0, battery.most_discharge_w), slack
 
 
 class _Pue:
@@ -235,9 +247,7 @@ def _check_machines(
     if all(any(step.capacity) for step in run.capacity_steps):
         return  # none is ever off
     if reason := _why_staying_off_is_unknown(run, weights, rule):
-        if not check.found:
-            check.leave_out(f"{_STAYING_OFF}: {reason}")
-        return
+        raise NotAuditedError(f"{_STAYING_OFF}: {reason}")
     one = next(iter(weights.values()))
     lowest, highest = (_machines_within(weight, one, len(weights)) for weight in (least, most))
     if rule.transit_s:
@@ -345,3 +355,136 @@ def _lowest_since(times: Floats, values: Floats, length: float) -> Floats:
     first = np.maximum(np.searchsorted(times, times - length, side="right") - 1, 0)
     pairs = np.column_stack((first, np.arange(len(times)) + 1)).ravel()
     return np.asarray(np.minimum.reduceat(np.append(values, np.inf), pairs)[::2])
+
+
+_EQUAL: Final = 1e-9
+"""Densities that differ by a smaller share count as equal."""
+
+
+@dataclass(frozen=True)
+class _Held:
+    """An allocation of the pool."""
+
+    row: int
+    """Of the table of allocations."""
+    start: float
+    end: float
+    size: float
+    density: float
+    stopped: bool
+
+    def goes_before(self, other: _Held) -> bool:
+        """Return whether it is certainly stopped before another one."""
+        slack = _EQUAL * max(self.density, other.density)
+        if abs(self.density - other.density) > slack:
+            return self.density < other.density
+        return self.start > other.start
+
+
+@rule
+def check_stops(run: AuditedRun, check: Check) -> None:
+    """Tasks stop only where power falls, the least valuable first."""
+    needs_power(run)
+    if not run.power_limits_capacity:
+        raise NotApplicableError("power does not limit what may run")
+    if run.policy_may_kill:
+        raise NotAuditedError("the policy may stop tasks, or choose which tasks stop")
+    if run.machines_change:
+        raise NotAuditedError("tasks may stop for reasons other than power")
+    _check_outcomes(check, run)
+    if len(run.capacity) > 1 or len(run.requested) > 1 or not _densities_known(run):
+        if check.examined and not check.found:
+            raise NotAuditedError(
+                "the order of stops is not judged on several machines or with several resources, "
+                "nor for values that do not come from the scenario"
+            )
+    else:
+        _check_order(check, run)
+
+
+def _check_outcomes(check: Check, run: AuditedRun) -> None:
+    """Check that tasks are stopped as the scenario says, and only where power falls."""
+    stopped = run.allocations.filter(pl.col("outcome").is_in(STOPPED))
+    check.examined += stopped.height
+    due = OUTCOME_OF.get(run.setting("power", "supply", "running"))
+    otherwise = stopped.filter(pl.col("outcome").ne_missing(pl.lit(due, pl.String)))
+    check.add_rows("stopped in another way than the scenario says", otherwise)
+    falls = pl.DataFrame(
+        [(machine, time) for machine, time, _ in _falls(run)],
+        schema={"machine_id": pl.Int64, "end_time_s": pl.Float64},
+        orient="row",
+    ).with_columns(pl.lit(value=True).alias("falls"))
+    rows = stopped.join(
+        falls, on=["machine_id", "end_time_s"], how="left", maintain_order="left"
+    ).with_columns(pl.col("falls").fill_null(value=False))
+    anywhere = pl.col("falls").any().over("job_id", "task_id", "attempt", "start_time_s")
+    check.add_rows("stopped, but power does not fall", rows.filter(~anywhere).drop("falls"))
+
+
+def _falls(run: AuditedRun) -> Iterator[tuple[int, float, float]]:
+    """Yield (machine, instant, what is left of the first resource) where power takes capacity."""
+    by_power = set(run.power_instants.tolist())
+    steps = run.capacity_steps
+    for number, step in enumerate(steps):
+        if step.time_s not in by_power:
+            continue
+        before = steps[number - 1]  # a machine's first step is at minus infinity
+        if any(new < old for new, old in zip(step.capacity, before.capacity, strict=True)):
+            yield step.machine_id, step.time_s, step.capacity[run.resources.index(run.requested[0])]
+
+
+def _densities_known(run: AuditedRun) -> bool:
+    if run.scenario.value is not None:
+        brought = run.scenario.workload.type in ("jobs", "plugin")
+        return "qos" in run.jobs.columns and not brought
+    return not {"value", "qos"} & set(run.jobs.columns)
+
+
+def _check_order(check: Check, run: AuditedRun) -> None:
+    """Check that at each fall the first in the order are stopped, and no more than necessary."""
+    allocations = _allocations(run)
+    several = {held.start for held in allocations if held.start == held.end}
+    running: list[_Held] = []
+    begun = 0
+    for _, time, left in _falls(run):
+        while begun < len(allocations) and allocations[begun].start < time:
+            running.append(allocations[begun])
+            begun += 1
+        running = [a for a in running if a.end > time or (a.end == time and a.stopped)]
+        stopped = [a for a in running if a.end == time]
+        running = [a for a in running if a.end > time]
+        if stopped and time not in several:  # the rounds of an instant are not recorded
+            _check_fall(check, run, left, stopped, running)
+
+
+def _check_fall(
+    check: Check, run: AuditedRun, left: float, stopped: list[_Held], kept: list[_Held]
+) -> None:
+    last = [a for a in stopped if not any(a.goes_before(b) for b in stopped)]
+    for one in kept:
+        if all(one.goes_before(b) for b in last):
+            check.add(
+                "runs on, but should be stopped before others that were",
+                run.known.row(one.row, named=True),
+            )
+    held = sum(a.size for a in kept)
+    if held + max(a.size for a in last) <= left:
+        facts = {"held_by_others": held, "capacity": left}
+        row = run.known.row(last[0].row, named=True)
+        check.add("stopped, but the rest had fitted before", row | facts)
+
+
+def _allocations(run: AuditedRun) -> list[_Held]:
+    """Return the allocations of the pool that hold anything, by start."""
+    rows = run.known.with_row_index("row").filter(pl.col("start_time_s").is_not_null())
+    quality = pl.lit(0.0).alias("qos")
+    if "qos" in run.jobs.columns:
+        jobs = run.jobs.select("job_id", "qos").unique("job_id", keep="first")
+        rows = rows.join(jobs, on="job_id", how="left", maintain_order="left")
+        quality = pl.col("qos").fill_null(0.0)
+    size = pl.col("count") * pl.col(f"one_{run.requested[0]}")
+    end = pl.col("end_time_s").fill_null(float("inf"))
+    stopped = pl.col("outcome").is_in(STOPPED)
+    table = rows.select("row", "start_time_s", end, size.alias("size"), quality, stopped)
+    table = table.filter(pl.col("size") > 0).sort("start_time_s", maintain_order=True)
+    return [_Held(*values) for values in table.iter_rows()]

@@ -143,40 +143,6 @@ def test_the_step_is_along_the_inverse_fisher_matrix_times_the_gradient() -> Non
     np.testing.assert_allclose(change, expected, atol=1e-6)
 
 
-def linear_step(coordinates: Tensor, weights: Tensor) -> tuple[Matrix, Matrix]:
-    """Return the natural step in other coordinates, and the change of all logits by it.
-
-    The policy has logits x @ W, with W = the coordinates times the parameters.
-    """
-    rng = np.random.default_rng(11)
-    x, worth = (torch.from_numpy(rng.standard_normal((9, n))) for n in (3, 4))
-    parameters = torch.linalg.solve(coordinates, weights).requires_grad_()
-
-    def logits() -> Tensor:
-        return x @ (coordinates @ parameters).reshape(3, 4)
-
-    before, chances = logits().detach(), torch.log_softmax(logits(), dim=1)
-    value = (chances.exp() * worth).sum()
-    gradient = as_vector(torch.autograd.grad(value, [parameters], retain_graph=True))
-    begin, product = parameters.detach().clone(), fisher_product(chances, [parameters])
-    trust = Trust(kl=0.01, products=200, tolerance=1e-12)
-    natural_step([parameters], gradient, product, lambda: (0.0, 1.0), trust)
-    change = (logits() - before).detach()
-    step = (parameters - begin).detach()
-    return step.numpy(), (change - change.mean(dim=1, keepdim=True)).numpy()
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_the_step_does_not_depend_on_the_coordinates(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    weights = torch.from_numpy(np.random.default_rng(12).standard_normal(12))
-    coordinates = torch.from_numpy(rng.standard_normal((12, 12)) + 3 * np.eye(12))
-    plain, as_it_is = linear_step(torch.eye(12).double(), weights)
-    other, in_others = linear_step(coordinates, weights)
-    assert not np.allclose(plain, coordinates.numpy().T @ other, atol=0.01)
-    np.testing.assert_allclose(in_others, as_it_is, atol=1e-6)
-
-
 def test_divergence_leaves_out_what_may_not_be_taken() -> None:
     old = torch.tensor([[0.5, 0.5, 0.0], [0.25, 0.25, 0.5]]).double().log()
     new = torch.tensor([[0.25, 0.75, 0.0], [0.5, 0.25, 0.25]]).double().log()

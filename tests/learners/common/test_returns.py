@@ -1,4 +1,4 @@
-"""Returns and advantages, against sums written out and against torch-free loops."""
+"""Returns, advantages and baselines, against sums written out."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simkit.learners.common.baselines import decision_means, step_means
 from simkit.learners.common.returns import (
     deviation_by_group,
     generalised_advantages,
@@ -70,3 +71,31 @@ def test_each_group_has_its_own_deviation():
     deviation = deviation_by_group(advantages, np.array([0, 2, 0, 2, 3]))
     assert deviation.tolist() == [1, 10, 1, 10, 1]
     assert deviation_by_group(np.zeros(0), np.zeros(0, np.int64)).shape == (0,)
+
+
+# --- baselines ------------------------------------------------------------------------------------
+
+
+def test_by_decision_rollouts_share_the_mean_and_ended_ones_count_as_0():
+    returns = np.array([[4.0, 2.0, 1.0, 3.0], [6.0, 0.0, 1.0, 1.0]])
+    assert decision_means(returns, 2).tolist() == [[3, 3, 2, 2], [3, 3, 1, 1]]
+
+
+@given(seeds)
+def test_by_step_it_is_the_mean_of_sums_written_out(seed):
+    rng = np.random.default_rng(seed)
+    decisions, sets, rollouts = (int(n) for n in rng.integers(1, 5, 3))
+    count = sets * rollouts
+    rewards = rng.normal(size=(decisions, count))
+    steps = rng.integers(0, 2, (decisions, count)).cumsum(axis=0)
+    found = step_means(rewards, steps, rollouts)
+    for n in range(count):
+        same = [m for m in range(count) if m // rollouts == n // rollouts]
+        for t in range(decisions):
+            to_come = [rewards[steps[:, m] >= steps[t, n], m].sum() for m in same]
+            assert np.isclose(found[t, n], np.mean(to_come))
+
+
+def test_without_a_decision_there_is_no_mean():
+    assert decision_means(np.zeros((0, 4)), 2).shape == (0, 4)
+    assert step_means(np.zeros((0, 4)), np.zeros((0, 4), np.int64), 2).shape == (0, 4)

@@ -9,6 +9,7 @@ from torch import nn
 from trainings import deeprm_scenario, weights
 
 from simkit.errors import RunError
+from simkit.learners.common.arguments import check_device
 from simkit.learners.common.networks import build, seeded
 from simkit.learners.common.shapes import PerceptronShape
 from simkit.learners.common.torch_training import TorchTraining, one_thread
@@ -96,3 +97,11 @@ def test_a_damaged_checkpoint_is_refused(tmp_path, monkeypatch):
     made.save(tmp_path)
     with pytest.raises(RunError, match="holds a damaged checkpoint .*start the training over"):
         Fit().load(tmp_path)
+
+
+def test_a_device_without_torch_names_the_extra(monkeypatch):
+    monkeypatch.setattr("simkit.learners.common.arguments.find_spec", lambda _name: None)
+    assert check_device("cpu") == []
+    (problem,) = check_device("cuda")
+    assert problem.startswith("device: ")
+    assert "simkit-cluster[learn]" in problem

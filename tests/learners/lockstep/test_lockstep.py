@@ -1,4 +1,4 @@
-"""The lock-step environment: its rules one by one, and equal to a slow model of one game."""
+"""The lock-step environment: its rules one by one, and replicas that do not disturb each other."""
 
 from __future__ import annotations
 
@@ -28,88 +28,6 @@ def job_sets(*rows, resources=2):
     return JobSets(table[..., 0], table[..., 1], table[..., 2:])
 
 
-class PlainGame:
-    """One game, job by job and step by step, written from the description of the model alone."""
-
-    def __init__(self, model: Slotted, jobs: list[tuple[int, int, tuple[int, ...]]]) -> None:
-        self.model, self.jobs = model, jobs
-        self.now = jobs[0][0]
-        self.coming = list(range(len(jobs)))
-        self.slots: list[int | None] = [None] * model.slots
-        self.backlog: list[int] = []
-        self.placed: dict[int, int] = {}  # job -> start
-        self.since = 0
-        self._arrivals()
-
-    def _arrivals(self) -> None:
-        while self.coming and self.jobs[self.coming[0]][0] == self.now:
-            job = self.coming.pop(0)
-            self.since = 0
-            if None in self.slots:
-                self.slots[self.slots.index(None)] = job
-            elif self.model.backlog is None or len(self.backlog) < self.model.backlog:
-                self.backlog.append(job)
-
-    def held(self, step: int, resource: int) -> int:
-        """Return the units of a resource that are held in a step."""
-        return sum(
-            self.jobs[job][2][resource]
-            for job, start in self.placed.items()
-            if start <= step < start + self.jobs[job][1]
-        )
-
-    def earliest(self, slot: int) -> int:
-        if (job := self.slots[slot]) is None:
-            return -1
-        _, length, size = self.jobs[job]
-        for ahead in range(self.model.latest_start(length) + 1):
-            if all(
-                self.held(self.now + ahead + step, resource) + size[resource] <= capacity
-                for step in range(length)
-                for resource, capacity in enumerate(self.model.capacity)
-            ):
-                return ahead
-        return -1
-
-    def in_system(self) -> list[int]:
-        runs = [j for j, start in self.placed.items() if start + self.jobs[j][1] > self.now]
-        return runs + [j for j in self.slots if j is not None] + self.backlog
-
-    def step(self, action: int, objective: str) -> float:
-        ahead = self.earliest(action) if action < self.model.slots else -1
-        if ahead >= 0:
-            job = self.slots[action]
-            assert job is not None
-            self.placed[job] = self.now + ahead
-            self.slots[action] = self.backlog.pop(0) if self.backlog else None
-            return 0.0
-        lengths = [self.jobs[job][1] for job in self.in_system()]
-        self.now += 1
-        self.since = min(self.since + 1, self.model.memory)
-        self._arrivals()
-        return -sum(1 / n if objective == "slowdown" else 1.0 for n in lengths)
-
-    @property
-    def over(self) -> bool:
-        return not self.coming and not self.in_system()
-
-
-def assert_sees(env: Lockstep, row: int, game: PlainGame) -> None:
-    """Assert that a row of the view, the mask and what fits now are those of the plain game."""
-    view, model = env.view(), game.model
-    resources = range(model.resources)
-    assert view.occupied[row].tolist() == [
-        [game.held(game.now + ahead, r) for r in resources] for ahead in range(model.horizon)
-    ]
-    in_slots = [(0, (0,) * model.resources) if j is None else game.jobs[j][1:] for j in game.slots]
-    assert view.length[row].tolist() == [length for length, _ in in_slots]
-    assert view.size[row].tolist() == [list(size) for _, size in in_slots]
-    assert (view.backlog[row], view.since_arrival[row]) == (len(game.backlog), game.since)
-    earliest = [game.earliest(slot) for slot in range(model.slots)]
-    assert env.mask()[row].tolist() == [*[ahead >= 0 for ahead in earliest], True]
-    assert env.fits_now()[row].tolist() == [ahead == 0 for ahead in earliest]
-
-
 JOB = st.tuples(st.integers(0, 3), st.integers(1, 5), st.integers(0, 3), st.integers(0, 2))
 
 
@@ -117,40 +35,39 @@ JOB = st.tuples(st.integers(0, 3), st.integers(1, 5), st.integers(0, 3), st.inte
     rows=st.lists(st.lists(JOB, max_size=9), min_size=1, max_size=3),
     backlog=st.sampled_from([0, 1, 2, None]),
     objective=st.sampled_from(["slowdown", "completion"]),
-    looks=st.booleans(),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_every_game_is_the_plain_game(rows, backlog, objective, looks, seed):
-    """Several jobs a step, full backlogs, empty sets, replicas that end at different times."""
-    model = replace(TINY, backlog=backlog)
+def test_every_replica_is_a_game_of_its_own(rows, backlog, objective, seed):
+    """Empty sets, and replicas that end at different times; whether one looks does not matter.
+
+    One game alone is the simulation: test_lockstep_simulation.py.
+    """
+    model, rng = replace(TINY, backlog=backlog), np.random.default_rng(seed)
     rows = [  # gaps between arrivals become steps
         [(int(t), *job[1:]) for t, job in zip(np.cumsum([j[0] for j in row]), row, strict=True)]
         for row in rows
     ]
     sets = job_sets(*rows)
     env = Lockstep(model, sets, replicas=2, objective=objective)
-    plain = [[(enter, n, tuple(size)) for enter, n, *size in row] for row in rows]
-    games = {n: PlainGame(model, plain[n // 2]) for n in range(2 * len(rows)) if plain[n // 2]}
-    decisions = dict.fromkeys(games, 0)
-    rng = np.random.default_rng(seed)
-    while games:
-        assert env.active.tolist() == sorted(games)
-        if looks:  # a look at the mask changes how starts are found, not what they are
-            for row, n in enumerate(env.active):
-                assert_sees(env, row, games[n])
-        active, actions = env.active, rng.integers(0, model.actions, len(games))
-        rewards = env.step(actions)
-        for n, action, reward in zip(active, actions, rewards, strict=True):
-            decisions[n] += 1
-            assert reward == pytest.approx(games[n].step(int(action), objective), abs=1e-12)
-            if games[n].over:
-                placed = games.pop(n).placed
-                jobs = range(sets.length.shape[1])
-                assert env.start[n].tolist() == [placed.get(j, -1) for j in jobs]
-                ends = [placed[j] + sets.length[n // 2, j] if j in placed else -1 for j in jobs]
-                assert env.finish[n].tolist() == ends
-                assert env.decisions[n] == decisions[n]
+    alone = {
+        n: Lockstep(model, sets.take([n // 2]), objective=objective)
+        for n in range(2 * len(rows)) if rows[n // 2]
+    }  # fmt: skip
+    while any(len(game.active) for game in alone.values()):
+        active = [n for n, game in alone.items() if len(game.active)]
+        assert env.active.tolist() == active
+        masks = np.array([alone[n].mask()[0] for n in active])
+        if rng.random() < 0.5:  # a look at the mask changes how starts are found, not what they are
+            assert (env.mask() == masks).all()
+            assert (env.fits_now() == [alone[n].fits_now()[0] for n in active]).all()
+        actions = rng.integers(0, model.actions, len(active))
+        rewards = [float(alone[n].step([a])[0]) for n, a in zip(active, actions, strict=True)]
+        assert env.step(actions) == pytest.approx(rewards, abs=1e-12)
     assert len(env.active) == 0
+    for n, game in alone.items():
+        assert env.start[n].tolist() == game.start[0].tolist()
+        assert env.finish[n].tolist() == game.finish[0].tolist()
+        assert (env.decisions[n], env.steps[n]) == (game.decisions[0], game.steps[0])
 
 
 class TestRules:

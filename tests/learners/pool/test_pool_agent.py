@@ -19,10 +19,9 @@ from simkit.learners.pool.agent import PoolAgent
 from simkit.learners.pool.description import describe
 from simkit.learners.pool.jobs import PoolJobs
 from simkit.learners.pool.scorer import FEATURES, Scorer
-from simkit.learners.pool.simulation import Backfill, End, simulate
+from simkit.learners.pool.simulation import End, simulate
 
 ENDS: tuple[End, ...] = ("never", "behind-head", "always")
-BACKFILLS: tuple[Backfill, ...] = ("rlscheduler", "rlscheduler-none")
 
 
 def drawn(seed: int, units: int) -> Scorer:
@@ -41,28 +40,24 @@ ROWS = st.lists(
 )  # fmt: skip
 
 
-@given(
-    rows=ROWS, seed=st.integers(0, 99), units=st.sampled_from([0, 3]),
-    visible=st.sampled_from([1, 3, 128]), end=st.sampled_from(ENDS),
-)  # fmt: skip
-def test_small_workloads(rows: list[Any], seed: int, units: int, visible: int, end: End) -> None:
-    workload, scorer = small_workload(rows), drawn(seed, units)
-    expected = engine_starts(PoolAgent(scorer, visible=visible, end=end), workload, 8)
-    found = simulate(PoolJobs.of(workload, 8), scorer, visible=visible, end=end)
-    assert found.tolist() == expected
+RULES: list[dict[str, Any]] = [
+    *({"backfill": "easy", "end": end} for end in ENDS),
+    {"backfill": "rlscheduler"},
+    {"backfill": "rlscheduler-none"},
+]
 
 
 @given(
     rows=ROWS, seed=st.integers(0, 99), units=st.sampled_from([0, 3]),
-    visible=st.sampled_from([1, 3, 128]), backfill=st.sampled_from(BACKFILLS),
+    visible=st.sampled_from([1, 3, 128]), rules=st.sampled_from(RULES),
 )  # fmt: skip
-def test_small_workloads_by_rlschedulers_rules(
-    rows: list[Any], seed: int, units: int, visible: int, backfill: Backfill
+def test_small_workloads(
+    rows: list[Any], seed: int, units: int, visible: int, rules: dict[str, Any]
 ) -> None:
     workload, scorer = small_workload(rows), drawn(seed, units)
-    agent = PoolAgent(scorer, visible=visible, backfill=backfill)
-    found = simulate(PoolJobs.of(workload, 8), scorer, visible=visible, backfill=backfill)
-    assert found.tolist() == engine_starts(agent, workload, 8)
+    expected = engine_starts(PoolAgent(scorer, visible=visible, **rules), workload, 8)
+    found = simulate(PoolJobs.of(workload, 8), scorer, visible=visible, **rules)
+    assert found.tolist() == expected
 
 
 # --- bundles ------------------------------------------------------------------------------------

@@ -36,10 +36,12 @@ LOGS = {
 """Log → processors, and the first row of a window."""
 
 
-def order_of(name: str) -> Any:
-    """Return the engine's order of a rule of the study."""
-    made: Any = plugins.find("simkit.policies", name, kind="order")
-    return made()
+def policy_of(name: str, backfill: Backfill) -> Any:
+    """Return the engine's policy of a rule of the study."""
+    order: Any = plugins.find("simkit.policies", name, kind="order")()
+    if backfill == "easy":
+        return OrderedPolicy(order, Easy())
+    return RLScheduler(backfill == "rlscheduler").compose(order)
 
 
 def window_of(log: str, jobs: int = 600) -> tuple[Workload, int]:
@@ -59,11 +61,8 @@ def test_a_window_of_a_log(log: str) -> None:
     workload, processors = window_of(log)
     jobs = PoolJobs.of(workload, processors)
     for name, rule in RULES.items():
-        expected = engine_starts(OrderedPolicy(order_of(name), Easy()), workload, processors)
-        assert simulate(jobs, rule(jobs)).tolist() == expected, name
-        for backfill in BACKFILLS[1:]:
-            policy = RLScheduler(backfill == "rlscheduler").compose(order_of(name))
-            expected = engine_starts(policy, workload, processors)
+        for backfill in BACKFILLS:
+            expected = engine_starts(policy_of(name, backfill), workload, processors)
             assert simulate(jobs, rule(jobs), backfill=backfill).tolist() == expected, name
     expected = engine_starts(HoldRule("1h", 0.2).compose(SAFP()), workload, processors)
     assert simulate(jobs, Rule.saf_p(jobs), hold=Hold(3600.0, 0.2)).tolist() == expected
@@ -80,25 +79,15 @@ ROWS = st.lists(
 """Gap, run time, processors, request and user; run times may exceed requests, some are endless."""
 
 
-@given(rows=ROWS, name=st.sampled_from([*RULES]), scale=st.sampled_from([1, 7]))
-def test_small_workloads(rows: list[Any], name: str, scale: int) -> None:
+@given(
+    rows=ROWS, name=st.sampled_from([*RULES]), scale=st.sampled_from([1, 7]),
+    backfill=st.sampled_from(BACKFILLS),
+)  # fmt: skip
+def test_small_workloads(rows: list[Any], name: str, scale: int, backfill: Backfill) -> None:
     rows = [(gap * scale, run * scale, n, r * scale, user) for gap, run, n, r, user in rows]
     workload = small_workload(rows)
     jobs = PoolJobs.of(workload, 8)
-    expected = engine_starts(OrderedPolicy(order_of(name), Easy()), workload, 8)
-    assert simulate(jobs, RULES[name](jobs)).tolist() == expected
-
-
-@pytest.mark.parametrize("backfill", BACKFILLS[1:])
-@given(rows=ROWS, name=st.sampled_from([*RULES]), scale=st.sampled_from([1, 7]))
-def test_small_workloads_by_rlschedulers_rules(
-    backfill: Backfill, rows: list[Any], name: str, scale: int
-) -> None:
-    rows = [(gap * scale, run * scale, n, r * scale, user) for gap, run, n, r, user in rows]
-    workload = small_workload(rows)
-    jobs = PoolJobs.of(workload, 8)
-    policy = RLScheduler(backfill == "rlscheduler").compose(order_of(name))
-    expected = engine_starts(policy, workload, 8)
+    expected = engine_starts(policy_of(name, backfill), workload, 8)
     assert simulate(jobs, RULES[name](jobs), backfill=backfill).tolist() == expected
 
 

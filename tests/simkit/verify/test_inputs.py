@@ -11,7 +11,7 @@ import pytest
 
 from simkit.traces.swf import SwfLog
 from simkit.verify import verify_run
-from simkit.verify.input_tables import OF_JOBS, read_log
+from simkit.verify.inputs import OF_JOBS, read_log
 
 
 def line(job: float = 1, submit: float = 0, run: float = 10, allocated: float = 2,

@@ -15,8 +15,8 @@ import pytest
 import simkit
 from simkit import verify
 from simkit.errors import RunError
-from simkit.verify import capacity, inputs, tables, verify_run
-from simkit.verify.replay import pool
+from simkit.verify import capacity, inputs, pool, verify_run
+from simkit.verify import folder as tables
 
 pytestmark = pytest.mark.sampled
 
@@ -59,8 +59,8 @@ def few_rows_are_many(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.Monkey
     with monkeypatch.context() as patch:
         for module in (tables, inputs):
             patch.setattr(module, "LARGE", 1)
-        for module in (tables, verify):
-            patch.setattr(module, "ROWS_AT_ONCE", 25)
+        patch.setattr(tables, "ROWS_AT_ONCE", 25)
+        patch.setattr(verify, "JOBS_AT_ONCE", 25)
         patch.setattr(capacity, "_AT_ONCE", 5)
         patch.setattr(pool, "_LISTED", 0)
         yield patch

@@ -18,8 +18,8 @@ import simkit
 from simkit.scenario import Scenario
 from simkit.verify import Check
 from simkit.verify.audited_run import AuditedRun
-from simkit.verify.replay.pool import PoolJobs, Rules
-from simkit.verify.replay.schedule import (
+from simkit.verify.pool import PoolJobs, Rules
+from simkit.verify.replay import (
     BACKFILLS,
     CHANGING,
     STATIC,

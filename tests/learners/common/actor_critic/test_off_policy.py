@@ -68,6 +68,7 @@ def test_goals_by_hand() -> None:
         assert float(goals[row]) == pytest.approx(wanted, abs=1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("soft", [False, True])
 def test_it_learns_where_to_go_from_random_decisions(soft: bool) -> None:
     """The values of both states are known: 1 / (1 - 0.9) in state 1, and 0.9² of it in state 0."""

@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from simkit.verify.numbers import TICK
-from simkit.verify.replay.pool import Pool
+from simkit.verify.pool import Pool
 
 _Running = TypeVar("_Running")
 

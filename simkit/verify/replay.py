@@ -16,14 +16,21 @@ import numpy as np
 import polars as pl
 
 from simkit.scenario.policy import BackfillChoice, ComposedPolicy
-from simkit.verify.audit import Check
+from simkit.verify.admission import limits_users
+from simkit.verify.audit import (
+    Check,
+    NotApplicableError,
+    NotAuditedError,
+    first_true,
+    not_audited_if,
+    rule,
+)
 from simkit.verify.audited_run import AuditedRun
-from simkit.verify.capacity import limits_users
+from simkit.verify.backfill import Conservative, Easy, NoBackfill, Rule
 from simkit.verify.estimates import ADDED_S, correction_of
 from simkit.verify.machines import maintenance_windows
 from simkit.verify.numbers import ENDLESS, TICK, Floats, Ints, stream
-from simkit.verify.replay.backfill import Conservative, Easy, NoBackfill, Rule
-from simkit.verify.replay.pool import Pool, PoolJobs, Rules, Sort, Windows, pool_windows
+from simkit.verify.pool import Pool, PoolJobs, Rules, Sort, Windows, pool_windows
 
 
 @dataclass(frozen=True)
@@ -178,26 +185,24 @@ _DISTURBING: Final = {
 """Kind of event → why a run with it is not replayed."""
 
 
-def check_schedule(run: AuditedRun) -> Check:
-    """Check that every job starts, and gives way, when the scenario's policy does so."""
-    check = Check("schedule", "every job starts when the stated policy starts it")
+@rule
+def check_schedule(run: AuditedRun, check: Check) -> None:
+    """Every job starts when the stated policy starts it."""
     policy = run.scenario.policy
     if not isinstance(policy, ComposedPolicy):
-        return check.leave_out("only policies of an order and a backfilling rule are replayed")
-    if reason := _other_policy(run, policy) or _other_system(run):
-        return check.leave_out(reason)
+        raise NotAuditedError("only policies of an order and a backfilling rule are replayed")
+    _needs_known_policy(run, policy)
+    _needs_steady_pool(run)
     if run.scenario.cluster.maintenance and _windows(run) is None:
-        return check.leave_out("maintenance windows may overlap, or recur with several periods")
+        raise NotAuditedError("maintenance windows may overlap, or recur with several periods")
     jobs = PoolJobs.of(run)
-    if reason := _unknown_facts(run, policy, jobs):
-        return check.leave_out(reason)
+    _needs_facts(run, policy, jobs)
     check.examined = run.rows_of("jobs")
     expected = expected_schedule(run, policy, jobs)
     if run.preempts:
         _compare_attempts(check, run, expected.attempts)
     else:
         _compare(check, run, expected.starts)
-    return check
 
 
 def _compare(check: Check, run: AuditedRun, expected: Floats) -> None:
@@ -344,18 +349,16 @@ def _windows(run: AuditedRun) -> Windows | None:
 # ---- what is not replayed -----------------------------------------------------------------------
 
 
-def _other_policy(run: AuditedRun, policy: ComposedPolicy) -> str:
-    """Return why the policy is not replayed; empty if it is."""
-    order = policy.order.type
-    if order not in STATIC and order not in CHANGING:
-        return f"the order {order} is not replayed"
-    if (backfill := _backfill(policy.backfill)) not in BACKFILLS:
-        return f"backfilling by {backfill} is not replayed"
-    if unknown := policy.order.args.keys() - ARGUMENTS.get(order, set()):
-        return f"policies with the argument {', '.join(unknown)} are not replayed"
-    if (correction := correction_of(run)) not in ADDED_S:
-        return f"estimates corrected by {correction} are not replayed"
-    return ""
+def _needs_known_policy(run: AuditedRun, policy: ComposedPolicy) -> None:
+    """Raise NotAuditedError if the policy is not replayed."""
+    order, backfill, correction = policy.order.type, _backfill(policy.backfill), correction_of(run)
+    unknown = policy.order.args.keys() - ARGUMENTS.get(order, set())
+    not_audited_if({
+        f"the order {order} is not replayed": order not in STATIC and order not in CHANGING,
+        f"backfilling by {backfill} is not replayed": backfill not in BACKFILLS,
+        f"policies with the argument {', '.join(unknown)} are not replayed": unknown,
+        f"estimates corrected by {correction} are not replayed": correction not in ADDED_S,
+    })  # fmt: skip
 
 
 def _backfill(choice: BackfillChoice) -> str:
@@ -372,8 +375,8 @@ def _backfill(choice: BackfillChoice) -> str:
     return " ".join([name, *(f"with {key} {value}" for key, value in arguments.items())])
 
 
-def _other_system(run: AuditedRun) -> str:
-    """Return why the run is not that of a pool that stays as it is; empty if it is."""
+def _needs_steady_pool(run: AuditedRun) -> None:
+    """Raise NotAuditedError if the run is not that of a pool that stays as it is."""
     kinds = set(run.tables["events"]["kind"].unique().to_list())
     others = (r for r in run.requested if r != run.resources[0])
     windows = run.scenario.cluster.maintenance
@@ -384,7 +387,7 @@ def _other_system(run: AuditedRun) -> str:
         kinds.discard("lost")
     happened = [reason for kind, reason in _DISTURBING.items() if kind in kinds]
     attempts = run.only("jobs", "attempts")["attempts"].is_in([0, 1]).all()
-    reasons = {
+    not_audited_if({
         "the run is not complete": not run.complete,
         "jobs wait for their release": run.has_releases,
         "the cluster is not one machine": len(run.capacity) != 1,
@@ -398,10 +401,9 @@ def _other_system(run: AuditedRun) -> str:
         "late jobs leave": run.scenario.admission.late == "leave",
         "power limits the capacity": run.power_limits_capacity,
         "; ".join(happened): bool(happened),
-        "jobs have several tasks, no task, or bags": not one_gang_each(run),
+        "jobs have several tasks, no task, or bags": not run.one_gang_each,
         "jobs were started more than once": not (attempts or run.preempts),
-    }
-    return next((reason for reason, applies in reasons.items() if applies), "")
+    })  # fmt: skip
 
 
 def _machines_change(run: AuditedRun) -> bool:
@@ -410,17 +412,8 @@ def _machines_change(run: AuditedRun) -> bool:
     return bool(run.scenario.processes or cluster.trace or cluster.containers or cluster.failures)
 
 
-def one_gang_each(run: AuditedRun) -> bool:
-    """Return whether every job is one task whose instances start together."""
-    tasks, jobs = run.only("tasks", "job_id", "gang", "instances"), run.only("jobs", "job_id")
-    if not (tasks["gang"] | (tasks["instances"] == 1)).all():
-        return False
-    ids, others = jobs["job_id"].sort(), tasks["job_id"].sort()
-    return ids.equals(others) and ids.n_unique() == len(ids)
-
-
-def _unknown_facts(run: AuditedRun, policy: ComposedPolicy, jobs: PoolJobs) -> str:
-    """Return what is missing to replay these jobs; empty if nothing is."""
+def _needs_facts(run: AuditedRun, policy: ComposedPolicy, jobs: PoolJobs) -> None:
+    """Raise NotAuditedError if something is missing to replay these jobs."""
     order, backfill = policy.order.type, _backfill(policy.backfill)
     admission = run.scenario.admission.order
     needed = {"submit": jobs.submit, "estimate": jobs.estimate, "run": jobs.run, "size": jobs.size}
@@ -429,7 +422,7 @@ def _unknown_facts(run: AuditedRun, policy: ComposedPolicy, jobs: PoolJobs) -> s
     # Such decisions may come at instants of which nothing is recorded.
     sensitive = order in CHANGING or (jobs.overrun and backfill != "none")
     recurs = any(w.every is not None for w in maintenance_windows(run))
-    reasons = {
+    not_audited_if({
         "an order that changes with time is not replayed if maintenance recurs": (
             order in CHANGING and recurs
         ),
@@ -440,52 +433,42 @@ def _unknown_facts(run: AuditedRun, policy: ComposedPolicy, jobs: PoolJobs) -> s
         "jobs are decided on when power changes, and such instants are not replayed": (
             "power" in run.tables and sensitive
         ),
-    }
-    return next((reason for reason, applies in reasons.items() if applies), "")
+    })  # fmt: skip
 
 
-def check_fcfs_order(run: AuditedRun) -> Check:
-    """Check that without backfilling jobs start in order of (submit time, job id)."""
-    check = Check("fcfs-order", "without backfilling, jobs start in order of submission")
-    if reason := _promises_no_order(run):
-        return check.skip(reason)
-    if reason := _why_order_is_unknown(run):
-        return check.leave_out(reason)
+@rule
+def check_fcfs_order(run: AuditedRun, check: Check) -> None:
+    """Without backfilling, jobs start in order of submission."""
+    _needs_order_of_submission(run)
+    kinds = set(run.tables["events"]["kind"].to_list())
+    once = run.jobs["attempts"].is_in([0, 1]).all()
+    not_audited_if({
+        "the run is not complete": not run.complete,
+        "jobs wait for their release": run.has_releases,
+        "the cluster is not a pool of one resource": len(run.capacity) * len(run.resources) != 1,
+        "users' jobs are held back by partitions": limits_users(run),
+        "the cluster has partitions": len(run.partitions) > 1,
+        "there are reservations, suspensions or losses": kinds & {"reserved", "suspended", "lost"},
+        "jobs have several tasks or attempts, no task, or bags": not (once and run.one_gang_each),
+    })  # fmt: skip
     started = pl.col("start_time_s").is_not_null()
     jobs = run.jobs.filter(started).sort("submit_time_s", "job_id")
     check.examined = jobs.height
     jobs = jobs.with_columns(pl.col("job_id").shift(1).alias("starts_before_job"))
     early = jobs.filter(pl.col("start_time_s").diff() < 0)
     check.add_rows("starts before a job that was submitted earlier", early)
-    return check
 
 
-def _promises_no_order(run: AuditedRun) -> str:
-    """Return why the policy of the run makes no such promise; empty if it does."""
+def _needs_order_of_submission(run: AuditedRun) -> None:
+    """Raise NotApplicableError if the policy of the run promises another order, or none."""
     policy, admitted = run.scenario.policy, run.scenario.admission.order
     if not isinstance(policy, ComposedPolicy):
-        return "the policy is not made of an order and a backfilling rule"
+        raise NotApplicableError("the policy is not made of an order and a backfilling rule")
     order, backfill = policy.order.type, policy.backfill.type
-    if admitted != "fifo":
-        return f"admission is by {admitted}, not by submission"
-    if order != "fcfs":
-        return f"the order is {order}, not fcfs"
-    return "" if backfill == "none" else f"backfilling is {backfill}"
-
-
-def _why_order_is_unknown(run: AuditedRun) -> str:
-    """Return why the order of the queue is not known in this run; empty if it is."""
-    kinds = set(run.tables["events"]["kind"].to_list())
-    once = run.jobs["attempts"].is_in([0, 1]).all()
     reasons = {
-        "the run is not complete": not run.complete,
-        "jobs wait for their release": run.has_releases,
-        "the cluster is not a pool of one resource": len(run.capacity) * len(run.resources) != 1,
-        "users' jobs are held back by partitions": limits_users(run),
-        "the cluster has partitions": len(run.partitions) > 1,
-        "there are reservations, suspensions or losses": bool(
-            kinds & {"reserved", "suspended", "lost"}
-        ),
-        "jobs have several tasks or attempts, no task, or bags": not (once and one_gang_each(run)),
+        f"admission is by {admitted}, not by submission": admitted != "fifo",
+        f"the order is {order}, not fcfs": order != "fcfs",
+        f"backfilling is {backfill}": backfill != "none",
     }
-    return next((reason for reason, applies in reasons.items() if applies), "")
+    if reason := first_true(reasons):
+        raise NotApplicableError(reason)

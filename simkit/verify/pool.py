@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from simkit.verify.admission import tasks_by_partition
 from simkit.verify.audited_run import AuditedRun
-from simkit.verify.capacity import tasks_by_partition
 from simkit.verify.machines import Window
 from simkit.verify.numbers import ENDLESS, Bools, Floats, Ints
 

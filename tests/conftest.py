@@ -105,6 +105,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(f"not started within {budget:g} s")
 
 
+COMPILED = re.compile(r"tests/learners/.*(/pairs/|/pool/|deepjs|fitness|rlscheduler)")
+"""Tests that let numba compile, for seconds: one worker has all of them, and compiles once."""
 SAMPLE = 5
 """`make test` runs one of so many cases of a test marked `sampled`."""
 
@@ -112,8 +114,11 @@ SAMPLE = 5
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Take a sample of what is marked so, and run what takes long first.
 
-    So no worker is left with a long test at the end.
+    So no worker is left with a long test at the end. What numba compiles goes to one worker.
     """
+    for item in items:
+        if COMPILED.search(item.nodeid):
+            item.add_marker(pytest.mark.xdist_group("compiled"))
     if leaves_out_thorough(config):
         cases: Counter[str] = Counter()
         left_out = []

@@ -130,14 +130,14 @@ def _unknown_text(unknown: list[str], of_jobs: list[str], of_runs: dict[str, Num
             lines.append(f"{name!r} is not a metric of these runs{near if '?' in near else ''}")
         elif ENERGY.keys() & set(needs[name]):
             lines.append(
-                f"{name!r} needs the bills of a run with power, and not all runs have power"
+                f"{name!r} needs the bills of a run with power, but not all runs have power"
             )
         else:
             column = needs[name][0]
             released = "a workload with release times or preceding jobs"
             gives = released if column in JOBS_RELEASED else "a section value:"
             lines.append(
-                f"{name!r} needs the column {column} of the jobs, and not all runs have it; "
+                f"{name!r} needs the column {column} of the jobs, but not all runs have it; "
                 f"{gives} gives it"
             )
     lines.append(f"metrics of single jobs: {', '.join(of_jobs)}")
@@ -293,15 +293,15 @@ def compare_runs(
     Args:
         a: a run, its folder, or several of them with different seeds.
         b: the same for the other side, with the same seeds.
-        metrics: names of metrics of single jobs (`comparable_metrics.COMPARABLE_JOB_METRICS`), or
-            of numbers of whole runs, such as ``carbon_kg`` or ``grid_kwh.import``. None: waits and
-            slowdowns, and value and energy if all runs have them.
+        metrics: names of metrics of single jobs (`COMPARABLE_JOB_METRICS`), or of numbers of
+            whole runs, such as ``carbon_kg`` or ``grid_kwh.import``. None: waits and slowdowns, and
+            value and energy if all runs have them.
         by: also compares each group of jobs, after all jobs; see `group_metrics.By`. A job is in
             the group that it has in A, which matters for the scenario's partitions alone.
         tau: floor of the run time in bounded slowdowns, in s.
         level: of confidence, between 0 and 1.
         resamples: resamples of the bootstrap.
-        seed: of the bootstrap.
+        seed: the bootstrap's.
 
     Raises RunError if the workloads differ, the seeds do not pair, not all runs have a metric, or
     an argument is out of range.

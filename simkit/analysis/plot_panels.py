@@ -255,13 +255,10 @@ def _explain_cell(
     title, colour = f"{cell.quantity.title}, {bins.name} means", INK
     if len(cell.runs) == 1 < len(runs) <= TOGETHER:
         run = cell.runs[0]
-        title, colour = f"{runs[run].policy}: {_lower(title)}", look_of(run, len(runs))[0]
+        title, colour = title[:1].lower() + title[1:], look_of(run, len(runs))[0]
+        title = f"{runs[run].policy}: {title}"
     axes.set_title(printable(title), loc="left", fontsize=10, color=colour)
     cell.quantity.legend(axes, [(artist, name) for name, artist in names.items()])
-
-
-def _lower(text: str) -> str:
-    return text[:1].lower() + text[1:]
 
 
 def _longest_of_same(
@@ -333,7 +330,7 @@ class TimeAxis:
                 axes.set_xlabel(f"{self.unit} since the first submit")
             return
         at = self._dates(*axes.get_xlim(), most)
-        axes.set_xticks([_days(date) for date in at], labels=tick_labels(at))
+        axes.set_xticks([date.timestamp() / _DAY_S for date in at], labels=tick_labels(at))
         if label:
             axes.set_xlabel(f"time in {self.zone}")
 
@@ -407,10 +404,6 @@ def tick_labels(dates: Sequence[datetime]) -> list[str]:
         labels.append(text if below == shown else f"{text}\n{below}")
         shown = below
     return labels
-
-
-def _days(date: datetime) -> float:
-    return date.timestamp() / _DAY_S
 
 
 def _dated(run: Run, of_site: str, of_log: str) -> Any:

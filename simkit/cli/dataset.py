@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,7 +19,10 @@ from simkit.cli.options import (
     overrides,
     scenario_source,
 )
-from simkit.cli.text import Line, Table, echo, print_blocks
+from simkit.cli.text import Blocks, Line, Plain, Table, echo, print_blocks
+
+if TYPE_CHECKING:
+    from simkit.gym.dataset import Dataset
 
 app = typer.Typer(
     help="Record what policies do, for learning from it.",
@@ -240,11 +243,17 @@ def export(
 @app.command("show")
 def show(file: File) -> None:
     """Show what is in a dataset: its policies, what they earned, and the actions they took."""
-    from simkit.gym.dataset import read_dataset, summary
+    from simkit.gym.dataset import read_dataset
+
+    print_blocks(_dataset_blocks(read_dataset(file)))
+
+
+def _dataset_blocks(data: Dataset) -> Blocks:
+    """Yield what each policy did and earned, then how long and how well all did."""
+    from simkit.gym.dataset import summary
     from simkit.text import counted
     from simkit.units import quantity
 
-    data = read_dataset(file)
     found = summary(data)
     heads = ["Policy", "decisions", "share", "mean reward", "mean cost", "mean probability"]
     rows = [
@@ -252,23 +261,21 @@ def show(file: File) -> None:
          *(quantity(number, "1") for number in (one.reward, one.cost, one.probability))]
         for one in found.behaviours
     ]  # fmt: skip
-    print_blocks([Table(heads, rows)])
-    echo()
-    print_blocks([Line("Decisions", f"{found.decisions:,} of {counted(found.episodes, 'episode')}, "
-        f"{found.terminated:,} terminated and {found.truncated:,} truncated")])  # fmt: skip
-    print_blocks([Line("Time", f"{found.hours:,.1f} simulated hours")])
+    yield Table(heads, rows)
+    yield Plain()
+    yield Line("Decisions", f"{found.decisions:,} of {counted(found.episodes, 'episode')}, "
+        f"{found.terminated:,} terminated and {found.truncated:,} truncated")  # fmt: skip
+    yield Line("Time", f"{found.hours:,.1f} simulated hours")
     for label, mean, of_episode in (
         ("Reward", found.reward, found.reward_of_episode),
         ("Cost", found.cost, found.cost_of_episode),
     ):
-        what = _named(data.facts, label.lower())
         of = f"{quantity(mean, '1')} a decision, {quantity(of_episode, '1')} an episode"
-        print_blocks([Line(label, f"{of}: {what}")])
-    print_blocks(
-        [Line("Actions", ", ".join(f"{name} {share:.1%}" for name, share in found.actions.items()))]
-    )
+        yield Line(label, f"{of}: {_named(data.facts, label.lower())}")
+    actions = (f"{name} {share:.1%}" for name, share in found.actions.items())
+    yield Line("Actions", ", ".join(actions))
     seen = data.facts.get("observation", {}).get("name", "not known")
-    print_blocks([Line("Observation", f"{seen}, {counted(data.observation.shape[1], 'number')}")])
+    yield Line("Observation", f"{seen}, {counted(data.observation.shape[1], 'number')}")
 
 
 def _named(facts: Any, key: str) -> str:

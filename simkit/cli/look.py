@@ -61,8 +61,7 @@ def explain(
             "give the ids of jobs, or one of --longest N, --summary and --at TIME"
         )
     opened = open_run(run, allow_partial=partial)
-    total = opened.info.get("jobs")
-    with watch_progress(total if isinstance(total, int) else 0, enabled=not no_progress) as watch:
+    with watch_progress(opened.info.get("jobs", 0), enabled=not no_progress) as watch:
         found = _explanations(opened, jobs or [], at, longest, partial, not no_code, watch)
     if as_json:
         content = [each.as_json() for each in found]
@@ -84,8 +83,9 @@ def _explanations(
     watch: Any,
 ) -> list[Any]:
     """Return what is to be shown; each has `text` and `as_json`."""
-    from simkit.why.at import queue_at, time_of
+    from simkit.why.at import queue_at
     from simkit.why.jobs import explain_jobs, longest_waits
+    from simkit.why.rerun import clock_of
     from simkit.why.summary import explain_summary
 
     options: dict[str, Any] = {
@@ -94,7 +94,7 @@ def _explanations(
         "progress": watch,
     }
     if at is not None:
-        return [queue_at(run, time_of(run, at), **options)]
+        return [queue_at(run, clock_of(run).time_of(at), **options)]
     if longest is not None:
         return [*explain_jobs(run, longest_waits(run, longest, allow_partial=partial), **options)]
     if jobs:
@@ -161,10 +161,9 @@ def _explained(folder: Path, partial: bool, allow_code: bool, shows_progress: bo
     from simkit.results.run_folder import open_run
 
     run = open_run(folder, allow_partial=partial)
-    total = run.info.get("jobs")
     try:
         with (
-            watch_progress(total if isinstance(total, int) else 0, enabled=shows_progress) as watch,
+            watch_progress(run.info.get("jobs", 0), enabled=shows_progress) as watch,
             code_refused(not allow_code, remedy="give --allow-code"),
         ):
             return explanations_of(

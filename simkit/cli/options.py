@@ -35,14 +35,11 @@ def complete_scenario(incomplete: str) -> list[str]:
     if not names:
         return []
     try:
-        entries = [entry for entry in Path().iterdir() if _is_meant(entry.name, incomplete)]
+        found = (entry for entry in Path().iterdir() if entry.name.startswith(incomplete))
+        entries = [entry for entry in found if not entry.name.startswith(".")]
     except OSError:
         entries = []
     return [*names, *sorted(filter(None, map(_shown, entries)))]
-
-
-def _is_meant(name: str, incomplete: str) -> bool:
-    return name.startswith(incomplete) and not name.startswith(".")
 
 
 def _shown(entry: Path) -> str:
@@ -86,24 +83,18 @@ def first_paragraph(text: str) -> str:
 Group = Literal["partition", "queue", "user", "group", "size", "length"]
 """What jobs are grouped by; see `simkit.results.group_metrics.By`."""
 
-Scenario = Annotated[
-    str,
-    typer.Argument(
+
+def _scenario(more: str = "") -> Any:
+    return typer.Argument(
         metavar="SCENARIO",
         help="A scenario file, the name of a bundled one (see `simkit scenarios`), or - for "
-        "standard input.",
+        f"standard input{more}.",
         autocompletion=complete_scenario,
-    ),
-]
-ScenarioOrFork = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="SCENARIO",
-        help="A scenario file, the name of a bundled one (see `simkit scenarios`), or - for "
-        "standard input; left out with --fork.",
-        autocompletion=complete_scenario,
-    ),
-]
+    )
+
+
+Scenario = Annotated[str, _scenario()]
+ScenarioOrFork = Annotated[str | None, _scenario("; left out with --fork")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Use this seed.")]
 Settings = Annotated[

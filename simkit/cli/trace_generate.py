@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from simkit.cli.options import AsJson, NoProgress
-from simkit.cli.text import Blocks, Line, echo, print_blocks, print_or_json
+from simkit.cli.text import Blocks, Line, echo, print_blocks, print_or_json, rounded
 from simkit.progress import PATIENCE_S, progress_bar
 
 if TYPE_CHECKING:
@@ -294,7 +294,7 @@ def _lines(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "Zone", facts["time_zone"]
     yield "From", f"{facts['first']} to {facts['last']}, span {format_duration(facts['span_s'])}"
     for name in ("mean", "min", "max"):
-        yield name.capitalize(), f"{_amount(facts[name])} {facts['unit']}"
+        yield name.capitalize(), f"{rounded(facts[name])} {facts['unit']}"
     if facts["negative"]:
         yield "Below 0", counted(facts["negative"], "value")
     gaps = facts["gaps"]
@@ -305,7 +305,3 @@ def _lines(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "Gaps", f"{counted(gaps['count'], 'gap')}, {total} in all, the longest {longest}"
     for gap in gaps["longest"]:
         yield "", f"from {gap['start']} for {format_duration(gap['length_s'])}"
-
-
-def _amount(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.4g}"

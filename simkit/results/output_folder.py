@@ -106,7 +106,7 @@ def _another_run(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
         return f"another run of {name!r}, which differs in {differences_text(*known)}"
     if given := sorted({*(found.get("given") or ()), *(wanted.get("given") or ())}):
         return (
-            f"a run of {name!r}, and whether it is the same cannot be told: run.json does not "
+            f"a run of {name!r}, but whether it is the same cannot be told: run.json does not "
             f"record what Python gave as {' and '.join(given)}"
         )
     if found.get("status") == "complete" and (changed := changed_inputs(found)):

@@ -1,4 +1,4 @@
-"""Judges agents and heuristics on the same held-out job sets, set by set, with all jobs counted.
+"""Compares agents and heuristics on the same held-out job sets, set by set; all jobs count.
 
 found = evaluate(scenario, [agent_candidate("trainings/mine"), policy_candidate("sjf")])
 
@@ -50,7 +50,7 @@ from simkit.training.held_out import TRACES, applied, held_out
 
 @dataclass(frozen=True)
 class Candidate:
-    """An agent or a policy to judge on held-out job sets."""
+    """An agent or a policy to compare on held-out job sets."""
 
     kind: Literal["agent", "policy"]
     policy: Mapping[str, Any]
@@ -382,7 +382,8 @@ def _judged(
         return _mean(values, one), interval(values, one)
 
     difference, difference_interval = over_sets(apart)
-    log_ratio, log_ratio_interval = over_sets(_log_ratios(mine, other))
+    positive = (mine > 0).all() and (other > 0).all()
+    log_ratio, log_ratio_interval = over_sets(np.log(mine / other) if positive else None)
     total = {
         key: sum(row[key] for row in rows)
         for key in ("submitted", "unfinished", "rejected", "killed")
@@ -403,14 +404,6 @@ def _judged(
         losses=int(((apart != 0) & ~better).sum()),
         **total,
     )
-
-
-def _log_ratios(mine: Floats, other: Floats) -> Floats | None:
-    """Return ln(mine / other) of each set; None if a value is not above 0."""
-    if not ((mine > 0).all() and (other > 0).all()):
-        return None
-    ratios: Floats = np.log(mine / other)
-    return ratios
 
 
 def _mean(sums: Floats, counts: Floats) -> float | None:

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 from simkit.engine.simulation import Simulation
 from simkit.errors import RunError
 from simkit.policy.task import Task
-from simkit.results.run_folder import Run, RunOrFolder
+from simkit.results.run_folder import RunOrFolder
 from simkit.text import amount_text, counted, printable
 from simkit.units import format_duration
 from simkit.why.causes import MEANINGS, Cause
 from simkit.why.intervals import IntervalMaker
-from simkit.why.rerun import Original, RunClock, clock_of, original, rerun
+from simkit.why.rerun import Original, RunClock, original, rerun
 from simkit.why.samples import Onlooker, Sample
 from simkit.why.watcher import JobId, Watcher, shadow_time_s
 
@@ -192,11 +192,6 @@ def queue_at(
             f"{text(times[0])} to {text(times[-1])} ({first.clock.line})"
         )
     return _Looker(first, time_s, progress).look()
-
-
-def time_of(run: Run, text: str | float) -> float:
-    """Return seconds on the trace's clock of a time of a run; see `RunClock.time_of`."""
-    return clock_of(run).time_of(text)
 
 
 class _Looker:

@@ -437,7 +437,7 @@ class _Explainer:
         if self._first.complete:
             return ""
         return (
-            f"the run is {self._first.run.status}; it is explained up to its end, and no digest "
+            f"the run is {self._first.run.status}; it is explained up to its end, but no digest "
             "tells whether the rerun is the same"
         )
 

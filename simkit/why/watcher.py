@@ -206,7 +206,7 @@ class Watcher:
     def _why(self, onlooker: Onlooker, task: Task, other: Task, sample: Sample | None) -> str:
         """Return why another task might start before one that was submitted earlier."""
         if sample is None:
-            return "it was not held back, and this job was"
+            return "it was not held back, but this job was"
         if _apart(task, other):
             return "it runs in another partition, on other machines"
         if other.priority != task.priority:
@@ -220,7 +220,7 @@ class Watcher:
         if line is not None and line.passing in ("head", "all"):
             return self._backfilled(onlooker, line, other)
         if sample.cause in (Cause.RESOURCE, Cause.FRAGMENTATION):
-            return "it fits into what is free, and this job does not"
+            return "it fits into what is free, but this job does not"
         return "the policy chose it"
 
     def _was_ahead(self, onlooker: Onlooker, task: Task, other: Task) -> bool:

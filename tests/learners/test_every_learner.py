@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ready_pools import POWER, check_acts_as_in_lockstep, ready_scenario
+from ready_pools import check_acts_as_in_lockstep, ready_scenario
+from small_scenarios import WIND
 from trainings import (
     SMALLEST,
     check_held_out_changes_nothing,
@@ -143,7 +144,7 @@ def test_an_iteration_without_a_job_changes_nothing(
 def test_its_agent_acts_in_the_simulation_as_in_lockstep(
     learner: str, arguments: dict[str, Any], power: bool, tmp_path: Path
 ) -> None:
-    where = ready_scenario(**({"power": POWER} if power else {}))
+    where = ready_scenario(**({"power": WIND} if power else {}))
     made = small_training(learner, where=where, **arguments)
     for _ in range(3):
         made.step()
@@ -238,7 +239,7 @@ REFUSED: dict[str, list[tuple[Scenario | dict[str, Any], dict[str, Any], str]]] 
         ({}, {"max_start": 48}, "max_start"),
         ({}, {"units": [10, 20], "cost_limit": 1.0}, "units"),
         ({}, {"units": [10, 20], "games": 1}, "games"),
-        ({"power": POWER}, {"units": [20]}, "units"),
+        ({"power": WIND}, {"units": [20]}, "units"),
         ({}, {"cost_share": 0.5}, "cost_of"),
         ({}, {"cost_of": "free"}, "cost_share"),
         ({}, {"cost_limit": 1.0, "cost_of": "free", "cost_share": 0.5}, "cost_limit"),

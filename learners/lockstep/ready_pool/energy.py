@@ -33,9 +33,9 @@ class PoolEnergy:
     """What a pool of one machine draws, and what the facility adds to it."""
 
     model: PowerModel
-    """Of all units together."""
+    """The power model of all units together."""
     resources: tuple[str, ...]
-    """R names."""
+    """Names of the R resources."""
     capacity: tuple[int, ...]
     """(R,) units in all."""
     pue: Pue

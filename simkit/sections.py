@@ -33,6 +33,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     PlainSerializer,
     PlainValidator,
     Strict,
@@ -41,7 +42,7 @@ from pydantic import (
     WithJsonSchema,
 )
 from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails
+from pydantic_core import CoreSchema, ErrorDetails
 
 from simkit.errors import ScenarioError, did_you_mean
 from simkit.text import attribute_docstrings
@@ -69,6 +70,14 @@ class Section(BaseModel):
     """Whether a name alone stands for the section with this `type`."""
     listed: ClassVar[str] = ""
     """Key of the list that may stand in the place of the section; empty: none may."""
+
+
+def schema_of_both(
+    cls: type[BaseModel], short: dict[str, Any], schema: CoreSchema, handler: GetJsonSchemaHandler
+) -> dict[str, Any]:
+    """Return the JSON schema of a section that may be written in a short form, too."""
+    long = handler.resolve_ref_schema(handler(schema))
+    return {"title": cls.__name__, "description": cls.__doc__, "anyOf": [short, long]}
 
 
 class Facts(Section):
@@ -317,7 +326,6 @@ class JobRange(NamedTuple):
     last: int
 
     def __str__(self) -> str:
-        """Return ``0..9999``."""
         return f"{self.first}..{self.last}"
 
 

@@ -142,17 +142,18 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 @pytest.fixture(scope="session")
-def reference() -> Callable[[str], Any]:
-    """Return a function that reads a log with reference schedules, or skips."""
+def oracle() -> Path:
+    """Return the folder of reference schedules, or skip."""
     default = Path(__file__).resolve().parents[2] / "shared" / "oracle"
     folder = Path(os.environ.get("SIMKIT_ORACLE", default)) / "hpc"
+    if not folder.is_dir():
+        pytest.skip(f"no reference schedules in {folder}; set SIMKIT_ORACLE")
+    return folder
 
-    def read(log: str) -> Any:
-        import polars as pl  # not before the threads are set
 
-        path = folder / f"{log}.csv.gz"
-        if not path.is_file():
-            pytest.skip(f"no reference schedule {path}; set SIMKIT_ORACLE")
-        return pl.read_csv(path)
+@pytest.fixture(scope="session")
+def reference(oracle: Path) -> Callable[[str], Any]:
+    """Return a function that reads a log with reference schedules."""
+    import polars as pl  # not before the threads are set
 
-    return read
+    return lambda log: pl.read_csv(oracle / f"{log}.csv.gz")

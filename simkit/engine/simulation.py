@@ -131,8 +131,8 @@ class Simulation:
     ) -> None:
         """Build the system; nothing runs yet.
 
-        With a `site`, power decides what may run. An `observer` is told of jobs, allocations and
-        power at the times at which they come, go and change. `processes` run alongside the engine's
+        With a `site`, power decides what may run. An `observer` hears of jobs, allocations and
+        power when they come, go and change. `processes` run alongside the engine's
         own and may take machines away.
 
         Raises ScenarioError if jobs ask for a resource that no machine has, or if a rule is wrong.
@@ -498,7 +498,7 @@ class Simulation:
         return task in self._system.queue and self._begun(self._books.job_of(task)) is None
 
     def _turn_away(self, task: Task, reason: str) -> None:
-        """Reject a task's job of which nothing has begun, some time after its submission."""
+        """Reject the job of a task, nothing of which has begun, some time after its submission."""
         tasks = self._books.job_of(task)
         for other in tasks:
             other.remaining = 0

@@ -212,7 +212,7 @@ class System:
         """Whether somebody from outside watches the run."""
         told = [one for one in (self.admission.users, self.releases, observer) if one is not None]
         self.observer = Observers(*told) if len(told) > 1 else next(iter(told), None)
-        """Who is told of what happens: limits of users first, then who watches the run."""
+        """Observers, in order: limits of users, releases, then who watches the run."""
         self.outlook = Outlook(cluster.known_steps(), cluster.recurring)
         self.state = State(
             self.info, self.room, self.queue, self.running, self.suspended, self.admission.held,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -405,27 +405,22 @@ def process_builder(scenario: Scenario) -> Callable[[], list[ProcessLike]]:
     The function has been called once, as a check: PluginError is raised for a file or class that is
     not there, ScenarioError for arguments that it does not take and for what is not a process.
     """
-    factories = [_factory(number, section) for number, section in enumerate(scenario.processes)]
-    build = partial(_built, factories)
+    factories = []
+    for number, section in enumerate(scenario.processes):
+        made_by = plugins.find("simkit.processes", section.path)
+        if inspect.isgeneratorfunction(made_by):
+            made_by = _of_function(made_by)
+        factories.append((f"processes.{number}: {section.path!r}", made_by, section.args))
+
+    def build() -> list[ProcessLike]:
+        # A process may change its arguments, such as a list of machines, so it gets copies.
+        return [
+            checked_process(instantiate(what, made_by, deepcopy(arguments)), what)
+            for what, made_by, arguments in factories
+        ]
+
     build()
     return build
-
-
-def _built(factories: Sequence[Callable[[], ProcessLike]]) -> list[ProcessLike]:
-    return [factory() for factory in factories]
-
-
-def _factory(number: int, section: ProcessSection) -> Callable[[], ProcessLike]:
-    what = f"processes.{number}: {section.path!r}"
-    made_by = plugins.find("simkit.processes", section.path)
-    if inspect.isgeneratorfunction(made_by):
-        made_by = _of_function(made_by)
-    return partial(_process, what, made_by, section.args)
-
-
-def _process(what: str, factory: Callable[..., Any], arguments: Mapping[str, Any]) -> ProcessLike:
-    # A process may change its arguments, such as a list of machines, so it gets copies.
-    return checked_process(instantiate(what, factory, deepcopy(arguments)), what)
 
 
 def _of_function(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -468,7 +463,10 @@ def recorded_processes(processes: Sequence[ProcessLike]) -> tuple[ProcessSection
 
 
 class Size(NamedTuple):
-    """How many things a key makes."""
+    """How many things a key makes, estimated before any of it is made.
+
+    A count of 10⁸ or a period of a microsecond is quickly written, and takes gigabytes or days.
+    """
 
     key: str
     """Dotted place of the key."""

@@ -1,7 +1,7 @@
 """The policy of a scenario, its source of estimates, and the rules of the simulation.
 
 Policies of a sweep may be classes: the scenario of each run has the class's name, ``module:Mine``,
-and the class travels to worker processes beside it (`PolicyClasses`): by value if it is defined in
+and the class travels to worker processes with it (`PolicyClasses`): by value if it is defined in
 a notebook or script, which needs cloudpickle.
 
     run_sweep("grid.yaml", policy=Mine)

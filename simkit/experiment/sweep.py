@@ -391,7 +391,7 @@ def _places(folders: Sequence[Path]) -> str:
 
 
 _MOST_WARNINGS = 10
-"""Warnings of single runs of a sweep that are told."""
+"""Warnings of single runs of a sweep that are shown."""
 
 
 def plan_sweep(
@@ -495,7 +495,7 @@ def _check_folders(plan: SweepPlan, classes: PolicyClasses) -> None:
 
 
 _MOST_PROBLEMS = 3
-"""Folders in the way that are told at once."""
+"""Folders in the way that a message names."""
 
 _traces = TraceMemory()
 """The logs of this process's runs: each is read once in a worker."""

@@ -138,7 +138,6 @@ class PowerTrace:
         ]
 
     def __len__(self) -> int:
-        """Return the number of values."""
         return len(self.time_s)
 
     def require(self, unit: str, purpose: str) -> None:

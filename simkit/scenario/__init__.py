@@ -42,6 +42,7 @@ from simkit.sections import (
     Many,
     PositiveDuration,
     Section,
+    schema_of_both,
 )
 from simkit.text import attribute_docstrings
 from simkit.units import LATEST_S
@@ -182,10 +183,8 @@ class Metrics(Section):
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """Return the schema of the short form and the long one."""
-        long = handler.resolve_ref_schema(handler(schema))
         names = {"type": "array", "items": {"type": "string"}}
-        return {"title": cls.__name__, "description": cls.__doc__, "anyOf": [names, long]}
+        return schema_of_both(cls, names, schema, handler)
 
 
 class Scenario(Section):

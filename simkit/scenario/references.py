@@ -40,7 +40,7 @@ from simkit.errors import PluginError, TraceError, did_you_mean
 from simkit.files import SpecialFileError, refuse_special
 from simkit.plugins import code_refusal, split_reference
 from simkit.scenario.bundled import SAMPLE, agent_folder, sample_path
-from simkit.sections import BrokenRulesError, Section, problems_of, shown
+from simkit.sections import BrokenRulesError, Section, problems_of, schema_of_both, shown
 
 
 class Context(NamedTuple):
@@ -288,13 +288,7 @@ class PluginChoice(Section):
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """Return the schema of the short form and the long one."""
-        long = handler.resolve_ref_schema(handler(schema))
-        return {
-            "title": cls.__name__,
-            "description": cls.__doc__,
-            "anyOf": [{"type": "string"}, long],
-        }
+        return schema_of_both(cls, {"type": "string"}, schema, handler)
 
 
 class Kind(Section):

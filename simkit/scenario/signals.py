@@ -334,7 +334,6 @@ class RecordedSignal(SignalSource):
 
     @property
     def can_be_sized(self) -> bool:
-        """True."""
         return True
 
     def build(self, context: SignalContext) -> curves.Signal:
@@ -470,7 +469,6 @@ class NumberIsConstant:
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """Return the schema of both forms."""
         return {"anyOf": [{"type": "number"}, handler(schema)]}
 
     @staticmethod
@@ -494,7 +492,6 @@ class ConstantSignal(SignalSource):
         return self.value
 
     def build(self, context: SignalContext) -> curves.Signal:
-        """Return a constant."""
         context.quantity.check(self.value)
         return curves.Constant(self.value, context.quantity.unit)
 
@@ -516,7 +513,6 @@ class ScheduleSignal(SignalSource):
         return self
 
     def build(self, context: SignalContext) -> curves.Signal:
-        """Return a pattern on the local clock."""
         pattern = weekly(self.week) if self.week is not None else dict(self.day or {})
         context.quantity.check(min(pattern.values()))
         if math.isnan(context.epoch_s):
@@ -556,7 +552,6 @@ class LevelsSignal(SignalSource):
         return self
 
     def build(self, context: SignalContext) -> curves.Signal:
-        """Return levels that are drawn from the stream of the place."""
         return Levels(
             self.high_w,
             self.low_w,
@@ -580,7 +575,6 @@ class SumSignal(SignalSource):
         return self
 
     def build(self, context: SignalContext) -> curves.Signal:
-        """Return the sum of the parts."""
         parts = enumerate(self.signals)
         return curves.Sum([context.part(part, f"signals.{row}") for row, part in parts])
 
@@ -594,7 +588,6 @@ class ScaledSignal(SignalSource):
     """The factor."""
 
     def build(self, context: SignalContext) -> curves.Signal:
-        """Return the multiple."""
         return curves.Scaled(context.part(self.signal, "signal"), self.factor)
 
 
@@ -612,7 +605,6 @@ class MeansSignal(SignalSource):
         return self.signal.can_be_sized
 
     def build(self, context: SignalContext) -> curves.Signal:
-        """Return the means."""
         return curves.Means(context.part(self.signal, "signal", sized=True), self.step)
 
 

@@ -39,7 +39,18 @@ RunTimeOf = Literal["requested", "actual"]
 """The run time that a deadline is set by."""
 
 
-class TwoClasses(Section):
+class JobColumn(Section):
+    """What makes a column of the jobs."""
+
+    def build(self, workload: Workload, seed: int) -> Floats:
+        """Return (J,) the column; of deadlines, in s on the trace's clock, or empty.
+
+        Raises ScenarioError if it is to be the trace's own, and that has none.
+        """
+        raise NotImplementedError
+
+
+class TwoClasses(JobColumn):
     """Two classes of users, drawn per job; defaults of the dissertation (RARE, 2023)."""
 
     type: Literal["two-classes"] = "two-classes"
@@ -52,13 +63,12 @@ class TwoClasses(Section):
     """Least and most QoS of the other jobs."""
 
     def build(self, workload: Workload, seed: int) -> Floats:
-        """Return (J,) qualities of service, spread evenly in each class."""
         choice, position = _drawn(workload, seed, "qos")
         high, low = _between(self.high, position), _between(self.low, position)
         return np.where(choice < self.high_share, high, low)
 
 
-class FixedQuality(Section):
+class FixedQuality(JobColumn):
     """One quality of service for every job."""
 
     type: Literal["fixed"]
@@ -67,33 +77,30 @@ class FixedQuality(Section):
     """The quality of service."""
 
     def build(self, workload: Workload, seed: int) -> Floats:
-        """Return (J,) the quality of service."""
         return np.full(len(workload), self.qos)
 
 
-class TraceQuality(Section):
+class TraceQuality(JobColumn):
     """The trace's quality of service, in the column qos of a table of jobs."""
 
     type: Literal["column"]
     """The trace's quality of service, in the column qos of a table of jobs."""
 
     def build(self, workload: Workload, seed: int) -> Floats:
-        """Return (J,) the trace's column; raises ScenarioError if it has none."""
         return _own_column(workload, "qos", "value.qos")
 
 
-class NoDeadlines(Section):
+class NoDeadlines(JobColumn):
     """Jobs have no deadlines."""
 
     type: Literal["none"] = "none"
     """Jobs have no deadlines."""
 
     def build(self, workload: Workload, seed: int) -> Floats:
-        """Return no column."""
         return np.empty(0)
 
 
-class QualityDeadlines(Section):
+class QualityDeadlines(JobColumn):
     """The deadline is when the quality of service is violated: submit + run time / QoS."""
 
     type: Literal["qos"]
@@ -102,11 +109,10 @@ class QualityDeadlines(Section):
     """Which run time counts. Policies see deadlines, so `actual` reveals true run times."""
 
     def build(self, workload: Workload, seed: int) -> Floats:
-        """Return (J,) deadlines in s on the trace's clock."""
         return deadlines(workload, 1 / workload.qos, of=self.of)
 
 
-class SlackDeadlines(Section):
+class SlackDeadlines(JobColumn):
     """Submit + factor x run time, with a factor drawn per job."""
 
     type: Literal["slack"]
@@ -117,19 +123,17 @@ class SlackDeadlines(Section):
     """Which run time counts. Policies see deadlines, so `actual` hints at true run times."""
 
     def build(self, workload: Workload, seed: int) -> Floats:
-        """Return (J,) deadlines in s on the trace's clock."""
         factor = _between(self.factor, _drawn(workload, seed, "deadlines")[0])
         return deadlines(workload, factor, of=self.of)
 
 
-class TraceDeadlines(Section):
+class TraceDeadlines(JobColumn):
     """The trace's deadlines, in the column deadline_s of a table of jobs."""
 
     type: Literal["column"]
     """The trace's deadlines, in the column deadline_s of a table of jobs."""
 
     def build(self, workload: Workload, seed: int) -> Floats:
-        """Return (J,) the trace's column; raises ScenarioError if it has none."""
         return _own_column(workload, "deadline_s", "value.deadlines")
 
 

@@ -210,7 +210,6 @@ class TraceFormat(WorkloadSource):
         return {"": self.read().report}
 
     def trace(self, rng: np.random.Generator) -> Trace:
-        """Read the jobs."""
         return self.read()
 
 
@@ -226,11 +225,9 @@ class WorkloadModel(WorkloadSource):
 
     @property
     def is_drawn(self) -> bool:
-        """True."""
         return True
 
     def trace(self, rng: np.random.Generator) -> Trace:
-        """Draw the jobs."""
         return self.generate(rng)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simkit import shown
-from simkit.arrays import Bools, Floats, Ints
+from simkit.arrays import Bools, Floats, Ints, wrong_shapes
 from simkit.dates import date_text, is_dated
 from simkit.errors import TraceError
 from simkit.records import (
@@ -231,12 +231,7 @@ class Workload:
         }
         shapes |= {"request": (tasks, width), "request_as_read": self.request_as_read.shape}
         shapes |= {"first_task": (jobs + 1,), "first_parent": (tasks + 1,)}
-        wrong = [
-            f"{name} has shape {getattr(self, name).shape}, expected {shape}"
-            for name, shape in shapes.items()
-            if getattr(self, name).shape != shape
-        ]
-        if wrong:
+        if wrong := wrong_shapes(self, shapes):
             return wrong
         rules = {
             "resources must be distinct names": len(set(self.resources)) == width > 0,
@@ -370,7 +365,6 @@ class Workload:
         return [*told, f"asking for {', '.join(self.resources)}"]
 
     def __len__(self) -> int:
-        """Return the number of jobs."""
         return len(self.job_id)
 
     @property

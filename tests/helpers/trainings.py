@@ -137,6 +137,22 @@ SMALLEST: dict[str, Smallest] = {
 """Learner → how it is tried. `tests/learners/test_every_learner.py` asks for each entry point."""
 
 
+CRITERIA = {
+    "cocorl": "lost_value", "offline": "lost_value", "rare": "lost_value",
+    "deepjs": "cost", "fitness": "cost_ratio",
+}  # fmt: skip
+"""Learner → what its best iteration is chosen by, where that is not the slowdown."""
+
+
+def small_scenario(learner: str, iterations: int) -> Scenario:
+    """Return a scenario with the section `learn` of a learner at its smallest."""
+    small = SMALLEST[learner]
+    arguments = {key: value for key, value in small.arguments.items() if key != "iterations"}
+    learn = {"learner": learner, "iterations": iterations, "arguments": arguments}
+    learn |= {"criterion": CRITERIA[learner]} if learner in CRITERIA else {}
+    return Scenario.model_validate({**small.where().model_dump(mode="json"), "learn": learn})
+
+
 def small_training(
     learner: str, seed: int = 0, where: Scenario | None = None, **arguments: Any
 ) -> Any:

@@ -17,6 +17,7 @@ from trainings import (
     check_resume,
     deeprm_scenario,
     pool_scenario,
+    small_scenario,
     small_training,
     sofia_scenario,
     weights,
@@ -28,6 +29,7 @@ from simkit.errors import PluginError, RunError, ScenarioError
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.ready_pool.rules import ORDERS, play
 from simkit.scenario import Scenario
+from simkit.training.train import train
 
 LEARNERS = plugins.names("simkit.learners")
 FORMS = [
@@ -45,6 +47,23 @@ def test_every_learner_is_tried() -> None:
 @pytest.mark.parametrize(("learner", "form"), FORMS)
 def test_resumed_is_as_not_interrupted(learner: str, form: dict[str, Any], tmp_path: Path) -> None:
     check_resume(lambda: small_training(learner, **form), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [pytest.param(n, marks=[] if n in ("deeprm", "ppo") else [pytest.mark.thorough]) for n in LEARNERS],
+)  # fmt: skip
+def test_more_iterations_later_are_as_all_at_once_or_refused(learner: str, tmp_path: Path) -> None:
+    def agent_after(iterations: int, folder: str) -> dict[str, bytes]:
+        done = train(small_scenario(learner, iterations), tmp_path / folder)
+        return {file.name: file.read_bytes() for file in done.agent.iterdir()}
+
+    agent_after(2, "later")
+    if small_training(learner).extendable:
+        assert agent_after(3, "later") == agent_after(3, "at once")
+    else:
+        with pytest.raises(RunError, match="iterations"):
+            agent_after(3, "later")
 
 
 @pytest.mark.parametrize("learner", LEARNERS)

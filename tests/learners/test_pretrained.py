@@ -115,6 +115,7 @@ def simkit_without(modules, *words):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.thorough
 def test_they_run_with_their_extra_alone(tmp_path):
     agent = "deeprm-70"
     others = packages(*EXTRAS) - packages("agents")

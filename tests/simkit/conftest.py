@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -152,16 +151,6 @@ def write_run(tmp_path: Path) -> Callable[..., Path]:
         return folder
 
     return write
-
-
-@pytest.fixture(scope="session")
-def oracle() -> Path:
-    """Return the folder of reference schedules, or skip."""
-    default = Path(__file__).resolve().parents[3] / "shared" / "oracle"
-    folder = Path(os.environ.get("SIMKIT_ORACLE", default)) / "hpc"
-    if not folder.is_dir():
-        pytest.skip(f"no reference schedules in {folder}; set SIMKIT_ORACLE")
-    return folder
 
 
 @pytest.fixture(scope="session")

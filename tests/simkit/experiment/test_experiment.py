@@ -149,8 +149,6 @@ def test_maintenance_of_groups_and_dates_without_an_epoch() -> None:
         section.build(Workload.from_jobs(jobs))
 
 
-# --- the policy and the rules ----------------------------------------------------------------
-
 # --- the run ---------------------------------------------------------------------------------
 
 VARIANTS: list[dict[str, Any]] = [

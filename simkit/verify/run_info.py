@@ -211,22 +211,17 @@ def _check_estimates(run: AuditedRun, check: Check) -> None:
     told = jobs.filter(requested.is_null() | (requested == pl.col("trace_run_time_s"))).height
     _compare(check, "estimates.told_run_time", found.get("told_run_time"), told)
     _compare(check, "estimates.name", found.get("name"), _estimates_name(run, told))
-    perfect = 0 < jobs.height == told and _kind_of_estimates(run)[0] == "requested"
+    perfect = 0 < jobs.height == told and run.scenario.estimates.type == "requested"
     read = run.setting("workload", "type") in ("swf", "sacct", "jobs")  # models warn of nothing
     warned = bool(run.manifest.get("warnings")) or not read
     if perfect and found.get("used") and not warned:
         check.add("run.json lacks the warning of run times as estimates", {"told": told})
 
 
-def _kind_of_estimates(run: AuditedRun) -> tuple[str, str, dict[str, Any]]:
-    """Return type, correction and arguments of the scenario's estimates."""
-    choice = run.scenario.estimates
-    return choice.type, choice.correction, choice.args
-
-
 def _estimates_name(run: AuditedRun, told: int) -> str:
     """Return what estimates are called: from a fifth of the tasks on, run times are told so."""
-    kind, correction, args = _kind_of_estimates(run)
+    choice = run.scenario.estimates
+    kind, correction, args = choice.type, choice.correction, choice.args
     name = kind + (f"({','.join(f'{k}={v}' for k, v in args.items())})" if args else "")
     name += f" + {correction}" if correction != "none" else ""
     tasks = run.rows_of("tasks")

@@ -15,7 +15,14 @@ import polars as pl
 
 from simkit.scenario.policy import RecordedPolicy, policies_in
 from simkit.verify.admission import limits_users
-from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, first_true, rule
+from simkit.verify.audit import (
+    Check,
+    NotApplicableError,
+    NotAuditedError,
+    first_true,
+    not_audited_if,
+    rule,
+)
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.input_tasks import (
     TASK_TABLES,
@@ -208,13 +215,12 @@ Ids = dict[object, float | None]
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What the input says, or the reason why it is not known."""
+    """What the input says."""
 
     held_s: pl.DataFrame | None = None
     """Columns ``job_id`` and ``held_s``: from submission to release time; null: no release time."""
     links: pl.DataFrame | None = None
     """Columns ``job_id``, ``before`` (id of a preceding job) and ``think_s``."""
-    reason: str = ""
 
     @property
     def waits(self) -> bool:
@@ -229,8 +235,6 @@ def check_releases(run: AuditedRun, check: Check) -> None:
         check.examined = run.rows_of("jobs") + run.rows_of("allocations")
         _check_starts(run, check)
     wanted = _wanted(run)
-    if wanted.reason:
-        raise NotAuditedError(wanted.reason)
     if not run.has_releases and wanted.held_s is None and not wanted.waits:
         raise NotApplicableError("no job has to wait for its release")
     jobs = run.jobs
@@ -259,7 +263,7 @@ def _check_starts(run: AuditedRun, check: Check) -> None:
 
 
 def _wanted(run: AuditedRun) -> _Wanted:
-    """Read the input's release times and links again."""
+    """Read the input's release times and links again; raises NotAuditedError."""
     workload = run.scenario.workload
     kind, waits = workload.type, workload.dependencies
     if waits == "ignore":
@@ -267,21 +271,19 @@ def _wanted(run: AuditedRun) -> _Wanted:
     if kind not in ("swf", "jobs"):
         named = {_TIME, "preceding_job"} & set(getattr(workload, "columns", ()))
         if run.manifest["inputs"] and (kind in ("sacct", "plugin") or named):
-            return _Wanted(reason=f"the releases of a workload of type {kind!r} are not read again")
+            raise NotAuditedError(f"the releases of a workload of type {kind!r} are not read again")
         return _Wanted()
-    reasons = {
+    not_audited_if({
         "the run is not complete": not run.complete,
         "the workload has a resample": workload.resample is not None,
-    }
-    if reason := first_true(reasons):
-        return _Wanted(reason=reason)
+    })  # fmt: skip
     try:
         if kind == "swf":
             found = _Wanted(links=links_of_log(log_of(run), workload))
         else:
             found = _Wanted(*releases_of_table(table_of(run), workload))
     except UNREADABLE as error:
-        return _Wanted(reason=str(error) or type(error).__name__)
+        raise NotAuditedError(str(error) or type(error).__name__) from None
     return found if waits == "simulated" else _Wanted(found.held_s)
 
 

@@ -464,7 +464,7 @@ class AuditedRun(RunFolder):
         found, most = self.input_tasks, self.scenario.limits.retries
         if not found.known or not found.tasks["retries"].count():
             return None
-        if any(found.tasks.schema[name] != self.tasks.schema[name] for name in TASK):
+        if any(found.tasks.schema[name] != self.tables.head("tasks").schema[name] for name in TASK):
             return None  # the rule "tasks" says so
         allowed = pl.col("retries") if most is None else pl.min_horizontal("retries", pl.lit(most))
         own = found.tasks.filter(pl.col("retries").is_not_null()).unique(TASK, keep="first")

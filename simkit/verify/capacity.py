@@ -295,15 +295,10 @@ def _check_causes(run: AuditedRun, lives: Mapping[int, MachineLife], check: Chec
             continue
         check.examined += 1
         edges = known[machine, event.row["time_s"], str(event.detail.get("cause"))]
-        if not edges and not _joins_later(event):
+        if not edges and event.detail.get("cause") != "joins later":
             check.add("capacity changes for a reason that the scenario does not give", event.row)
         elif edges and falls:
             _check_treatment(event, edges, check)
-
-
-def _joins_later(event: CapacityEvent) -> bool:
-    """Return whether a machine is away at the begin as it joins later."""
-    return event.detail.get("cause") == "joins later"
 
 
 def _check_treatment(event: CapacityEvent, edges: list[Edge], check: Check) -> None:

@@ -22,7 +22,10 @@ def _input_of(run: AuditedRun, check: Check) -> InputTasks:
     if not found.known:
         raise NotAuditedError(found.reason or "the input cannot be read")
     for name in TASK:
-        kinds = {"input": str(found.tasks.schema[name]), "run": str(run.tasks.schema[name])}
+        kinds = {
+            "input": str(found.tasks.schema[name]),
+            "run": str(run.tables.head("tasks").schema[name]),
+        }
         if len(set(kinds.values())) > 1:
             check.add(f"{name} has another type in the input", kinds)
     if check.found:
@@ -194,9 +197,8 @@ def known_parents(run: AuditedRun) -> pl.DataFrame | None:
             return found.parents
     elif kind == "plugin" or not run.manifest["inputs"]:
         return None
-    return pl.DataFrame(schema={name: run.tasks.schema[name] for name in TASK}).with_columns(
-        pl.lit(None, run.tasks.schema["task_id"]).alias("parent")
-    )
+    none = run.tables.head("tasks")
+    return none.select(*TASK, parent="task_id")
 
 
 def _check_ready(
@@ -422,7 +424,9 @@ def check_walltime(run: AuditedRun, check: Check) -> None:
 def _limits_of_tasks(run: AuditedRun) -> pl.DataFrame | None:
     """Return `TASK` and ``requested_time_s`` of all tasks by the input; None if it is not known."""
     found = run.input_tasks
-    if not found.known or any(found.tasks.schema[name] != run.tasks.schema[name] for name in TASK):
+    if not found.known or any(
+        found.tasks.schema[name] != run.tables.head("tasks").schema[name] for name in TASK
+    ):
         return None
     limits = found.tasks.unique(TASK, keep="first")
     return limits.select(*TASK, pl.col("requested").alias("requested_time_s"))

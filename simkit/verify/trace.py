@@ -200,13 +200,9 @@ def _check_worth(run: AuditedRun, wanted: pl.DataFrame, check: Check) -> None:
         there, of_input = name in run.columns_of("jobs"), name in wanted.columns
         if of_input and not there and _is_of_input(run, name):
             check.add(f"the input has {name}, but the jobs do not", {"column": name})
-        elif there and not of_input and (section is None or _is_missing(run, name)):
+        due = section is None or (name != "value" and _is_of_input(run, name))
+        if there and not of_input and due:
             check.add(f"the jobs have {name}, but the input does not", {"column": name})
-
-
-def _is_missing(run: AuditedRun, column: str) -> bool:
-    """Return whether a column must come from the input, as the scenario's `value` says."""
-    return column != "value" and _is_of_input(run, column)
 
 
 _TIME = "release_time_s"
@@ -384,7 +380,8 @@ def check_recorded_starts(run: AuditedRun, check: Check) -> None:
         )
     )
     _check_unknown(check, jobs, policy.recorded.unknown)
-    _check_early(check, jobs)
+    early = jobs.filter(pl.col("start_time_s") < pl.col("due_s"))
+    check.add_rows("starts before its recorded start", early)
     if run.complete:
         _check_counts(check, run, jobs)
     if reason := _why_room_is_unknown(run):
@@ -421,11 +418,6 @@ def _check_unknown(check: Check, jobs: pl.DataFrame, unknown: str) -> None:
         check.add_rows("starts, but the log does not tell when", jobs.filter(without, started))
     else:
         check.add_rows("rejected, but it was to start as it fits", jobs.filter(refused, without))
-
-
-def _check_early(check: Check, jobs: pl.DataFrame) -> None:
-    early = jobs.filter(pl.col("start_time_s") < pl.col("due_s"))
-    check.add_rows("starts before its recorded start", early)
 
 
 def _check_counts(check: Check, run: AuditedRun, jobs: pl.DataFrame) -> None:

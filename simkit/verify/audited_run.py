@@ -3,7 +3,7 @@
 Allocations become pieces of work: what one unit did without a break. A gang moves as one, so it is
 one unit however many instances and machines it has. Every instance of a bag is a unit. The pieces
 of a unit follow each other: it is suspended and resumed, or lost and started over as the next
-attempt. A bag of which each instance ran once and finished keeps its rows as they are (*quiet*
+attempt. A bag whose instances each ran once and finished keeps its rows as they are (*quiet*
 rows): a trace of millions of instances does not need a row for each.
 """
 
@@ -51,7 +51,7 @@ class CapacityEvent(NamedTuple):
     """An event of kind ``capacity`` or ``switched``."""
 
     row: dict[str, Any]
-    """Of the table of events."""
+    """The row of the table of events."""
     detail: dict[str, Any]
     """Its parsed JSON object; empty if the detail is something else."""
 

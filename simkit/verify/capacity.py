@@ -440,9 +440,9 @@ class _Gang:
     """One gang that ran: what it held of each machine."""
 
     row: dict[str, Any]
-    """Of the table of allocations, the first of the gang; with a violation it is shown."""
+    """Its first row in the table of allocations, which a violation shows."""
     position: int
-    """Of its partition."""
+    """Index of its partition."""
     priority: float
     start: float
     end: float
@@ -452,7 +452,7 @@ class _Gang:
     """Whether its partition lets it be preempted."""
     instances: int
     request: tuple[float, ...]
-    """Of one instance: amount of each requested resource."""
+    """What one instance asks for: amount of each requested resource."""
     count: dict[int, int]
     """Machine → instances on it."""
 
@@ -566,7 +566,7 @@ def _check_needed(
 
 
 def _fits(run: AuditedRun, taker: _Gang, machines: list[int], running: list[_Gang]) -> bool:
-    """Return whether a gang fits on machines beside what runs."""
+    """Return whether a gang fits on machines next to what runs."""
     columns = [run.resources.index(name) for name in run.requested]
     free = {machine: [run.capacity[machine][column] for column in columns] for machine in machines}
     for one in running:

@@ -41,7 +41,7 @@ ADDED_S: Final = {
 def check_estimates(run: AuditedRun, check: Check) -> None:
     """The policy saw the estimates of the scenario's estimator.
 
-    Of a job of several tasks the longest estimate is recorded.
+    The longest estimate of a job of several tasks is recorded.
     """
     setting = run.scenario.estimates
     kind = setting.type
@@ -274,7 +274,7 @@ def user_means(jobs: pl.DataFrame, last: int) -> list[float]:
 
 _RELATIVE_ERROR = 1e-9
 _DEFAULT_PRICE = 0.5
-"""Of one unit of each resource for a time unit, if the scenario has no prices."""
+"""Price of one unit of each resource for a time unit, if the scenario has no prices."""
 
 
 @rule
@@ -422,7 +422,7 @@ def _check_values(run: AuditedRun, section: Value, check: Check) -> list[str]:
     priced = (pl.col(name) * pl.col("instances") * price for name, price in prices.items())
     per_unit = sum(priced, pl.lit(0.0))
     factor = section.knob / section.time_unit
-    # Of a bag the table has the mean run time, of a gang the longest, which holds all of it.
+    # The table has the mean run time of a bag, and the longest of a gang, which holds all of it.
     amounts = run.tasks.group_by("job_id").agg(
         (per_unit * pl.col("trace_run_time_s")).sum().alias("amount")
     )

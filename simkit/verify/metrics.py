@@ -162,7 +162,7 @@ def _expected(run: AuditedRun) -> Numbers:
 
 
 def _jobs_of(run: AuditedRun) -> pl.DataFrame:
-    """Return the table of jobs; of a large run the columns of which metrics are made."""
+    """Return the table of jobs; in a large run, the columns that metrics are made of."""
     if not run.is_large:
         return run.jobs
     times = ("submit", "start", "end", "run", "ideal", "turnaround", "release", "trace_run")

@@ -38,10 +38,10 @@ class Setting:
     """What an order knows apart from the jobs."""
 
     capacity: float
-    """Of the pool."""
+    """Capacity of the pool."""
     seed: int
     arguments: Mapping[str, Any]
-    """Of the order, as the scenario gives them."""
+    """Arguments of the order, as the scenario gives them."""
 
 
 Keys = Callable[[PoolJobs, Setting], Floats]
@@ -417,7 +417,7 @@ def _needs_facts(run: AuditedRun, policy: ComposedPolicy, jobs: PoolJobs) -> Non
     needed = {"submit": jobs.submit, "estimate": jobs.estimate, "run": jobs.run, "size": jobs.size}
     missing = [name for name, column in needed.items() if np.isnan(column).any()]
     by_value = order in BY_VALUE or admission == "value"
-    # Such decisions may come at instants of which nothing is recorded.
+    # Such decisions may come at instants that leave no record.
     sensitive = order in CHANGING or (jobs.overrun and backfill != "none")
     recurs = any(w.every is not None for w in maintenance_windows(run))
     not_audited_if({

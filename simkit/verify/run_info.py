@@ -219,7 +219,7 @@ def _check_estimates(run: AuditedRun, check: Check) -> None:
 
 
 def _estimates_name(run: AuditedRun, told: int) -> str:
-    """Return what estimates are called: from a fifth of the tasks on, run times are told so."""
+    """Return what estimates are called: from a fifth of the tasks on, run times are named."""
     choice = run.scenario.estimates
     kind, correction, args = choice.type, choice.correction, choice.args
     name = kind + (f"({','.join(f'{k}={v}' for k, v in args.items())})" if args else "")

@@ -46,7 +46,7 @@ def check_timeline(run: AuditedRun, check: Check) -> None:
 class _LastRows:
     """The last row of each instant of the timeline, column by column.
 
-    Of an incomplete run those are left out at whose instants something starts and ends: the last
+    In an incomplete run those are left out at whose instants something starts and ends: the last
     row of such an instant may be missing.
     """
 

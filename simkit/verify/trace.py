@@ -391,7 +391,7 @@ def check_recorded_starts(run: AuditedRun, check: Check) -> None:
 
 
 def _starts_of_input(run: AuditedRun) -> pl.DataFrame:
-    """Return ``job_id``, ``recorded_start_s`` and ``wait_s``, of which one is null.
+    """Return ``job_id``, ``recorded_start_s`` and ``wait_s``, one of which is null.
 
     Raises NotAuditedError for a log that is not read again, TraceError for one that cannot be.
     """

@@ -366,7 +366,7 @@ class _Held:
     """An allocation of the pool."""
 
     row: int
-    """Of the table of allocations."""
+    """Its row in the table of allocations."""
     start: float
     end: float
     size: float

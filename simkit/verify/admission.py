@@ -80,7 +80,7 @@ def tasks_by_partition(run: AuditedRun) -> pl.DataFrame:
     jobs = jobs.rename({"requested_time_s": "limit_s"})
     tasks = run.only("tasks", *TASK, "instances", "gang", *run.requested)
     tasks = tasks.with_columns(demand.alias("demand"))
-    one_each = run.is_large and run.alike
+    one_each = run.alike
     if not one_each:
         jobs = jobs.unique("job_id", keep="first")
         tasks = tasks.unique(TASK, keep="first", maintain_order=True)

@@ -86,17 +86,23 @@ class AuditedRun(RunFolder):
         of their start, ``at_once`` numbers those pieces of each; it is -1 of others.
         """
         requests = [pl.col(r).cast(pl.Float64).alias(f"one_{r}") for r in self.requested]
+        number = pl.lit(1) if self.alike else pl.len().over("job_id")
         tasks = self.tasks.select(
             *TASK, "instances", "gang", pl.col("status").alias("task_status"), *requests,
-            pl.len().over("job_id").cast(pl.Int64).alias("tasks_of_job"),
-        ).unique(TASK, keep="first")  # fmt: skip
+            number.cast(pl.Int64).alias("tasks_of_job"),
+        )  # fmt: skip
         jobs = self.jobs.select(
             "job_id", "submit_time_s", "requested_time_s", "trace_run_time_s",
             pl.col("status").alias("job_status"),
-        ).unique("job_id", keep="first")  # fmt: skip
-        rows = self.allocations.join(tasks, on=TASK, maintain_order="left").join(
-            jobs, on="job_id", maintain_order="left"
-        )
+        )  # fmt: skip
+        if self.alike:
+            begun = self.tasks["start_time_s"].is_not_null()
+            facts = (tasks.filter(begun).drop(TASK), jobs.filter(begun).drop("job_id"))
+            rows = pl.concat([self.allocations, *facts], how="horizontal")
+        else:
+            tasks, jobs = tasks.unique(TASK, keep="first"), jobs.unique("job_id", keep="first")
+            rows = self.allocations.join(tasks, on=TASK, maintain_order="left")
+            rows = rows.join(jobs, on="job_id", maintain_order="left")
         return _with_pauses_at_once(rows) if self._pauses_at_once else rows
 
     def known_only(self, *columns: str) -> pl.DataFrame:

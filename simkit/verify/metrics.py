@@ -266,7 +266,7 @@ def _instance_waits(run: AuditedRun, jobs: pl.DataFrame) -> Numbers:
 def _offered_loads(run: AuditedRun, jobs: pl.DataFrame, first: float, last: float) -> Numbers:
     """Return what the jobs ask for / what there is of each resource from `first` to `last`."""
     tasks = run.only("tasks", "job_id", "instances", "trace_run_time_s", *run.requested)
-    if not (run.is_large and run.alike and tasks.height == jobs.height):
+    if not (run.alike and tasks.height == jobs.height):
         tasks = tasks.join(jobs, on="job_id", how="semi")
     seconds_asked = tasks["instances"] * tasks["trace_run_time_s"]
     times = run.only("timeline", "time_s")["time_s"].to_numpy()

@@ -129,7 +129,7 @@ def _jobs(run: AuditedRun) -> pl.DataFrame:
         "jobs", "job_id", "user", "submit_time_s", "requested_time_s", "estimate_s",
         "trace_run_time_s", "status", "qos", "value", "deadline_s", *run.resources,
     ).with_row_index("row")  # fmt: skip
-    if run.is_large and run.alike:
+    if run.alike:
         jobs = jobs.hstack(tasks.drop("job_id"))
     else:
         jobs = jobs.join(tasks, on="job_id", maintain_order="left")

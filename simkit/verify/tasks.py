@@ -7,7 +7,7 @@ import polars as pl
 
 from simkit.text import counted
 from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, rule
-from simkit.verify.audited_run import TASK, UNIT, AuditedRun, previous
+from simkit.verify.audited_run import TASK, UNIT, AuditedRun, beside, previous
 from simkit.verify.input_tasks import TASK_TABLES
 from simkit.verify.inputs import InputTasks, compare_with_input
 from simkit.verify.numbers import TICK, Floats, Ints
@@ -160,10 +160,12 @@ def check_critical_paths(run: AuditedRun, check: Check) -> None:
     ran = run.work.filter(pl.col("outcome") != "lost")
     longest = ran.group_by(TASK).agg(pl.col("executed_s").max().alias("longest_s"))
     submit = run.jobs.select("job_id", run.released.alias("submit_time_s"))
-    submit = submit.unique("job_id", keep="first")
-    tasks = run.tasks.unique(TASK, keep="first", maintain_order=True)
+    tasks = run.tasks
+    if not run.alike:
+        submit = submit.unique("job_id", keep="first")
+        tasks = tasks.unique(TASK, keep="first", maintain_order=True)
     tasks = tasks.join(longest, on=TASK, how="left", maintain_order="left")
-    tasks = tasks.join(submit, on="job_id", how="left", maintain_order="left")
+    tasks = beside(tasks, submit, ["job_id"])
     tasks = tasks.with_columns(pl.col("longest_s").fill_null(0.0)).with_row_index("row")
     check.examined = tasks.height + run.jobs.height
     parents = known_parents(run)

@@ -291,7 +291,7 @@ def _check_running(run: AuditedRun, rows: _LastRows, check: Check) -> None:
 
 def _spans_of_gangs(run: AuditedRun) -> pl.DataFrame:
     """Return start and end of each start of a gang."""
-    if not (run.is_large and run.alike):
+    if not run.alike:
         return run.segments
     known = run.known_only("start_time_s", "end_time_s", "gang")
     return known.filter("gang", pl.col("start_time_s").is_not_null())
@@ -375,7 +375,7 @@ def _waiting(run: AuditedRun, time: Floats) -> Floats:
 
 def _only_waits(run: AuditedRun) -> pl.DataFrame | None:
     """Return when each task was ready and started, if in a large run each did so just once."""
-    if not (run.is_large and run.alike):
+    if not run.alike:
         return None
     columns = ("ready_time_s", "start_time_s", "status", "gang", "instances")
     tasks = run.only("tasks", *columns)

@@ -260,7 +260,7 @@ def outages() -> Iterator[Any]:
     yield pytest.param(swf, POOLS, kept, claim, both, id="maintenance of a pool")
 
 
-@pytest.mark.parametrize(("make", "cluster", "kept", "claim", "rules"), outages())
+@pytest.mark.parametrize(("make", "cluster", "kept", "claim", "rules"), list(outages()))
 def test_other_outages_than_those_claimed_are_found(
     make: Callable[[Path], Scenario], cluster: Scenario, kept: Scenario, claim: Scenario,
     rules: set[str], tmp_path: Path,

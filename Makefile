@@ -25,10 +25,10 @@ demo: $(STAMP)plot
 	$(BIN)/simkit report runs/quickstart --output runs/quickstart/report.html
 
 test: $(STAMP)test
-	$(BIN)/python -m pytest -m "not slow and not thorough" -n auto --hypothesis-profile=quick --durations=10 --durations-min=2
+	$(BIN)/python -m pytest -m "not slow and not thorough" -n auto --dist loadgroup --hypothesis-profile=quick --durations=10 --durations-min=2
 
 test-all: $(STAMP)test-all
-	$(BIN)/python -m pytest -m "not slow" -n auto
+	$(BIN)/python -m pytest -m "not slow" -n auto --dist loadgroup
 
 smoke: $(STAMP)test
 	$(BIN)/python tools/smoke.py $(BASE)
@@ -49,7 +49,7 @@ docs: $(STAMP)dev
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 slow: $(STAMP)test-all
-	$(BIN)/python -m pytest -n auto --hypothesis-profile=full
+	$(BIN)/python -m pytest -n auto --dist loadgroup --hypothesis-profile=full
 
 benchmarks: $(STAMP)test-all
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-only

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from enum import Enum
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from typer import Typer
 from typer.models import ArgumentInfo, OptionInfo
@@ -78,11 +77,11 @@ def _option(parameter: inspect.Parameter, bare: Any, info: Any) -> str:
 
 def _kind(bare: Any) -> str:
     """Return ``PATH``, ``N`` or the choices of a type, of a list's items or beside None."""
+    if get_origin(bare) is Literal:
+        return "\\|".join(get_args(bare))
     for part in get_args(bare):
         if part is not type(None):
             return _kind(part)
-    if isinstance(bare, type) and issubclass(bare, Enum):
-        return "\\|".join(str(member.value) for member in bare)
     name = str(bare.__name__)
     return {"int": "N", "float": "X", "str": "TEXT"}.get(name, name.upper())
 

@@ -17,13 +17,13 @@ from simkit import scenario as top
 from simkit import sections
 from simkit.power import facts
 from simkit.power.signal_trace import Gaps
-from simkit.scenario import cluster, policy, power, references, signals
+from simkit.scenario import cluster, policy, power, references, signals, value
 from simkit.scenario import machine_power as machine
 from simkit.scenario import workload as logs
-from simkit.scenario.kinds import Family, Kind
+from simkit.scenario.references import Family, Kind
 from simkit.text import attribute_docstrings
 from simkit.traces.power import TableSignal
-from simkit.workload.admission import AdmissionRule
+from simkit.workload.cluster import AdmissionRule
 
 Part = tuple[str, str, type[BaseModel], type[BaseModel] | None]
 """(heading, dotted place, model, the model whose keys have been told before)."""
@@ -65,15 +65,15 @@ SECTIONS: tuple[Part, ...] = (
     ("workload.resample", "workload.resample", logs.Resample, None),
     ("workload.target_load", "workload.target_load", logs.TargetLoad, None),
     *_workloads(),
-    ("value", "value", logs.Value, None),
-    ("value.qos: type two-classes", "value.qos", logs.TwoClasses, None),
-    ("value.qos: type fixed", "value.qos", logs.FixedQuality, None),
-    ("value.qos: type column", "value.qos", logs.TraceQuality, None),
-    ("value.deadlines: type none", "value.deadlines", logs.NoDeadlines, None),
-    ("value.deadlines: type qos", "value.deadlines", logs.QualityDeadlines, None),
-    ("value.deadlines: type slack", "value.deadlines", logs.SlackDeadlines, None),
-    ("value.deadlines: type column", "value.deadlines", logs.TraceDeadlines, None),
-    ("value.gpu", "value.gpu", logs.Gpus, None),
+    ("value", "value", value.Value, None),
+    ("value.qos: type two-classes", "value.qos", value.TwoClasses, None),
+    ("value.qos: type fixed", "value.qos", value.FixedQuality, None),
+    ("value.qos: type column", "value.qos", value.TraceQuality, None),
+    ("value.deadlines: type none", "value.deadlines", value.NoDeadlines, None),
+    ("value.deadlines: type qos", "value.deadlines", value.QualityDeadlines, None),
+    ("value.deadlines: type slack", "value.deadlines", value.SlackDeadlines, None),
+    ("value.deadlines: type column", "value.deadlines", value.TraceDeadlines, None),
+    ("value.gpu", "value.gpu", value.Gpus, None),
     ("cluster", "cluster", cluster.ClusterSection, None),
     ("cluster.machines", "cluster.machines.N", cluster.MachineGroup, None),
     ("cluster.trace", "cluster.trace", cluster.MachineTrace, None),
@@ -143,8 +143,8 @@ WORDS: tuple[tuple[Any, str], ...] = (
     (sections.DurationRange, "`[shortest, longest]`, durations > 0"),
     (sections.PositiveRange, "`[least, most]`, numbers > 0"),
     (sections.QualityRange, "`[least, most]`, numbers > 0 and ≤ 1"),
-    (logs.Qualities, "number, name or section"),
-    (logs.Deadlines, "name or section"),
+    (value.Qualities, "number, name or section"),
+    (value.Deadlines, "name or section"),
     (signals.Signal, "number or signal"),
     (signals.AmountSignal, "number or signal"),
     (signals.DayPattern, "times of day with values"),

@@ -105,8 +105,8 @@ def load_agent(
 def _made(bundle: Bundle, given: Mapping[str, Any]) -> Agent:
     """Return the agent; raises RunError if the description is malformed."""
     where, remedy = bundle.folder / DESCRIPTION, "restore the bundle or train the agent again"
-    kind = bundle.description["actions"].get("type")
-    described: dict[object, type[Section]] = {
+    kind = str(bundle.description["actions"].get("type"))  # a damaged one may be a list
+    described: dict[str, type[Section]] = {
         "jobs": PoolDescription, "pairs": PairDescription, "classes": ClassDescription,
         "ready-pool": ReadyDescription,
     }  # fmt: skip

@@ -13,6 +13,7 @@ shifts no other, and the workload's stream never depends on the policy: comparis
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from zlib import crc32
 
 import numpy as np
@@ -37,6 +38,15 @@ def row_sums(table: Floats) -> Floats:
     for column in table.T[1:]:
         total += column
     return total
+
+
+def wrong_shapes(table: object, shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
+    """Return ``gang has shape (3,), expected (4,)`` of each column that has another shape."""
+    return [
+        f"{name} has shape {getattr(table, name).shape}, expected {shape}"
+        for name, shape in shapes.items()
+        if getattr(table, name).shape != shape
+    ]
 
 
 class ExactSum:

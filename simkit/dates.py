@@ -6,6 +6,7 @@ No number raises, and none far from our days is a date. The sun follows standard
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from math import isfinite
 from typing import Final
@@ -64,6 +65,13 @@ def parse_zone(name: str) -> tzinfo:
             f"{name!r} is not a valid time zone; write UTC, UTC-06:00 for a clock without daylight "
             "saving, or a name such as America/Chicago"
         ) from None
+
+
+def zone_of(name: str | None) -> tuple[tzinfo, str]:
+    """Return the time zone of a name, and the name; UTC if it is unknown."""
+    with suppress(TraceError):
+        return (parse_zone(name), name) if name else (UTC, "UTC")
+    return UTC, "UTC"
 
 
 def is_utc(name: str) -> bool:

@@ -5,7 +5,7 @@ Every reader of such a file asks here first. The limits are far above what hones
 messages say how to go on.
 
 What is being written is hidden until it is whole, and gone if it never is. A killed process leaves
-what it wrote beside its target, under a hidden name that tells machine and process. Whoever writes
+what it wrote next to its target, under a hidden name with machine and process. Whoever writes
 to the same target next, on the same machine, removes it.
 """
 
@@ -198,7 +198,7 @@ def unfinished(target: Path, *, folder: bool = False, inside: bool = False) -> I
     Args:
         target: the file or folder that is wanted; its parent exists.
         folder: whether it is a folder, which is made.
-        inside: whether the place lies in the target, a folder that is there, and not beside it.
+        inside: whether the place lies in the target, an existing folder, not next to it.
 
     Raises OSError if it cannot be made.
     """
@@ -214,7 +214,7 @@ def unfinished(target: Path, *, folder: bool = False, inside: bool = False) -> I
 
 
 def remove_leftovers(target: Path) -> None:
-    """Remove what killed processes of this machine left of a target, beside it and in it."""
+    """Remove what killed processes of this machine left of a target, next to it and in it."""
     for place in (target.parent, target):
         with suppress(OSError):
             for entry in [*os.scandir(place)]:

@@ -33,6 +33,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     PlainSerializer,
     PlainValidator,
     Strict,
@@ -41,7 +42,7 @@ from pydantic import (
     WithJsonSchema,
 )
 from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails
+from pydantic_core import CoreSchema, ErrorDetails
 
 from simkit.errors import ScenarioError, did_you_mean
 from simkit.text import attribute_docstrings
@@ -71,6 +72,14 @@ class Section(BaseModel):
     """Key of the list that may stand in the place of the section; empty: none may."""
 
 
+def schema_of_both(
+    cls: type[BaseModel], short: dict[str, Any], schema: CoreSchema, handler: GetJsonSchemaHandler
+) -> dict[str, Any]:
+    """Return the JSON schema of a section that may be written in a short form, too."""
+    long = handler.resolve_ref_schema(handler(schema))
+    return {"title": cls.__name__, "description": cls.__doc__, "anyOf": [short, long]}
+
+
 class Facts(Section):
     """A section that is also made in Python, from keyword arguments of the same names.
 
@@ -84,7 +93,7 @@ class Facts(Section):
 
         def __init__(self, **values: Any) -> None:
             try:
-                super().__init__(**values)
+                super().__init__(**{name: _of_python(value) for name, value in values.items()})
             except ValidationError as error:
                 places = (
                     (".".join(map(str, (self.noun, *problem.path))), problem.text)
@@ -93,6 +102,11 @@ class Facts(Section):
                 raise ScenarioError(f"{place}: {text}" for place, text in places) from error
 
         __init__.__pydantic_base_init__ = True  # pydantic's own way to a model that it validates
+
+
+def _of_python(value: Any) -> Any:
+    """Return the number of a NumPy scalar, anything else as it is."""
+    return value.item() if getattr(value, "shape", None) == () else value
 
 
 Mark = TypeVar("Mark")
@@ -293,6 +307,8 @@ CountRange = Annotated[tuple[Count, Count], Strict(False), _Pair, _Ordered]
 """``[least, most]``, whole numbers from 1 on."""
 PositiveDuration = Annotated[Duration, Field(gt=0)]
 """Seconds above 0."""
+InfiniteIsNone = BeforeValidator(lambda value: None if value == math.inf else value)
+"""Marks a field in which None stands for no limit: an infinite number, too."""
 DurationRange = Annotated[tuple[PositiveDuration, PositiveDuration], Strict(False), _Pair, _Ordered]
 """``[shortest, longest]``, durations above 0."""
 PositiveRange = Annotated[tuple[Positive, Positive], Strict(False), _Pair, _Ordered]
@@ -310,7 +326,6 @@ class JobRange(NamedTuple):
     last: int
 
     def __str__(self) -> str:
-        """Return ``0..9999``."""
         return f"{self.first}..{self.last}"
 
 

@@ -105,6 +105,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(f"not started within {budget:g} s")
 
 
+COMPILED = re.compile(r"tests/learners/.*(/pairs/|/pool/|deepjs|fitness|rlscheduler)")
+"""Tests that let numba compile, for seconds: one worker has all of them, and compiles once."""
 SAMPLE = 5
 """`make test` runs one of so many cases of a test marked `sampled`."""
 
@@ -112,8 +114,11 @@ SAMPLE = 5
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Take a sample of what is marked so, and run what takes long first.
 
-    So no worker is left with a long test at the end.
+    So no worker is left with a long test at the end. What numba compiles goes to one worker.
     """
+    for item in items:
+        if COMPILED.search(item.nodeid):
+            item.add_marker(pytest.mark.xdist_group("compiled"))
     if leaves_out_thorough(config):
         cases: Counter[str] = Counter()
         left_out = []
@@ -137,17 +142,18 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 @pytest.fixture(scope="session")
-def reference() -> Callable[[str], Any]:
-    """Return a function that reads a log with reference schedules, or skips."""
+def oracle() -> Path:
+    """Return the folder of reference schedules, or skip."""
     default = Path(__file__).resolve().parents[2] / "shared" / "oracle"
     folder = Path(os.environ.get("SIMKIT_ORACLE", default)) / "hpc"
+    if not folder.is_dir():
+        pytest.skip(f"no reference schedules in {folder}; set SIMKIT_ORACLE")
+    return folder
 
-    def read(log: str) -> Any:
-        import polars as pl  # not before the threads are set
 
-        path = folder / f"{log}.csv.gz"
-        if not path.is_file():
-            pytest.skip(f"no reference schedule {path}; set SIMKIT_ORACLE")
-        return pl.read_csv(path)
+@pytest.fixture(scope="session")
+def reference(oracle: Path) -> Callable[[str], Any]:
+    """Return a function that reads a log with reference schedules."""
+    import polars as pl  # not before the threads are set
 
-    return read
+    return lambda log: pl.read_csv(oracle / f"{log}.csv.gz")

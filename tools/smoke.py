@@ -81,7 +81,8 @@ def main() -> int:
     """Run them; the exit code is pytest's."""
     tests = selected(changed(sys.argv[1] if len(sys.argv) > 1 else "main"))
     print(*tests, sep="\n", flush=True)
-    options = ["-m", "not slow and not thorough", "-n", "auto", "--hypothesis-profile=quick"]
+    options = ["-m", "not slow and not thorough", "-n", "auto", "--dist", "loadgroup"]
+    options.append("--hypothesis-profile=quick")
     command = [sys.executable, "-m", "pytest", *options, f"--budget={BUDGET_S}", *tests]
     return subprocess.run(command, cwd=ROOT, check=False).returncode
 

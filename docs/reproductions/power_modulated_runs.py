@@ -22,7 +22,7 @@ from simkit.results.metric import RunWindow, run_window
 from simkit.results.run_folder import MemoryRun
 from simkit.results.timeline import timeline_integrals
 from simkit.workload import Workload
-from simkit.workload.admission import AdmissionRule
+from simkit.workload.cluster import AdmissionRule
 
 if TYPE_CHECKING:
     import polars as pl

@@ -19,7 +19,6 @@ import numpy.typing as npt
 from gleamm_exceedance import dallas, illinois
 
 from simkit.arrays import stream
-from simkit.experiment.workload import valued
 from simkit.policies.easy import Easy
 from simkit.policies.orderings import FCFS, SJF, HighestValue, LeastSlack, QoS, Random, ValueDensity
 from simkit.policies.ready_pool import ReadyPoolPolicy
@@ -32,7 +31,7 @@ from simkit.power.signal import Constant, Signal, Steps, Sum
 from simkit.power.signal_align import Alignment, aligned
 from simkit.power.signal_patterns import Levels
 from simkit.power.site import Foresight, Site, Source
-from simkit.scenario.workload import Gpus, Value
+from simkit.scenario.value import Gpus, Value
 from simkit.traces.models import RareModel
 from simkit.traces.power import SitePower
 from simkit.traces.swf import read_swf
@@ -171,13 +170,13 @@ def workload(name: str, rate: float, seed: int, jobs: int | None, units: int, fo
         rng = stream(seed, "workload")
         model = RareModel.of(jobs=jobs or 10_000, units=units, offered_load=rate)
         drawn = model.generate(rng).workload
-        return valued(replace(drawn, epoch_s=_AT, time_zone="America/Chicago"),
-                      WORTH.model_copy(update={"gpu": None}), seed)  # fmt: skip
+        dated = replace(drawn, epoch_s=_AT, time_zone="America/Chicago")
+        return WORTH.model_copy(update={"gpu": None}).build(dated, seed)
     drawn = log_of(name, folder)
     if jobs is not None:
         drawn = _drawn(drawn, jobs, stream(seed, "resample"))
     drawn = scale_to_load(cap_processors(drawn, units // 2), rate, units)
-    return valued(drawn, WORTH, seed)
+    return WORTH.build(drawn, seed)
 
 
 def _drawn(log: Workload, jobs: int, rng: np.random.Generator) -> Workload:

@@ -1,1 +1,1 @@
-"""Agents that choose a burst class, of which the first waiting job is placed."""
+"""Agents that choose a burst class; its first waiting job is placed."""

@@ -34,7 +34,7 @@ from simkit.units import parse_duration
 __all__ = ["ClassAgent"]
 
 PLANNED: Final = 50
-"""So many tasks at most are planned ahead at a decision, where places are not kept."""
+"""The most tasks that are planned ahead at a decision, where places are not kept."""
 
 
 class ClassAgent:

@@ -28,7 +28,7 @@ class ActionSection(Section):
     starts: Starts
     mask: ClassMask
     patience: Annotated[int, Field(ge=0)] = 0
-    """Of ``now``: steps at most in which nothing runs though a task fits."""
+    """With ``starts: now``, the most steps in which nothing runs although a task fits."""
 
 
 class ClassDescription(Section):

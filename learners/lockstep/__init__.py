@@ -41,7 +41,7 @@ class Lockstep:
     active: Ints
     """(A,) replicas whose game goes on, ascending."""
     start: Ints
-    """(N, J) step in which each job starts, which may be to come; -1: not placed."""
+    """(N, J) start step of each job, possibly in the future; -1: not placed."""
     finish: Ints
     """(N, J) step before which it has ended; -1: not placed."""
     decisions: Ints
@@ -89,7 +89,7 @@ class Lockstep:
         self.reset()
 
     def _weights(self, length: Ints) -> Floats:
-        """Return what a job of each length costs a step; padding costs nothing."""
+        """Return the cost a step of a job of each length; padding costs nothing."""
         weight = 1.0 / np.maximum(length, 1) if self._objective == "slowdown" else 1.0
         return np.where(length > 0, weight, 0.0)
 
@@ -153,7 +153,7 @@ class Lockstep:
         return np.where(job >= 0, self._now[:, None] - came, 0)
 
     def slot_facts(self) -> SlotFacts:
-        """Return what the observation slot-set shows beside `view`, with A as the leading axis."""
+        """Return what the observation slot-set shows besides `view`, with A as the leading axis."""
         return SlotFacts(self.earliest(), self.waited(), self._next, self.steps[self.active])
 
     def fits_now(self) -> Bools:

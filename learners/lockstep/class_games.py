@@ -15,7 +15,7 @@ from simkit.learners.lockstep.class_slots import ClassLockstep
 __all__ = ["ClassGames", "ClassMask", "potential", "view_of"]
 
 ClassMask = Literal["none", "possible"]
-"""Any class may be chosen, or those of which a job waits that fits."""
+"""Any class may be chosen, or only classes with a waiting job that fits."""
 
 
 def view_of(games: ClassLockstep) -> ClassView:
@@ -116,7 +116,7 @@ class ClassGames:
 
 
 _LONGER, _SHORTER, _OWN, _FILL, _START = 1.3, 0.66, 0.33, 1.15, 0.4
-"""Fitted to what shortest-first brings from states that it meets."""
+"""Fitted to the returns of shortest-first from states that it meets."""
 
 
 def potential(games: ClassLockstep) -> Floats:

@@ -108,5 +108,5 @@ def _at_load(workload: ClassWorkload, load: float) -> ClassWorkload:
 
 
 def _jobs(load: ClassWorkload) -> float:
-    """Return to what the number of jobs of a set is proportional; raises TraceError if too many."""
+    """Return what the jobs of a set are proportional to; raises TraceError if too many."""
     return load.jobs if isinstance(load, SchedQRMModel) else load.arrival_rate()

@@ -115,9 +115,9 @@ class ClassLockstep(Lockstep):
             replicas: how many games of each set.
             taken_for: (S, J) steps that each job is taken for, by which it gets its slot and is
                 shown, while it runs for its length; None: its length.
-            reading: of the reward.
+            reading: how the reward is computed; see `Reading`.
             penalty: what an action costs that chooses a slot without a job that fits.
-            limit: after so many decisions a game is over, done or not; None: no limit.
+            limit: the most decisions of a game, whether it is done or not; None: no limit.
 
         Raises ScenarioError if a job could never be placed or has no class, or for an argument that
         is out of its range.
@@ -130,7 +130,7 @@ class ClassLockstep(Lockstep):
         longest = int(steps.max(initial=0))
         if longest > model.slots or (steps[job_sets.there] < 1).any():
             raise ScenarioError(
-                f"lock-step: jobs are taken for up to {longest} steps, and there are {model.slots} "
+                f"lock-step: jobs are taken for up to {longest} steps, but there are {model.slots} "
                 "classes, from 1 step on; give a class for each number of steps"
             )
         self._kind: Ints = np.where(job_sets.there, steps - 1, -1)
@@ -151,7 +151,7 @@ class ClassLockstep(Lockstep):
         return self.classes.waiting
 
     def busy(self) -> Bools:
-        """Return (A,) whether a job runs now or will, of those that have been placed."""
+        """Return (A,) whether any job that was placed runs now or later."""
         busy: Bools = self._grid.last_finish > self._now
         return busy
 
@@ -187,7 +187,7 @@ class ClassLockstep(Lockstep):
         return rewards
 
     def _waiting_cost(self) -> Floats:
-        """Return (A,) what it costs that a step passes: Σ over the waiting jobs of 1 / class."""
+        """Return (A,) the cost of letting a step pass: Σ over the waiting jobs of 1 / class."""
         waiting = (self._slots.length[:-1] > 0) + self.classes.behind[:-1]
         cost: Floats = (1.0 / np.arange(1, self.model.slots + 1)) @ waiting
         return cost

@@ -1,7 +1,7 @@
 """Lock-step games without an end: a replica whose game is over begins another.
 
-The arcade of `Lockstep` switches a cabinet off when its game is over. Here its player puts in the
-next coin, so that all N replicas go on: `step` says in `over` whose game has ended, and `begin`
+The arcade of `Lockstep` switches a cabinet off when its game is over. Here the player inserts
+another coin, so that all N replicas go on: `over` says which games the last step ended, and `begin`
 puts fresh jobs into some replicas, without touching the others.
 """
 
@@ -19,12 +19,12 @@ from simkit.traces.models.synthetic import DrawnSets
 class EndlessLockstep(Lockstep):
     """N games of a slotted model; `active` is always 0 … N - 1, and job set n is replica n's own.
 
-    A replica plays nothing until it is begun, and after its game is over until it is begun again:
-    steps pass in it.
+    Before its first game, and between the end of a game and the next `begin`, a replica is idle:
+    only time passes.
     """
 
     over: Bools
-    """(N,) whose game has ended with the last step."""
+    """(N,) whether the last step ended the game."""
 
     def __init__(
         self,
@@ -55,14 +55,14 @@ class EndlessLockstep(Lockstep):
     def begin_with_next_step(self, replicas: Ints, fresh: DrawnSets) -> None:
         """Begin a game in some replicas with the next `step`, in which they must take action M.
 
-        It is for them the step that ends with the first arrival, and counts as none.
+        For them that step ends with the first arrival, and is not counted.
         """
         self._load(replicas, fresh)
         for counter in (self._now, self.decisions, self.steps):
             counter[replicas] -= 1
 
     def _load(self, replicas: Ints, fresh: DrawnSets) -> None:
-        """Put fresh jobs into some replicas, the first of which arrive now."""
+        """Put fresh jobs into some replicas; the first of each arrive now."""
         sets = self.job_sets
         sets.enter[replicas], sets.length[replicas] = fresh.enter, fresh.length
         sets.size[replicas] = fresh.size

@@ -198,8 +198,8 @@ def refuse_loads_without_sets(job_sets: int, loads: Sequence[float], source: Job
     without = [f"{load:g}" for load, count in zip(loads, sets, strict=False) if not count]
     if without:
         raise ScenarioError(
-            f"learn.arguments.job_sets: is {job_sets}, of which the loads {', '.join(without)} get "
-            "none, since all loads bring as many jobs; give more"
+            f"learn.arguments.job_sets: is {job_sets}, so that the loads {', '.join(without)} get "
+            "no job set, because all loads bring equally many jobs; give more"
         )
 
 

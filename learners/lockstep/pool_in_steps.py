@@ -12,7 +12,7 @@ from simkit.traces.models.deeprm import DeepRMModel, SchedQRMModel, SofiaModel
 __all__ = ["RESOURCES", "longest_job", "pool_of_steps_problems", "pool_problems"]
 
 RESOURCES = ("cpu", "mem")
-"""Of the pool."""
+"""Resources of the pool."""
 DrawnWorkload = DeepRMModel | SofiaModel
 
 

@@ -31,7 +31,7 @@ _POWERS = 2 ** np.arange(_EXACT, dtype=np.float32)
 
 
 def packed(free: Bools) -> npt.NDArray[np.uint64 | np.uint32]:
-    """Return (…, A) numbers of which bit t is set where step t of (T, …, A) is free, T <= BITS.
+    """Return (…, A) numbers whose bit t is set where step t of (T, …, A) is free, T <= BITS.
 
     A sum of powers of two, as a product of matrices, which takes a tenth of the time of
     `np.packbits` along the first axis.

@@ -75,10 +75,10 @@ class MaskedVecEnv(VecEnv):
         observations, rewards, terminations, truncations, infos = self.envs.step(self._actions)
         self._masks = infos["action_mask"].astype(np.bool_)
         over = terminations | truncations
-        told: list[dict[str, Any]] = [{"cost": cost} for cost in infos["cost"].tolist()]
+        shown_infos: list[dict[str, Any]] = [{"cost": cost} for cost in infos["cost"].tolist()]
         for replica in over.nonzero()[0].tolist():
             final = infos["final_info"]
-            told[replica] = {
+            shown_infos[replica] = {
                 "cost": float(final["cost"][replica]),
                 "terminal_observation": self._shown(
                     infos["final_obs"][replica], final["action_mask"][replica]
@@ -91,7 +91,7 @@ class MaskedVecEnv(VecEnv):
                 },
             }
         shown = self._shown(observations, infos["action_mask"])
-        return shown, rewards.astype(np.float32), over, told
+        return shown, rewards.astype(np.float32), over, shown_infos
 
     def _shown(self, observations: npt.NDArray[Any], masks: npt.NDArray[Any]) -> Observations:
         if self.mask_key is None:
@@ -99,7 +99,7 @@ class MaskedVecEnv(VecEnv):
         return {"observation": observations, self.mask_key: masks}
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
-        """Return (N, M + 1) which actions place something; the void action always may."""
+        """Return (N, M + 1) which actions place something; the void action is always allowed."""
         return self._masks
 
     def env_method(

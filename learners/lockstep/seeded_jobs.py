@@ -53,7 +53,7 @@ class SeededJobs:
         return self._gathered([(seed, drawn, row) for row, seed in enumerate(seeds)])
 
     def reset_unseeded(self, seeds: Sequence[int]) -> None:
-        """Begin with seeds that nobody gave, one for each replica: what draws no job is skipped."""
+        """Begin with seeds of our own, one for each replica; those that draw no job are skipped."""
         drawn = self._draw(seeds)
         self._generators = [np.random.default_rng(seed) for seed in seeds]
         there = (drawn.length[:, 0] > 0).tolist()

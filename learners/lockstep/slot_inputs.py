@@ -34,7 +34,7 @@ class SlotInput:
     schema: ObservationSchema
     """What its numbers mean."""
     observe: Callable[[SlottedView], npt.NDArray[Any]]
-    """Returns (A, F) of what A replicas see, in the form in which the first layer reads it."""
+    """Returns (A, F) what A replicas see, as the first layer reads it."""
     first: Callable[[int], nn.Module]
     """Makes a first layer of so many units."""
 

@@ -71,12 +71,12 @@ Step = tuple[Numbers, Floats, Bools, Bools, dict[str, Any]]
 
 
 class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[Any]]):
-    """N replicas of a DeepRM scenario, each of which goes on to another episode by itself.
+    """N replicas of a DeepRM scenario; each goes on to its next episode by itself.
 
-    When an episode ends, depends on ``metadata["autoreset_mode"]``. In ``NextStep``, Gymnasium's
-    default, the last observation is returned; the next `step` ignores the replica's action, and
-    returns the first observation of its next episode, with reward 0. In ``SameStep`` the first
-    observation of the next episode is returned at once, and the last one is in
+    What follows the end of an episode depends on ``metadata["autoreset_mode"]``. In ``NextStep``,
+    Gymnasium's default, the last observation is returned; the next `step` ignores the replica's
+    action, and returns the first observation of its next episode, with reward 0. In ``SameStep``
+    the first observation of the next episode is returned at once, and the last one is in
     ``infos["final_obs"]``, with its own infos in ``infos["final_info"]``.
 
     ``infos`` has the keys of `SchedulingEnv`, each an array over the replicas, and with an
@@ -283,7 +283,7 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
         return OBSERVATIONS[self.schema.name](self._games, view, chosen)
 
     def _infos(self, rows: Ints | None = None) -> dict[str, Any]:
-        """Return what every step tells of all replicas, or of some."""
+        """Return the infos of every step, for all replicas or for some."""
         games, chosen = self._games, slice(None) if rows is None else rows
         mask, now = games.mask()[chosen], games.now[chosen]
         cost = np.zeros(len(now))
@@ -295,7 +295,7 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
         return facts | {f"_{name}": np.ones(len(now), np.bool_) for name in facts}
 
     def _at(self, rows: Ints, name: str, values: Any) -> dict[str, Any]:
-        """Return an info of some replicas, with zeros for the others, and whose it is."""
+        """Return an info of some replicas, 0 for the others, and the mask of those replicas."""
         shown = np.zeros(self.num_envs, np.asarray(values).dtype)
         shown[rows] = values
         whose = np.zeros(self.num_envs, np.bool_)
@@ -356,7 +356,7 @@ def _beyond(shape: Mapping[str, Any]) -> Iterator[str]:
 def _problems(
     scenario: Scenario, mode: AutoresetMode, observation: str, reward: object
 ) -> Iterator[str]:
-    """Yield what the lock-step model does not know."""
+    """Yield what the lock-step model does not support."""
     if mode is AutoresetMode.DISABLED:
         yield "autoreset_mode: must be NextStep or SameStep"
     for name, value, known in (
@@ -381,7 +381,7 @@ def _check_same_pool(shown: Slotted, played: Slotted) -> None:
 
 
 def _more_than_jobs(scenario: Scenario) -> Iterator[str]:
-    """Yield which sections of a scenario the lock-step model does not know."""
+    """Yield which sections of a scenario the lock-step model does not support."""
     for name in ("value", "power", "processes", "walltime"):
         if getattr(scenario, name) != Scenario.model_fields[name].get_default(
             call_default_factory=True

@@ -173,7 +173,7 @@ class PairAgent:
 
     @property
     def metrics(self) -> tuple[PolicyMetric, ...]:
-        """Those of the rules by which it decides."""
+        """The metrics of the rules by which it decides."""
         return declared_metrics(self._policy)
 
     @property
@@ -205,7 +205,9 @@ class PairAgent:
         """Return how a scenario differs from what the agent can do, a line each."""
         if scenario.scheduling.step is None:
             return []
-        return ["scheduling.step is set, and it knows no slotted time; leave it out"]
+        return [
+            "scheduling.step is set, but this agent does not support slotted time; leave it out"
+        ]
 
     def check_cluster(self, info: SystemInfo) -> list[str]:
         """Return why the agent cannot schedule a cluster, a line each."""

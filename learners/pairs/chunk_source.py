@@ -25,9 +25,9 @@ class ChunkSource:
     """
 
     trained: tuple[Chunk, ...]
-    """Those of the first jobs, in order, each on every number of machines."""
+    """Chunks of the first jobs, in order, each on every number of machines."""
     held_out: tuple[Chunk, ...]
-    """Those of the last jobs, on the scenario's machines; nothing of them is trained on."""
+    """Chunks of the last jobs, on the scenario's machines; never trained on."""
     resources: tuple[str, ...]
 
     @classmethod
@@ -46,7 +46,7 @@ class ChunkSource:
                 over; none: the cluster as it is.
 
         Raises ScenarioError, all problems at once, for what the fast model of a chunk does not
-        know, and for a trace of which no chunk is left to train on.
+        know, and for a trace that leaves no chunk to train on.
         """
         workload = read_trace(scenario.workload, scenario.seed).workload
         cluster = scenario.cluster.build(workload)

@@ -19,11 +19,11 @@ _Shift = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class PairScorerShape(Section):
-    """A weighted sum of features, and layers of tanh units beside it; the same for every pair."""
+    """A weighted sum of features plus layers of tanh units; the same for every pair."""
 
     type: Literal["pair-scorer"]
     layers: tuple[Width, ...]
-    """Inputs of each layer, and the one output of the last; the features alone: no layers."""
+    """Inputs of each layer, then the one output; the number of features alone: no layers."""
     activation: Literal["tanh"]
 
 
@@ -53,7 +53,7 @@ class PairDescription(Section):
     observation: PairObservation
     actions: PairActions
     resources: tuple[str, ...]
-    """Of the cluster it was trained on, in order."""
+    """Resources of the cluster it was trained on, in order."""
 
     @classmethod
     def read(cls, stated: Mapping[str, Any]) -> Self:

@@ -88,7 +88,7 @@ def _remaining_work(
 
 @compiled
 def _waiting(known: int, left: Ints) -> Ints:
-    """Return the tasks among the `known` first of which instances are left."""
+    """Return those of the first `known` tasks that have instances left."""
     rows, count = np.empty(known, np.int64), 0
     for task in range(known):
         if left[task] > 0:
@@ -348,7 +348,7 @@ def roll_out(tasks: Tasks, weights: Weights, rng: np.random.Generator) -> Any:
         first: (D + 1,) where each decision's pairs begin.
         chosen: (D,) which of them was drawn, from 0.
         tick: (D,) when.
-        placed: (D,) the row of the task of which an instance was placed.
+        placed: (D,) the row of the task whose instance was placed.
         span: the makespan.
     """
     left, free = tasks.instances.copy(), tasks.capacity.copy()

@@ -60,9 +60,9 @@ class Trajectory:
     chosen: Ints
     """(D,) which of its pairs was drawn, from 0."""
     tick: Floats
-    """(D,) when."""
+    """(D,) tick of each decision."""
     task: Ints
-    """(D,) the row of the task of which an instance was placed."""
+    """(D,) the row of the task whose instance was placed."""
     makespan: float
 
     def cost_to_go(self, chunk: Chunk, objective: Objective) -> Floats:

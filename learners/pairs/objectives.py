@@ -19,7 +19,7 @@ __all__ = ["Objective", "cost", "cost_to_go", "job_ends"]
 Objective = Literal["makespan", "turnaround", "weighted-turnaround", "slowdown"]
 
 BOUND: Final = 10.0
-"""In ticks, of the bounded slowdown: shorter jobs count as this long."""
+"""Ticks; the bounded slowdown counts shorter jobs as this long."""
 
 
 def cost(chunk: Chunk, objective: Objective, makespan: float, job_end: Floats) -> float:

@@ -32,11 +32,11 @@ class Waiting(NamedTuple):
     """The tasks that wait, by submission; (T,) unless said otherwise."""
 
     rank: Floats
-    """Of submission, ascending."""
+    """Order of submission, ascending."""
     hold: Floats
     """Time for which an instance holds its machine."""
     left: Floats
-    """Instances."""
+    """Instances that are left."""
     request: Floats
     """(R, T) what an instance asks for."""
 

@@ -1,4 +1,4 @@
-"""A scorer of pairs of a machine and a task: a weighted sum of features, and tanh layers beside it.
+"""A scorer of pairs of a machine and a task: a weighted sum of features plus tanh layers.
 
 Two sets of features are known. ``paper`` is that of F. Li and B. Hu, "DeepJS: Job scheduling based
 on deep reinforcement learning in cloud data center" (ICBDC 2019): free amounts, request, run time
@@ -49,7 +49,7 @@ PAPER_SCALE: Final = (64.0, 1.0, 0.23, 0.005, 108.0, 643.5)
 
 @dataclass(frozen=True)
 class PairScorer:
-    """The weights of a scorer of F features, with L tanh layers beside the weighted sum.
+    """The weights of a scorer of F features: a weighted sum and L tanh layers.
 
     With features x and z = (x - shift) / scale the score is linear·z + network(z).
     """

@@ -30,10 +30,10 @@ __all__ = ["PoolAgent", "ScorerOrder", "unknown_rules"]
 
 def unknown_rules(scenario: Scenario) -> list[str]:
     """Return the rules of a scenario under which no scorer is trained, a line each."""
-    admission, told = scenario.admission, scenario.estimates
+    admission, estimates = scenario.admission, scenario.estimates
     stands = {
         "estimates: must be requested, without arguments or correction": (
-            (told.type, told.correction) == ("requested", "none") and not told.args
+            (estimates.type, estimates.correction) == ("requested", "none") and not estimates.args
         ),
         "walltime: must be ignore": scenario.walltime == "ignore",
         "admission: slots and backlog must be left out": (
@@ -147,17 +147,19 @@ class PoolAgent:
         for key in ("every", "step"):
             if getattr(scenario.scheduling, key) is not None:
                 problems.append(
-                    f"scheduling.{key} is set, and it picks jobs as they come; leave it out"
+                    f"scheduling.{key} is set, but this agent picks jobs as they come; leave it out"
                 )
         if scenario.processes:
-            problems.append("processes are set, and it was trained without any; leave them out")
+            problems.append(
+                "processes are set, but this agent was trained without any; leave them out"
+            )
         if scenario.cluster.maintenance:
-            problems.append("cluster.maintenance is set, and it knows none; leave it out")
+            problems.append(
+                "cluster.maintenance is set, but this agent does not support it; leave it out"
+            )
         supply = None if scenario.power is None else scenario.power.supply.limit
         if supply not in (None, "none"):
-            problems.append(
-                f"power.supply.limit is {supply}, and it knows no limits of power; use none"
-            )
+            problems.append(f"power.supply.limit is {supply}, but this agent supports none")
         return problems
 
     def check_cluster(self, info: SystemInfo) -> list[str]:

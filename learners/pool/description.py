@@ -17,7 +17,7 @@ __all__ = ["PoolDescription", "describe"]
 
 
 class JobScorerShape(Section):
-    """A weighted sum of features, and units max(0, ·) beside it; the same for every job."""
+    """A weighted sum of features plus units max(0, ·); the same for every job."""
 
     type: Literal["job-scorer"]
     features: Width
@@ -38,9 +38,9 @@ class JobActions(Section):
 
     type: Literal["jobs"]
     visible: Count
-    """So many waiting jobs, the first ones submitted, can be picked."""
+    """At most this many waiting jobs, the first submitted, can be picked."""
     backfill: Backfill
-    """What may start beside the first job that does not fit."""
+    """What may start while the first job does not fit."""
     end: End
     """With EASY, when the agent may let time go on although a job could start."""
 

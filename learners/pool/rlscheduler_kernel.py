@@ -129,7 +129,7 @@ def _sort(jobs: Ints, by: Floats) -> None:
 
 @compiled
 def _take_out(job: int, jobs: Ints, count: int) -> None:
-    """Take a job out of the first so many, and close the gap."""
+    """Remove a job from the first `count`, and close the gap."""
     place = 0
     while jobs[place] != job:
         place += 1
@@ -143,7 +143,7 @@ def _shadow_time(
 ) -> float:  # fmt: skip
     """Return the earliest expected end, past or not, at which so many more are free.
 
-    `ending` have ended, and it is not known yet.
+    `ending` have ended, which is not recorded yet.
     """
     jobs = np.concatenate((running, ending))
     ends = start[jobs] + requested[jobs]

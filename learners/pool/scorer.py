@@ -1,4 +1,4 @@
-"""A scorer of waiting jobs: a weighted sum of features, and a few units beside it.
+"""A scorer of waiting jobs: a weighted sum of features plus a few units.
 
 The functions calculate with numbers, where numba compiles them, and with arrays, where NumPy runs
 them; so the simulation for learning and the agent have the same formulas.
@@ -94,7 +94,7 @@ def job_score(
 
 @dataclass(frozen=True)
 class Scorer:
-    """The weights of a scorer with U units beside the weighted sum; U may be 0."""
+    """The weights of a scorer: a weighted sum and U units; U may be 0."""
 
     linear: Floats
     """(F,)"""

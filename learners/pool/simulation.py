@@ -32,7 +32,7 @@ from simkit.units import TIME_GRID
 __all__ = ["Backfill", "End", "Hold", "Rule", "require_numba", "simulate"]
 
 Backfill = Literal["easy", "rlscheduler", "rlscheduler-none"]
-"""What may start beside a job that is picked and does not fit: what EASY lets, what RLScheduler
+"""What may start while the picked job does not fit: what EASY lets, what RLScheduler
 lets, or nothing, as RLScheduler has it without backfilling."""
 
 End = Literal["never", "behind-head", "always"]
@@ -64,7 +64,7 @@ class Rule:
 
     @classmethod
     def wfp3(cls, jobs: PoolJobs) -> Rule:
-        """Return WFP3 as in `simkit.policies.orderings`, and so the others below."""
+        """Return WFP3, defined in `simkit.policies.orderings`, as are the others below."""
         return cls("ratio", np.maximum(jobs.r_s, TIME_GRID), jobs.processors)
 
     @classmethod

@@ -58,7 +58,7 @@ class WindowSource:
     def draw(self, rng: np.random.Generator, windows: int) -> list[PoolJobs]:
         """Return fresh windows of the logs in turn, of even lengths between fewest and most jobs.
 
-        Of some that are drawn in vain, the last is taken.
+        If several draws fail, the last is taken.
         """
         chosen, cuts = [], self._cuts()
         for number in range(windows):

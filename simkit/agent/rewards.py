@@ -11,7 +11,7 @@ from its submission until the last of its tasks has ended, finished or killed. W
 -1/length of every job in the system a step, the sum over a run is minus the sum of all slowdowns
 (H. Mao, M. Alizadeh, I. Menache and S. Kandula, "Resource Management with Deep Reinforcement
 Learning", HotNets 2016, section 3). Killing a job stops its cost. If a policy may kill, add a
-reward that pays for jobs that finish. A job's value is that of `simkit.workload.value`: it is paid
+reward that pays for jobs that finish. A job's value is that of `simkit.scenario.value`: it is paid
 as the job is placed, as it finishes, or only if it finishes in time.
 """
 
@@ -312,7 +312,7 @@ class ValueReward(ValueOnCompletionReward):
     """The sum of the values of jobs that finish in time; late, killed and rejected jobs pay none.
 
     In time: by its deadline, and by submit + run time / quality of service, where the workload has
-    them; see `simkit.workload.value`. A job of several tasks finishes if all of them do.
+    them; see `simkit.scenario.value`. A job of several tasks finishes if all of them do.
     """
 
     name = "value"

@@ -70,7 +70,7 @@ def custom_of(runs: Sequence[Run]) -> list[str]:
 def chosen_metrics(names: Sequence[str], runs: Sequence[Run]) -> list[JobMetric | RunMetric]:
     """Return metrics by name; a metric of single jobs goes before one of whole runs.
 
-    Raises RunError, with all that is wrong, for names of which not all runs have a metric.
+    Raises RunError, with all that is wrong, for names that are no metric of all runs.
     """
     of_jobs = _known_job_metrics(runs)
     found: list[JobMetric | RunMetric] = []
@@ -130,14 +130,14 @@ def _unknown_text(unknown: list[str], of_jobs: list[str], of_runs: dict[str, Num
             lines.append(f"{name!r} is not a metric of these runs{near if '?' in near else ''}")
         elif ENERGY.keys() & set(needs[name]):
             lines.append(
-                f"{name!r} needs the bills of a run with power, and not all runs have power"
+                f"{name!r} needs the bills of a run with power, but not all runs have power"
             )
         else:
             column = needs[name][0]
             released = "a workload with release times or preceding jobs"
             gives = released if column in JOBS_RELEASED else "a section value:"
             lines.append(
-                f"{name!r} needs the column {column} of the jobs, and not all runs have it; "
+                f"{name!r} needs the column {column} of the jobs, but not all runs have it; "
                 f"{gives} gives it"
             )
     lines.append(f"metrics of single jobs: {', '.join(of_jobs)}")
@@ -152,6 +152,10 @@ def _unknown_text(unknown: list[str], of_jobs: list[str], of_runs: dict[str, Num
 
 _MOST_ROWS: Final = 60
 """Rows of the table in a notebook."""
+
+
+DIFFERENCE_HEADS: Final = ("mean A", "mean B", "B - A", "low", "high", "better", "equal", "worse")
+"""Heads of `Difference.cells`."""
 
 
 @dataclass(frozen=True)
@@ -180,6 +184,14 @@ class Difference:
     """The group of jobs that this is about; None: all."""
     direction: Better | None = None
     """Which numbers of the metric are better; None: neither."""
+
+    def cells(self) -> list[str]:
+        """Return means, difference, interval and shares as text, see `DIFFERENCE_HEADS`."""
+        means = (measured(self.metric, mean, self.unit) for mean in (self.mean_a, self.mean_b))
+        apart = (self.difference, self.interval.low, self.interval.high)
+        differences = (measured(self.metric, n, self.unit, difference=True) for n in apart)
+        shares = ("-" if s is None else f"{s:.0%}" for s in (self.better, self.equal, self.worse))
+        return [*means, *differences, *shares]
 
 
 @dataclass(frozen=True, repr=False)
@@ -210,11 +222,11 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         rows = [
-            [*([d.metric] if self.by is None else [d.group or "all", d.metric]), *_numbers(d)]
+            [*([] if self.by is None else [d.group or "all"]), d.metric, *d.cells(), f"{d.n:,}"]
             for d in self.differences
         ]
         keys = () if self.by is None else (self.by,)
-        heads = (*keys, "metric", "A", "B", "B - A", "interval", "better", "equal", "worse", "n")
+        heads = (*keys, "metric", *DIFFERENCE_HEADS, "n")
         level = {d.interval.level for d in self.differences}
         about = [f"A: {self.a}", f"B: {self.b}", *(f"differs: {each}" for each in self.changes)]
         methods = dict.fromkeys(d.interval.method for d in self.differences)
@@ -281,15 +293,15 @@ def compare_runs(
     Args:
         a: a run, its folder, or several of them with different seeds.
         b: the same for the other side, with the same seeds.
-        metrics: names of metrics of single jobs (`comparable_metrics.COMPARABLE_JOB_METRICS`), or
-            of numbers of whole runs, such as ``carbon_kg`` or ``grid_kwh.import``. None: waits and
-            slowdowns, and value and energy if all runs have them.
+        metrics: names of metrics of single jobs (`COMPARABLE_JOB_METRICS`), or of numbers of
+            whole runs, such as ``carbon_kg`` or ``grid_kwh.import``. None: waits and slowdowns, and
+            value and energy if all runs have them.
         by: also compares each group of jobs, after all jobs; see `group_metrics.By`. A job is in
             the group that it has in A, which matters for the scenario's partitions alone.
         tau: floor of the run time in bounded slowdowns, in s.
         level: of confidence, between 0 and 1.
         resamples: resamples of the bootstrap.
-        seed: of the bootstrap.
+        seed: the bootstrap's.
 
     Raises RunError if the workloads differ, the seeds do not pair, not all runs have a metric, or
     an argument is out of range.
@@ -366,21 +378,6 @@ def _capacity(run: Run) -> Counter[str]:
     for machine in run.info["cluster"]["machines"]:
         total.update(machine["capacity"])
     return total
-
-
-def _numbers(row: Difference) -> list[str]:
-    """Return the cells of a metric."""
-    low, high = (
-        measured(row.metric, bound, row.unit, difference=True)
-        for bound in (row.interval.low, row.interval.high)
-    )
-    return [
-        *(measured(row.metric, mean, row.unit) for mean in (row.mean_a, row.mean_b)),
-        measured(row.metric, row.difference, row.unit, difference=True),
-        "-" if row.interval.low is None else f"{low} to {high}",
-        *("-" if s is None else f"{s:.1%}" for s in (row.better, row.equal, row.worse)),
-        f"{row.n:,}",
-    ]
 
 
 def _groups(pairs: Sequence[RunPair], by: By) -> list[str]:

@@ -121,14 +121,6 @@ def _floats(column: pl.Series) -> np.ndarray[Any, np.dtype[np.float64]]:
     return column.fill_null(float("nan")).to_numpy().astype(np.float64)
 
 
-BATSIM_COLUMNS: Final = (
-    "job_id", "workload_name", "profile", "submission_time", "requested_number_of_resources",
-    "requested_time", "success", "final_state", "starting_time", "execution_time", "finish_time",
-    "waiting_time", "turnaround_time", "stretch", "allocated_resources", "consumed_energy",
-    "metadata",
-)  # fmt: skip
-"""The header of Batsim's ``…_jobs.csv``, in its order (Batsim documentation, "Jobs" output)."""
-
 _BATSIM_STATES: Final = {
     "finished": "COMPLETED_SUCCESSFULLY",
     "killed": "COMPLETED_KILLED",
@@ -155,7 +147,7 @@ def export_batsim(run: RunOrFolder, path: str | PathLike[str]) -> None:
 
 
 def _batsim_frame(run: Run) -> pl.DataFrame:
-    """Return a run's jobs in Batsim's columns."""
+    """Return a run's jobs in Batsim's columns and their order (documentation, "Jobs" output)."""
     jobs = run.scan("jobs").collect()
     if unknown := sorted(set(jobs["status"].to_list()) - _BATSIM_STATES.keys(), key=str):
         raise RunError(
@@ -189,7 +181,7 @@ def _batsim_frame(run: Run) -> pl.DataFrame:
         "consumed_energy": pl.lit(None, pl.String),
         "metadata": pl.lit(None, pl.String),
     }
-    return jobs.select(columns[name].alias(name) for name in BATSIM_COLUMNS)
+    return jobs.select(column.alias(name) for name, column in columns.items())
 
 
 def export_power(

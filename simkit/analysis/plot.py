@@ -1,4 +1,7 @@
-"""Pictures of runs: utilisation, queue and power over time, and how long jobs waited."""
+"""Pictures of runs: utilisation, queue and power over time, and how long jobs waited.
+
+`plot_groups` draws waits and slowdowns of each user, queue, size, ….
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,29 @@ from os import PathLike
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
+import polars as pl
 
-from simkit.analysis.plot_groups import plot_groups
 from simkit.analysis.plot_panels import Below, Bins, Look, Quantity, draw_line, draw_panels
 from simkit.analysis.plot_power import plot_power, power_quantities
-from simkit.analysis.plot_style import INK, finished, look_of, plain_numbers
+from simkit.analysis.plot_style import (
+    COLOURS,
+    HEIGHT,
+    INK,
+    SOFT,
+    explain,
+    finished,
+    lie_down,
+    look_of,
+    name_bars,
+    new_figure,
+    over_bars,
+    plain_numbers,
+    time_unit,
+    title_inches,
+    write_head,
+)
 from simkit.errors import SimkitError
-from simkit.results.group_metrics import By
+from simkit.results.group_metrics import By, in_order
 from simkit.results.run_folder import Run, RunOrFolder, open_run
 from simkit.results.timeline import binned_mean, timeline_columns
 from simkit.text import counted, printable
@@ -64,9 +83,13 @@ def plot_compare(runs: Sequence[RunOrFolder], target: str | PathLike[str] | None
 
 
 def plot_view(
-    runs: Sequence[Run], *, by: By | None = None, kind: Literal["jobs", "power"] = "jobs"
+    runs: Sequence[Run],
+    target: str | PathLike[str] | None = None,
+    *,
+    by: By | None = None,
+    kind: Literal["jobs", "power"] = "jobs",
 ) -> Figure:
-    """Return the picture of `Run.plot`.
+    """Return the picture of `Run.plot` and `simkit plot`.
 
     Raises SimkitError for a kind that does not go with the other arguments.
     """
@@ -75,23 +98,17 @@ def plot_view(
     if kind == "power" and (by is not None or len(runs) > 1):
         raise SimkitError("plot: a picture of power shows one run, without groups")
     if by is not None:
-        return plot_groups(runs, by)
-    return plot_power(runs[0]) if kind == "power" else plot_compare(runs)
+        return plot_groups(runs, by, target)
+    return plot_power(runs[0], target) if kind == "power" else plot_compare(runs, target)
 
 
 def draw_runs(runs: Sequence[Run]) -> Figure:
     """Return the figure of `plot_compare`."""
-    powered = power_quantities(runs) if all(run.has_power for run in runs) else []
-    return draw_panels(
-        runs, [*powered, *_common(runs)], Below(lambda axes: _waits(axes, runs), _WAITS)
-    )
-
-
-def _common(runs: Sequence[Run]) -> list[Quantity]:
-    """Return the quantities that every run has."""
+    quantities = power_quantities(runs) if all(run.has_power for run in runs) else []
     resources = list(dict.fromkeys(name for run in runs for name in run.resources))
     tall = 1.75 if len(resources) == 1 else 1.15
-    return [*(Usage(resource, tall) for resource in resources), Waiting(1.5)]
+    quantities += [*(Usage(resource, tall) for resource in resources), Waiting()]
+    return draw_panels(runs, quantities, Below(lambda axes: _waits(axes, runs), _WAITS))
 
 
 class Usage(Quantity):
@@ -125,8 +142,7 @@ class Usage(Quantity):
 class Waiting(Quantity):
     """How many tasks wait."""
 
-    def __init__(self, inches: float) -> None:
-        self.title, self.label, self.inches = "Tasks waiting", "tasks", inches
+    title, label = "Tasks waiting", "tasks"
 
     def draw(self, axes: Axes, run: Run, bins: Bins, look: Look) -> list[tuple[Artist, str]]:
         resource = run.resources[0]
@@ -206,3 +222,100 @@ def duration_ticks(axes: Axes, left_s: float, right_s: float) -> None:
     axes.set_xticks(list(ticks), labels=list(ticks.values()))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+MOST: Final = 40
+"""Groups that are drawn: of names, those with the most jobs in any run."""
+_ROW_INCHES: Final = 0.24
+
+
+def plot_groups(
+    runs: Sequence[RunOrFolder], by: By, target: str | PathLike[str] | None = None
+) -> Figure:
+    """Draw the mean and the 90th percentile of each group's waits and bounded slowdowns.
+
+    Args:
+        runs: at least one run, or its folder; a colour each.
+        by: what jobs are grouped by.
+        target: a picture to write, ``.png``, ``.svg`` or ``.pdf``; it has the same bytes each time.
+
+    Returns the matplotlib figure.
+
+    Raises SimkitError without matplotlib, for another file type, no run, or a file that cannot be
+    written; RunError for an unknown `by`.
+    """
+    if not runs:
+        raise SimkitError("plot: no run is given; name at least one run folder")
+    opened = [open_run(run) for run in runs]
+    groups = [run.metrics_by(by) for run in opened]
+    return finished(lambda: _draw_groups(opened, groups, by), target)
+
+
+def _draw_groups(runs: Sequence[Run], groups: Sequence[pl.DataFrame], by: By) -> Figure:
+    names, left_out = _names(groups, by)
+    lie = lie_down(names)
+    height = max(HEIGHT, _ROW_INCHES * len(names) * max(1.0, len(runs) / 2)) if lie else HEIGHT
+    figure = new_figure(1 - title_inches(len(runs)) / HEIGHT, height=height)
+    panels = figure.subplots(1, 2, sharey=True) if lie else figure.subplots(2, 1)
+    longest_s = max(float(frame["wait_time_s"].max() or 0.0) for frame in groups)  # type: ignore[arg-type]
+    wait_s, unit = time_unit(longest_s)
+    for axes, metric, title, per in zip(
+        panels,
+        ("wait_time_s", "bounded_slowdown"),
+        (f"Wait time ({unit})", "Bounded slowdown"),
+        (wait_s, 1.0),
+        strict=True,
+    ):
+        for row, frame in enumerate(groups):
+            found = {line[by]: line for line in frame.iter_rows(named=True)}
+            rows = [found.get(name, {}) for name in names]
+            _bars(axes, rows, metric, per, row, len(runs), lie=lie)
+        axes.set_title(title, loc="left", fontsize=10)
+        _explain(axes)
+        first, numbers = metric == "wait_time_s", axes.xaxis if lie else axes.yaxis
+        name_bars(axes, names, by if first or not lie else "", lie=lie)
+        if not first:  # slowdowns go from 1 to thousands
+            _logarithmic(axes, lie=lie)
+        plain_numbers(numbers)
+    facts = [f"by {by}", *([f"{left_out:,} more groups not drawn"] if left_out else [])]
+    write_head(figure, runs, facts)
+    return figure
+
+
+def _explain(axes: Axes) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    mean, high = Patch(color=SOFT, alpha=0.6), Line2D([], [], color=INK, linewidth=1.2)
+    explain(axes, [(mean, "mean"), (high, "90th percentile")])
+
+
+def _logarithmic(axes: Axes, *, lie: bool) -> None:
+    (axes.set_xscale if lie else axes.set_yscale)("log")
+    high = (axes.get_xlim() if lie else axes.get_ylim())[1]
+    (axes.set_xlim if lie else axes.set_ylim)(1.0, max(high, 10.0))
+
+
+def _names(groups: Sequence[pl.DataFrame], by: By) -> tuple[list[str], int]:
+    """Return the groups of all runs that are drawn, in order, and how many are not."""
+    jobs = pl.concat(frame.select(by, "jobs") for frame in groups)
+    names = in_order(jobs.group_by(by).agg(pl.col("jobs").max()), by)[by].to_list()
+    return names[:MOST], max(len(names) - MOST, 0)
+
+
+def _bars(
+    axes: Axes, rows: Sequence[dict[str, float]], metric: str, per: float, run: int, runs: int,
+    *, lie: bool,
+) -> None:  # fmt: skip
+    """Draw one run's bars, beside those of the other runs."""
+    width = 0.8 / runs
+    places = np.arange(len(rows)) - 0.4 + (run + 0.5) * width
+    means, high = (
+        np.array([row.get(name) for row in rows], dtype=np.float64) / per  # None becomes NaN
+        for name in (metric, f"{metric}.p90")
+    )
+    ends = places - 0.46 * width, places + 0.46 * width
+    (axes.barh if lie else axes.bar)(
+        places, means, 0.92 * width, color=COLOURS[run % len(COLOURS)], alpha=0.85
+    )
+    over_bars(axes.vlines if lie else axes.hlines, high, *ends)

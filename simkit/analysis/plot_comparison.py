@@ -10,7 +10,6 @@ import numpy as np
 
 from simkit.analysis.compare import Comparison, Difference
 from simkit.analysis.paired_runs import pair_runs
-from simkit.analysis.plot_groups import short_name
 from simkit.analysis.plot_panels import Bins, common_bins
 from simkit.analysis.plot_style import (
     COLOURS,
@@ -22,6 +21,7 @@ from simkit.analysis.plot_style import (
     finished,
     new_figure,
     plain_numbers,
+    short_name,
     title_inches,
     write_lines,
     write_title,

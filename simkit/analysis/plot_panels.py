@@ -5,22 +5,13 @@ A `Quantity` knows how one run is drawn; `draw_panels` puts quantities and runs 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta, tzinfo
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-
-from simkit.arrays import Floats
-from simkit.dates import date_text, is_dated
-from simkit.results.run_folder import Run
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from simkit.analysis.plot_style import (
     DASHES,
@@ -36,6 +27,9 @@ from simkit.analysis.plot_style import (
     title_inches,
     write_head,
 )
+from simkit.arrays import Floats
+from simkit.dates import date_text, is_dated, zone_of
+from simkit.results.run_folder import Run
 from simkit.results.timeline import bin_edges, bin_length
 from simkit.text import printable
 
@@ -261,13 +255,10 @@ def _explain_cell(
     title, colour = f"{cell.quantity.title}, {bins.name} means", INK
     if len(cell.runs) == 1 < len(runs) <= TOGETHER:
         run = cell.runs[0]
-        title, colour = f"{runs[run].policy}: {_lower(title)}", look_of(run, len(runs))[0]
+        title, colour = title[:1].lower() + title[1:], look_of(run, len(runs))[0]
+        title = f"{runs[run].policy}: {title}"
     axes.set_title(printable(title), loc="left", fontsize=10, color=colour)
     cell.quantity.legend(axes, [(artist, name) for name, artist in names.items()])
-
-
-def _lower(text: str) -> str:
-    return text[:1].lower() + text[1:]
 
 
 def _longest_of_same(
@@ -316,7 +307,7 @@ class TimeAxis:
         epoch = epochs.pop() if len(epochs) == 1 else 0.0
         self.dated = epoch > 0 and is_dated(epoch + span[1])
         self.epoch_s = epoch if self.dated else 0.0
-        self.zone = _zone(_dated(runs[0], "zone", "time_zone"))
+        self.zone, _ = zone_of(_dated(runs[0], "zone", "time_zone"))
         self.start_s, self.end_s = span
         length = self.end_s - self.start_s
         self.unit_s, self.unit = next(
@@ -339,7 +330,7 @@ class TimeAxis:
                 axes.set_xlabel(f"{self.unit} since the first submit")
             return
         at = self._dates(*axes.get_xlim(), most)
-        axes.set_xticks([_days(date) for date in at], labels=tick_labels(at))
+        axes.set_xticks([date.timestamp() / _DAY_S for date in at], labels=tick_labels(at))
         if label:
             axes.set_xlabel(f"time in {self.zone}")
 
@@ -415,22 +406,8 @@ def tick_labels(dates: Sequence[datetime]) -> list[str]:
     return labels
 
 
-def _days(date: datetime) -> float:
-    return date.timestamp() / _DAY_S
-
-
 def _dated(run: Run, of_site: str, of_log: str) -> Any:
     """Return what the site says of the date, or else the log; None if neither does."""
     site = run.info.get("power") or {}
     found = site.get(of_site)
     return run.info.get(of_log) if found is None else found
-
-
-def _zone(name: str | None) -> tzinfo:
-    """Return the site's time zone; UTC if it is unknown."""
-    from zoneinfo import ZoneInfo
-
-    try:
-        return ZoneInfo(name) if name else UTC
-    except (KeyError, ValueError, OSError):
-        return UTC

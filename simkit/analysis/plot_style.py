@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+    from numpy.typing import ArrayLike
 
 
 INK: Final = "#22272e"
@@ -34,7 +35,7 @@ colours, no two look alike."""
 SUN: Final = "#e69f00"
 WIND: Final = "#56b4e9"
 OF_SOURCES: Final = ("#009e73", "#cc79a7", "#7a4a00", "#4b2e83")
-"""Of sources that are neither sun nor wind."""
+"""Colours of sources that are neither sun nor wind."""
 GREY: Final = "#8b949e"
 ALARM: Final = "#b3261e"
 DASHES: Final = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
@@ -42,7 +43,7 @@ DASHES: Final = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 
 WIDTH: Final = 9.6
 HEIGHT: Final = 8.4
-"""Of a figure, in inches."""
+"""Size of a figure, in inches."""
 BODY: Final = 0.925
 """Share of that height that is below the title."""
 LEGEND_LINE: Final = 0.028
@@ -233,6 +234,51 @@ def plain_numbers(axis: Axis) -> None:
 
 def _plain(value: float, _place: int | None = None) -> str:
     return f"{value:,.12g}"
+
+
+_MOST_UPRIGHT: Final = 8
+_MOST_LETTERS: Final = 70
+"""With more bars, or longer names, they lie, so that every name has a line of its own."""
+_LONGEST_NAME: Final = 22
+
+
+_TIME_UNITS: Final = ((86400.0, "days"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
+
+
+def time_unit(longest_s: float) -> tuple[float, str]:
+    """Return the length in s and the name of the unit in which times are readable."""
+    return next(((s, name) for s, name in _TIME_UNITS if longest_s >= 2 * s), _TIME_UNITS[-1])
+
+
+def lie_down(names: Sequence[str]) -> bool:
+    """Return whether the bars of these names lie, so that every name has room."""
+    return len(names) > _MOST_UPRIGHT or sum(len(short_name(n)) for n in names) > _MOST_LETTERS
+
+
+def short_name(name: str, longest: int = _LONGEST_NAME) -> str:
+    """Return a name that leaves room for the bars, its middle cut if need be."""
+    text = printable(name)
+    end = longest * 2 // 5
+    return text if len(text) <= longest else f"{text[: longest - end - 1]}…{text[-end:]}"
+
+
+def name_bars(axes: Axes, names: Sequence[str], label: str, *, lie: bool) -> None:
+    """Write the names of bars at the places 0, 1, …, and what they are."""
+    shown, places = [short_name(name) for name in names], range(len(names))
+    axes.grid(visible=False, axis="y" if lie else "x")
+    if lie:
+        axes.set_ylim(len(names) - 0.4, -0.6)  # the first above
+        axes.set_yticks(places, labels=shown)
+        axes.set_ylabel(label)
+    else:
+        axes.set_xticks(places, labels=shown)
+        axes.set_xlabel(label)
+
+
+def over_bars(draw: Callable[..., Any], at: ArrayLike, first: ArrayLike, last: ArrayLike) -> None:
+    """Draw dark lines that are seen on bars of any colour; `draw` is ``axes.hlines`` or so."""
+    draw(at, first, last, color="white", linewidth=2.4, zorder=3)
+    draw(at, first, last, color=INK, linewidth=1.2, zorder=3)
 
 
 def explain(axes: Axes, names: Sequence[tuple[Artist, str]], *, own_lines: bool = False) -> None:

@@ -8,28 +8,24 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from simkit.analysis.plot_groups import lie_down, over_bars, short_name
 from simkit.analysis.plot_style import (
     COLOURS,
     HEIGHT,
     explain,
     finished,
+    lie_down,
     look_of,
+    name_bars,
     new_figure,
+    over_bars,
     plain_numbers,
+    short_name,
+    time_unit,
     title_inches,
     write_title,
 )
 from simkit.analysis.runs_below import SEED, Settings
-from simkit.analysis.summary import (
-    USUAL,
-    Cell,
-    Runs,
-    Summary,
-    complete_runs,
-    full_name,
-    summarise,
-)
+from simkit.analysis.summary import USUAL, Cell, Runs, Summary, complete_runs, full_name, summarise
 from simkit.errors import RunError, did_you_mean
 from simkit.experiment.sweep import SweepResult
 from simkit.results.all_metrics import metric_numbers
@@ -47,7 +43,6 @@ _MOST_LINES: Final = 12
 _HEIGHT: Final = 5.4
 _ROW_INCHES: Final = 0.24
 _TALLEST: Final = 24.0
-_TIME_UNITS: Final = ((86400.0, "days"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 _WIDE_RANGE: Final = 50.0
 """From this ratio of the largest and the smallest value on, an axis of numbers is logarithmic."""
 _CLOSEST: Final = 0.07
@@ -110,13 +105,11 @@ def _summary(runs: Sequence[Run], x: str, y: str, by: Sequence[str], level: floa
                 f"{', '.join(others) or 'nothing'}"
             )
     _check_metric(runs, y)
-    others = [key for key in settings.varying if key not in (x, SEED) and not _same(key, x)]
+    others = [
+        key for key in settings.varying
+        if key not in (x, SEED) and not (x.startswith(f"{key}.") or key.startswith(f"{x}."))
+    ]  # fmt: skip
     return summarise(runs, [x, *(by or others)], [y], level=level)
-
-
-def _same(key: str, x: str) -> bool:
-    """Return whether a key is x, or one holds the other."""
-    return x.startswith(f"{key}.") or key.startswith(f"{x}.")
 
 
 def _check_metric(runs: Sequence[Run], y: str) -> None:
@@ -199,7 +192,7 @@ def _unit(lines: _Lines, unit: str) -> tuple[float, str]:
         (abs(cell.mean) for cell in lines.cells.values() if cell.mean is not None), default=0
     )
     if unit == "s":
-        return next(((s, name) for s, name in _TIME_UNITS if most >= 2 * s), _TIME_UNITS[-1])
+        return time_unit(most)
     return 1.0, "" if unit == "1" else unit
 
 
@@ -262,17 +255,8 @@ def _finish(
 ) -> None:
     """Set scales, ticks and labels."""
     if numbers is None:
-        shown, places = [short_name(value) for value in lines.x], range(len(lines.x))
-        axes.grid(visible=False, axis="y" if lie else "x")
-        if lie:
-            axes.set_ylim(len(lines.x) - 0.4, -0.6)
-            axes.set_yticks(places, labels=shown)
-            axes.set_ylabel(printable(x))
-            axes.set_xlabel(name)
-        else:
-            axes.set_xticks(places, labels=shown)
-            axes.set_xlabel(printable(x))
-            axes.set_ylabel(name)
+        name_bars(axes, lines.x, printable(x), lie=lie)
+        (axes.set_xlabel if lie else axes.set_ylabel)(name)
         if all(cell.mean is None or cell.mean >= 0 for cell in lines.cells.values()):
             (axes.set_xlim if lie else axes.set_ylim)(0.0)
         plain_numbers(axes.xaxis if lie else axes.yaxis)

@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from html import escape
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -21,7 +20,7 @@ from simkit.experiment.sweep import SweepResult
 from simkit.results.all_metrics import is_share, metric_numbers
 from simkit.results.metric import Better, custom_names
 from simkit.results.run_folder import Run
-from simkit.shown import text_or
+from simkit.shown import notes, table, text_or
 from simkit.text import counted
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ class Summary:
     """Name → unit."""
     rows: tuple[Row, ...]
     level: float
-    """Of confidence of the intervals: Student's t over seeds."""
+    """Level of confidence of the intervals: Student's t over seeds."""
     mixed: tuple[str, ...] = ()
     """Keys that also differ within a group: a seed's value is the mean over them."""
     left_out: tuple[str, ...] = ()
@@ -110,7 +109,8 @@ class Summary:
         return text_or(plugins.view("summary.text"), self, object.__repr__(self))
 
     def _repr_html_(self) -> str:
-        return html(self.table())
+        made = self.table()
+        return table(made.heads, made.cells(with_star), names=made.names) + notes(made.notes)
 
     def notes(self) -> list[str]:
         """Return what a reader of the table must know, a sentence each."""
@@ -351,7 +351,7 @@ class Table:
 
     heads: tuple[str, ...]
     rows: tuple[tuple[tuple[str, ...], tuple[Cell, ...]], ...]
-    """Texts from the left, of which the last is a count; and metrics."""
+    """Texts from the left, the last one a count; and metrics."""
     notes: tuple[str, ...]
 
     @property
@@ -419,27 +419,6 @@ def _escaped(text: str) -> str:
     """Return text with what LaTeX would obey escaped."""
     names = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
     return re.sub(r"[\\~^&%$#_{}]", lambda found: names.get(found[0], "\\" + found[0]), text)
-
-
-def html(table: Table) -> str:
-    """Return a table for a notebook."""
-
-    def marked(text: str, cell: Cell) -> str:
-        return f"<b>{text}</b>" if cell.best else f"{text} ~" if cell.as_good else text
-
-    names = table.names
-    head = "".join(f"<th>{escape(text)}</th>" for text in table.heads)
-    body = "".join(
-        "<tr>"
-        + "".join(f"<td>{escape(text)}</td>" for text in row[:names])
-        + "".join(f'<td style="text-align: right">{text}</td>' for text in row[names:])
-        + "</tr>"
-        for row in table.cells(marked)
-    )
-    notes = "".join(f"<br>{escape(note)}." for note in table.bold_notes())
-    return (
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><small>{notes}</small>"
-    )
 
 
 def _text(cell: Cell, sign: str) -> str:

@@ -70,7 +70,7 @@ COMMANDS: Final = {
     "train": ("learn:train", "Train an agent on a scenario, or continue an interrupted training."),
     "evaluate": (
         "learn:evaluate",
-        "Judge agents and heuristics on the same held-out job sets, with confidence intervals.",
+        "Compare agents and heuristics on the same held-out job sets, with confidence intervals.",
     ),
     "reproduce": (
         "learn:reproduce",
@@ -99,15 +99,15 @@ COMMANDS: Final = {
         "Write a report of runs or a sweep: one HTML file that opens from disk, without a network.",
     ),
     "policies": (
-        "catalogue:policies",
+        "run:policies",
         "List the orders, backfilling and placement rules, policies and estimators by name.",
     ),
-    "scenarios": ("catalogue:scenarios", "List the bundled scenarios; `simkit run NAME` runs one."),
-    "schema": ("catalogue:schema", "Print the JSON Schema of scenario files, for editors."),
-    "version": ("catalogue:version", "Print simkit's version."),
+    "scenarios": ("run:scenarios", "List the bundled scenarios; `simkit run NAME` runs one."),
+    "schema": ("run:schema", "Print the JSON Schema of scenario files, for editors."),
+    "version": ("run:version", "Print simkit's version."),
     "trace": ("trace:app", "Inspect, check, convert, generate and download logs."),
     "burst-times": (
-        "burst_times:app",
+        "learn:burst_times",
         "Predict how long programs run from the sections of their executables.",
     ),
     "dataset": ("dataset:app", "Record what policies do, for learning from it."),
@@ -178,7 +178,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        load_command("catalogue:version")()
+        load_command("run:version")()
         raise typer.Exit
 
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from ruamel.yaml import YAML
 
-from simkit.cli.options import AsJson, NoCode, NoProgress, overrides
+from simkit.cli.options import AsJson, NoCode, NoProgress, Workers, overrides
 from simkit.cli.text import Blocks, Line, Table, echo, print_or_json
-from simkit.results.output_folder import check_file, whole_file
+from simkit.cli.trace import Format, check_new, trace_at
+from simkit.results.output_folder import write_text
 from simkit.scenario.first_scenario import first_scenario, path_from
 from simkit.text import counted, printable
 from simkit.units import format_duration, parse_duration, quantity
@@ -29,35 +30,18 @@ def calibrate(
         typer.Argument(
             metavar="LOG",
             help="A log with recorded starts, or a scenario whose log and machines are used.",
-            show_default=False,
         ),
     ],
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Write the best scenario to this YAML file.",
-            show_default=False,
+            "--output", "-o", metavar="FILE", help="Write the best scenario to this YAML file."
         ),
     ] = None,
     table: Annotated[
-        Path | None,
-        typer.Option(
-            "--csv", metavar="FILE", help="Write the table to this file.", show_default=False
-        ),
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write the table to this file.")
     ] = None,
-    kind: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            "-f",
-            metavar="TYPE",
-            help="The log's type in a scenario, such as swf; default: detected.",
-            show_default=False,
-        ),
-    ] = None,
+    kind: Format = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -65,19 +49,16 @@ def calibrate(
             metavar="KEY=VALUE",
             help="Override a value of the scenario that is calibrated: --set "
             "cluster.processors=430. May be repeated.",
-            show_default=False,
         ),
     ] = None,
     weeks: Annotated[
-        int, typer.Option("--weeks", min=2, help="Most weeks to judge, spread over the log.")
+        int, typer.Option(min=2, help="Most weeks to judge, spread over the log.")
     ] = 40,
-    week: Annotated[str, typer.Option("--week", help="Length of a week.")] = "7d",
+    week: Annotated[str, typer.Option(help="Length of a week.")] = "7d",
     warmup: Annotated[
-        str, typer.Option("--warmup", help="Time before each week, with the recorded starts.")
+        str, typer.Option(help="Time before each week, with the recorded starts.")
     ] = "7d",
-    workers: Annotated[
-        int | None, typer.Option("--workers", "-j", min=1, help="Processes; default: all cores.")
-    ] = None,
+    workers: Workers = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
     no_code: NoCode = False,
     as_json: AsJson = False,
@@ -95,8 +76,9 @@ def calibrate(
     from simkit.progress import runs_progress
 
     base = _scenario_of(log, kind, settings, allow_code=not no_code)
-    for target in (output, table):
-        _check_target(target, log, force=force)
+    for option, target in (("--output", output), ("--csv", table)):
+        if target is not None:
+            check_new(target, log, option, force=force)
     split = Split(_seconds("--week", week), _seconds("--warmup", warmup, least=0), weeks)
     with (
         terminated_like_interrupted(),
@@ -106,8 +88,7 @@ def calibrate(
     if output is not None:
         write(found, output, log)
     if table is not None:
-        with whole_file(table) as part:
-            part.write_text(csv_text(found), encoding="utf-8")
+        write_text(table, csv_text(found))
     print_or_json(calibration_blocks(found, log), found.as_dict(), as_json=as_json)
     for target in (output, table):
         if target is not None and not as_json:
@@ -137,7 +118,6 @@ def _scenario_of(
     log: Path, kind: str | None, settings: list[str] | None, *, allow_code: bool
 ) -> Scenario:
     """Return the first scenario of a log, or the one that is named, with --set laid over it."""
-    from simkit.cli.trace import trace_at
     from simkit.errors import ScenarioError
     from simkit.experiment.api import log_type, refuse_mistaken
     from simkit.scenario.bundled import find_scenario
@@ -158,19 +138,6 @@ def _scenario_of(
     if loaded.power is not None:
         raise ScenarioError("power: a log is calibrated without power; --set power=null")
     return loaded
-
-
-def _check_target(target: Path | None, log: Path, *, force: bool) -> None:
-    """Raise RunError if a file to write is the log, is there, or cannot be written."""
-    from simkit.errors import RunError
-
-    if target is None:
-        return
-    check_file(target)
-    if target.exists() and log.exists() and target.samefile(log):
-        raise RunError(f"{target}: is the log itself; name another file")
-    if target.exists() and not force:
-        raise RunError(f"{target}: is there already; replace it with --force, or name another file")
 
 
 HEADS = (
@@ -282,5 +249,4 @@ def write(found: Calibration, target: Path, log: Path) -> None:
         f"# weekly means {quantity(_known(best.reports.weekly_error_s), 's')} off on average.",
         text.getvalue(),
     ]
-    with whole_file(target) as part:
-        part.write_text("\n".join(lines), encoding="utf-8")
+    write_text(target, "\n".join(lines))

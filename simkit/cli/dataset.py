@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,7 +19,10 @@ from simkit.cli.options import (
     overrides,
     scenario_source,
 )
-from simkit.cli.text import Line, Table, echo, print_blocks
+from simkit.cli.text import Blocks, Line, Plain, Table, echo, print_blocks
+
+if TYPE_CHECKING:
+    from simkit.gym.dataset import Dataset
 
 app = typer.Typer(
     help="Record what policies do, for learning from it.",
@@ -54,67 +57,35 @@ def record(
     scenario: Scenario,
     output: Written,
     seeds: Annotated[
-        str | None,
-        typer.Option("--seeds", help="Seeds, an episode each: 0..9 or 0,3,7.", show_default=False),
+        str | None, typer.Option(help="Seeds, an episode each: 0..9 or 0,3,7.")
     ] = None,
     episodes: Annotated[
-        int | None,
-        typer.Option(
-            "--episodes",
-            min=1,
-            help="As many seeds, from the scenario's on; default: 1.",
-            show_default=False,
-        ),
+        int | None, typer.Option(min=1, help="As many seeds, from the scenario's on; default: 1.")
     ] = None,
     actions: Annotated[
-        str | None,
-        typer.Option(
-            "--actions", help="What an action does: ready-pool, start, …", show_default=False
-        ),
+        str | None, typer.Option(help="What an action does: ready-pool, start, …")
     ] = None,
-    observation: Annotated[
-        str | None, typer.Option("--observation", help="What is seen.", show_default=False)
-    ] = None,
-    slots: Annotated[
-        int | None,
-        typer.Option("--slots", min=1, help="Tasks to choose from.", show_default=False),
-    ] = None,
+    observation: Annotated[str | None, typer.Option(help="What is seen.")] = None,
+    slots: Annotated[int | None, typer.Option(min=1, help="Tasks to choose from.")] = None,
     max_decisions: Annotated[
-        int | None,
-        typer.Option(
-            "--max-decisions", min=1, help="Cut episodes off after so many.", show_default=False
-        ),
+        int | None, typer.Option(min=1, help="Cut episodes off after so many.")
     ] = None,
     reward: Annotated[
-        str | None,
-        typer.Option(
-            "--reward",
-            help="Default: value, or bounded-slowdown of jobs without values.",
-            show_default=False,
-        ),
+        str | None, typer.Option(help="Default: value, or bounded-slowdown of jobs without values.")
     ] = None,
     cost: Annotated[
         str | None,
-        typer.Option(
-            "--cost",
-            help="A reward, counted with the opposite sign; default: wait, in steps.",
-            show_default=False,
-        ),
+        typer.Option(help="A reward, counted with the opposite sign; default: wait, in steps."),
     ] = None,
     env: Annotated[
         list[str] | None,
         typer.Option(
-            "--env",
             metavar="KEY=VALUE",
             help="Another argument of SchedulingEnv, of reward or cost: "
             "--env action_arguments.max_start=12. May be repeated.",
-            show_default=False,
         ),
     ] = None,
-    name: Annotated[
-        str | None,
-        typer.Option("--name", help="Of the policy; default: its own.", show_default=False),
-    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the policy; default: its own.")] = None,
     seed: Seed = None,
     settings: Settings = None,
     no_code: NoCode = False,
@@ -195,13 +166,10 @@ def mix(
     rows: Annotated[
         int | None,
         typer.Option(
-            "--rows",
-            min=1,
-            help="Decisions in all; default: as many as the datasets have for these shares.",
-            show_default=False,
+            min=1, help="Decisions in all; default: as many as the datasets have for these shares."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the draw.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
 ) -> None:
     """Mix datasets: whole episodes of each, as near to the stated shares as these allow."""
     from simkit.gym.dataset import mix as do_mix
@@ -246,19 +214,14 @@ def export(
     minari: Annotated[
         Path | None,
         typer.Option(
-            "--minari",
             metavar="FOLDER",
             help="Write a new folder that Minari reads; its name is the id, such as rare-v0.",
-            show_default=False,
         ),
     ] = None,
     d3rlpy: Annotated[
         Path | None,
         typer.Option(
-            "--d3rlpy",
-            metavar="FILE",
-            help="Write an .h5 file that ReplayBuffer.load of d3rlpy reads.",
-            show_default=False,
+            metavar="FILE", help="Write an .h5 file that ReplayBuffer.load of d3rlpy reads."
         ),
     ] = None,
 ) -> None:
@@ -280,11 +243,17 @@ def export(
 @app.command("show")
 def show(file: File) -> None:
     """Show what is in a dataset: its policies, what they earned, and the actions they took."""
-    from simkit.gym.dataset import read_dataset, summary
+    from simkit.gym.dataset import read_dataset
+
+    print_blocks(_dataset_blocks(read_dataset(file)))
+
+
+def _dataset_blocks(data: Dataset) -> Blocks:
+    """Yield what each policy did and earned, then how long and how well all did."""
+    from simkit.gym.dataset import summary
     from simkit.text import counted
     from simkit.units import quantity
 
-    data = read_dataset(file)
     found = summary(data)
     heads = ["Policy", "decisions", "share", "mean reward", "mean cost", "mean probability"]
     rows = [
@@ -292,23 +261,21 @@ def show(file: File) -> None:
          *(quantity(number, "1") for number in (one.reward, one.cost, one.probability))]
         for one in found.behaviours
     ]  # fmt: skip
-    print_blocks([Table(heads, rows)])
-    echo()
-    print_blocks([Line("Decisions", f"{found.decisions:,} of {counted(found.episodes, 'episode')}, "
-        f"{found.terminated:,} terminated and {found.truncated:,} truncated")])  # fmt: skip
-    print_blocks([Line("Time", f"{found.hours:,.1f} simulated hours")])
+    yield Table(heads, rows)
+    yield Plain()
+    yield Line("Decisions", f"{found.decisions:,} of {counted(found.episodes, 'episode')}, "
+        f"{found.terminated:,} terminated and {found.truncated:,} truncated")  # fmt: skip
+    yield Line("Time", f"{found.hours:,.1f} simulated hours")
     for label, mean, of_episode in (
         ("Reward", found.reward, found.reward_of_episode),
         ("Cost", found.cost, found.cost_of_episode),
     ):
-        what = _named(data.facts, label.lower())
         of = f"{quantity(mean, '1')} a decision, {quantity(of_episode, '1')} an episode"
-        print_blocks([Line(label, f"{of}: {what}")])
-    print_blocks(
-        [Line("Actions", ", ".join(f"{name} {share:.1%}" for name, share in found.actions.items()))]
-    )
+        yield Line(label, f"{of}: {_named(data.facts, label.lower())}")
+    actions = (f"{name} {share:.1%}" for name, share in found.actions.items())
+    yield Line("Actions", ", ".join(actions))
     seen = data.facts.get("observation", {}).get("name", "not known")
-    print_blocks([Line("Observation", f"{seen}, {counted(data.observation.shape[1], 'number')}")])
+    yield Line("Observation", f"{seen}, {counted(data.observation.shape[1], 'number')}")
 
 
 def _named(facts: Any, key: str) -> str:

@@ -1,29 +1,31 @@
-"""The commands `simkit train` and `simkit evaluate`."""
+"""The commands of learning: `train`, `evaluate`, `reproduce` and `burst-times …`."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from enum import StrEnum
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from simkit.cli.options import (
     AsJson,
+    Level,
     NoCode,
     NoProgress,
     Output,
     Scenario,
     Seed,
     Settings,
+    WholeHelpGroup,
+    Workers,
     overrides,
     scenario_source,
 )
-from simkit.cli.text import Blocks, Line, Plain, Table, echo, print_or_json
+from simkit.cli.text import Blocks, Line, Plain, Table, echo, print_blocks, print_or_json
 
 if TYPE_CHECKING:
     from simkit.analysis.intervals import Interval
@@ -35,41 +37,27 @@ if TYPE_CHECKING:
 
 TRAININGS = Path("trainings")
 """Default folder of trainings."""
-
-
-class Device(StrEnum):
-    """Where a learner calculates."""
-
-    CPU = "cpu"
-    CUDA = "cuda"
+GROUP = "simkit.reproductions"
+WORK = Path("runs")
+"""Default folder of reproductions."""
 
 
 def train(
     scenario: Scenario,
     output: Output = None,
-    learner: Annotated[
-        str | None,
-        typer.Option("--learner", help="Use this learner: deeprm, …", show_default=False),
-    ] = None,
+    learner: Annotated[str | None, typer.Option(help="Use this learner: deeprm, …")] = None,
     seed: Seed = None,
-    iterations: Annotated[
-        int | None,
-        typer.Option("--iterations", min=1, help="Iterations in all.", show_default=False),
-    ] = None,
+    iterations: Annotated[int | None, typer.Option(min=1, help="Iterations in all.")] = None,
     settings: Settings = None,
     no_code: NoCode = False,
     device: Annotated[
-        Device, typer.Option("--device", help="Where the learner calculates.")
-    ] = Device.CPU,
+        Literal["cpu", "cuda"], typer.Option(help="Where the learner calculates.")
+    ] = "cpu",
     checkpoint_every: Annotated[
-        str,
-        typer.Option(
-            "--checkpoint-every", metavar="TIME", help="Time between checkpoints: 30s, 5m."
-        ),
+        str, typer.Option(metavar="TIME", help="Time between checkpoints: 30s, 5m.")
     ] = "60s",
     force: Annotated[
-        bool,
-        typer.Option("--force", help="Start over, whatever the folder holds."),
+        bool, typer.Option("--force", help="Start over, whatever the folder holds.")
     ] = False,
     as_json: AsJson = False,
     no_progress: NoProgress = False,
@@ -85,7 +73,9 @@ def train(
     from simkit.training.train import stands_at
     from simkit.training.train import train as do_train
 
-    laid_over = overrides([*(settings or ()), *_short(learner, iterations)], seed)
+    given = {"learn.learner": learner, "learn.iterations": iterations}
+    short = [f"{key}={value}" for key, value in given.items() if value is not None]
+    laid_over = overrides([*(settings or ()), *short], seed)
     loaded = load_scenario(
         scenario_source(scenario), overrides=laid_over, single=True, allow_code=not no_code
     )
@@ -96,7 +86,7 @@ def train(
             done = do_train(
                 loaded,
                 folder,
-                device=device.value,
+                device=device,
                 checkpoint_every_s=every_s,
                 force=force,
                 watch=watch,
@@ -105,12 +95,6 @@ def train(
         echo(f"interrupted; {stands_at(folder)}", err=True)
         raise typer.Exit(130) from None
     print_or_json(_training_blocks(done), _as_json(done), as_json=as_json)
-
-
-def _short(learner: str | None, iterations: int | None) -> list[str]:
-    """Return the settings of --learner and --iterations."""
-    given = {"learn.learner": learner, "learn.iterations": iterations}
-    return [f"{key}={value}" for key, value in given.items() if value is not None]
 
 
 def _seconds(text: str) -> float:
@@ -150,14 +134,14 @@ def _training_blocks(done: Trained) -> Blocks:
     yield Line("Last", ", ".join(f"{name} {value:,.6g}" for name, value in shown.items()))
     if best := info.get("best"):
         name, value = next(iter(best.items()))
-        yield Line("Least", f"{name} {value:,.6g} at iteration {best['iteration']:,}")
+        yield Line("Best", f"{name} {value:,.6g} at iteration {best['iteration']:,}")
     yield Line("Agent", f"{done.agent} ({_kept(info)})")
 
 
 def _kept(info: Any) -> str:
     best = info.get("best")  # absent if the learner judges nothing
     if best and info["scenario"]["learn"]["keep"] == "best":
-        return f"of iteration {best['iteration']:,}, the least criterion"
+        return f"of iteration {best['iteration']:,}, the best by the criterion"
     return "of the last iteration"
 
 
@@ -184,38 +168,28 @@ def evaluate(
     sets: Annotated[
         int | None,
         typer.Option(
-            "--sets",
             min=1,
             help="Held-out job sets; default: the 100 of the original code for a workload of type "
             "deeprm, else 10 seeds.",
-            show_default=False,
         ),
     ] = None,
-    seeds: Annotated[
-        str | None,
-        typer.Option("--seeds", help="Seeds as job sets: 0..9 or 0,3,7.", show_default=False),
-    ] = None,
+    seeds: Annotated[str | None, typer.Option(help="Seeds as job sets: 0..9 or 0,3,7.")] = None,
     windows: Annotated[
         str | None,
         typer.Option(
-            "--windows",
             metavar="A..B",
             help="Windows of the trace as job sets, both ends included: with workload.window.jobs "
             "0..9, window 2 is jobs 20..29.",
-            show_default=False,
         ),
     ] = None,
     metric: Annotated[
-        str,
-        typer.Option("--metric", "-m", help="A metric of jobs: slowdown, …; or a makespan."),
+        str, typer.Option("--metric", "-m", help="A metric of jobs: slowdown, …; or a makespan.")
     ] = "slowdown",
-    level: Annotated[float, typer.Option(help="Level of confidence.")] = 0.95,
+    level: Level = 0.95,
     seed: Seed = None,
     settings: Settings = None,
     no_code: NoCode = False,
-    workers: Annotated[
-        int | None, typer.Option("--workers", "-j", min=1, help="Processes; default: all cores.")
-    ] = None,
+    workers: Workers = None,
     output: Output = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace another evaluation in --output.")
@@ -223,7 +197,7 @@ def evaluate(
     as_json: AsJson = False,
     no_progress: NoProgress = False,
 ) -> None:
-    """Judge agents and heuristics on the same held-out job sets, with confidence intervals.
+    """Compare agents and heuristics on the same held-out job sets, with confidence intervals.
 
     Jobs that never ended count with their value so far. The reference is the best heuristic;
     differences and ratios are against it, paired set by set.
@@ -334,16 +308,10 @@ def _bounds(interval: Interval | None) -> tuple[float | None, float | None]:
     return (None, None) if interval is None else (interval.low, interval.high)
 
 
-GROUP = "simkit.reproductions"
-WORK = Path("runs")
-
-
 def reproduce(
     name: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[NAME]", help="The reproduction; without it, list them.", show_default=False
-        ),
+        typer.Argument(metavar="[NAME]", help="The reproduction; without it, list them."),
     ] = None,
     output: Annotated[
         Path | None,
@@ -351,23 +319,18 @@ def reproduce(
             "--output",
             "-o",
             metavar="FOLDER",
-            show_default=False,
             help="Where to write the page; default: runs/reproduce-NAME.",
         ),
     ] = None,
     work: Annotated[
         Path | None,
         typer.Option(
-            "--work",
             metavar="FOLDER",
-            show_default=False,
             help="Where trainings are kept and resumed; default: runs/reproduce-NAME/work.",
         ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A small version, in minutes.")] = False,
-    workers: Annotated[
-        int | None, typer.Option("--workers", "-j", min=1, help="Processes; default: all cores.")
-    ] = None,
+    workers: Workers = None,
     no_progress: NoProgress = False,
 ) -> None:
     """Reproduce a paper's figures, from training to picture, next to its claims.
@@ -401,47 +364,124 @@ def reproduce(
     echo(f"{page} written")
 
 
-class TrainingProgress:
-    """A bar with iteration, return, held-out number and decisions a second; from the first on."""
-
-    def __init__(self) -> None:
-        self._bar: Any = None
-        self._row: Any = None
-        self._held_out = ""
-
-    def __call__(self, training: Training, row: Row) -> None:
-        """Show an iteration."""
-        from simkit.progress import progress_bar
-        from simkit.training.train import HELD_OUT
-
-        if self._bar is None:
-            self._bar = progress_bar("{task.fields[numbers]}", "{task.fields[rate]}")
-            self._row = self._bar.add_task("", total=training.iterations, numbers="", rate="")
-            self._bar.start()
-        if found := [f"{k} {v:,.4g}" for k, v in row.items() if k.startswith(HELD_OUT)]:
-            self._held_out = ", " + found[0].replace("_", " ")
-        rate = f"{row['decisions_per_s']:,.0f} decisions/s" if "decisions_per_s" in row else ""
-        self._bar.update(
-            self._row,
-            completed=training.iteration,
-            numbers=(f"return {row['return']:,.4g}" if "return" in row else "") + self._held_out,
-            rate=rate,
-        )
-
-    def close(self) -> None:
-        """Remove the bar."""
-        if self._bar is not None:
-            self._bar.stop()
-
-
 @contextmanager
 def training_progress(*, enabled: bool) -> Iterator[Callable[[Training, Row], None] | None]:
-    """Yield a function to call after every iteration; None if stderr is not a terminal."""
+    """Yield what shows an iteration, as a bar from the first on; None if stderr is no terminal."""
     if not (enabled and sys.stderr.isatty()):
         yield None
         return
-    progress = TrainingProgress()
+    from simkit.progress import progress_bar
+    from simkit.training.train import HELD_OUT
+
+    bar = progress_bar("{task.fields[numbers]}", "{task.fields[rate]}")
+    row_of_bar, last = bar.add_task("", numbers="", rate=""), {"held out": ""}
+
+    def show(training: Training, row: Row) -> None:
+        bar.start()
+        if found := [f"{k} {v:,.4g}" for k, v in row.items() if k.startswith(HELD_OUT)]:
+            last["held out"] = ", " + found[0].replace("_", " ")
+        bar.update(
+            row_of_bar,
+            total=training.iterations,
+            completed=training.iteration,
+            numbers=(f"return {row['return']:,.4g}" if "return" in row else "") + last["held out"],
+            rate=f"{row['decisions_per_s']:,.0f} decisions/s" if "decisions_per_s" in row else "",
+        )
+
     try:
-        yield progress
+        yield show
     finally:
-        progress.close()
+        bar.stop()
+
+
+burst_times = typer.Typer(
+    help="Predict how long programs run from the sections of their executables.",
+    cls=WholeHelpGroup,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+Model = Literal["local-power-law", "trees", "network"]
+"""The kinds of models; see `simkit.learners.run_times.burst_models`."""
+
+
+@burst_times.command("fit")
+def fit(
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FOLDER", help="Where to write the predictor's bundle."
+        ),
+    ],
+    table: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="TABLE",
+            help="The bursts.parquet that `simkit trace generate elf-bursts` has written; default: "
+            "a sample that comes with simkit.",
+        ),
+    ] = None,
+    model: Annotated[
+        Model, typer.Option("--model", "-m", help="What is fitted.")
+    ] = "local-power-law",
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of the held-out programs and the model.")
+    ] = 0,
+) -> None:
+    """Fit a predictor of run times to measured programs, and say how well it does.
+
+    It is judged by the macro F1 of ten classes, tenths of 0.3 s, on 30 % of the programs, which are
+    held out at random or by ranges of their size. The bundle is then fitted to all of them.
+    """
+    from simkit import plugins
+
+    done = plugins.find("simkit.tools", "burst-times.fit")(table, output, model, seed)
+    rows = [
+        [way, *("-" if score is None else f"{score:.3f}" for score in scores)]
+        for way, scores in done.macro_f1.items()
+    ]
+    print_blocks([Table(["Macro F1, held out", "static arrays", "arrays on the heap"], rows)])
+    fitted = f"fitted to {done.programs:,} programs of {done.kinds} kinds"
+    echo(f"\n{output} written: {model}, {fitted}")
+
+
+@burst_times.command("predict")
+def predict(
+    bundle: Annotated[
+        Path, typer.Argument(metavar="BUNDLE", help="A folder that `fit` has written.")
+    ],
+    programs: Annotated[
+        list[Path], typer.Argument(metavar="PROGRAM", help="Executable files in ELF.")
+    ],
+) -> None:
+    """Predict how long programs run, from the section sizes of their executables.
+
+    The time is meant for the machine on which the programs of the fit were measured. A program that
+    differs from all of them is marked: its prediction is unreliable.
+    """
+    from simkit import plugins
+    from simkit.cli.text import wrapped
+
+    found = plugins.find("simkit.tools", "burst-times.predict")(bundle, programs)
+    heads = ["Program", "time", "class", "from", "to", "probability", "like those fitted to"]
+    rows = [[str(one.path), *_cells(one), "no" if one.unlike else "yes"] for one in found]
+    print_blocks([Table(heads, rows)])
+    for one in found:
+        if one.unlike:
+            echo()
+            wrapped(
+                f"{one.path} is unlike every program that the predictor was fitted to: it is "
+                f"{one.times_usual:,.1f} times as far from the nearest as 99 % of them are from "
+                "theirs. Do not rely on its time; measure programs like it and fit again."
+            )
+
+
+def _cells(one: Any) -> list[str]:
+    """Return time, class, its span and its probability."""
+    low, high = one.span_s
+    return [
+        f"{one.run_time_s:.4f} s", str(one.label), f"{low:.2f} s",
+        "-" if high is None else f"{high:.2f} s",
+        "-" if one.probability is None else f"{one.probability:.0%}",
+    ]  # fmt: skip

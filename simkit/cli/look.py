@@ -1,54 +1,40 @@
-"""The command `simkit report`."""
+"""The commands that show runs: explain, report, plot."""
 
 from __future__ import annotations
 
 import os
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
 
 import typer
 
-from simkit.cli.options import AsJson, Group, NoCode, NoProgress, Partial, RunFolder
+from simkit.cli.options import AsJson, Group, Level, NoCode, NoProgress, Partial, RunFolder
 from simkit.cli.text import echo
 
 if TYPE_CHECKING:
-    from simkit.results.run_folder import Run
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
     from simkit.report.report import Explanations
+    from simkit.results.run_folder import Run
 
 
 def explain(
     run: RunFolder,
     jobs: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[JOB]...", help="Ids of jobs.", show_default=False),
+        list[str] | None, typer.Argument(metavar="[JOB]...", help="Ids of jobs.")
     ] = None,
     at: Annotated[
         str | None,
         typer.Option(
-            "--at",
             metavar="TIME",
             help="Show what waits at this time and why, what is free and reserved, and scores: "
             "seconds or a duration after the trace's zero (10d, 3h), or as it is printed "
             "(3d 17:33:38, 1996-10-11 05:08:44); a date without a zone is on the run's clock.",
-            show_default=False,
         ),
     ] = None,
     summary: Annotated[
         bool, typer.Option("--summary", help="Split the waiting time of all jobs by cause.")
     ] = False,
     longest: Annotated[
-        int | None,
-        typer.Option(
-            "--longest",
-            min=1,
-            metavar="N",
-            help="The N jobs that waited longest.",
-            show_default=False,
-        ),
+        int | None, typer.Option(min=1, metavar="N", help="The N jobs that waited longest.")
     ] = None,
     every: Annotated[
         bool,
@@ -75,8 +61,7 @@ def explain(
             "give the ids of jobs, or one of --longest N, --summary and --at TIME"
         )
     opened = open_run(run, allow_partial=partial)
-    total = opened.info.get("jobs")
-    with watch_progress(total if isinstance(total, int) else 0, enabled=not no_progress) as watch:
+    with watch_progress(opened.info.get("jobs", 0), enabled=not no_progress) as watch:
         found = _explanations(opened, jobs or [], at, longest, partial, not no_code, watch)
     if as_json:
         content = [each.as_json() for each in found]
@@ -98,8 +83,9 @@ def _explanations(
     watch: Any,
 ) -> list[Any]:
     """Return what is to be shown; each has `text` and `as_json`."""
-    from simkit.why.at import queue_at, time_of
+    from simkit.why.at import queue_at
     from simkit.why.jobs import explain_jobs, longest_waits
+    from simkit.why.rerun import clock_of
     from simkit.why.summary import explain_summary
 
     options: dict[str, Any] = {
@@ -108,7 +94,7 @@ def _explanations(
         "progress": watch,
     }
     if at is not None:
-        return [queue_at(run, time_of(run, at), **options)]
+        return [queue_at(run, clock_of(run).time_of(at), **options)]
     if longest is not None:
         return [*explain_jobs(run, longest_waits(run, longest, allow_partial=partial), **options)]
     if jobs:
@@ -127,10 +113,7 @@ def report(
     target: Annotated[
         Path | None,
         typer.Option(
-            "--output",
-            "-o",
-            help="An .html file; default: report.html in the first folder.",
-            show_default=False,
+            "--output", "-o", help="An .html file; default: report.html in the first folder."
         ),
     ] = None,
     explain: Annotated[
@@ -178,10 +161,9 @@ def _explained(folder: Path, partial: bool, allow_code: bool, shows_progress: bo
     from simkit.results.run_folder import open_run
 
     run = open_run(folder, allow_partial=partial)
-    total = run.info.get("jobs")
     try:
         with (
-            watch_progress(total if isinstance(total, int) else 0, enabled=shows_progress) as watch,
+            watch_progress(run.info.get("jobs", 0), enabled=shows_progress) as watch,
             code_refused(not allow_code, remedy="give --allow-code"),
         ):
             return explanations_of(
@@ -192,20 +174,13 @@ def _explained(folder: Path, partial: bool, allow_code: bool, shows_progress: bo
         return {}
 
 
-class PictureKind(StrEnum):
-    """The subject of a picture."""
-
-    JOBS = "jobs"
-    POWER = "power"
-    COMPARISON = "comparison"
-    SWEEP = "sweep"
-    TRAINING = "training"
+PictureKind = Literal["jobs", "power", "comparison", "sweep", "training"]
+"""The subject of a picture."""
 
 
 def plot(
     folders: Annotated[
-        list[Path],
-        typer.Argument(metavar="FOLDER...", help="Runs, a sweep, or trainings."),
+        list[Path], typer.Argument(metavar="FOLDER...", help="Runs, a sweep, or trainings.")
     ],
     kind: Annotated[
         PictureKind | None,
@@ -214,7 +189,6 @@ def plot(
             "-k",
             help="Subject of the picture. Default: sweep with --x, comparison with --with, "
             "training for folders of `simkit train`, else jobs.",
-            show_default=False,
         ),
     ] = None,
     target: Annotated[
@@ -229,44 +203,26 @@ def plot(
     by: Annotated[
         list[str] | None,
         typer.Option(
-            help="Of runs: partition, queue, user, group, size or length of jobs. Of a sweep: keys "
-            "of the scenario that make lines of their own.",
-            show_default=False,
+            help="For runs: partition, queue, user, group, size or length of jobs. For a sweep: "
+            "keys of the scenario that make lines of their own."
         ),
     ] = None,
     x: Annotated[
-        str | None,
-        typer.Option(
-            "--x",
-            metavar="KEY",
-            help="Of a sweep: the key along the axis.",
-            show_default=False,
-        ),
+        str | None, typer.Option(metavar="KEY", help="For a sweep: the key along the axis.")
     ] = None,
     y: Annotated[
         str | None,
-        typer.Option(
-            "--y",
-            metavar="METRIC",
-            help="Of a sweep: a metric; default: wait_time_s.",
-            show_default=False,
-        ),
+        typer.Option(metavar="METRIC", help="For a sweep: a metric; default: wait_time_s."),
     ] = None,
     others: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--with",
-            help="Of a comparison: a run of B; repeat it for each seed of A.",
-            show_default=False,
-        ),
+        typer.Option("--with", help="For a comparison: a run of B; repeat it for each seed of A."),
     ] = None,
     metric: Annotated[
         list[str] | None,
-        typer.Option(
-            "--metric", "-m", help="Of a comparison: a metric; may be repeated.", show_default=False
-        ),
+        typer.Option("--metric", "-m", help="For a comparison: a metric; may be repeated."),
     ] = None,
-    level: Annotated[float, typer.Option(help="Confidence level.")] = 0.95,
+    level: Level = 0.95,
     partial: Partial = False,
 ) -> None:
     """Draw runs, a comparison, a sweep or trainings.
@@ -285,13 +241,13 @@ def plot(
     asked = {"--x": x, "--y": y, "--by": names, "--with": others, "--metric": metric}
     for option, value in asked.items():
         if value and option not in _TAKES[chosen]:
-            fits = [name.value for name, taken in _TAKES.items() if option in taken]
+            fits = [name for name, taken in _TAKES.items() if option in taken]
             raise typer.BadParameter(
-                f"{option} does not go with a picture of {chosen.value}, but of {' or '.join(fits)}"
+                f"{option} does not go with a picture of {chosen}, but of {' or '.join(fits)}"
             )
-    if len(folders) > 1 and chosen in (PictureKind.POWER, PictureKind.SWEEP):
-        noun = "runs" if chosen is PictureKind.POWER else "folders"
-        raise typer.BadParameter(f"{len(folders)} {noun}; a picture of {chosen.value} shows one")
+    if len(folders) > 1 and chosen in ("power", "sweep"):
+        noun = "runs" if chosen == "power" else "folders"
+        raise typer.BadParameter(f"{len(folders)} {noun}; a picture of {chosen} shows one")
     for folder in folders:
         if not os.path.exists(folder):  # noqa: PTH110  False for a name that is too long
             raise RunError(
@@ -302,13 +258,13 @@ def plot(
         raise typer.BadParameter(f"--level {level:g}; a level of confidence lies between 0 and 1")
     picture = target or folders[0] / f"{_usual_name(chosen, names)}.png"
     check_file(picture)
-    if chosen is PictureKind.SWEEP:
+    if chosen == "sweep":
         from simkit.analysis.plot_sweep import plot_sweep
 
         if x is None:
             raise typer.BadParameter(_without_x(folders))
         plot_sweep(folders, x, y or "wait_time_s", by=names, level=level, target=picture)
-    elif chosen is PictureKind.TRAINING:
+    elif chosen == "training":
         from simkit.training.curves import plot_training
 
         plot_training(folders, picture)
@@ -317,12 +273,12 @@ def plot(
     echo(f"picture: {picture}")
 
 
-_TAKES = {
-    PictureKind.JOBS: ("--by",),
-    PictureKind.POWER: (),
-    PictureKind.COMPARISON: ("--by", "--with", "--metric"),
-    PictureKind.SWEEP: ("--x", "--y", "--by"),
-    PictureKind.TRAINING: (),
+_TAKES: Final[dict[PictureKind, tuple[str, ...]]] = {
+    "jobs": ("--by",),
+    "power": (),
+    "comparison": ("--by", "--with", "--metric"),
+    "sweep": ("--x", "--y", "--by"),
+    "training": (),
 }
 """Subject → the options that go with it."""
 
@@ -334,15 +290,15 @@ def _kind_of(
     from simkit.training.folder import is_training
 
     if x is not None or y is not None:
-        return PictureKind.SWEEP
+        return "sweep"
     if others:
-        return PictureKind.COMPARISON
+        return "comparison"
     if all(map(is_training, folders)):
-        return PictureKind.TRAINING
+        return "training"
     only = folders[0]
     is_run = len(folders) > 1 or not os.path.isdir(only) or (only / "run.json").exists()  # noqa: PTH112
     holds_runs = not is_run and next(only.rglob("run.json"), None) is not None
-    return PictureKind.SWEEP if holds_runs else PictureKind.JOBS
+    return "sweep" if holds_runs else "jobs"
 
 
 def _without_x(folders: list[Path]) -> str:
@@ -356,9 +312,9 @@ def _without_x(folders: list[Path]) -> str:
 
 
 def _usual_name(kind: PictureKind, by: list[str]) -> str:
-    if kind is PictureKind.JOBS:
+    if kind == "jobs":
         return f"by-{by[0]}" if by else "plot"
-    return kind.value if kind is PictureKind.POWER else "plot"
+    return kind if kind == "power" else "plot"
 
 
 def _plot_runs(
@@ -373,37 +329,25 @@ def _plot_runs(
 ) -> None:
     """Draw runs, their power, or their comparison."""
     from simkit.analysis.compare import compare_runs
-    from simkit.analysis.plot import plot_compare
+    from simkit.analysis.plot import plot_view
     from simkit.analysis.plot_comparison import plot_comparison
-    from simkit.analysis.plot_groups import plot_groups
-    from simkit.analysis.plot_power import plot_power
     from simkit.results.run_folder import open_run
 
-    if len(by) > 1 or (by and by[0] not in list(Group)):
+    if len(by) > 1 or (by and by[0] not in get_args(Group)):
         raise typer.BadParameter(
-            f"--by {', '.join(by)}: jobs are grouped by one of {', '.join(Group)}"
+            f"--by {', '.join(by)}: jobs are grouped by one of {', '.join(get_args(Group))}"
         )
-    group = Group(by[0]) if by else None
-    if kind is PictureKind.COMPARISON and not others and len(folders) != 2:
-        raise typer.BadParameter(
-            f"{len(folders)} runs; a comparison has two, or the runs of B by --with"
-        )
-    if kind is PictureKind.COMPARISON and not others:
+    group: Any = by[0] if by else None
+    if kind == "comparison" and not others:
+        if len(folders) != 2:
+            raise typer.BadParameter(
+                f"{len(folders)} runs; a comparison has two, or the runs of B by --with"
+            )
         folders, others = folders[:1], folders[1:]
     first = [open_run(folder, allow_partial=partial) for folder in folders]
-    second = [open_run(folder, allow_partial=partial) for folder in others]
-    if kind is PictureKind.COMPARISON:
-        found = compare_runs(
-            first,
-            second,
-            metrics=metric or None,
-            by=None if group is None else group.value,
-            level=level,
-        )
+    if kind == "comparison":
+        second = [open_run(folder, allow_partial=partial) for folder in others]
+        found = compare_runs(first, second, metrics=metric or None, by=group, level=level)
         plot_comparison(found, picture)
-    elif kind is PictureKind.POWER:
-        plot_power(first[0], picture)
-    elif group is not None:
-        plot_groups(first, group.value, picture)
     else:
-        plot_compare(first, picture)
+        plot_view(first, picture, by=group, kind="power" if kind == "power" else "jobs")

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 from typer import BadParameter
@@ -25,7 +24,7 @@ _ENDINGS: Final = (".yaml", ".yml", ".json")
 
 
 def complete_scenario(incomplete: str) -> list[str]:
-    """Return the bundled scenarios, files and folders of which a name begins like this.
+    """Return the bundled scenarios, files and folders whose names begin like this.
 
     Files and folders are those of the working folder. Without a bundled scenario there is nothing
     to return: then the shell completes files itself, in any folder.
@@ -36,14 +35,11 @@ def complete_scenario(incomplete: str) -> list[str]:
     if not names:
         return []
     try:
-        entries = [entry for entry in Path().iterdir() if _is_meant(entry.name, incomplete)]
+        found = (entry for entry in Path().iterdir() if entry.name.startswith(incomplete))
+        entries = [entry for entry in found if not entry.name.startswith(".")]
     except OSError:
         entries = []
     return [*names, *sorted(filter(None, map(_shown, entries)))]
-
-
-def _is_meant(name: str, incomplete: str) -> bool:
-    return name.startswith(incomplete) and not name.startswith(".")
 
 
 def _shown(entry: Path) -> str:
@@ -57,7 +53,7 @@ class WholeHelpGroup(TyperGroup):
     """A group that lists its commands with all of their first sentence."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Carry a command out; a wrong choice is told without pydantic's prefix."""
+        """Carry a command out; an error about a choice loses pydantic's prefix."""
         try:
             return super().invoke(ctx)
         except BadParameter as error:
@@ -84,41 +80,23 @@ def first_paragraph(text: str) -> str:
     return " ".join(inspect.cleandoc(text).partition("\n\n")[0].split())
 
 
-class Group(StrEnum):
-    """What jobs are grouped by; see `simkit.results.group_metrics.By`."""
-
-    PARTITION = "partition"
-    QUEUE = "queue"
-    USER = "user"
-    GROUP = "group"
-    SIZE = "size"
-    LENGTH = "length"
+Group = Literal["partition", "queue", "user", "group", "size", "length"]
+"""What jobs are grouped by; see `simkit.results.group_metrics.By`."""
 
 
-Scenario = Annotated[
-    str,
-    typer.Argument(
+def _scenario(more: str = "") -> Any:
+    return typer.Argument(
         metavar="SCENARIO",
         help="A scenario file, the name of a bundled one (see `simkit scenarios`), or - for "
-        "standard input.",
-        show_default=False,
+        f"standard input{more}.",
         autocompletion=complete_scenario,
-    ),
-]
-ScenarioOrFork = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="SCENARIO",
-        help="A scenario file, the name of a bundled one (see `simkit scenarios`), or - for "
-        "standard input; left out with --fork.",
-        show_default=False,
-        autocompletion=complete_scenario,
-    ),
-]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)]
-Seed = Annotated[
-    int | None, typer.Option("--seed", min=0, help="Use this seed.", show_default=False)
-]
+    )
+
+
+Scenario = Annotated[str, _scenario()]
+ScenarioOrFork = Annotated[str | None, _scenario("; left out with --fork")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
+Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Use this seed.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option(
@@ -126,7 +104,6 @@ Settings = Annotated[
         metavar="KEY=VALUE",
         help="Override a value of the scenario: --set policy.order=sjf. May be repeated; "
         "relative paths in it start from the working folder.",
-        show_default=False,
     ),
 ]
 SwitchPolicy = Annotated[
@@ -136,14 +113,14 @@ SwitchPolicy = Annotated[
         metavar="TIME:POLICY",
         help="Let another policy decide from TIME on, a duration after the first submission or a "
         "date: 30d:sjf+easy. May be repeated.",
-        show_default=False,
     ),
 ]
-Output = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", help="Where to write the results.", show_default=False),
-]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Where to write the results.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+Level = Annotated[float, typer.Option(help="Confidence level.")]
+Workers = Annotated[
+    int | None, typer.Option("--workers", "-j", min=1, help="Processes; default: all cores.")
+]
 NoProgress = Annotated[bool, typer.Option("--no-progress", help="Show no progress bar.")]
 
 
@@ -170,7 +147,6 @@ By = Annotated[
         "--by",
         help="Also by group of jobs. The partition is the scenario's, or else the log's; the size "
         "is what a job asks for, the length its run time.",
-        show_default=False,
     ),
 ]
 Sort = Annotated[
@@ -180,7 +156,6 @@ Sort = Annotated[
         metavar="NUMBER",
         help="With --by: the groups with the most of it first, such as wait_time_s; of a "
         "comparison, those with the largest difference of this metric.",
-        show_default=False,
     ),
 ]
 Top = Annotated[
@@ -199,7 +174,7 @@ def groups_of(by: Group | None, sort: str | None, top: int | None) -> Groups | N
         if sort is not None or top is not None:
             raise typer.BadParameter("--sort and --top order groups of jobs; add --by user or so")
         return None
-    return Groups(by.value, sort, MOST if top is None else top)
+    return Groups(by, sort, MOST if top is None else top)
 
 
 def overrides(settings: list[str] | None, seed: int | None) -> dict[str, Any]:

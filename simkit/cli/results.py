@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from simkit.cli.options import (
-    AsJson,
-    By,
-    Partial,
-    RunFolder,
-    Sort,
-    Top,
-    Verbose,
-    groups_of,
-)
-from simkit.cli.text import echo, print_blocks, print_or_json
+from simkit.cli.options import AsJson, By, Level, Partial, RunFolder, Sort, Top, Verbose, groups_of
+from simkit.cli.text import READ_WIDTH, Blocks, Plain, Table, echo, print_blocks, print_or_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simkit.verify.audit import Audit
 
 
 def compare(
@@ -27,8 +22,7 @@ def compare(
         typer.Argument(metavar="A B", help="Two run folders; with --with, all runs of A."),
     ],
     others: Annotated[
-        list[Path] | None,
-        typer.Option("--with", help="A run of B; repeat it for each seed of A."),
+        list[Path] | None, typer.Option("--with", help="A run of B; repeat it for each seed of A.")
     ] = None,
     metric: Annotated[
         list[str] | None,
@@ -42,7 +36,7 @@ def compare(
     by: By = None,
     sort: Sort = None,
     top: Top = None,
-    level: Annotated[float, typer.Option(help="Confidence level.")] = 0.95,
+    level: Level = 0.95,
     partial: Partial = False,
     as_json: AsJson = False,
 ) -> None:
@@ -66,23 +60,14 @@ def compare(
             f"{counted(len(runs), 'run')}; give two, or the runs of B by --with"
         )
     first, second = ([open_run(f, allow_partial=partial) for f in side] for side in folders)
-    comparison = compare_runs(
-        first, second, metrics=metric or None, by=None if by is None else by.value, level=level
-    )
+    comparison = compare_runs(first, second, metrics=metric or None, by=by, level=level)
     blocks = comparison_blocks(comparison, groups)
     print_or_json(blocks, comparison.as_json(), as_json=as_json)
 
 
-class TableFormat(StrEnum):
-    """A format of `simkit summarise`."""
-
-    TEXT = "text"
-    CSV = "csv"
-    MARKDOWN = "markdown"
-    LATEX = "latex"
-
-
-_TABLE_ENDINGS = {".csv": TableFormat.CSV, ".md": TableFormat.MARKDOWN, ".tex": TableFormat.LATEX}
+TableFormat = Literal["text", "csv", "markdown", "latex"]
+"""A format of `simkit summarise`."""
+_TABLE_ENDINGS: Final[dict[str, TableFormat]] = {".csv": "csv", ".md": "markdown", ".tex": "latex"}
 
 
 def summarise(
@@ -96,8 +81,7 @@ def summarise(
         list[str] | None,
         typer.Option(
             help="Keys of the scenario that make the groups: policy,workload.offered_load. "
-            "Default: all that differ but the seed.",
-            show_default=False,
+            "Default: all that differ but the seed."
         ),
     ] = None,
     metric: Annotated[
@@ -106,7 +90,6 @@ def summarise(
             "--metric",
             "-m",
             help="A metric: wait_time_s, wait_time_s.p99, carbon_kg; may be repeated.",
-            show_default=False,
         ),
     ] = None,
     form: Annotated[
@@ -119,7 +102,7 @@ def summarise(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write the table to this file."),
     ] = None,
-    level: Annotated[float, typer.Option(help="Confidence level.")] = 0.95,
+    level: Level = 0.95,
 ) -> None:
     """Summarise a sweep: mean and interval over seeds of each metric, the best marked."""
     from simkit.analysis.summary import summarise as summary_of
@@ -130,32 +113,27 @@ def summarise(
         for texts in (by, metric)
     )
     found = summary_of(runs, keys, names, level=level)
-    if chosen is TableFormat.TEXT:
+    if chosen == "text":
         from simkit.cli.run_text import summary_blocks
 
         print_blocks(summary_blocks(found))
         return
-    text = {
-        TableFormat.CSV: found.csv, TableFormat.MARKDOWN: found.markdown,
-        TableFormat.LATEX: found.latex,
-    }[chosen]()  # fmt: skip
+    text = {"csv": found.csv, "markdown": found.markdown, "latex": found.latex}[chosen]()
     if target is None:
         echo(text.rstrip("\n"))
         return
-    from simkit.results.output_folder import check_file, whole_file
+    from simkit.results.output_folder import write_text
 
-    check_file(target)
-    with whole_file(target) as part:
-        part.write_text(text, encoding="utf-8")
-    echo(f"{target} written ({chosen.value})")
+    write_text(target, text)
+    echo(f"{target} written ({chosen})")
 
 
 def _table_format(form: TableFormat | None, target: Path | None) -> TableFormat:
     """Return the format; raises BadParameter if the name of a file gives none."""
     if target is None:
-        return form or TableFormat.TEXT
+        return form or "text"
     chosen = form or _TABLE_ENDINGS.get(target.suffix.lower())
-    if chosen is None or chosen is TableFormat.TEXT:
+    if chosen in (None, "text"):
         raise typer.BadParameter(
             f"{target}: a file is written as csv, markdown or latex; end its name in .csv, .md or "
             ".tex, or add --format"
@@ -163,12 +141,8 @@ def _table_format(form: TableFormat | None, target: Path | None) -> TableFormat:
     return chosen
 
 
-class Claim(StrEnum):
-    """What the schedule of another tool claims; see `simkit.verify.schedules.Claim`."""
-
-    EASY = "easy"
-    FCFS = "fcfs"
-    ANY = "any"
+Claim = Literal["easy", "fcfs", "any"]
+"""What the schedule of another tool claims; see `simkit.verify.schedules.Claim`."""
 
 
 def verify(
@@ -178,33 +152,28 @@ def verify(
             metavar="RUN...",
             help="Run folders, or tables of another tool's schedule: .csv or .parquet with job, "
             "submit, start, end, processors and, if there is one, requested.",
-            show_default=False,
         ),
     ],
     inputs: Annotated[
         list[Path] | None,
         typer.Option(
-            "--inputs",
             metavar="DIR",
             help="A folder whose files may be read as inputs, besides the run folder, the working "
             "folder, the data folder and simkit's own; may be repeated.",
-            show_default=False,
         ),
     ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit 5 if a rule that may apply was not audited.")
     ] = False,
     processors: Annotated[
-        float | None,
-        typer.Option("--processors", min=0, help="Of a table: how many processors there are."),
+        float | None, typer.Option(min=0, help="For a table: how many processors there are.")
     ] = None,
     policy: Annotated[
         Claim | None,
         typer.Option(
             "--policy",
             "-p",
-            help="Of a table: what its schedule claims; default: easy. Any: capacity alone.",
-            show_default=False,
+            help="For a table: what its schedule claims; default: easy. Any: capacity alone.",
         ),
     ] = None,
     verbose: Verbose = False,
@@ -216,7 +185,6 @@ def verify(
     Of the schedule of another tool it checks times and capacity, and first come, first served or
     EASY backfilling: `simkit verify jobs.csv --processors 128 --policy easy`.
     """
-    from simkit.cli.run_text import audits_blocks
     from simkit.verify import verify_run
     from simkit.verify.schedules import ENDINGS, verify_schedule
 
@@ -226,7 +194,7 @@ def verify(
     if (processors is not None or policy is not None) and not tables:
         raise typer.BadParameter("--processors and --policy are about tables; run folders say both")
     audits = [
-        verify_schedule(path, processors=processors or 0.0, policy=(policy or Claim.EASY).value)
+        verify_schedule(path, processors=processors or 0.0, policy=policy or "easy")
         if path in tables
         else verify_run(path, allow_partial=partial, inputs=inputs or ())
         for path in runs
@@ -240,12 +208,52 @@ def verify(
         raise typer.Exit(5)
 
 
-class ExportFormat(StrEnum):
-    """A format of `simkit export`."""
+def audits_blocks(audits: Sequence[Audit], *, verbose: bool = False) -> Blocks:
+    """Yield the checks of each audit, an empty line between two."""
+    for number, audit in enumerate(audits):
+        if number:
+            yield Plain()
+        yield from audit_blocks(audit, verbose=verbose)
 
-    SWF = "swf"
-    BATSIM = "batsim"
-    POWER = "power"
+
+def audit_blocks(audit: Audit, *, verbose: bool = False) -> Blocks:
+    """Yield the checks and the rows that break a rule; those that do not apply if `verbose`."""
+    rows = []
+    for check in audit.checks:
+        if check.skipped and not check.applies and not verbose:
+            continue
+        if audit.alike and check.skipped.startswith(audit.alike):
+            continue  # the last line says it of all these rules at once
+        found = "-" if check.skipped else f"{check.found:,}"
+        why_not = "not audited: because" if check.applies else "does not apply:"
+        rule = f"{why_not} {check.skipped}" if check.skipped else check.rule
+        rows.append((check.name, f"{check.examined:,}", found, rule))
+    heads = ["Check", "examined", "violations", "rule"]
+    yield Table(heads, rows, text=1, piped_width=READ_WIDTH)
+    for check in audit.checks:
+        for violation in check.violations:
+            yield Plain(str(violation), wraps=True)
+        if more := check.found - len(check.violations):
+            yield Plain(f"{check.name}: and {more:,} more", wraps=True)
+    for check in audit.checks:
+        for what, value in check.notes.items():
+            if value:
+                yield Plain(f"note: {check.name}: {what}: {_listed(value)}", wraps=True)
+    yield Plain(f"{audit.folder}: {audit.summary()}", wraps=True)
+
+
+def _listed(value: Any) -> str:
+    """Return a note's number or text, or several separated by commas."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    return value if isinstance(value, str) else ", ".join(map(str, value))
+
+
+ExportFormat = Literal["swf", "batsim", "power"]
+"""A format of `simkit export`."""
+_ENDINGS: Final[dict[str, ExportFormat]] = {
+    ".csv": "batsim", ".parquet": "power", ".swf": "swf", ".gz": "swf",
+}  # fmt: skip
 
 
 def export(
@@ -276,30 +284,24 @@ def export(
     from simkit.results.run_folder import open_run
 
     chosen = form or _form_of(target)
-    if every is not None and chosen is not ExportFormat.POWER:
-        raise typer.BadParameter(f"--every goes with --format power, not {chosen.value}")
+    if every is not None and chosen != "power":
+        raise typer.BadParameter(f"--every goes with --format power, not {chosen}")
     opened = open_run(run, allow_partial=partial)
     check_file(target)
-    if chosen is ExportFormat.POWER:
+    if chosen == "power":
         export_power(opened, target, every=every)
-    elif chosen is ExportFormat.BATSIM:
+    elif chosen == "batsim":
         export_batsim(opened, target)
     else:
         export_swf(opened, target)
-    echo(f"{target} written ({chosen.value})")
+    echo(f"{target} written ({chosen})")
 
 
 def _form_of(target: Path) -> ExportFormat:
     """Return the format of a file by its name; raises RunError if the name gives none."""
     from simkit.errors import RunError
 
-    endings = {
-        ".csv": ExportFormat.BATSIM,
-        ".parquet": ExportFormat.POWER,
-        ".swf": ExportFormat.SWF,
-        ".gz": ExportFormat.SWF,
-    }
-    if (form := endings.get(target.suffix.lower())) is None:
+    if (form := _ENDINGS.get(target.suffix.lower())) is None:
         raise RunError(
             f"{target}: the name gives no format; end it in .swf, .swf.gz, .csv or .parquet, or "
             "add --format swf, batsim or power"

@@ -1,11 +1,14 @@
-"""The commands that take a scenario: run, sweep, validate, show."""
+"""The commands that take a scenario, and those that list what it may name or be.
+
+run, sweep, validate, show; policies, scenarios, schema, version.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -23,6 +26,7 @@ from simkit.cli.options import (
     SwitchPolicy,
     Top,
     Verbose,
+    Workers,
     groups_of,
     overrides,
     scenario_source,
@@ -49,27 +53,22 @@ def run(
     fork: Annotated[
         Path | None,
         typer.Option(
-            "--fork",
             metavar="RUN",
             help="Repeat the past of this run, and let its future begin at --at: with --set, "
             "another policy decides from then on.",
-            show_default=False,
         ),
     ] = None,
     at: Annotated[
         str | None,
         typer.Option(
-            "--at",
             metavar="TIME",
             help="When the future of --fork begins: a duration after the first submission, or a "
             "date.",
-            show_default=False,
         ),
     ] = None,
     no_code: NoCode = False,
     force: Annotated[
-        bool,
-        typer.Option("--force", help="Write to --output whatever its folder contains."),
+        bool, typer.Option("--force", help="Write to --output whatever its folder contains.")
     ] = False,
     by: By = None,
     sort: Sort = None,
@@ -131,7 +130,7 @@ def run(
         "metrics": result.metrics,
     }
     if as_json and by is not None:
-        content["by"] = result.metrics_by(by.value).to_dicts()
+        content["by"] = result.metrics_by(by).to_dicts()
     print_or_json(run_blocks(result, groups, verbose=verbose), content, as_json=as_json)
     for warning in result.info["warnings"][len(experiment.warnings) :]:
         warn(warning)
@@ -217,21 +216,16 @@ def sweep(
             metavar="KEY=VALUE",
             help="Override a value of the scenario: --set policy.order=sjf; or sweep it: --set "
             "seed=0,1,2. May be repeated; relative paths in it start from the working folder.",
-            show_default=False,
         ),
     ] = None,
     no_code: NoCode = False,
-    workers: Annotated[
-        int | None, typer.Option("--workers", "-j", min=1, help="Processes; default: all cores.")
-    ] = None,
+    workers: Workers = None,
     on: Annotated[
         str | None,
         typer.Option(
-            "--on",
             metavar="CLUSTER",
             help="Run on Dask: `dask` starts a cluster of --workers processes on this machine, "
             "tcp://host:port is a running scheduler whose workers share the output folder.",
-            show_default=False,
         ),
     ] = None,
     force: Annotated[
@@ -242,7 +236,6 @@ def sweep(
         typer.Option(
             metavar="NAMES",
             help="Metrics to show, separated by commas: carbon_kg,grid_kwh.import,wait_time_s.p99.",
-            show_default=False,
         ),
     ] = None,
     as_json: AsJson = False,
@@ -254,7 +247,7 @@ def sweep(
     the same folders are only replaced with --force. The folders are scenario=…/policy=…/seed=…
     below --output (default: runs/NAME-sweep).
     """
-    from simkit.cli.sweep_text import sweep_blocks
+    from simkit.cli.run_text import sweep_blocks
     from simkit.cli.text import warn
     from simkit.experiment.interrupt import terminated_like_interrupted
     from simkit.experiment.sweep import plan_sweep, run_plan, sweep_warnings
@@ -319,9 +312,9 @@ def validate(
     its time.
     """
     from simkit.errors import ScenarioError
+    from simkit.experiment.experiment import check_before_reading
+    from simkit.experiment.sweep import expand_sweep
     from simkit.experiment.workload import TraceMemory
-    from simkit.scenario.sizes import check_before_reading
-    from simkit.scenario.sweep import expand_sweep
     from simkit.scenario.yaml_document import check_names, locate_problems
 
     source, laid_over = scenario_source(scenario), overrides(settings, seed)
@@ -428,3 +421,51 @@ def show(
         print_json(loaded.model_dump(mode="json"))
     else:
         echo(scenario_to_yaml(loaded), end="")
+
+
+KINDS = {
+    "order": "policy.order",
+    "backfill": "policy.backfill",
+    "placement": "policy.placement",
+    "fitness": "policy.fitness",
+    "compat": "policy.compat",
+    "policy": "policy.name",
+}
+
+
+def policies(as_json: AsJson = False) -> None:
+    """List the orders, backfilling and placement rules, policies and estimators by name."""
+    from simkit import plugins
+    from simkit.cli.text import plugins_blocks
+    from simkit.scenario.policy import LookaheadPolicy
+
+    found = {key: plugins.names("simkit.policies", kind) for kind, key in KINDS.items()}
+    found["policy.objective"] = list(get_args(LookaheadPolicy.model_fields["objective"].annotation))
+    found["estimates"] = plugins.names("simkit.predictors")
+    readers = plugins.names("simkit.readers")
+    found["workload.type"] = [name for name in readers if "." not in name]  # others are dotted
+    print_or_json(plugins_blocks(found), found, as_json=as_json)
+
+
+def scenarios(as_json: AsJson = False) -> None:
+    """List the bundled scenarios; `simkit run NAME` runs one."""
+    from simkit.cli.text import pairs_blocks
+    from simkit.scenario.bundled import scenario_names, scenario_path, scenario_summary
+
+    found = {name: scenario_summary(scenario_path(name)) for name in scenario_names()}
+    print_or_json(pairs_blocks("Scenario", "What it is", found), found, as_json=as_json)
+
+
+def schema() -> None:
+    """Print the JSON Schema of scenario files, for editors."""
+    from simkit.cli.text import print_json
+    from simkit.scenario import json_schema
+
+    print_json(json_schema())
+
+
+def version() -> None:
+    """Print simkit's version."""
+    from importlib.metadata import version as version_of
+
+    echo(f"simkit {version_of('simkit-cluster')}")

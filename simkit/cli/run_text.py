@@ -1,20 +1,26 @@
-"""Text about runs: what will be simulated, a run's metrics, a comparison of runs, an audit."""
+"""Text about runs: what will be simulated, a run's metrics, comparisons, summaries, sweeps."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from simkit.cli.text import READ_WIDTH, Blocks, Line, Plain, Table, as_text, rows_blocks
+from ruamel.yaml import YAML
+
+from simkit.analysis.compare import DIFFERENCE_HEADS
+from simkit.analysis.summary import USUAL, full_name, with_star
+from simkit.cli.text import GAP, Blocks, Line, Plain, Table, as_text, console, rows_blocks
 from simkit.errors import RunError, did_you_mean
-from simkit.experiment.policy import policy_label
 from simkit.experiment.warnings import estimates_name
 from simkit.power.signal_align import Span
-from simkit.results.all_metrics import measured
+from simkit.results.all_metrics import Number, measured, metric_numbers
 from simkit.results.group_metrics import WAIT_SHARE, By
-from simkit.results.metric import entries
+from simkit.results.metric import DISTRIBUTION, custom_names, entries
 from simkit.text import counted
 from simkit.units import KWH_J, quantity
 
@@ -24,10 +30,10 @@ if TYPE_CHECKING:
     from simkit.analysis.compare import Comparison, Difference
     from simkit.analysis.summary import Summary
     from simkit.experiment import Experiment
+    from simkit.experiment.workers import SweepOutcome
     from simkit.power.facts import Supply
     from simkit.power.site import Foresight, Site
     from simkit.results.run_folder import Run
-    from simkit.verify.audit import Audit
 
 
 MOST: Final = 20
@@ -93,29 +99,12 @@ def differences_by_blocks(groups: Groups, differences: Sequence[Difference]) -> 
             raise RunError(f"sort: {groups.sort!r} is not among the compared metrics{near}")
         rank = {row.group: row.difference for row in of_groups[groups.sort]}
         for rows in of_groups.values():
-            rows.sort(key=lambda row: _last_if_unknown(rank[row.group]))
+            rows.sort(key=lambda row: math.inf if (n := rank[row.group]) is None else -abs(n))
     for metric, found in of_groups.items():
         yield Plain(f"\n{metric}")
-        cells = [[str(r.group), *difference_cells(r), f"{r.n:,}"] for r in found[: groups.top]]
+        cells = [[str(r.group), *r.cells(), f"{r.n:,}"] for r in found[: groups.top]]
         yield Table([groups.by.capitalize(), *DIFFERENCE_HEADS, "jobs"], cells)
         yield from _left_out_blocks(len(found), groups)
-
-
-def _last_if_unknown(difference: float | None) -> float:
-    return math.inf if difference is None else -abs(difference)
-
-
-DIFFERENCE_HEADS: Final = ("mean A", "mean B", "B - A", "low", "high", "better", "equal", "worse")
-"""Heads of `difference_cells`."""
-
-
-def difference_cells(row: Difference) -> list[str]:
-    """Return means, difference, interval and shares of a difference as text."""
-    means = (measured(row.metric, mean, row.unit) for mean in (row.mean_a, row.mean_b))
-    apart = (row.difference, row.interval.low, row.interval.high)
-    differences = (measured(row.metric, n, row.unit, difference=True) for n in apart)
-    shares = ("-" if s is None else f"{s:.0%}" for s in (row.better, row.equal, row.worse))
-    return [*means, *differences, *shares]
 
 
 def _left_out_blocks(count: int, groups: Groups) -> Blocks:
@@ -123,9 +112,6 @@ def _left_out_blocks(count: int, groups: Groups) -> Blocks:
         yield Line(
             "Left out", f"{counted(count - groups.top, 'more group')}; --top shows more, --json all"
         )
-
-
-DISTRIBUTION = ("mean", "p50", "p90", "p99", "max")
 
 
 def run_text(run: Run) -> str:
@@ -188,7 +174,7 @@ def trace_blocks(experiment: Experiment) -> Blocks:
         yield Line("", f"{name}:")
         yield from rows_blocks(report)
     name = estimates_name(scenario, trace.workload)
-    yield Line("Policy", f"{policy_label(scenario)}, estimates {name}, "
+    yield Line("Policy", f"{scenario.policy.label}, estimates {name}, "
         f"walltime {scenario.walltime}, seed {scenario.seed}")  # fmt: skip
     if line := power_line(experiment):
         yield Line("Power", line)
@@ -385,8 +371,9 @@ def comparison_blocks(comparison: Comparison, groups: Groups | None = None) -> B
     nothing = "nothing, the digests are equal" if same else "nothing but the results"
     yield Line("Differs", "; ".join(comparison.changes) or nothing)
     whole = [row for row in comparison.differences if row.group is None]
-    heads, rows = ["Metric", *DIFFERENCE_HEADS], [[r.metric, *difference_cells(r)] for r in whole]
-    over = [_pairs_over(row) for row in whole]
+    heads = ["Metric", *DIFFERENCE_HEADS]
+    rows = [[row.metric, *row.cells()] for row in whole]
+    over = [counted(row.n, "job" if row.of == "jobs" else "run") for row in whole]
     if len(set(over)) > 1:
         heads, rows = [*heads, "over"], [[*row, n] for row, n in zip(rows, over, strict=True)]
     yield Table(heads, rows)
@@ -407,54 +394,146 @@ def comparison_blocks(comparison: Comparison, groups: Groups | None = None) -> B
 
 def summary_blocks(summary: Summary) -> Blocks:
     """Yield the metrics of groups of runs, and what a reader must know of them."""
-    from simkit.analysis.summary import with_star
-
     table = summary.table()
     yield Table(table.heads, table.cells(with_star), names=table.names)
     for note in table.notes:
         yield Line("Note", note)
 
 
-def _pairs_over(row: Difference) -> str:
-    return counted(row.n, "job" if row.of == "jobs" else "run")
+VALUE_AND_ENERGY: Final = (
+    "value_ratio", "completion_ratio", "qos_violations.share", "deadline_misses.share",
+    "renewable_fraction", "carbon_kg", "energy_cost", "grid_kwh.import", "unserved_kwh",
+)  # fmt: skip
+"""Metrics that it shows if they differ between runs."""
+FIRST_LEFT_OUT: Final = (
+    "makespan_s", "bounded_slowdown", "grid_kwh.import", "utilisation", "completion_ratio",
+    "deadline_misses.share", "unserved_kwh", "energy_cost", "qos_violations.share",
+)  # fmt: skip
+"""Metrics that are left out, in this order, if the table is too wide."""
 
 
-def audits_blocks(audits: Sequence[Audit], *, verbose: bool = False) -> Blocks:
-    """Yield the checks of each audit, an empty line between two."""
-    for number, audit in enumerate(audits):
-        if number:
-            yield Plain()
-        yield from audit_blocks(audit, verbose=verbose)
+NOT_FINISHED: Final = {
+    "rejected": ("rejected",),
+    "killed": ("killed",),
+    "unfinished": ("running", "waiting"),
+}
+"""Columns of jobs that did not finish, and the states that they count."""
 
 
-def audit_blocks(audit: Audit, *, verbose: bool = False) -> Blocks:
-    """Yield the checks and the rows that break a rule; those that do not apply if `verbose`."""
-    rows = []
-    for check in audit.checks:
-        if check.skipped and not check.applies and not verbose:
-            continue
-        if audit.alike and check.skipped.startswith(audit.alike):
-            continue  # the last line says it of all these rules at once
-        found = "-" if check.skipped else f"{check.found:,}"
-        why_not = "not audited: because" if check.applies else "does not apply:"
-        rule = f"{why_not} {check.skipped}" if check.skipped else check.rule
-        rows.append((check.name, f"{check.examined:,}", found, rule))
-    heads = ["Check", "examined", "violations", "rule"]
-    yield Table(heads, rows, text=1, piped_width=READ_WIDTH)
-    for check in audit.checks:
-        for violation in check.violations:
-            yield Plain(str(violation), wraps=True)
-        if more := check.found - len(check.violations):
-            yield Plain(f"{check.name}: and {more:,} more", wraps=True)
-    for check in audit.checks:
-        for what, value in check.notes.items():
-            if value:
-                yield Plain(f"note: {check.name}: {what}: {_listed(value)}", wraps=True)
-    yield Plain(f"{audit.folder}: {audit.summary()}", wraps=True)
+class Column(NamedTuple):
+    """A metric of every run, ready to be printed."""
+
+    name: str
+    cells: tuple[str, ...]
+
+    @property
+    def width(self) -> int:
+        """Its width in characters."""
+        return max(map(len, (self.name, *self.cells)))
 
 
-def _listed(value: Any) -> str:
-    """Return a note's number or text, or several separated by commas."""
-    if isinstance(value, int):
-        return f"{value:,}"
-    return value if isinstance(value, str) else ", ".join(map(str, value))
+def sweep_blocks(
+    folder: Path, outcomes: Sequence[SweepOutcome], metrics: Sequence[str] = ()
+) -> Blocks:
+    """Yield a line per run: its state, the swept values, its main metrics.
+
+    Args:
+        folder: the folder of the sweep.
+        outcomes: one per run.
+        metrics: names of the metrics to show; empty: the most informative ones that fit.
+    """
+    keys = list(outcomes[0].assignment) if outcomes else []
+    named = [Column("Run", tuple(outcome.state for outcome in outcomes))]
+    named += [Column(key, tuple(_swept(o.assignment[key]) for o in outcomes)) for key in keys]
+    named_as = [o.assignment.get("estimates", "requested") for o in outcomes]
+    if any(o.estimates and o.estimates != name for o, name in zip(outcomes, named_as, strict=True)):
+        named.append(Column("planned with", tuple(o.estimates for o in outcomes)))
+    last = [*_jobs_without_an_end(outcomes)]
+    if any(outcome.state == "done" for outcome in outcomes):
+        took = (f"{o.seconds:.1f}" if o.state == "done" else "" for o in outcomes)
+        last.append(Column("seconds", tuple(took)))
+    found = [metric_numbers(outcome.metrics) for outcome in outcomes]
+    left_out: list[str] = []
+    if metrics:
+        shown = [_column(name, found) for name in metrics]
+    else:
+        taken = sum(column.width + GAP for column in (*named, *last))
+        usual = (*USUAL, *custom_names(*(outcome.metrics for outcome in outcomes)))
+        shown, left_out = _chosen(usual, found, console().width + GAP - taken)
+    columns = [*named, *shown, *last]
+    rows = zip(*(column.cells for column in columns), strict=True)
+    yield Table([column.name for column in columns], list(rows), names=len(named))
+    states = Counter(outcome.state for outcome in outcomes)
+    yield Line("Runs", ", ".join(f"{count} {state}" for state, count in states.items()))
+    if left_out:
+        yield Line("Left out", f"{', '.join(left_out)}; --metrics names what to show")
+    for line in _unknown(metrics, found):
+        yield Line("Note", line)
+    yield Line("Folder", str(folder))
+
+
+def _jobs_without_an_end(outcomes: Sequence[SweepOutcome]) -> Iterator[Column]:
+    """Yield how many jobs did not finish, by the reason, if there are any in any run.
+
+    They stand beside the means, which they change: a run that rejects long jobs waits less.
+    """
+    jobs = [outcome.metrics.get("jobs", {}) for outcome in outcomes]
+    for name, states in NOT_FINISHED.items():
+        counts = [sum(found.get(state, 0) for state in states) for found in jobs]
+        if any(counts):
+            cells = (f"{n:,}" if found else "-" for n, found in zip(counts, jobs, strict=True))
+            yield Column(name, tuple(cells))
+
+
+def _swept(value: Any) -> str:
+    """Return a value as a scenario has it, on one line."""
+    if not isinstance(value, dict | list):
+        return str(value)
+    yaml, text = YAML(typ="rt", pure=True), StringIO()
+    yaml.default_flow_style, yaml.width = True, 4096  # on one line
+    yaml.dump(value, text)
+    return text.getvalue().strip()
+
+
+def _chosen(
+    usual: Sequence[str], found: Sequence[Mapping[str, Number]], room: int
+) -> tuple[list[Column], list[str]]:
+    """Return the metrics that fit into a table, and the names of those that do not."""
+    informative = [name for name in VALUE_AND_ENERGY if _is_informative(name, found)]
+    columns = [_column(name, found) for name in (*usual, *informative)]
+    if not informative:
+        return columns, []
+    left_out = []
+    for name in FIRST_LEFT_OUT:
+        if sum(column.width + GAP for column in columns) <= room:
+            break
+        if any(column.name == name for column in columns):
+            columns = [column for column in columns if column.name != name]
+            left_out.append(name)
+    return columns, left_out
+
+
+def _is_informative(name: str, found: Sequence[Mapping[str, Number]]) -> bool:
+    """Return whether a metric differs between runs; of a single run, whether it is not 0."""
+    values = [number.value for one in found if (number := _number(one, name)) is not None]
+    return len(set(values)) > 1 or (len(values) == 1 and any(values))
+
+
+def _column(name: str, found: Sequence[Mapping[str, Number]]) -> Column:
+    numbers = [_number(one, name) for one in found]
+    whole = next((full_name(name, one) for one, n in zip(found, numbers, strict=True) if n), name)
+    return Column(
+        name, tuple("-" if n is None else measured(whole, n.value, n.unit) for n in numbers)
+    )
+
+
+def _number(found: Mapping[str, Number], name: str) -> Number | None:
+    """Return a metric by its name; see `full_name`."""
+    return found.get(full_name(name, found))
+
+
+def _unknown(names: Sequence[str], found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a note for every name that is a metric of no run, unless all runs failed."""
+    known = {name for one in found for name in one}
+    missing = [n for n in names if known and all(_number(one, n) is None for one in found)]
+    return [f"no run has a metric {name!r}{did_you_mean(name, known)}" for name in missing]

@@ -176,6 +176,11 @@ def _cell(example: str) -> str:
     return f"{example!r}" if example else "empty"
 
 
+def rounded(value: float) -> str:
+    """Return a fact's number in four digits, or as a whole number from 1,000 on."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.4g}"
+
+
 def pairs_blocks(first: str, second: str, rows: Mapping[str, str]) -> Blocks:
     """Yield a table of two columns of text."""
     yield Table([first, second], list(rows.items()), text=1, piped_width=READ_WIDTH)

@@ -36,15 +36,12 @@ Format = Annotated[
     str | None,
     typer.Option(
         "--format", "-f", metavar="TYPE",
-        help="Its type in a scenario, such as swf, sacct or jobs; default: detected.",
-        show_default=False,
-    ),
+        help="Its type in a scenario, such as swf, sacct or jobs; default: detected."
+        )
 ]  # fmt: skip
 Settings = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", metavar="KEY=VALUE", help="A key of this type in a scenario.", show_default=False
-    ),
+    typer.Option("--set", metavar="KEY=VALUE", help="A key of this type in a scenario."),
 ]
 KeepZeroRun = Annotated[bool, typer.Option(help="Keep jobs whose run time is 0.")]
 
@@ -168,7 +165,6 @@ def init(
             "--output",
             "-o",
             metavar="FILE",
-            show_default=False,
             help="The scenario to write; default: the log's name with .yaml, in this folder.",
         ),
     ] = None,
@@ -182,24 +178,30 @@ def init(
     largest jobs. The scenario runs as it is.
     """
     from simkit.cli.trace_text import first_scenario_blocks
-    from simkit.errors import RunError
-    from simkit.results.output_folder import check_file, whole_file
+    from simkit.results.output_folder import write_text
     from simkit.scenario.first_scenario import first_scenario
 
     source = trace_at(log, kind, settings)
     target = output or Path(f"{log.name.removesuffix('.gz').rpartition('.')[0] or log.name}.yaml")
+    check_new(target, log, "--output", force=force)
+    made = first_scenario(source, target)
+    write_text(target, made.text)
+    print_blocks(first_scenario_blocks(log, target, made))
+
+
+def check_new(target: Path, log: Path, option: str, *, force: bool) -> None:
+    """Raise RunError if a file to write is the log, is there already, or cannot be written."""
+    from simkit.errors import RunError
+    from simkit.results.output_folder import check_file
+
     check_file(target)
-    if target.exists() and target.samefile(log):
-        raise RunError(f"{target}: is the log itself; name another file with --output")
+    if target.exists() and log.exists() and target.samefile(log):
+        raise RunError(f"{target}: is the log itself; name another file with {option}")
     if target.exists() and not force:
         raise RunError(
             f"{target}: is there already; replace it with --force, or name another file with "
-            "--output"
+            f"{option}"
         )
-    made = first_scenario(source, target)
-    with whole_file(target) as part:
-        part.write_text(made.text, encoding="utf-8")
-    print_blocks(first_scenario_blocks(log, target, made))
 
 
 app.command("generate")(generate)

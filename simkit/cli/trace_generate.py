@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from simkit.cli.options import AsJson
+from simkit.cli.options import AsJson, NoProgress
+from simkit.cli.text import Blocks, Line, echo, print_blocks, print_or_json, rounded
+from simkit.progress import PATIENCE_S, progress_bar
 
 if TYPE_CHECKING:
     from simkit.workload import RowReport
-import sys
-from collections.abc import Callable
-from contextlib import contextmanager
-from time import perf_counter
-
-from simkit.cli.options import NoProgress
-from simkit.cli.text import Blocks, Line, echo, print_blocks, print_or_json
-from simkit.progress import PATIENCE_S, progress_bar
 
 TABLES = "alibaba2017"
 """The model that writes a folder of tables instead of a log."""
@@ -32,7 +29,7 @@ def generate(
         str,
         typer.Argument(
             help="lublin, poisson, bernoulli, uniform, bimodal or any other type of workload that "
-            "draws rigid jobs; or alibaba2017; or elf-bursts.",
+            "draws rigid jobs; or alibaba2017; or elf-bursts."
         ),
     ],
     target: Annotated[
@@ -41,36 +38,24 @@ def generate(
             metavar="TARGET",
             help="The SWF log to write (.gz packs it); of alibaba2017 a new folder for its tables, "
             "of elf-bursts one for its table and its measurements.",
-            show_default=False,
         ),
     ] = None,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="The same as TARGET.", show_default=False),
+        Path | None, typer.Option("--output", "-o", help="The same as TARGET.")
     ] = None,
     jobs: Annotated[
         int, typer.Option(min=1, help="How many jobs; of elf-bursts: programs.")
     ] = 1000,
     processors: Annotated[
-        int | None,
-        typer.Option(min=1, help="Size of the machine; default: 128.", show_default=False),
+        int | None, typer.Option(min=1, help="Size of the machine; default: 128.")
     ] = None,
     load: Annotated[
-        float | None,
-        typer.Option(
-            help="Offered load; the arrival rate follows from it.",
-            show_default=False,
-        ),
+        float | None, typer.Option(help="Offered load; the arrival rate follows from it.")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="The seed.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The seed.")] = 0,
     settings: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Another key of the model in a scenario.",
-            show_default=False,
-        ),
+        typer.Option("--set", metavar="KEY=VALUE", help="Another key of the model in a scenario."),
     ] = None,
     machines: Annotated[
         int | None,
@@ -78,7 +63,6 @@ def generate(
             min=1,
             help="alibaba2017: how many machines; default: as many for the jobs as the trace has "
             "(1,313 for 12,951), at least 5.",
-            show_default=False,
         ),
     ] = None,
     usage_interval: Annotated[
@@ -86,18 +70,13 @@ def generate(
         typer.Option(
             metavar="DURATION",
             help="alibaba2017: interval of the tables of usage, 1m to 12h; default: 5m.",
-            show_default=False,
         ),
     ] = None,
     packed: Annotated[bool, typer.Option("--gzip", help="alibaba2017: write .csv.gz.")] = False,
     workers: Annotated[
         int | None,
         typer.Option(
-            "--workers",
-            "-j",
-            min=1,
-            help="elf-bursts: processors to measure on; default: all.",
-            show_default=False,
+            "--workers", "-j", min=1, help="elf-bursts: processors to measure on; default: all."
         ),
     ] = None,
     no_progress: NoProgress = False,
@@ -261,12 +240,10 @@ def power(
             help="csv, gleamm, gleamm-sample, nsrdb, wind-toolkit, epw-solar, epw-wind, "
             "epw-temperature, generation, carbon, price, plugin, or a type that an installed "
             "package adds.",
-            show_default=False,
         ),
     ],
     path: Annotated[
-        Path | None,
-        typer.Argument(metavar="FILE", help="The file, plain or .gz.", show_default=False),
+        Path | None, typer.Argument(metavar="FILE", help="The file, plain or .gz.")
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -275,7 +252,6 @@ def power(
             metavar="KEY=VALUE",
             help="A key that this type of signal has in a scenario, such as --set unit=kW. May be "
             "given repeatedly.",
-            show_default=False,
         ),
     ] = None,
     as_json: AsJson = False,
@@ -318,7 +294,7 @@ def _lines(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "Zone", facts["time_zone"]
     yield "From", f"{facts['first']} to {facts['last']}, span {format_duration(facts['span_s'])}"
     for name in ("mean", "min", "max"):
-        yield name.capitalize(), f"{_amount(facts[name])} {facts['unit']}"
+        yield name.capitalize(), f"{rounded(facts[name])} {facts['unit']}"
     if facts["negative"]:
         yield "Below 0", counted(facts["negative"], "value")
     gaps = facts["gaps"]
@@ -329,7 +305,3 @@ def _lines(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "Gaps", f"{counted(gaps['count'], 'gap')}, {total} in all, the longest {longest}"
     for gap in gaps["longest"]:
         yield "", f"from {gap['start']} for {format_duration(gap['length_s'])}"
-
-
-def _amount(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.4g}"

@@ -15,6 +15,7 @@ from simkit.cli.text import (
     console,
     first_lines,
     pairs_blocks,
+    rounded,
     rows_blocks,
 )
 from simkit.text import counted
@@ -208,7 +209,7 @@ def _batch(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "span", format_duration(facts["span_s"])
     rates = {what: rate for what, rate in facts["arrivals_per_h"].items() if rate is not None}
     if rates:
-        yield "an hour", ", ".join(f"{_cell(rate)} {what}" for what, rate in rates.items())
+        yield "an hour", ", ".join(f"{rounded(rate)} {what}" for what, rate in rates.items())
     busiest = facts["busiest_hour"]
     start = format_duration(busiest["start_s"])
     yield "busiest hour", f"{counted(busiest['jobs'], 'job')}, from {start} on"
@@ -266,11 +267,7 @@ def _spreads(facts: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, float
 
 def _spreads_blocks(spreads: Mapping[str, Mapping[str, float]]) -> Blocks:
     rows = [
-        [name, *(_cell(values[quantile]) for quantile in QUANTILES)]
+        [name, *(rounded(values[quantile]) for quantile in QUANTILES)]
         for name, values in spreads.items()
     ]
     yield Table(["", *QUANTILES], rows)
-
-
-def _cell(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"

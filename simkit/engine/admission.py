@@ -6,32 +6,14 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import chain
-from typing import Final, Protocol
+from typing import Final
 
 from simkit.engine.held_back import UserLimits
 from simkit.errors import ScenarioError
 from simkit.policy.queue import TaskQueue
 from simkit.policy.task import Task
 from simkit.workload import Workload
-from simkit.workload.admission import AdmissionOrder, AdmissionRule
-from simkit.workload.cluster import Partition
-
-
-class Backlog(Protocol):
-    """Tasks held back: the methods of `deque` that admission needs."""
-
-    def append(self, task: Task, /) -> None:
-        """Hold a task back."""
-
-    def popleft(self) -> Task:
-        """Take out the task that goes first."""
-
-    def remove(self, task: Task, /) -> None:
-        """Take out any task; ValueError if it is not there."""
-
-    def __len__(self) -> int: ...
-
-    def __iter__(self) -> Iterator[Task]: ...
+from simkit.workload.cluster import AdmissionRule, Partition
 
 
 class RankedBacklog:
@@ -85,9 +67,8 @@ _RANKS: Final[dict[str, Callable[[Task], float]]] = {
 }
 
 
-def make_backlog(order: AdmissionOrder) -> Backlog:
-    """Return an empty backlog of that order."""
-    return deque() if order == "fifo" else RankedBacklog(_RANKS[order])
+Backlog = deque[Task] | RankedBacklog
+"""Tasks held back, the one that goes first at the left."""
 
 
 LATE: Final = "late: it can no longer end in time"
@@ -127,7 +108,9 @@ class Admission:
         self._queue = queue
         self.arrived: list[Task] = []
         """Tasks that have entered the queue; the list that policies see."""
-        self._backlog = make_backlog(rule.order)
+        self._backlog: Backlog = (
+            deque() if rule.order == "fifo" else RankedBacklog(_RANKS[rule.order])
+        )
         self.users = UserLimits.of(partitions, self.admit)
         """The limits of users; None without any."""
         self.held: Backlog | _AllHeld = self._backlog

@@ -27,7 +27,7 @@ from simkit.workload import Workload
 class Observer(Protocol):
     """Takes facts in order of time; `time_s` is in seconds on the trace's clock.
 
-    One from outside the engine must change nothing.
+    One from outside the engine must change nothing. What a subclass does not override does nothing.
     """
 
     def submitted(self, time_s: float, tasks: Sequence[Task]) -> None:
@@ -57,7 +57,7 @@ class Observer(Protocol):
 
 
 class Observers:
-    """Several observers as one: each is told of everything, in the order given."""
+    """Several observers as one: each observes everything, in the order given."""
 
     def __init__(self, *observers: Observer) -> None:
         self._observers = observers
@@ -117,7 +117,7 @@ class TaskRecord:
     job: OpenJob | None = None
     """Its job, if that has several tasks."""
     unplaced: list[Instances] | None = None
-    """Of a bag: instances that have not been placed; None: all of them."""
+    """Instances of a bag that have not been placed; None: all of them."""
     attempts = 0
     ended = 0
     """Instances that have ended."""
@@ -130,7 +130,7 @@ class TaskRecord:
     path_s = 0.0
     """From the job's start to the end of this task if nothing ever waited; known at the end."""
     executed_s = 0.0
-    """Of the successful attempts, the mean over instances."""
+    """Executed time of the successful attempts, the mean over instances."""
     lost_s = 0.0
     """Executed time that was lost, the mean over instances."""
     suspended_s = 0.0
@@ -192,7 +192,7 @@ class Bookkeeping:
         self._write_quiet_end = recorder.simple.fromlist
         self._dependent = bool(len(workload.parent))
         self.records: dict[Task, TaskRecord] = {}
-        """Of the tasks of open jobs that need one."""
+        """Records of those tasks of open jobs that need one."""
         self.jobs_ended = 0
         self.released_s: Floats | None = None
         """(J,) when each job was released, NaN before; None: at its submission."""

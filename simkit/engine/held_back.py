@@ -12,9 +12,9 @@ from math import inf, nan
 import numpy as np
 
 from simkit.arrays import Floats
+from simkit.engine.bookkeeping import Observer
 from simkit.engine.events import EventLoop, Occurrence, Rank
-from simkit.policy.task import Allocation, Reservation, Task
-from simkit.power.ledger import Flows
+from simkit.policy.task import Allocation, Task
 from simkit.text import counted
 from simkit.workload import Workload
 from simkit.workload.cluster import Partition
@@ -99,7 +99,7 @@ class _HeldJob:
         """Preceding jobs that have not ended."""
 
 
-class Releases:
+class Releases(Observer):
     """Holds a submitted job back until its release: when it could run for the first time.
 
     That is the latest of its submission, its release time, and the end of each preceding job plus
@@ -172,23 +172,6 @@ class Releases:
                 job.due_s = max(job.due_s, time_s + think_s)
                 self._wait_if_due_is_known(follower, job)
 
-    # ---- as an observer -----------------------------------------------------------------------
-
-    def submitted(self, time_s: float, tasks: Sequence[Task]) -> None:
-        """Nothing has ended."""
-
-    def reserved(self, time_s: float, place: Reservation) -> None:
-        """Nothing has ended."""
-
-    def started(self, time_s: float, allocation: Allocation) -> None:
-        """Nothing has ended."""
-
-    def released(self, time_s: float, allocation: Allocation) -> None:
-        """A job ends with its last task, not with an allocation."""
-
-    def flowing(self, time_s: float, flows: Flows) -> None:
-        """Releases do not depend on power."""
-
     def rejected(self, time_s: float, tasks: Sequence[Task]) -> None:
         """A job that is not run has ended."""
         row = tasks[0].job_index
@@ -233,7 +216,7 @@ class _UsersJob:
         self.let_in = self.started = False
 
 
-class UserLimits:
+class UserLimits(Observer):
     """Holds a job back while its user has as many jobs in the partition as may run there.
 
     A job is let in when policies may see it, and counts until it ends, so that no decision can
@@ -324,20 +307,6 @@ class UserLimits:
                 break
             ahead += job.ready
         return let_in, ahead
-
-    # ---- as an observer -----------------------------------------------------------------------
-
-    def submitted(self, time_s: float, tasks: Sequence[Task]) -> None:
-        """Nothing is known yet of the job's partition."""
-
-    def reserved(self, time_s: float, place: Reservation) -> None:
-        """A job waits until it starts."""
-
-    def released(self, time_s: float, allocation: Allocation) -> None:
-        """A job counts until it ends."""
-
-    def flowing(self, time_s: float, flows: Flows) -> None:
-        """Limits do not depend on power."""
 
     def rejected(self, time_s: float, tasks: Sequence[Task]) -> None:
         """Forget a job that was taken in, but for which admission has no space."""

@@ -31,10 +31,9 @@ from simkit.errors import PolicyError
 from simkit.policy import State, SwitchOff, SwitchOn
 from simkit.policy.state import Foreseen
 from simkit.policy.task import Allocation, Task
-from simkit.power.late_account import MOST_NOTES, LateAccount
 from simkit.power.signal import Signal
 from simkit.power.site import Site
-from simkit.power.system import EnergySystem
+from simkit.power.system import MOST_NOTES, EnergySystem, LateAccount
 from simkit.units import TIME_GRID
 from simkit.workload.capacity import CapacityChange
 from simkit.workload.cluster import CapacityStep

@@ -51,8 +51,7 @@ from simkit.policy.task import Task
 from simkit.power.site import Site
 from simkit.units import LATEST_S, TIME_GRID, time_on_grid
 from simkit.workload import Workload
-from simkit.workload.admission import AdmissionRule
-from simkit.workload.cluster import Cluster
+from simkit.workload.cluster import AdmissionRule, Cluster
 
 
 @dataclass(frozen=True)
@@ -132,8 +131,8 @@ class Simulation:
     ) -> None:
         """Build the system; nothing runs yet.
 
-        With a `site`, power decides what may run. An `observer` is told of jobs, allocations and
-        power at the times at which they come, go and change. `processes` run alongside the engine's
+        With a `site`, power decides what may run. An `observer` hears of jobs, allocations and
+        power when they come, go and change. `processes` run alongside the engine's
         own and may take machines away.
 
         Raises ScenarioError if jobs ask for a resource that no machine has, or if a rule is wrong.
@@ -499,7 +498,7 @@ class Simulation:
         return task in self._system.queue and self._begun(self._books.job_of(task)) is None
 
     def _turn_away(self, task: Task, reason: str) -> None:
-        """Reject a task's job of which nothing has begun, some time after its submission."""
+        """Reject the job of a task, nothing of which has begun, some time after its submission."""
         tasks = self._books.job_of(task)
         for other in tasks:
             other.remaining = 0

@@ -23,8 +23,8 @@ from simkit.workload.workload import OF_JOBS
 class TaskWorths:
     """Gives tasks their quality of service, deadline, worth and share of the cluster.
 
-    Of a worth that depends on the run time a task is told the worth of a second alone, so that
-    its true run time stays hidden. A worth that does not is shared evenly by the job's tasks.
+    Where the worth depends on the run time, a task knows only the worth of a second, so that its
+    true run time stays hidden. Any other worth is shared evenly by the job's tasks.
     """
 
     def __init__(self, workload: Workload, cluster: Cluster) -> None:

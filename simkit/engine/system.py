@@ -24,8 +24,7 @@ from simkit.policy.task import Allocation, Placement, Task
 from simkit.text import counted
 from simkit.units import LATEST_S, format_duration
 from simkit.workload import Workload
-from simkit.workload.admission import AdmissionRule
-from simkit.workload.cluster import Cluster
+from simkit.workload.cluster import AdmissionRule, Cluster
 
 
 @dataclass(frozen=True)
@@ -213,7 +212,7 @@ class System:
         """Whether somebody from outside watches the run."""
         told = [one for one in (self.admission.users, self.releases, observer) if one is not None]
         self.observer = Observers(*told) if len(told) > 1 else next(iter(told), None)
-        """Who is told of what happens: limits of users first, then who watches the run."""
+        """Observers, in order: limits of users, releases, then who watches the run."""
         self.outlook = Outlook(cluster.known_steps(), cluster.recurring)
         self.state = State(
             self.info, self.room, self.queue, self.running, self.suspended, self.admission.held,

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import asdict, dataclass
 from math import isfinite
 from typing import Any, Final
@@ -23,7 +22,7 @@ from simkit.arrays import Ints
 from simkit.errors import ScenarioError, TraceError
 from simkit.experiment.calibration_weeks import WITHIN_S, Found, Score, Split, Week, judged
 from simkit.experiment.experiment import prepare, replay
-from simkit.experiment.workers import Workers
+from simkit.experiment.workers import Workers, in_turn
 from simkit.experiment.workload import TraceMemory, read_trace
 from simkit.scenario import Scenario
 from simkit.scenario.yaml_document import load_scenario
@@ -251,37 +250,19 @@ Task = tuple[Mapping[str, Any], Mapping[str, Any], Split, Sequence[Week]]
 
 
 def play_all(tasks: Sequence[Task], workers: int, told: Callable[[int], None]) -> list[list[Found]]:
-    """Return what `play` finds for each task, in several processes; `told` hears of each."""
+    """Return what `play` finds for each task, in several processes; call `told` with its row."""
     if min(workers, len(tasks)) < 2:
         done = []
         for row, task in enumerate(tasks):
             done.append(play(*task))
             told(row)
         return done
+    found: dict[int, list[Found]] = {}
     with Workers(min(workers, len(tasks)), grace_s=0.0) as pool:
-        running: dict[Future[list[Found]], int] = {}
-        found: dict[int, list[Found]] = {}
-        for row, task in _fed(tasks, running, workers, found, told):
-            running[pool.submit(play, *task)] = row
-    return [found[row] for row in range(len(tasks))]
-
-
-def _fed(
-    tasks: Sequence[Task],
-    running: dict[Future[list[Found]], int],
-    workers: int,
-    found: dict[int, list[Found]],
-    told: Callable[[int], None],
-) -> Iterator[tuple[int, Task]]:
-    """Yield a task whenever a worker is free, and take what the others have found."""
-    waiting = list(enumerate(tasks))[::-1]
-    while waiting or running:
-        while waiting and len(running) < workers:
-            yield waiting.pop()
-        for future in wait(running, return_when=FIRST_COMPLETED).done:
-            row = running.pop(future)
+        for row, future in in_turn(lambda task: pool.submit(play, *task), tasks, lambda: workers):
             found[row] = future.result()
             told(row)
+    return [found[row] for row in range(len(tasks))]
 
 
 @dataclass(frozen=True)
@@ -358,9 +339,9 @@ class Row:
 
     candidate: Candidate
     chooses: Score
-    """On the weeks that choose."""
+    """Score on the weeks that choose."""
     reports: Score
-    """On the others."""
+    """Score on the others."""
 
 
 def _best(rows: Iterable[Row]) -> Row:

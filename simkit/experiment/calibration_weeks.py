@@ -36,9 +36,9 @@ class Split:
     """How a log is split into weeks."""
 
     length_s: float = 7 * 86_400.0
-    """Of a week."""
+    """Length of a week."""
     warmup_s: float = 7 * 86_400.0
-    """Before each week, in which the recorded starts are replayed."""
+    """Time before each week in which the recorded starts are replayed."""
     most: int = 40
     """Most weeks that are judged, spread evenly over the log."""
 

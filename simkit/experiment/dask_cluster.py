@@ -225,7 +225,7 @@ async def _greet(distributed: Any, address: str) -> None:
 
 @contextmanager
 def _marked(runs: Sequence[PlannedRun]) -> Iterator[Path | None]:
-    """Put a file beside the first run's folder, by which workers know that they share the disk.
+    """Put a file next to the first run's folder, by which workers know that they share the disk.
 
     There is none if runs are not written.
     """

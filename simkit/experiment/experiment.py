@@ -11,7 +11,8 @@ run = carry_out(experiment, output="runs/mine")
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,7 @@ from functools import partial
 from os import PathLike
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from simkit import plugins
 from simkit.engine.processes import ProcessLike
@@ -43,11 +44,12 @@ from simkit.experiment.warnings import (
     unasked_warnings,
     unit_warnings,
 )
-from simkit.experiment.workload import TraceMemory, read_trace, valued
+from simkit.experiment.workload import TraceMemory, read_trace
 from simkit.plugins import instantiate, lines_of_author, told_of_author
 from simkit.policy import Policy
 from simkit.policy.declared import declared_metrics
 from simkit.policy.estimates import Predictor
+from simkit.power.forecast import ERROR_STEP_S
 from simkit.power.signal_align import Span
 from simkit.power.site import Site, controller_problems, policy_problems
 from simkit.results.all_metrics import build_metrics, failures, measure
@@ -57,9 +59,10 @@ from simkit.results.metric import check_trimming
 from simkit.results.run_folder import Run
 from simkit.results.run_info import first_info, peak_memory_bytes
 from simkit.results.run_writer import FailedRunError, MemoryWriter, RunWriter
-from simkit.scenario import ProcessSection, Scenario, refuse_sweep
+from simkit.scenario import Limits, ProcessSection, Scenario, refuse_sweep
+from simkit.scenario.cluster import ClusterSection
 from simkit.scenario.policy import RecordedPolicy, policies_in
-from simkit.scenario.sizes import check_before_reading, check_before_running
+from simkit.scenario.power import NoisySection, Power
 from simkit.units import format_duration
 from simkit.workload import RowReport, Trace, Workload
 from simkit.workload.cluster import Cluster, fill_whole_memory
@@ -138,7 +141,7 @@ def prepare(
         )  # fmt: skip
     else:
         if scenario.value is not None and not len(workload.value):
-            workload = valued(workload, scenario.value, scenario.seed)
+            workload = scenario.value.build(workload, scenario.seed)
         trace = Trace(workload, RowReport(read=len(workload), accepted=len(workload)))
     if cluster is None:
         cluster = scenario.cluster.build(trace.workload)
@@ -402,27 +405,22 @@ def process_builder(scenario: Scenario) -> Callable[[], list[ProcessLike]]:
     The function has been called once, as a check: PluginError is raised for a file or class that is
     not there, ScenarioError for arguments that it does not take and for what is not a process.
     """
-    factories = [_factory(number, section) for number, section in enumerate(scenario.processes)]
-    build = partial(_built, factories)
+    factories = []
+    for number, section in enumerate(scenario.processes):
+        made_by = plugins.find("simkit.processes", section.path)
+        if inspect.isgeneratorfunction(made_by):
+            made_by = _of_function(made_by)
+        factories.append((f"processes.{number}: {section.path!r}", made_by, section.args))
+
+    def build() -> list[ProcessLike]:
+        # A process may change its arguments, such as a list of machines, so it gets copies.
+        return [
+            checked_process(instantiate(what, made_by, deepcopy(arguments)), what)
+            for what, made_by, arguments in factories
+        ]
+
     build()
     return build
-
-
-def _built(factories: Sequence[Callable[[], ProcessLike]]) -> list[ProcessLike]:
-    return [factory() for factory in factories]
-
-
-def _factory(number: int, section: ProcessSection) -> Callable[[], ProcessLike]:
-    what = f"processes.{number}: {section.path!r}"
-    made_by = plugins.find("simkit.processes", section.path)
-    if inspect.isgeneratorfunction(made_by):
-        made_by = _of_function(made_by)
-    return partial(_process, what, made_by, section.args)
-
-
-def _process(what: str, factory: Callable[..., Any], arguments: Mapping[str, Any]) -> ProcessLike:
-    # A process may change its arguments, such as a list of machines, so it gets copies.
-    return checked_process(instantiate(what, factory, deepcopy(arguments)), what)
 
 
 def _of_function(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -462,3 +460,118 @@ def recorded_processes(processes: Sequence[ProcessLike]) -> tuple[ProcessSection
         kind = made if inspect.isfunction(made) else type(made)
         names.append(f"{kind.__module__}:{kind.__qualname__}")
     return tuple(ProcessSection.model_construct(path=name, args={}) for name in names)
+
+
+class Size(NamedTuple):
+    """How many things a key makes, estimated before any of it is made.
+
+    A count of 10⁸ or a period of a microsecond is quickly written, and takes gigabytes or days.
+    """
+
+    key: str
+    """Dotted place of the key."""
+    amount: float
+    noun: str
+    limit: str
+    """The key of `limits` that it is compared with."""
+    remedy: str = "use fewer"
+
+    def problem(self, limits: Limits) -> str:
+        """Return what is wrong, and the remedies; empty if the limit is kept."""
+        most = getattr(limits, self.limit)
+        if most is None or self.amount <= most:
+            return ""
+        return (
+            f"{self.key}: makes {self.amount:,.0f} {self.noun}, and at most {most:,} are allowed; "
+            f"{self.remedy}, or raise limits.{self.limit}"
+        )
+
+
+def refuse_beyond(sizes: Iterable[Size], limits: Limits) -> None:
+    """Raise ScenarioError for sizes above their limits, all at once."""
+    if problems := [text for size in sizes if (text := size.problem(limits))]:
+        raise ScenarioError(problems)
+
+
+def check_before_reading(scenario: Scenario) -> None:
+    """Refuse what the scenario alone makes too large: jobs of a model, machines, forecasts."""
+    refuse_beyond(
+        [*_of_workload(scenario), *_of_cluster(scenario.cluster), *_of_forecast(scenario.power)],
+        scenario.limits,
+    )
+
+
+def _of_workload(scenario: Scenario) -> Iterator[Size]:
+    for key, (count, noun) in scenario.workload.derived().items():
+        yield Size(f"workload.{key}", count, noun, "jobs")
+
+
+def _of_cluster(section: ClusterSection) -> Iterator[Size]:
+    """Yield the machines, and the pairs of windows or partitions and machines that are kept."""
+    groups = section.machines or ()
+    total = sum(group.count for group in groups)
+    largest = max(range(len(groups)), key=lambda row: groups[row].count, default=0)
+    yield Size(f"cluster.machines.{largest}.count", total, "machines in all", "machines")
+    of_group = {group.name: group.count for group in groups}
+    for key, parts in (("maintenance", section.maintenance), ("partitions", section.partitions)):
+        pairs = sum(
+            sum(of_group.get(name, 1) for name in part.machines) if part.machines else total
+            for part in parts
+        )
+        yield Size(f"cluster.{key}", pairs, f"pairs of {key} and machines", "steps")
+
+
+def _of_forecast(section: Power | None) -> Iterator[Size]:
+    if section is None or section.forecast is None:
+        return
+    forecast = section.forecast
+    steps = math.ceil(forecast.horizon / forecast.step)
+    longer = "use a longer step or a shorter horizon"
+    yield Size("power.forecast.step", steps, "steps of each forecast", "steps", longer)
+    if isinstance(forecast, NoisySection):
+        drawn = forecast.horizon / ERROR_STEP_S
+        yield Size("power.forecast.horizon", drawn, "errors of each forecast", "steps", longer)
+
+
+def check_before_running(
+    scenario: Scenario, workload: Workload, cluster: Cluster, span: Span
+) -> None:
+    """Refuse bags of too many instances, and periods too short for the time that the jobs take.
+
+    Args:
+        scenario: with its cluster's keys.
+        workload: its jobs.
+        cluster: its machines.
+        span: from the run's start until the last job can end at the earliest.
+    """
+    length_s = min(span.last_s - span.first_s, scenario.limits.simulated_time or math.inf)
+    if len(workload):
+        sizes = [*_of_bags(workload), *_of_periods(scenario, cluster, length_s)]
+        refuse_beyond(sizes, scenario.limits)
+
+
+def _of_bags(workload: Workload) -> Iterator[Size]:
+    """Yield the instances that start one by one; those of a gang are placed together."""
+    instances = workload.instances[~workload.gang].sum(dtype=float)
+    fewer = "use fewer or smaller tasks"
+    yield Size("workload", instances, "instances of bags", "instances", fewer)
+
+
+def _of_periods(scenario: Scenario, cluster: Cluster, length_s: float) -> Iterator[Size]:
+    longer = "use a longer period"
+    if (step := scenario.scheduling.step) is not None:
+        yield Size("scheduling.step", length_s / step, "decisions", "steps", longer)
+    if scenario.cluster.maintenance:
+        changes = sum(
+            2 * length_s / window.every_s for window in cluster.recurring if window.every_s
+        )
+        key = "cluster.maintenance"
+        yield Size(key, changes, "changes of machines", "steps", longer)
+    if cluster.failures is not None:
+        failing, cycle_s = (
+            cluster.failures.machines,
+            cluster.failures.mtbf_s + cluster.failures.mttr_s,
+        )
+        machines = len(cluster.machine_names) if failing is None else len(failing)
+        changes = 2 * machines * length_s / cycle_s
+        yield Size("cluster.failures", changes, "changes of machines", "steps", longer)

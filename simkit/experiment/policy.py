@@ -1,7 +1,7 @@
 """The policy of a scenario, its source of estimates, and the rules of the simulation.
 
 Policies of a sweep may be classes: the scenario of each run has the class's name, ``module:Mine``,
-and the class travels to worker processes beside it (`PolicyClasses`): by value if it is defined in
+and the class travels to worker processes with it (`PolicyClasses`): by value if it is defined in
 a notebook or script, which needs cloudpickle.
 
     run_sweep("grid.yaml", policy=Mine)
@@ -16,7 +16,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
-from datetime import datetime
 from functools import partial
 from math import inf, nan
 from pathlib import Path
@@ -35,16 +34,12 @@ from simkit.policy.ordered import OrderedPolicy
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import agent_label
 from simkit.scenario.policy import (
-    BACKFILL,
-    ORDER,
-    PLACEMENT,
     AgentPolicy,
     ComposedPolicy,
     FittedPolicy,
     LookaheadPolicy,
     ModelPolicy,
     NamedPolicy,
-    PolicySection,
     RecordedPolicy,
     SwitchedPolicy,
 )
@@ -124,9 +119,9 @@ def _fitted(section: FittedPolicy) -> Policy:
 def _looking_ahead(section: LookaheadPolicy, scenario: Scenario) -> Policy:
     """Return a policy that chooses among others, whose scenarios differ in the policy alone."""
     candidates = []
-    for row, one in enumerate(_scenarios_of(section, scenario)):
+    for row, part in enumerate(section.lookahead):
         with _at_place(f"policy.lookahead.{row}"):
-            candidates.append(build_policy(one))
+            candidates.append(build_policy(scenario.model_copy(update={"policy": part})))
     given = {"objective": section.objective}
     own = {"policies": candidates, "every_s": scenario.scheduling.every}
     policy: Policy = make("policy.lookahead", POLICIES, "lookahead", given, own)
@@ -136,23 +131,13 @@ def _looking_ahead(section: LookaheadPolicy, scenario: Scenario) -> Policy:
 def _switching(section: SwitchedPolicy, scenario: Scenario, past: Past | None) -> Policy:
     """Return policies one after the other, whose scenarios differ in the policy alone."""
     policies = []
-    for place, part in phases_of(section):
+    for place, part in section.phases:
         with _at_place(place):
             one = scenario.model_copy(update={"policy": part})
             policies.append(build_policy(one, past))
     own = {"policies": policies, "changes": [change.at for change in section.switch]}
     made: Policy = make("policy.switch", POLICIES, "switch", {}, own)
     return made
-
-
-def phases_of(section: SwitchedPolicy) -> list[tuple[str, PolicySection]]:
-    """Return (dotted key, policy) of the phases of a policy that switches."""
-    later = [(f"policy.switch.{row}.to", each.to) for row, each in enumerate(section.switch)]
-    return [("policy.start", section.start), *later]
-
-
-def _scenarios_of(section: LookaheadPolicy, scenario: Scenario) -> list[Scenario]:
-    return [scenario.model_copy(update={"policy": policy}) for policy in section.lookahead]
 
 
 @contextmanager
@@ -240,61 +225,6 @@ def _part(kind: str, choice: PluginChoice) -> Any:
     return make(what, POLICIES, choice.type, choice.args, kind=kind)
 
 
-def policy_label(scenario: Scenario) -> str:
-    """Return ``fcfs+easy`` for a composed policy, the name of any other.
-
-    A lookahead is ``lookahead(fcfs+easy,tetris)``, with its objective unless that is the makespan.
-    """
-    section = scenario.policy
-    if isinstance(section, LookaheadPolicy):
-        parts = [policy_label(one) for one in _scenarios_of(section, scenario)]
-        if section.objective != "makespan":
-            parts.append(f"objective={section.objective}")
-        return f"lookahead({','.join(parts)})"
-    if isinstance(section, SwitchedPolicy):
-        first, *later = [
-            policy_label(scenario.model_copy(update={"policy": part}))
-            for _, part in phases_of(section)
-        ]
-        changes = zip(later, section.switch, strict=True)
-        return first + "".join(f",{_instant(each.at)}:{label}" for label, each in changes)
-    if isinstance(section, RecordedPolicy):
-        return "recorded" if section.recorded.unknown == "reject" else "recorded(unknown=fit)"
-    if isinstance(section, FittedPolicy):
-        parts = [_label(section.fitness.type, section.fitness.args)]
-        if section.order.type != ORDER:
-            parts.append(_label(section.order.type, section.order.args))
-        return "+".join([*parts, section.compat] if section.compat else parts)
-    if isinstance(section, AgentPolicy):
-        label = _label(agent_label(section.agent), section.args)
-        return f"{label}+{section.compat}" if section.compat else label
-    if isinstance(section, ModelPolicy):
-        return _label(Path(section.model).stem, section.args)
-    if not isinstance(section, ComposedPolicy):
-        name = section.name if isinstance(section, NamedPolicy) else section.path
-        return _label(name.rpartition(":")[2], section.args)
-    parts = [_label(section.order.type, section.order.args)]
-    for choice, plain in ((section.backfill, BACKFILL), (section.placement, PLACEMENT)):
-        if choice.type != plain:
-            parts.append(_label(choice.type, choice.args))
-    return "+".join(parts)
-
-
-def _instant(at: float | datetime) -> str:
-    """Return ``30d`` or a date, without what folders' names must not have."""
-    if isinstance(at, datetime):
-        return at.strftime("%Y-%m-%dT%H%M%SZ")
-    for length, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
-        if at and at % length == 0:
-            return f"{at / length:.0f}{unit}"
-    return f"{at:.15g}s"
-
-
-def _label(name: str, arguments: Mapping[str, Any]) -> str:
-    given = ",".join(f"{key}={value}" for key, value in arguments.items())
-    return f"{name}({given})" if given else name
-
-
 def scenario_problems(policy: Policy, scenario: Scenario) -> list[str]:
     """Return the problems that the policy's ``check_scenario(scenario)`` reports, if any.
 
@@ -330,7 +260,7 @@ def cluster_problems(
     info = SystemInfo(
         cluster.resources, cluster.machine_names, capacity, cluster.partitions, epoch_s
     )
-    named = f"policy: {type(policy).__name__}" if scenario is None else _chosen(scenario.policy)
+    named = f"policy: {type(policy).__name__}" if scenario is None else scenario.policy.chosen
     asking = [
         f"cluster.partitions.{row}.preempt: {partition.preempt}"
         for row, partition in enumerate(cluster.partitions)
@@ -344,27 +274,6 @@ def cluster_problems(
         )
     check = getattr(policy, "check_cluster", None)
     return problems if check is None else [*problems, *at_key("policy", check(info))]
-
-
-def _chosen(section: PolicySection) -> str:
-    """Return the key that decides what kind of policy it is, and its value."""
-    if isinstance(section, ComposedPolicy):
-        return f"policy.backfill: {section.backfill.type}"
-    if isinstance(section, FittedPolicy):
-        return f"policy.fitness: {section.fitness.type}"
-    if isinstance(section, LookaheadPolicy):
-        return "policy.lookahead"
-    if isinstance(section, AgentPolicy):
-        return f"policy.agent: {agent_label(section.agent)}"
-    if isinstance(section, ModelPolicy):
-        return f"policy.model: {section.model}"
-    if isinstance(section, RecordedPolicy):
-        return "policy.recorded"
-    if isinstance(section, SwitchedPolicy):
-        return "policy.switch"
-    if isinstance(section, NamedPolicy):
-        return f"policy.name: {section.name}"
-    return f"policy.path: {section.path}"
 
 
 def recorded_as(kind: type) -> NamedPolicy:

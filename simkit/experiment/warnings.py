@@ -39,8 +39,8 @@ _FEWEST_TIMES: Final = 5
 def unit_warnings(scenario: Scenario, trace: Trace, cluster: Cluster) -> list[str]:
     """Return what looks like another unit than that of the machines, with the remedy.
 
-    Only of recorded traces: requests most of which are beyond every machine, and run times that
-    are all multiples of 1000.
+    Only recorded traces are checked: for requests mostly beyond every machine, and for run times
+    that are all multiples of 1000.
     """
     if not trace.inputs:
         return []
@@ -113,8 +113,8 @@ def _remedy(scenario: Scenario, column: str, factor: str) -> str:
 
 
 WORTH_SAYING: Final = 0.2
-"""Share of tasks told their run time from which on it is said; it is below 0.11 in most logs of the
-Parallel Workloads Archive: jobs that ran longer than requested."""
+"""Smallest share of tasks with known run times that is mentioned; in most logs of the Parallel
+Workloads Archive it is below 0.11: jobs that ran longer than requested."""
 
 
 def told_run_time(workload: Workload) -> int:

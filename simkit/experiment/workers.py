@@ -37,6 +37,7 @@ from simkit.plugins import code_refused, refuses_code
 from simkit.text import printable
 
 P = ParamSpec("P")
+S = TypeVar("S")
 T = TypeVar("T")
 
 GRACE_S: Final = 5.0
@@ -54,7 +55,7 @@ class Workers(ProcessPoolExecutor):
     """A pool of fresh interpreters, each started when it is needed.
 
     A fork would inherit threads and generators. An error in the `with` block, Ctrl-C among them,
-    ends the workers too: they are told to stop, and killed when their tasks have ended, or after
+    ends the workers too: they are asked to stop, and killed when their tasks have ended, or after
     `grace_s`.
     """
 
@@ -261,11 +262,11 @@ class LocalProcesses:
 
 
 def in_turn(
-    submit: Callable[[PlannedRun], Future[SweepOutcome]],
-    runs: Sequence[PlannedRun],
+    submit: Callable[[S], Future[T]],
+    runs: Sequence[S],
     workers: Callable[[], int],
     look_again_s: float | None = None,
-) -> Iterator[tuple[int, Future[SweepOutcome]]]:
+) -> Iterator[tuple[int, Future[T]]]:
     """Give each worker one run at a time; yield (row, future) of every run that has ended.
 
     So an interrupt leaves no queued run to be ended, and a worker that dies costs one run.
@@ -277,7 +278,7 @@ def in_turn(
         look_again_s: time after which `workers` is asked again although no run has ended.
     """
     waiting = iter(enumerate(runs))
-    running: dict[Future[SweepOutcome], int] = {}
+    running: dict[Future[T], int] = {}
     left = len(runs)
     while left:
         for row, run in islice(waiting, max(workers() - len(running), 0)):

@@ -1,49 +1,20 @@
-"""Where a scenario's jobs come from: its source, then its transforms, then the jobs' worth."""
+"""The jobs of a scenario: its log or model, then the transforms, then the jobs' worth."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from simkit.arrays import stream
 from simkit.errors import PluginError, ScenarioError, TraceError
-from simkit.scenario.workload import (
-    FixedQuality,
-    Gpus,
-    NoDeadlines,
-    QualityDeadlines,
-    SlackDeadlines,
-    TraceFormat,
-    TwoClasses,
-    Value,
-    WorkloadModel,
-    WorkloadSource,
-)
-from simkit.workload import Trace, Workload
+from simkit.scenario.value import Value
+from simkit.scenario.workload import TraceFormat, WorkloadModel, WorkloadSource
+from simkit.workload import Trace
 from simkit.workload.recorded import with_recorded_starts
-from simkit.workload.transform import (
-    cap_processors,
-    cap_run_times,
-    resample,
-    scale_load,
-    scale_processors,
-    scale_run_times,
-    scale_to_load,
-    window,
-    with_dependencies,
-)
-from simkit.workload.value import (
-    draw_amounts,
-    draw_factors,
-    draw_two_classes,
-    with_deadlines,
-    with_resource,
-    with_values,
-)
 
 
 class _Kept(NamedTuple):
@@ -165,115 +136,13 @@ def read_trace(
             f"workload: the type {section.type} returned a {type(trace).__name__}; it must be a "
             "simkit.workload.Trace"
         )
-    workload, report = transformed(trace.workload, section, seed, most_jobs), trace.report
+    workload, report = section.transformed(trace.workload, seed, most_jobs), trace.report
     if missing := workload.preceding_left_out:
         report = replace(report, notes={**report.notes, PRECEDING_LEFT_OUT: missing})
     if value is not None:
-        workload = valued(workload, value, seed)
+        workload = value.build(workload, seed)
     return Trace(workload, report, trace.inputs, trace.tables)
 
 
 PRECEDING_LEFT_OUT: Final = "preceding job outside the window or resample, taken as ended"
 """Note of a trace's report: how often a transform left out a job that precedes one."""
-
-
-def transformed(
-    workload: Workload, section: WorkloadSource, seed: int, most_jobs: int | None = None
-) -> Workload:
-    """Return the workload after the scenario's transforms; see `read_trace`."""
-    workload = with_dependencies(workload, section.dependencies)
-    if section.window is not None:
-        part, jobs = section.window, section.window.jobs
-        rank = None if jobs is None else (jobs.first, jobs.last)
-        workload = window(workload, start=part.start, end=part.end, jobs=rank)
-    if section.load != 1.0:
-        workload = scale_load(workload, section.load)
-    if section.processors_scale != 1.0:
-        workload = scale_processors(workload, section.processors_scale)
-    if section.processors_max is not None:
-        workload = cap_processors(workload, section.processors_max)
-    if section.run_time_scale != 1.0:
-        workload = scale_run_times(workload, section.run_time_scale)
-    if section.run_time_max is not None:
-        workload = cap_run_times(workload, section.run_time_max)
-    if section.resample is not None:
-        rng = stream(seed, "resample")
-        workload = resample(workload, section.resample.weeks, rng, most_jobs=most_jobs)
-    if (target := section.target_load) is not None:
-        workload = scale_to_load(workload, target.offered_load, target.processors)
-    return workload
-
-
-PRICE: Final = 0.5
-"""Price of a unit of any resource for a time unit where the scenario names none: `res_price`."""
-
-
-def valued(workload: Workload, section: Value, seed: int) -> Workload:
-    """Return the workload with QoS, values and deadlines, and with GPUs if they are asked for.
-
-    Draws come from the streams "value.gpu", "value.qos" and "value.deadlines" of the seed: two
-    numbers a job in the order of submission. They do not depend on the policy, and what one of
-    them decides shifts no other.
-
-    Raises ScenarioError if the section asks for a column that the trace does not have, for GPUs
-    where there are some, or for a price of what no job asks for.
-    """
-    if len(workload.whole_memory):
-        raise ScenarioError(
-            "value: the memory of some jobs is unknown and has no price; set workload.memory: false"
-        )
-    if section.gpu is not None:
-        workload = _with_gpus(workload, section.gpu, seed)
-    workload = _with_qualities(workload, section.qos, seed)
-    if section.prices is not None or not len(workload.value):
-        prices = section.prices
-        if prices is None:
-            prices = dict.fromkeys(workload.resources, PRICE)
-        workload = with_values(workload, prices, time_unit_s=section.time_unit, knob=section.knob)
-    return _with_deadlines(workload, section.deadlines, seed)
-
-
-def _with_gpus(workload: Workload, section: Gpus, seed: int) -> Workload:
-    least, most = section.amount
-    amounts = draw_amounts(
-        len(workload), stream(seed, "value.gpu"), share=section.share, least=least, most=most
-    )
-    return with_resource(workload, "gpu", amounts, per=section.per)
-
-
-def _with_qualities(workload: Workload, section: Any, seed: int) -> Workload:
-    if isinstance(section, TwoClasses):
-        qos = draw_two_classes(
-            len(workload),
-            stream(seed, "value.qos"),
-            high_share=section.high_share,
-            high=section.high,
-            low=section.low,
-        )
-    elif isinstance(section, FixedQuality):
-        qos = np.full(len(workload), section.qos)
-    else:
-        _check_own(workload, "qos", "value.qos")
-        return workload
-    return workload.with_columns(qos=qos)
-
-
-def _with_deadlines(workload: Workload, section: Any, seed: int) -> Workload:
-    if isinstance(section, QualityDeadlines):
-        return with_deadlines(workload, 1 / workload.qos, of=section.of)
-    if isinstance(section, SlackDeadlines):
-        rng = stream(seed, "value.deadlines")
-        factor = draw_factors(len(workload), rng, section.factor)
-        return with_deadlines(workload, factor, of=section.of)
-    if isinstance(section, NoDeadlines):
-        return workload.with_columns(deadline_s=np.empty(0))
-    _check_own(workload, "deadline_s", "value.deadlines")
-    return workload
-
-
-def _check_own(workload: Workload, column: str, place: str) -> None:
-    if len(workload) and not len(getattr(workload, column)):
-        raise ScenarioError(
-            f"{place}: the trace has no column {column}; only a table of jobs (type: jobs) that "
-            "has one gives it, take another type"
-        )

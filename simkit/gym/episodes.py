@@ -15,7 +15,7 @@ from simkit.engine.simulation import Simulation
 from simkit.errors import LimitError, PluginError, RunError, ScenarioError, SimkitError
 from simkit.experiment import Experiment, prepare
 from simkit.experiment.policy import build_predictor
-from simkit.experiment.workload import read_trace, transformed, valued
+from simkit.experiment.workload import read_trace
 from simkit.gym.windows import EpisodeWindows, LogWindows, goes_by_the_clock
 from simkit.plugins import told_of_author
 from simkit.policy import Action, State, SystemInfo
@@ -396,7 +396,7 @@ class Episodes:
         elif workload is not None or original_set is not None or self._depends_on_seed:
             jobs = self._jobs(scenario, original_set) if workload is None else workload
             if scenario.value is not None and not len(jobs.value):
-                jobs = valued(jobs, scenario.value, seed)
+                jobs = scenario.value.build(jobs, seed)
             trace = Trace(jobs, RowReport(read=len(jobs), accepted=len(jobs)))
             if not (self._is_independent_of_jobs and jobs.resources == cluster.resources):
                 cluster = scenario.cluster.build(jobs)
@@ -428,7 +428,7 @@ class Episodes:
             if original_set is not None:
                 section = _numbered(section, original_set)
             jobs = section.trace(stream(scenario.seed, "workload")).workload
-        return transformed(jobs, section, scenario.seed)
+        return section.transformed(jobs, scenario.seed)
 
 
 def _numbered(section: WorkloadSource, original_set: int) -> WorkloadSource:

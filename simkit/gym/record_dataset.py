@@ -28,7 +28,6 @@ from simkit.agent.rewards import make_reward
 from simkit.arrays import Bools, stream
 from simkit.errors import PolicyError, RunError, ScenarioError, did_you_mean
 from simkit.experiment import Experiment, blaming, prepare
-from simkit.experiment.policy import policy_label
 from simkit.gym.agent_view import AgentView
 from simkit.gym.dataset import DatasetFile, writing_dataset
 from simkit.gym.env_arguments import check_settings
@@ -163,7 +162,7 @@ def record(
     episodes = Episodes(scenario, windows)
     first = episodes.prepare(seeds[0])
     what = what.for_jobs(first)
-    earnings, label = what.earnings(), name or policy_label(scenario)
+    earnings, label = what.earnings(), name or scenario.policy.label
     actions, encoder = what.view.build(scenario, Episode(first, earnings).state.info)
     facts = {
         "simkit": version("simkit-cluster"),

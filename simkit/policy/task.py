@@ -46,7 +46,7 @@ class Task:
 
     # What only jobs with a value have; set after construction, where the workload has them.
     qos = 1.0
-    """Quality of service that its user asks for, in (0, 1]; see `simkit.workload.value`."""
+    """Quality of service that its user asks for, in (0, 1]; see `simkit.scenario.value`."""
     has_qos = False
     """Whether its user asks for a quality of service; else `qos` is 1 and says nothing."""
     value_per_s = 0.0

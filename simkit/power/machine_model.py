@@ -202,7 +202,10 @@ class ConstantPue:
 
 @dataclass(frozen=True)
 class CurvedPue:
-    """A ratio that depends on the load and the weather; straight lines between points."""
+    """A ratio that depends on the load and the weather; straight lines between points.
+
+    The scenario's `power.pue` checks the points.
+    """
 
     rated_w: float
     """Machine power in W at which the load is 1."""
@@ -214,15 +217,8 @@ class CurvedPue:
     """Temperature in °C -> what is added to the ratio, at least 0."""
 
     def __post_init__(self) -> None:
-        """Raise ScenarioError with everything that is wrong."""
-        problems = range_problems(self, rated_w=POSITIVE)
-        if not self.by_load or not all(1 <= ratio < math.inf for ratio in self.by_load.values()):
-            problems.append("by_load needs at least one point, and ratios of at least 1")
-        if not all(0 <= more < math.inf for more in self.added_by_temperature.values()):
-            problems.append("added_by_temperature must be at least 0 and finite")
-        if (self.temperature is None) != (not self.added_by_temperature):
-            problems.append("give both temperature and added_by_temperature, or neither")
-        if problems:
+        """Raise ScenarioError for a rated power that is not positive."""
+        if problems := range_problems(self, rated_w=POSITIVE):
             raise ScenarioError(f"pue: {problem}" for problem in problems)
 
     def pue(self, machines_w: float, time_s: float) -> float:

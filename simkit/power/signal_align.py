@@ -99,8 +99,8 @@ class Alignment:
             raise TraceError(f"align: {self.kind!r} is unknown{known}")
         if self.kind != "offset" and (self.epoch_s is None or not math.isfinite(self.epoch_s)):
             raise TraceError(
-                f"align {self.kind}: the run's epoch is {self.epoch_s!r}; it needs the Unix time "
-                "of the run's zero: give it, or align by offset"
+                f"align {self.kind} needs the date of the run's zero, which the workload does not "
+                "have; add power.align: {zero: 2019-01-01T00:00:00+00:00}, or {offset: 0}"
             )
         if not math.isfinite(self.offset_s) or (self.kind != "offset" and self.offset_s):
             raise TraceError(
@@ -393,7 +393,7 @@ def _not_a_year(
         f"{date_text(_new_year_s(2000) + at, '%d %b %H:%M')} for {format_duration(end - at)}"
         for at, end in missing
     )
-    rule = "allows no gap" if gaps.rule == "error" else f"allows {format_duration(gaps.longest)}"
+    rule = "allows no gap" if gaps.rule == "error" else f"allows {format_duration(gaps.longest_s)}"
     run = f", and the run needs power {needed}" if needed else ""
     longest = max(end - at for at, end in missing)
     remedy = (

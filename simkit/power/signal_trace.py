@@ -7,9 +7,10 @@ an instant, whether a time is the start or the end of its interval, and the time
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Annotated, Final, Literal, NamedTuple, get_args
 
 import numpy as np
 from pydantic import model_validator
@@ -18,7 +19,7 @@ from simkit import shown
 from simkit.arrays import Floats
 from simkit.dates import FIRST_YEAR, LAST_YEAR, date_text, is_dated, parse_zone
 from simkit.errors import TraceError, did_you_mean
-from simkit.sections import Facts, TimeSpent
+from simkit.sections import Facts, InfiniteIsNone, TimeSpent
 from simkit.text import counted, printable
 from simkit.units import format_duration
 from simkit.workload import RowReport
@@ -137,7 +138,6 @@ class PowerTrace:
         ]
 
     def __len__(self) -> int:
-        """Return the number of values."""
         return len(self.time_s)
 
     def require(self, unit: str, purpose: str) -> None:
@@ -185,8 +185,8 @@ class Gaps(Facts):
 
     rule: Literal["error", "hold", "interpolate", "zero"] = "error"
     """error: none may be missing; hold: the last value; interpolate: a straight line; zero."""
-    longest: TimeSpent = 10_800.0
-    """Longer gaps are an error under every rule."""
+    longest: Annotated[TimeSpent | None, InfiniteIsNone] = 10_800.0
+    """Longer gaps are an error under every rule; null: no limit."""
 
     @model_validator(mode="before")
     @classmethod
@@ -195,7 +195,12 @@ class Gaps(Facts):
 
     def refuses(self, length_s: float) -> bool:
         """Return whether a gap of this length is not allowed."""
-        return self.rule == "error" or length_s > self.longest
+        return self.rule == "error" or length_s > self.longest_s
+
+    @property
+    def longest_s(self) -> float:
+        """`longest`; infinite without a limit."""
+        return math.inf if self.longest is None else self.longest
 
     def pieces(self, trace: PowerTrace) -> float:
         """Return about how many pieces fill the gaps of a trace, without making them."""
@@ -203,7 +208,7 @@ class Gaps(Facts):
             return 0.0
         starts, ends, _ = intervals(trace)
         lengths = np.maximum(starts[1:] - ends[:-1], 0.0)
-        return float(lengths[lengths <= self.longest].sum() / trace.step_s)
+        return float(lengths[lengths <= self.longest_s].sum() / trace.step_s)
 
     def fill(
         self, start_s: float, end_s: float, before: float, after: float, step_s: float
@@ -288,7 +293,7 @@ def long_fill_warning(trace: PowerTrace, gaps: Gaps) -> str:
     """Return a warning if a rule fills gaps longer than a day; empty if it does not."""
     starts, ends, _ = intervals(trace)
     open_s = starts[1:] - ends[:-1]
-    filled = open_s[(open_s > LONGEST_ADVISED_S) & (open_s <= gaps.longest)]
+    filled = open_s[(open_s > LONGEST_ADVISED_S) & (open_s <= gaps.longest_s)]
     if gaps.rule == "error" or not len(filled):
         return ""
     return (
@@ -309,7 +314,7 @@ def _too_long(trace: PowerTrace, gaps: Gaps, spans: list[tuple[float, float]]) -
     limit = (
         "the rule allows none"
         if gaps.rule == "error"
-        else f"gaps up to {format_duration(gaps.longest)} are allowed"
+        else f"gaps up to {format_duration(gaps.longest_s)} are allowed"
     )
     longest = max(end - start for start, end in spans)
     if longest > LONGEST_ADVISED_S:
@@ -320,7 +325,7 @@ def _too_long(trace: PowerTrace, gaps: Gaps, spans: list[tuple[float, float]]) -
         if not trace.typical:
             remedy += "; if its months are of different years, set typical_year: true"
     elif gaps.rule == "error":
-        and_longest = f" and longest: {longest / 3600:g}h" if longest > gaps.longest else ""
+        and_longest = f" and longest: {longest / 3600:g}h" if longest > gaps.longest_s else ""
         remedy = f"fill them with the rule hold, interpolate or zero{and_longest}, or fix the file"
     else:
         remedy = "raise longest, or fix the file"

@@ -15,7 +15,7 @@ import json
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from typing import Any, Final
 
 import numpy as np
@@ -23,10 +23,10 @@ import numpy.typing as npt
 import polars as pl
 
 from simkit.arrays import Floats
-from simkit.dates import is_dated
+from simkit.dates import is_dated, zone_of
 from simkit.results.metric import run_window
 from simkit.results.run_folder import Run
-from simkit.why.clock import dates_of
+from simkit.why.rerun import dates_of
 
 _UNITS_S: Final = tuple(10.0**power for power in range(-3, 100))
 _MOST_TICKS: Final = 2**31
@@ -71,38 +71,19 @@ def clock_of(runs: Sequence[Run]) -> Clock | None:
         return None
     start = min(window.first_submit_s for window in known)
     ends = [window.last_end_s for window in known]
-    for run in runs:
-        if _has_unfinished(run):  # which may go on after the last end
+    unfinished = pl.col("status").is_in(["running", "waiting"]).any()
+    for run in runs:  # what is unfinished may go on after the last end
+        if run.status != "complete" or run.scan("jobs").select(unfinished).collect().item():
             (last,) = run.scan("timeline").select("time_s").max().collect().row(0)
             ends.append(start if last is None else float(last))
     end = max(start + 1.0, *ends)
     unit = next(u for u in _UNITS_S if (end - start) / u < _MOST_TICKS)
-    epoch, name = _dates(runs)
+    dates = {dates_of(run) for run in runs}
+    epoch, name = dates.pop() if len(dates) == 1 else (None, None)
     if epoch is None or not (is_dated(epoch + start) and is_dated(epoch + end)):
         return Clock(start, end, unit, None, "", ())
-    zone, name = _zone(name)
+    zone, name = zone_of(name)
     return Clock(start, end, unit, epoch, name, _offsets(zone, epoch + start, epoch + end))
-
-
-def _has_unfinished(run: Run) -> bool:
-    unfinished = pl.col("status").is_in(["running", "waiting"])
-    return run.status != "complete" or run.scan("jobs").select(unfinished.any()).collect().item()
-
-
-def _dates(runs: Sequence[Run]) -> tuple[float | None, str | None]:
-    """Return the Unix time of zero and the zone, if all runs have the same."""
-    found = {dates_of(run) for run in runs}
-    return found.pop() if len(found) == 1 else (None, None)
-
-
-def _zone(name: str | None) -> tuple[tzinfo, str]:
-    """Return the site's time zone and its name; UTC if it is unknown."""
-    from zoneinfo import ZoneInfo
-
-    try:
-        return (ZoneInfo(name), name) if name else (UTC, "UTC")
-    except (KeyError, ValueError, OSError):
-        return UTC, "UTC"
 
 
 def _offsets(zone: tzinfo, begin: float, end: float) -> tuple[tuple[float, float], ...]:
@@ -127,7 +108,7 @@ def _offsets(zone: tzinfo, begin: float, end: float) -> tuple[tuple[float, float
 LARGEST: Final = 2**32 - 1
 """The largest number of a column."""
 _LEVEL: Final = 6
-"""Of gzip; higher ones take several times as long for a few per cent."""
+"""Level of gzip; higher ones take several times as long for a few per cent."""
 
 
 class Packed:

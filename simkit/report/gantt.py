@@ -68,7 +68,8 @@ def chart_of(
     facts |= _pack_bars(packed, run, bars, kept, places, whole(start, clock.start_s, clock.unit_s),
                         whole(end, clock.start_s, clock.unit_s))  # fmt: skip
     packed.numbers("machine.lane", bars.first_lane)
-    packed.texts("machine.name", [_name(machine["name"], n) for n, machine in _named(run)])
+    names = [short_name(machine.get("name", "")) for machine in run.machines]
+    packed.texts("machine.name", [name or str(n) for n, name in enumerate(names)])
     packed.bytes_of("grid", grid.shares)
     left_out = len(bars.rows) - int(kept.sum())
     return facts | {
@@ -79,14 +80,6 @@ def chart_of(
         "bars": int(kept.sum()), "bars_left_out": left_out,
         "jobs": int(kept_jobs.sum()), "jobs_left_out": len(table) - int(kept_jobs.sum()),
     }  # fmt: skip
-
-
-def _named(run: Run) -> list[tuple[int, dict[str, Any]]]:
-    return [(n, {"name": "", **machine}) for n, machine in enumerate(run.machines)]
-
-
-def _name(name: object, number: int) -> str:
-    return short_name(name) or str(number)
 
 
 def short_name(name: object) -> str:

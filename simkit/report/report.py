@@ -21,12 +21,20 @@ from typing import Any, Final
 from simkit.analysis.runs_below import runs_below
 from simkit.errors import RunError
 from simkit.report.clock import Clock, Packed, clock_of
-from simkit.report.facts import log_waits, longest_waits, missing_tables, run_facts
+from simkit.report.facts import (
+    compare_with_first,
+    distributions_of,
+    groups_of,
+    log_waits,
+    longest_waits,
+    missing_tables,
+    recorded_waits,
+    run_facts,
+    sweep_facts,
+)
 from simkit.report.gantt import MOST_JOBS, MOST_RECTANGLES, chart_of
-from simkit.report.groups import compare_with_first, distributions_of, groups_of, recorded_waits
 from simkit.report.over_time import charts_over_time
-from simkit.report.sweeps import sweep_facts
-from simkit.results.output_folder import check_file, whole_file
+from simkit.results.output_folder import check_file, write_text
 from simkit.results.run_folder import Run, RunOrFolder, open_run
 from simkit.results.run_info import versions
 from simkit.text import counted, printable
@@ -78,8 +86,7 @@ def write_report(
         opened = [open_run(one, allow_partial=allow_partial) for one in given]
     check_file(path)
     text = _of_sweep(opened) if is_sweep else _of_runs(opened, explanations)
-    with whole_file(path) as part:
-        part.write_text(text, encoding="utf-8")
+    write_text(path, text)
     return path
 
 

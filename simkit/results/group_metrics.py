@@ -13,7 +13,7 @@ from simkit.arrays import Floats
 from simkit.errors import RunError, did_you_mean
 from simkit.results.custom_metrics import CustomMetric
 from simkit.results.job_metrics import JOB_METRICS
-from simkit.results.metric import counted_resource, distribution, run_window
+from simkit.results.metric import DISTRIBUTION, counted_resource, distribution, run_window
 from simkit.units import parse_duration
 
 By = Literal["partition", "queue", "user", "group", "size", "length"]
@@ -24,8 +24,6 @@ UNKNOWN: Final = "unknown"
 """The group of jobs for which the trace has no user, group, queue or partition."""
 NO_PARTITION: Final = "none"
 """The group of jobs that none of the scenario's partitions took: they are rejected."""
-NUMBERS: Final = ("mean", "p50", "p90", "p99", "max")
-"""Numbers of the distribution of each metric."""
 WAIT_SHARE: Final = "wait_share"
 """A group's part of all waiting."""
 _STATES: Final = {
@@ -121,7 +119,7 @@ def check_by(by: str) -> None:
 
 
 def _names(metric: str) -> list[str]:
-    return [metric, *(f"{metric}.{number}" for number in NUMBERS[1:])]
+    return [metric, *(f"{metric}.{number}" for number in DISTRIBUTION[1:])]
 
 
 def _row(by: By, name: Any, group: pl.DataFrame) -> dict[str, Any]:
@@ -131,7 +129,7 @@ def _row(by: By, name: Any, group: pl.DataFrame) -> dict[str, Any]:
         row[state] = int(group["status"].is_in(statuses).sum())
     for metric in JOB_METRICS:
         numbers = distribution(group[metric.name].drop_nulls().to_numpy(writable=True))
-        row |= {n: numbers[k] for n, k in zip(_names(metric.name), NUMBERS, strict=True)}
+        row |= {n: numbers[k] for n, k in zip(_names(metric.name), DISTRIBUTION, strict=True)}
     return row | {WAIT_SHARE: math.fsum(group["wait_time_s"].drop_nulls())}
 
 

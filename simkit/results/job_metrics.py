@@ -365,7 +365,7 @@ class ValueSums:
     finished_early: int = 0
     """Jobs that finished by the last submit."""
     value: float = 0.0
-    """Of all jobs."""
+    """Value of all jobs."""
     earned: float = 0.0
     """Value of the jobs that finished."""
     earned_in_time: float = 0.0

@@ -204,7 +204,7 @@ class MachineUtilisation:
         for r in range(len(self.resources)):
             for total, amount in (
                 (self.allocated, part.allocated),
-                (self.available, np.maximum(part.capacity, part.allocated)),
+                (self.available, part.available),
             ):  # fmt: skip
                 area = amount[:, r] * part.seconds
                 total[:, r] += np.bincount(part.machine, area, machines)
@@ -272,8 +272,7 @@ class Stranded:
         for r in range(len(self.resources)):
             by_another = number - used_up[:, r] > 0
             self.stranded[r] += float((part.free[:, r] * part.seconds)[by_another].sum())
-            there = np.maximum(part.capacity[:, r], part.allocated[:, r])
-            self.available[r] += float((there * part.seconds).sum())
+            self.available[r] += float((part.available[:, r] * part.seconds).sum())
 
     def found(self, resource: str) -> Found:
         r = self.resources.index(resource)
@@ -403,9 +402,7 @@ class _Binned:
         self._in_use += np.bincount(bin_, busy, self._bins)
         for r in range(len(self._allocated)):
             self._allocated[r] += np.bincount(cell, part.allocated[:, r] * part.seconds, cells)
-            self._available[r] += np.bincount(
-                cell, np.maximum(part.capacity[:, r], part.allocated[:, r]) * part.seconds, cells
-            )
+            self._available[r] += np.bincount(cell, part.available[:, r] * part.seconds, cells)
 
     def frame(self, resources: tuple[str, ...]) -> pl.DataFrame:
         """Return the table of `utilisation_series`."""

@@ -172,6 +172,12 @@ class Segments:
         return free
 
     @cached_property
+    def available(self) -> Floats:
+        """(N, R) what the machine has, or what is held if that is more, as while draining."""
+        available: Floats = np.maximum(self.capacity, self.allocated)
+        return available
+
+    @cached_property
     def begins(self) -> Bools:
         """(N,) whether it is a machine's first segment."""
         begins: Bools = np.ones(len(self.machine), dtype=np.bool_)

@@ -28,6 +28,8 @@ metric does not depend on the number of threads."""
 
 Better = Literal["high", "low"]
 """Which numbers of a metric are better."""
+DISTRIBUTION: Final = ("mean", "p50", "p90", "p99", "max")
+"""Numbers of a distribution that people are shown."""
 Values = Mapping[str, float | int | None]
 """``{"value": …}``, or a distribution: mean, std, p50, p90, p99, max; None: undefined."""
 _S = TypeVar("_S")
@@ -381,14 +383,11 @@ class Metrics(dict[str, Any]):
         return text_or(_metrics_html, self, f"<pre>{safe(dict.__repr__(self))}</pre>")
 
 
-_DISTRIBUTION: Final = ("mean", "p50", "p90", "p99", "max")
-
-
 def _metrics_html(metrics: Mapping[str, Any]) -> str:
     found = entries(metrics)
     known = {name: m for name, m in found.items() if isinstance(m, Mapping) and "unit" in m}
     spread = [
-        [name, *(quantity(m.get(key), m["unit"]) for key in _DISTRIBUTION)]
+        [name, *(quantity(m.get(key), m["unit"]) for key in DISTRIBUTION)]
         for name, m in known.items()
         if "p50" in m
     ]
@@ -397,7 +396,7 @@ def _metrics_html(metrics: Mapping[str, Any]) -> str:
         for name, m in known.items()
         if "p50" not in m and (key := main_key(m)) is not None
     ]
-    parts = [table(("metric", *_DISTRIBUTION), spread)] if spread else []
+    parts = [table(("metric", *DISTRIBUTION), spread)] if spread else []
     parts += [table(("metric", "value", "unit"), single, text=1)] if single else []
     return "".join(parts) or notes(["no metrics: no job was submitted"])
 

@@ -99,14 +99,14 @@ def _another_run(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
         return "a run.json that is damaged"
     name, here = found.get("name"), wanted.get("name")
     if name != here:
-        return f"the run of another scenario, {name!r}, and this one is called {here!r}"
-    known = _after_defaults(found), wanted.get("scenario")
+        return f"the run of another scenario, {name!r}, but this one is called {here!r}"
+    known = after_defaults(found.get("scenario")), wanted.get("scenario")
     same = found.get("scenario_sha256") == wanted.get("scenario_sha256") or known[0] == known[1]
     if not same:
         return f"another run of {name!r}, which differs in {differences_text(*known)}"
     if given := sorted({*(found.get("given") or ()), *(wanted.get("given") or ())}):
         return (
-            f"a run of {name!r}, and whether it is the same cannot be told: run.json does not "
+            f"a run of {name!r}, but whether it is the same cannot be told: run.json does not "
             f"record what Python gave as {' and '.join(given)}"
         )
     if found.get("status") == "complete" and (changed := changed_inputs(found)):
@@ -114,11 +114,11 @@ def _another_run(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     return ""
 
 
-def _after_defaults(found: Mapping[str, Any]) -> Any:
-    """Return a run's scenario with the keys that it has today, where it still can be read."""
+def after_defaults(scenario: Any) -> Any:
+    """Return a scenario with the keys that it has today, where it still can be read."""
     with suppress(ValueError, SimkitError):
-        return Scenario.model_validate(found.get("scenario")).model_dump(mode="json")
-    return found.get("scenario")
+        return Scenario.model_validate(scenario).model_dump(mode="json")
+    return scenario
 
 
 _MOST_DIFFERENCES: Final = 3
@@ -197,6 +197,13 @@ def whole_file(path: Path) -> Iterator[Path]:
             part.replace(path)
     except OSError as error:
         raise _cannot_write(path, error) from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file as a whole, in UTF-8; raises RunError if it cannot be written."""
+    check_file(path)
+    with whole_file(path) as part:
+        part.write_text(text, encoding="utf-8")
 
 
 def _cannot_write(path: Path, error: OSError) -> RunError:

@@ -32,6 +32,8 @@ _TYPES: Final[dict[str, type | tuple[type, ...]]] = {
     "name": str, "status": str, "error": (str, NoneType), "digest": (str, NoneType),
     "seed": int, "jobs": int, "decisions": int,
     "epoch_s": (*_NUMBER, NoneType), "time_zone": (str, NoneType),
+    "versions": dict, "warnings": list, "trace": dict, "trace.read": int, "trace.accepted": int,
+    "trace.repaired": dict, "trace.repaired.*": int, "trace.dropped": dict, "trace.dropped.*": int,
     "inputs": list, "inputs.*": dict, "inputs.*.path": str, "inputs.*.sha256": str,
     "cluster": dict, "cluster.resources": list, "cluster.resources.*": str,
     "cluster.machines": list, "cluster.machines.*": dict, "cluster.machines.*.id": int,

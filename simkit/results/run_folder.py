@@ -22,12 +22,7 @@ from simkit.power.facts import BatteryFacts
 from simkit.results.custom_metrics import CustomMetric
 from simkit.results.group_metrics import By, metrics_by
 from simkit.results.metric import Metrics
-from simkit.results.run_checks import (
-    MOST_WRONG,
-    wrong_columns,
-    wrong_metric,
-    wrong_types,
-)
+from simkit.results.run_checks import MOST_WRONG, wrong_columns, wrong_metric, wrong_types
 from simkit.results.timeline import power_means
 from simkit.scenario.bundled import agent_label
 from simkit.scenario.policy import BACKFILL, ORDER
@@ -41,7 +36,7 @@ if TYPE_CHECKING:
 FORMAT: Final = 1
 """The version of run folders that this module reads."""
 _STATES: Final = ("finished", "killed", "rejected", "running", "waiting")
-"""States of jobs at the end of a run, in the order in which they are told."""
+"""States of jobs at the end of a run, in the order in which they are shown."""
 PORTABLE: Final = "portable_scenario"
 """Key of `run.json`: the scenario as it enters the digest (`scenario.portable_form`)."""
 

@@ -28,12 +28,12 @@ from pydantic_core.core_schema import CoreSchema, ModelSchema
 
 from simkit.errors import ScenarioError
 from simkit.scenario.cluster import ClusterSection
-from simkit.scenario.kinds import Family
 from simkit.scenario.policy import EstimatorChoice, PolicySection, compat_period_s
 from simkit.scenario.power import Power
-from simkit.scenario.references import Arguments, FiniteJson, PluginName
+from simkit.scenario.references import Arguments, Family, FiniteJson, PluginName
 from simkit.scenario.signals import SIGNALS
-from simkit.scenario.workload import WORKLOADS, Value, WorkloadSection
+from simkit.scenario.value import Value
+from simkit.scenario.workload import WORKLOADS, WorkloadSection
 from simkit.sections import (
     BrokenRulesError,
     ClockTime,
@@ -42,10 +42,11 @@ from simkit.sections import (
     Many,
     PositiveDuration,
     Section,
+    schema_of_both,
 )
 from simkit.text import attribute_docstrings
 from simkit.units import LATEST_S
-from simkit.workload.admission import AdmissionRule
+from simkit.workload.cluster import AdmissionRule
 
 
 def _reference(name: str) -> str:
@@ -182,10 +183,8 @@ class Metrics(Section):
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """Return the schema of the short form and the long one."""
-        long = handler.resolve_ref_schema(handler(schema))
         names = {"type": "array", "items": {"type": "string"}}
-        return {"title": cls.__name__, "description": cls.__doc__, "anyOf": [names, long]}
+        return schema_of_both(cls, names, schema, handler)
 
 
 class Scenario(Section):

@@ -31,7 +31,7 @@ from simkit.sections import (
 from simkit.text import counted
 from simkit.units import amount_on_grid
 from simkit.workload import Workload
-from simkit.workload.capacity import CapacityChange, Containers, MachineEvents
+from simkit.workload.capacity import CapacityChange, Containers, MachineEvents, WhenTaken
 from simkit.workload.cluster import Cluster, Failures, Maintenance, Partition
 from simkit.workload.workload import taken_names
 
@@ -49,14 +49,10 @@ NumberOrName = Annotated[int | str, BeforeValidator(_number_or_name)]
 """What a log calls a queue or partition."""
 
 
-Running = Literal["drain", "requeue", "suspend"]
-"""What happens to running tasks: they end, start over elsewhere, or pause and go on."""
-
-
 class Fault(Section):
     """What an error of a machine does."""
 
-    running: Running = "drain"
+    running: WhenTaken = "drain"
     """Running tasks end first, start over on other machines, or pause and go on."""
     repair: PositiveDuration | None = 3600.0
     """The machine takes tasks again after this time; null: never."""
@@ -73,7 +69,7 @@ class MachineTrace(Section):
     """Errors of software; the trace records when they begin, but not when they end."""
     harderror: Fault = Field(default_factory=lambda: Fault(running="requeue", repair=86400.0))
     """Errors of hardware; the trace records when they begin, but not when they end."""
-    remove: Running = "drain"
+    remove: WhenTaken = "drain"
     """What happens to tasks on a machine that leaves."""
 
     def build(self, wanted: Sequence[str]) -> Cluster:
@@ -96,13 +92,7 @@ class MachineTrace(Section):
         columns = [events.resources.index(name) for name in resources]
         capacity = np.zeros((len(ids), len(resources)))
         joins: dict[int, float] = {}
-        for time_s, machine, kind, amounts in zip(
-            events.time_s.tolist(),
-            events.machine_id.tolist(),
-            events.kind.tolist(),
-            events.capacity[:, columns],
-            strict=True,
-        ):
+        for time_s, machine, kind, amounts in events.rows(columns):
             if kind == "add" and rows[machine] not in joins:
                 joins[rows[machine]] = time_s
                 capacity[rows[machine]] = amounts
@@ -122,15 +112,7 @@ class MachineTrace(Section):
         """Yield the changes of capacity that the trace's events cause, in their order."""
         faults: dict[str, Fault] = {"softerror": self.softerror, "harderror": self.harderror}
         present: set[int] = set()
-        for number, (time_s, machine, kind, amounts) in enumerate(
-            zip(
-                events.time_s.tolist(),
-                events.machine_id.tolist(),
-                events.kind.tolist(),
-                events.capacity[:, columns].tolist(),
-                strict=True,
-            )
-        ):
+        for number, (time_s, machine, kind, amounts) in enumerate(events.rows(columns)):
             if machine not in rows:
                 continue  # never added: nothing can run on it
             row = rows[machine]
@@ -154,7 +136,7 @@ class ContainerTrace(Section):
     """The kind of trace: container_event of Alibaba's cluster-trace-v2017."""
     path: FileOrFolder
     """The table, or the folder or archive that holds it; relative to the scenario file."""
-    running: Running = "drain"
+    running: WhenTaken = "drain"
     """Batch tasks in the way of a new container end first, start over elsewhere, or pause."""
     unknown_machines: Literal["refuse", "skip"] = "refuse"
     """Containers on machines that the cluster does not have: an error, or left out."""
@@ -213,7 +195,7 @@ class RandomFailures(Section):
     """Mean time between failures of one machine."""
     mttr: PositiveDuration
     """Mean time to repair."""
-    running: Running = "requeue"
+    running: WhenTaken = "requeue"
     """Running tasks start over elsewhere, pause, or (drain) end first."""
     machines: Many[str] | None = None
     """Names of the groups of machines that fail; null: all."""
@@ -269,7 +251,7 @@ class MaintenanceSection(Section):
     """Processors of the pool that are away; without this and `machines`: all."""
     machines: Many[str] | None = None
     """Names of the groups of machines that are away."""
-    running: Literal["drain", "requeue", "suspend"] = "drain"
+    running: WhenTaken = "drain"
     """Running tasks on this capacity run to their end, start over later, or pause and resume."""
 
     @property

@@ -5,8 +5,12 @@ A policy has no `type`: its keys tell its form.
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Mapping
+from datetime import datetime
 from itertools import pairwise
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     AfterValidator,
@@ -20,11 +24,37 @@ from pydantic import (
 
 from simkit import plugins
 from simkit.errors import did_you_mean
-from simkit.scenario.bundled import agent_names
+from simkit.scenario.bundled import agent_label, agent_names
 from simkit.scenario.references import AgentFolder, Arguments, File, PluginChoice, PluginName
 from simkit.sections import BrokenRulesError, Instant, Many, Section, check_order
 
 _GROUP = "simkit.policies"
+
+
+def _label(name: str, arguments: Mapping[str, Any], *more: str | None) -> str:
+    """Return ``multifactor(age=2)+easy`` of a name, its arguments and more names."""
+    given = ",".join(f"{key}={value}" for key, value in arguments.items())
+    return "+".join([f"{name}({given})" if given else name, *filter(None, more)])
+
+
+class PolicyForm(Section):
+    """A form of the section `policy`."""
+
+    telling: ClassVar[str]
+    """The key that gives the form away, or decides what kind of policy it is."""
+
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """Short name of the policy for folders and tables: ``fcfs+easy``, ``tetris``."""
+
+    @property
+    def chosen(self) -> str:
+        """The telling key and its value, for messages: ``policy.backfill: easy``."""
+        value = getattr(self, self.telling)
+        name = value.type if isinstance(value, PluginChoice) else value
+        name = agent_label(name) if self.telling == "agent" else name
+        return f"policy.{self.telling}" + (f": {name}" if isinstance(name, str) else "")
 
 
 class OrderChoice(PluginChoice):
@@ -90,8 +120,10 @@ ORDER, BACKFILL, PLACEMENT = "fcfs", "none", "first-fit"
 """What the parts of a policy are where a scenario does not name them."""
 
 
-class ComposedPolicy(Section):
+class ComposedPolicy(PolicyForm):
     """A policy composed of an order, a backfilling rule and a placement rule."""
+
+    telling = "backfill"
 
     order: OrderChoice = Field(ORDER, validate_default=True)
     """The order in which waiting tasks are tried: a name, or {type: name, and its arguments}."""
@@ -100,9 +132,17 @@ class ComposedPolicy(Section):
     placement: PlacementChoice = Field(PLACEMENT, validate_default=True)
     """Which machines a task goes to."""
 
+    @property
+    def label(self) -> str:
+        others = ((self.backfill, BACKFILL), (self.placement, PLACEMENT))
+        parts = (_label(rule.type, rule.args) for rule, plain in others if rule.type != plain)
+        return _label(self.order.type, self.order.args, *parts)
 
-class FittedPolicy(Section):
+
+class FittedPolicy(PolicyForm):
     """A policy by fitness: the highest score is placed next; a task that fits nowhere waits."""
+
+    telling = "fitness"
 
     fitness: FitnessChoice
     """What scores machines for a task, or pairs of a machine and a task: first-fit, tetris, …."""
@@ -111,27 +151,46 @@ class FittedPolicy(Section):
     compat: OtherSimulator | None = None
     """Takes on the time rules and tie-breaks of another simulator; needs its period."""
 
+    @property
+    def label(self) -> str:
+        order = _label(self.order.type, self.order.args) if self.order.type != ORDER else None
+        return _label(self.fitness.type, self.fitness.args, order, self.compat)
 
-class FilePolicy(Section):
+
+class FilePolicy(PolicyForm):
     """A custom policy in a file."""
+
+    telling = "path"
 
     path: PolicyFile
     """The file and the class in it, my_policy.py:MyPolicy; relative to the scenario file."""
     args: Arguments = Field(default_factory=dict)
     """Keyword arguments for the class."""
 
+    @property
+    def label(self) -> str:
+        return _label(self.path.rpartition(":")[2], self.args)
 
-class NamedPolicy(Section):
+
+class NamedPolicy(PolicyForm):
     """A policy of an installed package."""
+
+    telling = "name"
 
     name: PolicyName
     """Name of an entry point, or package.module:attribute."""
     args: Arguments = Field(default_factory=dict)
     """Keyword arguments for it."""
 
+    @property
+    def label(self) -> str:
+        return _label(self.name.rpartition(":")[2], self.args)
 
-class AgentPolicy(Section):
+
+class AgentPolicy(PolicyForm):
     """A trained agent."""
+
+    telling = "agent"
 
     agent: AgentFolder
     """What `simkit train` wrote, or the name of a bundled agent, such as deeprm-70."""
@@ -140,9 +199,15 @@ class AgentPolicy(Section):
     compat: OtherSimulator | None = None
     """Takes on the time rules of another simulator; for agents of machine–task pairs."""
 
+    @property
+    def label(self) -> str:
+        return _label(agent_label(self.agent), self.args, self.compat)
 
-class ModelPolicy(Section):
+
+class ModelPolicy(PolicyForm):
     """A model that another library trained in `SchedulingEnv`. It is code: loading it runs code."""
+
+    telling = "model"
 
     model: File
     """The file that the library saved, such as trained.zip; relative to the scenario file."""
@@ -155,6 +220,10 @@ class ModelPolicy(Section):
     """The file of the VecNormalize that it was trained behind, such as vecnormalize.pkl; its
     observations are normalised by it. Reading it runs code as well."""
 
+    @property
+    def label(self) -> str:
+        return _label(Path(self.model).stem, self.args)
+
 
 class RecordedRule(Section):
     """How the recorded starts of a log are replayed."""
@@ -164,56 +233,42 @@ class RecordedRule(Section):
     as it fits, after what is due."""
 
 
-class RecordedPolicy(Section):
+class RecordedPolicy(PolicyForm):
     """No policy, but what really happened: every job starts when the log says that it did.
 
     A job that does not fit then starts as soon as it does.
     """
 
+    telling = "recorded"
+
     recorded: Annotated[RecordedRule, BeforeValidator(lambda value: value or {})]
     """How the starts are replayed; {}: by the defaults."""
 
-
-LOOKAHEAD = "{lookahead, objective}"
-SWITCH = "{start, switch}"
-_FORMS: dict[type[Section], str] = {
-    ComposedPolicy: "{order, backfill, placement}",
-    FittedPolicy: "{fitness, order, compat}",
-    FilePolicy: "{path, args}",
-    NamedPolicy: "{name, args}",
-    AgentPolicy: "{agent, args, compat}",
-    ModelPolicy: "{model, algorithm, args, statistics}",
-    RecordedPolicy: "{recorded}",
-}
-"""Model → its keys, which stand for the form in messages; `LOOKAHEAD` and `SWITCH` are others."""
-_MODELS: dict[str, type[Section]] = {
-    "path": FilePolicy, "name": NamedPolicy, "agent": AgentPolicy, "model": ModelPolicy,
-    "fitness": FittedPolicy, "recorded": RecordedPolicy,
-}  # fmt: skip
-"""Key that gives a form away → its model."""
+    @property
+    def label(self) -> str:
+        return "recorded" if self.recorded.unknown == "reject" else "recorded(unknown=fit)"
 
 
-def _form(value: object) -> str | None:
-    """Return the form of a policy by its keys; without a telling key it is composed."""
-    if isinstance(value, SwitchedPolicy):
-        return SWITCH
-    if isinstance(value, Section):
-        return _FORMS.get(type(value), LOOKAHEAD)
+def _tag(form: type[PolicyForm]) -> str:
+    """Return the keys of a form, which stand for it in messages: ``{path, args}``."""
+    return f"{{{', '.join(form.model_fields)}}}"
+
+
+def _form(value: object) -> str:
+    """Return the tag of a policy's form, by its keys; without a telling key it is composed."""
+    if isinstance(value, PolicyForm):
+        return _tag(type(value))
     keys = value if isinstance(value, dict) else ()
-    if "switch" in keys:
-        return SWITCH
-    if "lookahead" in keys:
-        return LOOKAHEAD
-    return _FORMS[next((model for key, model in _MODELS.items() if key in keys), ComposedPolicy)]
+    return _tag(next((form for form in _TOLD_APART if form.telling in keys), ComposedPolicy))
 
 
 _Plain = (
-    Annotated[ComposedPolicy, Tag(_FORMS[ComposedPolicy])]
-    | Annotated[FittedPolicy, Tag(_FORMS[FittedPolicy])]
-    | Annotated[FilePolicy, Tag(_FORMS[FilePolicy])]
-    | Annotated[NamedPolicy, Tag(_FORMS[NamedPolicy])]
-    | Annotated[AgentPolicy, Tag(_FORMS[AgentPolicy])]
-    | Annotated[ModelPolicy, Tag(_FORMS[ModelPolicy])]
+    Annotated[ComposedPolicy, Tag(_tag(ComposedPolicy))]
+    | Annotated[FittedPolicy, Tag(_tag(FittedPolicy))]
+    | Annotated[FilePolicy, Tag(_tag(FilePolicy))]
+    | Annotated[NamedPolicy, Tag(_tag(NamedPolicy))]
+    | Annotated[AgentPolicy, Tag(_tag(AgentPolicy))]
+    | Annotated[ModelPolicy, Tag(_tag(ModelPolicy))]
 )
 _PARTS = ("order", "backfill", "placement")
 _KINDS = {"name": "policy", "order": "order", "fitness": "fitness"}
@@ -269,8 +324,10 @@ PlainPolicy = Annotated[
 """Every form of a policy but a lookahead, told apart by its keys, or a text; see `section_of`."""
 
 
-class LookaheadPolicy(Section):
+class LookaheadPolicy(PolicyForm):
     """Several policies: whenever tasks arrive, each is simulated ahead, and the best one acts."""
+
+    telling = "lookahead"
 
     lookahead: Many[PlainPolicy]
     """The policies to choose from, [{fitness: tetris}, {order: sjf, backfill: easy}]; the first
@@ -279,14 +336,24 @@ class LookaheadPolicy(Section):
     """What the best one minimises: the last end, the mean turnaround or the mean bounded slowdown
     of all jobs that have not ended, by their estimates."""
 
+    @property
+    def label(self) -> str:
+        """``lookahead(fcfs+easy,tetris)``, with the objective unless that is the makespan."""
+        parts = [one.label for one in self.lookahead]
+        if self.objective != "makespan":
+            parts.append(f"objective={self.objective}")
+        return f"lookahead({','.join(parts)})"
+
     @field_validator("lookahead", mode="before")
     @classmethod
     def _is_not_nested(cls, policies: object) -> object:
         rows = enumerate(policies if isinstance(policies, (list, tuple)) else ())
         refused = {
-            LOOKAHEAD: "looks ahead itself; list its policies in its place",
-            SWITCH: "switches policies, which cannot be played ahead; list these in its place",
-            _FORMS[RecordedPolicy]: "is the past of a log, which cannot be played ahead; leave it "
+            _tag(LookaheadPolicy): "looks ahead itself; list its policies in its place",
+            _tag(
+                SwitchedPolicy
+            ): "switches policies, which cannot be played ahead; list these in its place",
+            _tag(RecordedPolicy): "is the past of a log, which cannot be played ahead; leave it "
             "out",
         }
         forms = ((row, _form(_of_text(policy))) for row, policy in rows)
@@ -315,15 +382,15 @@ class LookaheadPolicy(Section):
 
 _OfPhase = Annotated[
     _Plain
-    | Annotated[LookaheadPolicy, Tag(LOOKAHEAD)]
-    | Annotated[RecordedPolicy, Tag(_FORMS[RecordedPolicy])],
+    | Annotated[LookaheadPolicy, Tag(_tag(LookaheadPolicy))]
+    | Annotated[RecordedPolicy, Tag(_tag(RecordedPolicy))],
     Discriminator(_form),
 ]
 
 
 def _no_switch(value: object) -> object:
     """Write a policy out; refuse one that switches itself, and another simulator's time rules."""
-    if _form(value) == SWITCH:
+    if isinstance(value, SwitchedPolicy) or (isinstance(value, dict) and "switch" in value):
         raise ValueError("switches itself; list its policies in `switch`, one after the other")
     if isinstance(value, dict) and value.get("compat") is not None:
         text = f"{value['compat']} cannot begin or end in the middle of a run; leave it out"
@@ -346,13 +413,27 @@ class PolicyChange(Section):
     """What decides then, in any form of a policy."""
 
 
-class SwitchedPolicy(Section):
+class SwitchedPolicy(PolicyForm):
     """Several policies, one after the other."""
+
+    telling = "switch"
 
     start: PhasePolicy
     """What decides until the first change."""
     switch: Many[PolicyChange]
     """The changes, [{at: 30d, to: sjf+easy}], the earliest first."""
+
+    @property
+    def phases(self) -> list[tuple[str, PhasePolicy]]:
+        """(dotted key, policy) of each policy, in order."""
+        later = [(f"policy.switch.{row}.to", each.to) for row, each in enumerate(self.switch)]
+        return [("policy.start", self.start), *later]
+
+    @property
+    def label(self) -> str:
+        """``fcfs,30d:sjf+easy``."""
+        changes = (f",{_instant(each.at)}:{each.to.label}" for each in self.switch)
+        return self.start.label + "".join(changes)
 
     @field_validator("switch")
     @classmethod
@@ -370,6 +451,16 @@ class SwitchedPolicy(Section):
         return changes
 
 
+def _instant(at: float | datetime) -> str:
+    """Return ``30d`` or a date, without what folders' names must not have."""
+    if isinstance(at, datetime):
+        return at.strftime("%Y-%m-%dT%H%M%SZ")
+    for length, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if at and at % length == 0:
+            return f"{at / length:.0f}{unit}"
+    return f"{at:.15g}s"
+
+
 def _without_idle_changes(section: Section) -> Section:
     """Leave out changes to the policy that decides already: they change no run, and no digest."""
     if not isinstance(section, SwitchedPolicy):
@@ -384,9 +475,9 @@ def _without_idle_changes(section: Section) -> Section:
 
 _Any = Annotated[
     _Plain
-    | Annotated[LookaheadPolicy, Tag(LOOKAHEAD)]
-    | Annotated[RecordedPolicy, Tag(_FORMS[RecordedPolicy])]
-    | Annotated[SwitchedPolicy, Tag(SWITCH)],
+    | Annotated[LookaheadPolicy, Tag(_tag(LookaheadPolicy))]
+    | Annotated[RecordedPolicy, Tag(_tag(RecordedPolicy))]
+    | Annotated[SwitchedPolicy, Tag(_tag(SwitchedPolicy))],
     Discriminator(_form),
 ]
 PolicySection = Annotated[
@@ -397,11 +488,17 @@ PolicySection = Annotated[
 """Every form of a policy, told apart by its keys, or a text; see `section_of`."""
 
 
+_TOLD_APART: tuple[type[PolicyForm], ...] = (
+    SwitchedPolicy, LookaheadPolicy, FilePolicy, NamedPolicy, AgentPolicy, ModelPolicy,
+    FittedPolicy, RecordedPolicy,
+)  # fmt: skip
+"""The forms with a telling key; the first whose key is there is meant."""
+
+
 def policies_in(section: Section) -> tuple[Section, ...]:
     """Return the policies that a section names: itself, its phases, its candidates."""
     if isinstance(section, SwitchedPolicy):
-        parts = (section.start, *(change.to for change in section.switch))
-        return tuple(one for part in parts for one in policies_in(part))
+        return tuple(one for _, part in section.phases for one in policies_in(part))
     return section.lookahead if isinstance(section, LookaheadPolicy) else (section,)
 
 

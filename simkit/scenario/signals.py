@@ -3,7 +3,7 @@
 Each has a `type`; a plain number is a constant signal. Constants, schedules and levels are in the
 unit of their place: W, price/kWh, gCO2/kWh or degC.
 
-Kinds of signals (see `kinds`) are entry points of the group ``simkit.signals``. A recorded one
+Kinds of signals (see `references`) are entry points of the group ``simkit.signals``. A recorded one
 derives from `RecordedSignal` or `FileSignal`; the how-to "Read power data" shows one. A file seldom
 says what its numbers mean, so unit, zone and label are declared and nothing is guessed.
 """
@@ -44,8 +44,7 @@ from simkit.power.signal import CARBON, PRICE, WATT
 from simkit.power.signal_align import Alignment, Span, aligned, check_covers, scale_factor
 from simkit.power.signal_patterns import WEEK_S, Levels, Schedule, weekly
 from simkit.power.signal_trace import Gaps, PowerTrace, long_fill_warning
-from simkit.scenario.kinds import Family, Kind
-from simkit.scenario.references import Arguments, File, PluginName
+from simkit.scenario.references import Arguments, Family, File, Kind, PluginName
 from simkit.sections import (
     AtLeastZero,
     BrokenRulesError,
@@ -271,17 +270,11 @@ class SignalContext:
 
     @property
     def alignment(self) -> Alignment:
-        """How traces lie on the clock; raises ScenarioError if the run's date is not known."""
+        """How traces lie on the clock; raises TraceError if the run's date is not known."""
         kind = self.align.type
-        if kind == "offset":
-            return Alignment("offset", offset_s=self.align.offset)
-        if math.isnan(self.epoch_s):
-            raise ScenarioError(
-                f"align {kind} needs the date of the run's zero, which the workload does not have; "
-                "add power.align: {zero: 2019-01-01T00:00:00+00:00}, or {offset: 0}"
-            )
+        epoch_s = None if kind == "offset" else self.epoch_s
         zone = self.zone if kind == "calendar" else None
-        return Alignment(kind, epoch_s=self.epoch_s, time_zone=zone)
+        return Alignment(kind, epoch_s, zone, self.align.offset)
 
     def refuse_beyond(self, count: float, noun: str) -> None:
         """Raise ScenarioError for more of something than a signal may have."""
@@ -341,7 +334,6 @@ class RecordedSignal(SignalSource):
 
     @property
     def can_be_sized(self) -> bool:
-        """True."""
         return True
 
     def build(self, context: SignalContext) -> curves.Signal:
@@ -477,7 +469,6 @@ class NumberIsConstant:
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """Return the schema of both forms."""
         return {"anyOf": [{"type": "number"}, handler(schema)]}
 
     @staticmethod
@@ -501,7 +492,6 @@ class ConstantSignal(SignalSource):
         return self.value
 
     def build(self, context: SignalContext) -> curves.Signal:
-        """Return a constant."""
         context.quantity.check(self.value)
         return curves.Constant(self.value, context.quantity.unit)
 
@@ -523,7 +513,6 @@ class ScheduleSignal(SignalSource):
         return self
 
     def build(self, context: SignalContext) -> curves.Signal:
-        """Return a pattern on the local clock."""
         pattern = weekly(self.week) if self.week is not None else dict(self.day or {})
         context.quantity.check(min(pattern.values()))
         if math.isnan(context.epoch_s):
@@ -563,7 +552,6 @@ class LevelsSignal(SignalSource):
         return self
 
     def build(self, context: SignalContext) -> curves.Signal:
-        """Return levels that are drawn from the stream of the place."""
         return Levels(
             self.high_w,
             self.low_w,
@@ -587,7 +575,6 @@ class SumSignal(SignalSource):
         return self
 
     def build(self, context: SignalContext) -> curves.Signal:
-        """Return the sum of the parts."""
         parts = enumerate(self.signals)
         return curves.Sum([context.part(part, f"signals.{row}") for row, part in parts])
 
@@ -601,7 +588,6 @@ class ScaledSignal(SignalSource):
     """The factor."""
 
     def build(self, context: SignalContext) -> curves.Signal:
-        """Return the multiple."""
         return curves.Scaled(context.part(self.signal, "signal"), self.factor)
 
 
@@ -619,7 +605,6 @@ class MeansSignal(SignalSource):
         return self.signal.can_be_sized
 
     def build(self, context: SignalContext) -> curves.Signal:
-        """Return the means."""
         return curves.Means(context.part(self.signal, "signal", sized=True), self.step)
 
 

@@ -1,9 +1,8 @@
-"""The scenario's `workload` and `value`: which jobs arrive, and what they are worth.
+"""The scenario's `workload`: which jobs arrive, and how they are transformed.
 
-Here are the base classes of trace formats and of models of jobs.
-
-Kinds of workload (see `kinds`) are entry points of the group ``simkit.readers``. The how-to "Add a
-trace format" shows one.
+Here are the base classes of trace formats and of models of jobs. Kinds of workload (see
+`references`) are entry points of the group ``simkit.readers``. The how-to "Add a trace format"
+shows one.
 """
 
 from __future__ import annotations
@@ -20,29 +19,23 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 import numpy as np
-from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
+from pydantic import Field, SerializeAsAny, model_validator
 
 from simkit import plugins
+from simkit.arrays import stream
 from simkit.errors import PluginError, TraceError
 from simkit.files import SpecialFileError, refuse_special
-from simkit.scenario.kinds import Family, Kind
-from simkit.scenario.references import Arguments, File, ReaderName
+from simkit.scenario.references import Arguments, Family, File, Kind, ReaderName
 from simkit.sections import (
-    AtLeastZero,
     Count,
-    CountRange,
     Instant,
     Jobs,
     Positive,
     PositiveDuration,
-    PositiveRange,
-    Quality,
-    QualityRange,
     Section,
-    Share,
     check_order,
 )
-from simkit.workload import RowReport, Trace
+from simkit.workload import RowReport, Trace, Workload
 from simkit.workload.recorded import Recorded
 
 BINARY: Final = "\0"
@@ -120,6 +113,35 @@ class WorkloadSource(Kind):
         Raises TraceError if there are none.
         """
 
+    def transformed(self, workload: Workload, seed: int, most_jobs: int | None = None) -> Workload:
+        """Return the workload after the transforms, in the order in which they stand above.
+
+        A resample draws from the stream "resample" of the seed, and makes at most about
+        `most_jobs`; None: any number. Raises TraceError if nothing is left, or they do not fit.
+        """
+        from simkit.workload import transform
+
+        workload = transform.with_dependencies(workload, self.dependencies)
+        if (part := self.window) is not None:
+            rank = None if part.jobs is None else (part.jobs.first, part.jobs.last)
+            workload = transform.window(workload, start=part.start, end=part.end, jobs=rank)
+        if self.load != 1.0:
+            workload = transform.scale_load(workload, self.load)
+        if self.processors_scale != 1.0:
+            workload = transform.scale_processors(workload, self.processors_scale)
+        if self.processors_max is not None:
+            workload = transform.cap_processors(workload, self.processors_max)
+        if self.run_time_scale != 1.0:
+            workload = transform.scale_run_times(workload, self.run_time_scale)
+        if self.run_time_max is not None:
+            workload = transform.cap_run_times(workload, self.run_time_max)
+        if self.resample is not None:
+            rng = stream(seed, "resample")
+            workload = transform.resample(workload, self.resample.weeks, rng, most_jobs=most_jobs)
+        if (target := self.target_load) is not None:
+            workload = transform.scale_to_load(workload, target.offered_load, target.processors)
+        return workload
+
     def trace_for(self, resources: Collection[str], rng: np.random.Generator) -> Trace:
         """Return the jobs as `trace` does, for machines that have these resources.
 
@@ -188,7 +210,6 @@ class TraceFormat(WorkloadSource):
         return {"": self.read().report}
 
     def trace(self, rng: np.random.Generator) -> Trace:
-        """Read the jobs."""
         return self.read()
 
 
@@ -204,11 +225,9 @@ class WorkloadModel(WorkloadSource):
 
     @property
     def is_drawn(self) -> bool:
-        """True."""
         return True
 
     def trace(self, rng: np.random.Generator) -> Trace:
-        """Draw the jobs."""
         return self.generate(rng)
 
 
@@ -319,121 +338,3 @@ def first_line(path: Path) -> tuple[int, str]:
 
 WorkloadSection = Annotated[SerializeAsAny[WorkloadSource], WORKLOADS]
 """Any kind of workload, distinguished by `type`."""
-
-
-class TwoClasses(Section):
-    """Two classes of users, drawn per job; defaults of the dissertation (RARE, 2023)."""
-
-    type: Literal["two-classes"] = "two-classes"
-    """Two classes of users, drawn per job; defaults of the dissertation (RARE, 2023)."""
-    high_share: Share = 0.6
-    """Share of the jobs whose QoS is high."""
-    high: QualityRange = (0.6, 1.0)
-    """Least and most QoS of these jobs, uniformly distributed."""
-    low: QualityRange = (0.1, 0.6)
-    """Least and most QoS of the other jobs."""
-
-
-class FixedQuality(Section):
-    """One quality of service for every job."""
-
-    type: Literal["fixed"]
-    """One quality of service for every job."""
-    qos: Quality
-    """The quality of service."""
-
-
-class TraceQuality(Section):
-    """The trace's quality of service, in the column qos of a table of jobs."""
-
-    type: Literal["column"]
-    """The trace's quality of service, in the column qos of a table of jobs."""
-
-
-class NoDeadlines(Section):
-    """Jobs have no deadlines."""
-
-    type: Literal["none"] = "none"
-    """Jobs have no deadlines."""
-
-
-class QualityDeadlines(Section):
-    """The deadline is when the quality of service is violated: submit + run time / QoS."""
-
-    type: Literal["qos"]
-    """The deadline is when the quality of service is violated: submit + run time / QoS."""
-    of: Literal["requested", "actual"] = "requested"
-    """Which run time counts. Policies see deadlines, so `actual` reveals true run times."""
-
-
-class SlackDeadlines(Section):
-    """Submit + factor x run time, with a factor drawn per job."""
-
-    type: Literal["slack"]
-    """Submit + factor x run time, with a factor drawn per job."""
-    factor: PositiveRange = (2.0, 10.0)
-    """Least and most factor, uniformly distributed."""
-    of: Literal["requested", "actual"] = "requested"
-    """Which run time counts. Policies see deadlines, so `actual` hints at true run times."""
-
-
-class TraceDeadlines(Section):
-    """The trace's deadlines, in the column deadline_s of a table of jobs."""
-
-    type: Literal["column"]
-    """The trace's deadlines, in the column deadline_s of a table of jobs."""
-
-
-class Gpus(Section):
-    """GPU requests (resource gpu) drawn for the jobs of a log that has none."""
-
-    share: Share = 1.0
-    """Share of the jobs that ask for GPUs."""
-    amount: CountRange = (1, 5)
-    """Least and most GPUs, whole and uniformly distributed."""
-    per: Literal["job", "processor"] = "job"
-    """job: the job asks for all GPUs as one instance, as suits a pool; processor: each asks."""
-
-
-def _short_form(value: object) -> object:
-    """Return a name as a section without other keys, and a number as a fixed quality."""
-    if isinstance(value, str):
-        return {"type": value}
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return {"type": "fixed", "qos": value}
-    return value
-
-
-AnyQuality = TwoClasses | FixedQuality | TraceQuality
-AnyDeadlines = NoDeadlines | QualityDeadlines | SlackDeadlines | TraceDeadlines
-
-Qualities = Annotated[
-    AnyQuality,
-    Field(discriminator="type"),
-    BeforeValidator(_short_form, json_schema_input_type=float | str | AnyQuality),
-]
-"""A number, ``two-classes``, or a section."""
-Deadlines = Annotated[
-    AnyDeadlines,
-    Field(discriminator="type"),
-    BeforeValidator(_short_form, json_schema_input_type=str | AnyDeadlines),
-]
-"""``none``, ``qos``, ``slack``, ``column``, or a section."""
-
-
-class Value(Section):
-    """What jobs are worth; applied to the workload after its transforms."""
-
-    qos: Qualities = TwoClasses()
-    """Quality of service in (0, 1]: a number, two-classes or column. Run time / QoS is the longest
-    turnaround without a violation."""
-    prices: dict[str, AtLeastZero] | None = None
-    """Resource → price of a unit for `time_unit`; null: the trace's values, or else 0.5 each."""
-    time_unit: PositiveDuration = 3600.0
-    """The time that a price is for."""
-    knob: Positive = 1.0
-    """Factor on every computed value."""
-    deadlines: Deadlines = NoDeadlines()
-    """none, qos, slack or column."""
-    gpu: Gpus | None = None
-    """GPUs for jobs of a log without them; absent: none."""

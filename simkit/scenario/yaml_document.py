@@ -76,7 +76,7 @@ def load_scenario(
 
     Returns:
         The scenario after defaults, its paths absolute. The plug-ins it names are known, but not
-        imported; `check_names` does that. `simkit.scenario.sweep.expand_sweep` checks a sweep.
+        imported; `check_names` does that. `simkit.experiment.sweep.expand_sweep` checks a sweep.
 
     Raises ScenarioError with all problems, each with file, line and dotted path.
     """

@@ -15,17 +15,15 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
 
-from simkit.errors import RunError, SimkitError
+from simkit.errors import RunError
 from simkit.files import PART, read_json
-from simkit.results.output_folder import check_place, differences_text, reason
+from simkit.results.output_folder import after_defaults, check_place, differences_text, reason
 from simkit.results.run_writer import claim
-from simkit.scenario import Scenario
 from simkit.scenario.bundled import AGENT, DESCRIPTION
 
 FORMAT: Final = 1
@@ -229,17 +227,10 @@ def _unwritten(place: Path, error: OSError) -> RunError:
 def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     """Return the dotted keys in which two trainings differ, and both values."""
     there, here = (
-        {**_after_defaults(info.get("scenario", {})), "device": info.get("device")}
+        {**after_defaults(info.get("scenario", {})), "device": info.get("device")}
         for info in (found, wanted)
     )
     return differences_text(there, here)
-
-
-def _after_defaults(scenario: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a scenario with the keys that it has today, where it still can be read."""
-    with suppress(ValueError, SimkitError):
-        return Scenario.model_validate(scenario).model_dump(mode="json")
-    return scenario
 
 
 def _resized(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:

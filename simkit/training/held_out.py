@@ -50,13 +50,13 @@ def window_overrides(scenario: Scenario, windows: Sequence[int]) -> list[dict[st
     workload = scenario.workload
     if workload.window is None or workload.window.jobs is None:
         raise ScenarioError(
-            "evaluate: windows are given, but workload.window.jobs is not set, so nobody "
-            "knows how many jobs each has; add --set workload.window.jobs=0..9 for ten"
+            "evaluate: windows are given, but workload.window.jobs, which says how many jobs each "
+            "has, is not set; add --set workload.window.jobs=0..9 for ten"
         )
     if workload.is_drawn:
         raise ScenarioError(
-            f"evaluate: windows are given, but a workload of type {workload.type} is drawn from "
-            "the seed, but windows are for a recorded trace; give seeds instead"
+            f"evaluate: windows are for a recorded trace, but a workload of type {workload.type} "
+            "is drawn from its seed; give seeds instead"
         )
     size = workload.window.jobs.last - workload.window.jobs.first + 1
     _check_numbers(windows, _jobs(scenario, workload.window), size)

@@ -16,7 +16,7 @@ from math import isfinite
 from os import PathLike
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simkit import plugins
 from simkit.errors import PluginError, RunError, ScenarioError, did_you_mean
@@ -52,8 +52,8 @@ def _train(scenario: Scenario, folder: Path) -> str:
     return folder.name
 
 
-class TrainingLog(Protocol):
-    """Receives the rows of a training."""
+class TrainingLog:
+    """Receives the rows of a training; this one drops them."""
 
     def add(self, row: Row) -> None:
         """Write the row of an iteration."""
@@ -62,21 +62,13 @@ class TrainingLog(Protocol):
         """Write what is buffered."""
 
 
-class _NoLog:
-    def add(self, row: Row) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
 def open_log(folder: Path, iteration: int) -> TrainingLog:
     """Return the log of a training that resumes from an iteration.
 
     Rows of later iterations that an earlier start has written are discarded.
     """
     if find_spec("tensorboard") is None or find_spec("torch") is None:
-        return _NoLog()
+        return TrainingLog()
     log: TrainingLog = plugins.find("simkit.tools", "training.tensorboard")(folder, iteration)
     return log
 

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from simkit.scenario.policy import EstimatorChoice
-from simkit.scenario.workload import (
+from simkit.scenario.value import (
     AnyQuality,
     FixedQuality,
     Gpus,

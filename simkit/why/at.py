@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 from simkit.engine.simulation import Simulation
 from simkit.errors import RunError
 from simkit.policy.task import Task
-from simkit.results.run_folder import Run, RunOrFolder
+from simkit.results.run_folder import RunOrFolder
 from simkit.text import amount_text, counted, printable
 from simkit.units import format_duration
 from simkit.why.causes import MEANINGS, Cause
-from simkit.why.clock import RunClock, clock_of
 from simkit.why.intervals import IntervalMaker
-from simkit.why.rerun import Original, original, rerun
-from simkit.why.samples import Onlooker, Sample, fresh_copy
+from simkit.why.rerun import Original, RunClock, original, rerun
+from simkit.why.samples import Onlooker, Sample
 from simkit.why.watcher import JobId, Watcher, shadow_time_s
 
 __all__ = ["Instant", "Waiting", "queue_at"]
@@ -195,11 +194,6 @@ def queue_at(
     return _Looker(first, time_s, progress).look()
 
 
-def time_of(run: Run, text: str | float) -> float:
-    """Return seconds on the trace's clock of a time of a run; see `RunClock.time_of`."""
-    return clock_of(run).time_of(text)
-
-
 class _Looker:
     """Makes the run again until a time has passed, then to its end for the digest."""
 
@@ -211,9 +205,8 @@ class _Looker:
         self._since_s = -inf if clocked else float(last.filter(last <= time_s).max())  # type: ignore[arg-type]
         self._due_s = -inf
         load = first.experiment.trace.workload
-        self._fresh = fresh_copy(first.experiment.policy)
-        self._watcher = Watcher(load, (), first.experiment.policy, first.end_s, self._note)
-        self._onlooker: Onlooker | None = None
+        policy = first.experiment.policy
+        self._watcher = Watcher(load, (), policy, first.end_s, self._note, clock=first.clock)
         self._found: list[tuple[Task, Sample]] = []
         self._scores: dict[Task, float] = {}
         self._instant = Instant(first.run.name, time_s, nan, clock=first.clock)
@@ -243,12 +236,8 @@ class _Looker:
         )  # fmt: skip
 
     def _note(self, simulation: Simulation) -> None:
-        if self._onlooker is None:
-            policy = self._first.experiment.policy
-            self._onlooker = Onlooker(simulation, policy, self._fresh, self._first.clock)
-        self._onlooker.note_decision()
         if self._since_s <= simulation.state.now <= self._time_s:
-            self._take(self._onlooker)
+            self._take(self._watcher.onlooker(simulation))
         if self._progress is not None:
             self._progress(simulation)
 

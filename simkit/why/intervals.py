@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf, isinf
 from typing import Any
 
@@ -81,7 +81,7 @@ class IntervalMaker:
             last = merged[-1] if merged else None
             alone = piece is pieces[-1] and self._is_held(task_row, piece)
             if last is not None and _facts(last) == _facts(piece) and not alone:
-                merged[-1] = _joined(last, piece)
+                merged[-1] = replace(last, end_s=piece.end_s)
             else:
                 merged.append(piece)
         return merged
@@ -199,13 +199,6 @@ def _facts(interval: Interval) -> tuple[object, ...]:
     return (
         interval.cause, interval.jobs, interval.short, interval.ahead, interval.needs,
         interval.sentence,
-    )  # fmt: skip
-
-
-def _joined(first: Interval, second: Interval) -> Interval:
-    return Interval(
-        first.start_s, second.end_s, first.cause, first.jobs, first.ahead, first.short,
-        first.needs, first.sentence, first.limit, first.own,
     )  # fmt: skip
 
 

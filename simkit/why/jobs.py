@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from html import escape
 from itertools import groupby
 from math import inf, isfinite
 from typing import Any, NamedTuple
@@ -23,12 +22,12 @@ import polars as pl
 from simkit.engine.simulation import Simulation
 from simkit.errors import RunError
 from simkit.results.run_folder import Run, RunOrFolder
+from simkit.shown import heading, notes, table
 from simkit.text import amount_text, counted, printable
 from simkit.units import format_duration
 from simkit.why.causes import MEANINGS, Cause
-from simkit.why.clock import RunClock
 from simkit.why.intervals import Interval, IntervalMaker, few_jobs
-from simkit.why.rerun import Original, original, rerun
+from simkit.why.rerun import Original, RunClock, original, rerun
 from simkit.why.watcher import MOST_TOLD, Foreseen, JobId, Watcher
 from simkit.workload import Workload
 
@@ -290,19 +289,16 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """Return the explanation for a notebook."""
-        rows = "".join(
-            f"<tr><td>{escape(self._time(span.start_s))}</td>"
-            f"<td style='text-align:right'>{escape(format_duration(span.end_s - span.start_s))}"
-            f"</td><td>{escape(MEANINGS[span.cause].title)}</td>"
-            f"<td style='text-align:left'>{escape(printable(span.sentence))}</td></tr>"
+        rows = [
+            [self._time(each.start_s), format_duration(each.end_s - each.start_s),
+             MEANINGS[each.cause].title, each.sentence]
             for wait in self.waits
-            for span in wait.spans
-        )
-        clock = f"<p>{escape(self.clock.line)}</p>" if rows else ""
-        head = "<tr><th>from</th><th>for</th><th>why</th><th>what</th></tr>"
-        over = f"<p>{counted(self.overtaken, 'job')} overtook it</p>" if self.overtaken else ""
-        table = f"<table>{head}{rows}</table>" if rows else ""
-        return f"<div><b>{escape(printable(self.headline))}</b>{clock}{table}{over}</div>"
+            for each in wait.spans
+        ]  # fmt: skip
+        told = table(("from", "for", "why", "what"), rows, text=2) if rows else ""
+        lines = [self.clock.line] if rows else []
+        lines += [f"{counted(self.overtaken, 'job')} overtook it"] if self.overtaken else []
+        return heading(self.headline) + told + notes(lines)
 
 
 __all__ = ["Explanation", "Interval", "Wait", "explain", "explain_jobs", "longest_waits"]
@@ -441,7 +437,7 @@ class _Explainer:
         if self._first.complete:
             return ""
         return (
-            f"the run is {self._first.run.status}; it is explained up to its end, and no digest "
+            f"the run is {self._first.run.status}; it is explained up to its end, but no digest "
             "tells whether the rerun is the same"
         )
 

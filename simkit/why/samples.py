@@ -21,7 +21,7 @@ from simkit.policy.task import Allocation, Task
 from simkit.policy.what_if import starts_now
 from simkit.text import amount_text, counted
 from simkit.why.causes import Cause
-from simkit.why.clock import RunClock
+from simkit.why.rerun import RunClock
 from simkit.workload.cluster import MAINTENANCE
 
 _POWER = ("power", "switched off")
@@ -58,11 +58,11 @@ class Sample:
     takers: tuple[Task, ...] = ()
     """Tasks ahead that would take the place that ends leave."""
     gone: tuple[Task, ...] = ()
-    """Of a task that is held back: what ends when it is let in and starts at once."""
+    """What ends when a task that is held back is let in and starts at once."""
     rivals: int = 0
     """How many tasks wait in the queue then."""
     known: int = 0
-    """Of named tasks, how many were let in before it; the others are ahead of it."""
+    """How many of the named tasks were let in before it; the others are ahead of it."""
 
 
 class Onlooker:
@@ -118,7 +118,7 @@ class Onlooker:
     # ---- causes -------------------------------------------------------------------------------
 
     def lines(self) -> list[Line]:
-        """Return the waiting tasks in order; those of which the policy tells none, at the end."""
+        """Return the waiting tasks in order; those that the policy does not name come last."""
         found: list[Line] = []
         if (ask := getattr(self.policy, "lines", None)) is not None:
             found = ask(self.state)
@@ -263,14 +263,8 @@ class Onlooker:
         ahead = line.tasks[: sample.place]
         if not self._starts_without(task, line, [*gone, *ahead]):
             return sample
-        low, high = 0, sample.place
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._starts_without(task, line, [*gone, *ahead[:middle]]):
-                high = middle
-            else:
-                low = middle
-        return replace(sample, takers=tuple(ahead[:high]))
+        takers = self._shortest(task, line, ahead, 0, gone)
+        return replace(sample, takers=tuple(takers))
 
     def _needs_besides(self, task: Task, fits: bool) -> str:
         """Return what a task would lack if it were first in the queue."""
@@ -307,17 +301,27 @@ class Onlooker:
             return self._planned_before(task)
         if self._starts_without(task, line, ahead[:1]):
             return (ahead[0],)
-        low, high = 1, place  # the first `high` suffice, the first `low` do not
+        first = self._shortest(task, line, ahead, 1)
+        last = first[-1]
+        if self._starts_without(task, line, [last]):
+            return (last,)
+        return tuple(first)
+
+    def _shortest(
+        self, task: Task, line: Line, ahead: Sequence[Task], low: int, gone: Sequence[Task] = ()
+    ) -> Sequence[Task]:
+        """Return the first of those ahead, as few as suffice without which a task starts.
+
+        All of them suffice, besides those that are gone; the first `low` do not.
+        """
+        high = len(ahead)
         while high - low > 1:
             middle = (low + high) // 2
-            if self._starts_without(task, line, ahead[:middle]):
+            if self._starts_without(task, line, [*gone, *ahead[:middle]]):
                 high = middle
             else:
                 low = middle
-        last = ahead[high - 1]
-        if self._starts_without(task, line, [last]):
-            return (last,)
-        return tuple(ahead[:high])
+        return ahead[:high]
 
     def _planned_before(self, task: Task) -> tuple[Task, ...]:
         """Return the tasks behind that are to start before a task would end, soonest first."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from html import escape
 from math import fsum
 from typing import Any, NamedTuple
 
@@ -12,12 +11,12 @@ from simkit.engine.simulation import Simulation
 from simkit.policy.lane import Line
 from simkit.policy.task import Task
 from simkit.results.run_folder import RunOrFolder
+from simkit.shown import heading, table
 from simkit.text import counted, printable
 from simkit.units import format_duration
 from simkit.why.causes import MEANINGS, Cause
-from simkit.why.rerun import original, rerun
+from simkit.why.rerun import EndReachedError, original, rerun
 from simkit.why.samples import Onlooker
-from simkit.why.watcher import EndReachedError
 from simkit.workload import Workload
 
 __all__ = ["Share", "Summary", "explain_summary"]
@@ -30,7 +29,7 @@ class Share(NamedTuple):
     """Waiting of one cause."""
 
     wait_s: float
-    """Of all tasks together, in s."""
+    """Waiting of all tasks together, in s."""
     weighted: float
     """The same, each task's times what it asks of the first resource."""
 
@@ -124,14 +123,11 @@ class Summary:
 
     def _repr_html_(self) -> str:
         """Return the summary for a notebook."""
-        rows = "".join(
-            f"<tr><td>{escape(MEANINGS[cause].title)}</td>"
-            f"<td>{escape(format_duration(seconds))}</td><td>{_percent(share)}</td>"
-            f"<td>{_percent(weighted)}</td></tr>"
+        rows = [
+            (MEANINGS[cause].title, format_duration(seconds), _percent(share), _percent(weighted))
             for cause, seconds, share, weighted in self.rows()
-        )
-        head = f"<tr><th>cause</th><th>waiting</th><th>share</th><th>by {self.resource}</th></tr>"
-        return f"<div><b>{escape(printable(self.run))}</b><table>{head}{rows}</table></div>"
+        ]
+        return heading(self.run) + table(("cause", "waiting", "share", f"by {self.resource}"), rows)
 
 
 def _percent(share: float) -> str:
@@ -162,7 +158,6 @@ def explain_summary(
     workload = first.experiment.trace.workload
     sums = _Sums(workload, first.experiment.policy, first.end_s, progress)
     again = rerun(first, sums)
-    sums.finish()
     note = "" if first.complete else f"the run is {first.run.status}; it is explained up to its end"
     names = first.experiment.cluster.partitions
     users = {
@@ -200,10 +195,6 @@ class _Sums:
         self._look(self._onlooker)
         if self._then is not None:
             self._then(simulation)
-
-    def finish(self) -> None:
-        """Nothing is left to add: after the last decision nobody's wait is counted on."""
-        self._now.clear()
 
     def _add_up(self, now: float) -> None:
         length = now - self._since_s

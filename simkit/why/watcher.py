@@ -15,17 +15,13 @@ from simkit.policy.task import Allocation, Task
 from simkit.results.run_folder import Run
 from simkit.units import format_duration
 from simkit.why.causes import Cause
-from simkit.why.clock import RunClock
+from simkit.why.rerun import EndReachedError, RunClock
 from simkit.why.samples import Onlooker, Sample, fresh_copy
 from simkit.workload import Workload
 
 JobId = int | str
 MOST_TOLD = 10
-"""Of the jobs that overtook one, so many are told why they might."""
-
-
-class EndReachedError(Exception):
-    """The rerun has come as far as the run that it repeats."""
+"""Overtaking jobs whose reason is noted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +93,19 @@ class Watcher:
         self.end_s = -inf
         """When the last decision was made."""
 
+    def onlooker(self, simulation: Simulation) -> Onlooker:
+        """Return what looks at decisions, made at the first of them."""
+        if self._onlooker is None:
+            self._onlooker = Onlooker(simulation, self._policy, self._fresh, self._clock)
+        return self._onlooker
+
     def released_s(self, allocation: Allocation) -> float:
         """Return when an allocation ended, by the decision that followed; infinity: it did not."""
         return self._ends_of.get(allocation, inf)
 
     def __call__(self, simulation: Simulation) -> None:
         """Look at a decision once it is made."""
-        if self._onlooker is None:
-            self._onlooker = Onlooker(simulation, self._policy, self._fresh, self._clock)
-        onlooker, state = self._onlooker, simulation.state
+        onlooker, state = self.onlooker(simulation), simulation.state
         if state.now > self._until_s:
             raise EndReachedError
         self.end_s = state.now
@@ -206,13 +206,13 @@ class Watcher:
     def _why(self, onlooker: Onlooker, task: Task, other: Task, sample: Sample | None) -> str:
         """Return why another task might start before one that was submitted earlier."""
         if sample is None:
-            return "it was not held back, and this job was"
+            return "it was not held back, but this job was"
         if _apart(task, other):
             return "it runs in another partition, on other machines"
         if other.priority != task.priority:
             higher = other.priority > task.priority
             return f"its partition has a {'higher' if higher else 'lower'} priority" + (
-                "" if higher else ", and it fits where this job does not"
+                "" if higher else ", but it fits where this job does not"
             )
         if self._was_ahead(onlooker, task, other):
             return "the order of the policy puts it first"
@@ -220,7 +220,7 @@ class Watcher:
         if line is not None and line.passing in ("head", "all"):
             return self._backfilled(onlooker, line, other)
         if sample.cause in (Cause.RESOURCE, Cause.FRAGMENTATION):
-            return "it fits into what is free, and this job does not"
+            return "it fits into what is free, but this job does not"
         return "the policy chose it"
 
     def _was_ahead(self, onlooker: Onlooker, task: Task, other: Task) -> bool:

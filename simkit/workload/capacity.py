@@ -8,7 +8,7 @@ window may begin on a machine that is down, a container may end on one that has 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from simkit.arrays import Floats
+from simkit.arrays import Floats, wrong_shapes
 from simkit.errors import TraceError
 from simkit.units import amount_on_grid, request_on_grid, time_on_grid
 from simkit.workload.trace import RowReport
@@ -160,15 +160,8 @@ class MachineEvents:
         object.__setattr__(self, "time_s", time_on_grid(self.time_s))
         object.__setattr__(self, "capacity", amount_on_grid(self.capacity))
         events = len(self.time_s)
-        lengths = {"machine_id": len(self.machine_id), "kind": len(self.kind)}
-        problems = [
-            f"{name} has {length} rows, time_s has {events}"
-            for name, length in lengths.items()
-            if length != events
-        ]
-        if self.capacity.shape != (events, len(self.resources)):
-            expected = (events, len(self.resources))
-            problems.append(f"capacity has shape {self.capacity.shape}, expected {expected}")
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("machine_id", "kind"), (events,))
+        problems = wrong_shapes(self, shapes | {"capacity": (events, len(self.resources))})
         if unknown := sorted({str(kind) for kind in set(self.kind.tolist()) - set(KINDS)}):
             problems.append(f"kinds {', '.join(unknown)}: a kind is one of {', '.join(KINDS)}")
         if not (np.isfinite(self.time_s).all() and (np.diff(self.time_s) >= 0).all()):
@@ -179,8 +172,12 @@ class MachineEvents:
             raise TraceError("\n".join(f"machine events: {problem}" for problem in problems))
 
     def __len__(self) -> int:
-        """Return the number of events."""
         return len(self.time_s)
+
+    def rows(self, columns: Sequence[int]) -> Iterator[tuple[float, Any, str, list[float]]]:
+        """Yield (time, machine, kind, capacity of some resources) of each event."""
+        parts = (self.time_s, self.machine_id, self.kind, self.capacity[:, columns])
+        yield from zip(*(part.tolist() for part in parts), strict=True)
 
     def machines(self) -> npt.NDArray[Any]:
         """Return the ids of the machines that are ever added, (M,), in the order of joining."""
@@ -225,11 +222,7 @@ class Containers:
             ("machine_id", "start_time_s", "end_time_s"), (size,)
         )
         shapes["request"] = (size, len(self.resources))
-        problems = [
-            f"{name} has shape {getattr(self, name).shape}, expected {shape}"
-            for name, shape in shapes.items()
-            if getattr(self, name).shape != shape
-        ]
+        problems = wrong_shapes(self, shapes)
         rules = {} if problems else self._rules()
         problems += [rule for rule, kept in rules.items() if not kept]
         if problems:
@@ -246,5 +239,4 @@ class Containers:
         }
 
     def __len__(self) -> int:
-        """Return the number of containers."""
         return len(self.container_id)

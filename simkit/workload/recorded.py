@@ -52,7 +52,7 @@ class Recorded:
     limit_s: Floats
     """The time limit of each job as the log has it; NaN where it has none."""
     machines: Floats = field(default_factory=lambda: np.empty(0))
-    """On how many machines each job ran; NaN where the log does not tell, or empty."""
+    """Number of machines each job ran on; NaN where the log does not tell, or empty."""
     nodes: Nodes | None = None
     """Which machines these were, if the log tells of any job."""
     instance_start_s: Floats = field(default_factory=lambda: np.empty(0))

@@ -74,7 +74,7 @@ class Trace:
 
     workload: Workload
     report: RowReport
-    """Of the rows that jobs and tasks are made of."""
+    """Report on the rows that jobs and tasks are made of."""
     inputs: tuple[Path, ...] = ()
     tables: Mapping[str, RowReport] = field(default_factory=dict)
     """Table → how its rows were read, for traces of several tables; `report` is among them."""

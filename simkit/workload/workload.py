@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simkit import shown
-from simkit.arrays import Bools, Floats, Ints
+from simkit.arrays import Bools, Floats, Ints, wrong_shapes
 from simkit.dates import date_text, is_dated
 from simkit.errors import TraceError
 from simkit.records import (
@@ -66,10 +66,16 @@ JOB_COLUMNS = ("user", "group", "executable", "queue", "partition")
 
 OF_JOBS: Final = ("qos", "value", "deadline_s")
 """Columns of a job's worth, one number per job; each is optional."""
-OF_TASKS: Final = (
-    "value_per_s", "retries", "whole_memory", "limit_of_partition", "recorded_start_s",
-)  # fmt: skip
-"""Columns with a number a task; each is optional."""
+_PER: Final = (
+    dict.fromkeys(("job_id", "submit_time_s", *JOB_COLUMNS, *OF_JOBS, "release_time_s"), "job")
+    | dict.fromkeys(
+        ("task_id", "instances", "request", "run_time_s", "requested_time_s", "gang"), "task"
+    )
+    | dict.fromkeys(("request_as_read", "value_per_s", "retries", "whole_memory"), "task")
+    | dict.fromkeys(("limit_of_partition", "recorded_start_s"), "task")
+    | dict.fromkeys(("instance_run_time_s", "instance_recorded_start_s"), "instance")
+)
+"""Column → what it has a number for; those that the trace does not have are empty."""
 _MOVE_ALONG: Final = ("deadline_s", "release_time_s")
 """Times of a job that stay as long after its submission when this is moved."""
 
@@ -124,7 +130,7 @@ class Workload:
     """(T, R) `request` before it was rounded down to its grid; left out where that changed none."""
     qos: Floats = field(default_factory=lambda: np.empty(0))
     """(J,) quality of service that a job's user asks for, in (0, 1]; left out where the trace has
-    none, and so are the next three. `simkit.workload.value` makes them."""
+    none, and so are the next three. `simkit.scenario.value` makes them."""
     value: Floats = field(default_factory=lambda: np.empty(0))
     """(J,) what a job is worth if it finishes, at least 0; policies see what their estimates
     make of it."""
@@ -217,17 +223,15 @@ class Workload:
 
     def _problems(self) -> list[str]:
         jobs, tasks, width = len(self.job_id), len(self.task_id), len(self.resources)
-        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("submit_time_s", *JOB_COLUMNS), (jobs,))
-        shapes |= {"first_task": (jobs + 1,), "request": (tasks, width)}
-        shapes |= {"first_parent": (tasks + 1,)}
-        columns = ("instances", "run_time_s", "requested_time_s", "gang")
-        shapes |= dict.fromkeys(columns, (tasks,)) | _value_shapes(self)
-        wrong = [
-            f"{name} has shape {getattr(self, name).shape}, expected {shape}"
-            for name, shape in shapes.items()
-            if getattr(self, name).shape != shape
-        ]
-        if wrong:
+        sizes = {"job": jobs, "task": tasks}
+        shapes: dict[str, tuple[int, ...]] = {
+            name: (sizes[per],)
+            for name, per in _PER.items()
+            if per in sizes and (name not in _LEFT_OUT or len(getattr(self, name)))
+        }
+        shapes |= {"request": (tasks, width), "request_as_read": self.request_as_read.shape}
+        shapes |= {"first_task": (jobs + 1,), "first_parent": (tasks + 1,)}
+        if wrong := wrong_shapes(self, shapes):
             return wrong
         rules = {
             "resources must be distinct names": len(set(self.resources)) == width > 0,
@@ -361,7 +365,6 @@ class Workload:
         return [*told, f"asking for {', '.join(self.resources)}"]
 
     def __len__(self) -> int:
-        """Return the number of jobs."""
         return len(self.job_id)
 
     @property
@@ -467,31 +470,26 @@ class Workload:
         Predecessors that are not among the rows count as ended.
         """
         first, tasks = slices(self.first_task, rows)
+        wanted = {"job": rows, "task": tasks, "instance": rows[:0]}
+        if len(self.instance_run_time_s) or len(self.instance_recorded_start_s):
+            begun = np.concatenate(([0], np.cumsum(self.instances)))
+            wanted["instance"] = slices(begun, tasks)[1]
         columns: dict[str, Any] = {
-            name: getattr(self, name)[rows] for name in ("job_id", "submit_time_s", *JOB_COLUMNS)
+            name: column[wanted[per]]
+            for name, per in _PER.items()
+            if len(column := getattr(self, name))
         }
-        for name in (
-            "task_id", "instances", "request", "run_time_s", "requested_time_s", "gang",
-        ):  # fmt: skip
-            columns[name] = getattr(self, name)[tasks]
-        if len(self.request_as_read):
-            columns["request_as_read"] = self.request_as_read[tasks]
-        for name in ("instance_run_time_s", "instance_recorded_start_s"):
-            if len(own := getattr(self, name)):
-                begun = np.concatenate(([0], np.cumsum(self.instances)))
-                columns[name] = own[slices(begun, tasks)[1]]
         columns |= self._parents_of(tasks, np.repeat(first[:-1], np.diff(first)))
-        columns |= _taken(self, rows, tasks)
         if len(self.predecessor):
             none = {"first_predecessor": rows[:0], "predecessor": rows[:0]}
             links = (self.first_predecessor, self.predecessor, self.think_time_s)
             columns |= none | taken_links(*links, rows, copy)
-            wanted = int(np.diff(self.first_predecessor)[rows].sum())
+            before = int(np.diff(self.first_predecessor)[rows].sum())
             columns["preceding_left_out"] = (
-                self.preceding_left_out + wanted - len(columns["predecessor"])
+                self.preceding_left_out + before - len(columns["predecessor"])
             )
         moving = {name: columns.get(name, rows[:0]) for name in _MOVE_ALONG}
-        columns |= _moved_times(moving, columns["submit_time_s"], changes)
+        columns |= _moved_times(moving, self.submit_time_s[rows], changes)
         return replace(self, **(columns | {"first_task": first} | changes))
 
     def _parents_of(self, tasks: Ints, job_begins: Ints) -> dict[str, Ints]:
@@ -557,13 +555,6 @@ def _amounts(array: Floats) -> Floats:
     return request_on_grid(array)
 
 
-def _value_shapes(workload: Workload) -> dict[str, tuple[int, ...]]:
-    """Return the shape that each column which is there must have."""
-    sizes = dict.fromkeys((*OF_JOBS, "release_time_s"), len(workload.job_id))
-    sizes |= dict.fromkeys(OF_TASKS, len(workload.task_id))
-    return {name: (size,) for name, size in sizes.items() if len(getattr(workload, name))}
-
-
 def _value_rules(workload: Workload) -> dict[str, bool]:
     """Return rule in words → whether the columns keep it."""
     qos, due = workload.qos, workload.deadline_s
@@ -590,16 +581,6 @@ def _value_rules(workload: Workload) -> dict[str, bool]:
         ),
         "whole_memory needs the resource mem": not len(workload.whole_memory)
         or "mem" in workload.resources,
-    }
-
-
-def _taken(workload: Workload, jobs: Any, tasks: Any) -> dict[str, npt.NDArray[Any]]:
-    """Return the columns of some rows of jobs and tasks, those that are there."""
-    rows = dict.fromkeys((*OF_JOBS, "release_time_s"), jobs) | dict.fromkeys(OF_TASKS, tasks)
-    return {
-        name: getattr(workload, name)[wanted]
-        for name, wanted in rows.items()
-        if len(getattr(workload, name))
     }
 
 

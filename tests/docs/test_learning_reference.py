@@ -9,14 +9,13 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from trainings import SMALLEST
+from trainings import small_scenario
 
 from simkit import plugins, training
 from simkit.agent.observation import ENCODERS
 from simkit.agent.rewards import REWARDS
 from simkit.gym.env_arguments import ENVS
 from simkit.learners.agent import load_agent
-from simkit.scenario import Scenario
 from simkit.training import Training
 from simkit.training.train import train
 
@@ -24,11 +23,6 @@ DOCS = Path(__file__).parents[2] / "docs"
 LEARNERS = (DOCS / "reference" / "learners.md").read_text("utf-8")
 CONTRACT = (DOCS / "reference" / "learners-contract.md").read_text("utf-8")
 OBSERVATIONS = (DOCS / "reference" / "observations.md").read_text("utf-8")
-CRITERIA = {
-    "cocorl": "lost_value", "offline": "lost_value", "rare": "lost_value",
-    "deepjs": "cost", "fitness": "cost_ratio",
-}  # fmt: skip
-"""Learner → what its best iteration is chosen by, where that is not the slowdown."""
 
 
 def told(head: str, page: str = LEARNERS) -> set[str]:
@@ -40,12 +34,7 @@ def told(head: str, page: str = LEARNERS) -> set[str]:
 
 @pytest.mark.parametrize("learner", plugins.names("simkit.learners"))
 def test_all_that_a_training_writes_is_told(learner, tmp_path):
-    small = SMALLEST[learner]
-    arguments = {key: value for key, value in small.arguments.items() if key != "iterations"}
-    learn = {"learner": learner, "iterations": 1, "arguments": arguments}
-    learn |= {"criterion": CRITERIA[learner]} if learner in CRITERIA else {}
-    stated = {**small.where().model_dump(mode="json"), "learn": learn}
-    trained = train(Scenario.model_validate(stated), tmp_path / "training")
+    trained = train(small_scenario(learner, 1), tmp_path / "training")
     found = json.loads((trained.folder / "training.json").read_text("utf-8"))
     assert set(found) == told("key of `training.json`")
     columns = pl.read_parquet(trained.folder / "metrics.parquet").columns

@@ -8,7 +8,7 @@ then what would have started at that instant does not, and others may take its p
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,10 +16,8 @@ from typing import Any
 from simkit.engine.events import Rank
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
-from simkit.experiment import Experiment
-from simkit.policy import Action, Kill, State, Task
+from simkit.policy import Kill
 from simkit.results.run_writer import MemoryWriter
-from simkit.why.jobs import Interval
 
 
 class _OverError(Exception):
@@ -40,7 +38,7 @@ class Removal:
     before: bool = False
 
     @classmethod
-    def of(cls, interval: Interval, row_of: dict[Any, int], *, before: bool = False) -> Removal:
+    def of(cls, interval, row_of, *, before=False):
         """Return the removal of what an interval names, at its beginning."""
         rows = {row_of[job] for job in interval.jobs}
         window, capacity = interval.needs == "window", interval.needs == "capacity"
@@ -61,13 +59,13 @@ class Intervening:
     started: bool = False
     _done: bool = False
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         return getattr(self.policy, name)
 
-    def reset(self, info: Any, rng: Any) -> None:
+    def reset(self, info, rng):
         self.policy.reset(info, rng)
 
-    def schedule(self, state: State) -> Iterator[Action]:
+    def schedule(self, state):
         due = state.now >= self.removal.time_s and not self._done
         if due and self.removal.before:
             self._done = True
@@ -79,7 +77,7 @@ class Intervening:
             events = self.simulation._events
             events.at(state.now, Rank.WAKE, self.simulation._wake)
 
-    def _take_away(self, state: State) -> Iterator[Action]:
+    def _take_away(self, state):
         present = _present(self.simulation)
         waiting = False
         known = {task.job_index for task in present}
@@ -100,7 +98,7 @@ class Intervening:
         if waiting and hasattr(self.policy, "plan"):
             self.policy.plan.void = True  # its places for jobs that were never there
 
-    def watch(self, now: float) -> None:
+    def watch(self, now):
         """See after a decision whether the job has started."""
         if now < self.removal.time_s:
             return
@@ -111,7 +109,7 @@ class Intervening:
             raise _OverError
 
 
-def _present(simulation: Any) -> list[Task]:
+def _present(simulation):
     state = simulation.state
     found = dict.fromkeys(state.queue.tasks)
     for allocation in (*state.running, *state.suspended):
@@ -122,7 +120,7 @@ def _present(simulation: Any) -> list[Task]:
     return list(found)
 
 
-def replay_without(experiment: Experiment, removal: Removal, job: int) -> Intervening:
+def replay_without(experiment, removal, job):
     """Return what happened; `started` tells whether the job started at the removal's instant."""
     policy = Intervening(experiment.policy, removal, job)
     load, cluster = experiment.trace.workload, experiment.cluster
@@ -134,7 +132,7 @@ def replay_without(experiment: Experiment, removal: Removal, job: int) -> Interv
     )  # fmt: skip
     policy.simulation = simulation
 
-    def watch(now: float) -> None:
+    def watch(now):
         if removal.time_s < now:
             raise _OverError
         policy.watch(now)

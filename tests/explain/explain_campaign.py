@@ -16,7 +16,7 @@ import os
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -26,17 +26,16 @@ import numpy as np
 from counterfactual import Removal, replay_without
 
 import simkit
-from simkit.experiment import Experiment, prepare
-from simkit.results.run_folder import Run
+from simkit.experiment import prepare
 from simkit.scenario.yaml_document import load_scenario
 from simkit.why.causes import Cause
-from simkit.why.jobs import Explanation, explain_jobs
+from simkit.why.jobs import explain_jobs
 
 Section = dict[str, Any]
 LOG = "swf/SDSC-SP2-1998-4.2-cln.swf.gz"
 
 
-def jobs_table(rng: np.random.Generator, jobs: int, size: int, load: float = 1.1) -> str:
+def jobs_table(rng, jobs, size, load=1.1):
     """Return a table of jobs that keep `size` processors busy: requests above run times."""
     run = np.ceil(rng.lognormal(6.0, 1.4, jobs)).clip(1, 40_000)
     width = np.minimum(2 ** rng.integers(0, max(int(np.log2(size)), 1) + 1, jobs), size)
@@ -57,7 +56,7 @@ def jobs_table(rng: np.random.Generator, jobs: int, size: int, load: float = 1.1
 # ---- families -----------------------------------------------------------------------------------
 
 
-def _pool(rng: np.random.Generator, folder: Path, policy: Section, **more: Any) -> Section:
+def _pool(rng, folder, policy, **more):
     size = int(rng.choice([8, 32, 100]))
     table = folder / "jobs.csv"
     table.write_text(jobs_table(rng, 150, size, more.pop("load", 1.1)))
@@ -68,23 +67,23 @@ def _pool(rng: np.random.Generator, folder: Path, policy: Section, **more: Any) 
     }  # fmt: skip
 
 
-def fcfs(rng: np.random.Generator, folder: Path) -> Section:
+def fcfs(rng, folder):
     return _pool(rng, folder, {"order": "fcfs", "backfill": "none"}, load=0.8)
 
 
-def easy(rng: np.random.Generator, folder: Path) -> Section:
+def easy(rng, folder):
     return _pool(rng, folder, {"order": "fcfs", "backfill": "easy"})
 
 
-def conservative(rng: np.random.Generator, folder: Path) -> Section:
+def conservative(rng, folder):
     return _pool(rng, folder, {"order": "fcfs", "backfill": "conservative"})
 
 
-def sjf_easy(rng: np.random.Generator, folder: Path) -> Section:
+def sjf_easy(rng, folder):
     return _pool(rng, folder, {"order": "sjf", "backfill": "easy"})
 
 
-def multifactor(rng: np.random.Generator, folder: Path) -> Section:
+def multifactor(rng, folder):
     parts = [
         {"name": "short", "queues": [1], "max_running_per_user": int(rng.integers(1, 4))},
         {"name": "rest", "max_running_per_user": int(rng.integers(2, 6))},
@@ -94,7 +93,7 @@ def multifactor(rng: np.random.Generator, folder: Path) -> Section:
     return _pool(rng, folder, policy, cluster={"partitions": parts})
 
 
-def preemption(rng: np.random.Generator, folder: Path) -> Section:
+def preemption(rng, folder):
     way = str(rng.choice(["requeue", "suspend"]))
     parts = [
         {"name": "hot", "queues": [1], "priority": 1}, {"name": "rest", "preempt": way},
@@ -103,7 +102,7 @@ def preemption(rng: np.random.Generator, folder: Path) -> Section:
     return _pool(rng, folder, policy, cluster={"partitions": parts}, load=0.9)
 
 
-def maintenance(rng: np.random.Generator, folder: Path) -> Section:
+def maintenance(rng, folder):
     windows = [
         {"start": f"{int(at)}h", "duration": "4h", "running": "requeue"}
         for at in np.cumsum(rng.integers(6, 20, 6))
@@ -112,7 +111,7 @@ def maintenance(rng: np.random.Generator, folder: Path) -> Section:
     return _pool(rng, folder, policy, cluster={"maintenance": windows}, load=0.9)
 
 
-def first_fit(rng: np.random.Generator, folder: Path) -> Section:
+def first_fit(rng, folder):
     count = int(rng.integers(3, 9))
     scenario = _pool(rng, folder, {"fitness": "first-fit"})
     size = scenario["cluster"]["processors"]
@@ -122,7 +121,7 @@ def first_fit(rng: np.random.Generator, folder: Path) -> Section:
     return {**scenario, "cluster": {"machines": [group]}}
 
 
-def power(rng: np.random.Generator, folder: Path) -> Section:
+def power(rng, folder):
     scenario = _pool(rng, folder, {"order": "fcfs", "backfill": "easy"}, load=0.5)
     full = 200.0 * scenario["cluster"]["processors"]
     levels = {"type": "levels", "high_w": full, "low_w": full / 4, "high_share": 0.6}
@@ -162,7 +161,7 @@ class Tally:
     """Jobs that start then once a random other job is gone."""
     exceptions: list[str] = field(default_factory=list)
 
-    def line(self, name: str) -> str:
+    def line(self, name):
         """Return the tally as a row of text."""
         share = self.started / max(self.jobs, 1)
         before = self.started_before / max(self.jobs, 1)
@@ -172,14 +171,14 @@ class Tally:
             f"{share:>10.1%}{before:>10.1%}{others:>10.1%}   {dict(self.causes.most_common(4))}"
         )
 
-    def add(self, other: Tally) -> None:
+    def add(self, other):
         """Take in another tally."""
         for name, value in vars(other).items():
             setattr(self, name, getattr(self, name) + value)
 
 
-def judge(name: str, explanation: Explanation, tally: Tally, experiment: Experiment,
-          rng: np.random.Generator) -> None:  # fmt: skip
+def judge(name, explanation, tally, experiment,
+          rng):  # fmt: skip
     """Check one explanation and count how it fares."""
     tally.jobs += 1
     who = f"{name}: job {explanation.job_id}"
@@ -214,7 +213,7 @@ def judge(name: str, explanation: Explanation, tally: Tally, experiment: Experim
         tally.others_started += tried.started
 
 
-def examine(name: str, run: Run, jobs: int, rng: np.random.Generator) -> Tally:
+def examine(name, run, jobs, rng):
     """Explain random jobs of a run that waited, and judge what comes out."""
     tally = Tally()
     waited = run.jobs.filter(run.jobs["wait_time_s"] > 0)["job_id"].to_list()
@@ -228,7 +227,7 @@ def examine(name: str, run: Run, jobs: int, rng: np.random.Generator) -> Tally:
     return tally
 
 
-def family_tally(family: Family, jobs: int, seed: int = 0, per_run: int = 10) -> Tally:
+def family_tally(family, jobs, seed=0, per_run=10):
     """Return the tally of so many jobs of random runs of a family."""
     tally, number = Tally(), 0
     while tally.jobs < jobs and number < 10 * jobs:
@@ -241,7 +240,7 @@ def family_tally(family: Family, jobs: int, seed: int = 0, per_run: int = 10) ->
     return tally
 
 
-def windows_of_log(path: Path, windows: int, seed: int = 0) -> Iterator[tuple[str, Run]]:
+def windows_of_log(path, windows, seed=0):
     """Yield runs of windows of 2,000 jobs of a log under each of three policies."""
     rng = np.random.default_rng(seed)
     for number in range(windows):
@@ -253,7 +252,7 @@ def windows_of_log(path: Path, windows: int, seed: int = 0) -> Iterator[tuple[st
         yield f"{backfill} {first}", simkit.simulate({"workload": workload, "policy": policy})
 
 
-def main() -> int:
+def main():
     """Run the campaign that the command line asks for; 1 if a bar is missed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--jobs", type=int, default=200, help="jobs of each family")

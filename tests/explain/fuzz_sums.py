@@ -25,7 +25,7 @@ if FUZZ not in sys.path:
     sys.path.insert(0, FUZZ)
 
 
-def wrong_sums(seed: int, *, combined: bool = True) -> list[str]:
+def wrong_sums(seed, *, combined=True):
     """Return the waits of a random scenario that do not add up; none if it is refused."""
     from combined_scenarios import combined_scenario
     from random_scenarios import random_scenario
@@ -63,7 +63,7 @@ def _wrong(explanation, run):
     assert explanation.as_json()
 
 
-def main() -> int:
+def main():
     """Try scenarios; 1 if a wait does not add up."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--first", type=int, default=0)

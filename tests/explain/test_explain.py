@@ -14,11 +14,11 @@ from simkit.cli import app
 from simkit.dates import parse_zone
 from simkit.errors import PolicyError, RunError
 from simkit.text import amount_text
-from simkit.why.at import queue_at, time_of
+from simkit.why.at import queue_at
 from simkit.why.causes import MEANINGS, Cause
-from simkit.why.clock import RunClock, clock_of
 from simkit.why.intervals import few_jobs
 from simkit.why.jobs import explain, explain_jobs, longest_waits
+from simkit.why.rerun import RunClock, clock_of
 from simkit.why.summary import explain_summary
 
 HEAD = "job_id,submit_time_s,run_time_s,processors,requested_time_s,user,queue"
@@ -341,13 +341,13 @@ def test_the_queue_at_a_time(simulate):
         RunError, match="nothing is decided at 00:16:40; the run is from 0 s to 00:"
     ):
         queue_at(run, 1000.0)
-    assert time_of(run, "1h30m") == 5400.0
+    assert clock_of(run).time_of("1h30m") == 5400.0
     for text in ("soon", "3d 17:61:00", "2020-13-01", "12:3"):
         with pytest.raises(RunError, match="3d 17:33:38"):
-            time_of(run, text)
+            clock_of(run).time_of(text)
     for text in ("2020-01-01T00:00:00Z", "2020-01-01 00:00:00"):
         with pytest.raises(RunError, match="has no dates"):
-            time_of(run, text)
+            clock_of(run).time_of(text)
 
 
 @pytest.mark.parametrize("zone", [None, "Europe/Stockholm", "America/Chicago"])
@@ -360,8 +360,8 @@ def test_times_are_read_as_they_are_printed(simulate, tmp_path, zone):
         for time_s in (0.0, 12.5, 59.0, 60.0, 50_262.0, 86_400.0, 322_418.0, 3e7):
             whole = time_s if clock is not stockholm else float(int(time_s))
             assert clock.time_of(clock.text(time_s)) == whole
-    assert time_of(run, "13:57:42") == 50_262.0
-    assert time_of(run, "-00:01:05") == -65.0
+    assert clock_of(run).time_of("13:57:42") == 50_262.0
+    assert clock_of(run).time_of("-00:01:05") == -65.0
     assert queue_at(run, 50_262.0).text().splitlines()[1].startswith("times since the trace's")
 
 

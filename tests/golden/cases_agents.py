@@ -17,7 +17,7 @@ from typing import Any
 
 from cases import HERE, Case
 from cases_runs import results_of
-from cases_trained import CLASSES, DEEPRM, POOL, READY, TABLE, table_of_jobs
+from small_scenarios import CLASSES, DEEPRM, POOL, READY, TABLE, table_of_jobs
 
 import simkit
 

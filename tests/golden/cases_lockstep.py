@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from cases import Case, digest, rounded
-from cases_trained import DEEPRM, POOL, READY, TABLE, table_of_jobs
+from small_scenarios import DEEPRM, POOL, READY, TABLE, WIND, table_of_jobs
 
 import simkit
 from simkit.agent.ready_pool import ReadyPool
@@ -39,15 +39,6 @@ from simkit.learners.pool.scorer import Scorer
 from simkit.learners.pool.simulation import Hold, Rule, simulate
 from simkit.traces.models.deeprm import DeepRMModel, SchedQRMModel
 from simkit.traces.task_table import read_task_table
-
-POWER: dict[str, Any] = {
-    "machines": {"idle_w": 0, "full_w": 100},
-    "sources": {"wind": {"signal": {
-        "type": "levels", "high_w": 1000, "low_w": 600, "high_share": 0.8, "step": "1h",
-    }}},
-    "supply": {"limit": "power"},
-    "forecast": {"type": "perfect", "horizon": "48h", "step": "1h"},
-}  # fmt: skip
 
 
 def drawn(mask: Any, rng: np.random.Generator) -> Any:
@@ -254,7 +245,7 @@ LIGHT: Mapping[str, Callable[[], dict[str, Any]]] = {
     "classes ahead": partial(classes, "ahead"),
     "classes now": partial(classes, "now", reading="decisions"),
     "ready pool": partial(ready, {}, late_leave=True),
-    "ready pool power": partial(ready, {"power": POWER}, suspend=3, reject=True),
+    "ready pool power": partial(ready, {"power": WIND}, suspend=3, reject=True),
     "ready pool each": partial(ready, {}, late_leave=True, advance="each", backlog=None),
     "ready pool by value": partial(ready_by_rule, "value-density"),
     "ready pool endless": endless_ready,

@@ -16,10 +16,10 @@ import polars as pl
 import pytest
 from campaign import READY as BUNDLED
 from cases import HERE, Case, digest, rounded
-from cases_trained import DEEPRM, READY
 from mutations import damaged
 from random_scenarios import random_scenario
 from ruamel.yaml import YAML
+from small_scenarios import DEEPRM, READY
 from typer.testing import CliRunner
 
 import simkit

@@ -29,7 +29,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 TABLE = HERE / "results.json"
-for folder in (HERE, HERE.parent / "fuzz"):
+for folder in (HERE, HERE.parent / "fuzz", HERE.parent / "helpers"):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 

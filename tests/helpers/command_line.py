@@ -31,10 +31,11 @@ class Simkit:
         self._capsys, self._monkeypatch, self._begin = capsys, monkeypatch, begin
 
     def __call__(self, *words: object) -> Result:
-        """Run a command in the working folder."""
+        """Run a command in the working folder; no error of it is a traceback."""
         self._monkeypatch.setattr(sys, "argv", ["simkit", *self._begin, *map(str, words)])
         self._capsys.readouterr()
         with pytest.raises(SystemExit) as exit_:
             main()
         out, err = self._capsys.readouterr()
+        assert "Traceback" not in err
         return Result(int(exit_.value.code or 0), out, err)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
+from small_scenarios import READY
 
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
@@ -18,25 +19,10 @@ from simkit.learners.ready_pool.description import ReadyDescription
 from simkit.policy import Place
 from simkit.scenario import Scenario
 
-PLAIN: Final[dict[str, Any]] = {
-    "workload": {"type": "rare", "jobs": 70, "offered_load": 1.2},
-    "value": {}, "estimates": "actual", "scheduling": {"step": "1h"},
-    "cluster": {"machines": [{"count": 1, "processors": 10, "gpu": 10}]},
-    "admission": {"slots": 8, "backlog": 144, "late": "leave"},
-}  # fmt: skip
-POWER: Final[dict[str, Any]] = {
-    "machines": {"idle_w": 0, "full_w": 100},
-    "sources": {"wind": {"signal": {
-        "type": "levels", "high_w": 1000, "low_w": 600, "high_share": 0.8, "step": "1h",
-    }}},
-    "supply": {"limit": "power"},
-    "forecast": {"type": "perfect", "horizon": "48h", "step": "1h"},
-}  # fmt: skip
-
 
 def ready_scenario(**changes: Any) -> Scenario:
     """Return a small pool in which late jobs leave, with some sections changed."""
-    return Scenario.model_validate({**PLAIN, **changes})
+    return Scenario.model_validate({**READY, **changes})
 
 
 def check_acts_as_in_lockstep(made: Any, where: Scenario, folder: Path) -> None:

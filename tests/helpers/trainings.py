@@ -3,69 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-import numpy as np
 from ready_pools import ready_scenario
+from small_scenarios import CLASSES, DEEPRM, POOL, SOFIA, TABLE, table_of_jobs
 
 from simkit import plugins
 from simkit.learners.common.torch_training import weights_of
 from simkit.scenario import Scenario
 
 
+def _with(sections: Mapping[str, Any], **changes: Any) -> Scenario:
+    return Scenario.model_validate({**sections, **changes})
+
+
+schedqrm_scenario, pool_scenario = partial(_with, CLASSES), partial(_with, POOL)
+"""A small scenario, with some sections changed."""
+
+
 def deeprm_scenario(**changes: Any) -> Scenario:
     """Return short episodes of DeepRM's workload, with some sections changed."""
-    plain: dict[str, Any] = {
-        "workload": {"type": "deeprm", "offered_load": 0.7, "steps": 15},
-        "cluster": {"machines": [{"count": 1, "cpu": 10, "mem": 10}]},
-        "admission": {"slots": 10, "backlog": 60},
-        "estimates": "actual",
-        "scheduling": {"step": "1s"},
-    }
-    return Scenario.model_validate({**plain, **changes})
-
-
-def schedqrm_scenario(**changes: Any) -> Scenario:
-    """Return eight jobs of SchedQRM's workload that come at once, with some sections changed."""
-    plain: dict[str, Any] = {
-        "workload": {"type": "schedqrm", "jobs": 8},
-        "cluster": {"machines": [{"count": 1, "cpu": 10, "mem": 10}]},
-        "estimates": "actual",
-        "scheduling": {"step": "1s"},
-    }
-    return Scenario.model_validate({**plain, **changes})
+    return _with(DEEPRM | {"workload": DEEPRM["workload"] | {"offered_load": 0.7}}, **changes)
 
 
 def sofia_scenario(**workload: Any) -> Scenario:
     """Return some eight short jobs for a small pool with three slots."""
-    shape = {"positions": 12, "capacity": 10, "short_steps": [1, 2], "long_steps": [5, 8]}
-    shape |= {"dominant": [4, 6], "other": [1, 2]}
-    return deeprm_scenario(
-        workload={"type": "sofia", **shape, **workload}, admission={"slots": 3},
-        policy={"order": "sjf"},
-    )  # fmt: skip
-
-
-def pool_scenario(**changes: Any) -> Scenario:
-    """Return 600 jobs on a pool of 32 processors, with some sections changed."""
-    plain: dict[str, Any] = {
-        "workload": {"type": "lublin", "jobs": 600, "processors": 32},
-        "cluster": {"processors": 32},
-    }
-    return Scenario.model_validate({**plain, **changes})
+    return _with(SOFIA, workload=SOFIA["workload"] | workload, policy={"order": "sjf"})
 
 
 def bags_scenario(table: Path | None = None, **changes: Any) -> Scenario:
     """Return bags of tasks that keep three machines busy, with some sections changed."""
-    plain: dict[str, Any] = {
-        "workload": {"type": "tasks", "path": str(table or _bags()), "submit": "last"},
-        "cluster": {"machines": [{"count": 3, "cpu": 8, "mem": 1}]},
-        "estimates": "actual",
-    }
-    return Scenario.model_validate({**plain, **changes})
+    path = str(table or _bags())
+    return _with(TABLE, **{"workload": TABLE["workload"] | {"path": path}, **changes})
 
 
 _FOLDER = TemporaryDirectory(prefix="simkit-tests-")
@@ -73,16 +45,8 @@ _FOLDER = TemporaryDirectory(prefix="simkit-tests-")
 
 @cache
 def _bags() -> Path:
-    """Write a table of 60 jobs, each of three tasks."""
-    rng = np.random.default_rng(0)
-    lines = ["job_id,task_id,submit_time,duration,instances_num,cpu,memory"]
-    for task in range(180):
-        job = task // 3
-        run, count = rng.choice([3.0, 8.5, 40.0]), rng.integers(1, 20)
-        cpu, mem = rng.choice([0.5, 1.0, 2.0]), rng.choice([0.05, 0.2])
-        lines.append(f"{job},{task},{7 * job},{run},{count},{cpu},{mem}")
     path = Path(_FOLDER.name) / "jobs.csv"
-    path.write_text("\n".join([*lines, ""]))
+    table_of_jobs(path)
     return path
 
 
@@ -171,6 +135,22 @@ SMALLEST: dict[str, Smallest] = {
     ]),
 }  # fmt: skip
 """Learner → how it is tried. `tests/learners/test_every_learner.py` asks for each entry point."""
+
+
+CRITERIA = {
+    "cocorl": "lost_value", "offline": "lost_value", "rare": "lost_value",
+    "deepjs": "cost", "fitness": "cost_ratio",
+}  # fmt: skip
+"""Learner → what its best iteration is chosen by, where that is not the slowdown."""
+
+
+def small_scenario(learner: str, iterations: int) -> Scenario:
+    """Return a scenario with the section `learn` of a learner at its smallest."""
+    small = SMALLEST[learner]
+    arguments = {key: value for key, value in small.arguments.items() if key != "iterations"}
+    learn = {"learner": learner, "iterations": iterations, "arguments": arguments}
+    learn |= {"criterion": CRITERIA[learner]} if learner in CRITERIA else {}
+    return Scenario.model_validate({**small.where().model_dump(mode="json"), "learn": learn})
 
 
 def small_training(

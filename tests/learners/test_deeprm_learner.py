@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from trainings import SMALLEST, deeprm_scenario, small_training
+from trainings import deeprm_scenario, small_training
 
 from simkit.learners.common.rollouts import roll_out
 from simkit.learners.deeprm import DeepRMTraining
 from simkit.learners.lockstep.job_sources import DeepRMJobs
 from simkit.scenario import Scenario
-from simkit.training.train import train
-
-SMALL = SMALLEST["deeprm"].arguments
 
 
 def training(where: Scenario | None = None, **arguments: Any) -> DeepRMTraining:
@@ -59,16 +54,3 @@ def test_the_unseen_sets_are_the_originals() -> None:
         assert sets.enter[number][there].tolist() == enter.tolist()
         assert sets.length[number][there].tolist() == length.tolist()
         assert sets.size[number][there].tolist() == size.tolist()
-
-
-def test_more_iterations_later_are_as_all_at_once(tmp_path: Path) -> None:
-    plain = deeprm_scenario().model_dump(mode="json")
-    arguments = {k: v for k, v in SMALL.items() if k != "iterations"}
-
-    def trained(iterations: int, folder: str) -> Mapping[str, bytes]:
-        learn = {"learner": "deeprm", "iterations": iterations, "arguments": arguments}
-        done = train(Scenario.model_validate({**plain, "learn": learn}), tmp_path / folder)
-        return {file.name: file.read_bytes() for file in done.agent.iterdir()}
-
-    trained(4, "t")
-    assert trained(6, "t") == trained(6, "whole")

@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ready_pools import POWER, check_acts_as_in_lockstep, ready_scenario
+from ready_pools import check_acts_as_in_lockstep, ready_scenario
+from small_scenarios import WIND
 from trainings import (
     SMALLEST,
     check_held_out_changes_nothing,
     check_resume,
     deeprm_scenario,
     pool_scenario,
+    small_scenario,
     small_training,
     sofia_scenario,
     weights,
@@ -27,6 +29,7 @@ from simkit.errors import PluginError, RunError, ScenarioError
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.ready_pool.rules import ORDERS, play
 from simkit.scenario import Scenario
+from simkit.training.train import train
 
 LEARNERS = plugins.names("simkit.learners")
 FORMS = [
@@ -44,6 +47,23 @@ def test_every_learner_is_tried() -> None:
 @pytest.mark.parametrize(("learner", "form"), FORMS)
 def test_resumed_is_as_not_interrupted(learner: str, form: dict[str, Any], tmp_path: Path) -> None:
     check_resume(lambda: small_training(learner, **form), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [pytest.param(n, marks=[] if n in ("deeprm", "ppo") else [pytest.mark.thorough]) for n in LEARNERS],
+)  # fmt: skip
+def test_more_iterations_later_are_as_all_at_once_or_refused(learner: str, tmp_path: Path) -> None:
+    def agent_after(iterations: int, folder: str) -> dict[str, bytes]:
+        done = train(small_scenario(learner, iterations), tmp_path / folder)
+        return {file.name: file.read_bytes() for file in done.agent.iterdir()}
+
+    agent_after(2, "later")
+    if small_training(learner).extendable:
+        assert agent_after(3, "later") == agent_after(3, "at once")
+    else:
+        with pytest.raises(RunError, match="iterations"):
+            agent_after(3, "later")
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
@@ -143,7 +163,7 @@ def test_an_iteration_without_a_job_changes_nothing(
 def test_its_agent_acts_in_the_simulation_as_in_lockstep(
     learner: str, arguments: dict[str, Any], power: bool, tmp_path: Path
 ) -> None:
-    where = ready_scenario(**({"power": POWER} if power else {}))
+    where = ready_scenario(**({"power": WIND} if power else {}))
     made = small_training(learner, where=where, **arguments)
     for _ in range(3):
         made.step()
@@ -238,7 +258,7 @@ REFUSED: dict[str, list[tuple[Scenario | dict[str, Any], dict[str, Any], str]]] 
         ({}, {"max_start": 48}, "max_start"),
         ({}, {"units": [10, 20], "cost_limit": 1.0}, "units"),
         ({}, {"units": [10, 20], "games": 1}, "games"),
-        ({"power": POWER}, {"units": [20]}, "units"),
+        ({"power": WIND}, {"units": [20]}, "units"),
         ({}, {"cost_share": 0.5}, "cost_of"),
         ({}, {"cost_of": "free"}, "cost_share"),
         ({}, {"cost_limit": 1.0, "cost_of": "free", "cost_share": 0.5}, "cost_limit"),

@@ -66,26 +66,25 @@ def test_the_fitness_is_that_of_the_reproduction(tmp_path, monkeypatch):
     assert whole(description["scenario"]) == expected
 
 
-@pytest.mark.parametrize("agent", sorted(KINDS))
+HEADROOM = {"name": "slotted-headroom", "args": {"headroom": 6, "patience": 50}}
+SJF = {"name": "slotted-sjf"}
+
+
 @pytest.mark.parametrize(
-    ("load", "rule", "gain"),
-    [
-        (70, {"name": "slotted-headroom", "args": {"headroom": 6, "patience": 50}}, 0.0),
-        (70, {"name": "slotted-sjf"}, 0.3),
-        (130, {"name": "slotted-sjf"}, 0.35),
-    ],
+    ("load", "gains"), [(70, [(HEADROOM, 0.0), (SJF, 0.3)]), (130, [(SJF, 0.35)])]
 )
-def test_they_are_better_than_rules_on_unseen_job_sets(agent, load, rule, gain):
+def test_they_are_better_than_rules_on_unseen_job_sets(load, gains):
     """On forty sets of the thousand that the page of the reproduction has, with intervals."""
-    section = {"agent": agent, "args": {"choose": "greedy"}}
-    mine, theirs = evaluate(
-        judged_scenario(load),
-        [Candidate("agent", section, "agent"), Candidate("policy", rule, "rule")],
-        seeds=range(1000, 1040),
-        workers=1,
-    ).candidates
-    assert (mine.label, mine.unfinished) == ("agent", 0)
-    assert mine.pooled_mean < (1 - gain) * theirs.pooled_mean
+    agents = [
+        Candidate("agent", {"agent": name, "args": {"choose": "greedy"}}, name) for name in KINDS
+    ]
+    rules = [Candidate("policy", rule, rule["name"]) for rule, _ in gains]
+    judged = evaluate(judged_scenario(load), [*agents, *rules], seeds=range(1000, 1040), workers=1)
+    found = {one.label: one for one in judged.candidates}
+    for name in KINDS:
+        assert found[name].unfinished == 0
+        for rule, gain in gains:
+            assert found[name].pooled_mean < (1 - gain) * found[rule["name"]].pooled_mean
 
 
 # ---- what they need -------------------------------------------------------------------------------
@@ -116,8 +115,9 @@ def simkit_without(modules, *words):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("agent", ["deeprm-70", "deeprm-mixed"])
-def test_they_run_with_their_extra_alone(agent, tmp_path):
+@pytest.mark.thorough
+def test_they_run_with_their_extra_alone(tmp_path):
+    agent = "deeprm-70"
     others = packages(*EXTRAS) - packages("agents")
     assert {"torch", "gymnasium", "matplotlib"} <= others
     place = str(tmp_path / "run")

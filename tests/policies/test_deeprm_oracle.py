@@ -22,8 +22,7 @@ from simkit.engine.simulation import Rules, Simulation
 from simkit.policies.slotted import SlottedPacker, SlottedSJF, SlottedTetris
 from simkit.policy.estimates import Actual
 from simkit.workload import Workload
-from simkit.workload.admission import AdmissionRule
-from simkit.workload.cluster import Cluster
+from simkit.workload.cluster import AdmissionRule, Cluster
 
 RATES = ("0.1", "0.379", "0.596", "0.705", "1")
 KNOBS = ("0.01", "0.02", "0.05", "0.1", "0.2", "0.5")

@@ -44,14 +44,16 @@ def test_equals_a_plain_replay(order, easy, simulate, job_columns):
     check()
 
 
-LOGS = {"KTH-SP2-1996-2.1-cln": 100, "lublin_256": 256, "SDSC-SP2-1998-4.2-cln": 128}
-LONG_LOGS = {"HPC2N-2002-2.2-cln": 240, "SDSC-BLUE-2000-4.2-cln": 1152}
+LOGS = [
+    ("lublin_256", 256),
+    pytest.param("KTH-SP2-1996-2.1-cln", 100, marks=pytest.mark.thorough),
+    pytest.param("SDSC-SP2-1998-4.2-cln", 128, marks=pytest.mark.thorough),
+    pytest.param("HPC2N-2002-2.2-cln", 240, marks=pytest.mark.slow),
+    pytest.param("SDSC-BLUE-2000-4.2-cln", 1152, marks=pytest.mark.slow),
+]
 
 
-@pytest.mark.parametrize(
-    ("log", "processors"),
-    [*LOGS.items(), *(pytest.param(*item, marks=pytest.mark.slow) for item in LONG_LOGS.items())],
-)
+@pytest.mark.parametrize(("log", "processors"), LOGS)
 @pytest.mark.parametrize("order", ["fcfs", "sjf"])
 @pytest.mark.parametrize("easy", [False, True], ids=["none", "easy"])
 def test_equals_the_reference_schedule_job_by_job(

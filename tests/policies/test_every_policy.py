@@ -16,8 +16,7 @@ from simkit.policy.estimates import Actual
 from simkit.policy.fitness import FitnessPolicy
 from simkit.policy.greedy import GreedyPolicy
 from simkit.policy.ordered import OrderedPolicy
-from simkit.workload.admission import AdmissionRule
-from simkit.workload.cluster import Cluster, Maintenance, Partition
+from simkit.workload.cluster import AdmissionRule, Cluster, Maintenance, Partition
 
 ARGUMENTS = {
     "hold": {"longer_than": 5},

@@ -23,8 +23,7 @@ from simkit.policy.estimates import Actual
 from simkit.policy.fitness import FitnessPolicy
 from simkit.policy.ordered import OrderedPolicy
 from simkit.verify import verify_run
-from simkit.workload.admission import AdmissionRule
-from simkit.workload.cluster import Cluster
+from simkit.workload.cluster import AdmissionRule, Cluster
 
 SAMPLE = {"type": "swf", "path": "sample:lublin_1000", "window": {"jobs": "0..149"}}
 CANDIDATES = [{"fitness": "tetris"}, {"order": "sjf", "backfill": "easy"}, {"order": "fcfs"}]

@@ -25,7 +25,7 @@ from simkit.power.forecast import PerfectForecast
 from simkit.power.machine_model import ConstantPue, CurvedPue, PowerModel
 from simkit.power.signal import Constant
 from simkit.power.site import Foresight, Grid, Site
-from simkit.workload.admission import AdmissionRule
+from simkit.workload.cluster import AdmissionRule
 
 pytestmark = [pytest.mark.long, pytest.mark.sampled]
 

@@ -16,7 +16,6 @@ from simkit.analysis.intervals import seed_interval
 from simkit.arrays import stream
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
-from simkit.experiment.workload import valued
 from simkit.policies.orderings import FCFS, SJF, HighestValue, QoS
 from simkit.policies.ready_pool import ReadyPoolPolicy
 from simkit.policy.estimates import Actual
@@ -25,10 +24,9 @@ from simkit.power.forecast import PerfectForecast
 from simkit.power.machine_model import PowerModel
 from simkit.power.signal_patterns import Levels
 from simkit.power.site import Foresight, Site, Source
-from simkit.scenario.workload import Value
+from simkit.scenario.value import Value
 from simkit.traces.models import RareModel
-from simkit.workload.admission import AdmissionRule
-from simkit.workload.cluster import Cluster
+from simkit.workload.cluster import AdmissionRule, Cluster
 
 HOUR_S = 3600.0
 SEEDS, UNITS = 6, 10
@@ -75,7 +73,7 @@ def replay(
     """
     rng = stream(seed, "workload")
     drawn = RareModel.of(jobs=jobs, units=UNITS, max_units=largest, offered_load=1.2).generate(rng)
-    jobs = valued(drawn.workload, Value(), seed)
+    jobs = Value().build(drawn.workload, seed)
     cluster, tables = Cluster.pool({"processors": UNITS, "gpu": UNITS}), Tables()
     rules, site = Rules(admission=POOLS[pools]), None if share == 1 else levels(share, seed)
     recorder = Recorder(jobs, cluster.resources, tables)

@@ -23,8 +23,7 @@ from simkit.policies.orderings import (
 from simkit.policies.ready_pool import ReadyPool, ReadyPoolPolicy
 from simkit.policy import Suspend
 from simkit.policy.task import Allocation, Task
-from simkit.workload.admission import AdmissionRule
-from simkit.workload.cluster import CapacityStep, Cluster, Maintenance
+from simkit.workload.cluster import AdmissionRule, CapacityStep, Cluster, Maintenance
 
 ORDERS = (FCFS, SJF, Random, QoS, HighestValue, ValueDensity, LeastSlack, HRRN)
 

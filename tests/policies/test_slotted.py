@@ -10,8 +10,7 @@ import simkit
 from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policies.slotted import SlottedPacker, SlottedRandom, SlottedSJF, SlottedTetris
-from simkit.workload.admission import AdmissionRule
-from simkit.workload.cluster import Cluster
+from simkit.workload.cluster import AdmissionRule, Cluster
 
 POOL = Cluster.pool({"cpu": 10.0, "mem": 10.0})
 

@@ -9,8 +9,7 @@ from workloads import one_task_jobs
 from simkit.engine.simulation import Rules
 from simkit.errors import ScenarioError
 from simkit.policies.slotted import SlottedArea, SlottedSJF
-from simkit.workload.admission import AdmissionRule
-from simkit.workload.cluster import Cluster
+from simkit.workload.cluster import AdmissionRule, Cluster
 
 POOL = Cluster.pool({"cpu": 10.0, "mem": 10.0})
 RULES = Rules(step_s=1.0, admission=AdmissionRule(slots=10, backlog=60))

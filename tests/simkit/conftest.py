@@ -1,9 +1,8 @@
-"""Records of a run, made from nothing but submit, run and start times of rigid jobs."""
+"""Records of a run, made from nothing but submit, run and start times of rigid jobs; commands."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from command_line import Simkit
 
 from simkit.records import JOBS, TASKS
 
@@ -154,16 +154,6 @@ def write_run(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture(scope="session")
-def oracle() -> Path:
-    """Return the folder of reference schedules, or skip."""
-    default = Path(__file__).resolve().parents[3] / "shared" / "oracle"
-    folder = Path(os.environ.get("SIMKIT_ORACLE", default)) / "hpc"
-    if not folder.is_dir():
-        pytest.skip(f"no reference schedules in {folder}; set SIMKIT_ORACLE")
-    return folder
-
-
-@pytest.fixture(scope="session")
 def random_jobs() -> Callable[..., dict[str, Any]]:
     """Return a function that makes jobs which start in order of submission, on endless machines."""
 
@@ -180,3 +170,12 @@ def random_jobs() -> Callable[..., dict[str, Any]]:
         }
 
     return make
+
+
+@pytest.fixture
+def simkit(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Simkit:
+    """Return a function that runs a command in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return Simkit(capsys, monkeypatch)

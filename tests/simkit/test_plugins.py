@@ -95,44 +95,27 @@ def test_loading_a_file_writes_nothing_beside_it(folder):
 
 
 @pytest.mark.parametrize(
-    ("group", "name", "kind", "expected"),
+    ("group", "name", "kind", "says"),
     [
-        # a near miss, within the kind only
-        (POLICIES, "fcsf", "order", "'fcsf' is not known as an order; did you mean 'fcfs'?"),
-        # nothing near: what there is
-        (POLICIES, "zzz", "order", "'zzz' is not known as an order; known: fcfs, sjf"),
-        ("simkit.readers", "swff", None, "'swff' is not known as a reader; did you mean 'swf'?"),
-        # an order is no backfilling rule
-        (POLICIES, "fcfs", "backfill", "'fcfs' is not known as a backfilling rule; known: easy"),
-        # nothing at all is installed
+        (POLICIES, "fcsf", "order", "an order; did you mean 'fcfs'?"),  # near, within the kind only
+        (POLICIES, "zzz", "order", "known: fcfs, sjf"),  # nothing near: what there is
+        ("simkit.readers", "swff", None, "a reader; did you mean 'swf'?"),
+        (POLICIES, "fcfs", "backfill", "a backfilling rule; known: easy"),
+        ("simkit.predictors", "actual", None, "none is installed; run `pip install -e .`"),
+        (POLICIES, "os.path:", None, "write package.module:attribute or file.py:attribute"),
+        (POLICIES, ":join", None, "write package.module:attribute or file.py:attribute"),
         (
-            "simkit.predictors", "actual", None,
-            "'actual' is not known as a run-time estimator: none is installed; run "
-            "`pip install -e .` (or `pip install simkit-cluster`) again",
+            POLICIES,
+            "nosuch.part:A",
+            None,
+            "no module 'nosuch'; install its package, or write file.py",
         ),
-        # half a reference
-        (
-            POLICIES, "os.path:", None,
-            "'os.path:' does not name an object; write package.module:attribute or file.py:attribute",
-        ),
-        (
-            POLICIES, ":join", None,
-            "':join' does not name an object; write package.module:attribute or file.py:attribute",
-        ),
-        # no such module, no such part of a package, no such attribute
-        (
-            POLICIES, "nosuch.part:A", None,
-            "there is no module 'nosuch'; install its package, or write file.py:attribute",
-        ),
-        (
-            POLICIES, "json.nosuch:A", None,
-            "there is no module 'json.nosuch'; install its package, or write file.py:attribute",
-        ),
+        (POLICIES, "json.nosuch:A", None, "no module 'json.nosuch'"),
         (POLICIES, "json:laods", None, "json defines no 'laods'; did you mean 'loads'?"),
     ],
-)  # fmt: skip
-def test_a_miss_says_what_was_meant(group, name, kind, expected):
-    assert message(group, name, kind=kind) == expected
+)
+def test_a_miss_says_what_was_meant(group, name, kind, says):
+    assert says in message(group, name, kind=kind)
 
 
 def test_a_checker_judges_entry_points_alone():
@@ -147,30 +130,22 @@ def test_two_different_plugins_of_one_name_are_told_apart_by_their_modules(entry
     entry_points.append(EntryPoint("order.sjf", "collections:Counter", POLICIES))  # the same twice
     assert plugins.find(POLICIES, "sjf", kind="order").__name__ == "Counter"
     entry_points.append(EntryPoint("order.sjf", "json:loads", POLICIES))
-    assert message(POLICIES, "sjf", kind="order") == (
-        "'sjf' is ambiguous as an order; write one of: collections:Counter, json:loads"
-    )
+    assert "write one of: collections:Counter, json:loads" in message(POLICIES, "sjf", kind="order")
 
 
 def test_a_broken_entry_point_quotes_the_cause(entry_points):
     entry_points.append(EntryPoint("order.bad", "nosuch.module:A", POLICIES))
-    assert message(POLICIES, "bad", kind="order") == (
-        "plug-in 'order.bad' (nosuch.module:A) cannot be loaded: "
-        "ModuleNotFoundError: No module named 'nosuch'"
-    )
+    found = message(POLICIES, "bad", kind="order")
+    assert "'order.bad' (nosuch.module:A)" in found
+    assert "No module named 'nosuch'" in found
 
 
 def test_a_broken_module_quotes_the_cause(tmp_path, monkeypatch):
     (tmp_path / "broken_by_import.py").write_text("import nosuch_helper\n")
     (tmp_path / "broken_by_name.py").write_text("x = undefined_name\n")
     monkeypatch.syspath_prepend(tmp_path)
-    assert message(POLICIES, "broken_by_import:A") == (
-        "module broken_by_import cannot be loaded: "
-        "ModuleNotFoundError: No module named 'nosuch_helper'"
-    )
-    assert message(POLICIES, "broken_by_name:A") == (
-        "module broken_by_name cannot be loaded: NameError: name 'undefined_name' is not defined"
-    )
+    assert "nosuch_helper" in message(POLICIES, "broken_by_import:A")
+    assert "NameError: name 'undefined_name'" in message(POLICIES, "broken_by_name:A")
 
 
 @pytest.mark.parametrize(
@@ -194,13 +169,8 @@ def test_a_broken_file_gives_the_line_and_the_cause_and_leaves_nothing_behind(
 
 
 def test_a_missing_file_and_a_missing_attribute_are_named(folder):
-    path = folder / "mine.py"
-    assert message(POLICIES, f"{folder}/none.py:A") == (
-        f"{folder}/none.py: cannot be read: No such file or directory"
-    )
-    assert message(POLICIES, "mine.py:Min", base=folder) == (
-        f"{path} defines no 'Min'; did you mean 'Mine'?"
-    )
+    assert message(POLICIES, f"{folder}/none.py:A").startswith(f"{folder}/none.py: ")
+    assert "defines no 'Min'; did you mean 'Mine'?" in message(POLICIES, "mine.py:Min", base=folder)
 
 
 def test_what_a_plug_in_refuses_begins_with_its_key():

@@ -34,13 +34,13 @@ class Hour:
     streams: JobStreams
     """All of them, of J jobs each."""
     rows: Ints
-    """(K,) of the A games that go on."""
+    """(K,) rows among the A games that go on."""
     game: Ints
-    """(K,) of all N games."""
+    """(K,) rows among all N games."""
     stream: Ints
-    """(K,) which one each plays."""
+    """(K,) the stream that each plays."""
     now: Ints
-    """(K,) which hour it is."""
+    """(K,) the present hour."""
     free: Ints
     """(R, A) units that are free."""
     end: Ints
@@ -48,7 +48,7 @@ class Hour:
     rejected: Ints
     """(N, J) hour in which each job was rejected; -1: it was not."""
     jobs: int
-    """No more than so many of the J jobs have been submitted."""
+    """At most this many of the J jobs have been submitted."""
 
     @cached_property
     def powered(self) -> Ints:
@@ -125,7 +125,7 @@ COSTS: Final[Mapping[Cost, str]] = {
     "waiting": "wait", "qos-violations": "qos-violations", "energy-cost": "energy-cost",
     "carbon": "carbon",
 }  # fmt: skip
-"""Cost → the part of which it is the negative."""
+"""Cost → the part whose negative it is."""
 
 
 class Accounts:
@@ -175,5 +175,5 @@ class Accounts:
         return self._sums[name]
 
     def cost(self, name: Cost) -> Floats:
-        """Return (A,) what it cost, of the name of one of `COSTS`."""
+        """Return (A,) what the last step cost; the name is one of `COSTS`."""
         return -self._sums[COSTS[name]]

@@ -1,6 +1,6 @@
 """The energy of a pool in lock-step: what its units draw in an hour, and what the site pays for it.
 
-The flows are those of the simulation's site without a battery (`simkit.power.late_account`), where
+The flows are those of the simulation's site without a battery (`simkit.power.system`), where
 its signals change at steps alone: sources serve the load first, then the grid.
 """
 
@@ -15,10 +15,10 @@ import numpy as np
 from simkit.arrays import Floats, Ints
 from simkit.errors import ScenarioError
 from simkit.power.controller import SourceOrder
-from simkit.power.late_account import Instants, flows_at_once, instants
 from simkit.power.ledger import site_rates
 from simkit.power.machine_model import PowerModel, Pue
 from simkit.power.site import Site
+from simkit.power.system import Instants, flows_at_once, instants
 from simkit.units import TIME_GRID
 
 __all__ = ["SIGNALS", "PoolEnergy", "energy_problems", "hourly_signals"]
@@ -33,9 +33,9 @@ class PoolEnergy:
     """What a pool of one machine draws, and what the facility adds to it."""
 
     model: PowerModel
-    """Of all units together."""
+    """The power model of all units together."""
     resources: tuple[str, ...]
-    """R names."""
+    """Names of the R resources."""
     capacity: tuple[int, ...]
     """(R,) units in all."""
     pue: Pue

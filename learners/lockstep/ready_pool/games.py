@@ -53,7 +53,7 @@ class ReadyGames:
     active: Ints
     """(A,) games that go on, ascending."""
     start: Ints
-    """(N, J) hour in which each job starts, which may be to come; -1: it does not."""
+    """(N, J) start hour of each job, possibly in the future; -1: none."""
     end: Ints
     """(N, J) hour in which it ends, which may be to come; `NEVER`: it has no place, as while it is
     suspended."""
@@ -200,9 +200,9 @@ class ReadyGames:
         return np.where(self._job >= 0, self._size, 0).transpose(2, 1, 0)
 
     def left_over(self) -> Floats:
-        """Return (A, P) what is free beside each job as it starts, the shares added up.
+        """Return (A, P) what stays free when each job starts, as shares, added up.
 
-        Of jobs that may not start, what would be now.
+        For jobs that may not start, what would stay free now.
         """
         begin = np.maximum(self._start, 0)
         free = np.stack([np.take_along_axis(each, begin, axis=0) for each in self._plan.free])
@@ -210,7 +210,7 @@ class ReadyGames:
         return share
 
     def mask(self) -> Bools:
-        """Return (A, M) what can be done; the last action, nothing, always."""
+        """Return (A, M) which actions may be taken; the last, to do nothing, always may."""
         ready, mask = self.pool.ready, np.ones((len(self.active), self.count), np.bool_)
         mask[:, :ready] = (self._start >= 0).T
         if self._rejects:
@@ -281,7 +281,7 @@ class ReadyGames:
         self.accounts.place(rows, self.streams.value[self._set[rows], job], begin, length)
 
     def _suspend(self, choice: Ints) -> Bools:
-        """Suspend what (A,) choices from 0 to S - 1 stand for; return where anything was."""
+        """Suspend what (A,) choices from 0 to S - 1 stand for; return where that was something."""
         stopped = (choice >= 0) & (choice < len(self._youngest))
         rows = np.flatnonzero(stopped)
         place = self._youngest[choice[rows], rows]
@@ -294,7 +294,7 @@ class ReadyGames:
         return stopped
 
     def _resume(self, rows: Ints) -> None:
-        """Let suspended jobs go on of which the rest fits now, the oldest first."""
+        """Resume suspended jobs whose remaining units fit now, the oldest first."""
         suspension = self._suspension
         rows = rows[suspension.count(rows) > 0]
         for place in range(int(suspension.count(rows).max(initial=0))):
@@ -315,7 +315,7 @@ class ReadyGames:
         return self.streams.size[self._set[rows], job].T
 
     def _leave(self, rows: Ints, place: Ints) -> None:
-        """Take the jobs in (A,) places out of some ready pools, close ranks, and fill up."""
+        """Remove the jobs in (A,) places of some ready pools, close the gaps, and refill."""
         if not len(rows):
             return
         ready = np.arange(self.pool.ready)[:, None]
@@ -367,7 +367,7 @@ class ReadyGames:
             self._keep(~over)
 
     def _end(self, rows: Ints) -> None:
-        """Do what there is to do when some games are over, before they are closed."""
+        """Finish some games that are over, before they are closed."""
 
     def _over(self, rows: Ints) -> Bools:
         """Return (K,) whether the time of some games is over, or their jobs have come and gone."""
@@ -398,7 +398,7 @@ class ReadyGames:
             self._resume(rows)
 
     def _hour(self, rows: Ints) -> Hour:
-        """Return what is to be known of the hour that is about to pass in some games."""
+        """Return the facts of the hour that is about to pass in some games."""
         return Hour(
             self.streams, rows, self.active[rows], self._set[rows], self._now[rows],
             self._plan.free[:, 0], self.end, self.rejected, int(self._next[rows].max()),

@@ -55,15 +55,15 @@ ORDERS: Mapping[str, Rule] = {
 
 
 def threshold(least_qos: float) -> Rule:
-    """Return the rule of the highest quality of service, of at least so much."""
+    """Return the rule of the highest quality of service; jobs below the least are withheld."""
     return by(lambda games: np.where(games.facts("qos") >= least_qos, _qos(games), np.inf))
 
 
 def left_over(last_hour: int, per_hour: float = 0.05) -> Rule:
-    """Return the rule of the least left over beside a job as it starts.
+    """Return the rule that leaves the least free when a job starts.
 
-    What is free beside it, as a share of each resource, added up; and for each hour until then,
-    `per_hour`. Jobs that would start later than the last hour are withheld.
+    It minimises the free shares of all resources, added up, plus `per_hour` for each hour until the
+    start. Jobs that would start after the last hour are withheld.
     """
 
     def key(games: ReadyGames) -> Floats:

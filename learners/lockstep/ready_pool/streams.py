@@ -105,7 +105,7 @@ class StreamSource:
         Args:
             scenario: of jobs that take whole steps, come at steps, and fit a pool of one machine;
                 its power depends on no battery.
-            hours: T, steps of `scheduling.step` of which the power is known.
+            hours: T, steps of `scheduling.step` for which the power is known.
             accounts: parts that the games will account for; see `Accounts`.
 
         Raises ScenarioError, all problems at once, for another scenario.
@@ -162,7 +162,7 @@ def streams_of(
 
 
 def _problems_of_accounts(experiment: Experiment, accounts: Collection[str]) -> Iterable[str]:
-    """Yield what the parts lack that are to be accounted for."""
+    """Yield what the scenario lacks for parts that are to be accounted for."""
     if "qos-violations" in accounts and not len(experiment.trace.workload.qos):
         yield "value: jobs without a quality of service do not violate it; add a section `value`"
     if not _OF_ENERGY.isdisjoint(accounts):
@@ -170,7 +170,7 @@ def _problems_of_accounts(experiment: Experiment, accounts: Collection[str]) -> 
 
 
 def _problems(experiment: Experiment, step_s: float) -> Iterable[str]:
-    """Yield what lock-step does not know."""
+    """Yield what lock-step does not support."""
     load, cluster, site = experiment.trace.workload, experiment.cluster, experiment.site
     scenario = experiment.scenario
     yield from _problems_of_rules(scenario)

@@ -1,7 +1,7 @@
 """What runs in lock-step games whose agent may suspend it, and what is suspended.
 
-Without such agents nobody has to know what runs: `Plan` knows what is held. Arrays have the game as
-their last axis.
+Without such agents nothing needs to know what runs: `Plan` knows what is held. Arrays have the game
+as their last axis.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LATER = 1 << 32
 
 
 class Suspension:
-    """The allocations of A games, of which an agent may suspend the S that began last."""
+    """The allocations of A games; an agent may suspend the S that began last."""
 
     STATE = ("job", "begin", "end", "rank", "made", "stopped", "left")
     """Names of the arrays."""

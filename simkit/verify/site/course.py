@@ -333,7 +333,7 @@ def filled(
     """
     begin, end = span
     rule = gaps.rule
-    if rule == "error" or end - begin > gaps.longest:
+    if rule == "error" or end - begin > gaps.longest_s:
         raise NotAuditedError("the file has gaps that its rule does not fill")
     if rule != "interpolate":
         return np.array([begin]), np.array([0.0 if rule == "zero" else float(beside[0])])

@@ -49,21 +49,8 @@ def test_a_column_of_a_larger_array_is_written_as_it_is(tmp_path: Path) -> None:
     assert read["t"].tolist() == wide.T.tolist()
 
 
-def _without_weights(folder: Path) -> None:
-    (folder / "weights.safetensors").unlink()
-
-
-def _other_weights(folder: Path) -> None:
-    path = folder / "weights.safetensors"
+def flip(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1] + b"\1")
-
-
-def _without_description(folder: Path) -> None:
-    (folder / "agent.json").unlink()
-
-
-def _half_description(folder: Path) -> None:
-    (folder / "agent.json").write_text("{")
 
 
 def _changed(**changes: Any) -> Any:
@@ -78,10 +65,10 @@ def _changed(**changes: Any) -> Any:
 @pytest.mark.parametrize(
     ("damage", "text"),
     [
-        (_without_weights, "weights.safetensors"),
-        (_other_weights, "sha256"),  # a bit in the file has flipped
-        (_without_description, "agent.json"),
-        (_half_description, "agent.json"),
+        (lambda folder: (folder / "weights.safetensors").unlink(), "weights.safetensors"),
+        (lambda folder: flip(folder / "weights.safetensors"), "sha256"),
+        (lambda folder: (folder / "agent.json").unlink(), "agent.json"),
+        (lambda folder: (folder / "agent.json").write_text("{"), "agent.json"),
         (_changed(format=2), "format 2"),  # of a later simkit
         (_changed(architecture=None, actions=None), "architecture, actions"),
         (_changed(actions=[1], observation=3), "observation, actions"),

@@ -27,13 +27,6 @@ def test_a_perceptron_by_hand() -> None:
     assert plain.largest(1.0) == 444.5
 
 
-def test_a_perceptron_of_tanh_units() -> None:
-    shape = SHAPE.model_copy(update={"activation": "tanh"})
-    units = np.tanh([1.0, 2.0, 0.0])
-    found = plain_network(shape, WEIGHTS).logits(np.array([[1.0, 1]]))
-    assert found[0, 0] == pytest.approx(units @ [1.0, 10, 100] + 0.5)
-
-
 MISFITS = [
     ({"layers.1.weight": None}, r"layers.1.weight is missing and should be \(3, 1\)"),
     ({"layers.2.bias": np.zeros(1)}, r"layers.2.bias is \(1,\) and should be absent"),

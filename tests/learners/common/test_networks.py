@@ -74,7 +74,10 @@ def test_shapes_that_are_none_are_refused(wrong):
 NO_OTHERS, MANY = (SETS.model_copy(update={"others": others}) for others in (0, 3))
 
 
-@pytest.mark.parametrize("shape", [SETS, NO_OTHERS, MANY, PLAIN])
+TANH = PLAIN.model_copy(update={"activation": "tanh"})
+
+
+@pytest.mark.parametrize("shape", [SETS, NO_OTHERS, MANY, PLAIN, TANH])
 def test_numpy_calculates_what_torch_does(shape):
     network, seen = some(shape, rows=50)
     plain = plain_network(shape, weights_of(network))

@@ -158,5 +158,5 @@ def test_wrong_arguments():
     with pytest.raises(ScenarioError, match="reading is 'wait'"):
         ClassLockstep(MODEL, sets, reading="wait")  # type: ignore[arg-type]
     small = Slotted(capacity=(10, 10), slots=5, horizon=60, max_length=10, backlog=None)
-    with pytest.raises(ScenarioError, match="and there are 5 classes"):
+    with pytest.raises(ScenarioError, match="5 classes"):
         ClassLockstep(small, sets)

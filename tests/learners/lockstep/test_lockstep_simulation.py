@@ -24,8 +24,7 @@ from simkit.policy.estimates import Actual
 from simkit.traces.models.deeprm import DeepRMModel
 from simkit.units import time_on_grid
 from simkit.workload import Workload
-from simkit.workload.admission import AdmissionRule
-from simkit.workload.cluster import Cluster
+from simkit.workload.cluster import AdmissionRule, Cluster
 
 TINY = Slotted(
     capacity=(4, 3), slots=2, horizon=7, max_length=6, backlog=1, backlog_shown=3, memory=3

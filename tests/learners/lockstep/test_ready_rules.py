@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ready_pools import POWER, ready_scenario
+from ready_pools import ready_scenario
+from small_scenarios import WIND
 
 import simkit
 from simkit.agent.ready_pool import ReadyPool
@@ -45,7 +46,7 @@ RULES = {
 def scenario(policy: dict[str, Any], late: str, power: bool) -> Scenario:
     return ready_scenario(
         workload={"type": "rare", "jobs": 100, "offered_load": 1.2}, policy=policy,
-        admission={"slots": 5, "backlog": 20, "late": late}, **({"power": POWER} if power else {}),
+        admission={"slots": 5, "backlog": 20, "late": late}, **({"power": WIND} if power else {}),
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pair_chunks import workload_of
 
 pytest.importorskip("numba")
 
@@ -12,7 +13,6 @@ from simkit.learners.pairs.chunk import Chunk
 from simkit.learners.pairs.model import Outcome, play, roll_out
 from simkit.learners.pairs.objectives import Objective, cost, cost_to_go, job_ends
 from simkit.learners.pairs.scorer import RULES, PairScorer
-from tests.helpers.pair_chunks import workload_of
 
 JOBS = [
     (0.0, [(9, 1.0, 0.1, 7.5), (5, 0.5, 0.3, 1.0)]),

@@ -129,20 +129,20 @@ def busy(table: Path, agent: Path, machines: int, seed: int) -> dict[str, Any]:
     """Return a scenario of many bags on machines that fail; few are admitted at a time."""
     rng = np.random.default_rng(seed)
     lines = ["job_id,task_id,submit_time,duration,instances_num,cpu,memory"]
-    for job in range(60):
+    for job in range(30):
         for task in range(int(rng.integers(1, 4))):
             run_s, count = rng.choice([1.0, 4.5, 30.0]), rng.integers(1, 3 * machines)
             cpu, mem = rng.choice([0.5, 1.0, 2.0]), rng.choice([0.05, 0.2, 0.5])
             lines.append(f"{job},{task},{job // 4},{run_s},{count},{cpu},{mem}")
     table.write_text("\n".join([*lines, ""]))
     made = scenario(table, {"agent": str(agent)}, machines)
-    made["admission"] = {"slots": 8, "refill": "at_once" if seed % 2 else "next_decision"}
+    made["admission"] = {"slots": 6, "refill": "at_once" if seed % 2 else "next_decision"}
     made["cluster"]["failures"] = {"mtbf": "200s", "mttr": "10s", "running": "requeue"}
     return {**made, "seed": seed}
 
 
 @pytest.mark.parametrize("hidden", [(), (4,)])
-@pytest.mark.parametrize("machines", [3, 70])
+@pytest.mark.parametrize("machines", [3, pytest.param(70, marks=pytest.mark.thorough)])
 def test_a_long_run_with_compiled_scores_is_the_same(
     hidden: tuple[int, ...], machines: int, table: Path, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

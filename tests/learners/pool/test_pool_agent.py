@@ -87,10 +87,7 @@ def scenario(folder: Path, **policy: Any) -> dict[str, Any]:
     [
         ("observation", {"features": [*FEATURES[1:], FEATURES[0]]}, "features"),
         ("architecture", {"units": 3}, "weights"),
-        ("architecture", {"features": 9}, "features|weights"),
         ("actions", {"visible": 0}, "actions.visible"),
-        ("actions", {"end": "sometimes"}, "actions.end"),
-        ("actions", {"backfill": "none"}, "actions.backfill"),
         ("actions", {"backfill": "rlscheduler", "end": "always"}, "end"),
         ("architecture", {"activation": "tanh"}, "architecture.activation"),
     ],

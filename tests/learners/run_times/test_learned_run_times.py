@@ -105,7 +105,7 @@ def test_features_by_hand() -> None:
 # --- in a run -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", ["trees", "classes"])
+@pytest.mark.parametrize("model", ["trees", pytest.param("classes", marks=pytest.mark.thorough)])
 def test_nothing_of_the_future_shows(model: str) -> None:
     jobs, seed = by_executable(7), 7
     known = run(jobs, {**LEARNED, "model": model})

@@ -18,8 +18,7 @@ from simkit.errors import ScenarioError
 from simkit.policy import Cancel, Kill, Place, Suspend, SystemInfo
 from simkit.policy.estimates import Actual
 from simkit.policy.task import Task
-from simkit.workload.admission import AdmissionRule
-from simkit.workload.cluster import Cluster, Maintenance
+from simkit.workload.cluster import AdmissionRule, Cluster, Maintenance
 
 SMALL = Slotted(capacity=(4, 3), slots=3, horizon=8, max_length=6, backlog=4, memory=3)
 NOTHING = type("Nothing", (), {"write": lambda self, table, rows: None})()

@@ -153,7 +153,7 @@ def test_errors_name_the_missing_metrics_and_those_there_are(write, write_run):
         compare_runs(a, a, metrics=["carbon_k", "energy_j", "wait_time_s"])
     assert str(told.value).splitlines() == [
         "compare: 'carbon_k' is not a metric of these runs; did you mean 'carbon_kg'?",
-        "  'energy_j' needs the bills of a run with power, and not all runs have power",
+        "  'energy_j' needs the bills of a run with power, but not all runs have power",
         "  metrics of single jobs: wait_time_s, turnaround_time_s, slowdown, bounded_slowdown, "
         "per_processor_bounded_slowdown, job_value, qos_violated, deadline_missed",
         "  numbers of whole runs: carbon_kg, grid_kwh.import, grid_kwh.export; and their parts, such as "

@@ -8,7 +8,7 @@ import json
 import polars as pl
 import pytest
 
-from simkit.analysis.export import BATSIM_COLUMNS, export_batsim, export_swf, processor_numbers
+from simkit.analysis.export import export_batsim, export_swf, processor_numbers
 from simkit.errors import RunError
 from simkit.results.run_folder import open_run
 from simkit.traces.swf.writer import write_swf
@@ -26,6 +26,13 @@ JOBS = {
 }
 
 
+BATSIM_HEADER = (
+    "job_id,workload_name,profile,submission_time,requested_number_of_resources,requested_time,"
+    "success,final_state,starting_time,execution_time,finish_time,waiting_time,turnaround_time,"
+    "stretch,allocated_resources,consumed_energy,metadata"
+)
+
+
 @pytest.fixture
 def folder(write_run):
     return write_run("mixed", JOBS, capacity=4, epoch_s=1000.0, digest="d1")
@@ -34,7 +41,7 @@ def folder(write_run):
 def test_batsim_has_its_columns_states_and_processors(folder, tmp_path):
     target = tmp_path / "out_jobs.csv"
     export_batsim(folder, target)
-    assert target.read_text().splitlines()[0] == ",".join(BATSIM_COLUMNS)
+    assert target.read_text().splitlines()[0] == BATSIM_HEADER
     table = pl.read_csv(target).sort("job_id")
     assert table["final_state"].to_list() == [
         "COMPLETED_SUCCESSFULLY",

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import simkit
-from simkit.analysis.plot import plot_compare, plot_run
-from simkit.analysis.plot_groups import plot_groups
+from simkit.analysis.plot import plot_compare, plot_groups, plot_run
 from simkit.analysis.plot_power import LAYERS, plot_power
 from simkit.errors import RunError, SimkitError
 from simkit.results.run_folder import Run

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import combinations, pairwise
 from pathlib import Path
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -18,17 +16,15 @@ pytest.importorskip("matplotlib")
 
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from matplotlib.transforms import Bbox
 
 import simkit
-from simkit.analysis import plot_groups
-from simkit.analysis.plot import draw_runs
+from simkit.analysis.plot import draw_runs, plot_groups
 from simkit.analysis.plot_comparison import plot_comparison
 from simkit.analysis.plot_panels import tick_dates, tick_labels
 from simkit.analysis.plot_power import draw_power
 from simkit.analysis.plot_style import COLOURS, OF_SOURCES, SUN, WIND, styled
 from simkit.errors import RunError, SimkitError
-from simkit.results.run_folder import Run, open_run
+from simkit.results.run_folder import open_run
 from simkit.training.curves import plot_training
 from simkit.training.train import Trained
 
@@ -37,7 +33,7 @@ YEAR = 365.25 * DAY
 MARCH = datetime(2026, 3, 3, tzinfo=UTC).timestamp()
 
 
-def drawn(make: Callable[[], Figure]) -> Figure:
+def drawn(make):
     """Return a figure that was laid out."""
     with styled():
         figure = make()
@@ -45,14 +41,14 @@ def drawn(make: Callable[[], Figure]) -> Figure:
     return figure
 
 
-def texts(figure: Figure) -> Iterator[Text]:
+def texts(figure):
     """Yield the texts of a figure that are seen."""
     for text in figure.findobj(Text):
         if text.get_visible() and text.get_text().strip():
             yield text
 
 
-def tick_boxes(figure: Figure) -> Iterator[list[Bbox]]:
+def tick_boxes(figure):
     """Yield the boxes of the labels of each axis that lie within its limits."""
     for axes in figure.axes:
         for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
@@ -65,7 +61,7 @@ def tick_boxes(figure: Figure) -> Iterator[list[Bbox]]:
             ]
 
 
-def check(figure: Figure) -> None:
+def check(figure):
     """Assert that no label is a formula, cut off, or over another."""
     whole = figure.bbox.padded(1.0)
     for text in texts(figure):
@@ -90,8 +86,8 @@ def check(figure: Figure) -> None:
 
 
 @pytest.fixture
-def runs(write_run: Any, random_jobs: Any) -> Callable[..., list[Run]]:
-    def make(count: int, spread_s: float = 1e6, **info: Any) -> list[Run]:
+def runs(write_run, random_jobs):
+    def make(count, spread_s=1e6, **info):
         return [
             open_run(write_run(f"run {n}", random_jobs(120, seed=n, spread_s=spread_s), 60, **info))
             for n in range(count)
@@ -102,19 +98,19 @@ def runs(write_run: Any, random_jobs: Any) -> Callable[..., list[Run]]:
 
 @pytest.mark.parametrize("dated", [False, True])
 @pytest.mark.parametrize("span_s", [3 * MINUTE, 3000.0, 0.9 * DAY, 20 * DAY, 200 * DAY, 8 * YEAR])
-def test_spans_from_minutes_to_years(runs: Any, span_s: float, dated: bool) -> None:
+def test_spans_from_minutes_to_years(runs, span_s, dated):
     info = {"epoch_s": MARCH, "time_zone": "Europe/Berlin"} if dated else {}
     check(drawn(lambda: draw_runs(runs(1, span_s, **info))))
 
 
 @pytest.mark.parametrize("count", [1, 2, 4, 6])
-def test_one_run_to_six(runs: Any, count: int) -> None:
+def test_one_run_to_six(runs, count):
     check(drawn(lambda: draw_runs(runs(count))))
 
 
 @pytest.mark.parametrize("runs_drawn", [1, 3, 6])
 @pytest.mark.parametrize("groups", [1, 8, 9, 25, 40])
-def test_one_group_to_forty(write_run: Any, random_jobs: Any, groups: int, runs_drawn: int) -> None:
+def test_one_group_to_forty(write_run, random_jobs, groups, runs_drawn):
     opened = []
     for n in range(runs_drawn):
         jobs = random_jobs(200, seed=n) | {"user": np.arange(200) % groups}
@@ -122,8 +118,7 @@ def test_one_group_to_forty(write_run: Any, random_jobs: Any, groups: int, runs_
         opened.append(
             open_run(write_run(f"r{n}", jobs | {"user": [names[u] for u in jobs["user"]]}))
         )
-    frames = [run.metrics_by("user") for run in opened]
-    check(drawn(lambda: plot_groups._draw(opened, frames, "user")))
+    check(plot_groups(opened, "user"))
 
 
 SITE = {
@@ -142,7 +137,7 @@ SITE = {
 }  # fmt: skip
 
 
-def powered(order: str = "fcfs", seed: int = 0, **site: Any) -> Run:
+def powered(order="fcfs", seed=0, **site):
     workload = {"type": "lublin", "jobs": 60, "processors": 32}
     return simkit.simulate(
         {"name": "site", "workload": workload, "policy": {"order": order}, "seed": seed,
@@ -153,12 +148,12 @@ def powered(order: str = "fcfs", seed: int = 0, **site: Any) -> Run:
 ORDERS = ("fcfs", "sjf", "saf", "ljf", "laf", "lcfs")
 
 
-def titles(figure: Figure) -> list[str]:
+def titles(figure):
     return [title for axes in figure.axes if (title := axes.get_title(loc="left"))]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 6])
-def test_runs_on_power_show_their_supply_battery_price_and_carbon(count: int) -> None:
+def test_runs_on_power_show_their_supply_battery_price_and_carbon(count):
     runs = [powered("fcfs", seed) for seed in range(count)]
     figure = drawn(lambda: draw_runs(runs))
     check(figure)
@@ -172,7 +167,7 @@ def test_runs_on_power_show_their_supply_battery_price_and_carbon(count: int) ->
     check(drawn(lambda: draw_power(runs[0])))
 
 
-def test_sources_have_colours_of_their_own_and_add_up() -> None:
+def test_sources_have_colours_of_their_own_and_add_up():
     run = powered()
     figure = drawn(lambda: draw_runs([run]))
     axes = next(a for a in figure.axes if "sources could give" in a.get_title(loc="left"))
@@ -187,7 +182,7 @@ def test_sources_have_colours_of_their_own_and_add_up() -> None:
     assert kwh == pytest.approx(recorded, rel=0.01)
 
 
-def test_what_is_curtailed_does_not_crush_the_load() -> None:
+def test_what_is_curtailed_does_not_crush_the_load():
     huge = {"sun": {"signal": {"type": "constant", "value": 1e6}}}
     run = powered(sources=huge, grid=None, battery=None)
     figure = drawn(lambda: draw_runs([run]))
@@ -201,7 +196,7 @@ def test_what_is_curtailed_does_not_crush_the_load() -> None:
     )
 
 
-def test_sources_whose_files_have_changed_are_not_told_apart(tmp_path: Path) -> None:
+def test_sources_whose_files_have_changed_are_not_told_apart(tmp_path):
     run = powered()
     run.info["power"]["sources.wind.generation_kwh"] *= 1.01
     figure = drawn(lambda: draw_runs([run]))
@@ -210,7 +205,7 @@ def test_sources_whose_files_have_changed_are_not_told_apart(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("count", [1, 2, 4, 6])
-def test_every_resource_is_drawn(count: int) -> None:
+def test_every_resource_is_drawn(count):
     machines = [{"count": 4, "processors": 16, "gpus": 4, "memory_gb": 128}]
     jobs = {
         "job_id": np.arange(40), "submit_time_s": np.arange(40) * 600.0,
@@ -236,7 +231,7 @@ def test_every_resource_is_drawn(count: int) -> None:
 
 
 @pytest.mark.parametrize("groups", [0, 1, 8, 40])
-def test_comparisons(write_run: Any, random_jobs: Any, groups: int) -> None:
+def test_comparisons(write_run, random_jobs, groups):
     sides = []
     for side in range(2):
         jobs = random_jobs(200, seed=1, spread_s=90 * DAY)
@@ -252,7 +247,7 @@ def test_comparisons(write_run: Any, random_jobs: Any, groups: int) -> None:
     check(seeds.plot())
 
 
-def test_comparisons_of_several_seeds(write_run: Any, random_jobs: Any) -> None:
+def test_comparisons_of_several_seeds(write_run, random_jobs):
     sides: list[list[Path]] = [[], []]
     for seed in range(3):
         jobs = random_jobs(100, seed=seed)
@@ -266,9 +261,7 @@ def test_comparisons_of_several_seeds(write_run: Any, random_jobs: Any) -> None:
     assert any("B worse" in text.get_text() for text in texts(figure))
 
 
-def sweep_runs(
-    write_run: Any, random_jobs: Any, xs: list[Any], lines: int, seeds: int
-) -> list[Path]:
+def sweep_runs(write_run, random_jobs, xs, lines, seeds):
     found = []
     for n, x in enumerate(xs):
         for line in range(lines):
@@ -295,11 +288,11 @@ def sweep_runs(
     ],
     ids=["two", "decades", "many", "names", "many names", "names and lines"],
 )
-def test_sweeps(write_run: Any, random_jobs: Any, xs: list[Any], lines: int) -> None:
+def test_sweeps(write_run, random_jobs, xs, lines):
     check(simkit.plot_sweep(sweep_runs(write_run, random_jobs, xs, lines, 1), "workload.load"))
 
 
-def test_a_sweep_shows_means_and_intervals_over_seeds(write_run: Any, random_jobs: Any) -> None:
+def test_a_sweep_shows_means_and_intervals_over_seeds(write_run, random_jobs):
     runs = sweep_runs(write_run, random_jobs, [1, 2, 3], 2, seeds=3)
     figure = simkit.plot_sweep(runs, "workload.load", "wait_time_s", by="policy")
     (axes,) = figure.axes
@@ -340,9 +333,7 @@ def test_a_sweep_shows_means_and_intervals_over_seeds(write_run: Any, random_job
         ("name", "wait_time_s", (), "x: name is s in all 4 runs; they differ in"),
     ],
 )
-def test_wrong_names_of_a_sweep(
-    write_run: Any, random_jobs: Any, x: str, y: str, by: Any, told: str
-) -> None:
+def test_wrong_names_of_a_sweep(write_run, random_jobs, x, y, by, told):
     runs = sweep_runs(write_run, random_jobs, [1, 2], 2, seeds=1)
     with pytest.raises(RunError, match=told):
         simkit.plot_sweep(runs, x, y, by=by)
@@ -350,8 +341,8 @@ def test_wrong_names_of_a_sweep(
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
 def test_every_kind_of_picture_is_written_the_same_each_time(
-    write_run: Any, random_jobs: Any, tmp_path: Path, ending: str
-) -> None:
+    write_run, random_jobs, tmp_path, ending
+):
     runs = sweep_runs(write_run, random_jobs, [1, 2], 2, seeds=1)
     comparison, agent = simkit.compare_runs(runs[0], runs[1]), training("agent", 10, 2)
     for draw in (
@@ -365,13 +356,13 @@ def test_every_kind_of_picture_is_written_the_same_each_time(
         assert first.read_bytes() == second.read_bytes()
 
 
-def test_more_lines_than_can_be_told_apart(write_run: Any, random_jobs: Any) -> None:
+def test_more_lines_than_can_be_told_apart(write_run, random_jobs):
     runs = sweep_runs(write_run, random_jobs, [1, 2], 13, seeds=1)
     with pytest.raises(RunError, match="make 13 lines, at most 12"):
         simkit.plot_sweep(runs, "workload.load")
 
 
-def training(name: str, iterations: int, metrics: int, seed: int = 0) -> Trained:
+def training(name, iterations, metrics, seed=0):
     rng = np.random.default_rng(seed)
     rows = []
     for at in range(iterations + 1):
@@ -390,12 +381,12 @@ def training(name: str, iterations: int, metrics: int, seed: int = 0) -> Trained
 
 @pytest.mark.parametrize("count", [1, 3, 6])
 @pytest.mark.parametrize(("iterations", "metrics"), [(0, 0), (3, 1), (100, 4), (700, 15)])
-def test_trainings(count: int, iterations: int, metrics: int) -> None:
+def test_trainings(count, iterations, metrics):
     trainings = [training(f"agent {n}", iterations, metrics, n) for n in range(count)]
     check(plot_training(trainings))
 
 
-def test_learning_curves_mark_the_best_and_leave_out_what_never_changes() -> None:
+def test_learning_curves_mark_the_best_and_leave_out_what_never_changes():
     one = training("agent", 20, 1)
     figure = one.plot()
     words = " ".join(text.get_text() for text in texts(figure))
@@ -406,7 +397,7 @@ def test_learning_curves_mark_the_best_and_leave_out_what_never_changes() -> Non
     assert "fixed" not in titles(figure)
 
 
-def test_colours_stay_apart_however_they_are_seen() -> None:
+def test_colours_stay_apart_however_they_are_seen():
     """For usual eyes and three kinds of colour blindness (G. M. Machado et al., 2009)."""
     seen = {
         "usual": np.eye(3),
@@ -424,13 +415,13 @@ def test_colours_stay_apart_however_they_are_seen() -> None:
                 assert np.linalg.norm(a - b) > 15, (kind, one, other)
 
 
-def linear(colour: str) -> Any:
+def linear(colour):
     """Return linear red, green and blue, 0 to 1, of ``#rrggbb``."""
     parts = np.array([int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)])
     return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
 
 
-def cie_lab(rgb: Any) -> Any:
+def cie_lab(rgb):
     """Return L*, a*, b* of linear sRGB; a distance of 2.3 is just noticeable."""
     to_xyz = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
     xyz = np.array(to_xyz) @ np.clip(rgb, 0, 1) / [0.9505, 1.0, 1.089]
@@ -438,7 +429,7 @@ def cie_lab(rgb: Any) -> Any:
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
 
 
-def test_a_run_returns_a_figure_that_keeps_its_style(runs: Any, tmp_path: Path) -> None:
+def test_a_run_returns_a_figure_that_keeps_its_style(runs, tmp_path):
     import pickle
 
     one, other = runs(2)
@@ -456,7 +447,7 @@ def test_a_run_returns_a_figure_that_keeps_its_style(runs: Any, tmp_path: Path) 
         one.plot(kind="pie")
 
 
-def test_shares_end_at_all_and_jobs_that_never_started_are_counted(write_run: Any) -> None:
+def test_shares_end_at_all_and_jobs_that_never_started_are_counted(write_run):
     jobs = {
         "job_id": [1, 2, 3], "submit_time_s": [0.0, 1.0, 2.0], "run_time_s": [5.0, 5.0, 5.0],
         "processors": [1.0, 1.0, 1.0], "start_time_s": [0.0, 300.0, None],
@@ -469,7 +460,7 @@ def test_shares_end_at_all_and_jobs_that_never_started_are_counted(write_run: An
     assert "1 job never started" in waits.get_legend().get_texts()[0].get_text()
 
 
-def dates(begin: datetime, step: timedelta, count: int) -> list[datetime]:
+def dates(begin, step, count):
     return [begin + n * step for n in range(count)]
 
 
@@ -492,12 +483,12 @@ def dates(begin: datetime, step: timedelta, count: int) -> list[datetime]:
         ([], []),
     ],
 )
-def test_a_date_is_whole_and_its_year_stands_once(found: list[datetime], labels: list[str]) -> None:
+def test_a_date_is_whole_and_its_year_stands_once(found, labels):
     assert tick_labels(found) == labels
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_dates_of_ticks_are_few_round_and_within(seed: int) -> None:
+def test_dates_of_ticks_are_few_round_and_within(seed):
     rng = np.random.default_rng(seed)
     zone = ZoneInfo(rng.choice(["UTC", "Europe/Berlin", "America/St_Johns", "Asia/Kathmandu"]))
     begin = datetime.fromtimestamp(rng.uniform(0, 2e9), zone)
@@ -512,7 +503,7 @@ def test_dates_of_ticks_are_few_round_and_within(seed: int) -> None:
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Asia/Kathmandu"])
 @pytest.mark.parametrize("days", [0.5, 3, 25, 90, 500, 3000])
-def test_labels_name_their_instants(runs: Any, days: float, zone: str) -> None:
+def test_labels_name_their_instants(runs, days, zone):
     """The label of each tick, read back with the lines above it, is its date in the zone."""
     info = {"epoch_s": MARCH, "time_zone": zone}
     axes = drawn(lambda: draw_runs(runs(1, days * DAY, **info))).axes[1]

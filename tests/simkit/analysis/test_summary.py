@@ -6,9 +6,6 @@ import csv
 import io
 import json
 import shutil
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +15,6 @@ import simkit
 from simkit.analysis.runs_below import Settings, runs_below
 from simkit.analysis.summary import summarise
 from simkit.errors import RunError
-from simkit.experiment.sweep import SweepResult
 from simkit.results.all_metrics import better_of
 
 BASE = {
@@ -32,11 +28,11 @@ GRID = {"policy.order": ["fcfs", "sjf"], "workload.offered_load": [0.6, 1.1], "s
 
 
 @pytest.fixture(scope="module")
-def sweep(tmp_path_factory: pytest.TempPathFactory) -> SweepResult:
+def sweep(tmp_path_factory):
     return simkit.run_sweep(BASE, tmp_path_factory.mktemp("sweep"), sweep=GRID, workers=1)
 
 
-def waits(sweep: SweepResult, **wanted: Any) -> np.ndarray[Any, Any]:
+def waits(sweep, **wanted):
     """Return the mean waits of the runs with some swept values, by seed."""
     rows = [
         o for o in sweep if all(o.assignment[k.replace("__", ".")] == v for k, v in wanted.items())
@@ -44,7 +40,7 @@ def waits(sweep: SweepResult, **wanted: Any) -> np.ndarray[Any, Any]:
     return np.array([o.metrics["wait_time_s"]["mean"] for o in rows])
 
 
-def test_mean_and_interval_are_students(sweep: SweepResult) -> None:
+def test_mean_and_interval_are_students(sweep):
     found = summarise(sweep, metrics=["wait_time_s"])
     assert found.by == ("workload.offered_load", "policy")
     assert [row.values for row in found.rows] == [
@@ -61,7 +57,7 @@ def test_mean_and_interval_are_students(sweep: SweepResult) -> None:
         assert (cell.low, cell.high) == pytest.approx((values.mean() - half, values.mean() + half))
 
 
-def test_the_best_is_that_of_the_same_workload_and_pairs_are_by_seed(sweep: SweepResult) -> None:
+def test_the_best_is_that_of_the_same_workload_and_pairs_are_by_seed(sweep):
     rows = summarise(sweep, metrics=["wait_time_s"]).rows
     for first, second in (rows[:2], rows[2:]):
         load = float(first.values[0])
@@ -74,7 +70,7 @@ def test_the_best_is_that_of_the_same_workload_and_pairs_are_by_seed(sweep: Swee
         assert other.cells[0].as_good == (apart <= half)
 
 
-def test_a_seed_counts_once_where_other_keys_are_averaged(sweep: SweepResult) -> None:
+def test_a_seed_counts_once_where_other_keys_are_averaged(sweep):
     found = summarise(sweep, ["policy"], ["wait_time_s"])
     assert found.mixed == ("workload.offered_load",)
     values = np.mean(
@@ -87,13 +83,13 @@ def test_a_seed_counts_once_where_other_keys_are_averaged(sweep: SweepResult) ->
     assert "each seed's value is the mean over workload.offered_load" in found.notes()
 
 
-def test_high_numbers_are_better_where_they_are() -> None:
+def test_high_numbers_are_better_where_they_are():
     assert better_of("utilisation_processors") == better_of("value_ratio") == "high"
     assert better_of("wait_time_s.p99") == better_of("grid_kwh.import") == "low"
     assert better_of("offered_load_processors") == better_of("jobs.submitted") is None
 
 
-def test_what_runs_do_not_finish_is_always_shown(tmp_path: Path) -> None:
+def test_what_runs_do_not_finish_is_always_shown(tmp_path):
     late = BASE | {"admission": {"slots": 2, "backlog": 1}, "walltime": "kill"}
     sweep = simkit.run_sweep(late, tmp_path, sweep={"seed": [0, 1]}, workers=1)
     states = [outcome.metrics["jobs"] for outcome in sweep]
@@ -103,9 +99,7 @@ def test_what_runs_do_not_finish_is_always_shown(tmp_path: Path) -> None:
     assert "jobs.rejected" in shown
 
 
-def copied(
-    sweep: SweepResult, folder: Path, change: Callable[[Path, dict[str, Any]], None]
-) -> Path:
+def copied(sweep, folder, change):
     """Return a copy of a sweep's folder with the run.json of each run changed."""
     shutil.copytree(sweep.folder, folder)
     for file in sorted(folder.rglob("run.json")):
@@ -116,8 +110,8 @@ def copied(
     return folder
 
 
-def test_runs_that_are_not_complete_are_named(sweep: SweepResult, tmp_path: Path) -> None:
-    def change(file: Path, info: dict[str, Any]) -> None:
+def test_runs_that_are_not_complete_are_named(sweep, tmp_path):
+    def change(file, info):
         if info["seed"] == 5:
             info["status"] = "interrupted"
 
@@ -127,8 +121,8 @@ def test_runs_that_are_not_complete_are_named(sweep: SweepResult, tmp_path: Path
     assert "4 runs left out, not complete" in found.notes()[-1]
 
 
-def test_seeds_with_different_runs_are_refused(sweep: SweepResult, tmp_path: Path) -> None:
-    def change(file: Path, info: dict[str, Any]) -> None:
+def test_seeds_with_different_runs_are_refused(sweep, tmp_path):
+    def change(file, info):
         if info["seed"] == 5 and info["scenario"]["workload"]["offered_load"] == 0.6:
             shutil.rmtree(file.parent)
 
@@ -147,12 +141,12 @@ def test_seeds_with_different_runs_are_refused(sweep: SweepResult, tmp_path: Pat
         ({"level": 95}, "not between 0 and 1"),
     ],
 )
-def test_wrong_names_are_refused(sweep: SweepResult, arguments: dict[str, Any], text: str) -> None:
+def test_wrong_names_are_refused(sweep, arguments, text):
     with pytest.raises(RunError, match=text):
         summarise(sweep, **arguments)
 
 
-def test_policies_with_one_label_are_told_apart_by_their_keys(tmp_path: Path) -> None:
+def test_policies_with_one_label_are_told_apart_by_their_keys(tmp_path):
     orders = [{"type": "multifactor", "age": 1.0}, {"type": "multifactor", "age": 2.0}]
     grid = {"policy.order": orders, "seed": [0, 1]}
     sweep = simkit.run_sweep(BASE, tmp_path, sweep=grid, workers=1)
@@ -161,18 +155,18 @@ def test_policies_with_one_label_are_told_apart_by_their_keys(tmp_path: Path) ->
     assert [row.values for row in found.rows] == [("order.age=1.0",), ("order.age=2.0",)]
 
 
-def test_a_key_that_is_the_same_in_all_runs_makes_one_group(sweep: SweepResult) -> None:
+def test_a_key_that_is_the_same_in_all_runs_makes_one_group(sweep):
     assert len(summarise(sweep, ["name"], ["wait_time_s"]).rows) == 1
     assert "seed" in Settings(runs_below([sweep.folder])).varying
 
 
-def test_csv_has_numbers_in_full(sweep: SweepResult) -> None:
+def test_csv_has_numbers_in_full(sweep):
     found = summarise(sweep, metrics=["wait_time_s"])
     rows = list(csv.DictReader(io.StringIO(found.csv())))
     assert [float(row["wait_time_s"]) for row in rows] == [row.cells[0].mean for row in found.rows]
 
 
-def test_latex_is_escaped_and_regular(sweep: SweepResult) -> None:
+def test_latex_is_escaped_and_regular(sweep):
     lines = summarise(sweep, metrics=["wait_time_s", "utilisation"]).latex().splitlines()
     body = [line for line in lines if line.endswith(r" \\")]
     assert len(body) == 5
@@ -184,7 +178,7 @@ def test_latex_is_escaped_and_regular(sweep: SweepResult) -> None:
     assert sum(line.count(r"\textbf{") for line in body) == 4
 
 
-def test_markdown_and_html_have_a_row_a_group(sweep: SweepResult) -> None:
+def test_markdown_and_html_have_a_row_a_group(sweep):
     found = summarise(sweep, metrics=["wait_time_s"])
     table = [line for line in found.markdown().splitlines() if line.startswith("|")]
     assert len(table) == 6

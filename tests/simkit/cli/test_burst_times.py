@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from command_line import Simkit
 
 pytest.importorskip("sklearn")
 pytest.importorskip("elftools")
@@ -25,14 +24,14 @@ PYTHON = Path(sys.executable).resolve()
 
 
 @pytest.fixture
-def few(tmp_path: Path) -> Path:
+def few(tmp_path):
     """Return the path of a table of three kinds of programs."""
     kinds = ("quicksort", "sieve", "fibonacci")
     read_bursts().filter(pl.col("kind").is_in(kinds)).write_parquet(tmp_path / "few.parquet")
     return tmp_path / "few.parquet"
 
 
-def test_fit_and_predict(simkit: Simkit, few: Path) -> None:
+def test_fit_and_predict(simkit, few):
     done = simkit("burst-times", "fit", few, "--output", "model")
     rows = read_bursts(few).height
     assert done.code == 0, done.err
@@ -47,7 +46,7 @@ def test_fit_and_predict(simkit: Simkit, few: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
-def test_a_program_of_a_known_kind(simkit: Simkit, tmp_path: Path) -> None:
+def test_a_program_of_a_known_kind(simkit, tmp_path):
     """By a compiler that makes other code, the program is unlike the sample's, and said to be."""
     assert simkit("burst-times", "fit", "-o", "model").code == 0
     Program("fibonacci", "O2", heap=False, size=74_703).compile(find_compiler(), tmp_path / "fib")
@@ -59,7 +58,7 @@ def test_a_program_of_a_known_kind(simkit: Simkit, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("model", ["trees", "network"])
-def test_other_models(model: str, simkit: Simkit, few: Path, monkeypatch) -> None:
+def test_other_models(model, simkit, few, monkeypatch):
     torch = pytest.importorskip("torch")
     assert torch
     from simkit.learners.run_times import burst_classifier, burst_models
@@ -77,7 +76,7 @@ def test_other_models(model: str, simkit: Simkit, few: Path, monkeypatch) -> Non
 # --- what is refused ------------------------------------------------------------------------------
 
 
-def test_tables_that_cannot_be_fitted_to(simkit: Simkit, few: Path) -> None:
+def test_tables_that_cannot_be_fitted_to(simkit, few):
     done = simkit("burst-times", "fit", "nowhere.parquet", "-o", "model")
     assert (done.code, done.err.count("\n")) == (3, 1)
     assert "nowhere.parquet: cannot be read as a Parquet file: No such file" in done.err
@@ -88,7 +87,7 @@ def test_tables_that_cannot_be_fitted_to(simkit: Simkit, few: Path) -> None:
     assert not Path("model").exists()
 
 
-def test_files_that_are_no_executables(simkit: Simkit, few: Path) -> None:
+def test_files_that_are_no_executables(simkit, few):
     assert simkit("burst-times", "fit", few, "-o", "model").code == 0
     Path("text").write_text("#!/bin/sh\n", encoding="utf-8")
     Path("cut").write_bytes(PYTHON.read_bytes()[:5000])
@@ -104,7 +103,7 @@ def test_files_that_are_no_executables(simkit: Simkit, few: Path) -> None:
         assert done.out == ""
 
 
-def test_folders_that_are_no_predictors(simkit: Simkit, few: Path) -> None:
+def test_folders_that_are_no_predictors(simkit, few):
     done = simkit("burst-times", "predict", "nowhere", PYTHON)
     assert done.code == 2
     assert "nowhere: `simkit burst-times fit` writes a predictor of burst times" in done.err
@@ -115,7 +114,7 @@ def test_folders_that_are_no_predictors(simkit: Simkit, few: Path) -> None:
     assert "its sha256 differs" in done.err
 
 
-def test_a_missing_library_is_named(simkit: Simkit, few: Path, monkeypatch) -> None:
+def test_a_missing_library_is_named(simkit, few, monkeypatch):
     monkeypatch.setattr("simkit.learners.run_times.burst_predictor.find_spec", lambda name: None)
     done = simkit("burst-times", "fit", few, "-o", "model", "-m", "trees")
     assert done.code == 2

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
-from command_line import Simkit
 
 import simkit as kit
 from simkit.analysis.export import export_swf
@@ -15,7 +13,7 @@ from simkit.scenario.yaml_document import load_scenario
 pytestmark = pytest.mark.filterwarnings("ignore::simkit.errors.SimkitWarning")
 
 
-def test_the_command_writes_a_scenario_that_runs(simkit: Simkit, tmp_path: Path) -> None:
+def test_the_command_writes_a_scenario_that_runs(simkit, tmp_path):
     made = kit.simulate(
         {
             "workload": {"type": "lublin", "jobs": 500, "processors": 64, "offered_load": 0.9},

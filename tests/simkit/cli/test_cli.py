@@ -10,18 +10,14 @@ import resource
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 from children import SIMKIT, child
-from command_line import Result
 
 from simkit import plugins
-from simkit.errors import RunError
 from simkit.experiment.api import simulate
 from simkit.results.run_folder import open_run
 from simkit.traces.task_table import CLOUDSIMPY
@@ -29,7 +25,7 @@ from simkit.traces.task_table import CLOUDSIMPY
 SWF_ROW = "{job} {submit} -1 {run} {procs} -1 -1 {procs} {requested} -1 1 1 -1 -1 -1 -1 -1 -1"
 
 
-def swf(path: Path, *jobs: tuple[int, int, int, int], header: str = "; MaxProcs: 4\n") -> Path:
+def swf(path, *jobs, header="; MaxProcs: 4\n"):
     """Write a log of (submit, run, processors, requested time)."""
     rows = [
         SWF_ROW.format(job=i, submit=s, run=r, procs=p, requested=q)
@@ -39,7 +35,7 @@ def swf(path: Path, *jobs: tuple[int, int, int, int], header: str = "; MaxProcs:
     return path
 
 
-def scenario(path: Path, log: str = "log.swf", more: str = "") -> Path:
+def scenario(path, log="log.swf", more=""):
     path.write_text(f"workload: {{type: swf, path: {log}}}\n{more}")
     return path
 
@@ -47,7 +43,7 @@ def scenario(path: Path, log: str = "log.swf", more: str = "") -> Path:
 # --- what works ------------------------------------------------------------------------------
 
 
-def test_run_prints_what_was_read_the_metrics_and_the_folder(simkit: Callable[..., Result]) -> None:
+def test_run_prints_what_was_read_the_metrics_and_the_folder(simkit):
     result = simkit("run", "quickstart")
     assert (result.code, result.err) == (0, "")
     for text in (
@@ -60,15 +56,12 @@ def test_run_prints_what_was_read_the_metrics_and_the_folder(simkit: Callable[..
         "Run folder  runs/quickstart-",
     ):
         assert text in result.out
+    assert "…" not in result.out, "a piped table is cut"
     folder = Path(result.out.split("Run folder")[1].strip())
     assert open_run(folder).status == "complete"
 
 
-def test_a_piped_table_is_not_cut(simkit: Callable[..., Result]) -> None:
-    assert "…" not in simkit("run", "quickstart").out
-
-
-def test_json_is_all_that_goes_to_stdout(simkit: Callable[..., Result]) -> None:
+def test_json_is_all_that_goes_to_stdout(simkit):
     result = simkit("run", "quickstart", "--json", "-o", "here")
     printed = json.loads(result.out)
     assert printed["run"] == "here"
@@ -77,20 +70,20 @@ def test_json_is_all_that_goes_to_stdout(simkit: Callable[..., Result]) -> None:
     assert printed["metrics"]["wait_time_s"]["count"] == 1000
 
 
-def test_set_and_seed_override_the_file(simkit: Callable[..., Result]) -> None:
+def test_set_and_seed_override_the_file(simkit):
     simkit("run", "quickstart", "-o", "run", "--set", "policy.order=sjf", "--seed", "7")
     info = open_run("run").info
     assert info["scenario"]["policy"]["order"] == "sjf"
     assert info["seed"] == info["scenario"]["seed"] == 7
 
 
-def test_a_run_in_its_default_folder_is_replaced(simkit: Callable[..., Result]) -> None:
+def test_a_run_in_its_default_folder_is_replaced(simkit):
     first, second = simkit("run", "quickstart"), simkit("run", "quickstart")
     assert first.out.splitlines()[-1] == second.out.splitlines()[-1]
     assert len(list(Path("runs").iterdir())) == 1
 
 
-def test_rejected_jobs_are_counted(simkit: Callable[..., Result], tmp_path: Path) -> None:
+def test_rejected_jobs_are_counted(simkit, tmp_path):
     swf(tmp_path / "log.swf", (0, 10, 4, 10), (1, 10, 5, 10))
     result = simkit("run", scenario(tmp_path / "s.yaml"), "-o", "run")
     assert result.code == 0
@@ -101,7 +94,7 @@ def test_rejected_jobs_are_counted(simkit: Callable[..., Result], tmp_path: Path
     assert "asks for 5" in rejected["reason"].item()
 
 
-def test_validate_and_show(simkit: Callable[..., Result]) -> None:
+def test_validate_and_show(simkit):
     assert simkit("validate", "quickstart").code == 0
     shown = simkit("show", "quickstart", "--set", "policy.order=saf")
     assert "order: saf" in shown.out
@@ -110,8 +103,6 @@ def test_validate_and_show(simkit: Callable[..., Result]) -> None:
     assert json.loads(simkit("show", "quickstart", "--json").out)["name"] == "quickstart"
 
 
-GOOD_ROW = "1 0 0 100 4 -1 -1 4 200 -1 1 1 1 -1 1 1 -1 -1"
-SACCT_ROWS = "JobID|Submit|Elapsed|AllocCPUS\n1|2024-01-01T00:00:00|00:10:00|4\n"
 JOBS = "job_id,submit_time_s,run_time_s,processors\n"
 
 
@@ -119,17 +110,10 @@ JOBS = "job_id,submit_time_s,run_time_s,processors\n"
     ("workload", "text", "problem"),
     [
         ("type: swf", "1 2 3\n", "log:1: 3 fields, SWF has 18; pad unknown fields with -1, or"),
-        ("type: swf", "; only a comment\n", "log: no jobs: the file is empty or holds only comm"),
-        ("type: swf", "\0\n", "log:1: byte 0x00 does not occur in text, so this is a binary file"),
         ("type: sacct", "a|b\n", "log:1: the first line names no column JobID or JobIDRaw"),
-        ("type: jobs", "job_id,cpu\n", "log:1: no column 'submit_time_s'"),
-        ("type: jobs", "", "log: the file is empty; check it"),
         ("type: tasks", "job_id,cpu\n", "log:1: no column 'task_id'"),
         ("type: jobs", "PAR1", "log: damaged Parquet file"),
-        ("type: swf", "\n".join([GOOD_ROW] * 9 + [GOOD_ROW.replace("100", "x")]), "log:10: field"),
-        ("type: sacct", f"{SACCT_ROWS}2|2024-01-01T00:00:00|soon|4\n", "log:3: Elapsed is 'soon'"),
         ("type: jobs", f"{JOBS}1,0,1,4\n2,x,1,4\n", "log:3: submit_time_s is 'x', not a numb"),
-        ("type: jobs", f"{JOBS}1,2024-01-01 08:00,1,4\n", "log: submit_time_s: times without a"),
         (
             'type: jobs, zone: UTC, time_format: "%d.%m.%Y"',
             f"{JOBS}1,2024-01-01,1,4\n",
@@ -137,9 +121,7 @@ JOBS = "job_id,submit_time_s,run_time_s,processors\n"
         ),
     ],
 )
-def test_validate_reads_the_log(
-    simkit: Callable[..., Result], workload: str, text: str, problem: str
-) -> None:
+def test_validate_reads_the_log(simkit, workload, text, problem):
     Path("log").write_text(text)
     Path("s.yaml").write_text(f"seed: 1\nworkload: {{{workload}, path: log}}\n")
     result = simkit("validate", "s.yaml")
@@ -148,9 +130,7 @@ def test_validate_reads_the_log(
     assert first.startswith(f"s.yaml:2: workload.path: {problem}")
 
 
-def test_every_scenario_that_comes_along_is_valid(
-    simkit: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_every_scenario_that_comes_along_is_valid(simkit, monkeypatch, tmp_path):
     names = json.loads(simkit("scenarios", "--json").out)
     assert "quickstart" in names
     assert all(names.values()), "each file begins with a line that says what it is"
@@ -171,15 +151,13 @@ def test_every_scenario_that_comes_along_is_valid(
 
 
 @pytest.mark.parametrize("name", ["green-texas", "green-carbon"])
-def test_scenarios_with_files_of_power_are_valid(simkit: Callable[..., Result], name: str) -> None:
+def test_scenarios_with_files_of_power_are_valid(simkit, name):
     if "SIMKIT_DATA" not in os.environ:
         pytest.skip("set SIMKIT_DATA to the folder that holds swf/ and power/")
     assert simkit("validate", name).code == 0
 
 
-def test_a_missing_data_folder_is_told_with_the_command_that_gets_logs(
-    simkit: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_data_folder_is_told_with_the_command_that_gets_logs(simkit, monkeypatch):
     monkeypatch.delenv("SIMKIT_DATA", raising=False)
     result = simkit("run", "sdsc-sp2")
     assert result.code == 2
@@ -187,7 +165,7 @@ def test_a_missing_data_folder_is_told_with_the_command_that_gets_logs(
     assert "`simkit trace fetch NAME --output FOLDER/swf` downloads a public log" in result.err
 
 
-def test_policies_lists_every_part(simkit: Callable[..., Result]) -> None:
+def test_policies_lists_every_part(simkit):
     found, shown = json.loads(simkit("policies", "--json").out), simkit("policies").out
     for kind in ("order", "backfill", "placement", "fitness"):
         assert found[f"policy.{kind}"] == plugins.names("simkit.policies", kind)
@@ -196,43 +174,13 @@ def test_policies_lists_every_part(simkit: Callable[..., Result]) -> None:
     assert {name for names in found.values() for name in names} <= words
 
 
-def test_schema_and_version(simkit: Callable[..., Result]) -> None:
+def test_schema_and_version(simkit):
     assert "workload" in json.loads(simkit("schema").out)["properties"]
     assert simkit("version").out.startswith("simkit ")
     assert simkit("--version").out == simkit("version").out
 
 
-def test_verify_finds_nothing_then_what_was_changed(simkit: Callable[..., Result]) -> None:
-    simkit("run", "quickstart", "-o", "run")
-    good = simkit("verify", "run")
-    assert good.code == 0
-    assert re.search(r"run: every rule holds \(\d+ rules hold, \d+ do not apply\)\n$", good.out)
-    table = Path("run/jobs.parquet")
-    jobs = pl.read_parquet(table).with_columns(start_time_s=pl.col("start_time_s") - 1e6)
-    jobs.write_parquet(table)
-    bad = simkit("verify", "run", "--json")
-    assert bad.code == 1
-    assert {c["name"] for c in json.loads(bad.out)["checks"] if c["violations"]} >= {
-        "digest",
-        "causality",
-    }
-
-
-def test_compare_export_plot(simkit: Callable[..., Result]) -> None:
-    simkit("run", "quickstart", "-o", "a")
-    simkit("run", "quickstart", "-o", "b", "--set", "policy.order=sjf")
-    assert "wait_time_s" in simkit("compare", "a", "b").out
-    assert json.loads(simkit("compare", "a", "b", "--json").out)["differences"]
-    assert simkit("compare", "a").code == 2
-    assert simkit("export", "a", "a.swf").out == "a.swf written (swf)\n"
-    assert simkit("export", "a", "a.csv").out == "a.csv written (batsim)\n"
-    assert pl.read_csv("a.csv").height == 1000
-    pytest.importorskip("matplotlib")
-    assert simkit("plot", "a", "b", "-o", "both.png").out == "picture: both.png\n"
-    assert Path("both.png").stat().st_size > 10_000
-
-
-def test_trace_commands(simkit: Callable[..., Result], tmp_path: Path) -> None:
+def test_trace_commands(simkit, tmp_path):
     made = simkit("trace", "generate", "lublin", "log.swf.gz", "--jobs", 200, "--set", "users=5")
     assert made.out == "log.swf.gz written: 200 jobs\n"
     assert json.loads(simkit("trace", "info", "log.swf.gz", "--json").out)["users"] == 5
@@ -251,44 +199,34 @@ def test_trace_commands(simkit: Callable[..., Result], tmp_path: Path) -> None:
 # --- what a user gets wrong ------------------------------------------------------------------
 
 
-def _truncated(path: Path) -> None:
+def _truncated(path):
     swf(path, *[(i, 10, 1, 10) for i in range(2000)])
     path.write_bytes(gzip.compress(path.read_bytes())[:-200])
 
 
-def _text(content: str) -> Callable[[Path], object]:
+def _text(content):
     return lambda path: path.write_text(content)
 
 
 BAD_LOGS = [
     # what the file holds, what the message says besides the file's name
     (_truncated, ("cut off",)),
-    (lambda path: path.write_bytes(bytes(range(256)) * 40), ("log.swf",)),
     (_text("1 0 -1 10 1\n"), ("log.swf:1:", "5 fields")),
     (_text(""), ("no jobs",)),
-    (_text("; MaxProcs: 4\n"), ("no jobs",)),
     (lambda path: swf(path, (0, 10, -1, 10)), ("no jobs", "processors missing 1")),
 ]
 
 
 @pytest.mark.parametrize(("make", "texts"), BAD_LOGS)
-def test_a_bad_log_is_told_in_a_sentence(
-    simkit: Callable[..., Result],
-    tmp_path: Path,
-    make: Callable[[Path], object],
-    texts: tuple[str, ...],
-) -> None:
+def test_a_bad_log_is_told_in_a_sentence(simkit, tmp_path, make, texts):
     make(tmp_path / "log.swf")
     result = simkit("run", scenario(tmp_path / "s.yaml"), "-o", "run")
     assert result.code == 3
-    assert "Traceback" not in result.err
     assert all(text in result.err for text in ("log.swf", *texts)), result.err
     assert not Path("run").exists()
 
 
-def test_nan_and_negative_processors_are_left_out_and_counted(
-    simkit: Callable[..., Result], tmp_path: Path
-) -> None:
+def test_nan_and_negative_processors_are_left_out_and_counted(simkit, tmp_path):
     log = swf(tmp_path / "log.swf", (0, 10, 1, 10), (1, 10, 2, 10), (2, 10, -3, 10))
     log.write_text(log.read_text().replace("2 1 -1 10 2", "2 1 -1 nan 2"))
     result = simkit("run", scenario(tmp_path / "s.yaml"), "-o", "run")
@@ -318,21 +256,16 @@ BAD_SCENARIOS = [
 
 
 @pytest.mark.parametrize(("more", "code", "text"), BAD_SCENARIOS)
-def test_a_bad_scenario_is_told_in_a_sentence(
-    simkit: Callable[..., Result], tmp_path: Path, more: str, code: int, text: str
-) -> None:
+def test_a_bad_scenario_is_told_in_a_sentence(simkit, tmp_path, more, code, text):
     swf(tmp_path / "log.swf", (0, 10, 1, 10))
     scenario(tmp_path / "s.yaml", more=more)
     result = simkit("run", "s.yaml", "-o", "run")
     assert text in result.err
     assert result.code == code
-    assert "Traceback" not in result.err
     assert not Path("run").exists()
 
 
-def test_a_power_file_in_utc_needs_the_zone_of_its_place(
-    simkit: Callable[..., Result], tmp_path: Path
-) -> None:
+def test_a_power_file_in_utc_needs_the_zone_of_its_place(simkit, tmp_path):
     header = "; MaxProcs: 4\n; UnixStartTime: 893466664\n; TimeZoneString: America/Los_Angeles\n"
     swf(tmp_path / "log.swf", (0, 10, 1, 10), (1, 10, 2, 10), header=header)
     days = [datetime(2012, 1, 1) + timedelta(hours=hour) for hour in range(366 * 24)]
@@ -364,9 +297,7 @@ def test_a_power_file_in_utc_needs_the_zone_of_its_place(
     assert "clocks: the file is in UTC, the run's zone is another" in result.out
 
 
-def test_a_log_without_a_machine_needs_a_cluster(
-    simkit: Callable[..., Result], tmp_path: Path
-) -> None:
+def test_a_log_without_a_machine_needs_a_cluster(simkit, tmp_path):
     swf(tmp_path / "log.swf", (0, 10, 7, 10), header="; Note: no size\n")
     result = simkit("run", scenario(tmp_path / "s.yaml"))
     assert result.code == 2
@@ -383,9 +314,7 @@ POLICIES = [
 
 
 @pytest.mark.parametrize(("body", "text"), POLICIES)
-def test_a_policy_that_breaks_a_rule(
-    simkit: Callable[..., Result], tmp_path: Path, body: str, text: str
-) -> None:
+def test_a_policy_that_breaks_a_rule(simkit, tmp_path, body, text):
     swf(tmp_path / "log.swf", (0, 10, 1, 10))
     Path("mine.py").write_text(
         "import simkit\nclass Mine:\n    def reset(self, info, rng): pass\n"
@@ -395,14 +324,13 @@ def test_a_policy_that_breaks_a_rule(
     result = simkit("run", "s.yaml", "-o", "run")
     assert result.code == 4
     assert text in result.err
-    assert "Traceback" not in result.err
     failed = open_run("run", allow_partial=True)
     assert failed.status == "failed"
     assert text in failed.info["error"]
     assert failed.jobs["status"].to_list() == ["waiting"]
 
 
-def test_another_scenarios_run_is_left_alone(simkit: Callable[..., Result]) -> None:
+def test_another_scenarios_run_is_left_alone(simkit):
     simkit("run", "quickstart", "-o", "run", "--set", "name=mine")
     refused = simkit("run", "quickstart", "-o", "run")
     assert refused.code == 2
@@ -421,9 +349,7 @@ LATE_FAILURES = [
 
 
 @pytest.mark.parametrize("settings", LATE_FAILURES)
-def test_the_run_before_survives_one_that_fails(
-    simkit: Callable[..., Result], settings: list[str]
-) -> None:
+def test_the_run_before_survives_one_that_fails(simkit, settings):
     Path("mine.py").write_text(
         "class Mine:\n    def reset(self, info, rng): pass\n"
         "    def schedule(self, state):\n        1 / 0\n"
@@ -443,7 +369,7 @@ class Idle:
 """
 
 
-def test_jobs_left_waiting_are_told_on_stderr(simkit: Callable[..., Result]) -> None:
+def test_jobs_left_waiting_are_told_on_stderr(simkit):
     Path("idle.py").write_text(IDLE)
     idle = ("--set", "policy={path: idle.py:Idle}", "-o", "run")
     told = "warning: all 1,000 jobs still wait at the end of the run: the policy idle.py:Idle"
@@ -460,9 +386,7 @@ def test_jobs_left_waiting_are_told_on_stderr(simkit: Callable[..., Result]) -> 
     assert "1,000 jobs still wait at the end of the run" in swept.err
 
 
-def test_a_path_on_the_command_line_starts_from_the_working_folder(
-    simkit: Callable[..., Result], tmp_path: Path
-) -> None:
+def test_a_path_on_the_command_line_starts_from_the_working_folder(simkit, tmp_path):
     (tmp_path / "far").mkdir()
     swf(tmp_path / "far" / "log.swf", (0, 10, 1, 10))
     scenario(tmp_path / "far" / "s.yaml", more="policy: {path: far.py:Idle}")
@@ -474,9 +398,7 @@ def test_a_path_on_the_command_line_starts_from_the_working_folder(
 
 
 @pytest.mark.parametrize("command", ["run", "sweep", "validate", "show"])
-def test_a_log_in_place_of_a_scenario(
-    simkit: Callable[..., Result], tmp_path: Path, command: str
-) -> None:
+def test_a_log_in_place_of_a_scenario(simkit, tmp_path, command):
     swf(tmp_path / "x.swf", (0, 10, 1, 10))
     result = simkit(command, "x.swf")
     assert result.code == 2
@@ -484,21 +406,7 @@ def test_a_log_in_place_of_a_scenario(
     assert "    simkit init x.swf\n    simkit run x.yaml\n" in result.err
 
 
-def test_a_partial_run_is_refused_with_the_option_that_takes_it(
-    simkit: Callable[..., Result],
-) -> None:
-    simkit("run", "quickstart", "-o", "a")
-    simkit("run", "quickstart", "-o", "b")
-    info = json.loads(Path("b/run.json").read_text())
-    Path("b/run.json").write_text(json.dumps(info | {"status": "interrupted"}))
-    for command in (["compare", "a", "b"], ["export", "b", "b.swf"], ["verify", "b"]):
-        refused = simkit(*command)
-        assert refused.code == 2
-        assert "--partial" in refused.err
-        assert simkit(*command, "--partial").code == 0
-
-
-def test_outputs_are_tried_before_the_work(simkit: Callable[..., Result], tmp_path: Path) -> None:
+def test_outputs_are_tried_before_the_work(simkit, tmp_path):
     swf(tmp_path / "broken.swf", (0, 10, 1, 10)).write_text("1 2 3\n")
     scenario(tmp_path / "s.yaml", "broken.swf")
     (tmp_path / "file").write_text("")
@@ -512,61 +420,7 @@ def test_outputs_are_tried_before_the_work(simkit: Callable[..., Result], tmp_pa
     assert "there is no folder no; make it" in simkit("plot", "run", "-o", "no/x.png").err
 
 
-def test_verify_says_which_rules_it_did_not_audit_and_why(simkit: Callable[..., Result]) -> None:
-    simkit("run", "quickstart", "-o", "run", "--set", "policy.order=multifactor")
-    audit = simkit("verify", "run")
-    said = " ".join(audit.out.split())
-    assert "not audited: because the order multifactor is not replayed" in said
-    assert "does not apply" not in audit.out
-    told = " ".join(simkit("verify", "run", "--verbose").out.split())
-    assert "does not apply: the order is multifactor, not fcfs" in told
-    said = (
-        r"every rule that was audited holds \(\d+ rules hold, \d+ do not apply, 1 was not audited\)"
-    )
-    assert re.search(f"run: {said}\n$", audit.out)
-    checks = {c["name"]: c for c in json.loads(simkit("verify", "run", "--json").out)["checks"]}
-    assert checks["schedule"]["not_audited"] == "the order multifactor is not replayed"
-    assert checks["schedule"]["not_applicable"] is None
-    assert checks["fcfs-order"]["not_applicable"] == "the order is multifactor, not fcfs"
-    assert (audit.code, simkit("verify", "run", "--strict").code) == (0, 5)
-
-
-@pytest.mark.parametrize("width", [80, 100, 140])
-def test_a_long_reason_of_verify_cuts_no_name_and_no_count(
-    simkit: Callable[..., Result],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path_factory: pytest.TempPathFactory,
-    width: int,
-) -> None:
-    log = swf(tmp_path_factory.mktemp("elsewhere") / "log.swf", *[(0, 9, 1, 9)] * 1200)
-    scenario(Path("s.yaml"), str(log))
-    simkit("run", "s.yaml", "-o", "run")
-    monkeypatch.setattr("simkit.cli.run_text.READ_WIDTH", width)
-    lines = simkit("verify", "run", "--verbose").out.splitlines()
-    assert lines[0].split() == ["Check", "examined", "violations", "rule"]
-    rows = [line.split()[:3] for line in lines if re.match(r"\S+ +[\d,]+ +[\d,-]+ ", line)]
-    checks = json.loads(simkit("verify", "run", "--json").out)["checks"]
-    skipped = [check["not_applicable"] or check["not_audited"] for check in checks]
-    assert rows == [
-        [check["name"], f"{check['examined']:,}", "-" if skip else f"{check['violations']:,}"]
-        for check, skip in zip(checks, skipped, strict=True)
-    ]
-    said = " ".join(" ".join(lines).split())
-    assert "if it is what the run should have read, add --inputs with its folder run-info " in said
-    assert max(map(len, lines[:-1])) <= width
-
-
-def test_verify_strict_passes_only_if_every_rule_was_audited_and_holds(
-    simkit: Callable[..., Result],
-) -> None:
-    simkit("run", "quickstart", "-o", "run")
-    assert simkit("verify", "run", "--strict").code == 0
-    manifest = Path("run/run.json").read_text(encoding="utf-8")
-    Path("run/run.json").write_text(manifest.replace('"easy"', '"none"'), encoding="utf-8")
-    assert simkit("verify", "run", "--strict").code == 1
-
-
-def test_folders_that_cannot_be_used(simkit: Callable[..., Result], tmp_path: Path) -> None:
+def test_folders_that_cannot_be_used(simkit, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("")
     assert simkit("run", "quickstart", "-o", "mine").code == 2
@@ -579,24 +433,24 @@ def test_folders_that_cannot_be_used(simkit: Callable[..., Result], tmp_path: Pa
 
 
 @pytest.mark.parametrize("arguments", [["run"], ["rum", "x"], ["run", "quickstart", "--sed", "1"]])
-def test_wrong_usage_is_2(simkit: Callable[..., Result], arguments: list[str]) -> None:
+def test_wrong_usage_is_2(simkit, arguments):
     assert simkit(*arguments).code == 2
 
 
 # --- in a process of its own -----------------------------------------------------------------
 
 
-def start(folder: Path, *arguments: str, **options: Any) -> subprocess.Popen[str]:
+def start(folder, *arguments, **options):
     return subprocess.Popen(
         [*SIMKIT, *arguments],
         cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options,
     )  # fmt: skip
 
 
-def test_a_full_disk_half_way(tmp_path: Path) -> None:
+def test_a_full_disk_half_way(tmp_path):
     """The limit on the size of files stands for the full disk: the error is of the same kind."""
 
-    def limit() -> None:
+    def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
     process = start(tmp_path, "run", "quickstart", "-o", "run", preexec_fn=limit)
@@ -626,7 +480,7 @@ class Slow:
     ("before", "how"),
     [(False, signal.SIGINT), (True, signal.SIGINT), (False, signal.SIGTERM)],
 )
-def test_ctrl_c_keeps_the_results_so_far(tmp_path: Path, before: bool, how: signal.Signals) -> None:
+def test_ctrl_c_keeps_the_results_so_far(tmp_path, before, how):
     """They are in the folder, or in one inside it where that holds a finished run."""
     kept = "run/unfinished" if before else "run"
     if before:
@@ -662,7 +516,7 @@ def test_ctrl_c_keeps_the_results_so_far(tmp_path: Path, before: bool, how: sign
 
 
 @pytest.mark.parametrize("hash_seed", ["0", "1", "2"])
-def test_the_digest_does_not_depend_on_the_hash_seed(tmp_path: Path, hash_seed: str) -> None:
+def test_the_digest_does_not_depend_on_the_hash_seed(tmp_path, hash_seed):
     """Two processes at once, each seed: all give the digest of this process."""
     options = {"policy.order": "multifactor", "estimates": "user-mean"}
     settings = [part for key, value in options.items() for part in ("--set", f"{key}={value}")]
@@ -676,97 +530,9 @@ def test_the_digest_does_not_depend_on_the_hash_seed(tmp_path: Path, hash_seed: 
 
 
 @pytest.mark.parametrize("command", [["verify"], ["plot"], ["trace", "info"], ["export"]])
-def test_a_path_that_is_too_long_is_reported(
-    simkit: Callable[..., Result], command: list[str]
-) -> None:
+def test_a_path_that_is_too_long_is_reported(simkit, command):
     further = ["jobs.csv"] if command == ["export"] else []
     found = simkit(*command, "n" * 300, *further)
     assert found.code in (2, 3)
     assert "n" * 300 in found.err
     assert "Traceback" not in found.err
-
-
-def test_pictures_of_comparisons_sweeps_and_trainings(simkit: Callable[..., Result]) -> None:
-    pytest.importorskip("matplotlib")
-    Path("s.yaml").write_text(
-        "workload: {type: lublin, jobs: 40, processors: 16, offered_load: 0.5}\n"
-        "sweep: {workload.offered_load: [0.5, 0.9], seed: [0, 1]}\n"
-    )
-    simkit("sweep", "s.yaml", "-j", "1", "-o", "out")
-    one, other = sorted(str(place.parent) for place in Path("out").rglob("run.json"))[:2]
-    x = ("--x", "workload.offered_load")
-    assert simkit("plot", "out", *x, "-o", "s.pdf").out == "picture: s.pdf\n"
-    assert simkit("plot", "out", *x, "--y", "makespan_s").out == "picture: out/plot.png\n"
-    assert "picture: c.svg" in simkit("plot", one, one, "-k", "comparison", "-o", "c.svg").out
-    assert (
-        "picture: w.png"
-        in simkit("plot", one, "--with", one, "-m", "wait_time_s", "-o", "w.png").out
-    )
-    for words, told in (
-        (("out",), "needs --x, one of workload.offered_load"),
-        (("out", "--y", "wait_time_s"), "needs --x, one of workload.offered_load"),
-        (("out", "--x", "workload.lod"), "x: no scenario of these runs has a key 'workload.lod'"),
-        (("out", *x, "--y", "wait"), "y: no run has the metric 'wait'"),
-        (("out", *x, "--by", "user"), "by: no scenario of these runs has a key 'user'"),
-        (("out", *x, "-m", "wait_time_s"), "--metric does not go with a picture of sweep"),
-        ((one, "-k", "comparison"), "1 runs; a comparison has two"),
-        ((one, "--by", "colour"), "--by colour: jobs are grouped by one of partition, queue"),
-        ((one, other, "-k", "power"), "2 runs; a picture of power shows one"),
-        (("nowhere",), "nowhere: there is no such folder"),
-        (("nowhere", *x), "nowhere: there is no such folder"),
-    ):
-        found = simkit("plot", *words)
-        assert found.code in (2, 3), words
-        assert told in " ".join(found.err.split()), (words, found.err)
-
-
-def test_results_by_group(simkit: Callable[..., Result]) -> None:
-    printed = simkit("run", "quickstart", "-o", "a", "--by", "size").out
-    assert re.search(r"\n65 to 256 +28 +17\.7% +09:04:54 ", printed)
-    waits = r"\n([\w ]+?) +(\d+) +([\d.]+)% +[\d:]+ "
-    by_wait = simkit(
-        "run", "quickstart", "-o", "a", "--by", "size", "--sort", "wait_share", "--top", "3"
-    ).out
-    shares = [float(share) for _, _, share in re.findall(waits, by_wait)]
-    assert len(shares) == 3
-    assert shares == sorted(shares, reverse=True)
-    assert "Left out    2 more groups; --top shows more" in by_wait
-    wrong = simkit("run", "quickstart", "-o", "new", "--by", "size", "--sort", "wait_tme_s")
-    assert "sort: groups have no number 'wait_tme_s'; did you mean 'wait_time_s'?" in wrong.err
-    assert not Path("new").exists()
-    assert "add --by user" in simkit("run", "quickstart", "-o", "a", "--top", "3").err
-    simkit("run", "quickstart", "-o", "b", "--set", "policy.order=sjf")
-    compared = simkit("compare", "a", "b", "--by", "size").out
-    assert re.search(r"\nwait_time_s\nSize +mean A +mean B .*\n1 +00:45:27 +00:45:59 ", compared)
-    again = json.loads(simkit("run", "quickstart", "-o", "a", "--by", "user", "--json").out)
-    assert sum(group["jobs"] for group in again["by"]) == 1000
-    found = json.loads(simkit("compare", "a", "b", "--by", "user", "--json").out)
-    assert {row["group"] for row in found["differences"]} == {None, *map(str, range(1, 21))}
-    assert "a/by-user.png" in simkit("plot", "a", "b", "--by", "user").out
-    assert Path("a/by-user.png").stat().st_size > 10_000
-    wrong = simkit("plot", "a", "--kind", "power", "--by", "user")
-    assert (wrong.code, "--by does not go with a picture of power" in wrong.err) == (2, True)
-    unknown = simkit("run", "quickstart", "--by", "colour")
-    assert (unknown.code, "'--by': 'colour' is not one of 'partition'" in unknown.err) == (2, True)
-
-
-def test_what_says_nothing_is_refused_or_told(simkit: Callable[..., Result]) -> None:
-    simkit("run", "quickstart", "-o", "a")
-    simkit("run", "quickstart", "-o", "b")
-    assert "Differs     nothing, the digests are equal" in simkit("compare", "a", "b").out
-    assert "between 0 and 1" in simkit("plot", "a", "--level", "5").err
-    late = simkit("run", "quickstart", "-o", "c", "--switch-policy", "900d:sjf")
-    assert "1 change of the policy comes after the run's last event" in late.err
-    with pytest.raises(RunError, match=r'saved by run.plot\(\).savefig\("x.png"\)'):
-        open_run("a").plot("x.png")  # type: ignore[arg-type]
-
-
-def test_groups_beyond_the_first_twenty_are_counted(simkit: Callable[..., Result]) -> None:
-    rows = "".join(f"{n},{n},5,1,{n + 100}\n" for n in range(25))
-    Path("jobs.csv").write_text(f"job_id,submit_time_s,run_time_s,processors,user\n{rows}")
-    Path("s.yaml").write_text(
-        "workload: {type: jobs, path: jobs.csv}\ncluster: {processors: 2}\npolicy: {order: fcfs}\n"
-    )
-    printed = simkit("run", "s.yaml", "-o", "run", "--by", "user").out
-    assert "Left out    5 more groups; --top shows more, --json all" in printed
-    assert len(re.findall(r"\n1\d\d +1 ", printed)) == 20

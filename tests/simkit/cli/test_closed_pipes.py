@@ -16,7 +16,7 @@ from simkit.results.run_folder import open_run
 SIMKIT = [sys.executable, "-c", "from simkit.cli import main; main()"]
 
 
-def unread(tmp_path: Path, *arguments: str, stderr_too: bool = False) -> int:
+def unread(tmp_path, *arguments, stderr_too=False):
     """Return the exit code of a command whose output nobody reads."""
     reading, writing = os.pipe()
     os.close(reading)
@@ -33,19 +33,19 @@ def unread(tmp_path: Path, *arguments: str, stderr_too: bool = False) -> int:
 
 
 @pytest.fixture
-def runs(tmp_path: Path) -> Path:
+def runs(tmp_path):
     for name, order in (("a", "fcfs"), ("b", "sjf")):
         simulate("quickstart", overrides={"policy.order": order}, output=tmp_path / name)
     return tmp_path
 
 
 @pytest.mark.parametrize("stderr_too", [False, True])
-def test_the_run_is_whole(tmp_path: Path, stderr_too: bool) -> None:
+def test_the_run_is_whole(tmp_path, stderr_too):
     assert unread(tmp_path, "run", "quickstart", "-o", "run", stderr_too=stderr_too) == 0
     assert open_run(tmp_path / "run").digest == simulate("quickstart").digest
 
 
-def test_the_sweep_is_whole(tmp_path: Path) -> None:
+def test_the_sweep_is_whole(tmp_path):
     (tmp_path / "s.yaml").write_text(
         "workload: {type: lublin, jobs: 20, processors: 16}\nsweep: {seed: [0, 1]}\n"
     )
@@ -53,25 +53,25 @@ def test_the_sweep_is_whole(tmp_path: Path) -> None:
     assert len(list(tmp_path.rglob("metrics.json"))) == 2
 
 
-def test_commands_that_only_print_succeed(runs: Path) -> None:
+def test_commands_that_only_print_succeed(runs):
     sample = Path(__file__).parents[3] / "traces/samples/lublin_1000.swf.gz"
     assert unread(runs, "compare", "a", "b") == 0
     assert unread(runs, "trace", "info", str(sample)) == 0
     assert unread(runs, "policies") == 0
 
 
-def test_verify_still_gives_its_verdict(runs: Path) -> None:
+def test_verify_still_gives_its_verdict(runs):
     assert unread(runs, "verify", "a") == 0
     info = json.loads((runs / "a" / "run.json").read_text())
     (runs / "a" / "run.json").write_text(json.dumps(info | {"digest": "0" * 64}))
     assert unread(runs, "verify", "a") == 1
 
 
-def test_an_error_keeps_its_exit_code(tmp_path: Path) -> None:
+def test_an_error_keeps_its_exit_code(tmp_path):
     assert unread(tmp_path, "run", "nosuch.yaml", stderr_too=True) == 2
 
 
-def test_a_closed_stdout_is_no_error(tmp_path: Path) -> None:
+def test_a_closed_stdout_is_no_error(tmp_path):
     ended = subprocess.run(
         ["sh", "-c", 'exec "$@" >&-', "sh", *SIMKIT, "run", "quickstart"],
         cwd=tmp_path,
@@ -85,7 +85,7 @@ def test_a_closed_stdout_is_no_error(tmp_path: Path) -> None:
 needs_full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 
 
-def on_full_disk(folder: Path, *arguments: str) -> tuple[int, str]:
+def on_full_disk(folder, *arguments):
     """Return the exit code and stderr of a command whose output does not fit on the disk."""
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(
@@ -99,13 +99,13 @@ LOST = "the output cannot be written: No space left on device\n"
 
 
 @needs_full
-def test_the_run_is_whole_if_its_output_does_not_fit_on_the_disk(tmp_path: Path) -> None:
+def test_the_run_is_whole_if_its_output_does_not_fit_on_the_disk(tmp_path):
     assert on_full_disk(tmp_path, "run", "quickstart", "-o", "run") == (1, LOST)
     assert open_run(tmp_path / "run").digest == simulate("quickstart").digest
 
 
 @needs_full
-def test_lost_output_is_no_success(runs: Path) -> None:
+def test_lost_output_is_no_success(runs):
     assert on_full_disk(runs, "compare", "a", "b", "--json") == (1, LOST)
     assert on_full_disk(runs, "--help") == (1, LOST)
     simulate("quickstart", overrides={"policy.order": "multifactor"}, output=runs / "c")

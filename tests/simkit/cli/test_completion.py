@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 COMMANDS = ["run", "sweep", "validate", "show", "train", "evaluate"]
 
 
 @pytest.fixture
-def completed(
-    simkit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> Callable[[str, str], list[str]]:
+def completed(simkit, monkeypatch):
     """Return a function: (command, start of a word) → what bash offers to complete it."""
 
-    def call(command: str, start: str) -> list[str]:
+    def call(command, start):
         monkeypatch.setenv("_SIMKIT_COMPLETE", "complete_bash")
         monkeypatch.setenv("COMP_WORDS", f"simkit {command} {start}")
         monkeypatch.setenv("COMP_CWORD", "2")
@@ -29,13 +23,11 @@ def completed(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_names_of_bundled_scenarios_complete(command: str, completed: Callable[..., Any]) -> None:
+def test_names_of_bundled_scenarios_complete(command, completed):
     assert completed(command, "sdsc") == ["sdsc-blue", "sdsc-sp2"]
 
 
-def test_files_and_folders_complete_beside_them(
-    completed: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_files_and_folders_complete_beside_them(completed, tmp_path):
     for name in ("quick.yaml", "quick.txt", ".quick.yaml", "mine.yaml", "quick.json"):
         (tmp_path / name).touch()
     (tmp_path / "quicker").mkdir()
@@ -46,9 +38,7 @@ def test_files_and_folders_complete_beside_them(
     assert ".quick.yaml" not in everything
 
 
-def test_the_shell_completes_files_where_no_name_begins_so(
-    completed: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_the_shell_completes_files_where_no_name_begins_so(completed, tmp_path):
     """With nothing offered, bash and the others complete file names themselves."""
     (tmp_path / "mine.yaml").touch()
     assert completed("run", "mine") == completed("run", "logs/qu") == []

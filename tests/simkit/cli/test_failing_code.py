@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from simkit.cli import main
 from simkit.errors import PolicyError
 from simkit.experiment.api import simulate
 
@@ -49,62 +48,66 @@ class Estimator:
 FAILURES = {"sys.exit(0)": "SystemExit: 0", "sys.exit(3)": "SystemExit: 3",
             "{}['x']": "KeyError: 'x'", "raise BaseException('b')": "BaseException: b"}  # fmt: skip
 PLACES = {
-    # where the code fails → settings, exit code, what the message says but for the failure
-    "schedule": (["policy={path: code.py:Exits}"], 4, "code.py:16: Exits failed at 70 s: "),
-    "reset": (["policy={path: code.py:Unready}"], 4, "code.py:20: Unready failed at 0 s: "),
-    "process": (["processes=[{path: code.py:process}]"], 1,
+    # where the code fails → setting, exit code, what the message says but for the failure
+    "schedule": ("policy={path: code.py:Exits}", 4, "code.py:16: Exits failed at 70 s: "),
+    "reset": ("policy={path: code.py:Unready}", 4, "code.py:20: Unready failed at 0 s: "),
+    "process": ("processes=[{path: code.py:process}]", 1,
                 "process process at 70 s: "),
-    "estimator": (["estimates={type: code.py:Estimator}"], 4,
+    "estimator": ("estimates={type: code.py:Estimator}", 4,
                   "code.py:31: the estimator Estimator failed at 0 s: "),
 }  # fmt: skip
 
 
-def run(folder: Path, monkeypatch: pytest.MonkeyPatch, *settings: str) -> int:
-    (folder / "log.swf").write_text(
-        "; MaxProcs: 4\n"
-        + "".join(f"{n} {70 * n} -1 100 1 -1 -1 1 100 -1 1 1 -1 -1 -1 -1 -1 -1\n" for n in range(3))
-    )
-    (folder / "s.yaml").write_text("workload: {type: swf, path: log.swf}\n")
-    monkeypatch.chdir(folder)
-    words = [word for setting in settings for word in ("--set", setting)]
-    monkeypatch.setattr(sys, "argv", ["simkit", "run", "s.yaml", "-o", "run", *words])
-    with pytest.raises(SystemExit) as exit_:
-        main()
-    return int(exit_.value.code or 0)
+LOG = "; MaxProcs: 4\n" + "".join(
+    f"{n} {70 * n} -1 100 1 -1 -1 1 100 -1 1 1 -1 -1 -1 -1 -1 -1\n" for n in range(3)
+)
+
+
+@pytest.fixture
+def with_code(simkit):
+    """Return a function of code and words after ``simkit`` that gives what the command ends with."""
+    Path("log.swf").write_text(LOG)
+    Path("s.yaml").write_text("workload: {type: swf, path: log.swf}\n")
+
+    def call(code, command, setting, *more):
+        Path("code.py").write_text(code)
+        return simkit(command, "s.yaml", "--set", setting, *more)
+
+    return call
 
 
 @pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("place", PLACES)
-def test_the_message_has_class_line_time_and_the_run_is_failed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    place: str, failure: str,
-) -> None:  # fmt: skip
-    (tmp_path / "code.py").write_text(CODE.format(init="pass", later=failure))
-    settings, code, text = PLACES[place]
-    assert run(tmp_path, monkeypatch, *settings) == code
-    told = capsys.readouterr().err
-    assert text + FAILURES[failure] in told
-    assert re.search(rf"code.py:\d+, in \w+: {re.escape(failure)}", told)
-    assert "Traceback" not in told
-    info = json.loads((tmp_path / "run" / "run.json").read_text())
+def test_the_message_has_class_line_time_and_the_run_is_failed(with_code, place, failure):
+    setting, code, text = PLACES[place]
+    made = CODE.format(init="pass", later=failure)
+    done = with_code(made, "run", setting, "-o", "run")
+    assert done.code == code
+    assert text + FAILURES[failure] in done.err
+    assert re.search(rf"code.py:\d+, in \w+: {re.escape(failure)}", done.err)
+    info = json.loads(Path("run/run.json").read_text())
     assert info["status"] == "failed"
     assert "digest" not in info
     assert FAILURES[failure] in info["error"]
 
 
 @pytest.mark.parametrize("failure", [f for f in FAILURES if "Base" not in f])
-def test_a_constructor_that_fails_is_told_before_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    failure: str,
-) -> None:  # fmt: skip
-    (tmp_path / "code.py").write_text(CODE.format(init=failure, later="pass"))
+def test_a_constructor_that_fails_is_told_before_the_run(with_code, failure):
     setting = "policy={path: code.py:Policy, args: {fail: true}}"
-    assert run(tmp_path, monkeypatch, setting) == 2
-    told = capsys.readouterr().err
-    assert "code.py:5: policy: " in told
-    assert f"cannot be made: {FAILURES[failure]}" in told
-    assert "Traceback" not in told
-    assert not (tmp_path / "run").exists()
+    done = with_code(CODE.format(init=failure, later="pass"), "run", setting, "-o", "run")
+    assert done.code == 2
+    assert "code.py:5: policy: " in done.err
+    assert f"cannot be made: {FAILURES[failure]}" in done.err
+    assert not Path("run").exists()
+
+
+ESTIMATOR = {
+    "learns": "learns = True",
+    "reset": "def reset(self, workload, rng): pass",
+    "estimates": "def estimates(self, first, last): pass",
+    "on_submission": "def on_submission(self, task): return 1.0",
+    "on_end": "def on_end(self, task, run_time_s): pass",
+}
 
 
 @pytest.mark.parametrize(
@@ -115,39 +118,21 @@ def test_a_constructor_that_fails_is_told_before_the_run(
         (["learns"], "has no learns; an estimator has"),
     ],
 )
-def test_an_estimator_that_lacks_a_part_is_told_before_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    left_out: list[str], text: str,
-) -> None:  # fmt: skip
-    parts = {
-        "learns": "learns = True",
-        "reset": "def reset(self, workload, rng): pass",
-        "estimates": "def estimates(self, first, last): pass",
-        "on_submission": "def on_submission(self, task): return 1.0",
-        "on_end": "def on_end(self, task, run_time_s): pass",
-    }
-    lines = [f"    {line}\n" for name, line in parts.items() if name not in left_out]
-    (tmp_path / "code.py").write_text("class Est:\n" + "".join(lines))
-    assert run(tmp_path, monkeypatch, "estimates=code.py:Est") == 4
-    error = capsys.readouterr().err
-    assert f"estimates: '{tmp_path}/code.py:Est' {text}" in error
-    assert "Traceback" not in error
-    assert not (tmp_path / "run").exists()
-    monkeypatch.setattr(
-        sys, "argv", ["simkit", "validate", "s.yaml", "--set", "estimates=code.py:Est"]
-    )
-    with pytest.raises(SystemExit) as exit_:
-        main()
-    assert exit_.value.code == 2
-    assert text in capsys.readouterr().err
+def test_an_estimator_that_lacks_a_part_is_told_before_the_run(with_code, left_out, text):
+    lines = [f"    {line}\n" for name, line in ESTIMATOR.items() if name not in left_out]
+    for command, code, more in (("run", 4, ("-o", "run")), ("validate", 2, ())):
+        done = with_code("class Est:\n" + "".join(lines), command, "estimates=code.py:Est", *more)
+        assert done.code == code
+        assert f"estimates: '{Path.cwd()}/code.py:Est' {text}" in done.err
+        assert not Path("run").exists()
 
 
-def test_in_python_an_exit_is_an_error_too() -> None:
+def test_in_python_an_exit_is_an_error_too():
     class Leaves:
-        def reset(self, info: object, rng: object) -> None:
+        def reset(self, info, rng):
             pass
 
-        def schedule(self, state: object) -> None:
+        def schedule(self, state):
             sys.exit(0)
 
     with pytest.raises(PolicyError, match="Leaves failed at .*SystemExit: 0") as caught:
@@ -156,12 +141,12 @@ def test_in_python_an_exit_is_an_error_too() -> None:
 
 
 @pytest.mark.parametrize("given", ["5", "None", "object"])
-def test_a_schedule_that_returns_no_actions_is_told(given: str) -> None:
+def test_a_schedule_that_returns_no_actions_is_told(given):
     class Odd:
-        def reset(self, info: object, rng: object) -> None:
+        def reset(self, info, rng):
             pass
 
-        def schedule(self, state: object) -> object:
+        def schedule(self, state):
             return {"5": 5, "None": None, "object": object()}[given]
 
     with pytest.raises(PolicyError, match="Odd: schedule returned .* it must yield actions"):

@@ -5,10 +5,8 @@ from __future__ import annotations
 import ast
 import json
 import shutil
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -27,10 +25,10 @@ OBEYED = "\x1b\x07\x9b\u202e"
 
 
 @pytest.fixture
-def simkit(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Any:
+def simkit(monkeypatch, capfd):
     """Run a command; return what it printed to both streams, and check that nothing is obeyed."""
 
-    def run(*words: str) -> str:
+    def run(*words):
         monkeypatch.setattr("sys.argv", ["simkit", *words])
         with suppress(SystemExit):
             main()
@@ -43,7 +41,7 @@ def simkit(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -52,7 +50,7 @@ SCENARIO = "workload: {type: lublin, jobs: 20, processors: 8}\nname: a\n"
 
 
 @pytest.fixture
-def runs(simkit: Callable[..., str]) -> tuple[str, str]:
+def runs(simkit):
     """Two runs, the first with evil text in every string of its files."""
     Path("s.yaml").write_text(SCENARIO)
     for name in ("evil", "good"):
@@ -83,7 +81,7 @@ def runs(simkit: Callable[..., str]) -> tuple[str, str]:
     return "evil", "good"
 
 
-def test_run_folders(simkit: Callable[..., str], runs: tuple[str, str]) -> None:
+def test_run_folders(simkit, runs):
     evil, good = runs
     assert "\\x1b]0;owned\\x07" in simkit("verify", evil)
     json.loads(simkit("verify", good, "--json"))
@@ -97,13 +95,13 @@ def test_run_folders(simkit: Callable[..., str], runs: tuple[str, str]) -> None:
         simkit(*words)
 
 
-def test_a_failed_run_says_why(simkit: Callable[..., str], runs: tuple[str, str]) -> None:
+def test_a_failed_run_says_why(simkit, runs):
     path = Path("evil/run.json")
     path.write_text(json.dumps({**json.loads(path.read_text()), "status": "failed"}))
     assert "\\x1b]0;owned\\x07\\x1b[31mred" in simkit("compare", "evil", "good")
 
 
-def test_logs(simkit: Callable[..., str]) -> None:
+def test_logs(simkit):
     text = C1 + TURNED  # the reader takes a file with \\x1b for a binary one
     header = f"; Computer: {text}\n; MaxProcs: 8\n; Note: {text}\n"
     job = "1 0 0 10 1 -1 -1 1 10 -1 1 1 1 1 1 1 -1 -1\n"
@@ -119,7 +117,7 @@ def test_logs(simkit: Callable[..., str]) -> None:
     assert "byte 0x1b does not occur in text" in simkit("trace", "info", "binary.swf")
 
 
-def test_tables(simkit: Callable[..., str]) -> None:
+def test_tables(simkit):
     Path("jobs.csv").write_text(f"id,at,{EVIL}\n{EVIL},0,1\n{EVIL},{EVIL},1\n")
     columns = "{job_id: id, submit_time_s: at, run_time_s: at, cpu: x}"
     Path("t.yaml").write_text(f"workload: {{type: tasks, path: jobs.csv, columns: {columns}}}\n")
@@ -128,7 +126,7 @@ def test_tables(simkit: Callable[..., str]) -> None:
 
 
 @pytest.mark.parametrize("command", ["run", "validate", "show", "sweep", "train", "evaluate"])
-def test_scenarios(simkit: Callable[..., str], command: str) -> None:
+def test_scenarios(simkit, command):
     evil = json.dumps(EVIL)
     for line in (
         f"{evil}: 1", f"name: {evil}", f"policy: {{order: {evil}}}", f"policy: {{name: {evil}}}",
@@ -140,13 +138,13 @@ def test_scenarios(simkit: Callable[..., str], command: str) -> None:
     simkit(command, "s.yaml", "--set", f"name={EVIL}")
 
 
-def test_agents(simkit: Callable[..., str]) -> None:
+def test_agents(simkit):
     Path("mine").mkdir()
     Path("mine/agent.json").write_text(json.dumps({"format": EVIL}))
     assert "\\x1b" in simkit("run", "deeprm", "--set", "policy={agent: mine}")
 
 
-def test_the_text_of_an_error_is_safe_in_python_too() -> None:
+def test_the_text_of_an_error_is_safe_in_python_too():
     assert str(RunError(f"{EVIL}\nb")) == (
         "\\x1b]0;owned\\x07\\x1b[31mred\\x9b2J\\u202egnp$\\frac{\nb"
     )
@@ -154,7 +152,7 @@ def test_the_text_of_an_error_is_safe_in_python_too() -> None:
     assert printable("a\nb\ud800 é\u00a0…") == "a\\nb\\ud800 é\u00a0…"
 
 
-def test_only_one_place_of_the_command_line_prints() -> None:
+def test_only_one_place_of_the_command_line_prints():
     for file in Path(str(cli.__file__)).parent.glob("*.py"):
         calls = [n.func for n in ast.walk(ast.parse(file.read_text())) if isinstance(n, ast.Call)]
         named = [f for f in calls if isinstance(f, ast.Name) and f.id == "print"]
@@ -191,9 +189,7 @@ WRONG_TYPES = [
 
 
 @pytest.mark.parametrize(("key", "value", "said"), WRONG_TYPES)
-def test_wrong_types_in_run_json_are_told_by_every_command(
-    simkit: Callable[..., str], key: str, value: Any, said: str, base: Path
-) -> None:
+def test_wrong_types_in_run_json_are_told_by_every_command(simkit, key, value, said, base):
     info = json.loads((base / "run.json").read_text())
     *above, last = key.split(".")
     inside = info
@@ -212,9 +208,7 @@ def test_wrong_types_in_run_json_are_told_by_every_command(
     simkit("verify", "m")  # it has its own rules for these
 
 
-def test_resources_that_no_table_has_are_reported_by_every_command(
-    simkit: Callable[..., str], base: Path
-) -> None:
+def test_resources_that_no_table_has_are_reported_by_every_command(simkit, base):
     info = json.loads((base / "run.json").read_text())
     info["cluster"]["resources"] = ["gpu\nm: every rule holds"]
     shutil.copytree(base, "m")
@@ -228,7 +222,7 @@ def test_resources_that_no_table_has_are_reported_by_every_command(
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def base(tmp_path_factory):
     """A sound run."""
     folder = tmp_path_factory.mktemp("base") / "run"
     simulate({"workload": {"type": "lublin", "jobs": 20, "processors": 8}}, output=folder)

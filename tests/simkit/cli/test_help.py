@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -21,7 +19,7 @@ from simkit.cli import app
 BORDERS = "─│╭╮╰╯"
 
 
-def commands(group: Any = None, name: str = "") -> Iterator[tuple[str, Any]]:
+def commands(group=None, name=""):
     """Yield (name, command) of every command and group, the root first."""
     command = get_command(app) if group is None else group
     yield name, command
@@ -32,12 +30,12 @@ def commands(group: Any = None, name: str = "") -> Iterator[tuple[str, Any]]:
 ALL = dict(commands())
 
 
-def words(text: str) -> str:
+def words(text):
     """Return a text without line breaks."""
     return " ".join(text.split())
 
 
-def help_of(name: str) -> str:
+def help_of(name):
     """Return the help of a command as its author wrote it, in one line."""
     command = ALL[name]
     text = inspect.cleandoc(command.help or "")
@@ -45,7 +43,7 @@ def help_of(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["", "run", "evaluate", "trace", "trace generate"])
-def test_help_on_a_terminal_of_80_columns_shows_every_text_whole(name: str, tmp_path: Any) -> None:
+def test_help_on_a_terminal_of_80_columns_shows_every_text_whole(name, tmp_path):
     printed = on_terminal(f"{name} --help", 80, tmp_path)
     assert max(map(len, printed.splitlines())) <= 80
     assert not set(printed) & set(BORDERS), "a box leaves the texts half of the width"
@@ -60,5 +58,5 @@ def test_help_on_a_terminal_of_80_columns_shows_every_text_whole(name: str, tmp_
     assert "..." not in shown.replace("[ARGS]...", "")
 
 
-def test_choices_are_not_broken_inside_words(tmp_path: Any) -> None:
+def test_choices_are_not_broken_inside_words(tmp_path):
     assert "partition|queue|user|group|size|length" in on_terminal("run -h", 80, tmp_path)

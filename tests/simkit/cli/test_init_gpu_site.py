@@ -7,14 +7,13 @@ from math import ceil
 from pathlib import Path
 
 import pytest
-from command_line import Simkit
 from gpu_site import Row, by_hand, made_up_site, write_sacct
 
 import simkit as package
 from simkit.scenario.yaml_document import load_scenario
 
 
-def last_attempts(rows: list[Row]) -> list[Row]:
+def last_attempts(rows):
     """Return the rows that ran, of each job that which started last."""
     last: dict[str, Row] = {}
     for row in rows:
@@ -26,7 +25,7 @@ def last_attempts(rows: list[Row]) -> list[Row]:
     return list(last.values())
 
 
-def peak_by_hand(rows: list[Row], partition: str) -> dict[str, int]:
+def peak_by_hand(rows, partition):
     """Return the most processors and gpus in use at the start of any row of a partition."""
     ran = [r for r in rows if "." not in r["JobID"] and r["Start"] != "Unknown"]
     ran = [row for row in ran if row["Partition"] == partition]
@@ -38,13 +37,13 @@ def peak_by_hand(rows: list[Row], partition: str) -> dict[str, int]:
     return most
 
 
-def gpus_of(row: Row) -> int:
+def gpus_of(row):
     texts = [text.split("=") for text in row["AllocTRES"].split(",") if "gres/gpu" in text]
     return int(texts[0][1]) if texts else 0
 
 
 @pytest.mark.parametrize("attempts", ["all", "last"])
-def test_init_run_and_verify_count_the_gpus_of_a_site(simkit: Simkit, attempts: str) -> None:
+def test_init_run_and_verify_count_the_gpus_of_a_site(simkit, attempts):
     rows = made_up_site(jobs=350, seed=11)
     assert {row["Submit"][:4] for row in rows} == {"2023", "2024"}
     write_sacct(rows, Path("site.txt"))

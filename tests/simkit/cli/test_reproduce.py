@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from simkit.cli import app, main
+from simkit import plugins
 
 MINE = """
 def reproduce(place):
@@ -24,66 +23,41 @@ def interrupted(place):
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+def here(simkit):
+    """Return what runs `simkit reproduce` beside the module above."""
     Path("mine.py").write_text(MINE)
-    return tmp_path
+    return partial(simkit, "reproduce")
 
 
-def test_without_a_name_it_lists_those_there_are() -> None:
-    found = CliRunner().invoke(app, ["reproduce"])
-    assert (found.exit_code, found.stdout) == (
-        0,
-        "cocorl\ndeepjs\ndeeprm\nlaunchpad\nrare\nrlscheduler\nschedqrm\nsofia\n",
-    )
+def test_without_a_name_it_lists_those_there_are(simkit):
+    names = plugins.names("simkit.reproductions")
+    assert "deeprm" in names
+    assert simkit("reproduce") == (0, "".join(f"{name}\n" for name in names), "")
 
 
-def test_one_of_ones_own_gets_its_folders_and_options(here: Path) -> None:
-    command = [
-        "reproduce",
-        "mine.py:reproduce",
-        "-o",
-        "pages",
-        "--work",
-        "kept",
-        "--quick",
-        "-j",
-        "3",
-    ]
-    found = CliRunner().invoke(app, command)
-    assert found.exit_code == 0, found.output
-    assert (here / "pages" / "mine.md").read_text() == "quick True, workers 3"
-    assert (here / "kept" / "kept").exists()
-    assert "at work" in found.stderr
-    assert found.stdout == "pages/mine.md written\n"
+def test_one_of_ones_own_gets_its_folders_and_options(here):
+    words = "mine.py:reproduce -o pages --work kept --quick -j 3"
+    assert here(*words.split()) == (0, "pages/mine.md written\n", "at work\n")
+    assert Path("pages/mine.md").read_text() == "quick True, workers 3"
+    assert Path("kept/kept").exists()
 
 
-def test_ctrl_c_says_that_the_same_command_goes_on(here: Path) -> None:
-    found = CliRunner().invoke(app, ["reproduce", "mine.py:interrupted", "-o", "pages"])
-    assert found.exit_code == 130
-    assert "the same command continues from runs/reproduce-" in found.stderr
+def test_ctrl_c_says_that_the_same_command_goes_on(here):
+    found = here("mine.py:interrupted", "-o", "pages")
+    assert found.code == 130
+    assert "the same command continues from runs/reproduce-" in found.err
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("words", "told"),
     [
-        (
-            ["nosuch"],
-            "'nosuch' is not known as a reproduction; known: cocorl, deepjs, deeprm, launchpad, rare, rlscheduler, schedqrm, sofia",
-        ),
-        (["depprm"], "did you mean 'deeprm'?"),
-        (["mine.py:nosuch"], "mine.py defines no 'nosuch'"),
-        (["deeprm", "-o", "mine.py"], "mine.py"),
+        ("nosuch", "'nosuch' is not known as a reproduction; known: cocorl, deepjs, "),
+        ("depprm", "did you mean 'deeprm'?"),
+        ("mine.py:nosuch", "mine.py defines no 'nosuch'"),
+        ("deeprm -o mine.py", "mine.py"),
     ],
 )
-def test_a_mistake_is_told_in_words(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
-    arguments: list[str], told: str,
-) -> None:  # fmt: skip
-    monkeypatch.setattr(sys, "argv", ["simkit", "reproduce", *arguments])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    assert stopped.value.code == 2
-    error = capsys.readouterr().err
-    assert told in error
-    assert "Traceback" not in error
+def test_a_mistake_is_told_in_words(here, words, told):
+    done = here(*words.split())
+    assert done.code == 2
+    assert told in done.err

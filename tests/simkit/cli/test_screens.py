@@ -56,7 +56,7 @@ VARIES = [  # what differs between machines and times
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """Return a folder with a second run, a sweep, and a scenario that simkit warns of."""
     place = tmp_path_factory.mktemp("screens")
     for name, text in (("sweep.yaml", SWEEP), ("small.yaml", SMALL), ("idle.py", IDLE)):
@@ -66,7 +66,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.long
-def test_screens(folder: Path, tmp_path: Path) -> None:
+def test_screens(folder, tmp_path):
     columns = 80
     wrong = []
     for name, command in COMMANDS.items():
@@ -88,7 +88,7 @@ NUMBER = re.compile(r"(?<![\w.,:])\d[\d,]*(?:\.\d+)?%?(?![\w.,:])")
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("columns", [60, 140])
-def test_no_screen_cuts_a_number(columns: int, folder: Path) -> None:
+def test_no_screen_cuts_a_number(columns, folder):
     for name in ("run", "compare", "verify"):  # a sweep leaves columns out
         printed = on_terminal(COMMANDS[name], columns, folder)
         for pattern, shown in VARIES:

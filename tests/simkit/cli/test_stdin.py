@@ -5,9 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,17 +15,17 @@ LUBLIN = "workload: {type: lublin, jobs: 40, processors: 8, offered_load: 0.8}\n
 
 
 @pytest.fixture
-def piped(simkit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+def piped(simkit, monkeypatch):
     """Return a function of (text on standard input, arguments)."""
 
-    def call(text: str, *arguments: object) -> Any:
+    def call(text, *arguments):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
         return simkit(*arguments)
 
     return call
 
 
-def test_run_takes_a_scenario_from_standard_input_and_keeps_it(piped: Callable[..., Any]) -> None:
+def test_run_takes_a_scenario_from_standard_input_and_keeps_it(piped):
     result = piped(f"{LUBLIN}policy: {{order: sjf}}\nseed: 5\n", "run", "-", "--seed", 7)
     assert (result.code, result.err) == (0, "")
     folder = Path(result.out.split("Run folder")[1].strip())
@@ -38,9 +36,7 @@ def test_run_takes_a_scenario_from_standard_input_and_keeps_it(piped: Callable[.
     assert piped("", "verify", folder).code == 0
 
 
-def test_every_command_that_takes_a_scenario_takes_standard_input(
-    piped: Callable[..., Any],
-) -> None:
+def test_every_command_that_takes_a_scenario_takes_standard_input(piped):
     assert "<stdin> is a valid scenario" in piped(LUBLIN, "validate", "-").out
     assert json.loads(piped(LUBLIN, "show", "-", "--json").out)["workload"]["jobs"] == 40
     swept = f"{LUBLIN}sweep: {{seed: [0, 1]}}\n"
@@ -50,27 +46,25 @@ def test_every_command_that_takes_a_scenario_takes_standard_input(
     assert (judged.code, judged.err) == (0, "")
 
 
-def test_train_reads_standard_input(piped: Callable[..., Any]) -> None:
+def test_train_reads_standard_input(piped):
     result = piped(LUBLIN, "train", "-")
     assert (result.code, "learn: is missing" in result.err) == (2, True)
 
 
 @pytest.mark.parametrize("command", ["run", "sweep", "validate", "show", "train", "evaluate"])
-def test_errors_name_standard_input_and_the_line(command: str, piped: Callable[..., Any]) -> None:
+def test_errors_name_standard_input_and_the_line(command, piped):
     result = piped(f"{LUBLIN}policy: {{order: fcsf}}\n", command, "-")
     assert result.code == 2
     assert "<stdin>:2: policy.order: 'fcsf' is not known as an order" in result.err
 
 
-def test_problems_found_after_reading_have_their_line(piped: Callable[..., Any]) -> None:
+def test_problems_found_after_reading_have_their_line(piped):
     text = f"{LUBLIN}\npolicy: {{order: {{type: multifactor, aeg: 1}}}}\n"
     for command in ("run", "validate"):
         assert "<stdin>:3: policy.order: " in piped(text, command, "-").err
 
 
-def test_relative_paths_start_from_the_working_folder(
-    piped: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_relative_paths_start_from_the_working_folder(piped, tmp_path):
     (tmp_path / "logs").mkdir()
     text = "workload: {type: jobs, path: logs/jobs.csv}\ncluster: {processors: 4}\n"
     missing = piped(text, "validate", "-")
@@ -92,15 +86,13 @@ def test_relative_paths_start_from_the_working_folder(
         ("\0", "<stdin>: is not text"),
     ],
 )
-def test_what_is_no_scenario_is_told(text: str, problem: str, piped: Callable[..., Any]) -> None:
+def test_what_is_no_scenario_is_told(text, problem, piped):
     result = piped(text, "run", "-")
     assert result.code == 2
     assert problem in result.err
 
 
-def test_closed_standard_input_is_told(
-    simkit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_closed_standard_input_is_told(simkit, monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     result = simkit("validate", "-")
     assert result.code == 2

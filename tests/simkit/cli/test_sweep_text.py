@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit.cli.sweep_text import sweep_blocks
+from simkit.cli.run_text import sweep_blocks
 from simkit.cli.text import print_blocks
 from simkit.experiment.workers import SweepOutcome
 

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,7 +26,7 @@ LONG = "workload: {type: swf, path: rows.swf}\n"
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def place(tmp_path):
     """A folder with a long log and scenarios."""
     row = "{} {} -1 10 1 -1 -1 1 10 -1 1 1 1 1 1 1 -1 -1\n"
     (tmp_path / "rows.swf").write_text("".join(row.format(n, n) for n in range(1, 900_000)))
@@ -36,14 +35,14 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def until(holds: Callable[[], bool], seconds: float = 60) -> None:
+def until(holds, seconds=60):
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
-def imported(process: subprocess.Popen[str]) -> bool:
+def imported(process):
     """Return whether a process has got so far that it has imported polars."""
     return "polars" in Path(f"/proc/{process.pid}/maps").read_text()
 
@@ -58,7 +57,7 @@ def imported(process: subprocess.Popen[str]) -> bool:
         "trace generate alibaba2017 out --jobs 13000",
     ))],
 )  # fmt: skip
-def test_sigterm_is_a_sentence(words: str, place: Path) -> None:
+def test_sigterm_is_a_sentence(words, place):
     with child(
         [*SIMKIT, *words.split()], place, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as process:
@@ -75,7 +74,7 @@ def test_sigterm_is_a_sentence(words: str, place: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_what_a_killed_command_left_is_removed_by_the_next(place: Path) -> None:
+def test_what_a_killed_command_left_is_removed_by_the_next(place):
     words = [*SIMKIT, "trace", "generate", "alibaba2017", "out", "--jobs"]
     with child([*words, "13000"], place, stdout=subprocess.DEVNULL) as process:
         until(lambda: bool(list(place.glob(f".out.*{PART}"))))
@@ -87,7 +86,7 @@ def test_what_a_killed_command_left_is_removed_by_the_next(place: Path) -> None:
     assert (place / "out" / "batch_task.csv").exists()
 
 
-def test_what_another_process_still_writes_stays(tmp_path: Path) -> None:
+def test_what_another_process_still_writes_stays(tmp_path):
     target = tmp_path / "a"
     with unfinished(target) as mine, unfinished(target) as other:
         mine.write_text("1")
@@ -108,7 +107,7 @@ def test_what_another_process_still_writes_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_second_sweep_into_a_folder_is_told_so_at_once(place: Path) -> None:
+def test_a_second_sweep_into_a_folder_is_told_so_at_once(place):
     words = [*SIMKIT, "sweep", "s.yaml", "-o", "out", "-j", "1"]
     long = [*words, "--set", "workload.jobs=400000"]
     with child(long, place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as first:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
-from command_line import Simkit
 
 SACCT = """\
 JobID|User|Partition|State|Submit|Start|End|Elapsed|Timelimit|AllocCPUS
@@ -17,48 +17,43 @@ JobID|User|Partition|State|Submit|Start|End|Elapsed|Timelimit|AllocCPUS
 
 
 @pytest.fixture
-def simkit(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Simkit:
+def trace(simkit):
     """Return a function that runs `simkit trace` beside a file of Slurm's accounting."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "log.txt").write_text(SACCT)
-    return Simkit(capsys, monkeypatch, "trace")
+    Path("log.txt").write_text(SACCT)
+    return partial(simkit, "trace")
 
 
-def rows(path: str) -> list[list[str]]:
+def rows(path):
     return [line.split() for line in Path(path).read_text().splitlines() if line[0] != ";"]
 
 
-def test_the_format_needs_no_option(simkit: Simkit) -> None:
-    assert json.loads(simkit("info", "log.txt", "--json").out)["partitions"] == 2
-    checked = simkit("check", "log.txt").out
+def test_the_format_needs_no_option(trace):
+    assert json.loads(trace("info", "log.txt", "--json").out)["partitions"] == 2
+    checked = trace("check", "log.txt").out
     assert "3 rows read = 1 accepted + 1 repaired + 1 dropped" in checked
     assert "\nrun time 0: 1 row (line 3)\n" in checked
-    assert simkit("convert", "log.txt", "log.swf").code == 0
-    assert json.loads(simkit("info", "log.swf", "--json").out)["jobs"] == 2
+    assert trace("convert", "log.txt", "log.swf").code == 0
+    assert json.loads(trace("info", "log.swf", "--json").out)["jobs"] == 2
 
 
-def test_a_format_that_is_given_counts(simkit: Simkit) -> None:
-    result = simkit("info", "log.txt", "--format", "swf")
+def test_a_format_that_is_given_counts(trace):
+    result = trace("info", "log.txt", "--format", "swf")
     assert result.code == 3
     assert "SWF has 18" in result.err
 
 
 @pytest.mark.parametrize("command", [["info"], ["check"], ["convert", "out.swf"]])
-def test_an_unknown_format_is_an_error_that_names_those_there_are(
-    simkit: Simkit, command: list[str]
-) -> None:
+def test_an_unknown_format_is_an_error_that_names_those_there_are(trace, command):
     Path("note.txt").write_text("Dear all,\n")
-    result = simkit(command[0], "note.txt", *command[1:])
+    result = trace(command[0], "note.txt", *command[1:])
     assert result.code == 3
     for word in ("note.txt:1: the format is not recognised", "--format swf", "--format sacct"):
         assert word in result.err
     assert not Path("out.swf").exists()
 
 
-def test_convert_keeps_waits_and_statuses_and_counts_names_from_1(simkit: Simkit) -> None:
-    result = simkit("convert", "log.txt", "log.swf")
+def test_convert_keeps_waits_and_statuses_and_counts_names_from_1(trace):
+    result = trace("convert", "log.txt", "log.swf")
     assert "3 rows read = 1 accepted + 1 repaired + 1 dropped" in result.out
     assert "log.swf written: 2 rows\n" in result.out
     assert "MaxProcs 12 is the largest number of processors used at once" in result.out
@@ -67,35 +62,35 @@ def test_convert_keeps_waits_and_statuses_and_counts_names_from_1(simkit: Simkit
     assert picked == [["5", "1", "1", "1"], ["60", "0", "2", "2"]]
 
 
-def test_convert_takes_the_machines_size_and_the_time_zone(simkit: Simkit) -> None:
-    result = simkit(
+def test_convert_takes_the_machines_size_and_the_time_zone(trace):
+    result = trace(
         "convert", "log.txt", "log.swf", "--processors", 64, "--time-zone", "Europe/Berlin",
         "--keep-zero-run",
     )  # fmt: skip
     assert result.out.endswith("log.swf written: 3 rows\n")
-    facts = json.loads(simkit("info", "log.swf", "--json").out)
+    facts = json.loads(trace("info", "log.swf", "--json").out)
     assert facts["machine"] == "64 processors"
     assert facts["time zone"] == "Europe/Berlin"
     assert facts["first submit"] == "2024-01-01 07:00 UTC"
 
 
-def test_fix_writes_a_clean_swf_log_of_any_format(simkit: Simkit) -> None:
-    result = simkit("check", "log.txt", "--fix", "clean.swf")
+def test_fix_writes_a_clean_swf_log_of_any_format(trace):
+    result = trace("check", "log.txt", "--fix", "clean.swf")
     assert "clean.swf written: 2 rows\n" in result.out
-    again = json.loads(simkit("check", "clean.swf", "--json").out)
+    again = json.loads(trace("check", "clean.swf", "--json").out)
     assert (again["read"], again["accepted"], again["rules"]) == (2, 2, [])
 
 
-def test_fix_does_not_put_swf_in_the_place_of_another_format(simkit: Simkit) -> None:
-    result = simkit("check", "log.txt", "--fix", "log.txt")
+def test_fix_does_not_put_swf_in_the_place_of_another_format(trace):
+    result = trace("check", "log.txt", "--fix", "log.txt")
     assert result.code == 3
     assert "is the log itself" in result.err
     assert Path("log.txt").read_text() == SACCT
 
 
-def test_missing_columns_are_named_with_the_command_that_prints_them(simkit: Simkit) -> None:
+def test_missing_columns_are_named_with_the_command_that_prints_them(trace):
     Path("few.txt").write_text("JobID|User\n1|ada\n")
-    result = simkit("check", "few.txt")
+    result = trace("check", "few.txt")
     assert result.code == 3
     for words in (
         "few.txt:1: no column Submit, no column Elapsed (or ElapsedRaw, or both Start and End), "
@@ -105,13 +100,13 @@ def test_missing_columns_are_named_with_the_command_that_prints_them(simkit: Sim
         assert words in result.err
 
 
-def test_the_list_marks_what_was_not_compared_with_a_file(simkit: Simkit) -> None:
-    out = simkit("list").out
+def test_the_list_marks_what_was_not_compared_with_a_file(trace):
+    out = trace("list").out
     assert "~ has not been compared with the file" in out
     lines = {line.split()[0]: line for line in out.splitlines() if line.strip()}
     assert "~" not in lines["SDSC-SP2"]
     assert "~201,387" in lines["LANL-CM5"]
-    entries = {entry["name"]: entry for entry in json.loads(simkit("list", "--json").out)}
+    entries = {entry["name"]: entry for entry in json.loads(trace("list", "--json").out)}
     assert (entries["SDSC-SP2"]["checked"], entries["LANL-CM5"]["checked"]) == (True, False)
 
 
@@ -130,9 +125,9 @@ QUEUES = """\
 """
 
 
-def test_info_counts_jobs_by_the_queues_and_partitions_of_the_header(simkit: Simkit) -> None:
+def test_info_counts_jobs_by_the_queues_and_partitions_of_the_header(trace):
     Path("log.swf").write_text(QUEUES)
-    facts = json.loads(simkit("info", "log.swf", "--json").out)
+    facts = json.loads(trace("info", "log.swf", "--json").out)
     assert facts["jobs by queue"] == [
         {"number": -1, "jobs": 1},
         {"number": 1, "name": "express (limit: 2 hours)", "jobs": 1},
@@ -142,7 +137,7 @@ def test_info_counts_jobs_by_the_queues_and_partitions_of_the_header(simkit: Sim
         {"number": 3, "name": "gpu", "jobs": 3, "peak": {"processors": 8}},
         {"number": 4, "jobs": 1, "peak": {"processors": 2}},
     ]
-    lines = [line.split() for line in simkit("info", "log.swf").out.splitlines()]
+    lines = [line.split() for line in trace("info", "log.swf").out.splitlines()]
     shown = [line for line in lines if any(word.endswith("%") for word in line)]
     assert shown == [
         ["unknown", "1", "25.0%"],
@@ -153,14 +148,14 @@ def test_info_counts_jobs_by_the_queues_and_partitions_of_the_header(simkit: Sim
     ]
 
 
-def test_info_counts_jobs_of_tables_by_name(simkit: Simkit) -> None:
-    facts = json.loads(simkit("info", "log.txt", "--json").out)
+def test_info_counts_jobs_of_tables_by_name(trace):
+    facts = json.loads(trace("info", "log.txt", "--json").out)
     assert facts["jobs by partition"] == [
         {"name": "short", "jobs": 1, "peak": {"processors": 4}},
         {"name": "long", "jobs": 1, "peak": {"processors": 8}},
     ]
     assert "jobs by queue" not in facts
-    lines = [line.split() for line in simkit("info", "log.txt").out.splitlines()]
+    lines = [line.split() for line in trace("info", "log.txt").out.splitlines()]
     assert lines[-3:] == [
         ["Partition", "jobs", "share", "peak", "processors"],
         ["short", "1", "50.0%", "4"],

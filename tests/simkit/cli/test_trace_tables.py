@@ -3,44 +3,28 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from simkit.cli import main
-
-Simkit = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture
-def simkit(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Simkit:
-    """Return a function that runs `simkit trace generate` and gives its code and what it prints."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["simkit", "trace", "generate", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        return int(exit_.value.code or 0), *capsys.readouterr()
-
-    return call
+def generate(simkit):
+    """Return a function that runs `simkit trace generate`."""
+    return partial(simkit, "trace", "generate")
 
 
-def test_the_folder_may_be_named_in_two_ways(simkit: Simkit) -> None:
+def test_the_folder_may_be_named_in_two_ways(generate):
     options = ("--jobs", 3, "--machines", 2, "--usage-interval", "6h", "--seed", 4)
-    code, out, _ = simkit("alibaba2017", "a", *options)
-    assert code == 0
-    assert re.search(r"^a written +rows\s*$", out, re.M)
-    assert re.search(r"^server_usage +4\s*$", out, re.M)
-    assert simkit("alibaba2017", "-o", "b", *options)[0] == 0
+    done = generate("alibaba2017", "a", *options)
+    assert done.code == 0
+    assert re.search(r"^a written +rows\s*$", done.out, re.M)
+    assert re.search(r"^server_usage +4\s*$", done.out, re.M)
+    assert generate("alibaba2017", "-o", "b", *options).code == 0
     for table in Path("a").iterdir():
         assert table.read_bytes() == (Path("b") / table.name).read_bytes()
-    assert simkit("alibaba2017", "-o", "c", "--gzip", *options)[0] == 0
+    assert generate("alibaba2017", "-o", "c", "--gzip", *options).code == 0
     assert {table.suffix for table in Path("c").iterdir()} == {".gz"}
 
 
@@ -58,19 +42,16 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("arguments", "code", "words"), WRONG)
-def test_what_does_not_fit_is_told(
-    simkit: Simkit, arguments: tuple[object, ...], code: int, words: str
-) -> None:
+def test_what_does_not_fit_is_told(generate, arguments, code, words):
     Path("full").mkdir()
     Path("full/mine").touch()
-    found, _, err = simkit("alibaba2017", *arguments)
-    assert found == code
-    assert words in " ".join(err.replace("│", " ").split())
+    done = generate("alibaba2017", *arguments)
+    assert done.code == code
+    assert words in " ".join(done.err.split())
     assert [path.name for path in Path().iterdir()] == ["full"]
 
 
-def test_models_of_logs_have_no_machines(simkit: Simkit) -> None:
-    code, _, err = simkit("lublin", "x.swf", "--machines", 3)
-    assert code == 2
-    assert "lublin has no --machines" in err
-    assert simkit("lublin", "-o", "x.swf", "--jobs", 5)[1] == "x.swf written: 5 jobs\n"
+def test_models_of_logs_have_no_machines(generate):
+    done = generate("lublin", "x.swf", "--machines", 3)
+    assert (done.code, "lublin has no --machines" in done.err) == (2, True)
+    assert generate("lublin", "-o", "x.swf", "--jobs", 5).out == "x.swf written: 5 jobs\n"

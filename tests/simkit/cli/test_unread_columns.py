@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import Simkit
 
 SACCT = """\
 JobID|Submit|Elapsed|AllocCPUS|Licenses|Comment
@@ -17,7 +16,7 @@ NAMED = ("not read: Licenses (resources asked for)", "not read: 1 other column o
 
 
 @pytest.fixture(autouse=True)
-def _log(simkit: Simkit) -> None:
+def _log(simkit):
     Path("log.txt").write_text(SACCT)
     Path("run.yaml").write_text(RUN)
 
@@ -25,7 +24,7 @@ def _log(simkit: Simkit) -> None:
 @pytest.mark.parametrize(
     "command", [("trace", "check", "log.txt"), ("trace", "info", "log.txt"), ("run", "run.yaml")]
 )
-def test_the_screen_names_them(simkit: Simkit, command: tuple[str, ...]) -> None:
+def test_the_screen_names_them(simkit, command):
     shown = simkit(*command)
     assert shown.code == 0
     for words in NAMED:
@@ -33,7 +32,7 @@ def test_the_screen_names_them(simkit: Simkit, command: tuple[str, ...]) -> None
     assert "Nothing is wrong" not in shown.out
 
 
-def test_json_and_run_json_name_them(simkit: Simkit) -> None:
+def test_json_and_run_json_name_them(simkit):
     unread = {"Licenses": "resources asked for"}
     checked = json.loads(simkit("trace", "check", "log.txt", "--json").out)
     assert (checked["unread"], checked["unread_plain"]) == (unread, 1)
@@ -43,7 +42,7 @@ def test_json_and_run_json_name_them(simkit: Simkit) -> None:
     assert json.loads(Path("out/run.json").read_text())["trace"]["unread"] == unread
 
 
-def test_nothing_is_wrong_with_a_log_whose_columns_are_all_read(simkit: Simkit) -> None:
+def test_nothing_is_wrong_with_a_log_whose_columns_are_all_read(simkit):
     read = SACCT.replace("Licenses", "Timelimit").replace("matlab:1", "00:02:00")
     Path("log.txt").write_text(read)
     assert "Nothing is wrong with it." in simkit("trace", "check", "log.txt").out

@@ -13,7 +13,7 @@ from simkit.engine.simulation import Rules
 from simkit.errors import ScenarioError
 from simkit.policy import Cancel, Kill, Place, Suspend
 from simkit.policy.task import Task
-from simkit.workload.admission import AdmissionRule
+from simkit.workload.cluster import AdmissionRule
 
 ENDS = "job_id start_time_s status"
 

@@ -28,8 +28,7 @@ from simkit.policies.orderings import FCFS, SJF
 from simkit.policy.estimates import Actual, Perturbed, Requested, UserMean
 from simkit.policy.ordered import OrderedPolicy
 from simkit.workload import Workload
-from simkit.workload.admission import AdmissionRule
-from simkit.workload.cluster import Cluster, Maintenance, Partition
+from simkit.workload.cluster import AdmissionRule, Cluster, Maintenance, Partition
 
 RESOURCES = ("cpu", "mem")
 LONGEST = 2000.0  # after this the wild policy calms down, so that runs end

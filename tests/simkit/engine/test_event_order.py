@@ -17,7 +17,7 @@ from simkit.power.facts import Supply
 from simkit.power.machine_model import PowerModel
 from simkit.power.signal import Steps
 from simkit.power.site import Site, Source
-from simkit.workload.admission import AdmissionRule
+from simkit.workload.cluster import AdmissionRule
 
 NO_BACKLOG = Rules(admission=AdmissionRule(slots=1, backlog=0))
 JOB_LOG = "job_id start_time_s end_time_s status"

@@ -20,7 +20,7 @@ from simkit.policies.easy import Easy
 from simkit.policies.orderings import FCFS
 from simkit.policy.declared import NO_SIGNALS
 from simkit.policy.ordered import OrderedPolicy
-from simkit.power import late_account
+from simkit.power import system as late_account
 from simkit.power.controller import SetPoints, SourceOrder
 from simkit.power.facts import BatteryFacts, Supply
 from simkit.power.ledger import RATES, STORED, Flows

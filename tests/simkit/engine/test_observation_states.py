@@ -15,8 +15,7 @@ from simkit.agent.slotted import Slotted
 from simkit.agent.slotted_tracker import SlottedTracker
 from simkit.engine.simulation import Rules
 from simkit.policy import Place
-from simkit.workload.admission import AdmissionRule
-from simkit.workload.cluster import Cluster, Maintenance
+from simkit.workload.cluster import AdmissionRule, Cluster, Maintenance
 
 STEPWISE = Rules(step_s=1, admission=AdmissionRule(slots=10, backlog=60))
 

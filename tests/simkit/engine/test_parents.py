@@ -8,7 +8,7 @@ from engine_runs import a_bag, a_gang, begin, greedy, make_jobs, simulate
 
 from simkit.engine.simulation import Rules
 from simkit.policy import Kill
-from simkit.workload.admission import AdmissionRule
+from simkit.workload.cluster import AdmissionRule
 
 ENDS = "task_id start_time_s end_time_s status"
 

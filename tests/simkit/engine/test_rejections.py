@@ -9,7 +9,7 @@ from engine_runs import a_gang, greedy, make_jobs, rigid, simulate
 from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policy import Place, Reject, Suspend
-from simkit.workload.admission import AdmissionRule
+from simkit.workload.cluster import AdmissionRule
 
 ENDS = "job_id start_time_s status reason"
 

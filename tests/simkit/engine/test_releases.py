@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from simkit.engine.simulation import Rules
 from simkit.policy import Kill, Reject
-from simkit.workload.admission import AdmissionRule
+from simkit.workload.cluster import AdmissionRule
 
 TIMES = "job_id submit_time_s release_time_s start_time_s wait_time_s"
 

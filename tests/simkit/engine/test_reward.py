@@ -18,9 +18,8 @@ from simkit.policies.orderings import FCFS
 from simkit.policy import Kill, Place, Resume, Suspend
 from simkit.policy.ordered import OrderedPolicy
 from simkit.scenario import Scenario
-from simkit.workload.admission import AdmissionRule
-from simkit.workload.cluster import Cluster, Failures, Maintenance
-from simkit.workload.value import with_deadlines, with_values
+from simkit.scenario.value import deadlines, with_values
+from simkit.workload.cluster import AdmissionRule, Cluster, Failures, Maintenance
 
 OF_VALUE = ("value", "value-at-decision", "value-on-completion", "qos-violations")
 """Rewards that need jobs of value and quality."""
@@ -215,7 +214,8 @@ def test_kills_rejections_failures_and_suspensions(seed):
     jobs = [(t, *(some_task() for _ in range(rng.integers(1, 4)))) for t in submit]
     load = make_jobs(*jobs, resources=("cpu", "mem"))
     load = load.with_columns(qos=rng.uniform(0.1, 1, 60))
-    load = with_deadlines(with_values(load, {"cpu": 2.0, "mem": 0.1}), rng.uniform(1, 8, 60))
+    load = with_values(load, {"cpu": 2.0, "mem": 0.1})
+    load = load.with_columns(deadline_s=deadlines(load, rng.uniform(1, 8, 60)))
     cluster = Cluster(
         ("cpu", "mem"), ("a", "b", "c"), np.array([[4.0, 6.0], [6.0, 6.0], [6.0, 2.0]]),
         maintenance=(Maintenance(50.5, 90.25, 1, (6.0, 6.0), "requeue"),),
@@ -411,7 +411,7 @@ def test_short_run_times_count_as_the_least():
 )
 def test_value_is_paid_for_what_ends_in_time(run_time, requested, value):
     load = with_values(rigid((0, run_time, 4, requested)), {"processors": 1.0}, time_unit_s=1)
-    load = with_deadlines(load, np.ones(1))
+    load = load.with_columns(deadline_s=deadlines(load, np.ones(1)))
     _, reward = play(begin, greedy, load, names=["value"])
     assert reward.totals == {"value": value}
 

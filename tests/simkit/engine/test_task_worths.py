@@ -11,8 +11,8 @@ from engine_runs import a_gang, make_jobs, rigid
 from simkit.engine.submission import Submission
 from simkit.policy.estimates import Requested
 from simkit.policy.task import Task
+from simkit.scenario.value import deadlines, with_resource, with_values
 from simkit.workload.cluster import Cluster
-from simkit.workload.value import with_deadlines, with_resource, with_values
 
 
 def tasks_of(load, **capacity) -> list[Task]:
@@ -31,7 +31,8 @@ def test_a_plain_log_has_tasks_without_worth_and_nothing_is_set_on_them():
 def test_value_and_due_time_follow_from_the_estimate_not_from_the_run_time():
     """The job runs 3600 s and asked for 7200 s: that is all that a policy may know."""
     load = rigid((100, 3600, 2, 7200)).with_columns(qos=np.array([0.5]))
-    load = with_deadlines(with_values(load, {"processors": 0.5}), np.array([3.0]))
+    load = with_values(load, {"processors": 0.5})
+    load = load.with_columns(deadline_s=deadlines(load, np.array([3.0])))
     (task,) = tasks_of(load)
     assert load.value.tolist() == [2 * 0.5 * 1 * 0.5]
     assert task.value == 2 * 0.5 * 2 * 0.5

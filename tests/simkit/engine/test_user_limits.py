@@ -12,8 +12,7 @@ from simkit.policies.easy import Easy
 from simkit.policies.orderings import FCFS, SJF
 from simkit.policy import Kill, Place
 from simkit.policy.ordered import OrderedPolicy
-from simkit.workload.admission import AdmissionRule
-from simkit.workload.cluster import Partition
+from simkit.workload.cluster import AdmissionRule, Partition
 
 ONE_EACH = Partition("one", max_running_per_user=1)
 

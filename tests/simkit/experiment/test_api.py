@@ -137,9 +137,6 @@ def test_errors_are_simkit_errors() -> None:
         simkit.simulate("quickstart", policy=type("Half", (), {"reset": lambda *_: None}))
 
 
-# --- check_policy ----------------------------------------------------------------------------
-
-
 def test_a_resource_of_the_cluster_that_no_job_asks_for(tmp_path):
     """It is recorded as 0 of every job, and the metrics and the audit know it."""
     machines = {"cluster.machines": [{"count": 4, "processors": 64, "gpu": 2}]}

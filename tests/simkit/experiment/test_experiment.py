@@ -11,7 +11,6 @@ import pytest
 
 from simkit.errors import PluginError, RunError, ScenarioError
 from simkit.experiment import Experiment, carry_out, prepare
-from simkit.experiment.policy import policy_label
 from simkit.results.run_folder import open_run
 from simkit.scenario.yaml_document import load_scenario
 from simkit.verify import verify_run
@@ -150,8 +149,6 @@ def test_maintenance_of_groups_and_dates_without_an_epoch() -> None:
         section.build(Workload.from_jobs(jobs))
 
 
-# --- the policy and the rules ----------------------------------------------------------------
-
 # --- the run ---------------------------------------------------------------------------------
 
 VARIANTS: list[dict[str, Any]] = [
@@ -217,7 +214,7 @@ LABELS = [
 
 @pytest.mark.parametrize(("policy", "label"), LABELS)
 def test_policy_labels(policy: dict[str, Any], label: str) -> None:
-    assert policy_label(load_scenario({"workload": SAMPLE, "policy": policy})) == label
+    assert load_scenario({"workload": SAMPLE, "policy": policy}).policy.label == label
 
 
 def test_a_policy_file_is_an_input(tmp_path: Path) -> None:

@@ -131,19 +131,6 @@ def test_everything_of_a_site_is_what_the_scenario_says(csv):
     }  # fmt: skip
 
 
-def test_all_problems_are_told_at_once(csv):
-    found = problems(
-        machines={"idle_w": 1, "full_w": 2, "resource": "gpu"},
-        sources={"a": {"signal": csv(1, 2, skip=())}, "b": {"signal": csv(-5, 5, name="b.csv")}},
-        grid={"carbon_gco2_per_kwh": csv(1, 2, name="c.csv")},
-        controller={"type": "source-order", "reserv": 1},
-        **EPOCH,
-    )
-    assert [line.partition(": ")[0] for line in found] == [
-        "power.machines", "power.sources.b", "power.grid.carbon_gco2_per_kwh", "power.controller",
-    ]  # fmt: skip
-
-
 # --- clocks ------------------------------------------------------------------------------------
 
 
@@ -283,36 +270,6 @@ def test_a_given_forecast_must_reach_the_horizon_after_the_last_job(csv):
 
 
 # --- what a signal may be ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("columns", "expected"),
-    [
-        # another unit than the column's name says
-        ({"unit": "MW", "column": "kw"}, "column 'kw' names kW, but unit 'MW' is declared"),
-        # another quantity than the place has
-        ({"unit": "price/kWh", "column": "value"}, "values in price/kWh, but power is in W"),
-        # no zone, and a zone twice
-        ({"zone": None}, "times without a time zone; declare zone: UTC"),
-        (
-            {"time": "utc"},
-            "the times carry their own offset from UTC, but zone 'UTC' is declared; leave zone out",
-        ),
-        # a column that is not there
-        ({"column": "KW"}, "no column 'KW'; did you mean 'kw'?"),
-    ],
-)
-def test_a_file_of_another_kind_is_refused(tmp_path, columns, expected):
-    path = tmp_path / "site.csv"
-    path.write_text(
-        "time,utc,kw,value\n"
-        "2020-01-01 00:00,2020-01-01T00:00+00:00,1,2\n2020-01-01 01:00,2020-01-01T01:00+00:00,3,4\n"
-        "2020-01-01 02:00,2020-01-01T02:00+00:00,1,2\n"
-    )
-    signal = {"type": "csv", "path": str(path), "column": "kw", "unit": "kW", "zone": "UTC"}
-    (line,) = problems(**EPOCH, **source(signal | columns))
-    assert line.startswith(f"power.sources.roof: {path}")
-    assert expected in line
 
 
 def test_power_below_zero_is_refused_or_taken_for_zero(csv):

@@ -84,7 +84,7 @@ WRONG = [
     (lambda: PowerModel(1.0, ("cpu",), (Curve((0.0, 0.5), (0.0, 9.0)),)), "rise from 0 to 1"),
     (lambda: PowerModel(1.0, ("cpu",), ()), "0 curves for 1 resources"),
     (lambda: ConstantPue(0.9), "0.9 is not at least 1"),
-    (lambda: CurvedPue(0.0, {0: 0.5}, None, {20: 1}), "rated_w(.|\n)*by_load(.|\n)*give both"),
+    (lambda: CurvedPue(0.0, {0: 1.5}), "rated_w is 0"),
 ]
 
 

@@ -156,8 +156,8 @@ def test_a_january_that_is_missing_is_filled_from_the_december_before():
     ("make", "what"),
     [
         (lambda: Alignment("calender", epoch_s=0.0), "is unknown; did you mean 'calendar'"),
-        (lambda: Alignment(), "calendar: the run's epoch is None"),
-        (lambda: Alignment("epoch"), "epoch: the run's epoch is None"),
+        (lambda: Alignment(), "calendar needs the date"),
+        (lambda: Alignment("epoch"), "epoch needs the date"),
         (lambda: Alignment("offset", offset_s=float("inf")), "offset_s is inf"),
         (lambda: Alignment("epoch", epoch_s=0.0, offset_s=5.0), "belongs to align offset"),
     ],

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,7 +15,7 @@ from simkit.results.run_folder import open_run
 
 
 @given(st.lists(st.integers(0, LARGEST), max_size=40), st.lists(st.text(), max_size=5))
-def test_columns_come_back_as_they_were(numbers: list[int], texts: list[str]) -> None:
+def test_columns_come_back_as_they_were(numbers, texts):
     packed = Packed()
     packed.numbers("n", numbers)
     packed.texts("t", texts)
@@ -25,7 +23,7 @@ def test_columns_come_back_as_they_were(numbers: list[int], texts: list[str]) ->
     assert unpacked(packed.finish()) == {"n": numbers, "t": texts, "b": [1, 2, 255]}
 
 
-def test_times_are_whole_numbers_of_the_unit_and_never_wrap() -> None:
+def test_times_are_whole_numbers_of_the_unit_and_never_wrap():
     times = np.array([5.0, 5.26, np.inf, -1.0, np.nan])
     assert whole(times, 5.0, 0.1).tolist() == [0, 3, LARGEST, 0, 0]
 
@@ -37,7 +35,7 @@ rectangles = st.lists(
 
 
 @given(rectangles)
-def test_occupancy_is_the_covered_area(rects: list[tuple[int, int, int, int]]) -> None:
+def test_occupancy_is_the_covered_area(rects):
     lanes, span = 25, 128.0
     start, length, lane, height = np.array(rects, np.int64).reshape(-1, 4).T
     end = np.minimum(start + length, 128)
@@ -50,7 +48,7 @@ def test_occupancy_is_the_covered_area(rects: list[tuple[int, int, int, int]]) -
     assert (seen == np.clip(255 * plain, 0, 255)[:, :, None]).all()
 
 
-def test_bands_hold_several_lanes_and_the_shortest_bar_is_seen() -> None:
+def test_bands_hold_several_lanes_and_the_shortest_bar_is_seen():
     one = np.array([0])
     grid = occupancy(np.array([10.0]), np.array([10.001]), one, one + 1, 1000, 1e6)
     assert grid.lanes_a_band == 4
@@ -62,7 +60,7 @@ steps = st.lists(st.tuples(st.floats(0, 100), st.integers(-5, 5)), max_size=20)
 
 
 @given(steps)
-def test_extremes_are_those_of_every_instant(changes: list[tuple[float, int]]) -> None:
+def test_extremes_are_those_of_every_instant(changes):
     changes = sorted({round(time, 1): value for time, value in changes}.items())
     time, values = np.array(changes, np.float64).reshape(-1, 2).T
     edges = np.linspace(0, 100, 6)
@@ -74,7 +72,7 @@ def test_extremes_are_those_of_every_instant(changes: list[tuple[float, int]]) -
         assert (low[n], high[n]) == (inside.min(), inside.max())
 
 
-def overlaps(start: Any, end: Any, lane: Any, lanes: Any) -> int:
+def overlaps(start, end, lane, lanes):
     """Count pairs of rectangles that cover the same lane at the same time."""
     count = 0
     for a in range(len(start)):
@@ -85,7 +83,7 @@ def overlaps(start: Any, end: Any, lane: Any, lanes: Any) -> int:
     return count
 
 
-def test_no_lane_has_two_bars_at_once(write_run, random_jobs) -> None:
+def test_no_lane_has_two_bars_at_once(write_run, random_jobs):
     jobs = random_jobs(120, spread_s=2e5)
     bars = bars_of(open_run(write_run("pool", jobs, capacity=60)))
     start, end = (bars.rows[f"{n}_time_s"].to_numpy()[bars.bar] for n in ("start", "end"))
@@ -96,7 +94,7 @@ def test_no_lane_has_two_bars_at_once(write_run, random_jobs) -> None:
     assert bars.lane.max() < bars.first_lane[-1]
 
 
-def test_fractions_of_a_processor_have_a_lane_each_on_their_machine(tmp_path) -> None:
+def test_fractions_of_a_processor_have_a_lane_each_on_their_machine(tmp_path):
     import simkit
 
     tasks = tmp_path / "tasks.csv"
@@ -124,7 +122,7 @@ def test_fractions_of_a_processor_have_a_lane_each_on_their_machine(tmp_path) ->
     assert (place == machine).all()
 
 
-def test_a_bar_that_still_runs_keeps_its_lanes(write_run) -> None:
+def test_a_bar_that_still_runs_keeps_its_lanes(write_run):
     jobs = {
         "job_id": [1, 2], "submit_time_s": [0.0, 0.0], "run_time_s": [50.0, 10.0],
         "processors": [3.0, 2.0], "start_time_s": [0.0, 60.0], "status": ["running", "finished"],
@@ -134,7 +132,7 @@ def test_a_bar_that_still_runs_keeps_its_lanes(write_run) -> None:
 
 
 @pytest.mark.parametrize("start", [None, 0.0])
-def test_a_run_with_and_without_a_bar(write_run, start) -> None:
+def test_a_run_with_and_without_a_bar(write_run, start):
     one = {"job_id": [1], "submit_time_s": [0.0], "run_time_s": [0.0], "processors": [1.0]}
     bars = bars_of(open_run(write_run("one", {**one, "start_time_s": [start]})))
     assert len(bars.bar) == (start is not None)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -25,17 +22,17 @@ EVIL = "</script><script>document.title='owned'</script><img src=x onerror=alert
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser():
     with chromium() as found:
         yield found
 
 
 @pytest.fixture
-def opened(browser: Any) -> Iterator[Callable[..., Page]]:
+def opened(browser):
     """Return a function that opens a page, and in the end check that all went well on it."""
     pages: list[Page] = []
 
-    def show(file: Path, ready: str = READY, **options: Any) -> Page:
+    def show(file, ready=READY, **options):
         pages.append(Page(browser, file, ready, **options))
         return pages[-1]
 
@@ -47,7 +44,7 @@ def opened(browser: Any) -> Iterator[Callable[..., Page]]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """A run of 300 jobs."""
     place = tmp_path_factory.mktemp("report") / "run"
     load = {"type": "lublin", "jobs": 300, "processors": 64, "users": 8, "offered_load": 1.1}
@@ -56,7 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def report(folder: Path) -> Path:
+def report(folder):
     first = longest_waits(open_run(folder), 1)[0]
     begin, end = first["submit_time_s"], first["start_time_s"]
     middle = (begin + end) / 2
@@ -69,7 +66,7 @@ def report(folder: Path) -> Path:
     return write_report(folder, folder.parent / "report.html", explanations=[why])
 
 
-def colours_of(page: Page, selector: str = "canvas.gantt") -> int:
+def colours_of(page, selector="canvas.gantt"):
     """Return how many colours a canvas has."""
     return page.page.locator(selector).first.evaluate(
         """canvas => {
@@ -79,12 +76,12 @@ def colours_of(page: Page, selector: str = "canvas.gantt") -> int:
     )
 
 
-def window_of(page: Page) -> tuple[float, ...]:
+def window_of(page):
     page.settle()
     return tuple(float(page.data(name)) for name in ("from", "to", "low", "high"))
 
 
-def middle_of(page: Page) -> tuple[float, float]:
+def middle_of(page):
     canvas = page.page.locator("canvas.gantt")
     canvas.scroll_into_view_if_needed()
     page.page.wait_for_timeout(300)  # a wheel in the midst of scrolling scrolls on
@@ -92,7 +89,7 @@ def middle_of(page: Page) -> tuple[float, float]:
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
-def test_everything_is_drawn(opened, report) -> None:
+def test_everything_is_drawn(opened, report):
     page = opened(report)
     canvases = page.page.locator("canvas").count()
     assert canvases == 5  # in use, waiting, axis, Gantt, overview
@@ -115,7 +112,7 @@ def test_everything_is_drawn(opened, report) -> None:
         assert words in text, words
 
 
-def test_names_are_labelled_for_those_who_hear_the_page(opened, report) -> None:
+def test_names_are_labelled_for_those_who_hear_the_page(opened, report):
     page = opened(report).page
     unnamed = page.evaluate(
         """() => [...document.querySelectorAll("canvas, svg[role=img], button, input, select, table")]
@@ -126,7 +123,7 @@ def test_names_are_labelled_for_those_who_hear_the_page(opened, report) -> None:
     assert page.evaluate("document.documentElement.lang") == "en"
 
 
-def test_the_wheel_zooms_where_the_pointer_is(opened, report) -> None:
+def test_the_wheel_zooms_where_the_pointer_is(opened, report):
     page = opened(report)
     whole = window_of(page)
     x, y = middle_of(page)
@@ -144,7 +141,7 @@ def test_the_wheel_zooms_where_the_pointer_is(opened, report) -> None:
     assert window_of(page)[:2] == whole[:2]
 
 
-def test_dragging_moves_and_the_charts_move_along(opened, report) -> None:
+def test_dragging_moves_and_the_charts_move_along(opened, report):
     page = opened(report)
     x, y = middle_of(page)
     page.page.mouse.move(x, y)
@@ -161,7 +158,7 @@ def test_dragging_moves_and_the_charts_move_along(opened, report) -> None:
     assert page.page.locator(".detail h3").count() == 0  # a drag keeps no job
 
 
-def test_keys_move_zoom_and_reset(opened, report) -> None:
+def test_keys_move_zoom_and_reset(opened, report):
     page = opened(report)
     page.page.locator("canvas.gantt").focus()
     seen = [window_of(page)]
@@ -175,7 +172,7 @@ def test_keys_move_zoom_and_reset(opened, report) -> None:
     assert page.page.evaluate("document.activeElement.type") == "search"
 
 
-def test_search_finds_a_job_and_says_all_of_it(opened, report, folder) -> None:
+def test_search_finds_a_job_and_says_all_of_it(opened, report, folder):
     page = opened(report)
     job = open_run(folder).jobs.sort("wait_time_s").row(-1, named=True)
     page.page.get_by_label("Search for a job by its id").fill(str(job["job_id"]))
@@ -200,7 +197,7 @@ def test_search_finds_a_job_and_says_all_of_it(opened, report, folder) -> None:
     assert page.page.locator(".detail h3").count() == 0
 
 
-def test_hover_names_the_job_under_the_pointer_and_a_click_keeps_it(opened, report, folder) -> None:
+def test_hover_names_the_job_under_the_pointer_and_a_click_keeps_it(opened, report, folder):
     page = opened(report)
     x, y = middle_of(page)
     box = page.page.locator("canvas.gantt").bounding_box()
@@ -224,7 +221,7 @@ def test_hover_names_the_job_under_the_pointer_and_a_click_keeps_it(opened, repo
     assert page.page.locator(".tip").is_hidden()
 
 
-def test_colours_follow_what_is_chosen(opened, report) -> None:
+def test_colours_follow_what_is_chosen(opened, report):
     page = opened(report)
     seen = set()
     for value in ("wait", "user", "size", "status"):
@@ -235,12 +232,12 @@ def test_colours_follow_what_is_chosen(opened, report) -> None:
     assert len(seen) == 4
 
 
-def background(page: Page) -> list[int]:
+def background(page):
     text = page.page.evaluate("getComputedStyle(document.body).backgroundColor")
     return [int(n) for n in text.removeprefix("rgb(").removesuffix(")").split(",")]
 
 
-def test_dark_by_the_system_and_by_choice(opened, report) -> None:
+def test_dark_by_the_system_and_by_choice(opened, report):
     light, dark = opened(report), opened(report, color_scheme="dark")
     assert min(background(light)) > 200
     assert max(background(dark)) < 60
@@ -254,7 +251,7 @@ def test_dark_by_the_system_and_by_choice(opened, report) -> None:
     assert max(background(light)) < 60
 
 
-def test_it_prints_in_light_colours_without_its_buttons(opened, report) -> None:
+def test_it_prints_in_light_colours_without_its_buttons(opened, report):
     page = opened(report, color_scheme="dark")
     page.page.emulate_media(media="print")
     page.settle()
@@ -271,14 +268,14 @@ def test_it_prints_in_light_colours_without_its_buttons(opened, report) -> None:
 
 
 @pytest.mark.parametrize("width", [390, 800, 1600])
-def test_nothing_sticks_out_at_any_width(opened, report, width) -> None:
+def test_nothing_sticks_out_at_any_width(opened, report, width):
     page = opened(report, viewport={"width": width, "height": 900})
     assert page.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_many_bars_become_shades_and_zooming_brings_them_back(
     opened, write_run, random_jobs, tmp_path
-) -> None:
+):
     folder = write_run("many", random_jobs(30_000, spread_s=2e6), capacity=1500)
     page = opened(write_report(folder, tmp_path / "many.html"))
     assert page.data("mode") == "grid"
@@ -303,7 +300,7 @@ CORNERS = """canvas => {
 }"""
 
 
-def test_shades_are_what_the_bars_cover(opened, write_run, tmp_path) -> None:
+def test_shades_are_what_the_bars_cover(opened, write_run, tmp_path):
     """A quarter of the chart is empty, below on the left; the rest is full, from afar and close."""
     count = 300_000
     jobs = {
@@ -335,7 +332,7 @@ def test_shades_are_what_the_bars_cover(opened, write_run, tmp_path) -> None:
     assert list(dict.fromkeys(modes)) == ["grid", "shades", "bars"]
 
 
-def test_names_of_strangers_are_text(opened, write_run, random_jobs, tmp_path) -> None:
+def test_names_of_strangers_are_text(opened, write_run, random_jobs, tmp_path):
     jobs = random_jobs(60)
     names = pl.Series([EVIL, "b\u2028c", "javascript:alert(1)"] * 20)
     folder = write_run("evil", {**jobs, "user": names}, capacity=60)
@@ -353,7 +350,7 @@ def test_names_of_strangers_are_text(opened, write_run, random_jobs, tmp_path) -
     assert EVIL in page.page.locator(".keys").inner_text()
 
 
-def test_an_explanation_of_another_task_than_the_first_says_so(opened, write_run, tmp_path) -> None:
+def test_an_explanation_of_another_task_than_the_first_says_so(opened, write_run, tmp_path):
     jobs = {
         "job_id": [1, 2, 3], "submit_time_s": [0.0] * 3, "run_time_s": [100.0] * 3,
         "processors": [8.0] * 3, "start_time_s": [0.0, 100.0, 200.0],
@@ -378,7 +375,7 @@ def test_an_explanation_of_another_task_than_the_first_says_so(opened, write_run
 )
 def test_undated_times_say_where_the_clock_of_the_trace_is(
     opened, write_run, random_jobs, tmp_path, first_s, said
-) -> None:
+):
     jobs = random_jobs(20)
     shift = first_s - np.min(jobs["submit_time_s"])
     jobs |= {f"{name}_time_s": jobs[f"{name}_time_s"] + shift for name in ("submit", "start")}
@@ -387,7 +384,7 @@ def test_undated_times_say_where_the_clock_of_the_trace_is(
     assert f"since the first submit, which is at {said} of the trace's clock" in text
 
 
-def test_energy_that_cost_nothing_has_no_tile(opened, tmp_path) -> None:
+def test_energy_that_cost_nothing_has_no_tile(opened, tmp_path):
     load = {"type": "lublin", "jobs": 20, "processors": 8}
     pages = []
     for price in (0.0, 0.3):
@@ -399,9 +396,7 @@ def test_energy_that_cost_nothing_has_no_tile(opened, tmp_path) -> None:
     assert "energy cost" in priced
 
 
-def test_a_cumulative_curve_starts_at_the_share_that_did_not_wait(
-    opened, write_run, tmp_path
-) -> None:
+def test_a_cumulative_curve_starts_at_the_share_that_did_not_wait(opened, write_run, tmp_path):
     jobs = {
         "job_id": [1, 2, 3], "submit_time_s": [0.0, 1.0, 2.0], "run_time_s": [100.0] * 3,
         "processors": [8.0] * 3, "start_time_s": [0.0, 100.0, 200.0],
@@ -417,7 +412,7 @@ def test_a_cumulative_curve_starts_at_the_share_that_did_not_wait(
     assert shares == pytest.approx([n / 3 for n in thirds], abs=0.002)
 
 
-def test_runs_side_by_side(opened, write_run, random_jobs, tmp_path) -> None:
+def test_runs_side_by_side(opened, write_run, random_jobs, tmp_path):
     jobs = random_jobs(150)
     later = {**jobs, "start_time_s": jobs["start_time_s"] + 300.0 * (jobs["user"] % 2)}
     folders = [
@@ -438,7 +433,7 @@ def test_runs_side_by_side(opened, write_run, random_jobs, tmp_path) -> None:
     assert page.page.locator("canvas.gantt").nth(2).is_visible()
 
 
-def test_a_sweep_can_be_sorted(opened, tmp_path, monkeypatch) -> None:
+def test_a_sweep_can_be_sorted(opened, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     load = {"type": "lublin", "jobs": 30, "processors": 16}
     sweep = {
@@ -461,7 +456,7 @@ def test_a_sweep_can_be_sorted(opened, tmp_path, monkeypatch) -> None:
     assert page.page.locator("#curves path.curve").count() == 2
 
 
-def test_a_band_of_what_cannot_be_negative_ends_at_zero(opened, tmp_path) -> None:
+def test_a_band_of_what_cannot_be_negative_ends_at_zero(opened, tmp_path):
     load = {"type": "lublin", "jobs": 5, "processors": 16}
     sweep = {"workload.load": [0.5, 1.0], "seed": [0, 1, 2]}
     simkit.run_sweep({"workload": load, "sweep": sweep}, tmp_path / "sweep")
@@ -481,14 +476,14 @@ def test_a_band_of_what_cannot_be_negative_ends_at_zero(opened, tmp_path) -> Non
 
 
 @pytest.mark.parametrize("jobs", [0, 1])
-def test_runs_with_nothing_to_show(opened, write_run, random_jobs, tmp_path, jobs) -> None:
+def test_runs_with_nothing_to_show(opened, write_run, random_jobs, tmp_path, jobs):
     folder = write_run("small", random_jobs(jobs), status="interrupted", error=EVIL)
     page = opened(write_report(folder, tmp_path / "small.html", allow_partial=True))
     assert "this run is interrupted" in page.page.locator("main").inner_text()
     assert EVIL in page.page.locator("main").inner_text()
 
 
-def test_a_job_that_never_started_can_be_found(opened, write_run, tmp_path) -> None:
+def test_a_job_that_never_started_can_be_found(opened, write_run, tmp_path):
     jobs = {
         "job_id": ["a", "b c"], "submit_time_s": [0.0, 5.0], "run_time_s": [9.0, 9.0],
         "processors": [8.0, 8.0], "start_time_s": [0.0, None],
@@ -503,10 +498,10 @@ def test_a_job_that_never_started_can_be_found(opened, write_run, tmp_path) -> N
 
 
 def test_metrics_of_the_user_are_in_the_overview_of_one_run_and_of_several(opened, tmp_path):
-    def tail_wait(jobs: pl.DataFrame) -> float:
+    def tail_wait(jobs):
         return 7260.0
 
-    def undefined(jobs: pl.DataFrame) -> None:
+    def undefined(jobs):
         return None
 
     tail_wait.unit = "s"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -54,18 +53,18 @@ number = 7
 
 
 @pytest.fixture
-def scenario(tmp_path: Path) -> Any:
+def scenario(tmp_path):
     """Return a function of names in the file that gives a scenario with these metrics."""
     (tmp_path / "mine.py").write_text(FILE)
 
-    def named(*names: str, **changes: Any) -> dict[str, Any]:
+    def named(*names, **changes):
         custom = [f"{tmp_path}/mine.py:{name}" for name in names]
         return BASE | {"metrics": changes | {"custom": custom} if changes else custom}
 
     return named
 
 
-def own(run: simkit.Run, name: str) -> Any:
+def own(run, name):
     return run.metrics["custom"][name]
 
 

@@ -25,16 +25,16 @@ VALUES = [
 
 
 @pytest.mark.parametrize(("column", "expected"), VALUES)
-def test_canonical_bytes(column: pl.Series, expected: str) -> None:
+def test_canonical_bytes(column, expected):
     assert canonical_bytes(column).hex() == expected
 
 
-def test_other_types_are_refused_by_name() -> None:
+def test_other_types_are_refused_by_name():
     with pytest.raises(TypeError, match="column when is Date"):
         canonical_bytes(pl.Series("when", [None], dtype=pl.Date))
 
 
-def test_the_definition_by_hand() -> None:
+def test_the_definition_by_hand():
     digest = RunDigest()
     digest.update("jobs", pl.DataFrame({"job_id": [7]}))
     column = sha256((7).to_bytes(8, "little")).hexdigest()
@@ -44,7 +44,7 @@ def test_the_definition_by_hand() -> None:
     assert digest.finish({"a": 1}, {"seed": 7}) == sha256(lines.encode()).hexdigest()
 
 
-def test_the_auditor_finds_the_same_digest() -> None:
+def test_the_auditor_finds_the_same_digest():
     from simkit.verify.folder import digest_of
 
     frame = pl.DataFrame(
@@ -62,7 +62,7 @@ def test_the_auditor_finds_the_same_digest() -> None:
     values=st.lists(st.one_of(st.none(), st.text(max_size=3)), max_size=20),
     cuts=st.lists(st.integers(0, 20), max_size=4),
 )
-def test_chunks_do_not_matter(values: list[str | None], cuts: list[int]) -> None:
+def test_chunks_do_not_matter(values, cuts):
     frame = pl.DataFrame({"t": values}, schema={"t": pl.String})
     whole, pieces = RunDigest(), RunDigest()
     whole.update("jobs", frame)

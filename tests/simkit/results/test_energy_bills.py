@@ -47,12 +47,7 @@ class Bill(NamedTuple):
 class Records:
     """A site whose jobs come and go by hand; keeps the records that bills are made of."""
 
-    def __init__(
-        self,
-        models: tuple[PowerModel, ...] = (LINE,),
-        capacity: tuple[tuple[float, ...], ...] = ((4.0, 2.0),),
-        stored: StoredEnergy | None = None,
-    ) -> None:
+    def __init__(self, models=(LINE,), capacity=((4.0, 2.0),), stored=None):
         self.models, self.capacity = models, capacity
         self.chunks: list[dict[str, Floats]] = []
         self.ledger = Ledger(0.0, stored, self.chunks.append)
@@ -61,24 +56,24 @@ class Records:
         self.tasks: list[tuple[float, ...]] = []
         self.standing_w = math.fsum(model.idle_w for model in models)
 
-    def start(self, job: int, on: Any, request: tuple[float, ...]) -> None:
+    def start(self, job, on, request):
         self.running[job] = (on, request, self.ledger.time_s)
 
-    def end(self, job: int, *, still_running: bool = False) -> None:
+    def end(self, job, *, still_running=False):
         on, request, start = self.running.pop(job)
         task = len(self.tasks)
         self.tasks.append(request)
         end = None if still_running else self.ledger.time_s
         self.rows += [(job, task, machine, 0, count, 1, start, end, "") for machine, count in on]
 
-    def used(self, machine: int) -> list[float]:
+    def used(self, machine):
         return [
             sum(c * request[r] for on, request, _ in self.running.values() for m, c in on if m == machine)
             for r in range(len(self.capacity[0]))
         ]  # fmt: skip
 
     @property
-    def machines_w(self) -> float:
+    def machines_w(self):
         return math.fsum(
             model.power_w([
                 self.used(machine)[RESOURCES.index(r)] / self.capacity[machine][RESOURCES.index(r)]
@@ -87,25 +82,25 @@ class Records:
             for machine, model in enumerate(self.models)
         )  # fmt: skip
 
-    def hold(self, span: float, stored_j: float | None = None, **flows: float) -> None:
+    def hold(self, span, stored_j=None, **flows):
         """Let time pass with these flows; the load, unless it is given, is what machines draw."""
         machines = self.machines_w
         flows = {"load_w": machines, "machines_w": machines, "standing_w": self.standing_w} | flows
         self.ledger.advance(self.ledger.time_s + span, Flows(**flows), stored_j)
 
     @property
-    def power(self) -> pl.LazyFrame:
+    def power(self):
         self.ledger.close()
         return pl.concat(pl.DataFrame(rows) for rows in self.chunks).lazy()
 
-    def allocations(self) -> pl.LazyFrame:
+    def allocations(self):
         names = ("job_id", "task_id", "machine_id", "first_instance", "count", "attempt",
                  "start_time_s", "end_time_s", "outcome")  # fmt: skip
         kinds: dict[str, Any] = dict.fromkeys(names, pl.Int64)
         kinds |= {"start_time_s": pl.Float64, "end_time_s": pl.Float64, "outcome": pl.String}
         return pl.DataFrame(self.rows, schema=kinds, orient="row").lazy()
 
-    def bills(self) -> dict[int, Bill]:
+    def bills(self):
         jobs = {row[1]: row[0] for row in self.rows}
         columns = zip(*self.tasks, strict=True) if self.tasks else ([], [])
         tasks = pl.DataFrame(
@@ -122,7 +117,7 @@ class Records:
         return {row["job_id"]: Bill(*(row[name] for name in BILLED)) for row in table.to_dicts()}
 
 
-def idle_bill(power: pl.LazyFrame) -> Bill:
+def idle_bill(power):
     """Return what the machines' own power has used: idle, booting and switched off."""
     usage, rows = UsagePerWatt(power), power.collect()
     start, end = (usage.at(rows[name].to_numpy()) for name in ("start_s", "end_s"))
@@ -130,7 +125,7 @@ def idle_bill(power: pl.LazyFrame) -> Bill:
     return Bill(*(math.fsum(watts * usage.between(n, start, end)) for n in range(len(BILLED))))
 
 
-def test_a_job_pays_its_share_above_idle_and_its_part_of_the_overhead() -> None:
+def test_a_job_pays_its_share_above_idle_and_its_part_of_the_overhead():
     """Half of a machine of 100 … 300 W for 60 s under a PUE of 1.5, grid alone."""
     records = Records()
     records.start(7, [(0, 2)], (1.0, 0.0))
@@ -144,7 +139,7 @@ def test_a_job_pays_its_share_above_idle_and_its_part_of_the_overhead() -> None:
     assert idle_bill(records.power)[:2] == pytest.approx((6000, 3000))
 
 
-def test_where_the_facility_adds_nothing_there_is_no_overhead_at_all() -> None:
+def test_where_the_facility_adds_nothing_there_is_no_overhead_at_all():
     """Parts that add up to the load but for their last digits, under a PUE of 1, then 1.5, 1."""
     records, rng = Records(), np.random.default_rng(3)
     for job, pue in enumerate((1.0, 1.5, 1.0)):
@@ -159,7 +154,7 @@ def test_where_the_facility_adds_nothing_there_is_no_overhead_at_all() -> None:
     assert bills[1].overhead_j == pytest.approx(0.5 * bills[1].energy_j)
 
 
-def test_on_a_curve_the_price_of_a_share_changes_with_the_others() -> None:
+def test_on_a_curve_the_price_of_a_share_changes_with_the_others():
     """At 50 % a machine draws 140 W above idle, at 100 % 310 W; two jobs share them evenly."""
     records = Records((BENT,), ((8.0, 2.0),))
     records.start(1, [(0, 4)], (1.0, 0.0))
@@ -174,7 +169,7 @@ def test_on_a_curve_the_price_of_a_share_changes_with_the_others() -> None:
     assert bills[2].energy_j == pytest.approx(155 * 10 + 140 * 10)
 
 
-def test_the_mix_of_sources_is_that_of_the_hour() -> None:
+def test_the_mix_of_sources_is_that_of_the_hour():
     records = Records(capacity=((1.0, 1.0),))
     records.start(1, [(0, 1)], (1.0, 0.0))
     records.hold(10.0, generation_w=300)
@@ -189,7 +184,7 @@ def test_the_mix_of_sources_is_that_of_the_hour() -> None:
     )
 
 
-def test_a_job_on_the_battery_pays_for_the_hour_in_which_it_was_charged() -> None:
+def test_a_job_on_the_battery_pays_for_the_hour_in_which_it_was_charged():
     """Charged at 500 g/kWh, discharged at 100 g/kWh: 500 / (0.9 · 0.8) g a kWh of the job."""
     facts = BatteryFacts(
         capacity_kwh=100, charge_efficiency=0.9, discharge_efficiency=0.8, initial_soc=0.0
@@ -207,7 +202,7 @@ def test_a_job_on_the_battery_pays_for_the_hour_in_which_it_was_charged() -> Non
     )
 
 
-def test_power_that_is_not_served_is_not_billed() -> None:
+def test_power_that_is_not_served_is_not_billed():
     records = Records(capacity=((1.0, 1.0),))
     records.start(1, [(0, 1)], (1.0, 0.0))
     records.hold(10.0, import_w=75, unserved_w=225)
@@ -215,14 +210,14 @@ def test_power_that_is_not_served_is_not_billed() -> None:
     assert records.bills()[1] == pytest.approx(Bill(energy_j=500, grid_j=500))
 
 
-def test_a_machine_that_boots_or_is_off_draws_nobodys_power() -> None:
+def test_a_machine_that_boots_or_is_off_draws_nobodys_power():
     records = Records((LINE, LINE), ((1.0, 1.0), (1.0, 1.0)))
     for standing in (350.0, 105.0):
         records.hold(10.0, import_w=standing, load_w=standing, standing_w=standing)
     assert idle_bill(records.power).energy_j == pytest.approx(10 * 350 + 10 * 105)
 
 
-def test_a_job_that_starts_where_another_ends_is_billed_within_a_row() -> None:
+def test_a_job_that_starts_where_another_ends_is_billed_within_a_row():
     """Nothing changes in what flows, so that the ledger has one row of 20 s."""
     records = Records()
     for job in (1, 2):
@@ -234,7 +229,7 @@ def test_a_job_that_starts_where_another_ends_is_billed_within_a_row() -> None:
 
 
 @pytest.mark.parametrize("model", [LINE, BENT])
-def test_a_job_that_still_runs_has_a_bill_up_to_now(model: PowerModel) -> None:
+def test_a_job_that_still_runs_has_a_bill_up_to_now(model):
     records = Records((model,))
     records.start(1, [(0, 4)], (1.0, 0.0))
     records.hold(10.0, import_w=model.full_w)
@@ -242,14 +237,14 @@ def test_a_job_that_still_runs_has_a_bill_up_to_now(model: PowerModel) -> None:
     assert records.bills()[1].energy_j == pytest.approx(10 * (model.full_w - model.idle_w))
 
 
-def test_models_that_do_not_fit_the_machines_are_refused() -> None:
+def test_models_that_do_not_fit_the_machines_are_refused():
     with pytest.raises(ScenarioError, match="draws power by 'gpu', which not every such machine"):
         Records((GPUS,), ((4.0, 0.0),)).bills()
     with pytest.raises(ScenarioError, match="2 models for 1 machines"):
         Records((LINE, LINE)).bills()
 
 
-def test_the_table_has_a_row_for_every_job_in_the_order_of_jobs() -> None:
+def test_the_table_has_a_row_for_every_job_in_the_order_of_jobs():
     records = Records()
     records.start(1, [(0, 2)], (1.0, 0.0))
     records.hold(10.0, import_w=200)
@@ -268,7 +263,7 @@ def test_the_table_has_a_row_for_every_job_in_the_order_of_jobs() -> None:
     assert table.select("job_id", "energy_j").rows() == [(5, 0.0), (1, 1000.0)]
 
 
-def flows(machines_w: float, share: float = 0.25) -> dict[str, float]:
+def flows(machines_w, share=0.25):
     """A site with a PUE of 1.3, other load of 7 W, and part of its power from the sun."""
     load = machines_w * 1.3 + 7.0
     return {
@@ -280,11 +275,11 @@ def flows(machines_w: float, share: float = 0.25) -> dict[str, float]:
 class Slow:
     """Every interval, every machine, every job: the rule as it is declared."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records):
         self.records = records
         self.bills: Mapping[int, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
 
-    def hold(self, span: float, share: float) -> None:
+    def hold(self, span, share):
         for machine, model in enumerate(MODELS):
             used = self.records.used(machine)
             for name, curve in zip(model.resources, model.curves, strict=True):
@@ -312,7 +307,7 @@ steps = st.lists(
 
 
 @given(steps)
-def test_random_overlapping_jobs_pay_as_the_slow_sum_says(steps: list[Any]) -> None:
+def test_random_overlapping_jobs_pay_as_the_slow_sum_says(steps):
     """And together with idle power they pay for what the machines have drawn."""
     records = Records(MODELS, CAPACITY)
     slow, machines = Slow(records), []
@@ -338,7 +333,7 @@ def test_random_overlapping_jobs_pay_as_the_slow_sum_says(steps: list[Any]) -> N
 
 
 @pytest.mark.parametrize("model", [LINE, BENT])
-def test_a_year_of_jobs_on_a_battery_is_paid_for_to_the_last_joule(model: PowerModel) -> None:
+def test_a_year_of_jobs_on_a_battery_is_paid_for_to_the_last_joule(model):
     """Sums of all that is billed, idle and jobs, against the machines' part of the site's load."""
     rng = np.random.default_rng(5)
     records = Records((model,) * 3, ((8.0, 1.0),) * 3, StoredEnergy(1e12))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -25,7 +24,7 @@ Records = tuple[pl.LazyFrame, BatteryFacts | None]
 """The table "power" and the battery."""
 
 
-def recorded(rows: list[tuple[float, Flows, float]], battery: BatteryFacts | None) -> Records:
+def recorded(rows, battery):
     """Records of (end in s, flows, content in J) from 0 s on."""
     chunks: list[dict[str, Floats]] = []
     contents = battery and StoredEnergy(battery.capacity_j * battery.initial_soc)
@@ -36,7 +35,7 @@ def recorded(rows: list[tuple[float, Flows, float]], battery: BatteryFacts | Non
     return pl.concat(pl.DataFrame(rows) for rows in chunks).lazy(), battery
 
 
-def measured(records: Records, start: float, end: float) -> dict[str, dict[str, Any]]:
+def measured(records, start, end):
     window = RunWindow(start, end, end)
     return {metric.name: metric.as_json() for metric in energy_metrics(*records, window)}
 
@@ -45,12 +44,12 @@ BATTERY = BatteryFacts(capacity_kwh=100, charge_efficiency=0.9, discharge_effici
 
 
 @pytest.fixture
-def day() -> Records:
+def day():
     """Sun that charges and is sold, the battery, the grid that charges, and a shortage."""
     price = {"pue": 1.25, "price_per_kwh": 0.5, "export_price_per_kwh": 0.1,
              "carbon_gco2_per_kwh": 400.0}  # fmt: skip
 
-    def flows(**kilowatts: float) -> Flows:
+    def flows(**kilowatts):
         watts = {f"{name}_w": value * KW for name, value in kilowatts.items()}
         return Flows(machines_w=16 * KW, standing_w=6 * KW, load_w=24 * KW, **watts, **price)
 
@@ -106,7 +105,7 @@ BY_HAND = [
 
 
 @pytest.mark.parametrize(("metric", "number", "value"), BY_HAND)
-def test_a_day_by_hand(metric: str, number: str, value: float, day: Records) -> None:
+def test_a_day_by_hand(metric, number, value, day):
     assert measured(day, 0.0, 4 * HOUR)[metric][number] == pytest.approx(value, rel=1e-12)
 
 
@@ -119,9 +118,7 @@ def test_a_day_by_hand(metric: str, number: str, value: float, day: Records) -> 
         (0, 1e-6, -1e-6, 1e-6),
     ],
 )
-def test_last_digits_are_no_energy_of_the_battery(
-    taken_kwh: float, leaked_kwh: float, stored: float, self_discharge: float
-) -> None:
+def test_last_digits_are_no_energy_of_the_battery(taken_kwh, leaked_kwh, stored, self_discharge):
     """0.09 kWh goes into the store of 100 kWh, and as much comes out, with what is said here."""
     back_w = 0.8 * (90 + 1000 * taken_kwh)
     rows = [
@@ -133,7 +130,7 @@ def test_last_digits_are_no_energy_of_the_battery(
     assert found["self_discharge"] == pytest.approx(self_discharge, rel=1e-6, abs=0)
 
 
-def test_each_metric_has_unit_formula_and_window(day: Records) -> None:
+def test_each_metric_has_unit_formula_and_window(day):
     for metric in measured(day, 0.0, 4 * HOUR).values():
         assert (metric["count"], metric["censored"]) == (4, 0)
         assert metric["window"].endswith("0 s to 14400 s")
@@ -144,7 +141,7 @@ def test_each_metric_has_unit_formula_and_window(day: Records) -> None:
 ADDITIVE = ("load_kwh", "served_kwh", "generation_kwh", "grid_kwh", "battery_kwh", "carbon_kg")
 
 
-def test_parts_of_a_window_add_up_to_the_whole(day: Records) -> None:
+def test_parts_of_a_window_add_up_to_the_whole(day):
     cuts = [-5 * HOUR, 0.5 * HOUR, 1.7 * HOUR, 3 * HOUR, 9 * HOUR]
     parts = [measured(day, start, end) for start, end in pairwise(cuts)]
     whole = measured(day, 0.0, 4 * HOUR)
@@ -154,7 +151,7 @@ def test_parts_of_a_window_add_up_to_the_whole(day: Records) -> None:
             assert total == pytest.approx(whole[name][number], rel=1e-12), (name, number)
 
 
-def test_where_nothing_flows_shares_are_undefined() -> None:
+def test_where_nothing_flows_shares_are_undefined():
     found = measured(recorded([], None), 0.0, HOUR)
     assert found["load_kwh"]["value"] == 0.0
     assert found["renewable_fraction"]["value"] is None
@@ -162,7 +159,7 @@ def test_where_nothing_flows_shares_are_undefined() -> None:
     assert "battery_kwh" not in found
 
 
-def test_many_rows_are_read_in_batches() -> None:
+def test_many_rows_are_read_in_batches():
     """100,000 rows of 3 s at alternating powers, and a peak in the middle."""
     watts = np.where(np.arange(100_000) % 2, 900.0, 300.0)
     watts[70_000] = 5000.0

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -16,10 +13,10 @@ FAILURES = {"mtbf": "3m", "mttr": "1m"}
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Any:
+def run(tmp_path):
     """Return a function that runs a table of tasks, given as lines, first-fit."""
 
-    def simulated(*lines: str, cpus: int = 2, machines: int = 1, **more: Any) -> simkit.Run:
+    def simulated(*lines, cpus=2, machines=1, **more):
         table = tmp_path / "tasks.csv"
         table.write_text("\n".join((HEAD, *lines, "")))
         group = {"count": machines, "cpu": cpus}
@@ -33,11 +30,11 @@ def run(tmp_path: Path) -> Any:
     return simulated
 
 
-def mean(run: simkit.Run, metric: str) -> float | None:
+def mean(run, metric):
     return run.metrics[metric]["mean"]
 
 
-def first_waits(run: simkit.Run) -> list[float]:
+def first_waits(run):
     """Return every instance's wait, by the rows of the allocations one by one."""
     submit = dict(run.jobs.select("job_id", "submit_time_s").iter_rows())
     first: dict[tuple[int, int], float] = {}

@@ -5,9 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pyarrow.parquet as pq
@@ -20,19 +18,19 @@ from simkit.results.run_writer import ROW_GROUP, TABLES, FailedRunError, RunWrit
 INFO = {"format": 1, "name": "test"}
 
 
-def rows(count: int = 3) -> pl.DataFrame:
+def rows(count=3):
     return pl.DataFrame({"job_id": list(range(count)), "end_time_s": [1.0] * count})
 
 
-def status(folder: Path) -> str:
+def status(folder):
     return str(json.loads((folder / "run.json").read_text())["status"])
 
 
-def written(folder: Path) -> list[str]:
+def written(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_nothing_has_its_name_before_it_is_whole(tmp_path: Path) -> None:
+def test_nothing_has_its_name_before_it_is_whole(tmp_path):
     writer = RunWriter(tmp_path / "run", INFO)
     for table in TABLES:
         writer.write(table, rows())
@@ -48,7 +46,7 @@ def test_nothing_has_its_name_before_it_is_whole(tmp_path: Path) -> None:
     assert len(run.digest) == 64
 
 
-def test_rows_come_back_in_order_in_row_groups_of_bounded_size(tmp_path: Path) -> None:
+def test_rows_come_back_in_order_in_row_groups_of_bounded_size(tmp_path):
     writer = RunWriter(tmp_path / "run", INFO)
     for first in range(0, 100_000, 10_000):
         writer.write("jobs", pl.DataFrame({"job_id": range(first, first + 10_000)}))
@@ -63,7 +61,7 @@ def test_rows_come_back_in_order_in_row_groups_of_bounded_size(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("how", ["interrupted", "failed"])
-def test_an_abandoned_run_keeps_valid_tables_and_says_so(tmp_path: Path, how: str) -> None:
+def test_an_abandoned_run_keeps_valid_tables_and_says_so(tmp_path, how):
     writer = RunWriter(tmp_path / "run", INFO)
     writer.write("jobs", rows())
     writer.write("jobs", rows(2))
@@ -75,7 +73,7 @@ def test_an_abandoned_run_keeps_valid_tables_and_says_so(tmp_path: Path, how: st
     assert open_run(tmp_path / "run", allow_partial=True).status == how
 
 
-def finished(folder: Path, count: int = 3, **info: Any) -> RunWriter:
+def finished(folder, count=3, **info):
     """Write a whole run of so many jobs."""
     writer = RunWriter(folder, INFO | info)
     writer.write("jobs", rows(count))
@@ -84,7 +82,7 @@ def finished(folder: Path, count: int = 3, **info: Any) -> RunWriter:
     return writer
 
 
-def test_a_finished_run_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
+def test_a_finished_run_stays_until_the_new_one_is_whole(tmp_path):
     folder = tmp_path / "run"
     finished(folder, 3)
     (folder / "notes.txt").write_text("mine")
@@ -101,9 +99,7 @@ def test_a_finished_run_stays_until_the_new_one_is_whole(tmp_path: Path) -> None
     assert json.loads((folder / "metrics.json").read_text()) == {"m": {"value": 5}}
 
 
-def test_a_run_that_fails_leaves_the_finished_one_and_the_next_one_cleans_up(
-    tmp_path: Path,
-) -> None:
+def test_a_run_that_fails_leaves_the_finished_one_and_the_next_one_cleans_up(tmp_path):
     folder = tmp_path / "run"
     finished(folder, 3)
     second = RunWriter(folder, INFO)
@@ -116,7 +112,7 @@ def test_a_run_that_fails_leaves_the_finished_one_and_the_next_one_cleans_up(
     assert pl.read_parquet(folder / "jobs.parquet").height == 4
 
 
-def test_a_run_that_is_not_whole_is_replaced_at_once(tmp_path: Path) -> None:
+def test_a_run_that_is_not_whole_is_replaced_at_once(tmp_path):
     first = RunWriter(tmp_path / "run", INFO)
     first.write("jobs", rows())
     first.abandon("failed", "", {})
@@ -125,9 +121,7 @@ def test_a_run_that_is_not_whole_is_replaced_at_once(tmp_path: Path) -> None:
     second.abandon("failed", "", {})
 
 
-def test_a_full_disk_does_not_take_the_finished_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_does_not_take_the_finished_run(tmp_path, monkeypatch):
     finished(tmp_path / "run")
     monkeypatch.setattr(pq.ParquetWriter, "write_table", _full_disk(0))
     writer = RunWriter(tmp_path / "run", INFO)
@@ -137,7 +131,7 @@ def test_a_full_disk_does_not_take_the_finished_run(
     assert status(tmp_path / "run" / "unfinished") == "failed"
 
 
-def test_another_scenarios_run_is_replaced_by_force_alone(tmp_path: Path) -> None:
+def test_another_scenarios_run_is_replaced_by_force_alone(tmp_path):
     finished(tmp_path / "run", name="other")
     with pytest.raises(RunError, match="holds the run of another scenario, 'other'"):
         RunWriter(tmp_path / "run", INFO)
@@ -148,7 +142,7 @@ def test_another_scenarios_run_is_replaced_by_force_alone(tmp_path: Path) -> Non
     assert json.loads((tmp_path / "run" / "run.json").read_text())["name"] == "test"
 
 
-def test_a_folder_with_other_things_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_folder_with_other_things_is_refused_and_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(RunError, match=r"holds other files \(thesis.tex\).*--force"):
         RunWriter(tmp_path, INFO)
@@ -157,7 +151,7 @@ def test_a_folder_with_other_things_is_refused_and_left_alone(tmp_path: Path) ->
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
 
 
-def test_two_writers_do_not_share_a_folder(tmp_path: Path) -> None:
+def test_two_writers_do_not_share_a_folder(tmp_path):
     first = RunWriter(tmp_path / "run", INFO)
     with pytest.raises(RunError, match="another process is writing"):
         RunWriter(tmp_path / "run", INFO)
@@ -165,17 +159,17 @@ def test_two_writers_do_not_share_a_folder(tmp_path: Path) -> None:
     RunWriter(tmp_path / "run", INFO).abandon("interrupted", "", {})
 
 
-def test_a_file_in_the_way(tmp_path: Path) -> None:
+def test_a_file_in_the_way(tmp_path):
     (tmp_path / "run").write_text("")
     with pytest.raises(RunError, match="cannot be written"):
         RunWriter(tmp_path / "run", INFO)
 
 
-def _full_disk(after: int) -> Callable[..., Any]:
+def _full_disk(after):
     """Return a `write_table` that finds the disk full after some calls."""
     write, calls = pq.ParquetWriter.write_table, [0]
 
-    def write_table(self: Any, *args: Any, **kwargs: Any) -> None:
+    def write_table(self, *args, **kwargs):
         calls[0] += 1
         if calls[0] > after:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -185,9 +179,7 @@ def _full_disk(after: int) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("after", [0, 1, 2])
-def test_a_full_disk_leaves_no_half_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
-) -> None:
+def test_a_full_disk_leaves_no_half_table(tmp_path, monkeypatch, after):
     monkeypatch.setattr(pq.ParquetWriter, "write_table", _full_disk(after))
     writer = RunWriter(tmp_path / "run", INFO)
     for table in TABLES[:after]:
@@ -200,13 +192,11 @@ def test_a_full_disk_leaves_no_half_table(
     assert status(tmp_path / "run") == "failed"
 
 
-def test_a_disk_too_full_even_for_the_mark_leaves_incomplete(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_too_full_even_for_the_mark_leaves_incomplete(tmp_path, monkeypatch):
     writer = RunWriter(tmp_path / "run", INFO)
     monkeypatch.setattr(pq.ParquetWriter, "write_table", _full_disk(0))
 
-    def no_text(*_args: Any, **_kwargs: Any) -> None:
+    def no_text(*_args, **_kwargs):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(Path, "write_text", no_text)

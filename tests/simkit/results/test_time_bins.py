@@ -52,7 +52,7 @@ def folder(tmp_path_factory):
     return simkit.simulate(SCENARIO, output=tmp_path_factory.mktemp("power") / "run").folder
 
 
-def amounts(table: pl.DataFrame) -> dict[str, float]:
+def amounts(table):
     """Return what flowed in all rows, in J, g and cost."""
     span = table["end_s"] - table["start_s"]
     return {name: math.fsum(table[name] * span) for name in RATES}
@@ -88,7 +88,7 @@ def test_rows_follow_each_other_from_the_first_start_past_the_end(run, interval)
 
 
 @st.composite
-def ledgers(draw) -> dict[str, np.ndarray]:
+def ledgers(draw):
     """Rows of a ledger with flows, prices and contents of no meaning, but without gaps."""
     spans = draw(st.lists(st.floats(1e-3, 1e5), min_size=1, max_size=20))
     numbers = st.floats(-1e6, 1e6)
@@ -123,7 +123,7 @@ def test_any_bins_hold_what_flowed_in_them(rows, shares, beyond):
         assert (known <= rows[name].max() + slack).all()
 
 
-def ledger(**columns: list[float]) -> dict[str, np.ndarray]:
+def ledger(**columns):
     """Return rows in which all that is not given is 0."""
     zeros = dict.fromkeys(COLUMNS, np.zeros(len(columns["end_s"])))
     return {**zeros, **{name: np.array(column) for name, column in columns.items()}}
@@ -237,7 +237,7 @@ def test_a_table_without_rows_stays_one(run):
 # --- the command line ------------------------------------------------------------------------
 
 
-def call(*arguments: object):
+def call(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 

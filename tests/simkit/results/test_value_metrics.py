@@ -121,7 +121,7 @@ def test_warm_up_leaves_jobs_out_of_all_of_them(run_tables):
     assert trimmed["delay_cost"]["value"] == pytest.approx(1 - 100 / H)  # job 6 alone
 
 
-def frame_of(pieces) -> pl.LazyFrame:
+def frame_of(pieces):
     columns = {"job_id": pl.Int64, "start_time_s": pl.Float64, "end_time_s": pl.Float64}
     return pl.DataFrame(pieces, schema=columns, orient="row").lazy()
 

@@ -66,31 +66,10 @@ def wind(text: str) -> dict[str, str]:
 
 WIND = "power.sources.wind"
 # keys of the scenario; all that the message must say: thing, value, rule and remedy
-BY_THE_SCENARIO = [
+BY_THE_FILES = [
     # a path that does not exist
     (wind(csv(path="sit.csv")),
      (f"bad.yaml:5: {WIND}.signal.path", "there is no file", "did you mean 'site.csv'?")),
-    # a path with a variable that is not set
-    (wind(csv(path='"${NO_SUCH_FOLDER}/x.csv"')),
-     (f"{WIND}.signal.path", "NO_SUCH_FOLDER is not set", "export NO_SUCH_FOLDER=")),
-    # a kind of signal that there is not
-    (wind(csv(type="cvs")), (f"{WIND}.signal.type", "'cvs'", "did you mean 'csv'?")),
-    # a key that there is not, and one that is missing
-    (wind(csv(coloumn="kw", column=None)),
-     ("signal.coloumn: unknown key; did you mean 'column'?", "signal.column: is missing")),
-    ({"batery": "{capacity_kwh: 10}"},
-     ("bad.yaml:6: power.batery: unknown key; did you mean 'battery'?",)),
-    # power that comes out of nothing
-    ({"battery": "{capacity_kwh: 10, model: rare}"},
-     ("power.battery.model: rare cannot be used in a run", "write model: linear")),
-    # nothing that supplies the site
-    ({"sources": "{}"}, ("bad.yaml:2: power: nothing supplies the site", "add sources, or `grid")),
-    # a date without its zone
-    ({"align": "{zero: 2020-01-01T00:00:00}"},
-     ("power.align.zero", "has no time zone; write 2020-01-01T00:00:00+00:00")),
-]  # fmt: skip
-
-BY_THE_FILES = [
     # another unit than the column's name says; an unknown one; one of something else
     (wind(csv(path="megawatt.csv", column='"Wind [MW]"')),
      ("megawatt.csv: column 'Wind [MW]' names MW, but unit 'kW' is declared", "declare MW")),
@@ -142,7 +121,7 @@ BY_THE_FILES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("keys", "said"), [*BY_THE_SCENARIO, *BY_THE_FILES])
+@pytest.mark.parametrize(("keys", "said"), BY_THE_FILES)
 def test_a_run_is_refused_before_it_begins_in_the_words_of_validate(simkit, keys, said):
     scenario(**keys)
     before = sorted(Path().rglob("*"))
@@ -154,9 +133,12 @@ def test_a_run_is_refused_before_it_begins_in_the_words_of_validate(simkit, keys
     assert simkit("validate", "bad.yaml").err == refused.err
 
 
-def test_validate_accepts_what_run_accepts(simkit):
+def test_what_has_no_mistakes_is_valid_and_runs(simkit):
+    """What the table above differs from."""
     scenario()
     assert simkit("validate", "bad.yaml").out == "bad.yaml is a valid scenario\n"
+    done = simkit("run", "bad.yaml", "--output", "out")
+    assert (done.code, done.err) == (0, "")
 
 
 def test_validate_reads_the_files_of_each_run_of_a_sweep(simkit):
@@ -187,13 +169,6 @@ def test_run_shows_notes_and_warnings_of_signals(simkit):
     done = simkit("run", "bad.yaml", "--output", "out", "--force")
     assert (done.code, done.err) == (0, "")
     assert "grid.price_per_kwh: unit EUR/kWh, from the name of column" in done.out
-
-
-def test_a_run_without_mistakes_is_run(simkit):
-    """What the tables above differ from."""
-    scenario()
-    done = simkit("run", "bad.yaml", "--output", "out")
-    assert (done.code, done.err) == (0, "")
 
 
 def test_all_that_is_wrong_with_the_files_is_told_at_once(simkit):

@@ -10,8 +10,7 @@ from command_line import Simkit
 
 from simkit.errors import SimkitError
 from simkit.experiment import prepare
-from simkit.experiment.sweep import plan_sweep
-from simkit.scenario.sweep import expand_sweep
+from simkit.experiment.sweep import expand_sweep, plan_sweep
 from simkit.scenario.yaml_document import load_scenario
 
 JOBS = "workload: {type: lublin, jobs: 20, processors: 64}\n"

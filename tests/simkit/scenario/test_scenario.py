@@ -1,6 +1,5 @@
 import json
-import subprocess
-import sys
+import math
 from datetime import UTC, datetime
 
 import numpy as np
@@ -10,13 +9,15 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from simkit.errors import ScenarioError
+from simkit.power.facts import BatteryFacts
+from simkit.power.signal_trace import Gaps
 from simkit.scenario import (
     Scenario,
     json_schema,
-    refuse_sweep,
     scenario_hash,
 )
 from simkit.sections import problems_of
+from simkit.workload.cluster import AdmissionRule
 
 LUBLIN = {"type": "lublin", "jobs": 100, "processors": 64}
 
@@ -325,15 +326,6 @@ def test_a_workload_by_plugin_gives_its_reader_and_arguments():
     assert workload.arguments() == {"reader": "my.module:read", "args": {"path": "x"}}
 
 
-def test_a_sweep_is_refused_where_one_run_is_wanted():
-    refuse_sweep(scenario())
-    with pytest.raises(ScenarioError) as caught:
-        refuse_sweep(scenario(sweep={"seed": [0, 1]}))
-    assert str(caught.value) == (
-        "sweep: stands for several runs; start them with `simkit sweep`, or leave the key out"
-    )
-
-
 def test_the_hash_depends_on_values_and_not_on_their_order():
     one = scenario(seed=1, walltime="kill")
     other = Scenario.model_validate({"walltime": "kill", "seed": 1, "workload": LUBLIN})
@@ -365,11 +357,12 @@ def test_the_schema_allows_the_short_forms():
     assert schema["properties"]["estimates"]["default"] == "requested"
 
 
-def test_the_import_leaves_heavy_libraries_alone():
-    code = (
-        "import sys, simkit.scenario, simkit.scenario.yaml_document;"
-        "print([m for m in "
-        "('polars','pandas','scipy','torch','simpy','pyarrow') if m in sys.modules])"
-    )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout == "[]\n"
+def test_facts_take_numbers_of_numpy_and_infinity_for_no_limit():
+    rule = AdmissionRule(slots=np.int64(5), backlog=math.inf)
+    assert (type(rule.slots), rule.slots, rule.backlog) == (int, 5, None)
+    battery = BatteryFacts(capacity_kwh=np.float64(10), floor=np.float32(0.25))
+    assert (battery.capacity_kwh, battery.floor) == (10.0, 0.25)
+    gaps = Gaps(rule="hold", longest=math.inf)
+    assert (gaps.longest, gaps.refuses(1e12)) == (None, False)
+    with pytest.raises(ScenarioError, match=r"^admission\.slots: must be at least 1"):
+        AdmissionRule(slots=np.int64(0))

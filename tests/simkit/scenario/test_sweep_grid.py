@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from simkit import plugins
 from simkit.errors import ScenarioError
-from simkit.scenario.sweep import expand_sweep
+from simkit.experiment.sweep import expand_sweep
 from simkit.scenario.yaml_document import load_scenario
 
 LUBLIN = {"type": "lublin", "jobs": 100, "processors": 64}

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from command_line import Simkit
 
 from simkit.analysis.intervals import set_interval
-from simkit.cli import main
 from simkit.errors import PluginError, RunError, ScenarioError, SimkitError
 from simkit.experiment.api import simulate
 from simkit.results.run_writer import claimed
-from simkit.scenario import Scenario
 from simkit.scenario.bundled import scenario_path
 from simkit.scenario.yaml_document import load_scenario
-from simkit.training.evaluate import Candidate, Evaluation, evaluate, policy_candidate
+from simkit.training.evaluate import (
+    Candidate,
+    evaluate,
+    judge,
+    judged_metric,
+    policy_candidate,
+)
 from simkit.training.held_out import held_out, parse_seeds
-from simkit.training.judge import judge, judged_metric
 
 NEVER = '''
 class Never:
@@ -39,7 +39,7 @@ class Never:
 
 
 @pytest.fixture
-def scenario() -> Scenario:
+def scenario():
     return load_scenario(
         {
             "name": "small",
@@ -50,11 +50,11 @@ def scenario() -> Scenario:
     )
 
 
-def judged(found: Evaluation) -> dict[str, Any]:
+def judged(found):
     return {one.label: one for one in found.candidates}
 
 
-def test_means_and_differences_are_those_of_the_runs(scenario: Scenario) -> None:
+def test_means_and_differences_are_those_of_the_runs(scenario):
     names = ("sjf", "fcfs", "fcfs+easy")
     found = evaluate(scenario, [*map(policy_candidate, names)], seeds=range(5), workers=1)
     sums = {
@@ -81,7 +81,7 @@ def test_means_and_differences_are_those_of_the_runs(scenario: Scenario) -> None
     assert by_label[best].difference is None
 
 
-def test_the_log_ratio_is_paired_set_by_set(scenario: Scenario) -> None:
+def test_the_log_ratio_is_paired_set_by_set(scenario):
     found = evaluate(
         scenario, [policy_candidate("sjf"), policy_candidate("fcfs")], sets=6, workers=1
     )
@@ -96,9 +96,7 @@ def test_the_log_ratio_is_paired_set_by_set(scenario: Scenario) -> None:
     assert judged(found)[found.reference].log_ratio is None
 
 
-def test_jobs_that_never_end_count_with_their_slowdown_so_far(
-    tmp_path: Path, scenario: Scenario
-) -> None:
+def test_jobs_that_never_end_count_with_their_slowdown_so_far(tmp_path, scenario):
     (tmp_path / "never.py").write_text(NEVER)
     text = f"{tmp_path}/never.py:Never"
     found = judged(evaluate(scenario, [policy_candidate(text)], sets=5, workers=1))["Never"]
@@ -114,7 +112,7 @@ def test_jobs_that_never_end_count_with_their_slowdown_so_far(
     assert told["unfinished"] == jobs["end_time_s"].null_count()
 
 
-def test_rejected_jobs_are_counted(scenario: Scenario) -> None:
+def test_rejected_jobs_are_counted(scenario):
     crowded = load_scenario(
         {**scenario.model_dump(mode="json"), "admission": {"slots": 1, "backlog": 0}}
     )
@@ -122,7 +120,7 @@ def test_rejected_jobs_are_counted(scenario: Scenario) -> None:
     assert 0 < found.rejected <= found.unfinished
 
 
-def test_the_reference_is_a_heuristic_even_if_an_agent_is_better(scenario: Scenario) -> None:
+def test_the_reference_is_a_heuristic_even_if_an_agent_is_better(scenario):
     better = Candidate("agent", {"order": "sjf"}, "agent")
     worse = Candidate("policy", {"order": "ljf"})
     found = evaluate(scenario, [better, worse], sets=5, workers=1)
@@ -135,20 +133,20 @@ def test_the_reference_is_a_heuristic_even_if_an_agent_is_better(scenario: Scena
     assert one.difference_interval.low <= one.difference <= one.difference_interval.high  # type: ignore[operator]
 
 
-def test_processes_give_the_same_as_one(scenario: Scenario) -> None:
+def test_processes_give_the_same_as_one(scenario):
     candidates = [policy_candidate("sjf"), policy_candidate("fcfs")]
     alone = evaluate(scenario, candidates, sets=2, workers=1)
     assert evaluate(scenario, candidates, sets=2, workers=2) == alone
 
 
-def test_a_log_gives_one_job_set_only() -> None:
+def test_a_log_gives_one_job_set_only():
     log = load_scenario({"workload": {"type": "swf", "path": "sample:lublin_1000"}})
     with pytest.raises(ScenarioError, match="the 3 job sets are the same"):
         evaluate(log, [policy_candidate("sjf")], sets=3, workers=1)
     assert evaluate(log, [policy_candidate("sjf")], sets=1, workers=1).sets == 1
 
 
-def test_a_run_that_fails_is_told_with_its_set(tmp_path: Path, scenario: Scenario) -> None:
+def test_a_run_that_fails_is_told_with_its_set(tmp_path, scenario):
     (tmp_path / "bad.py").write_text(NEVER.replace("from simkit", "1 / 0; from simkit"))
     with pytest.raises(RunError, match=r"label Never, set 0, seed 0: .*ZeroDivisionError"):
         evaluate(scenario, [policy_candidate(f"{tmp_path}/bad.py:Never")], sets=2, workers=1)
@@ -166,30 +164,28 @@ def test_a_run_that_fails_is_told_with_its_set(tmp_path: Path, scenario: Scenari
         ("package.module:Mine", {"name": "package.module:Mine"}),
     ],
 )
-def test_what_a_policy_may_be_called(text: str, section: dict[str, Any]) -> None:
+def test_what_a_policy_may_be_called(text, section):
     assert policy_candidate(text) == Candidate("policy", section)
 
 
-def test_a_policys_file_is_relative_to_where_one_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_policys_file_is_relative_to_where_one_is(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert policy_candidate("mine.py:Mine").policy == {"path": f"{tmp_path}/mine.py:Mine"}
 
 
-def test_an_unknown_policy_is_told() -> None:
+def test_an_unknown_policy_is_told():
     with pytest.raises(PluginError, match="did you mean 'sjf'"):
         policy_candidate("sfj")
 
 
-def test_equal_labels_are_numbered(scenario: Scenario) -> None:
+def test_equal_labels_are_numbered(scenario):
     twice = [policy_candidate("fcfs"), policy_candidate("fcfs")]
     assert [c.label for c in evaluate(scenario, twice, sets=1, workers=1).candidates] == [
         "fcfs", "fcfs#2",
     ]  # fmt: skip
 
 
-def test_job_sets(scenario: Scenario) -> None:
+def test_job_sets(scenario):
     assert held_out(scenario) == [{"seed": seed} for seed in range(10)]
     assert held_out(scenario, seeds=[3, 7]) == [{"seed": 3}, {"seed": 7}]
     assert parse_seeds("0..3, 7") == [0, 1, 2, 3, 7]
@@ -207,14 +203,12 @@ def test_job_sets(scenario: Scenario) -> None:
         (lambda s: evaluate(s, [policy_candidate("sjf")], metric="slowdwn"), "mean 'slowdown'"),
     ],
 )
-def test_what_cannot_be_evaluated_is_told(
-    scenario: Scenario, call: Callable[[Scenario], Any], text: str
-) -> None:
+def test_what_cannot_be_evaluated_is_told(scenario, call, text):
     with pytest.raises(SimkitError, match=text):
         call(scenario)
 
 
-def test_set_interval_covers_the_mean_as_often_as_it_says() -> None:
+def test_set_interval_covers_the_mean_as_often_as_it_says():
     rng = np.random.default_rng(0)
     one = np.ones(30)
     hits = 0
@@ -225,72 +219,54 @@ def test_set_interval_covers_the_mean_as_often_as_it_says() -> None:
     assert set_interval(one[:4], one[:4]).low is None
 
 
-def test_the_command(
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "s.yaml").write_text(
+@pytest.fixture
+def command(simkit):
+    """Return a function that evaluates a scenario of thirty jobs."""
+    Path("s.yaml").write_text(
         "workload: {type: lublin, jobs: 30, processors: 16}\ncluster: {processors: 16}\n"
     )
-    command = ["evaluate", "s.yaml", "-p", "sjf", "-p", "fcfs", "--seeds", "0..5", "-j", "1"]
-    for extra in ([], ["--json", "-o", "out"]):
-        monkeypatch.setattr(sys, "argv", ["simkit", *command, *extra])
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        assert not exit_.value.code
-        out = capsys.readouterr().out
-        if not extra:
-            assert "Reference" in out
-            assert "bootstrap over 6 job sets" in out
-        else:
-            told = json.loads(out)
-            assert told == json.loads((tmp_path / "out" / "evaluation.json").read_text())
-            assert len(pl.read_parquet(tmp_path / "out" / "sets.parquet")) == 12
+    return partial(simkit, "evaluate", "s.yaml", "-j", "1")
+
+
+def test_the_command(command):
+    words = ("-p", "sjf", "-p", "fcfs", "--seeds", "0..5")
+    shown = command(*words).out
+    assert "Reference" in shown
+    assert "bootstrap over 6 job sets" in shown
+    told = json.loads(command(*words, "--json", "-o", "out").out)
+    assert told == json.loads(Path("out/evaluation.json").read_text())
+    assert len(pl.read_parquet("out/sets.parquet")) == 12
 
 
 OTHERS = [["-p", "sjf"], ["-p", "sjf", "-p", "fcfs", "--level", "0.9"], ["-p", "fcfs", "-p", "sjf"]]
 
 
-def test_another_evaluation_is_replaced_by_force_alone(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "s.yaml").write_text(
-        "workload: {type: lublin, jobs: 9, processors: 16}\ncluster: {processors: 16}\n"
-    )
-    simkit = Simkit(capsys, monkeypatch, "evaluate", "s.yaml", "--seeds", "0..2", "-j", "1")
-    monkeypatch.chdir(tmp_path)
-    mine = ["-p", "sjf", "-p", "fcfs", "-o", "out"]
-    assert [simkit(*mine).code for _ in range(2)] == [0, 0]
-    before = (tmp_path / "out" / "evaluation.json").read_bytes()
-    for other in (*OTHERS, [*mine, "--set", "walltime=kill"], [*mine, "-m", "wait_time_s"]):
-        refused = simkit(*other, "-o", "out")
+def test_another_evaluation_is_replaced_by_force_alone(command):
+    seeds = ("--seeds", "0..2", "-o", "out")
+    mine = ["-p", "sjf", "-p", "fcfs", *seeds]
+    assert [command(*mine).code for _ in range(2)] == [0, 0]
+    before = Path("out/evaluation.json").read_bytes()
+    others = [[*other, *seeds] for other in OTHERS]
+    for other in (*others, [*mine, "--set", "walltime=kill"], [*mine, "-m", "wait_time_s"]):
+        refused = command(*other)
         assert refused.code == 2
         assert "out: holds another evaluation" in refused.err
-        assert (tmp_path / "out" / "evaluation.json").read_bytes() == before
-    assert simkit(*OTHERS[0], "-o", "out", "--force").code == 0
+        assert Path("out/evaluation.json").read_bytes() == before
+    assert command(*others[0], "--force").code == 0
 
 
-def test_a_second_evaluation_into_a_folder_is_told_so_at_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    workload = "workload: {type: lublin, jobs: 5, processors: 8}"
-    Path("s.yaml").write_text(workload)
-    simkit = Simkit(capsys, monkeypatch)
-    words = ("evaluate", "s.yaml", "-p", "sjf", "-p", "fcfs", "--sets", "2", "-o", "out", "-j", "1")
+def test_a_second_evaluation_into_a_folder_is_told_so_at_once(command):
+    words = ("-p", "sjf", "-p", "fcfs", "--sets", "2", "-o", "out")
     with claimed(Path("out"), "an evaluation"):
-        done = simkit(*words)
+        done = command(*words)
         assert done.code == 2
         assert done.err.startswith("out: another process is writing an evaluation there; wait")
         assert [*Path("out").iterdir()] == []
     assert not Path("out").exists()  # nothing was written, so nothing stays
-    assert simkit(*words).code == 0
+    assert command(*words).code == 0
     assert sorted(path.name for path in Path("out").iterdir()) == [
-        "evaluation.json",
-        "sets.parquet",
-    ]
+        "evaluation.json", "sets.parquet",
+    ]  # fmt: skip
 
 
 def test_sets_without_a_job_are_counted_and_left_out():

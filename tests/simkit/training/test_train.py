@@ -9,15 +9,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import polars as pl
 import pytest
 from children import child
 
-from simkit.cli import main
 from simkit.errors import PluginError, RunError, ScenarioError
 from simkit.scenario import Scenario
 from simkit.scenario.yaml_document import load_scenario
@@ -90,12 +88,12 @@ WALL = ("wall_time_s", "decisions_per_s")
 
 
 @pytest.fixture
-def scenario(tmp_path: Path) -> Callable[..., Scenario]:
+def scenario(tmp_path):
     """Return a scenario with the learner and other settings of `learn`."""
     path = tmp_path / "walk.py"
     path.write_text(LEARNER)
 
-    def make(function: str = "begin", seed: int = 0, **learn: Any) -> Scenario:
+    def make(function="begin", seed=0, **learn):
         return load_scenario(
             {
                 "workload": {"type": "swf", "path": "sample:lublin_1000"},
@@ -107,26 +105,24 @@ def scenario(tmp_path: Path) -> Callable[..., Scenario]:
     return make
 
 
-def result(folder: Path) -> tuple[list[dict[str, Any]], Any]:
+def result(folder):
     """Return the metrics, times of the wall aside, and the agent."""
     rows = pl.read_parquet(folder / "metrics.parquet").drop(WALL).to_dicts()
     agent = json.loads((folder / "agent" / "agent.json").read_text())
     return rows, {key: agent[key] for key in ("x", "iteration")}
 
 
-def stop_after(iterations: int) -> Callable[..., None]:
+def stop_after(iterations):
     """Return a watch that sends this process a Ctrl-C at the end of an iteration."""
 
-    def watch(training: Any, _row: Any) -> None:
+    def watch(training, _row):
         if training.iteration == iterations:
             os.kill(os.getpid(), signal.SIGINT)
 
     return watch
 
 
-def test_a_row_an_iteration_and_held_out_numbers_where_they_are_due(
-    tmp_path: Path, scenario: Callable[..., Scenario]
-) -> None:
+def test_a_row_an_iteration_and_held_out_numbers_where_they_are_due(tmp_path, scenario):
     train(scenario(iterations=7, held_out_every=3), tmp_path / "t")
     rows, agent = result(tmp_path / "t")
     assert [row["iteration"] for row in rows] == list(range(8))
@@ -137,9 +133,7 @@ def test_a_row_an_iteration_and_held_out_numbers_where_they_are_due(
 
 @pytest.mark.parametrize("keep", ["last", "best"])
 @pytest.mark.parametrize("stops", [(1,), (4,), (3, 8)])
-def test_an_interrupted_training_ends_as_one_that_was_not(
-    tmp_path: Path, scenario: Callable[..., Scenario], keep: str, stops: tuple[int, ...]
-) -> None:
+def test_an_interrupted_training_ends_as_one_that_was_not(tmp_path, scenario, keep, stops):
     made = scenario(iterations=10, held_out_every=2, keep=keep)
     train(made, tmp_path / "whole")
     for number in stops:
@@ -152,9 +146,7 @@ def test_an_interrupted_training_ends_as_one_that_was_not(
     assert [row["iteration"] for row in done.rows] == list(range(11))
 
 
-def test_a_killed_training_goes_on_from_its_checkpoint(
-    tmp_path: Path, scenario: Callable[..., Scenario]
-) -> None:
+def test_a_killed_training_goes_on_from_its_checkpoint(tmp_path, scenario):
     """SIGKILL leaves no time for anything; what is there is whole."""
     made = scenario(iterations=30, held_out_every=4, arguments={"pause": 0.03})
     train(made, tmp_path / "whole")
@@ -174,9 +166,7 @@ def test_a_killed_training_goes_on_from_its_checkpoint(
     assert result(tmp_path / "killed") == result(tmp_path / "whole")
 
 
-def test_metrics_ahead_of_the_checkpoint_are_taken_back(
-    tmp_path: Path, scenario: Callable[..., Scenario]
-) -> None:
+def test_metrics_ahead_of_the_checkpoint_are_taken_back(tmp_path, scenario):
     """A kill between the two leaves rows of iterations that are done again; none is doubled."""
     made = scenario(iterations=6)
     train(made, tmp_path / "whole")
@@ -188,9 +178,7 @@ def test_metrics_ahead_of_the_checkpoint_are_taken_back(
     assert result(tmp_path / "t") == result(tmp_path / "whole")
 
 
-def test_a_kill_between_two_renames_leaves_the_old_checkpoint(
-    tmp_path: Path, scenario: Callable[..., Scenario]
-) -> None:
+def test_a_kill_between_two_renames_leaves_the_old_checkpoint(tmp_path, scenario):
     made = scenario(iterations=6)
     train(made, tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
@@ -215,13 +203,7 @@ COURSE = [5.0, 4.0, 3.0, 3.5, 3.0, 3.2, 2.0]
         (None, 6, 6),
     ],
 )
-def test_early_stopping(
-    tmp_path: Path,
-    scenario: Callable[..., Scenario],
-    patience: int | None,
-    last: int,
-    best: int,
-) -> None:
+def test_early_stopping(tmp_path, scenario, patience, last, best):
     made = scenario(
         iterations=6, held_out_every=1, patience=patience, keep="best", arguments={"course": COURSE}
     )
@@ -232,9 +214,7 @@ def test_early_stopping(
     assert done.info["stopped"] == ("no further gain" if last < 6 else "all iterations done")
 
 
-def test_a_finished_training_is_left_as_it_is(
-    tmp_path: Path, scenario: Callable[..., Scenario]
-) -> None:
+def test_a_finished_training_is_left_as_it_is(tmp_path, scenario):
     made = scenario(iterations=3)
     assert not train(made, tmp_path / "t").was_finished
     before = {p: p.stat().st_mtime_ns for p in (tmp_path / "t").rglob("*") if p.is_file()}
@@ -242,9 +222,7 @@ def test_a_finished_training_is_left_as_it_is(
     assert {p: p.stat().st_mtime_ns for p in before} == before
 
 
-def test_the_folder_of_another_training_is_refused_by_what_differs(
-    tmp_path: Path, scenario: Callable[..., Scenario]
-) -> None:
+def test_the_folder_of_another_training_is_refused_by_what_differs(tmp_path, scenario):
     train(scenario(iterations=3), tmp_path / "t")
     with pytest.raises(RunError, match=r"learn.iterations \(3 there, 4 here\), seed \(0 there, 1"):
         train(scenario(iterations=4, seed=1), tmp_path / "t")
@@ -253,9 +231,7 @@ def test_the_folder_of_another_training_is_refused_by_what_differs(
     assert train(scenario(iterations=4), tmp_path / "t", force=True).rows[-1]["iteration"] == 4
 
 
-def test_agents_of_one_seed_are_the_same_to_the_byte(
-    tmp_path: Path, scenario: Callable[..., Scenario]
-) -> None:
+def test_agents_of_one_seed_are_the_same_to_the_byte(tmp_path, scenario):
     """What the clock says of the last iteration stays in the metrics."""
     written = []
     for name in ("a", "b"):
@@ -267,9 +243,7 @@ def test_agents_of_one_seed_are_the_same_to_the_byte(
 
 @pytest.mark.parametrize("stop", [2, None])
 @pytest.mark.parametrize("keep", ["last", "best"])
-def test_more_iterations_later_are_as_all_at_once(
-    tmp_path: Path, scenario: Callable[..., Scenario], keep: str, stop: int | None
-) -> None:
+def test_more_iterations_later_are_as_all_at_once(tmp_path, scenario, keep, stop):
     """Interrupted or at its end: the agent is that of a training that was to have six at once."""
     set_ = {"held_out_every": 2, "keep": keep, "arguments": {"extendable": True}}
     train(scenario(iterations=6, **set_), tmp_path / "whole")
@@ -299,17 +273,15 @@ REFUSED_LENGTHS: list[tuple[dict[str, Any], int]] = [
 
 @pytest.mark.parametrize(("set_", "iterations"), REFUSED_LENGTHS)
 def test_another_length_that_would_be_another_training_is_refused(
-    tmp_path: Path, scenario: Callable[..., Scenario], set_: dict[str, Any], iterations: int
-) -> None:
+    tmp_path, scenario, set_, iterations
+):
     set_ = {"arguments": {"extendable": True}, **set_}
     train(scenario(iterations=4, **{**set_, "seed": 0}), tmp_path / "t")
     with pytest.raises(RunError, match=r"another training.*(iterations|seed) \("):
         train(scenario(iterations=iterations, **set_), tmp_path / "t")
 
 
-def test_a_learner_whose_trainings_cannot_be_extended_says_so(
-    tmp_path: Path, scenario: Callable[..., Scenario]
-) -> None:
+def test_a_learner_whose_trainings_cannot_be_extended_says_so(tmp_path, scenario):
     train(scenario(iterations=3), tmp_path / "t")
     with pytest.raises(RunError, match=r"with 3 iterations, .* cannot be extended, here to 5"):
         train(scenario(iterations=5), tmp_path / "t")
@@ -329,18 +301,14 @@ def test_a_learner_whose_trainings_cannot_be_extended_says_so(
         ({"arguments": {"broken_at": 0}}, "broken"),
     ],
 )
-def test_what_is_refused_leaves_no_folder_in_the_way(
-    tmp_path: Path, scenario: Callable[..., Scenario], learn: dict[str, Any], text: str
-) -> None:
+def test_what_is_refused_leaves_no_folder_in_the_way(tmp_path, scenario, learn, text):
     with pytest.raises(ScenarioError, match=text):
         train(scenario(**{"iterations": 3, **learn}), tmp_path / "t")
     assert not (tmp_path / "t").exists()
     train(scenario(iterations=3), tmp_path / "t")
 
 
-def test_a_refused_criterion_throws_nothing_away(
-    tmp_path: Path, scenario: Callable[..., Scenario]
-) -> None:
+def test_a_refused_criterion_throws_nothing_away(tmp_path, scenario):
     train(scenario(iterations=3), tmp_path / "t")
     before = result(tmp_path / "t")
     with pytest.raises(ScenarioError, match="not among"):
@@ -348,27 +316,21 @@ def test_a_refused_criterion_throws_nothing_away(
     assert result(tmp_path / "t") == before
 
 
-def test_a_failure_after_a_checkpoint_leaves_the_folder(
-    tmp_path: Path, scenario: Callable[..., Scenario]
-) -> None:
+def test_a_failure_after_a_checkpoint_leaves_the_folder(tmp_path, scenario):
     made = scenario(iterations=5, arguments={"broken_at": 3})
     with pytest.raises(ScenarioError, match="broken"):
         train(made, tmp_path / "t", checkpoint_every_s=1e-6)
     assert json.loads((tmp_path / "t" / "checkpoint" / "state.json").read_text())["i"] == 3
 
 
-def test_metrics_and_criterion_are_the_learners(
-    tmp_path: Path, scenario: Callable[..., Scenario]
-) -> None:
+def test_metrics_and_criterion_are_the_learners(tmp_path, scenario):
     """What less is better of; and the mean over nothing is no number, and so left out."""
     done = train(scenario(iterations=2, criterion="energy"), tmp_path / "t")
     assert done.info["best"] == {"held_out_energy": 1.0, "iteration": 0}
     assert all("mean_of_nothing" not in row for row in done.rows)
 
 
-def test_a_finished_training_without_its_checkpoint_is_finished(
-    tmp_path: Path, scenario: Callable[..., Scenario]
-) -> None:
+def test_a_finished_training_without_its_checkpoint_is_finished(tmp_path, scenario):
     whole = train(scenario(iterations=3), tmp_path / "t")
     shutil.rmtree(tmp_path / "t" / "checkpoint")
     again = train(scenario(iterations=3), tmp_path / "t")
@@ -378,9 +340,7 @@ def test_a_finished_training_without_its_checkpoint_is_finished(
         train(scenario(iterations=3), tmp_path / "t")
 
 
-def test_a_checkpoint_that_was_taken_away_is_not_trained_over(
-    tmp_path: Path, scenario: Callable[..., Scenario]
-) -> None:
+def test_a_checkpoint_that_was_taken_away_is_not_trained_over(tmp_path, scenario):
     with pytest.raises(KeyboardInterrupt):
         train(scenario(iterations=6), tmp_path / "t", watch=stop_after(2))
     shutil.rmtree(tmp_path / "t" / "checkpoint")
@@ -388,10 +348,8 @@ def test_a_checkpoint_that_was_taken_away_is_not_trained_over(
         train(scenario(iterations=6), tmp_path / "t")
 
 
-def test_an_agent_that_was_taken_away_is_written_again_if_it_can_be(
-    tmp_path: Path, scenario: Callable[..., Scenario]
-) -> None:
-    def again(**learn: Any) -> None:
+def test_an_agent_that_was_taken_away_is_written_again_if_it_can_be(tmp_path, scenario):
+    def again(**learn):
         made = scenario(iterations=6, held_out_every=1, **learn)
         train(made, tmp_path / "t", force=True)
         before = result(tmp_path / "t")
@@ -408,9 +366,7 @@ def test_an_agent_that_was_taken_away_is_written_again_if_it_can_be(
 
 
 @pytest.mark.parametrize("key", ["status", "iteration", "scenario"])
-def test_a_training_json_that_lacks_something_is_told(
-    tmp_path: Path, scenario: Callable[..., Scenario], key: str
-) -> None:
+def test_a_training_json_that_lacks_something_is_told(tmp_path, scenario, key):
     train(scenario(iterations=1), tmp_path / "t")
     path = tmp_path / "t" / "training.json"
     stated = json.loads(path.read_text())
@@ -419,9 +375,7 @@ def test_a_training_json_that_lacks_something_is_told(
         train(scenario(iterations=1), tmp_path / "t")
 
 
-def test_a_folder_with_other_things_is_refused(
-    tmp_path: Path, scenario: Callable[..., Scenario]
-) -> None:
+def test_a_folder_with_other_things_is_refused(tmp_path, scenario):
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "mine.txt").write_text("dear")
     with pytest.raises(RunError, match="holds other files"):
@@ -430,7 +384,7 @@ def test_a_folder_with_other_things_is_refused(
     assert (tmp_path / "t" / "mine.txt").read_text() == "dear"
 
 
-def test_what_cannot_be_trained_is_told(tmp_path: Path, scenario: Callable[..., Scenario]) -> None:
+def test_what_cannot_be_trained_is_told(tmp_path, scenario):
     cases: list[tuple[Scenario, type[Exception], str]] = [
         (scenario("nothing"), PluginError, "is not a learner"),
         (scenario("without_torch"), PluginError, r"needs torch.*install simkit-cluster\[learn\]"),
@@ -444,12 +398,12 @@ def test_what_cannot_be_trained_is_told(tmp_path: Path, scenario: Callable[..., 
             train(made, tmp_path / str(number))
 
 
-def test_iterations_given_twice_are_refused(scenario: Callable[..., Scenario]) -> None:
+def test_iterations_given_twice_are_refused(scenario):
     with pytest.raises(ScenarioError, match=r"learn.arguments.iterations: is given twice"):
         scenario(iterations=3, arguments={"iterations": 4})
 
 
-def test_a_learner_whose_module_lacks_torch_says_what_to_install(tmp_path: Path) -> None:
+def test_a_learner_whose_module_lacks_torch_says_what_to_install(tmp_path):
     (tmp_path / "lacks.py").write_text("import torch_is_not_here")
     (tmp_path / "torchless.py").write_text(
         "raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')"
@@ -469,68 +423,45 @@ def test_a_learner_whose_module_lacks_torch_says_what_to_install(tmp_path: Path)
 
 
 @pytest.fixture
-def simkit(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Callable[..., tuple[int, str, str]]:
-    """Return a function that runs a command where there is a scenario, ``s.yaml``."""
-    monkeypatch.chdir(tmp_path)
+def command(simkit, tmp_path):
+    """Return what runs `simkit train` on a scenario beside the learner above."""
     (tmp_path / "walk.py").write_text(LEARNER)
     (tmp_path / "s.yaml").write_text("workload: {type: swf, path: 'sample:lublin_1000'}\n")
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["simkit", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        return (int(exit_.value.code or 0), *capsys.readouterr())
-
-    return call
+    return partial(simkit, "train", "s.yaml", "-o", "t", "--learner")
 
 
-def test_the_command_trains_and_says_where_the_agent_is(
-    simkit: Callable[..., tuple[int, str, str]], tmp_path: Path
-) -> None:
-    options = ("--learner", "walk.py:begin", "--iterations", 3, "--seed", 4, "-o", "t")
-    code, out, _ = simkit("train", "s.yaml", *options)
-    assert code == 0
-    assert "3 of 3" in out
-    assert "t/agent" in out
-    code, out, _ = simkit("train", "s.yaml", *options, "--json")
-    told = json.loads(out)
+def test_the_command_trains_and_says_where_the_agent_is(command):
+    options = ("walk.py:begin", "--iterations", 3, "--seed", 4)
+    done = command(*options)
+    assert done.code == 0
+    assert "3 of 3" in done.out
+    assert "t/agent" in done.out
+    told = json.loads(command(*options, "--json").out)
     assert (told["was_finished"], told["seed"], told["iteration"]) == (True, 4, 3)
 
 
-def test_an_unknown_learner_is_told(simkit: Callable[..., tuple[int, str, str]]) -> None:
-    code, _, err = simkit("train", "s.yaml", "--learner", "deprm")
-    assert code == 2
-    assert "learn.learner: 'deprm' is not known as a learner" in err
+def test_an_unknown_learner_is_told(command):
+    done = command("deprm")
+    assert done.code == 2
+    assert "learn.learner: 'deprm' is not known as a learner" in done.err
 
 
-def test_ctrl_c_says_where_it_stands(
-    simkit: Callable[..., tuple[int, str, str]], tmp_path: Path
-) -> None:
-    settings = ("--set", "learn.arguments.fails_at=2", "--iterations", 5, "-o", "t")
-    code, _, err = simkit("train", "s.yaml", "--learner", "walk.py:begin", *settings)
-    assert code == 130
-    assert "t stands at iteration 0 of 5, without a checkpoint: the same command starts anew" in err
-    simkit("train", "s.yaml", "--learner", "walk.py:begin", "--iterations", 5, "-o", "t", "--force")
-    assert stands_at(tmp_path / "t").endswith(
-        "iteration 5 of 5: the same command resumes from there"
-    )
+def test_ctrl_c_says_where_it_stands(command, tmp_path):
+    done = command("walk.py:begin", "--set", "learn.arguments.fails_at=2", "--iterations", 5)
+    assert done.code == 130
+    assert "t stands at iteration 0 of 5, without a checkpoint: the same command starts" in done.err
+    command("walk.py:begin", "--iterations", 5, "--force")
+    stand = "iteration 5 of 5: the same command resumes from there"
+    assert stands_at(tmp_path / "t").endswith(stand)
     assert stands_at(tmp_path / "u").endswith("u holds nothing yet: the same command starts anew")
 
 
-def test_the_agent_of_a_learner_that_holds_nothing_out_is_the_last(
-    simkit: Callable[..., tuple[int, str, str]],
-) -> None:
-    options = ("--learner", "walk.py:unjudged", "--iterations", 2)
-    code, out, _ = simkit("train", "s.yaml", *options, "-o", "t")
-    assert (code, "t/agent (of the last iteration)" in out) == (0, True)
+def test_the_agent_of_a_learner_that_holds_nothing_out_is_the_last(command):
+    done = command("walk.py:unjudged", "--iterations", 2)
+    assert (done.code, "t/agent (of the last iteration)" in done.out) == (0, True)
 
 
-def test_what_compares_agents_needs_held_out_jobs(
-    tmp_path: Path, scenario: Callable[..., Scenario]
-) -> None:
+def test_what_compares_agents_needs_held_out_jobs(tmp_path, scenario):
     made = scenario("unjudged", iterations=2, keep="best", patience=3, criterion="unfinished")
     with pytest.raises(ScenarioError) as told:
         train(made, tmp_path / "t")
@@ -541,7 +472,7 @@ def test_what_compares_agents_needs_held_out_jobs(
     assert not (tmp_path / "t").exists()
 
 
-def test_ctrl_c_while_the_command_line_is_loaded_is_no_traceback() -> None:
+def test_ctrl_c_while_the_command_line_is_loaded_is_no_traceback():
     code = (
         "import sys\n"
         "class Pressed:\n"

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from simkit.errors import ScenarioError
 from simkit.experiment.api import simulate
-from simkit.scenario import Scenario
 from simkit.scenario.yaml_document import load_scenario
 from simkit.traces.swf import SwfLog
 from simkit.traces.task_table import TaskTable
-from simkit.training.evaluate import Evaluation, evaluate, policy_candidate
+from simkit.training.evaluate import evaluate, policy_candidate
 from simkit.training.held_out import held_out, parse_windows
 
 # Run times of jobs for two machines, and the makespans of (fcfs, ljf).
@@ -29,7 +26,7 @@ CANDIDATES = [policy_candidate("fcfs"), policy_candidate("ljf")]
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> dict[str, Any]:
+def data(tmp_path):
     """Return a scenario of sixteen jobs: the groups of `TABLE`, submitted every 100 s."""
     lines = ["job_id,task_id,submit_time,duration,instances_num,cpu,memory"]
     for number, run_times in enumerate(TABLE):
@@ -49,11 +46,11 @@ def data(tmp_path: Path) -> dict[str, Any]:
 
 
 @pytest.fixture
-def scenario(data: dict[str, Any]) -> Scenario:
+def scenario(data):
     return load_scenario(data)
 
 
-def sums(found: Evaluation) -> dict[str, list[tuple[int, float]]]:
+def sums(found):
     """Return (number, sum over its jobs) of each candidate's sets."""
     return {
         one.label: [(row["set"], row["sum"]) for row in found.rows if row["label"] == one.label]
@@ -61,7 +58,7 @@ def sums(found: Evaluation) -> dict[str, list[tuple[int, float]]]:
     }
 
 
-def test_each_window_has_its_jobs_and_its_value(scenario: Scenario) -> None:
+def test_each_window_has_its_jobs_and_its_value(scenario):
     found = evaluate(scenario, CANDIDATES, windows=range(4), metric="makespan_s", workers=1)
     assert sums(found) == {
         "fcfs": [(0, 6), (1, 6), (2, 6), (3, 5)],
@@ -73,7 +70,7 @@ def test_each_window_has_its_jobs_and_its_value(scenario: Scenario) -> None:
     ]  # fmt: skip
 
 
-def test_wins_ties_losses_and_the_log_ratio_by_hand(scenario: Scenario) -> None:
+def test_wins_ties_losses_and_the_log_ratio_by_hand(scenario):
     found = evaluate(scenario, CANDIDATES, windows=range(4), metric="makespan_s", workers=1)
     fcfs, ljf = found.candidates
     assert found.reference == "ljf"  # 22 s in all, fcfs 23
@@ -85,21 +82,19 @@ def test_wins_ties_losses_and_the_log_ratio_by_hand(scenario: Scenario) -> None:
     assert (ljf.log_ratio, ljf.log_ratio_interval) == (None, None)
 
 
-def test_values_of_zero_have_no_log_ratio(scenario: Scenario) -> None:
+def test_values_of_zero_have_no_log_ratio(scenario):
     found = evaluate(scenario, CANDIDATES, windows=range(4), metric="wait_time_s", workers=1)
     assert [one.log_ratio for one in found.candidates] == [None, None]  # the last job waits 0 s
     one = next(c for c in found.candidates if c.label != found.reference)
     assert one.difference != 0
 
 
-def test_windows_are_counted_from_job_0_wherever_the_scenarios_window_is(
-    data: dict[str, Any], scenario: Scenario
-) -> None:
+def test_windows_are_counted_from_job_0_wherever_the_scenarios_window_is(data, scenario):
     data["workload"]["window"] = {"jobs": "5..9"}
     assert held_out(load_scenario(data), windows=[0, 3]) == held_out(scenario, windows=[0, 3])
 
 
-def test_windows_lie_within_the_bounds_of_time(data: dict[str, Any]) -> None:
+def test_windows_lie_within_the_bounds_of_time(data):
     data["workload"]["window"] = {"start": "100s", "end": "300s", "jobs": 5}
     bounded = load_scenario(data)
     found = evaluate(bounded, CANDIDATES, windows=range(2), metric="makespan_s", workers=1)
@@ -108,7 +103,7 @@ def test_windows_lie_within_the_bounds_of_time(data: dict[str, Any]) -> None:
         held_out(bounded, windows=[2])
 
 
-def test_a_window_is_the_run_with_its_jobs_and_its_seed(scenario: Scenario) -> None:
+def test_a_window_is_the_run_with_its_jobs_and_its_seed(scenario):
     (row,) = evaluate(scenario, CANDIDATES[:1], windows=[1], workers=1).rows
     assert (row["set"], row["seed"]) == (1, 1)
     run = simulate(scenario, overrides={"workload.window.jobs": "5..9"}, seed=1)
@@ -116,7 +111,7 @@ def test_a_window_is_the_run_with_its_jobs_and_its_seed(scenario: Scenario) -> N
 
 
 @pytest.mark.parametrize("windows", [range(4), [3, 1]])
-def test_workers_change_nothing(scenario: Scenario, windows: Any) -> None:
+def test_workers_change_nothing(scenario, windows):
     alone, several = (
         evaluate(scenario, CANDIDATES, windows=windows, metric="makespan_s", workers=workers)
         for workers in (1, 2)
@@ -124,7 +119,7 @@ def test_workers_change_nothing(scenario: Scenario, windows: Any) -> None:
     assert several == alone
 
 
-def test_the_trace_is_read_once(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_trace_is_read_once(scenario, monkeypatch):
     log = load_scenario(
         {"workload": {"type": "swf", "path": "sample:lublin_1000", "window": {"jobs": 100}}}
     )
@@ -138,7 +133,7 @@ def test_the_trace_is_read_once(scenario: Scenario, monkeypatch: pytest.MonkeyPa
         assert len(reads) == 1
 
 
-def test_a_trace_of_several_tables_has_windows_too() -> None:
+def test_a_trace_of_several_tables_has_windows_too():
     cloud = load_scenario(
         {
             "workload": {"type": "alibaba2017", "path": "sample:alibaba2017",
@@ -164,9 +159,7 @@ def test_a_trace_of_several_tables_has_windows_too() -> None:
         (lambda s: evaluate(s, CANDIDATES, windows=[1], seeds=[1]), "seeds and windows"),
     ],
 )  # fmt: skip
-def test_windows_that_are_not_there_are_refused(
-    scenario: Scenario, call: Callable[[Scenario], Any], text: str
-) -> None:
+def test_windows_that_are_not_there_are_refused(scenario, call, text):
     with pytest.raises(ScenarioError, match=text):
         call(scenario)
 
@@ -179,9 +172,7 @@ def test_windows_that_are_not_there_are_refused(
         ({"type": "lublin", "jobs": 40, "processors": 16, "window": {"jobs": 10}}, "type lublin"),
     ],
 )
-def test_workloads_without_windows_are_refused(
-    data: dict[str, Any], workload: dict[str, Any], text: str
-) -> None:
+def test_workloads_without_windows_are_refused(data, workload, text):
     kept = {} if "type" in workload else data["workload"]
     with pytest.raises(ScenarioError, match=text):
         held_out(load_scenario(data | {"workload": kept | workload}), windows=[0])

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from children import child
@@ -39,7 +38,7 @@ COMMAND = [sys.executable, "script.py", "working", "starting"]
 
 @pytest.mark.parametrize("when", ["working", "starting"])
 @pytest.mark.skipif(os.name != "posix", reason="signals to a group of processes")
-def test_ctrl_c_ends_workers_at_once_and_without_a_word(tmp_path: Path, when: str) -> None:
+def test_ctrl_c_ends_workers_at_once_and_without_a_word(tmp_path, when):
     (tmp_path / "script.py").write_text(SCRIPT)
     with child(COMMAND, tmp_path, stderr=subprocess.PIPE) as process:
         deadline = time.monotonic() + 40
@@ -51,7 +50,7 @@ def test_ctrl_c_ends_workers_at_once_and_without_a_word(tmp_path: Path, when: st
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-def test_sigterm_to_the_command_alone_ends_its_workers(tmp_path: Path) -> None:
+def test_sigterm_to_the_command_alone_ends_its_workers(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     worker, deadline = tmp_path / "working", time.monotonic() + 40
     with child(COMMAND, tmp_path) as process:
@@ -64,7 +63,7 @@ def test_sigterm_to_the_command_alone_ends_its_workers(tmp_path: Path) -> None:
         assert not _lives(int(worker.read_text()))
 
 
-def _lives(process: int) -> bool:
+def _lives(process):
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import simkit
-from simkit.cli.run_text import audit_blocks
+from simkit.cli.results import audit_blocks
 from simkit.cli.text import print_blocks
 from simkit.errors import RunError
 from simkit.verify import CHECKS, verify_run

@@ -10,7 +10,6 @@ import pytest
 from run_records import Records
 
 from simkit.experiment import carry_out, prepare
-from simkit.experiment.workload import valued
 from simkit.scenario import Scenario
 from simkit.traces.models import UniformModel
 from simkit.verify import verify_run
@@ -31,7 +30,7 @@ def run_in(folder: Path, **changes) -> Path:
     trace = UniformModel.of(jobs=60, processors=8, offered_load=1.5, estimates="modal").generate(
         np.random.default_rng(0)
     )
-    load = valued(trace.workload, scenario.value, scenario.seed) if scenario.value else None
+    load = scenario.value.build(trace.workload, scenario.seed) if scenario.value else None
     carry_out(prepare(scenario, workload=load or trace.workload), folder)
     return folder
 

@@ -192,7 +192,7 @@ def test_a_table_without_machines_and_unknown_resources_are_refused(write):
 
 
 def test_machine_events_are_checked():
-    with pytest.raises(TraceError, match=r"machine_id has 1 rows(.|\n)*kinds gone"):
+    with pytest.raises(TraceError, match=r"machine_id has shape(.|\n)*kinds gone"):
         MachineEvents(("cpu",), [0, 1], np.array([1]), np.array(["add", "gone"]), [[1.0], [1.0]])
     with pytest.raises(TraceError, match="ascending"):
         MachineEvents(("cpu",), [1, 0], np.array([1, 2]), np.array(["add"] * 2), [[1.0], [1.0]])

@@ -215,7 +215,7 @@ class CloudSimPy:
         for task in sorted(state.arrived, key=lambda task: task.index):
             if task.gang and task.instances > 1:
                 raise PolicyError(
-                    f"CloudSimPy: {task!r} is a gang, and CloudSimPy has none; read the trace as "
+                    f"CloudSimPy: {task!r} is a gang, but CloudSimPy has none; read the trace as "
                     "bags"
                 )
             seen_at = self._seen_at.get(task.job_index)
@@ -297,7 +297,7 @@ class _Tick:
         return bool((self.request.min(axis=0) <= self.free.max(axis=0)).all())
 
     def fitting(self, machine: int) -> Ints:
-        """Return the tasks of which an instance fits on a machine, in order."""
+        """Return the tasks with an instance that fits on a machine, in order."""
         fits = (self.request <= self.free[machine]).all(axis=1)
         return np.flatnonzero(fits & self.waiting)
 
@@ -403,7 +403,7 @@ def _refuse_unknown(fitness: object) -> None:
         raise ScenarioError(f"cloudsimpy: {name} is no pair fitness; give one, or a function")
     if hasattr(fitness, "begin") and not hasattr(fitness, "weigh"):
         raise ScenarioError(
-            f"cloudsimpy: {name} looks at the state before it scores, and CloudSimPy's differs "
+            f"cloudsimpy: {name} looks at the state before it scores, but CloudSimPy's differs "
             "from simkit's; give a fitness of pairs alone, or one that has weigh"
         )
 

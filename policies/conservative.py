@@ -117,7 +117,7 @@ class ReservationPlan:
             if pieces is None:
                 self.promised.pop(task.index, None)  # if it starts over, it gets a new one
             elif sum(instances_on(piece.on) for piece in pieces) != task.remaining:
-                self._drop(task)  # a bag, of which more is to be done now: plan it again
+                self._drop(task)  # a bag with more to do now: plan it again
                 freed = True
         return freed
 

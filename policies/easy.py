@@ -143,7 +143,9 @@ class Easy:
             tasks = self._as_tried(lane.newcomers(state))
         else:
             self._place = place = PlaceOnMachines(state, head, lane.rule)
-            tasks = self._that_fit(state, lane)
+            # Behind the head, those that fit into what all machines have free together.
+            gap = Gap(total_usable(state.room))
+            tasks = lane.fitting(gap, shortest_first=self._shortest_first)
         started = []
         for task in tasks:
             if task is not head and (on := place.fit(task)) is not None:
@@ -156,10 +158,6 @@ class Easy:
     def _as_tried(self, tasks: Iterable[Task]) -> Iterable[Task]:
         """Return tasks in the lane's order in the order in which they are tried."""
         return sorted(tasks, key=by_estimate) if self._shortest_first else tasks
-
-    def _that_fit(self, state: State, lane: Lane) -> Iterable[Task]:
-        """Return the tasks behind the head that fit into what all machines have free together."""
-        return lane.fitting(Gap(total_usable(state.room)), shortest_first=self._shortest_first)
 
     def _fill_profile(self, state: State, lane: Lane) -> Iterator[Place]:
         """The general form, with everything that is known ahead."""

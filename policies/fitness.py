@@ -14,7 +14,7 @@ instance asks for, divided by the number of resources, from 0 to 1. It is large 
 much of what there is much of. `Balance` looks at the remaining work of all tasks instead.
 
 Amounts are shares of the machine's own capacity, and every resource has the same weight. A resource
-of which a machine has none counts as 0 in packing, and is left out elsewhere.
+that a machine lacks counts as 0 in packing, and is left out elsewhere.
 """
 
 from __future__ import annotations
@@ -278,13 +278,13 @@ class Tetris(Packer):
 
 
 class Balance(WorkFitness):
-    """What will take longest first, and what keeps the resource busy of which most work remains.
+    """What will take longest first, and what keeps the resource with most remaining work busy.
 
         score = urgency + balance + 0.5 · cosine
 
     with the terms of `simkit.policy.remaining_work`: tasks that are long, or have many instances,
-    are urgent; of what is about as urgent, that which asks for the resource of which most work
-    remains goes first, on the machine whose free amounts have its shape. It is made for small
+    are urgent; of tasks about as urgent, one that asks for the resource with most remaining work
+    goes first, on the machine whose free amounts have its shape. It is made for small
     makespans of batches of bags.
     """
 

@@ -61,7 +61,7 @@ class HoldPolicy(OrderedPolicy):
     A task is held while anything runs, if it is longer than the rule's `longer_than` and fewer than
     `keep_free` of all processors would stay free after its start. It is neither the head, for which
     a place is kept, nor backfilled. So a task that asks for more than the rest of the machine waits
-    until nothing runs, however long that takes. Of a bag, all instances that are left count.
+    until nothing runs, however long that takes. All instances left of a bag count.
 
     The first task that is not held and does not fit is the head. It gets its earliest place in the
     availability profile, and tasks behind it that are not held start if they fit next to it. What

@@ -37,7 +37,7 @@ class Lookahead:
     """Acts as the candidate with the best outcome, chosen anew whenever tasks arrive.
 
     Args:
-        policies: the candidates, of which the first acts first. Each is copied: a copy plays ahead.
+        policies: the candidates; the first acts first. Each is copied: a copy plays ahead.
         objective: what the best candidate minimises, over the jobs that have not ended:
             ``makespan``, the last end; ``turnaround``, the mean time from submission to end; or
             ``slowdown``, the mean bounded slowdown.
@@ -66,12 +66,12 @@ class Lookahead:
 
     @property
     def signals(self) -> Signals | None:
-        """Those that the candidates read; None if one does not declare it."""
+        """Signals that the candidates read; None if one declares none."""
         return declared_signals(*self.policies)
 
     @property
     def metrics(self) -> tuple[PolicyMetric, ...]:
-        """Those that the candidates bring."""
+        """Metrics that the candidates bring."""
         return declared_metrics(*self.policies)
 
     def check_scenario(self, scenario: Any) -> list[str]:
@@ -100,7 +100,7 @@ class Lookahead:
     def _of_candidates(self, method: str, subject: Any) -> Iterator[str]:
         """Yield what a method of the candidates finds, with their places in the scenario."""
         for row, policy in enumerate(self.policies):
-            for text in getattr(policy, method, _no_problems)(subject):
+            for text in getattr(policy, method, lambda _: [])(subject):
                 told = text if text.startswith("policy.") else f"policy: {text}"
                 yield told.replace("policy", f"policy.lookahead.{row}", 1)
 
@@ -197,10 +197,6 @@ def _jobs(outcome: WhatIf) -> Iterable[tuple[float, float, float]]:
 
 def _mean(values: Sequence[float]) -> float:
     return fsum(values) / len(values)  # exact, so that equal outcomes in another order are ties
-
-
-def _no_problems(_subject: Any) -> list[str]:
-    return []
 
 
 def _wrong_arguments(policies: Sequence[Any], objective: object) -> Iterator[str]:

@@ -37,7 +37,7 @@ def site_power(state: State, policy: str) -> PowerState:
     """
     if state.power is None:
         raise PolicyError(
-            f"{policy}: it decides by the site's power, and the scenario has none; "
+            f"{policy}: it decides by the site's power, but the scenario has none; "
             "add a section power:, or take another policy"
         )
     return state.power

@@ -201,9 +201,9 @@ class ReadyPool:
     Args:
         horizon: how far ahead tasks are scheduled, a duration or seconds, 0 for starts now alone;
             the dissertation's planning horizon of 48 steps of an hour.
-        choose: whose slot is next: the ``order``'s first task, or the one of which the least is
-            left over beside it (``left-over``); the order then settles ties.
-        per_hour: of ``left-over``, the share of the cluster's resources, added up, that an hour's
+        choose: whose slot is next: the ``order``'s first task, or the one whose slot leaves the
+            least over (``left-over``); the order then settles ties.
+        per_hour: for ``left-over``, the share of the cluster's resources, added up, that an hour's
             delay counts as much as.
         least_qos: tasks with a lower quality of service are withheld.
 

@@ -147,7 +147,7 @@ class RLSchedulerPolicy:
 
     def _backfill(self, state: State, free: float) -> Iterator[Place]:
         """Start jobs in order of submission that fit and end before the shadow time."""
-        self._queue.sort(key=_submission)
+        self._queue.sort(key=lambda task: task.submit_time_s)
         for task in self._queue.copy():
             if task.demand[0] <= free and state.now + task.estimate_s < self._shadow_s:
                 free -= task.demand[0]
@@ -163,10 +163,6 @@ class RLSchedulerPolicy:
         if task is self._picked:
             return "it is picked and does not fit into what is free"
         return "another job is picked, and starts first"
-
-
-def _submission(task: Task) -> float:
-    return task.submit_time_s
 
 
 def _free(state: State, ending: list[Allocation]) -> float:

@@ -60,7 +60,7 @@ class Switching:
 
     @property
     def signals(self) -> Signals | None:
-        """Those that the policies read; None if one does not declare it."""
+        """Signals that the policies read; None if one declares none."""
         return declared_signals(*self.policies)
 
     @property
@@ -70,7 +70,7 @@ class Switching:
 
     @property
     def metrics(self) -> tuple[PolicyMetric, ...]:
-        """Those that the policies bring."""
+        """Metrics that the policies bring."""
         return declared_metrics(*self.policies)
 
     @property
@@ -106,7 +106,7 @@ class Switching:
         """Yield what a method of the policies finds, with their places in the scenario."""
         for row, policy in enumerate(self.policies):
             place = f"policy.switch.{row - 1}.to" if row else "policy.start"
-            for text in getattr(policy, method, _no_problems)(subject):
+            for text in getattr(policy, method, lambda _: [])(subject):
                 told = text if text.startswith("policy") else f"policy: {text}"
                 yield told.replace("policy", place, 1)
 
@@ -170,7 +170,3 @@ def _on_clock(change: float | datetime, info: SystemInfo) -> float:
             "began; give a duration after the first submission, such as 30d"
         )
     return instant_on_grid(change.timestamp() - info.epoch_s)
-
-
-def _no_problems(_subject: Any) -> list[str]:
-    return []

@@ -8,7 +8,7 @@ At a decision the agent acts as often as it likes while time stands still. An ac
 task is carried out at once, with reward 0. The void action, or one that does nothing, lets time go
 on to the next decision; the reward is what has accrued meanwhile.
 
-Importing this module registers the ids of `simkit.gym.env_arguments`.
+Importing this module registers the ids of `simkit.gym.agent_view`.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from simkit.agent.encoder import ObservationSchema
 from simkit.agent.rewards import make_reward
 from simkit.errors import PluginError, ScenarioError, TraceError
 from simkit.experiment import Experiment
-from simkit.gym.agent_view import AgentView
-from simkit.gym.env_arguments import (
+from simkit.gym.agent_view import (
+    AgentView,
     ReplicaNumbers,
     action_number,
     autoreset_mode,
@@ -54,9 +54,8 @@ from simkit.gym.env_arguments import (
     register_envs,
     tighter,
 )
-from simkit.gym.episodes import Episode, Episodes, Loss
+from simkit.gym.episodes import Episode, Episodes, EpisodeWindows, Loss
 from simkit.gym.model_policy import ModelPolicy
-from simkit.gym.windows import EpisodeWindows
 from simkit.plugins import find
 from simkit.policy import State
 from simkit.results.run_folder import Run
@@ -135,7 +134,7 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
             observation_arguments: arguments of the encoder.
             reward_arguments: arguments of the reward.
             slots: M; None: `admission.slots` of the scenario, or 10 outside of slotted time.
-            horizon: steps ahead that are planned; None: 48 of a ready pool, else 20. The next four
+            horizon: steps ahead that are planned; None: 48 for a ready pool, else 20. The next four
                 are for slotted scenarios.
             max_length: steps of the longest task.
             backlog_shown: tasks behind the slots that an observation can count.
@@ -387,7 +386,7 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         Args:
             model: has ``predict``, as those of Stable-Baselines3; it sees this environment's
                 observations.
-            statistics: of a model that was loaded without its environment: the file that
+            statistics: for a model that was loaded without its environment: the file that
                 ``VecNormalize.save`` wrote, or an object with ``normalize_obs``.
 
         A scenario with another `scheduling.step` is refused, and in slotted time one with other

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
@@ -144,11 +145,12 @@ class JobsTable(TableKeys, LineFormat):
         header = self._header()
         resources = self._resources(header)
         wanted = _wanted(self.column_map, resources)
-        table = read_columns(path, wanted, bad, self, tally, remedy=_remedy(resources))
+        table = read_columns(path, wanted, bad, self, tally, remedy=_remedy(wanted))
         past_there = [name for name in PAST if name in table.columns]
         there = [name for name in JOBS.of_kind("instant") if name in table.frame]
         instants = [name for name in there if name not in PAST]
-        table = table.scaled(factors_of(self._own_factors(), table, instants, path, tally))
+        own = {name: factor for name, factor in self.factors.items() if name not in PAST}
+        table = table.scaled(factors_of(own, table, instants, path, tally))
         table = table.with_one_form_of_ids(["job_id"])
         read = {*table.frame["job_id"], *table.malformed["job_id"]}
         table, repaired = apply_rules(table, self.row_rules(table), tally)
@@ -163,7 +165,9 @@ class JobsTable(TableKeys, LineFormat):
         refuse_empty(path, tally, len(table))
         columns, labels = _columns(table)
         past: dict[str, Floats] = {
-            name: _finite_or_nan(table, name) * self._factor(name) for name in past_there
+            name: _finite_or_nan(table, name)
+            * self.factors.get(name, self.factors.get("submit_time_s", 1.0))  # as submissions are
+            for name in past_there
         }
         if "requested_time_s" in columns:
             tally.note(rules.NO_LIMIT, table.line[np.isinf(columns["requested_time_s"])])
@@ -181,13 +185,6 @@ class JobsTable(TableKeys, LineFormat):
         trace = Trace(workload, tally.report, (path,))
         return trace, {name: column[order] for name, column in past.items()}
 
-    def _factor(self, name: str) -> float:
-        """Return what a column of `PAST` is multiplied by: as submissions are, unless it is set."""
-        return self.factors.get(name, self.factors.get("submit_time_s", 1.0))
-
-    def _own_factors(self) -> dict[str, float]:
-        return {name: factor for name, factor in self.factors.items() if name not in PAST}
-
     def _header(self) -> list[str]:
         """Return the table's columns."""
         needed = self.column_map.in_file(NEEDED[:3])
@@ -197,9 +194,13 @@ class JobsTable(TableKeys, LineFormat):
         """Return the columns of what an instance asks for; empty: processors, an instance each."""
         if self.resources is not None:
             return self.resources
-        if amounts := self.column_map.of_kind("amount"):
-            return amounts
-        return () if "processors" in names else tuple(n for n in RESOURCES if n in names)
+        amounts = [column for column in self.column_map if column.kind == "amount"]
+        if amounts:
+            there = [column for column in amounts if column.needed or column.in_file in names]
+            return tuple(column.name for column in there or amounts)
+        if {*self.column_map.in_file(["processors"])} & {*names}:
+            return ()
+        return tuple(name for name in RESOURCES if name in names)
 
     @model_validator(mode="after")
     def _names_columns(self) -> Self:
@@ -214,7 +215,8 @@ class JobsTable(TableKeys, LineFormat):
                 if name in taken
             ]
         asked = RESOURCES if self.resources is None else self.resources
-        numbers = (*NEEDED[1:], "instances", *NUMBERS, *PAST, *asked)
+        own = self.column_map.of_kind("number", "instant", "amount", "limit")
+        numbers = {*NEEDED[1:], "instances", *NUMBERS, *PAST, *asked, *own}
         problems += [
             (("factors", name), f"is no column of numbers{did_you_mean(name, numbers)}")
             for name in self.factors
@@ -324,20 +326,27 @@ def _note_misspelt(
 
 
 def _wanted(columns: ColumnMap, resources: tuple[str, ...]) -> ColumnMap:
-    """Return the columns to read of jobs that ask for these resources; of none: for processors."""
+    """Return the columns to read of jobs that ask for these resources; of none: for processors.
+
+    Ours come first, in our order: the id leads, and submit times tell when other instants are.
+    """
+    order = {name: number for number, name in enumerate(JOBS.names)}
+    ours = sorted(columns, key=lambda column: order.get(column.name, len(order)))
     if not resources:
-        return columns
-    own = [column for column in columns if column.name not in (*resources, "processors")]
-    amounts = [columns[n] if n in columns else Column(n, "amount", needed=True) for n in resources]
+        return ColumnMap(tuple(ours))
+    own = [column for column in ours if column.name not in (*resources, "processors")]
+    own = [column for column in own if column.kind != "amount"]
+    amounts = [columns[name] if name in columns else Column(name) for name in resources]
+    amounts = [replace(column, kind="amount", needed=True) for column in amounts]
     at = 1 + [column.name for column in own].index("run_time_s")
     counted = () if "instances" in columns else (Column("instances"),)
     return ColumnMap((*own[:at], *amounts, *counted, *own[at:]))
 
 
-def _remedy(resources: tuple[str, ...]) -> str:
-    names = ", ".join((*NEEDED[:3], *resources) if resources else NEEDED)
-    other = "" if resources else ", or name what they ask for in `resources`"
-    return f"a table of jobs needs {names}{other}"
+def _remedy(wanted: ColumnMap) -> str:
+    names = [column.in_file for column in wanted if column.needed]
+    other = ", or name what they ask for in `resources`" if "processors" in wanted else ""
+    return f"a table of jobs needs {', '.join(names)}{other}"
 
 
 def _columns(table: TableColumns) -> tuple[dict[str, Values], dict[str, tuple[str, ...]]]:

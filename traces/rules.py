@@ -279,7 +279,7 @@ OnError = Literal["refuse", "skip"]
 
 
 class LineFormat(TraceFormat):
-    """A format of lines, or of rows, some of which may be malformed."""
+    """A format whose lines, or rows, may be malformed."""
 
     on_error: OnError = "refuse"
     """Malformed lines: refuse the file, with all of them in one error; or skip and count them."""

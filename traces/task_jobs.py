@@ -20,7 +20,6 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import TraceError
 from simkit.text import counted
 from simkit.traces import rules
-from simkit.traces import task_jobs as names
 from simkit.traces.rigid_jobs import note_releases, preceding_of_table
 from simkit.traces.rules import SHOWN, BadLines, Tally
 from simkit.traces.tables.rows import number_names, plain_ids, whole_numbers
@@ -46,7 +45,7 @@ OF_JOB: Final = {
     "think_time_s": "think time differs within the job",
     "user": "user differs within the job",
 }
-"""Column of which a job's first row counts for all → what is noted of a row that differs."""
+"""Column in which a job's first row counts for all → what is noted of a row that differs."""
 OF_TASK: Final = {
     "requested_time_s": "requested time differs within the task",
     "retries": "retries differ within the task",
@@ -194,9 +193,9 @@ class BrokenJobs:
         looped = self._job[[cycle[0] for cycle in self._cycles]]
         stays = self._kept.copy()
         for rule, jobs in (
-            (names.NO_PARENT, lacking[~left_out]),
-            (names.PARENT_LEFT_OUT, lacking[left_out]),
-            (names.LOOP, looped),
+            (NO_PARENT, lacking[~left_out]),
+            (PARENT_LEFT_OUT, lacking[left_out]),
+            (LOOP, looped),
         ):
             rows = self._rows[np.isin(self._job, jobs)]
             rows = rows[stays[rows]]
@@ -269,12 +268,12 @@ def by_task(
     key = [name for name in ("job_id", "task_id") if name in table.frame]
     asked = pl.struct(resources)
     other = table.frame.select(asked.ne_missing(asked.first().over(key))).to_series()
-    tally.note(names.OTHER_REQUEST, table.line[other.to_numpy()])
-    note_others(names.OF_TASK, table, table, key, tally)
+    tally.note(OTHER_REQUEST, table.line[other.to_numpy()])
+    note_others(OF_TASK, table, table, key, tally)
     at = pl.col("submit_time_s")
     at = (at.last() if submit == "last" else at.first()).over("job_id")
     late = table.frame.select(pl.col("submit_time_s") != at).to_series()
-    tally.note(names.OTHER_SUBMIT, table.line[late.to_numpy()])
+    tally.note(OTHER_SUBMIT, table.line[late.to_numpy()])
     run = pl.col("run_time_s").clip(0.0)
     frame = (
         table.frame.with_columns(at, pl.Series("line", table.line))
@@ -336,7 +335,7 @@ class TableJobs:
         if submit == "last":
             row = np.zeros_like(first)
             np.maximum.at(row, which, np.arange(len(which)))
-        tally.note(names.OTHER_SUBMIT, table.line[time != time[row][which]])
+        tally.note(OTHER_SUBMIT, table.line[time != time[row][which]])
         tally.note(rules.OUT_OF_ORDER, table.line[time < np.maximum.accumulate(time)])
         jobs = np.lexsort((first, time[row]))
         rank = np.empty_like(jobs)
@@ -349,7 +348,7 @@ class TableJobs:
         self._table, self._first_row = table.take(self._order), first[jobs]
         self._users = table.take(self._first_row)
         self.task_id = self._task_ids()
-        tally.note(names.REPEATED_TASK, np.sort(self._table.line[self._repeated()]))
+        tally.note(REPEATED_TASK, np.sort(self._table.line[self._repeated()]))
 
     def workload(
         self, resources: Sequence[str], separator: str, path: Path, *, gang: bool

@@ -2,7 +2,7 @@
 
 Each replica has a generator of its own, as each of so many environments has: the first episode's
 seed is given, the others are drawn from it, and a seed that draws no job is skipped. Where no seed
-is given, `simkit.gym.env_arguments` numbers the replicas. Sets are drawn ahead, since to draw many
+is given, `simkit.gym.agent_view` numbers the replicas. Sets are drawn ahead, since to draw many
 at once takes a fraction of the time.
 """
 

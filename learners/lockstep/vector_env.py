@@ -28,15 +28,15 @@ from simkit.agent.rewards import make_reward
 from simkit.agent.slotted import Slotted, SlottedView
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import ScenarioError, did_you_mean
-from simkit.gym.agent_view import AgentView
-from simkit.gym.env_arguments import (
+from simkit.gym.agent_view import (
+    AgentView,
     ReplicaNumbers,
     check_replicas,
     check_settings,
     loaded_scenario,
     observation_space,
 )
-from simkit.gym.env_arguments import autoreset_mode as checked_mode
+from simkit.gym.agent_view import autoreset_mode as checked_mode
 from simkit.gym.episodes import Episode, Episodes, Loss
 from simkit.learners.lockstep import Objective
 from simkit.learners.lockstep.endless import EndlessLockstep

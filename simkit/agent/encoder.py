@@ -158,9 +158,8 @@ class ObservationSchema:
             schema = cls(described["name"], parts, described["parameters"], described["rows"])
             stated = described["sha256"]
         except (KeyError, TypeError, ValueError, ScenarioError) as error:
-            raise RunError(
-                f"observation schema: {_quoted(error)}; it must be as simkit wrote it"
-            ) from error
+            wrong = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            raise RunError(f"observation schema: {wrong}; it must be as simkit wrote it") from error
         if stated != schema.sha256:
             raise RunError(
                 f"observation schema {schema.name}: sha256 is {stated}, that of its fields is "
@@ -212,10 +211,6 @@ def _repeated(names: Iterator[str]) -> list[str]:
     return [name for name in names if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
 
 
-def _quoted(error: Exception) -> str:
-    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
-
-
 Numbers = npt.NDArray[np.float32]
 
 
@@ -261,7 +256,7 @@ def check_numbers(name: str, whole: Mapping[str, int], scales: Mapping[str, floa
     """Raise ScenarioError, all problems at once, for wrong arguments of an encoder.
 
     Args:
-        name: of the encoder.
+        name: the encoder's name.
         whole: argument → a count, at least 1.
         scales: argument → a time or scale, finite and above 0.
     """

@@ -17,7 +17,6 @@ import numpy as np
 
 from simkit.agent.burst_classes import NAMES
 from simkit.agent.encoder import Encoder, Numbers, ObservationSchema
-from simkit.agent.observe_queue import QueueSet, QueueTable
 from simkit.agent.observe_slots import (
     DeeprmCompact,
     DeeprmImage,
@@ -25,7 +24,14 @@ from simkit.agent.observe_slots import (
     SofiaCompact,
     SofiaShares,
 )
-from simkit.agent.observe_system import FitnessPairs, MachineSet, PowerForecast, ResourceTime
+from simkit.agent.observe_system import (
+    FitnessPairs,
+    MachineSet,
+    PowerForecast,
+    QueueSet,
+    QueueTable,
+    ResourceTime,
+)
 from simkit.agent.slotted_tracker import SlottedTracker
 from simkit.arrays import Ints
 from simkit.errors import ScenarioError

@@ -18,8 +18,14 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
-from simkit.agent.slotted import Slotted, SlottedUnits, SlottedView, packed_view
-from simkit.agent.slotted_plan import SlottedPlan, SlottedTask
+from simkit.agent.slotted import (
+    Slotted,
+    SlottedPlan,
+    SlottedTask,
+    SlottedUnits,
+    SlottedView,
+    packed_view,
+)
 from simkit.errors import PolicyError
 from simkit.policy import Place, State, SystemInfo
 from simkit.policy.task import Task

@@ -267,7 +267,12 @@ def _print_table(table: Table) -> None:
                 made.add_column(rest[place][0], overflow="fold")
         for row in range(1, len(cells)):
             made.add_row(*(c[row] for c in named), *(rest[place][row] for place in block))
-        screen.print(made)
+        if screen.is_terminal:
+            screen.print(made)
+            continue
+        with screen.capture() as written:
+            screen.print(made)
+        echo("\n".join(line.rstrip() for line in written.get().splitlines()))
 
 
 def _fitted(named: Sequence[Sequence[str]], width: int, needed: Sequence[int]) -> list[list[str]]:

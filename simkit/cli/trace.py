@@ -35,10 +35,12 @@ Target = Annotated[Path, typer.Argument(metavar="FILE", help="The SWF log to wri
 Format = Annotated[
     str | None,
     typer.Option(
-        "--format", "-f", metavar="TYPE",
-        help="Its type in a scenario, such as swf, sacct or jobs; default: detected."
-        )
-]  # fmt: skip
+        "--format",
+        "-f",
+        metavar="TYPE",
+        help="Its type in a scenario, such as swf, sacct or jobs; default: detected.",
+    ),
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A key of this type in a scenario."),

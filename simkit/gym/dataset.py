@@ -89,7 +89,7 @@ class Dataset:
     `ObservationSchema.from_json`), ``actions`` and their arguments, ``reward``, ``cost``,
     ``scenario``, ``policies``, ``simkit``."""
     seed: Ints | None = None
-    """(N,) of the scenario; None: not known."""
+    """(N,) seed of the scenario; None: unknown."""
 
     def __post_init__(self) -> None:
         """Check the columns; see above."""
@@ -156,7 +156,7 @@ class DatasetFile:
 
         Args:
             columns: as in `Dataset`; of the last row of an episode, the action is -1.
-            names: of the policies.
+            names: names of the policies.
         """
         arrays = [_arrow(field, columns, names) for field in self._schema]
         self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema), self.rows)
@@ -173,7 +173,7 @@ def writing_dataset(
     """Give a file to write a dataset to; it gets its name when it is complete.
 
     Args:
-        path: of the file.
+        path: the file.
         size: numbers of an observation, K.
         actions: numbers of a mask, M.
         facts: the file's description; see `Dataset.facts`.
@@ -221,12 +221,6 @@ def _arrow(field: pa.Field, columns: Mapping[str, Any], names: Sequence[str]) ->
         return pa.DictionaryArray.from_arrays(pa.array(values, pa.int32()), pa.array(names))
     last = np.asarray(columns["action"]) < 0 if field.name in ("action", *NUMBERS) else None
     return pa.array(values, kind, mask=last)
-
-
-def read_facts(path: Path) -> dict[str, Any]:
-    """Return a file's description; raises RunError as `read_dataset` does."""
-    with _told(path):
-        return _facts(path, pq.read_schema(path))
 
 
 def read_dataset(path: Path) -> Dataset:
@@ -433,8 +427,8 @@ def mix(
     Args:
         shares: file → the share of its decisions, above 0; they add up to 1.
         path: the file to write.
-        decisions: in all; None: as many as the datasets have for these shares.
-        seed: of the draw.
+        decisions: how many in all; None: as many as the datasets have for these shares.
+        seed: seed of the draw.
 
     Raises ScenarioError for wrong shares, RunError for datasets that do not suit each other, or
     have too few decisions, and as `read_dataset` does; nothing is written then.
@@ -442,7 +436,12 @@ def mix(
     _check_shares(shares)
     parts = [read_dataset(file) for file in shares]
     names = [str(file) for file in shares]
-    if problems := list(_unlike(parts, names)):
+    problems = [
+        f"{name} cannot be mixed with {names[0]}: {text} (here: in {names[0]})"
+        for part, name in zip(parts[1:], names[1:], strict=True)
+        for text in _differences(parts[0].facts, part.facts)
+    ]
+    if problems:
         raise RunError("\n".join(problems))
     wanted = _wanted(parts, names, list(shares.values()), decisions)
     rng = stream(seed, "dataset.mix")
@@ -471,13 +470,6 @@ def _check_shares(shares: Mapping[Path, float]) -> None:
         wrong.append(f"the shares add up to {total:g}; they must add up to 1")
     if wrong:
         raise ScenarioError(wrong)
-
-
-def _unlike(parts: list[Dataset], names: list[str]) -> Iterator[str]:
-    """Yield how datasets differ from the first."""
-    for part, name in zip(parts[1:], names[1:], strict=True):
-        for text in _differences(parts[0].facts, part.facts):
-            yield f"{name} cannot be mixed with {names[0]}: {text} (here: in {names[0]})"
 
 
 def _differences(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[str]:

@@ -84,7 +84,7 @@ def write_d3rlpy(data: Dataset, path: Path, source: Path) -> None:
 
     Args:
         data: the dataset.
-        path: of the .h5 file.
+        path: the .h5 file.
         source: where the dataset is from, for messages.
 
     Raises RunError if it cannot be written; nothing is left behind then.
@@ -121,9 +121,10 @@ def write_minari(data: Dataset, folder: Path, source: Path) -> None:
     """
     h5py, schema = import_h5py(), schema_of(data, source)
     if not _ID.fullmatch(folder.name):
+        stem = re.sub(r"[^-_a-zA-Z0-9]+", "-", folder.name).strip("-")
         raise RunError(
             f"{folder}: its name is the dataset's id for Minari, letters, digits and - that end in "
-            f"a version; name it {_as_id(folder.name)}"
+            f"a version; name it {stem or 'dataset'}-v0"
         )
     if folder.exists():
         raise RunError(f"{folder}: is there already; remove it, or choose another place")
@@ -136,10 +137,6 @@ def write_minari(data: Dataset, folder: Path, source: Path) -> None:
         size_mb = round((place / "main_data.hdf5").stat().st_size / 1e6, 1)
         told = _metadata(data, schema, folder.name) | {"dataset_size": size_mb}
         (place / "metadata.json").write_text(json.dumps(told, allow_nan=False), encoding="utf-8")
-
-
-def _as_id(name: str) -> str:
-    return f"{re.sub(r'[^-_a-zA-Z0-9]+', '-', name).strip('-') or 'dataset'}-v0"
 
 
 @contextmanager

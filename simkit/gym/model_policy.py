@@ -25,8 +25,8 @@ from simkit import plugins
 from simkit.agent.actions import Actions
 from simkit.agent.encoder import Encoder
 from simkit.errors import PluginError, PolicyError, ScenarioError
-from simkit.gym.agent_view import AgentView
-from simkit.gym.env_arguments import (
+from simkit.gym.agent_view import (
+    AgentView,
     action_number,
     changing_wrappers,
     check_settings,
@@ -398,7 +398,7 @@ class ModelPolicy:
         found = {"observation_space.shape": example.shape, "action_space.n": actions.count}
         trained = {
             "observation_space.shape": getattr(space, "shape", None),
-            "action_space.n": _inside(self._model, "action_space", "n"),
+            "action_space.n": getattr(getattr(self._model, "action_space", None), "n", None),
         }
         problems = [
             f"its {key} is {trained[key]}, here it is {here}; {_SAME_ARGUMENTS}"
@@ -473,7 +473,3 @@ def _other_range(space: Any, here: Any) -> list[str]:
         "changes observations, such as NormalizeObservation; take VecNormalize and give its file "
         "as `statistics`, or write a class with predict(observation) that does the same"
     ]
-
-
-def _inside(model: Any, space: str, attribute: str) -> Any:
-    return getattr(getattr(model, space, None), attribute, None)

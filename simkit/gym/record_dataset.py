@@ -28,11 +28,9 @@ from simkit.agent.rewards import make_reward
 from simkit.arrays import Bools, stream
 from simkit.errors import PolicyError, RunError, ScenarioError, did_you_mean
 from simkit.experiment import Experiment, blaming, prepare
-from simkit.gym.agent_view import AgentView
+from simkit.gym.agent_view import AgentView, check_settings
 from simkit.gym.dataset import DatasetFile, writing_dataset
-from simkit.gym.env_arguments import check_settings
-from simkit.gym.episodes import Episode, Episodes
-from simkit.gym.windows import EpisodeWindows
+from simkit.gym.episodes import Episode, Episodes, EpisodeWindows
 from simkit.policy import Action, Place, Reject, Resume, State, Suspend, WakeAt
 from simkit.policy.task import Task
 from simkit.scenario import Scenario
@@ -146,10 +144,10 @@ def record(
 
     Args:
         scenario: with the policy.
-        path: of the file; one that is there is replaced once the new one is complete.
+        path: the file; an existing one is replaced once the new one is complete.
         what: what is recorded.
-        seeds: of the episodes.
-        name: of the policy; None: as in other results of simkit.
+        seeds: seeds of the episodes.
+        name: name of the policy; None: as in other results of simkit.
         on_end: is called with the seed after each episode.
 
     Raises RunError if the policy does what no number means, or nothing was decided, ScenarioError,
@@ -297,7 +295,7 @@ class PlayedEpisode:
             actions: are reset, as are the next two.
             encoder: what is seen.
             earnings: what is earned and to be paid.
-            name: of the policy, for messages.
+            name: name of the policy, for messages.
             max_decisions: after so many the episode is truncated; None: never.
         """
         self._experiment, self._policy, self._name = experiment, experiment.policy, name

@@ -32,7 +32,7 @@ class Claims:
     its own and of higher priorities alone.
 
     Args:
-        state: of the decision; what can go on now has been resumed.
+        state: the state at the decision; what can go on now has been resumed.
         rule: which machine first, for gangs that may go on elsewhere.
         partitions: rows of those whose allocations count; None: all.
         but: suspended allocations without a claim.
@@ -58,7 +58,9 @@ class Claims:
             if allocation not in but
             and (partitions is None or allocation.task.partition in partitions)
         ]
-        waiting.sort(key=_priority, reverse=True)  # stable: of equals the oldest stays first
+        waiting.sort(
+            key=lambda a: a.task.priority, reverse=True
+        )  # stable: of equals the oldest stays first
         self._waiting = waiting[::-1]  # the last one is next
 
     def hold(self, profile: Profile, priority: float = -inf) -> None:
@@ -74,10 +76,6 @@ class Claims:
             profile.take(on, allocation.task.request, since, start + allocation.left_s)
             if self._held is not None:
                 self._held(allocation, start)
-
-
-def _priority(allocation: Allocation) -> float:
-    return allocation.task.priority
 
 
 def goes_on_at(

@@ -158,7 +158,7 @@ class FitnessPolicy(GreedyPolicy):
 
     @property
     def signals(self) -> Signals | None:
-        """Those that order and pair fitness read; None if one, or a subclass, does not declare it.
+        """Signals that order and pair fitness read; None if one, or a subclass, declares none.
 
         A machine fitness sees no power.
         """
@@ -174,7 +174,7 @@ class FitnessPolicy(GreedyPolicy):
 
     @property
     def metrics(self) -> tuple[PolicyMetric, ...]:
-        """Those that its parts bring."""
+        """Metrics that its parts bring."""
         return declared_metrics(self.order, self.fitness)
 
     def schedule(self, state: State) -> Iterable[Action]:
@@ -381,7 +381,7 @@ def place_by(
         free: (M, R) free amounts.
         capacity: (M, R) machine totals.
         machines: rows of the machines to try, ascending; None: all.
-        most: of a bag, at most so many instances.
+        most: the most instances of a bag.
     """
     needed = task.remaining if most is None else most
     if machines is not None:

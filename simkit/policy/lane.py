@@ -96,7 +96,7 @@ class Lane(ABC):
         self.alone = False
         """Whether there is no other lane, so that every waiting task is of this one."""
         self.profile: Profile | None = None
-        """That of this decision, if the head has been tried in it; whoever needs it takes it."""
+        """Gap of this decision, if the head has been tried in it; whoever needs it takes it."""
         self.head = _NOBODY
         """The first task; it means nothing while there is none."""
         self.claims: Claims | None = None

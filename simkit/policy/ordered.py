@@ -103,7 +103,7 @@ class OrderedPolicy:
 
     @property
     def signals(self) -> Signals | None:
-        """Those that its parts read; None if one of them, or a subclass, does not declare it."""
+        """Signals that its parts read; None if one of them, or a subclass, declares none."""
         if type(self) is not OrderedPolicy:
             return None
         return declared_signals(self.order, self.backfill)  # a placement rule sees no power
@@ -115,7 +115,7 @@ class OrderedPolicy:
 
     @property
     def metrics(self) -> tuple[PolicyMetric, ...]:
-        """Those that its parts bring."""
+        """Metrics that its parts bring."""
         return declared_metrics(self.order, self.backfill, self.placement)
 
     def schedule(self, state: State) -> Iterable[Action]:
@@ -343,10 +343,10 @@ def victims(
     """Return the running allocations that must stop for a task to start; empty: it cannot start.
 
     Args:
-        state: of the decision; the task does not fit.
+        state: the state at the decision; the task does not fit.
         task: a waiting task.
         rule: which machine comes first; None: the first that fits.
-        claims: of what is suspended, none of them held yet; None: nothing is.
+        claims: claims of what is suspended, none of them held yet; None: nothing is.
     """
     candidates = _candidates(state, task)
     for r, (needed, free) in enumerate(zip(task.least, total_usable(state.room), strict=True)):

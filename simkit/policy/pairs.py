@@ -149,7 +149,7 @@ def fill(
     score: Score, facts: TaskColumns, machine: int, free: Floats, capacity: Floats,
     first: Callable[[Ints], int],
 ) -> dict[int, int]:  # fmt: skip
-    """Return how many instances of which tasks go to the only machine with room, in order.
+    """Return row of a task → instances that go to the only machine with room, in order.
 
     The best one goes first, again and again, until nothing fits.
 
@@ -406,7 +406,7 @@ class PairPlacer:
         return 0, self._score_states(np.full(len(steps), column), states)
 
     def _look_around(self, column: int, task: int) -> None:
-        """Look a step ahead in the best columns for a task, of which `column` is the first."""
+        """Look a step ahead in the best columns for a task; `column` is the first."""
         most = min(max(1, _BLOCK // len(self._alive)), self._left[task])
         columns = np.flatnonzero((self._best_task == task) & (self._best > -np.inf))
         if len(columns) > most:  # ties by row, as they come next
@@ -488,9 +488,6 @@ def _fault(scores: Floats, pairs: MachineTaskPairs) -> str:
     worst = int(np.flatnonzero(~np.isfinite(scores))[0])
     task = pairs.facts.tasks[int(pairs.task[worst])]
     return f"{scores[worst]} for {task!r} on machine {pairs.machine[worst]}"
-
-
-__all__ = ["PairTable"]
 
 
 class PairTable:

@@ -3,8 +3,8 @@
 The remaining work are the resource-seconds that waiting and running tasks still need, over what the
 cluster has. The largest of these times, and at least a second, is the *horizon*: no schedule can
 end sooner. A task that holds its machine for much of the horizon, or whose instances together need
-much of it, is urgent; one that asks for the resource of which most work remains keeps that
-resource busy.
+much of it, is urgent; one that asks for the resource with most remaining work keeps that resource
+busy.
 
 The functions of terms calculate with numbers, where a compiler takes them, and with arrays, where
 NumPy does. Amounts are shares of the machine's capacity, with resources on the first axis: (R,) for
@@ -145,7 +145,7 @@ def urgency_terms(
 
     ``time``: how long an instance holds its machine, over the horizon, at most 3. ``work``: the
     same for all that is left of the task, if it had the cluster to itself. ``urgency``: the larger
-    of the two. ``balance``: how much of the request is of the resources of which most work remains;
+    of the two. ``balance``: how much of the request is of the resources with most remaining work;
     with w and q the work and the request, each divided by its sum, Σ (R·w - 1)·q: from -1 to R - 1,
     0 if the same remains of all. ``cosine``: of the angle between request and free amounts.
 
@@ -189,12 +189,6 @@ def fit_terms(
     of_task = [term + no_more for term in task_fit(hold_s, left, longest_s)]
     of_moment = [term + no_more for term in moment_fit(above, horizon_s(work_s))]
     return (*of_task, *match_fit(request, free, above), *of_moment)
-
-
-__all__ = [
-    "FIT_TERMS", "URGENCY_TERMS", "RunningWork", "WorkFitness", "fit_terms", "on_grid",
-    "urgency_terms",
-]  # fmt: skip
 
 
 class RunningWork:

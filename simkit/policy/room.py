@@ -348,7 +348,8 @@ def split_by_score(
     whole split is that of these running minima.
 
     Args:
-        scores: of an instance on machines with given free amounts; may rise or fall as they fill.
+        scores: scores an instance on machines with given free amounts; may rise or fall as they
+            fill.
         free: (F, R) free amounts of machines that have room, ascending by row.
         request: (R,) of an instance.
         counts: (F,) how many each has room for, at least 1.

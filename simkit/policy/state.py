@@ -260,10 +260,6 @@ class Allocations(Collection[Allocation]):
 _TIME = attrgetter("time_s")
 
 
-def _never(_task: Task) -> bool:
-    return False
-
-
 class Outlook:
     """What the engine expects of the future; a policy sees it through its `State`."""
 
@@ -287,7 +283,7 @@ class Outlook:
         self._ahead_s = 2 * max([window.every_s or 0.0 for window in recurring], default=inf)
         self.ends: ExpectedEnds | None = None
         """`State.expected_ends`, kept up to date from when they are first asked for."""
-        self.rejectable: Callable[[Task], bool] = _never
+        self.rejectable: Callable[[Task], bool] = lambda _task: False
         """Tells which tasks' jobs may be rejected."""
         self.foresee: Callable[..., list[CapacityStep]] | None = None
         """Adds the steps that a forecast of power leads to; None without a forecast."""

@@ -59,7 +59,7 @@ def play_on(
     run, or it forgets what it knows of that.
 
     Args:
-        state: of a decision, before the first action; it does not change.
+        state: the state at a decision, before the first action; it does not change.
         policy: what decides. It may place, reserve, cancel and ask to be woken.
         rng: the policy's random stream; None: that of seed 0.
         every_s: decisions only at multiples of this time, as with the scenario's
@@ -84,7 +84,7 @@ def starts_now(
     """Return whether a policy would start anything of a waiting task now if others were not there.
 
     Args:
-        state: of a decision, whether or not the policy has acted; it does not change.
+        state: the state at a decision, whether or not the policy has acted; it does not change.
         policy: as for `play_on`: it is reset, and all that waits has just arrived.
         task: waits in the state.
         without: tasks that are taken away first, wherever they wait or run.
@@ -183,7 +183,7 @@ class _Play:
             idle = idle + 1 if seen == before else 0
             if idle == PATIENCE:
                 raise self._broken(
-                    f"woke up {PATIENCE:,} times in a row, and nothing started or ended; WakeAt "
+                    f"woke up {PATIENCE:,} times in a row, but nothing started or ended; WakeAt "
                     "only while it serves a purpose"
                 )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Final
@@ -35,9 +35,8 @@ from simkit.verify import (
     trace,
 )
 from simkit.verify.audit import Audit, Check, Violation, name_of
-from simkit.verify.audited_run import TASK, AuditedRun, CapacityEvent, RecordedCapacity
-from simkit.verify.inputs import InputTasks
-from simkit.verify.numbers import Floats, Ints
+from simkit.verify.audited_run import TASK, AuditedRun
+from simkit.verify.numbers import Ints
 from simkit.verify.site import battery, ledger, machine_power, signals, supply
 
 __all__ = ["CHECKS", "Audit", "Check", "Violation", "verify_run"]
@@ -163,33 +162,8 @@ _BY_JOB: Final = (
 """Rules about single jobs."""
 _OF_ONE_JOB: Final = ("jobs", "tasks", "allocations", "events")
 """Tables whose rows belong to jobs."""
-
-
-@dataclass(frozen=True)
-class _SomeJobs(AuditedRun):
-    """Some jobs of a run, with all their rows; what is not by job is that of the whole run."""
-
-    whole: AuditedRun
-
-    @property
-    def capacity_events(self) -> list[CapacityEvent]:
-        return self.whole.capacity_events
-
-    @property
-    def power_instants(self) -> Floats:
-        return self.whole.power_instants
-
-    @property
-    def _steps(self) -> tuple[dict[int, list[RecordedCapacity]], list[dict[str, object]]]:
-        return self.whole._steps
-
-    @property
-    def input_tasks(self) -> InputTasks:
-        return self.whole.input_tasks
-
-    @property
-    def own_retries(self) -> pl.DataFrame | None:
-        return self.whole.own_retries
+_OF_ALL_JOBS: Final = ("capacity_events", "power_instants", "_steps", "input_tasks", "own_retries")
+"""What some jobs take of the whole run; it is made once."""
 
 
 def check_job_by_job(run: AuditedRun) -> dict[str, Check]:
@@ -229,7 +203,7 @@ def _merge(found: dict[str, Check], check: Check) -> None:
         total.skipped, total.applies = unknown[0], True
 
 
-def _parts(run: AuditedRun) -> Iterator[_SomeJobs]:
+def _parts(run: AuditedRun) -> Iterator[AuditedRun]:
     """Yield the jobs of a run, `JOBS_AT_ONCE` at a time; jobs that share an id stay together."""
     ids = run.only("jobs", "job_id")
     number = pl.Series(np.arange(ids.height, dtype=np.int32) // JOBS_AT_ONCE)
@@ -237,8 +211,9 @@ def _parts(run: AuditedRun) -> Iterator[_SomeJobs]:
     parts = {name: _part_of_rows(run.only(name, "job_id"), part_of) for name in _OF_ONE_JOB}
     for part in range((ids.height - 1) // JOBS_AT_ONCE + 1 if ids.height else 1):
         frames = {name: _rows(run, name, np.flatnonzero(parts[name] == part)) for name in parts}
-        tables = run.tables.with_rows(frames)
-        yield _SomeJobs(run.path, run.manifest, run.scenario, run.metrics, tables, run.places, run)
+        some = replace(run, tables=run.tables.with_rows(frames))
+        vars(some).update({name: getattr(run, name) for name in _OF_ALL_JOBS})
+        yield some
 
 
 def _part_of_rows(ids: pl.DataFrame, part_of: pl.DataFrame) -> Ints:

@@ -30,7 +30,7 @@ def check_partitions(run: AuditedRun, check: Check) -> None:
     """Jobs run on machines of their partition, within its limits."""
     if not run.partitions:
         raise NotApplicableError("the cluster has no partitions")
-    tasks = tasks_by_partition(run)
+    tasks = run.once(tasks_by_partition)
     rows = run.allocations.join(tasks, on=TASK, maintain_order="left")
     check.examined = rows.height
     check.add_rows("no partition admits this job", rows.filter(pl.col("position") < 0))
@@ -38,7 +38,7 @@ def check_partitions(run: AuditedRun, check: Check) -> None:
         inside = rows.filter(pl.col("position") == number)
         elsewhere = inside.filter(~pl.col("machine_id").is_in(machines_of(run, partition)))
         check.add_rows("runs on a machine outside its partition", elsewhere)
-    if _ROUTED in run.jobs.columns:
+    if _ROUTED in run.columns_of("jobs"):
         names = [*(partition["name"] for partition in run.partitions), ""]
         jobs = run.jobs.join(
             tasks.group_by("job_id").agg(pl.col("position").first()), on="job_id", how="left",
@@ -80,7 +80,7 @@ def tasks_by_partition(run: AuditedRun) -> pl.DataFrame:
     jobs = jobs.rename({"requested_time_s": "limit_s"})
     tasks = run.only("tasks", *TASK, "instances", "gang", *run.requested)
     tasks = tasks.with_columns(demand.alias("demand"))
-    one_each = run.is_large and run.alike
+    one_each = run.alike
     if not one_each:
         jobs = jobs.unique("job_id", keep="first")
         tasks = tasks.unique(TASK, keep="first", maintain_order=True)
@@ -261,7 +261,7 @@ def check_rejections(run: AuditedRun, check: Check) -> None:
     jobs = run.jobs.filter(~_turned_away(run)).join(later, on="job_id", how="anti")
     check.examined = jobs.height
     fits = (
-        tasks_by_partition(run)
+        run.once(tasks_by_partition)
         .group_by("job_id", maintain_order=True)
         .agg((pl.col("position") >= 0).all().alias("fits"), pl.col("known").all())
     )
@@ -291,9 +291,9 @@ def check_late_jobs(run: AuditedRun, check: Check) -> None:
         raise NotApplicableError("late jobs stay")
     if not run.tasks["job_id"].is_unique().all():
         raise NotAuditedError("jobs have several tasks, each of which may be late")
-    due = [pl.col("deadline_s")] if "deadline_s" in run.jobs.columns else []
+    due = [pl.col("deadline_s")] if "deadline_s" in run.columns_of("jobs") else []
     estimate = pl.min_horizontal("estimate_s", pl.lit(ENDLESS))
-    if "qos" in run.jobs.columns:
+    if "qos" in run.columns_of("jobs"):
         due.append(pl.col("submit_time_s") + pl.col("estimate_s") / pl.col("qos"))
     grain = 2.0**-20  # of time, to which the latest start is rounded down
     latest = ((pl.min_horizontal(due) - estimate) / grain).floor() * grain
@@ -316,7 +316,7 @@ def check_user_limits(run: AuditedRun, check: Check) -> None:
     """
     if not limits_users(run):
         raise NotApplicableError("no partition limits how many jobs of a user run")
-    places = tasks_by_partition(run).group_by("job_id").agg(pl.col("position").first())
+    places = run.once(tasks_by_partition).group_by("job_id").agg(pl.col("position").first())
     left = run.left_unstarted.select("job_id", "left_s")
     jobs = run.jobs.join(left, on="job_id", how="left", maintain_order="left")
     until = pl.coalesce("end_time_s", "left_s").fill_null(inf)

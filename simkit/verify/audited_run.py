@@ -3,7 +3,7 @@
 Allocations become pieces of work: what one unit did without a break. A gang moves as one, so it is
 one unit however many instances and machines it has. Every instance of a bag is a unit. The pieces
 of a unit follow each other: it is suspended and resumed, or lost and started over as the next
-attempt. A bag of which each instance ran once and finished keeps its rows as they are (*quiet*
+attempt. A bag whose instances each ran once and finished keeps its rows as they are (*quiet*
 rows): a trace of millions of instances does not need a row for each.
 """
 
@@ -51,7 +51,7 @@ class CapacityEvent(NamedTuple):
     """An event of kind ``capacity`` or ``switched``."""
 
     row: dict[str, Any]
-    """Of the table of events."""
+    """The row of the table of events."""
     detail: dict[str, Any]
     """Its parsed JSON object; empty if the detail is something else."""
 
@@ -86,17 +86,23 @@ class AuditedRun(RunFolder):
         of their start, ``at_once`` numbers those pieces of each; it is -1 of others.
         """
         requests = [pl.col(r).cast(pl.Float64).alias(f"one_{r}") for r in self.requested]
+        number = pl.lit(1) if self.alike else pl.len().over("job_id")
         tasks = self.tasks.select(
             *TASK, "instances", "gang", pl.col("status").alias("task_status"), *requests,
-            pl.len().over("job_id").cast(pl.Int64).alias("tasks_of_job"),
-        ).unique(TASK, keep="first")  # fmt: skip
+            number.cast(pl.Int64).alias("tasks_of_job"),
+        )  # fmt: skip
         jobs = self.jobs.select(
             "job_id", "submit_time_s", "requested_time_s", "trace_run_time_s",
             pl.col("status").alias("job_status"),
-        ).unique("job_id", keep="first")  # fmt: skip
-        rows = self.allocations.join(tasks, on=TASK, maintain_order="left").join(
-            jobs, on="job_id", maintain_order="left"
-        )
+        )  # fmt: skip
+        if self.alike:
+            begun = self.tasks["start_time_s"].is_not_null()
+            facts = (tasks.filter(begun).drop(TASK), jobs.filter(begun).drop("job_id"))
+            rows = pl.concat([self.allocations, *facts], how="horizontal")
+        else:
+            tasks, jobs = tasks.unique(TASK, keep="first"), jobs.unique("job_id", keep="first")
+            rows = self.allocations.join(tasks, on=TASK, maintain_order="left")
+            rows = rows.join(jobs, on="job_id", maintain_order="left")
         return _with_pauses_at_once(rows) if self._pauses_at_once else rows
 
     def known_only(self, *columns: str) -> pl.DataFrame:
@@ -464,7 +470,7 @@ class AuditedRun(RunFolder):
         found, most = self.input_tasks, self.scenario.limits.retries
         if not found.known or not found.tasks["retries"].count():
             return None
-        if any(found.tasks.schema[name] != self.tasks.schema[name] for name in TASK):
+        if any(found.tasks.schema[name] != self.tables.head("tasks").schema[name] for name in TASK):
             return None  # the rule "tasks" says so
         allowed = pl.col("retries") if most is None else pl.min_horizontal("retries", pl.lit(most))
         own = found.tasks.filter(pl.col("retries").is_not_null()).unique(TASK, keep="first")

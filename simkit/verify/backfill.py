@@ -225,12 +225,12 @@ class Easy(NoBackfill):
     """Jobs behind a blocked head start if they fit and do not delay it.
 
     The shadow time is the earliest expected end at which the head fits. The extra nodes are those
-    that are free then beside the head, counting all releases up to that instant. A running job past
-    its estimate is expected to end now; one without a limit never ends, not even by a shadow time
-    that never comes.
+    that the head leaves free then, counting all releases up to that instant. A running job past its
+    estimate is expected to end now; one without a limit never ends, not even by a shadow time that
+    never comes.
 
     With maintenance ahead, the head has the earliest slot in the availability profile, and a job
-    starts if it fits beside it through its estimate.
+    starts if it fits next to it through its estimate.
 
     Args:
         shortest_first: the jobs behind the head are tried by partition priority and estimate, ties
@@ -259,7 +259,7 @@ class Easy(NoBackfill):
                 break
 
     def _beside_slot(self, pool: Pool, foreseen: Profile) -> None:
-        """Give the head its slot, and start jobs behind it that fit now and beside that slot."""
+        """Give the head its slot, and start jobs behind it that fit now and next to that slot."""
         head, *behind = pool.waiting
         slot = foreseen.earliest(pool.size[head], pool.estimate[head])
         if slot < np.inf:

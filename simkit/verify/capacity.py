@@ -295,15 +295,10 @@ def _check_causes(run: AuditedRun, lives: Mapping[int, MachineLife], check: Chec
             continue
         check.examined += 1
         edges = known[machine, event.row["time_s"], str(event.detail.get("cause"))]
-        if not edges and not _joins_later(event):
+        if not edges and event.detail.get("cause") != "joins later":
             check.add("capacity changes for a reason that the scenario does not give", event.row)
         elif edges and falls:
             _check_treatment(event, edges, check)
-
-
-def _joins_later(event: CapacityEvent) -> bool:
-    """Return whether a machine is away at the begin as it joins later."""
-    return event.detail.get("cause") == "joins later"
 
 
 def _check_treatment(event: CapacityEvent, edges: list[Edge], check: Check) -> None:
@@ -445,9 +440,9 @@ class _Gang:
     """One gang that ran: what it held of each machine."""
 
     row: dict[str, Any]
-    """Of the table of allocations, the first of the gang; with a violation it is shown."""
+    """Its first row in the table of allocations, which a violation shows."""
     position: int
-    """Of its partition."""
+    """Index of its partition."""
     priority: float
     start: float
     end: float
@@ -457,7 +452,7 @@ class _Gang:
     """Whether its partition lets it be preempted."""
     instances: int
     request: tuple[float, ...]
-    """Of one instance: amount of each requested resource."""
+    """What one instance asks for: amount of each requested resource."""
     count: dict[int, int]
     """Machine → instances on it."""
 
@@ -571,7 +566,7 @@ def _check_needed(
 
 
 def _fits(run: AuditedRun, taker: _Gang, machines: list[int], running: list[_Gang]) -> bool:
-    """Return whether a gang fits on machines beside what runs."""
+    """Return whether a gang fits on machines next to what runs."""
     columns = [run.resources.index(name) for name in run.requested]
     free = {machine: [run.capacity[machine][column] for column in columns] for machine in machines}
     for one in running:

@@ -41,7 +41,7 @@ ADDED_S: Final = {
 def check_estimates(run: AuditedRun, check: Check) -> None:
     """The policy saw the estimates of the scenario's estimator.
 
-    Of a job of several tasks the longest estimate is recorded.
+    The longest estimate of a job of several tasks is recorded.
     """
     setting = run.scenario.estimates
     kind = setting.type
@@ -66,7 +66,7 @@ def check_estimates(run: AuditedRun, check: Check) -> None:
     inside = pl.col("estimate_s").is_between("least_s", "most_s").fill_null(value=False)
     what = "within its bounds" if kind == "perturbed" and drawn is None else f"the {kind} time"
     check.add_rows(f"estimate_s is not {what}", jobs.filter(~inside))
-    check_corrections(check, jobs, correction_of(run))
+    check_corrections(check, jobs, setting.correction)
     if kind == "perturbed" and drawn is None and not check.found:
         raise NotAuditedError("the order in which the estimates were drawn is not known")
     _check_several(run, check, setting, drawn)
@@ -104,18 +104,13 @@ def _check_several(
     check.add_rows(f"estimate_s is not {what}", rows.filter(~same.fill_null(value=False)))
 
 
-def correction_of(run: AuditedRun) -> str:
-    """Return the name of the scenario's correction."""
-    return run.scenario.estimates.correction
-
-
 def correction_instants(run: AuditedRun) -> Floats | None:
     """Return when estimates of running tasks were corrected; None if the tables do not tell.
 
     A piece of work that begins after d seconds of its attempt outlives the estimate e at
     start + e - d, and is corrected if there is a longer one.
     """
-    added = ADDED_S.get(correction_of(run))
+    added = ADDED_S.get(run.scenario.estimates.correction)
     if not added:
         return None if added is None else np.empty(0)
     if not run.tasks["job_id"].is_unique().all():
@@ -141,7 +136,7 @@ def stale_corrections(run: AuditedRun, pieces: pl.DataFrame) -> Floats:
         run: the run.
         pieces: ``job_id`` and ``begun``, the start less what was done before.
     """
-    added = ADDED_S.get(correction_of(run))
+    added = ADDED_S.get(run.scenario.estimates.correction)
     if not added:
         return np.empty(0)
     told = run.jobs.select("job_id", "estimate_s", "requested_time_s").unique("job_id")
@@ -238,7 +233,7 @@ def _stretches(run: AuditedRun, setting: EstimatorChoice) -> pl.DataFrame | None
     jobs = run.in_order.join(counts, on="job_id", how="left", maintain_order="left")
     if jobs["tasks"].null_count():
         return None  # the rule "identity" says so
-    drawn = stream(run.scenario.seed, "predictor").random(run.tasks.height)
+    drawn = stream(run.scenario.seed, "predictor").random(run.rows_of("tasks"))
     stretch = 1.0 + _factor(setting) * drawn
     rows = jobs.with_columns(nth=pl.int_ranges("tasks")).explode("nth")
     return rows.select("job_id", "nth", stretch=pl.Series(stretch))
@@ -279,7 +274,7 @@ def user_means(jobs: pl.DataFrame, last: int) -> list[float]:
 
 _RELATIVE_ERROR = 1e-9
 _DEFAULT_PRICE = 0.5
-"""Of one unit of each resource for a time unit, if the scenario has no prices."""
+"""Price of one unit of each resource for a time unit, if the scenario has no prices."""
 
 
 @rule
@@ -371,7 +366,7 @@ def _deadlines(
     """Return each job's deadline; None if it does not follow from the tables."""
     length = jobs["trace_run_time_s"]
     if rule.of == "requested":
-        if run.tasks.height != run.jobs.height:
+        if run.rows_of("tasks") != run.rows_of("jobs"):
             longest = _longest_requests(run)
             if longest is None:
                 return None
@@ -427,7 +422,7 @@ def _check_values(run: AuditedRun, section: Value, check: Check) -> list[str]:
     priced = (pl.col(name) * pl.col("instances") * price for name, price in prices.items())
     per_unit = sum(priced, pl.lit(0.0))
     factor = section.knob / section.time_unit
-    # Of a bag the table has the mean run time, of a gang the longest, which holds all of it.
+    # The table has the mean run time of a bag, and the longest of a gang, which holds all of it.
     amounts = run.tasks.group_by("job_id").agg(
         (per_unit * pl.col("trace_run_time_s")).sum().alias("amount")
     )

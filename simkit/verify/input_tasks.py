@@ -72,14 +72,6 @@ def table_of(run: RunFolder) -> Path:
     return path
 
 
-def table_epoch(run: RunFolder) -> float | None:
-    """Return the Unix time of second 0 of a table of jobs or tasks; None if it has no dates.
-
-    Raises NotAuditedError for a file that is missing, and TraceError for one that cannot be read.
-    """
-    return epoch_of_table(table_of(run), run.scenario.workload)
-
-
 def _why_not_reread(workload: Any) -> str:
     if workload.type not in TASK_TABLES:
         return f"the workload's type is {workload.type!r}"
@@ -256,12 +248,15 @@ def _read(path: Path, wanted: ColumnMap, rules: Any) -> TableColumns:
     return table
 
 
-def epoch_of_table(path: Path, rules: Any) -> float | None:
-    """Return the Unix time of second 0 of a table of jobs or tasks; None if it has no dates."""
-    names = getattr(rules, "columns", {})
+def epoch_of_table(run: RunFolder) -> float | None:
+    """Return the Unix time of second 0 of a table of jobs or tasks; None if it has no dates.
+
+    Raises NotAuditedError for a file that is missing, and TraceError for one that cannot be read.
+    """
+    names = run.setting("workload", "columns") or {}
     job, submit = (names.get(name, "") for name in ("job_id", "submit_time_s"))
     wanted = Column("job_id", "id", job), Column("submit_time_s", "instant", submit, needed=True)
-    return _epoch(_read(path, ColumnMap(wanted), rules))
+    return _epoch(_read(table_of(run), ColumnMap(wanted), run.scenario.workload))
 
 
 def _epoch(table: TableColumns) -> float | None:

@@ -353,7 +353,7 @@ def read_batch(run: RunFolder, rules: Any) -> InputTasks:
 
 
 def _ids_of_jobs(tasks: pl.DataFrame) -> pl.DataFrame:
-    """Return the jobs, of which the trace says nothing else; see `InputTasks.jobs`."""
+    """Return the jobs; the trace says nothing else of them. See `InputTasks.jobs`."""
     jobs = tasks.select("order", "job_id", "submit")
     return jobs.unique("order", keep="first", maintain_order=True)
 

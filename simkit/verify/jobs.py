@@ -371,6 +371,9 @@ def _check_stops(run: AuditedRun, of: dict[str, pl.DataFrame], check: Check) -> 
     pieces = run.pieces.filter(~pl.col("quiet"))
     again = pieces.filter(pl.col("attempt") == previous("attempt", UNIT))
     first, count = pl.col("first_instance"), pl.col("count")
+    stopped = known["outcome"].is_in(["suspended", "lost"]).any()
+    if not stopped and again.is_empty() and not any(rows.height for rows in of.values()):
+        return
     starts = known.with_columns(pl.when("gang").then(0).otherwise(first).alias("instance"))
     resumed = starts.join(
         again.select(*UNIT, "attempt", "start_time_s"),

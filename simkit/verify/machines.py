@@ -27,7 +27,15 @@ from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, rule
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.input_tasks import UNREADABLE
 from simkit.verify.inputs import trace_table
-from simkit.verify.numbers import LARGEST, LARGEST_ID, Floats, on_grid, stream
+from simkit.verify.numbers import (
+    LARGEST,
+    LARGEST_ID,
+    Floats,
+    amount_on_grid,
+    on_grid,
+    requests_on_grid,
+    stream,
+)
 
 Amounts = tuple[float, ...]
 """One number per resource of the cluster, in its order."""
@@ -176,15 +184,10 @@ def _server_events(
     rows = rows.sort("time_s", maintain_order=True)
     factors = run.scenario.cluster.overcommit
     for row in rows.iter_rows(named=True):
-        amounts = tuple(
-            _amount_on_grid((row.get(r) or 0.0), factors.get(r, 1.0)) for r in run.resources
-        )
+        bare_amounts = [amount_on_grid(row.get(r) or 0.0) for r in run.resources]
+        by = [factors.get(r, 1.0) for r in run.resources]
+        amounts = tuple(amount_on_grid(a * f) for a, f in zip(bare_amounts, by, strict=True))
         yield on_grid(row["time_s"]), str(int(row["machine_id"])), row["event"].lower(), amounts
-
-
-def _amount_on_grid(amount: float, factor: float) -> float:
-    """Round to multiples of 2**-30 before and after the over-commitment, as the run does."""
-    return round(round(amount * 2**30) / 2**30 * factor * 2**30) / 2**30
 
 
 def _add_containers(
@@ -203,7 +206,7 @@ def _add_containers(
                 begin, machine, amounts = open_.pop(container)
                 held[machine].append((begin, time, amounts))
         elif container not in open_:
-            amounts = tuple(_request_on_grid(row.get(r) or 0.0) for r in run.resources)
+            amounts = tuple(row.get(r) or 0.0 for r in run.resources)
             begin = time if time > 0 else -float("inf")  # zero: before the trace
             open_[container] = begin, str(int(row["machine_id"])), amounts
     for begin, machine, amounts in open_.values():
@@ -224,12 +227,7 @@ def _container_events(table: pl.DataFrame) -> Iterator[dict[str, Any]]:
     fits = pl.all_horizontal((pl.col(n) >= 0) & (pl.col(n) < LARGEST) for n in ("cpu", "mem"))
     whole = (event == "remove") | ((event == "create") & machine.is_not_null() & fits)
     rows = table.filter((sane & whole).fill_null(value=False)).sort("time_s", maintain_order=True)
-    return rows.iter_rows(named=True)
-
-
-def _request_on_grid(amount: float) -> float:
-    """Round down to a multiple of 2**-30; a millionth of a step is noise."""
-    return float((amount * 2**30 + 1e-6) // 1 / 2**30)
+    return rows.with_columns(requests_on_grid(pl.col("cpu", "mem"))).iter_rows(named=True)
 
 
 def _maintenance(run: AuditedRun, horizon: float) -> Iterator[tuple[Window, int, _Spans]]:

@@ -162,7 +162,7 @@ def _expected(run: AuditedRun) -> Numbers:
 
 
 def _jobs_of(run: AuditedRun) -> pl.DataFrame:
-    """Return the table of jobs; of a large run the columns of which metrics are made."""
+    """Return the table of jobs; in a large run, the columns that metrics are made of."""
     if not run.is_large:
         return run.jobs
     times = ("submit", "start", "end", "run", "ideal", "turnaround", "release", "trace_run")
@@ -266,7 +266,7 @@ def _instance_waits(run: AuditedRun, jobs: pl.DataFrame) -> Numbers:
 def _offered_loads(run: AuditedRun, jobs: pl.DataFrame, first: float, last: float) -> Numbers:
     """Return what the jobs ask for / what there is of each resource from `first` to `last`."""
     tasks = run.only("tasks", "job_id", "instances", "trace_run_time_s", *run.requested)
-    if not (run.is_large and run.alike and tasks.height == jobs.height):
+    if not (run.alike and tasks.height == jobs.height):
         tasks = tasks.join(jobs, on="job_id", how="semi")
     seconds_asked = tasks["instances"] * tasks["trace_run_time_s"]
     times = run.only("timeline", "time_s")["time_s"].to_numpy()

@@ -36,6 +36,11 @@ def on_grid(time_s: float) -> float:
     return round(time_s / TICK) * TICK
 
 
+def amount_on_grid(amount: float) -> float:
+    """Return an amount rounded to a multiple of 2**-30."""
+    return round(float(amount) * 2**30) / 2**30
+
+
 def times_on_grid(times: pl.Expr) -> pl.Expr:
     """Return times rounded to multiples of `TICK`."""
     return (times / TICK).round(mode="half_to_even") * TICK

@@ -26,7 +26,7 @@ from simkit.verify.machines import Window
 from simkit.verify.numbers import ENDLESS, Bools, Floats, Ints
 
 _DEFAULT_PRICE = 0.5
-"""Of one unit for a time unit, if the scenario has no prices."""
+"""Price of one unit for a time unit, if the scenario has no prices."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class PoolJobs:
     request: Floats
     """What one instance requests."""
     priority: Floats
-    """Of its partition; larger goes first."""
+    """That of its partition; larger goes first."""
     treatment: list[str | None]
     """How it is preempted, as its partition says: ``requeue``, ``cancel``, or None, not at all.
     Empty if no job is."""
@@ -129,7 +129,7 @@ def _jobs(run: AuditedRun) -> pl.DataFrame:
         "jobs", "job_id", "user", "submit_time_s", "requested_time_s", "estimate_s",
         "trace_run_time_s", "status", "qos", "value", "deadline_s", *run.resources,
     ).with_row_index("row")  # fmt: skip
-    if run.is_large and run.alike:
+    if run.alike:
         jobs = jobs.hstack(tasks.drop("job_id"))
     else:
         jobs = jobs.join(tasks, on="job_id", maintain_order="left")
@@ -334,7 +334,7 @@ class Pool:
         self.estimate = _column(jobs.estimate)
         self.priority = _column(jobs.priority)
         self.start = _column(np.full(count, np.nan))
-        """Of the last attempt."""
+        """When the last attempt of each job started."""
         self.first_start = _column(np.full(count, np.nan))
         self.attempts = _column(np.zeros(count, np.int64))
         """How often each job has started."""
@@ -499,7 +499,7 @@ class Pool:
         self._admit(job)
 
     def _let_in_next(self, account: int) -> None:
-        """Admit the first job held back of an account of which a job has ended."""
+        """Admit the first job held back of an account one of whose jobs has ended."""
         if account < 0:
             return
         if self._held_for[account]:

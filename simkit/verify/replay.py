@@ -27,7 +27,7 @@ from simkit.verify.audit import (
 )
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.backfill import Conservative, Easy, NoBackfill, Rule
-from simkit.verify.estimates import ADDED_S, correction_of
+from simkit.verify.estimates import ADDED_S
 from simkit.verify.machines import maintenance_windows
 from simkit.verify.numbers import ENDLESS, TICK, Floats, Ints, stream
 from simkit.verify.pool import Pool, PoolJobs, Rules, Sort, Windows, pool_windows
@@ -38,10 +38,10 @@ class Setting:
     """What an order knows apart from the jobs."""
 
     capacity: float
-    """Of the pool."""
+    """Capacity of the pool."""
     seed: int
     arguments: Mapping[str, Any]
-    """Of the order, as the scenario gives them."""
+    """Arguments of the order, as the scenario gives them."""
 
 
 Keys = Callable[[PoolJobs, Setting], Floats]
@@ -330,7 +330,7 @@ def _rules(run: AuditedRun, jobs: PoolJobs) -> Rules:
         steps=run.scenario.scheduling.step is not None,
         slots=admission.slots,
         refill_at_once=admission.refill == "at_once",
-        added=ADDED_S[correction_of(run)],
+        added=ADDED_S[run.scenario.estimates.correction],
         windows=_windows(run),
         rank=compared.get(admission.order),
     )
@@ -351,7 +351,8 @@ def _windows(run: AuditedRun) -> Windows | None:
 
 def _needs_known_policy(run: AuditedRun, policy: ComposedPolicy) -> None:
     """Raise NotAuditedError if the policy is not replayed."""
-    order, backfill, correction = policy.order.type, _backfill(policy.backfill), correction_of(run)
+    order, backfill = policy.order.type, _backfill(policy.backfill)
+    correction = run.scenario.estimates.correction
     unknown = policy.order.args.keys() - ARGUMENTS.get(order, set())
     not_audited_if({
         f"the order {order} is not replayed": order not in STATIC and order not in CHANGING,
@@ -379,7 +380,8 @@ def _needs_steady_pool(run: AuditedRun) -> None:
     """Raise NotAuditedError if the run is not that of a pool that stays as it is."""
     kinds = set(run.tables["events"]["kind"].unique().to_list())
     others = (r for r in run.requested if r != run.resources[0])
-    windows = run.scenario.cluster.maintenance
+    cluster = run.scenario.cluster
+    windows = cluster.maintenance  # they are known ahead
     if windows:
         kinds.discard("capacity")
     stop_jobs = any(window.running != "drain" for window in windows)
@@ -392,7 +394,9 @@ def _needs_steady_pool(run: AuditedRun) -> None:
         "jobs wait for their release": run.has_releases,
         "the cluster is not one machine": len(run.capacity) != 1,
         "jobs request several resources, or not the first": any(others) or not run.requested,
-        "machines change, or users' processes run": _machines_change(run),
+        "machines change, or users' processes run": (
+            run.scenario.processes or cluster.trace or cluster.containers or cluster.failures
+        ),
         "both partitions and maintenance stop running jobs": run.preempts and stop_jobs,
         "it is not known how often jobs may start over": (
             run.preempts and not run.retries_known and run.given_up.height > 0
@@ -406,12 +410,6 @@ def _needs_steady_pool(run: AuditedRun) -> None:
     })  # fmt: skip
 
 
-def _machines_change(run: AuditedRun) -> bool:
-    """Return whether machines change, other than by maintenance that is known ahead."""
-    cluster = run.scenario.cluster
-    return bool(run.scenario.processes or cluster.trace or cluster.containers or cluster.failures)
-
-
 def _needs_facts(run: AuditedRun, policy: ComposedPolicy, jobs: PoolJobs) -> None:
     """Raise NotAuditedError if something is missing to replay these jobs."""
     order, backfill = policy.order.type, _backfill(policy.backfill)
@@ -419,7 +417,7 @@ def _needs_facts(run: AuditedRun, policy: ComposedPolicy, jobs: PoolJobs) -> Non
     needed = {"submit": jobs.submit, "estimate": jobs.estimate, "run": jobs.run, "size": jobs.size}
     missing = [name for name, column in needed.items() if np.isnan(column).any()]
     by_value = order in BY_VALUE or admission == "value"
-    # Such decisions may come at instants of which nothing is recorded.
+    # Such decisions may come at instants that leave no record.
     sensitive = order in CHANGING or (jobs.overrun and backfill != "none")
     recurs = any(w.every is not None for w in maintenance_windows(run))
     not_audited_if({

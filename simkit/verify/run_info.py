@@ -22,9 +22,9 @@ from simkit.sections import Section
 from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, rule
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.folder import COLUMNS, FURTHER, RunFolder, digest_of
-from simkit.verify.input_tasks import UNREADABLE, table_epoch
+from simkit.verify.input_tasks import UNREADABLE, epoch_of_table
 from simkit.verify.inputs import clock_of_log, log_of
-from simkit.verify.numbers import KWH
+from simkit.verify.numbers import KWH, amount_on_grid
 
 _KEYS: Final = frozenset({
     "format", "status", "error", "name", "scenario", "scenario_sha256", "portable_scenario",
@@ -211,22 +211,17 @@ def _check_estimates(run: AuditedRun, check: Check) -> None:
     told = jobs.filter(requested.is_null() | (requested == pl.col("trace_run_time_s"))).height
     _compare(check, "estimates.told_run_time", found.get("told_run_time"), told)
     _compare(check, "estimates.name", found.get("name"), _estimates_name(run, told))
-    perfect = 0 < jobs.height == told and _kind_of_estimates(run)[0] == "requested"
+    perfect = 0 < jobs.height == told and run.scenario.estimates.type == "requested"
     read = run.setting("workload", "type") in ("swf", "sacct", "jobs")  # models warn of nothing
     warned = bool(run.manifest.get("warnings")) or not read
     if perfect and found.get("used") and not warned:
         check.add("run.json lacks the warning of run times as estimates", {"told": told})
 
 
-def _kind_of_estimates(run: AuditedRun) -> tuple[str, str, dict[str, Any]]:
-    """Return type, correction and arguments of the scenario's estimates."""
-    choice = run.scenario.estimates
-    return choice.type, choice.correction, choice.args
-
-
 def _estimates_name(run: AuditedRun, told: int) -> str:
-    """Return what estimates are called: from a fifth of the tasks on, run times are told so."""
-    kind, correction, args = _kind_of_estimates(run)
+    """Return what estimates are called: from a fifth of the tasks on, run times are named."""
+    choice = run.scenario.estimates
+    kind, correction, args = choice.type, choice.correction, choice.args
     name = kind + (f"({','.join(f'{k}={v}' for k, v in args.items())})" if args else "")
     name += f" + {correction}" if correction != "none" else ""
     tasks = run.rows_of("tasks")
@@ -260,7 +255,7 @@ def _check_clock(run: AuditedRun, check: Check) -> None:
         try:
             # Which rows are left out, and so which is the earliest, the whole table shows.
             skips = run.setting("workload", "on_error") == "skip" and run.input_tasks.known
-            epoch = run.input_tasks.epoch_s if skips else table_epoch(run)
+            epoch = run.input_tasks.epoch_s if skips else epoch_of_table(run)
             _compare(check, "epoch_s", run.manifest["epoch_s"], epoch)
         except UNREADABLE:
             raise NotAuditedError("the table cannot be read: see the rule tasks") from None
@@ -278,9 +273,9 @@ def _check_cluster(run: AuditedRun, check: Check) -> None:
     machines = run.manifest["cluster"]["machines"]
     found = [machine["capacity"] for machine in sorted(machines, key=lambda m: int(m["id"]))]
     pools = [section.processors, *(partition.processors for partition in section.partitions)]
-    expected = [{"processors": _amount(pool)} for pool in pools if pool is not None]
+    expected = [{"processors": amount_on_grid(pool)} for pool in pools if pool is not None]
     for group in section.machines or ():
-        whole = {name: _amount(group.capacity.get(name, 0.0)) for name in run.resources}
+        whole = {name: amount_on_grid(group.capacity.get(name, 0.0)) for name in run.resources}
         expected += [whole] * group.count
     if expected:
         _compare(check, "cluster.machines", found, expected)
@@ -303,11 +298,6 @@ def _check_partitions(
         if has != wants:
             row = {"key": f"cluster.partitions: {key}", "found": has, "expected": wants}
             check.add("the key of run.json does not agree with scenario, tables or files", row)
-
-
-def _amount(amount: float) -> float:
-    """Return an amount on the grid of amounts, multiples of 2**-30."""
-    return round(float(amount) * 2**30) / 2**30
 
 
 def _check_power(run: AuditedRun, check: Check) -> None:

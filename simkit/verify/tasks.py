@@ -7,7 +7,7 @@ import polars as pl
 
 from simkit.text import counted
 from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, rule
-from simkit.verify.audited_run import TASK, UNIT, AuditedRun, previous
+from simkit.verify.audited_run import TASK, UNIT, AuditedRun, beside, previous
 from simkit.verify.input_tasks import TASK_TABLES
 from simkit.verify.inputs import InputTasks, compare_with_input
 from simkit.verify.numbers import TICK, Floats, Ints
@@ -22,7 +22,10 @@ def _input_of(run: AuditedRun, check: Check) -> InputTasks:
     if not found.known:
         raise NotAuditedError(found.reason or "the input cannot be read")
     for name in TASK:
-        kinds = {"input": str(found.tasks.schema[name]), "run": str(run.tasks.schema[name])}
+        kinds = {
+            "input": str(found.tasks.schema[name]),
+            "run": str(run.tables.head("tasks").schema[name]),
+        }
         if len(set(kinds.values())) > 1:
             check.add(f"{name} has another type in the input", kinds)
     if check.found:
@@ -157,10 +160,12 @@ def check_critical_paths(run: AuditedRun, check: Check) -> None:
     ran = run.work.filter(pl.col("outcome") != "lost")
     longest = ran.group_by(TASK).agg(pl.col("executed_s").max().alias("longest_s"))
     submit = run.jobs.select("job_id", run.released.alias("submit_time_s"))
-    submit = submit.unique("job_id", keep="first")
-    tasks = run.tasks.unique(TASK, keep="first", maintain_order=True)
+    tasks = run.tasks
+    if not run.alike:
+        submit = submit.unique("job_id", keep="first")
+        tasks = tasks.unique(TASK, keep="first", maintain_order=True)
     tasks = tasks.join(longest, on=TASK, how="left", maintain_order="left")
-    tasks = tasks.join(submit, on="job_id", how="left", maintain_order="left")
+    tasks = beside(tasks, submit, ["job_id"])
     tasks = tasks.with_columns(pl.col("longest_s").fill_null(0.0)).with_row_index("row")
     check.examined = tasks.height + run.jobs.height
     parents = known_parents(run)
@@ -194,9 +199,8 @@ def known_parents(run: AuditedRun) -> pl.DataFrame | None:
             return found.parents
     elif kind == "plugin" or not run.manifest["inputs"]:
         return None
-    return pl.DataFrame(schema={name: run.tasks.schema[name] for name in TASK}).with_columns(
-        pl.lit(None, run.tasks.schema["task_id"]).alias("parent")
-    )
+    none = run.tables.head("tasks")
+    return none.select(*TASK, parent="task_id")
 
 
 def _check_ready(
@@ -422,7 +426,9 @@ def check_walltime(run: AuditedRun, check: Check) -> None:
 def _limits_of_tasks(run: AuditedRun) -> pl.DataFrame | None:
     """Return `TASK` and ``requested_time_s`` of all tasks by the input; None if it is not known."""
     found = run.input_tasks
-    if not found.known or any(found.tasks.schema[name] != run.tasks.schema[name] for name in TASK):
+    if not found.known or any(
+        found.tasks.schema[name] != run.tables.head("tasks").schema[name] for name in TASK
+    ):
         return None
     limits = found.tasks.unique(TASK, keep="first")
     return limits.select(*TASK, pl.col("requested").alias("requested_time_s"))

@@ -14,9 +14,9 @@ import polars as pl
 
 from simkit.scenario.policy import ComposedPolicy
 from simkit.verify.admission import limits_users
-from simkit.verify.audit import Check, NotApplicableError, rule
+from simkit.verify.audit import Check, NotApplicableError, first_true, rule
 from simkit.verify.audited_run import TASK, UNIT, AuditedRun, previous
-from simkit.verify.estimates import correction_instants, correction_of, stale_corrections
+from simkit.verify.estimates import correction_instants, stale_corrections
 from simkit.verify.numbers import Bools, Floats, sum_until
 
 _GONE = -1e15
@@ -46,7 +46,7 @@ def check_timeline(run: AuditedRun, check: Check) -> None:
 class _LastRows:
     """The last row of each instant of the timeline, column by column.
 
-    Of an incomplete run those are left out at whose instants something starts and ends: the last
+    In an incomplete run those are left out at whose instants something starts and ends: the last
     row of such an instant may be missing.
     """
 
@@ -112,20 +112,20 @@ def _check_instants(run: AuditedRun, time: Floats, check: Check) -> None:
     if "decisions" in run.manifest and not fits:
         row = {"decisions": made, "rows": len(time)}
         check.add("the number of decisions is not that of the timeline's rows", row)
-    if _may_wake(run):
-        check.notes["rows without a change are not judged"] = "power, processes or policy may wake"
-        return
-    if _changes_may_hide(run):
-        why = "a machine that is down already may fail, leave or be maintained, without an event"
-        check.notes["rows without a change are not judged"] = why
-        return
-    if corrected is None:
-        check.notes["rows without a change are not judged"] = "estimates may have been corrected"
-        return
-    passed = ends_of_stopped(run) if period else np.empty(0)
+    causes = ("failures", "trace", "containers", "maintenance")
+    taking = sum(bool(getattr(run.scenario.cluster, cause)) for cause in causes)
+    unclear = first_true({
+        "power, processes or policy may wake": _may_wake(run),
+        "a machine that is down already may fail, leave or be maintained, without an event": (
+            taking > 1
+        ),
+        "estimates may have been corrected": corrected is None,
+    })  # fmt: skip
+    passed = ends_of_stopped(run) if period and not unclear else np.empty(0)
     if passed is None:
-        why = "between decisions, the ends that stopped tasks would have had bring rows"
-        check.notes["rows without a change are not judged"] = why
+        unclear = "between decisions, the ends that stopped tasks would have had bring rows"
+    if unclear or corrected is None or passed is None:
+        check.notes["rows without a change are not judged"] = unclear
         return
     switched = run.tables["events"].filter(pl.col("kind") == "switched")["time_s"].to_numpy()
     idle = idle[np.searchsorted(known, time)]  # that of the first row of the instant
@@ -176,7 +176,7 @@ def ends_of_stopped(run: AuditedRun) -> Floats | None:
     """
     stopped = pl.col("outcome").is_in(["suspended", "lost", "killed"])
     pieces = run.pieces.filter(stopped)
-    corrects = correction_of(run) != "none"
+    corrects = run.scenario.estimates.correction != "none"
     if pieces.is_empty() and not corrects:
         return np.empty(0)
     kills = run.scenario.walltime == "kill"
@@ -214,12 +214,6 @@ def _check_rounds(run: AuditedRun, time: Floats, corrected: Floats, check: Check
         for ends in (killed, run.left_unstarted["left_s"]):
             again &= ~np.isin(time, ends.drop_nulls().to_numpy())
     check.add_where("the instant has a second row, but nothing ends in it", again, {"time_s": time})
-
-
-def _changes_may_hide(run: AuditedRun) -> bool:
-    """Whether several things take capacities away, so that one may find nothing left to take."""
-    causes = ("failures", "trace", "containers", "maintenance")
-    return sum(bool(getattr(run.scenario.cluster, cause)) for cause in causes) > 1
 
 
 def _may_wake(run: AuditedRun) -> bool:
@@ -297,7 +291,7 @@ def _check_running(run: AuditedRun, rows: _LastRows, check: Check) -> None:
 
 def _spans_of_gangs(run: AuditedRun) -> pl.DataFrame:
     """Return start and end of each start of a gang."""
-    if not (run.is_large and run.alike):
+    if not run.alike:
         return run.segments
     known = run.known_only("start_time_s", "end_time_s", "gang")
     return known.filter("gang", pl.col("start_time_s").is_not_null())
@@ -381,7 +375,7 @@ def _waiting(run: AuditedRun, time: Floats) -> Floats:
 
 def _only_waits(run: AuditedRun) -> pl.DataFrame | None:
     """Return when each task was ready and started, if in a large run each did so just once."""
-    if not (run.is_large and run.alike):
+    if not run.alike:
         return None
     columns = ("ready_time_s", "start_time_s", "status", "gang", "instances")
     tasks = run.only("tasks", *columns)

@@ -15,7 +15,14 @@ import polars as pl
 
 from simkit.scenario.policy import RecordedPolicy, policies_in
 from simkit.verify.admission import limits_users
-from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, first_true, rule
+from simkit.verify.audit import (
+    Check,
+    NotApplicableError,
+    NotAuditedError,
+    first_true,
+    not_audited_if,
+    rule,
+)
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.input_tasks import (
     TASK_TABLES,
@@ -193,13 +200,9 @@ def _check_worth(run: AuditedRun, wanted: pl.DataFrame, check: Check) -> None:
         there, of_input = name in run.columns_of("jobs"), name in wanted.columns
         if of_input and not there and _is_of_input(run, name):
             check.add(f"the input has {name}, but the jobs do not", {"column": name})
-        elif there and not of_input and (section is None or _is_missing(run, name)):
+        due = section is None or (name != "value" and _is_of_input(run, name))
+        if there and not of_input and due:
             check.add(f"the jobs have {name}, but the input does not", {"column": name})
-
-
-def _is_missing(run: AuditedRun, column: str) -> bool:
-    """Return whether a column must come from the input, as the scenario's `value` says."""
-    return column != "value" and _is_of_input(run, column)
 
 
 _TIME = "release_time_s"
@@ -208,13 +211,12 @@ Ids = dict[object, float | None]
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What the input says, or the reason why it is not known."""
+    """What the input says."""
 
     held_s: pl.DataFrame | None = None
     """Columns ``job_id`` and ``held_s``: from submission to release time; null: no release time."""
     links: pl.DataFrame | None = None
     """Columns ``job_id``, ``before`` (id of a preceding job) and ``think_s``."""
-    reason: str = ""
 
     @property
     def waits(self) -> bool:
@@ -229,8 +231,6 @@ def check_releases(run: AuditedRun, check: Check) -> None:
         check.examined = run.rows_of("jobs") + run.rows_of("allocations")
         _check_starts(run, check)
     wanted = _wanted(run)
-    if wanted.reason:
-        raise NotAuditedError(wanted.reason)
     if not run.has_releases and wanted.held_s is None and not wanted.waits:
         raise NotApplicableError("no job has to wait for its release")
     jobs = run.jobs
@@ -259,7 +259,7 @@ def _check_starts(run: AuditedRun, check: Check) -> None:
 
 
 def _wanted(run: AuditedRun) -> _Wanted:
-    """Read the input's release times and links again."""
+    """Read the input's release times and links again; raises NotAuditedError."""
     workload = run.scenario.workload
     kind, waits = workload.type, workload.dependencies
     if waits == "ignore":
@@ -267,21 +267,19 @@ def _wanted(run: AuditedRun) -> _Wanted:
     if kind not in ("swf", "jobs"):
         named = {_TIME, "preceding_job"} & set(getattr(workload, "columns", ()))
         if run.manifest["inputs"] and (kind in ("sacct", "plugin") or named):
-            return _Wanted(reason=f"the releases of a workload of type {kind!r} are not read again")
+            raise NotAuditedError(f"the releases of a workload of type {kind!r} are not read again")
         return _Wanted()
-    reasons = {
+    not_audited_if({
         "the run is not complete": not run.complete,
         "the workload has a resample": workload.resample is not None,
-    }
-    if reason := first_true(reasons):
-        return _Wanted(reason=reason)
+    })  # fmt: skip
     try:
         if kind == "swf":
             found = _Wanted(links=links_of_log(log_of(run), workload))
         else:
             found = _Wanted(*releases_of_table(table_of(run), workload))
     except UNREADABLE as error:
-        return _Wanted(reason=str(error) or type(error).__name__)
+        raise NotAuditedError(str(error) or type(error).__name__) from None
     return found if waits == "simulated" else _Wanted(found.held_s)
 
 
@@ -382,7 +380,8 @@ def check_recorded_starts(run: AuditedRun, check: Check) -> None:
         )
     )
     _check_unknown(check, jobs, policy.recorded.unknown)
-    _check_early(check, jobs)
+    early = jobs.filter(pl.col("start_time_s") < pl.col("due_s"))
+    check.add_rows("starts before its recorded start", early)
     if run.complete:
         _check_counts(check, run, jobs)
     if reason := _why_room_is_unknown(run):
@@ -392,7 +391,7 @@ def check_recorded_starts(run: AuditedRun, check: Check) -> None:
 
 
 def _starts_of_input(run: AuditedRun) -> pl.DataFrame:
-    """Return ``job_id``, ``recorded_start_s`` and ``wait_s``, of which one is null.
+    """Return ``job_id``, ``recorded_start_s`` and ``wait_s``, one of which is null.
 
     Raises NotAuditedError for a log that is not read again, TraceError for one that cannot be.
     """
@@ -419,11 +418,6 @@ def _check_unknown(check: Check, jobs: pl.DataFrame, unknown: str) -> None:
         check.add_rows("starts, but the log does not tell when", jobs.filter(without, started))
     else:
         check.add_rows("rejected, but it was to start as it fits", jobs.filter(refused, without))
-
-
-def _check_early(check: Check, jobs: pl.DataFrame) -> None:
-    early = jobs.filter(pl.col("start_time_s") < pl.col("due_s"))
-    check.add_rows("starts before its recorded start", early)
 
 
 def _check_counts(check: Check, run: AuditedRun, jobs: pl.DataFrame) -> None:

@@ -14,7 +14,7 @@ from trainings import small_scenario
 from simkit import plugins, training
 from simkit.agent.observation import ENCODERS
 from simkit.agent.rewards import REWARDS
-from simkit.gym.env_arguments import ENVS
+from simkit.gym.agent_view import ENVS
 from simkit.learners.agent import load_agent
 from simkit.training import Training
 from simkit.training.train import train

@@ -251,7 +251,7 @@ def test_what_cloudsimpy_does_not_know_is_refused(simulate):
     with pytest.raises(PolicyError, match="set scheduling: {every: 1s}"):
         simulate(CloudSimPy(), bags((0.5, 1, 1, 1, 1)), TWO)
     gangs = bags((0, 2, 1, 1, 1)).with_columns(gang=np.ones(1, bool))
-    with pytest.raises(PolicyError, match="is a gang, and CloudSimPy has none"):
+    with pytest.raises(PolicyError, match="is a gang, but CloudSimPy has none"):
         simulate(CloudSimPy(), gangs, TWO, rules=EVERY_SECOND)
     apart = Cluster(TWO.resources, TWO.machine_names, TWO.capacity, (Partition("a", (0,)),))
     with pytest.raises(PolicyError, match="has no partitions"):

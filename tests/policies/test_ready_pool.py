@@ -224,6 +224,14 @@ def test_left_over_packs_what_fills_the_pool(simulate, job_columns):
     assert simulate(policy, columns, 4).starts == [20, 20, 0, 10]
 
 
+def test_left_over_prefers_a_place_soon(simulate, job_columns):
+    """A quarter of the pool counts as much as five hours."""
+    hours = [(0, 2, 3, 2), (0, 9, 1, 9), (0, 9, 2, 9)]
+    columns = job_columns([(t * 3600, run * 3600, n, e * 3600) for t, run, n, e in hours])
+    policy = ReadyPool("12h", "left-over").compose(FCFS())
+    assert [start / 3600 for start in simulate(policy, columns, 4).starts] == [0, 0, 2]
+
+
 def test_what_is_of_too_little_quality_is_withheld(simulate, job_columns):
     with_qos = job_columns([(0, 10, 4, 10), (0, 10, 4, 10)]) | {"qos": [0.2, 0.9]}
     policy = ReadyPool(0, least_qos=0.5).compose(FCFS())

@@ -314,7 +314,7 @@ KNOWN_TO: dict[str, set[str]] = {
     "simpy": {"simkit.engine.events"},
     "numba": {"simkit.learners.pairs.pair_kernel", "simkit.learners.pool.compiled"},
     "gymnasium": {
-        "simkit.env", "simkit.gym.env_arguments", "simkit.learners.lockstep.vector_env",
+        "simkit.env", "simkit.gym.agent_view", "simkit.learners.lockstep.vector_env",
         "simkit.learners.lockstep.sb3",
     },
 }  # fmt: skip

@@ -209,6 +209,6 @@ def test_a_header_of_many_columns_is_refused_at_once(tmp_path: Path, kind: str, 
     source = load_scenario({"workload": {"type": kind, "path": str(path)}}).workload
     begin = time.process_time()
     width = 300_001 + names.count(mark)
-    with pytest.raises(TraceError, match=rf"1: {width:,} columns, and at most 10,000 are read"):
+    with pytest.raises(TraceError, match=rf"1: {width:,} columns, but at most 10,000 are read"):
         source.trace(np.random.default_rng(0))
     assert time.process_time() - begin < 5

@@ -28,10 +28,9 @@ ALLOWED: dict[str, set[str]] = {
     "scenario/cluster.py": {"alibaba2017"},  # the default of a trace of machines
     "experiment/calibration.py": {"fcfs", "sjf"},  # the policies that it compares
     "agent/actions.py": {"easy", "sjf"},  # the rule behind the actions that pick a job
-    "gym/agent_view.py": {"ready-pool"},  # the name of an agent's actions
+    "gym/agent_view.py": {"ready-pool", "deeprm"},  # an agent's actions, a bundled scenario
     "gym/dataset.py": {"ready-pool"},  # the same
-    "gym/env_arguments.py": {"deeprm"},  # a bundled scenario
-    "env.py": {"deeprm"},  # the same
+    "env.py": {"deeprm"},  # the scenario
     "cli/results.py": {"fcfs", "easy", "swf", "csv"},  # options: what a schedule claims, formats
     "cli/trace_generate.py": {"alibaba2017", "swf"},  # tables that it draws, the format of logs
     "analysis/export.py": {"swf", "csv"},  # the formats that it writes

@@ -17,6 +17,8 @@ from simkit import plugins, simulate
 from simkit.cli import app
 from simkit.errors import ScenarioError, TraceError
 from simkit.scenario.yaml_document import load_scenario
+from simkit.traces.columns import Column, ColumnMap
+from simkit.traces.jobs_table import JobsTable
 from simkit.traces.tables.table import RowRule, TableColumns
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -94,6 +96,43 @@ def test_rules_repair_and_leave_out_and_every_row_is_counted(
     assert trace.workload.run_time_s.tolist() == [500, 300]
     assert (report.read, report.accepted, report.jobs) == (3, 1, 2)
     assert (report.repaired, report.dropped) == ({"long": 1}, {"short": 1})
+
+
+OWN = (
+    Column("start_time_s", "instant", "start", record=True),
+    Column("run_time_s", theirs="ms", per=1000, needed=True),
+    Column("submit_time_s", "instant", "submit", needed=True),
+    Column("job_id", "id", "number", needed=True),
+)
+
+
+def own_jobs(*more: Column, text: str, **keys: object) -> JobsTable:
+    """Return a format with columns in an order of its own, and its file."""
+    Path("own.csv").write_text(text)
+    own = type("Own", (JobsTable,), {"column_map": ColumnMap.of(*OWN, *more)})
+    return own.of(path="own.csv", **keys)
+
+
+def test_a_map_may_have_any_order_and_names() -> None:
+    cores = Column("processors", theirs="cores", needed=True)
+    text = "start,ms,submit,number,cores,mem\n2020-01-01 02:00,1000,2020-01-01 01:00,9,4,8\n"
+    trace, recorded = own_jobs(cores, text=text, zone="UTC").recorded()
+    assert (trace.workload.job_id.tolist(), trace.workload.submit_time_s.tolist()) == ([9], [0])
+    assert trace.workload.resources == ("processors",)  # mem is another column
+    assert recorded.start_s.tolist() == [3600]
+
+
+def test_factors_of_columns_of_its_own() -> None:
+    fpga = Column("fpga", "amount", "boards")
+    text = "start,ms,submit,number,boards\n0,1000,0,1,4\n"
+    trace = own_jobs(fpga, text=text, factors={"fpga": 0.5}).read()
+    assert trace.workload.request.tolist() == [[2]]
+    with pytest.raises(TraceError, match=r"factors\.boards: .*fpga"):
+        own_jobs(fpga, text=text, factors={"boards": 0.5})
+    with pytest.raises(
+        TraceError, match=r"no column 'boards'; .* needs number, submit, ms, boards"
+    ):
+        own_jobs(fpga, text="start,ms,submit,number\n0,1,0,1\n").read()
 
 
 def test_wrong_keys_are_all_named_with_their_lines() -> None:

@@ -91,7 +91,18 @@ def read_tasks(file: TableFile, chosen: RowRules, tally: Tally) -> Tasks:
     return tasks
 
 
-class _TaskRows:
+class _Statuses:
+    """Rows with a status each."""
+
+    status: pl.Series
+
+    def has(self, *statuses: str) -> Bools:
+        """Return which rows have one of these statuses."""
+        mask: Bools = self.status.is_in(list(statuses)).to_numpy()
+        return mask
+
+
+class _TaskRows(_Statuses):
     """The columns of batch_task as numbers, NaN where a field is empty."""
 
     def __init__(self, rows: pl.DataFrame) -> None:
@@ -105,11 +116,6 @@ class _TaskRows:
         )
         self.status = lower_text(rows, "status")
         self.unusable = self._unusable(rows)
-
-    def has(self, *statuses: str) -> Bools:
-        """Return which rows have one of these statuses."""
-        mask: Bools = self.status.is_in(list(statuses)).to_numpy()
-        return mask
 
     def _unusable(self, rows: pl.DataFrame) -> Bools:
         """Return which rows hold values that no rule can use; empty fields do not count."""
@@ -190,9 +196,6 @@ _INSTANCE_COLUMNS: Final = (
     "start_time_s", "end_time_s", "job_id", "task_id", "machine_id", "status", "seq_no",
     "total_seq_no",
 )  # fmt: skip
-_ENDED: Final = ("terminated",)
-_WAITING: Final = ("waiting", "ready")
-_FAILED: Final = ("failed", "cancelled", "canceled", "interrupted", "interupted")  # both occur
 _LEFT_OUT, _UNKNOWN = -1, -2
 _KEPT_COLUMNS: Final = ("task", "start", "run", "line")
 
@@ -257,7 +260,7 @@ def task_index(kept: tuple[Ints, Ints], left_out: tuple[Ints, Ints]) -> pl.DataF
     return frame.unique(["job_id", "task_id"], keep="first", maintain_order=True)
 
 
-class _InstanceRows:
+class _InstanceRows(_Statuses):
     """The columns of a block of batch_instance, NaN where a field is empty."""
 
     def __init__(self, rows: pl.DataFrame, index: pl.DataFrame) -> None:
@@ -273,27 +276,21 @@ class _InstanceRows:
         )
         self.task: Ints = found["task"].fill_null(_UNKNOWN).to_numpy()
 
-    def has(self, statuses: tuple[str, ...]) -> Bools:
-        """Return which rows have one of these statuses."""
-        mask: Bools = self.status.is_in(list(statuses)).to_numpy()
-        return mask
-
     def judge(self, chosen: RowRules, tally: Tally) -> Ints:
         """Count the rows to leave out; return those that are instances of kept tasks."""
         unusable = (np.abs(self.start) >= LARGEST) | (np.abs(self.end) >= LARGEST)
         unusable |= self.end - self.start > LONGEST_S
         unusable |= (np.abs(self.job) >= LARGEST_ID) | (np.abs(self.task_id) >= LARGEST_ID)
         retried = (self.seq < self.total) & (chosen.retries == "last")
-        waiting, failed = self.has(_WAITING), self.has(_FAILED)
         masks = {
             names.NO_IDS: np.isnan(self.job) | np.isnan(self.task_id),
             names.NOT_A_NUMBER: unusable,
             names.UNKNOWN_TASK: self.task == _UNKNOWN,
             names.TASK_LEFT_OUT: self.task == _LEFT_OUT,
-            names.INSTANCE_WAITING: waiting,
-            names.INSTANCE_RUNNING: self.has(("running",)),
-            names.INSTANCE_FAILED: failed,
-            names.UNKNOWN_STATUS: ~self.has(_ENDED),
+            names.INSTANCE_WAITING: self.has(*_STATUS["waiting"]),
+            names.INSTANCE_RUNNING: self.has("running"),
+            names.INSTANCE_FAILED: self.has(*_STATUS["failed"], "interrupted", "interupted"),
+            names.UNKNOWN_STATUS: ~self.has("terminated"),
             names.RETRIED: retried,
             names.NO_START: np.isnan(self.start) | (self.start == 0),
             names.NO_END: np.isnan(self.end) | (self.end == 0),

@@ -30,8 +30,8 @@ from simkit.workload import RowReport
 from simkit.workload.capacity import KINDS, Containers, MachineEvents
 
 AMOUNTS: Final = ("cpu", "mem", "disk")
-_EVENT_COLUMNS: Final = ("time_s", "machine_id", "event")
 """The resources of machines and containers: cores; the others relative to the largest machine's."""
+_EVENT_COLUMNS: Final = ("time_s", "machine_id", "event")
 
 
 def read_machine_events(

@@ -41,6 +41,10 @@ from simkit.traces.columns import ALIBABA2017
 
 Tables = Callable[[str, pl.DataFrame], None]
 """Appends rows, with the columns of the layout, to a table: no header, empty is null."""
+Progress = Callable[[int, int], None]
+"""Takes (planned instances written, planned instances in all)."""
+FEWEST_MACHINES = 5
+SHORTEST_INTERVAL_S = 60
 
 
 @contextmanager
@@ -97,13 +101,6 @@ def _refuse_full(folder: Path, entries: list[str]) -> None:
         raise TraceError(f"{folder}: is not empty ({shown}); {remedy}")
     if (folder.exists() or folder.is_symlink()) and not folder.is_dir():
         raise TraceError(f"{folder}: is a file; {remedy}")
-
-
-FEWEST_MACHINES = 5
-SHORTEST_INTERVAL_S = 60
-
-Progress = Callable[[int, int], None]
-"""Takes (planned instances written, planned instances in all)."""
 
 
 def generate_alibaba2017(

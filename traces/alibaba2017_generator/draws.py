@@ -28,7 +28,7 @@ from simkit.traces.alibaba2017_generator.model import DAY_S, MACHINES
 from simkit.traces.columns import ALIBABA2017
 
 STATUSES: Final = ("Terminated", "Failed", "Running", "Waiting", "Interrupted")
-"""Of tasks, and the last of attempts alone."""
+"""Statuses of tasks; the last one is of attempts alone."""
 TERMINATED, FAILED, RUNNING, WAITING, INTERRUPTED = range(len(STATUSES))
 _FINISHED_KIND, _WAITING_KIND, _BROKEN_KIND = range(len(model.KINDS))
 CPU_PER_CORE: Final = ALIBABA2017["batch_task"]["plan_cpu"].per
@@ -188,30 +188,23 @@ class Attempts(NamedTuple):
     """(A,) the table shows what was used."""
 
     def frame(self) -> pl.DataFrame:
-        """Return the rows as the table has them."""
-        job, task, machine = (
-            pl.Series(ids).replace(_NONE, None) for ids in (self.job, self.task, self.machine)
-        )
+        """Return the rows of batch_instance."""
         used = {
             "cpu_max": np.round(self.cpu * self.peak, 2), "cpu_mean": np.round(self.cpu, 2),
             "mem_max": np.round(self.mem * self.peak, 6), "mem_mean": np.round(self.mem, 6),
         }  # fmt: skip
-        status = pl.Series(self.status).replace_strict(
-            range(len(STATUSES)), STATUSES, return_dtype=pl.String
-        )
-        return pl.DataFrame(
+        frame = pl.DataFrame(
             {
-                "start_time_s": self.start_s,
-                "end_time_s": self.end_s,
-                "job_id": job,
-                "task_id": task,
-                "machine_id": machine,
-                "status": status,
-                "seq_no": self.seq,
-                "total_seq_no": self.total,
-                **used,
+                "start_time_s": self.start_s, "end_time_s": self.end_s, "job_id": self.job,
+                "task_id": self.task, "machine_id": self.machine,
+                "status": np.array(STATUSES)[self.status], "seq_no": self.seq,
+                "total_seq_no": self.total, **used,
             }
-        ).with_columns(pl.when(pl.Series(self.measured)).then(n).alias(n) for n in used)
+        )  # fmt: skip
+        return frame.with_columns(
+            pl.col("job_id", "task_id", "machine_id").replace(_NONE, None),
+            *(pl.when(pl.Series(self.measured)).then(n).alias(n) for n in used),
+        )
 
 
 def draw_attempts(tasks: Tasks, machines: int, rng: np.random.Generator) -> Iterator[Attempts]:
@@ -373,10 +366,9 @@ class Machines(NamedTuple):
                 "event": ["add"] * machines + ["softerror"] * errors,
                 "detail": [None] * machines + self.error,
                 "cpu": np.concatenate((np.full(machines, model.CORES), none)),
-                "mem": mem,
-                "disk": disk,
+                "mem": mem, "disk": disk,
             }
-        )
+        )  # fmt: skip
 
 
 def draw_machines(machines: int, rng: np.random.Generator) -> Machines:
@@ -557,14 +549,12 @@ def _of_containers(
     cpu = np.minimum(cpu * swing * noise[0], 100)
     mem = np.minimum(mem + rng.normal(0, 0.5, len(here)), 100)
     peak = 1 + rng.random((2, len(here))) / 4
-    of_instructions = {"cpi": cpi * noise[1], "mpki": mpki * noise[2]}
+    cpi, mpki = cpi * noise[1], mpki * noise[2]
     rows = {
-        "time_s": np.full(len(here), time),
-        "container_id": here + 1,
+        "time_s": np.full(len(here), time), "container_id": here + 1,
         **_used((cpu, mem, disk), cpu / 100 * containers.cpu[here], rng),
-        **{f"{name}_mean": np.round(mean, 3) for name, mean in of_instructions.items()},
-        **{f"{name}_max": np.round(mean * most, 3)
-           for (name, mean), most in zip(of_instructions.items(), peak, strict=True)},
+        "cpi_mean": np.round(cpi, 3), "mpki_mean": np.round(mpki, 3),
+        "cpi_max": np.round(cpi * peak[0], 3), "mpki_max": np.round(mpki * peak[1], 3),
     }  # fmt: skip
     return cpu, mem, pl.DataFrame(rows)
 
@@ -573,11 +563,7 @@ def _used(
     percents: tuple[Floats, ...], cores: Floats, rng: np.random.Generator
 ) -> dict[str, Floats]:
     """Return the columns of usage that machines and containers have, from percent and cores."""
-    columns = {
-        name: np.minimum(share, 100)
-        for name, share in zip(
-            ("cpu_percent", "mem_percent", "disk_percent"), percents, strict=True
-        )
-    }
+    names = ("cpu_percent", "mem_percent", "disk_percent")
+    columns = {name: np.minimum(share, 100) for name, share in zip(names, percents, strict=True)}
     columns |= {name: cores * rng.uniform(low, high, len(cores)) for name, low, high in _LOADS}
     return {name: np.asarray(np.round(values, 2)) for name, values in columns.items()}

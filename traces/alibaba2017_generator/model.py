@@ -34,21 +34,8 @@ class Marginal:
     that many rows have, and takes the whole share between its two knots.
     """
 
-    knots: tuple[tuple[float, float], ...]
+    knots: Sequence[Sequence[float]]
     """((value, share up to and with it), …), both ascending, the last share 1."""
-
-    def __post_init__(self) -> None:
-        """Check our own tables."""
-        values, shares = np.array(self.knots).T
-        assert (np.diff(values) >= 0).all()
-        assert (np.diff(shares) >= 0).all()
-        assert values[0] >= 0
-        assert shares[-1] == 1
-
-    @classmethod
-    def of(cls, knots: Sequence[Sequence[float]]) -> Marginal:
-        """Return the distribution with these knots, as JSON has them."""
-        return cls(tuple((value, share) for value, share in knots))
 
     def at(self, level: Floats) -> Floats:
         """Return the values at these levels, shares in 0 … 1, of any shape."""
@@ -66,7 +53,7 @@ _FITTED: Final[dict[str, Any]] = json.loads(
 
 
 def _by_name(table: str) -> dict[str, Marginal]:
-    return {name: Marginal.of(knots) for name, knots in _FITTED[table].items()}
+    return {name: Marginal(knots) for name, knots in _FITTED[table].items()}
 
 
 JOBS: Final = 12_951
@@ -104,8 +91,8 @@ the others have a running one."""
 RUNNING_SHARE: Final = 0.478
 """Share of running tasks among the other tasks of broken jobs; the rest ended."""
 
-INSTANCES_PER_TASK: Final = Marginal.of(_FITTED["instances_per_task"])
-INSTANCES_OF_WAITING: Final = Marginal.of(_FITTED["instances_of_waiting"])
+INSTANCES_PER_TASK: Final = Marginal(_FITTED["instances_per_task"])
+INSTANCES_OF_WAITING: Final = Marginal(_FITTED["instances_of_waiting"])
 
 WALL_S: Final = _by_name("wall_s")
 """End − creation by status, in s."""
@@ -138,7 +125,7 @@ ENDS_EARLY: Final = {"Terminated": 1 / 67_013, "Failed": 0.0, "Running": 0.0, "W
 # ---- run times of instances (fitted) -----------------------------------------------------------
 
 RUN_SHARE: Final[tuple[tuple[int, int, Marginal], ...]] = tuple(
-    (instances, wall_s, Marginal.of(knots)) for instances, wall_s, knots in _FITTED["run_share"]
+    (instances, wall_s, Marginal(knots)) for instances, wall_s, knots in _FITTED["run_share"]
 )
 """From so many instances and so many seconds of wall time on (the last row that applies) → mean run
 time of an instance as a share of its task's wall time. CloudSimPy's table has few tasks of more

@@ -73,9 +73,9 @@ def generate_elf_bursts(
     Args:
         folder: for table, card and measurements.
         rows: programs in the table.
-        kinds: of programs.
+        kinds: names of kinds of programs.
         workers: processors to measure on, one program on each at a time; None: all.
-        seed: of sizes, levels and wanted run times.
+        seed: seed of sizes, levels and wanted run times.
         progress: told of each row, and of each kind and level whose run times by size are measured
             before.
 
@@ -98,7 +98,7 @@ def generate_elf_bursts(
     there = processors()
     if workers is not None and not 0 < workers <= len(there):
         raise TraceError(
-            f"elf-bursts: --workers is {workers}, and there are {len(there)} processors; a program "
+            f"elf-bursts: --workers is {workers}, but there are {len(there)} processors; a program "
             "is measured alone on one"
         )
     wanted = drawn(kinds, stream(seed, "elf-bursts"))
@@ -125,7 +125,7 @@ class _Bench:
         for processor in there:
             self._free.put(processor)
         self.workers = len(there)
-        self._pool = ThreadPoolExecutor(len(there), initializer=self._begin)
+        self._pool = ThreadPoolExecutor(len(there), initializer=lambda: pin(self._free.get()))
 
     def __enter__(self) -> _Bench:
         self._folder = TemporaryDirectory(prefix="simkit-elf-bursts-")
@@ -135,9 +135,6 @@ class _Bench:
     def __exit__(self, *_error: object) -> None:
         self._pool.shutdown(cancel_futures=True)
         self._folder.cleanup()
-
-    def _begin(self) -> None:
-        pin(self._free.get())
 
     def each(
         self, work: Callable[[T], Any], things: Iterable[tuple[int, T]]
@@ -278,7 +275,7 @@ def read_bursts(path: str | PathLike[str] | None = None) -> pl.DataFrame:
     """Return a table of programs that was written before.
 
     Args:
-        path: of the Parquet file; None: the sample that comes with simkit.
+        path: the Parquet file; None: the sample that comes with simkit.
 
     Raises TraceError if it cannot be read, or lacks columns.
     """
@@ -341,7 +338,7 @@ def write_card(path: Path, table: pl.DataFrame, made_by: Mapping[str, Any], left
     """Write the card of a table.
 
     Args:
-        path: of the Markdown file.
+        path: the Markdown file.
         table: as `bursts_table` returns it.
         made_by: seed, machine and compiler.
         left_out: programs that took too long.

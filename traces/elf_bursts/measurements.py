@@ -266,7 +266,7 @@ class Measurements:
         if others := [key for key in first if records[0].get(key) != first[key]]:
             key = others[0]
             raise TraceError(
-                f"{found.path}: {key} is {records[0].get(key)!r} there, and {first[key]!r} now; "
+                f"{found.path}: {key} is {records[0].get(key)!r} there, but {first[key]!r} now; "
                 "resume with the same, or name a new folder"
             )
         for number, record in enumerate(records[1:], 2):

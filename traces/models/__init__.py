@@ -268,7 +268,7 @@ class BernoulliModel(MemorylessModel):
 
     rate_key = "probability"
     probability: Probability | None = None
-    """That a job arrives in a step; or give `offered_load`."""
+    """Probability of an arrival in a step; or give `offered_load`."""
     step_s: PositiveDuration = 60.0
     """Length of a step."""
     run_times: Literal["exponential", "constant"] = "exponential"

@@ -95,7 +95,7 @@ class DeepRMModel(LoadModel):
         return self
 
     def derived(self) -> dict[str, tuple[float, str]]:
-        """Return the steps, in each of which a job may come, of all sets up to the one taken."""
+        """Return the steps in which a job may come, of all sets up to the one taken."""
         sets = 1 if self.original_set is None else 1 + self.original_set
         key = "steps" if self.original_set is None else "original_set"
         return {key: (sets * self.steps, "steps")}
@@ -122,7 +122,7 @@ class DeepRMModel(LoadModel):
         jobs_at_once = self.capacity / (mean_steps * mean_size)
         if (rate := self.offered_load * jobs_at_once) > 1:
             raise TraceError(
-                f"offered_load: {self.offered_load:g} needs {rate:.4g} jobs a step, and at most "
+                f"offered_load: {self.offered_load:g} needs {rate:.4g} jobs a step, but at most "
                 f"one job arrives in a step; give at most {1 / jobs_at_once:.4g}"
             )
         return rate
@@ -290,7 +290,7 @@ class SofiaModel(WorkloadModel):
         return self
 
     def derived(self) -> dict[str, tuple[float, str]]:
-        """Return the positions, at each of which there may be a job."""
+        """Return the positions at which there may be a job."""
         return {"positions": (self.positions, "positions")}
 
     def generate(self, rng: np.random.Generator) -> Trace:

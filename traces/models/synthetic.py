@@ -136,7 +136,7 @@ def pool_trace(enter: Ints, length: Ints, amounts: Floats, step_s: float, capaci
         length: (J,) steps that they take.
         amounts: (J, 2) of each resource.
         step_s: length of a step.
-        capacity: of either resource.
+        capacity: capacity of either resource.
     """
     jobs, step, resources = len(enter), float(time_on_grid(step_s)), ("cpu", "mem")
     run_time_s: Floats = length * np.float64(step)
@@ -231,7 +231,7 @@ def draw_column(
 
 
 def redraw_above(limit: float, draw: Callable[[], Floats]) -> Floats:
-    """Return draws of which none exceeds `limit`: those that do are drawn again until they fit."""
+    """Return draws that do not exceed `limit`: larger ones are drawn again until they fit."""
     values = draw()
     while (high := values > limit).any():
         values[high] = draw()[high]

@@ -53,7 +53,7 @@ RULES: Final[dict[str, str]] = {
     SKIPPED_HOUR: "The clock of the time zone was put forward over this time, so the time does "
     "not exist; the row is left out. If this occurs every spring, the file keeps standard time: "
     "declare a fixed zone, such as UTC-06:00.",
-    NO_NUMBER: "The value is text, and none of the marks of a missing value; the row is left out "
+    NO_NUMBER: "The value is text, but none of the marks of a missing value; the row is left out "
     "and leaves a gap. `missing` names more marks, `decimal` another decimal sign.",
     NO_VALUE: "The value is missing or not finite; the row is left out and leaves a gap.",
     REPEATED_TIME: "An earlier row has the same time; the first is kept.",
@@ -175,7 +175,7 @@ class TableSignal(TableKeys, FileSignal):
 
         Args:
             columns: the columns of values.
-            unit: of the values; None: the one in the columns' names, else the usual one.
+            unit: unit of the values; None: the one in the columns' names, else the usual one.
             time: the column of times.
             usual: unit of such values; None: there is none.
             sampling: ``mean`` of an interval, or read at an ``instant``.
@@ -293,7 +293,7 @@ class Sheet(NamedTuple):
         path, line = self.table.path, self.table.line
         name = f"{path}: {' + '.join(columns)}"
         unit = self.unit.unit
-        values = np.sum([self.table.numbers(column) for column in columns], axis=0)
+        values = np.sum([self.table.values[column] for column in columns], axis=0)
         kept = keep_rows(
             self.when, values, self.table, name,
             times=[self.time], values=columns, power=unit.name == WATT,
@@ -344,8 +344,6 @@ def _power_of_energy(trace: PowerTrace, line: Ints) -> PowerTrace:
     return replace(trace, value=energy_j * (1 / seconds))
 
 
-__all__ = ["PowerTrace", "SitePower", "read_gleamm", "read_power"]
-
 Part = Literal["solar", "wind", "both"]
 """One of a site's sources, or their sum."""
 
@@ -354,8 +352,8 @@ class CsvSignal(ColumnSignal):
     """A column of any CSV file."""
 
     unit: str | None = None
-    """Their unit: W, kW, MW, GW; Wh … GWh per interval; gCO2/kWh, price/kWh, degC, …; null: the
-    one in the column's name."""
+    """Unit of the values: W, kW, MW, GW; Wh … GWh per interval; gCO2/kWh, price/kWh, degC, …; null:
+    the one in the column's name."""
     sampling: Sampling | None = None
     """A value is the mean of its interval, or read at an instant; null: mean, or as the format
     has it."""
@@ -425,18 +423,10 @@ def read_gleamm(path: str | PathLike[str], **arguments: Any) -> SitePower:
 
 
 _EIA_CODES: Final = {
-    "wind": "WND",
-    "solar": "SUN",
-    "hydro": "WAT",
-    "oil": "OIL",
-    "gas": "NG",
-    "coal": "COL",
-    "nuclear": "NUC",
-    "other": "OTH",
-}
+    "wind": "WND", "solar": "SUN", "hydro": "WAT", "oil": "OIL", "gas": "NG", "coal": "COL",
+    "nuclear": "NUC", "other": "OTH",
+}  # fmt: skip
 """Our names of sources -> EIA's codes of energy sources."""
-
-
 _CARBON_LAYOUTS: Final = (
     ("timestamp", "avg_CI"),
     ("Datetime (UTC)", "Carbon intensity gCO₂eq/kWh (Life cycle)"),

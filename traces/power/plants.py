@@ -198,7 +198,7 @@ def read_turbine(path: str | PathLike[str], turbine: str) -> TurbineCurve:
         known = [str(name) for name in types if name]
         raise TraceError(f"{path}: no turbine {turbine!r}{did_you_mean(turbine, known)}")
     row = types.index(turbine)
-    power = np.array([table.numbers(speed)[row] for speed in speeds])
+    power = np.array([table.values[speed][row] for speed in speeds])
     known_points = np.isfinite(power)
     return TurbineCurve(turbine, np.array(speeds, np.float64)[known_points], power[known_points])
 

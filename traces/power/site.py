@@ -53,14 +53,14 @@ class GeneratedSite:
     plant: SolarPlant = SolarPlant(rated_w=150_000.0, loss=0.19)  # noqa: RUF009 - frozen
     """The modules; the loss is chosen so that the peak is the figure's 120 kW."""
     turbine: TurbineCurve = cubic_turbine(200_000.0, cut_in_m_s=2.5, rated_m_s=10.5)  # noqa: RUF009
-    """Of each wind turbine: a third of the 600 kW that the figure shows as the peak of three."""
+    """Each wind turbine: a third of the 600 kW that the figure shows as the peak of three."""
     turbines: int = 3
     """Number of turbines."""
     weibull_shape: float = 2.5
-    """Of the wind speed at the hub."""
+    """Weibull shape of the wind speed at the hub."""
     weibull_scale_m_s: float = 10.0
-    """Of the wind speed at the hub, chosen so that the year exceeds 250 kW as often as in the
-    figure; the mean speed is 0.89 times the scale."""
+    """Weibull scale of the wind speed at the hub, chosen so that the year exceeds 250 kW as often
+    as in the figure; the mean speed is 0.89 times the scale."""
 
     @property
     def utc_offset_s(self) -> float:

@@ -62,10 +62,6 @@ class Table:
     report: RowReport
     """Counts of the lines that are no rows."""
 
-    def numbers(self, name: str) -> Floats:
-        """Return a column as numbers, (n,); NaN where a field is not a number."""
-        return self.values[name]
-
     def cells_of(self, names: Sequence[str], row: int) -> str:
         """Return what the file has in a row, for a message; empty if it has nothing."""
         cells = [self.cells[name][row] or "" for name in names]
@@ -352,8 +348,8 @@ def find_format(path: Path, name: TableFormat, column: str | None, unit: str | N
 
     Args:
         path: the file.
-        name: of the format.
-        column: of the values, whole or without its unit; None: the only one that is meant.
+        name: name of the format.
+        column: column of the values, whole or without its unit; None: the only one that is meant.
         unit: what the values measure, in the unit of simkit; None: anything.
 
     Raises TraceError if the file has another form, or has no such column or several.
@@ -390,7 +386,8 @@ def _column(
 ) -> str:
     """Return the name of the column of values."""
     if wanted is not None:
-        short = [name for name in names if _without_unit(name) == wanted.casefold().strip()]
+        bare = wanted.casefold().strip()
+        short = [n for n in names if re.split(r"[\[(]", n)[0].casefold().strip() == bare]
         if wanted in names:
             return wanted
         if len(short) == 1:
@@ -427,10 +424,6 @@ def _form(rows: Sequence[str], mark: str, place: int, known: _Format) -> str | N
 def _measures(name: str, unit: str) -> bool:
     said = named_unit(name)
     return said is not None and any(reading.name == unit for reading in said.readings)
-
-
-def _without_unit(name: str) -> str:
-    return re.split(r"[\[(]", name)[0].casefold().strip()
 
 
 def _offset(field: str, above: Sequence[str]) -> str | None:

@@ -257,13 +257,10 @@ def _energy(words: Sequence[_Word]) -> str:
 
 
 def _of_price(words: Sequence[_Word]) -> NamedUnit:
-    money = next((_money(word.text) for word in words if word.kind == "$"), "")
+    names = _CURRENCY_WORDS | _HUNDREDTHS
+    money = next((names[word.text] for word in words if word.kind == "$"), "")
     energy = _energy(words)
     return NamedUnit(f"{money or 'price'}/{energy}", (_price(money, energy),))
-
-
-def _money(word: str) -> str:
-    return _HUNDREDTHS[word] if word in _HUNDREDTHS else _CURRENCY_WORDS[word]
 
 
 def _of_carbon(words: Sequence[_Word]) -> NamedUnit:
@@ -340,10 +337,6 @@ def _of_temperature(words: Sequence[_Word]) -> NamedUnit:
     return NamedUnit(unit, (_TEMPERATURES[unit],))
 
 
-def _of_percent(_: Sequence[_Word]) -> NamedUnit:
-    return NamedUnit("%", (FileUnit("share", 0.01),))
-
-
 def _foreign(words: Sequence[_Word]) -> NamedUnit:
     """Return a quotient that no signal is in: a price of power, a yield, a heat rate."""
     text = "".join(word.written if word.kind != ":" else "/" for word in words)
@@ -364,7 +357,7 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], _Meaning], ...]] = tuple(
         (r"[PEX][/:][PE.M]", _foreign),
         (r"[mkj][/:][sh]|V", _of_speed),
         (r"D", _of_temperature),
-        (r"%", _of_percent),
+        (r"%", lambda _: NamedUnit("%", (FileUnit("share", 0.01),))),
         (r"[PE]", _alone),
     )
 )

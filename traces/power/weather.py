@@ -106,7 +106,7 @@ def read_nsrdb(path: str | PathLike[str], *, typical_year: bool | None = None) -
     place = dict(zip(names, facts, strict=False))
     zone = fixed_zone(3600 * _number(place, "Time Zone", path, 2))
     table = read_table(path, [*_DATE, *_SUN], dialect=Dialect(header_line=3))
-    ghi, dni, dhi, air, wind = (table.numbers(name) for name in _SUN)
+    ghi, dni, dhi, air, wind = (table.values[name] for name in _SUN)
     when, typical = one_year(_clock(table, zone), zone, str(path), declared=typical_year)
     usable = ghi + dni + dhi + air + wind
     kept = keep_rows(when, usable, table, str(path), times=_DATE, values=_SUN)
@@ -150,7 +150,7 @@ def read_wind_toolkit(path: str | PathLike[str]) -> WindWeather:
     air, _ = _at_height(names, _AIR)
     wanted = [*_DATE, wind, *([air] if air else [])]
     table = read_table(path, wanted, dialect=Dialect(header_line=2))
-    speeds = table.numbers(wind)
+    speeds = table.values[wind]
     kept = keep_rows(_clock(table, zone), speeds, table, str(path), times=_DATE, values=[wind])
     speed = PowerTrace(
         time_s=kept.time_s,
@@ -162,7 +162,7 @@ def read_wind_toolkit(path: str | PathLike[str]) -> WindWeather:
         report=kept.report,
         inputs=(path,),
     )
-    temperature = table.numbers(air)[kept.row] if air else np.full(len(speed), np.nan)
+    temperature = table.values[air][kept.row] if air else np.full(len(speed), np.nan)
     return WindWeather(speed, height, temperature)
 
 
@@ -186,7 +186,7 @@ def _at_height(names: Sequence[str], pattern: re.Pattern[str]) -> tuple[str, flo
 
 def _clock(table: Table, zone: str) -> Instants:
     """Return the instants of rows with a date in five columns."""
-    year, month, day, hour, minute = (table.numbers(name) for name in _DATE)
+    year, month, day, hour, minute = (table.values[name] for name in _DATE)
     naive = civil_s(year, month, day, hour, minute, np.zeros(len(year)))
     impossible = np.isfinite(year + month + day + hour + minute) & np.isnan(naive)
     return on_clock(naive, zone)._replace(impossible=impossible)
@@ -257,7 +257,7 @@ class Epw(NamedTuple):
 
     def kept(self, *columns: str) -> KeptRows:
         """Return the rows with a time and all these values."""
-        usable = np.sum([self.table.numbers(name) for name in columns], axis=0)
+        usable = np.sum([self.table.values[name] for name in columns], axis=0)
         return keep_rows(
             self.when, usable, self.table, str(self.path), times=["time"], values=columns
         )
@@ -266,7 +266,7 @@ class Epw(NamedTuple):
         """Return irradiance with the temperature and wind that cool the modules."""
         columns = ("ghi", "dni", "dhi", "temp_air", "wind_speed")
         kept = self.kept(*columns)
-        ghi, dni, dhi, air, wind = (self.table.numbers(name)[kept.row] for name in columns)
+        ghi, dni, dhi, air, wind = (self.table.values[name][kept.row] for name in columns)
         return SolarWeather(
             name=str(self.path),
             time_s=kept.time_s + _HOUR_S / 2,
@@ -294,7 +294,7 @@ class Epw(NamedTuple):
         kept = self.kept(column)
         return PowerTrace(
             time_s=kept.time_s + _HOUR_S,
-            value=self.table.numbers(column)[kept.row],
+            value=self.table.values[column][kept.row],
             unit=unit,
             time_zone=self.zone,
             sampling="instant",

@@ -137,8 +137,8 @@ class SacctLog(RigidLog):
         """Read the table block by block.
 
         Args:
-            resources: of the machines; jobs ask for mem and gpu if they are among them, unless
-                `memory` and `gpus` say otherwise.
+            resources: resources of the machines; jobs ask for mem and gpu if they are among them,
+                unless `memory` and `gpus` say otherwise.
             parser: makes the columns.
             gathered: gets every block: all its rows, and those that became jobs.
             left_out: rule → lines of attempts and repeated rows that do not count; None: find

@@ -340,7 +340,7 @@ class Asked:
 
         Args:
             path: the table, for errors.
-            resources: of the machines.
+            resources: resources of the machines.
             memory: whether jobs ask for memory; None: if the machines have mem, and the table says
                 of any job how much, or that it asked for all of its machines'.
             gpus: the same of gpus.

@@ -147,6 +147,7 @@ def is_time_zone(name: str) -> bool:
     return True
 
 
+__all__ = ["read_swf", "write_swf"]
 FIELDS: Final = SWF.names
 NEEDED: Final = tuple(column.name for column in SWF if column.needed)
 """The fields that a workload is made of; the others are not read."""
@@ -188,7 +189,8 @@ def swf_blocks(
     for block in text_blocks(path):
         text, line = _rows(block, header, str(path))
         longer = np.empty(0, np.int64)
-        right_width = _count(text, b" ") == (_WIDTH - 1) * len(line)
+        blanks = int(np.count_nonzero(np.frombuffer(text, np.uint8) == ord(" ")))
+        right_width = blanks == (_WIDTH - 1) * len(line)
         unseen = [n for n in FIELDS if n in CHECKED or n not in (*NEEDED, *filled)]
         unasked = [name for name in unseen if name not in (*also, *filled)]
         values = _parse(text, len(line), unseen) if right_width else None
@@ -197,7 +199,8 @@ def swf_blocks(
             values = _parse(text, len(line), unseen) or _parse_slowly(text, line, unseen, bad)
         good = bad.good(line)
         if not good.all():
-            text, line, values = _some(text, good), line[good], _of(values, good)
+            text, line = _some(text, good), line[good]
+            values = {name: column[good] for name, column in values.items()}
         if len(line):
             filled += tuple(name for name in unasked if (values[name] >= 0).any())
             values = {n: c for n, c in values.items() if n in CHECKED or n not in unasked}
@@ -207,10 +210,6 @@ def swf_blocks(
 def _some(text: bytes, rows: Bools) -> bytes:
     lines = text.split(b"\n")[:-1]
     return b"".join(line + b"\n" for line, wanted in zip(lines, rows, strict=True) if wanted)
-
-
-def _of(values: dict[str, Column], rows: Bools) -> dict[str, Column]:
-    return {name: column[rows] for name, column in values.items()}
 
 
 def squeezed(text: bytes) -> bytes:
@@ -248,10 +247,6 @@ def _rows(block: Block, header: SwfHeader, place: str) -> tuple[bytes, Ints]:
         )
     text = squeezed(b"\n".join((*rows, b""))) if rows else b""
     return text, np.array(numbers, np.int64)
-
-
-def _count(text: bytes, letter: bytes) -> int:
-    return int(np.count_nonzero(np.frombuffer(text, np.uint8) == letter[0]))
 
 
 def _cut_to_width(text: bytes, line: Ints, bad: BadLines) -> tuple[bytes, Ints, Ints]:
@@ -370,8 +365,6 @@ def _number(field: bytes, position: int) -> float:
         "write numbers, and -1 for what is unknown"
     )
 
-
-__all__ = ["read_swf", "write_swf"]
 
 FIRST_ABSOLUTE_S = 1e9
 """A log whose first submit is at or after this (September 2001) counts from the Unix epoch."""

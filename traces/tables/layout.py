@@ -308,7 +308,7 @@ def refuse_wide(names: Sequence[str], line: int, path: Path) -> None:
     """Raise TraceError if a line names more columns than a table may have."""
     if len(names) > MOST_COLUMNS:
         raise TraceError(
-            f"{path}:{line}: {len(names):,} columns, and at most {MOST_COLUMNS:,} are read; keep "
+            f"{path}:{line}: {len(names):,} columns, but at most {MOST_COLUMNS:,} are read; keep "
             "those that are needed"
         )
 

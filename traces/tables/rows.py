@@ -86,7 +86,7 @@ class Decimals:
 
         Args:
             declared: the sign; None: found.
-            separator: of the fields; where it is a comma, a number such as 1.234 has a point.
+            separator: the mark between fields; where it is a comma, 1.234 has a decimal point.
             place: the file, for messages.
         """
         self.sign, self.said = declared or "", ""
@@ -140,7 +140,7 @@ class Decimals:
         other = "." if sign == "," else ","
         whole = number.replace(sign, "")
         return TraceError(
-            f"{self._place}: {number} may be {number.replace(',', '.')} or {whole}, and no number "
+            f"{self._place}: {number} may be {number.replace(',', '.')} or {whole}, but no number "
             f'in the file tells; declare decimal: "{sign}" for {number.replace(",", ".")}, or '
             f'decimal: "{other}" for {whole}'
         )
@@ -262,7 +262,7 @@ def table_rows(layout: Layout, tally: Tally, *, pad: bool = False) -> Iterator[R
     stands above.
 
     Args:
-        layout: of the file.
+        layout: the layout of the file.
         tally: counts lines that are no rows.
         pad: rows with fewer fields than columns are rows whose last fields are empty.
     """

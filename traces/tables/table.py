@@ -55,7 +55,7 @@ class TableColumns:
     malformed: pl.DataFrame = field(default_factory=pl.DataFrame)
     """The columns of text of the rows that were left out as malformed."""
     columns: ColumnMap = field(default_factory=ColumnMap)
-    """Those of the map that the file has."""
+    """The columns of the map that the file has."""
 
     def said(self, name: str) -> str:
         """Return our name of a column and what the file calls it, for messages."""

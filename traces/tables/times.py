@@ -461,12 +461,8 @@ def _descends(time_s: Floats) -> bool:
 def _offsets(hours: Floats, distance: int, zone: tzinfo) -> Floats:
     """Return the zone's offset in s, `distance` hours from each of the hours since 1970."""
     days, row = np.unique((hours + distance) // 24, return_inverse=True)
-    of_day = np.array([_day_offset(float(day), zone) for day in days])
+    of_day = np.array([utc_offset_s(zone, float(day) * 86_400.0 + 43_200.0) for day in days])
     return of_day[row] if len(days) else np.zeros(1)
-
-
-def _day_offset(day: float, zone: tzinfo) -> float:
-    return utc_offset_s(zone, day * 86_400.0 + 43_200.0)
 
 
 def _shows(time_s: Floats, naive_s: Floats, zone: tzinfo) -> Bools:

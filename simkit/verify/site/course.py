@@ -101,7 +101,7 @@ def rows_that_differ(
         course: what they should have from start to end.
         slack: (N,) by how much they may differ.
 
-    A change may fall a few ticks beside the row's start or end; in a row of a few ticks any value
+    A change may fall a few ticks off the row's start or end; in a row of a few ticks any value
     that holds around it counts.
     """
     start, end = row["start_s"], row["end_s"]
@@ -237,7 +237,7 @@ class Record:
     """(n,) numbers."""
     unit: str
     zone: str
-    """Of the place."""
+    """Zone of the place."""
     instant: bool = False
     """Whether values are readings at an instant, not means of an interval."""
     ends: bool = False

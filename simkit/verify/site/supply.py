@@ -366,7 +366,7 @@ class _Held:
     """An allocation of the pool."""
 
     row: int
-    """Of the table of allocations."""
+    """Its row in the table of allocations."""
     start: float
     end: float
     size: float
@@ -436,8 +436,8 @@ def _falls(run: AuditedRun) -> Iterator[tuple[int, float, float]]:
 def _densities_known(run: AuditedRun) -> bool:
     if run.scenario.value is not None:
         brought = run.scenario.workload.type in ("jobs", "plugin")
-        return "qos" in run.jobs.columns and not brought
-    return not {"value", "qos"} & set(run.jobs.columns)
+        return "qos" in run.columns_of("jobs") and not brought
+    return not {"value", "qos"} & set(run.columns_of("jobs"))
 
 
 def _check_order(check: Check, run: AuditedRun) -> None:
@@ -478,7 +478,7 @@ def _allocations(run: AuditedRun) -> list[_Held]:
     """Return the allocations of the pool that hold anything, by start."""
     rows = run.known.with_row_index("row").filter(pl.col("start_time_s").is_not_null())
     quality = pl.lit(0.0).alias("qos")
-    if "qos" in run.jobs.columns:
+    if "qos" in run.columns_of("jobs"):
         jobs = run.jobs.select("job_id", "qos").unique("job_id", keep="first")
         rows = rows.join(jobs, on="job_id", how="left", maintain_order="left")
         quality = pl.col("qos").fill_null(0.0)

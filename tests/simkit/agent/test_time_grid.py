@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.agent.slotted_plan import TimeGrid
+from simkit.agent.slotted import TimeGrid
 
 
 def test_holds_no_more_than_there_is():

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simkit.policy.greedy import WaitingTasks
 from simkit.policy.task import Task
-from simkit.policy.waiting import WaitingTasks
 
 
 def task(index, request, priority=0.0):

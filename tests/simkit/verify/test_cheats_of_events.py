@@ -6,7 +6,7 @@ another. Both honest runs are sound.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -154,36 +154,11 @@ FAILURES: dict[str, tuple[Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", ["machines", "cloud"])
-@pytest.mark.parametrize("name", FAILURES)
-def test_other_failures_than_those_claimed_are_found(name: str, kind: str, tmp_path: Path) -> None:
-    base: Scenario = {"workload": swf(tmp_path), "policy": SORTED, "seed": 3}
-    groups = MACHINES
-    if kind == "cloud":
-        base = {"workload": tasks(tmp_path), "policy": {"fitness": "best-fit"}, "seed": 3}
-        groups = CLOUD
-    did, says = (
-        base | {"cluster": {"machines": groups, "failures": of}} for of in FAILURES[name]
-    )  # fmt: skip
-    found = cheat(tmp_path, did, says).found
-    assert {"machine-capacity", "outages", "failures"} & set(found)
-
-
 def test_failures_of_another_seed_are_found(tmp_path: Path) -> None:
     base = {"workload": swf(tmp_path), "policy": SORTED,
             "cluster": {"machines": MACHINES, "failures": failing()}}  # fmt: skip
     found = cheat(tmp_path, base | {"seed": 4}, base | {"seed": 3}).found
     assert {"machine-capacity", "outages"} <= set(found)
-
-
-def test_failures_beside_maintenance_are_drawn_again(tmp_path: Path) -> None:
-    window = {"start": 100, "duration": 60, "machines": ["a"], "running": "suspend", "every": 200}
-    base = {"workload": swf(tmp_path), "policy": SORTED, "seed": 3}
-    did, says = (
-        base | {"cluster": {"machines": MACHINES, "maintenance": [window], "failures": of}}
-        for of in (failing(mttr=20), failing())
-    )  # fmt: skip
-    assert "machine-capacity" in cheat(tmp_path, did, says).found
 
 
 def named(cause: str, other: str) -> Callable[[Records], None]:
@@ -244,18 +219,6 @@ MAINTENANCE: dict[str, tuple[Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", ["pool", "machines"])
-@pytest.mark.parametrize("name", MAINTENANCE)
-def test_other_maintenance_than_that_claimed_is_found(name: str, kind: str, tmp_path: Path) -> None:
-    cluster: Scenario = {"processors": 8} if kind == "pool" else {"machines": MACHINES}
-    base = {"workload": swf(tmp_path), "policy": SORTED}
-    did, says = (
-        base | {"cluster": cluster | {"maintenance": windows}} for windows in MAINTENANCE[name]
-    )  # fmt: skip
-    found = cheat(tmp_path, did, says).found
-    assert {"machine-capacity", "outages"} & set(found)
-
-
 PARTS: dict[str, tuple[Scenario, Scenario, Scenario]] = {
     # cluster, the window that was kept, the one that is claimed
     "fewer processors": ({"processors": 8}, window(processors=3), window(processors=4)),
@@ -267,27 +230,47 @@ PARTS: dict[str, tuple[Scenario, Scenario, Scenario]] = {
 
 
 POOLS = {"partitions": [{"name": "p", "processors": 8}, {"name": "q", "processors": 8}]}
+REPEATED = window(start=100, duration=60, machines=["a"], running="suspend", every=200)
 
 
-@pytest.mark.parametrize(
-    "changes", [{"maintenance": [window(machines=["q"], running="requeue")]},
-                {"failures": failing(machines=["q"])}],
-)  # fmt: skip
-def test_pools_of_partitions_are_machines(changes: Scenario, tmp_path: Path) -> None:
-    """Both honest runs are sound, and the pool that goes is the one that the scenario names."""
-    ((kind, says),) = changes.items()
-    other = [says[0] | {"machines": ["p"]}] if kind == "maintenance" else says | {"machines": ["p"]}
-    base = {"workload": swf(tmp_path), "policy": SORTED}
-    runs = (base | {"cluster": POOLS | {kind: of}} for of in (other, says))
-    assert {"machine-capacity", "outages"} <= set(cheat(tmp_path, *runs).found)
+def outages() -> Iterator[Any]:
+    """Yield the jobs, the cluster, what happened to it, what is claimed, and rules that find it."""
+    machines, cloud = {"machines": MACHINES}, {"machines": CLOUD}
+    for name, (did, says) in FAILURES.items():
+        for make, cluster in ((swf, machines), (tasks, cloud)):
+            kept, claim = ({"failures": failures} for failures in (did, says))
+            yield pytest.param(make, cluster, kept, claim, set(), id=f"failures {name}")
+    for name, (did, says) in MAINTENANCE.items():
+        for cluster in ({"processors": 8}, machines):
+            kept, claim = ({"maintenance": windows} for windows in (did, says))
+            yield pytest.param(swf, cluster, kept, claim, set(), id=f"maintenance {name}")
+    for name, (cluster, did, says) in PARTS.items():
+        kept, claim = ({"maintenance": [one]} for one in (did, says))
+        yield pytest.param(swf, cluster, kept, claim, {"machine-capacity"}, id=name)
+    kept, claim = (
+        {"maintenance": [REPEATED], "failures": f} for f in (failing(mttr=20), failing())
+    )
+    yield pytest.param(swf, machines, kept, claim, {"machine-capacity"}, id="both")
+    both = {"machine-capacity", "outages"}  # pools of partitions are machines
+    kept, claim = ({"failures": failing(machines=[pool])} for pool in "pq")
+    yield pytest.param(swf, POOLS, kept, claim, both, id="failures of a pool")
+    kept, claim = (
+        {"maintenance": [window(machines=[pool], running="requeue")]} for pool in "pq"
+    )  # fmt: skip
+    yield pytest.param(swf, POOLS, kept, claim, both, id="maintenance of a pool")
 
 
-@pytest.mark.parametrize("name", PARTS)
-def test_other_parts_than_those_claimed_are_found(name: str, tmp_path: Path) -> None:
-    cluster, kept, told = PARTS[name]
-    base = {"workload": swf(tmp_path), "policy": SORTED}
-    did, says = (base | {"cluster": cluster | {"maintenance": [one]}} for one in (kept, told))
-    assert "machine-capacity" in cheat(tmp_path, did, says).found
+@pytest.mark.parametrize(("make", "cluster", "kept", "claim", "rules"), list(outages()))
+def test_other_outages_than_those_claimed_are_found(
+    make: Callable[[Path], Scenario], cluster: Scenario, kept: Scenario, claim: Scenario,
+    rules: set[str], tmp_path: Path,
+) -> None:  # fmt: skip
+    policy = SORTED if make is swf else {"fitness": "best-fit"}
+    base = {"workload": make(tmp_path), "policy": policy, "seed": 3}
+    runs = (base | {"cluster": cluster | happened} for happened in (kept, claim))
+    found = set(cheat(tmp_path, *runs).found)
+    assert rules <= found
+    assert found & {"machine-capacity", "outages", "failures"}
 
 
 def test_an_older_job_of_a_pool_does_not_stop_first(tmp_path: Path) -> None:

@@ -27,7 +27,22 @@ SWF = "".join(
 )
 FAILING = {"machines": [{"count": 3, "processors": 4}], "failures": {"mtbf": "20m", "mttr": "1m"}}
 USERS = {"processors": 6, "partitions": [{"name": "all", "max_running_per_user": 2}]}
+TASKS = "job,task,submit,run,cpu,after\n" + "".join(
+    f"{n},{task},{20 * n},{60 + (n * 31 + task * 7) % 300},{1 + n % 3},{('', '1', '1;2')[task - 1]}\n"
+    for n in range(1, 40) for task in (1, 2, 3)
+)  # fmt: skip
+PARTS = {"processors": 6, "partitions": [{"name": "short", "max_time": "8m"}, {"name": "rest"}]}
+BAGS = {"type": "tasks", "path": "tasks.csv", "columns": {
+    "job_id": "job", "task_id": "task", "submit_time_s": "submit", "run_time_s": "run",
+    "cpu": "cpu", "parents": "after"}}  # fmt: skip
 RUNS: dict[str, dict[str, Any]] = {
+    "partitions": {"cluster": PARTS},
+    "corrected": {
+        "cluster": {"processors": 6},
+        "estimates": {"type": "requested", "correction": "tsafrir"},
+    },
+    "perturbed": {"cluster": {"processors": 6}, "estimates": "perturbed"},
+    "tasks": {"cluster": {"machines": [{"count": 2, "cpu": 4}]}, "workload": BAGS},
     "pool": {"cluster": {"processors": 6}, "policy": {"order": "fcfs", "backfill": "easy"}},
     "kill": {"cluster": {"processors": 6}, "walltime": "kill", "estimates": "actual"},
     "failures": {"cluster": FAILING, "policy": {"order": "sjf"}},
@@ -71,9 +86,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The folder of each run; the log is beside them."""
     folder = tmp_path_factory.mktemp("runs")
     (folder / "log.swf").write_text(SWF)
-    workload = {"type": "swf", "path": str(folder / "log.swf"), "requested_time": "raw"}
+    (folder / "tasks.csv").write_text(TASKS)
+    log = {"type": "swf", "path": "log.swf", "requested_time": "raw"}
     for name, keys in RUNS.items():
-        simkit.simulate({"workload": workload} | keys, output=folder / name)
+        workload = dict(keys.get("workload", log))
+        workload["path"] = str(folder / workload["path"])
+        simkit.simulate(keys | {"workload": workload}, output=folder / name)
     return {name: folder / name for name in RUNS}
 
 

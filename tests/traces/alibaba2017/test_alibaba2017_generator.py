@@ -294,15 +294,7 @@ def test_load_is_spread_over_the_run_of_an_instance(start, end, cores):
     assert mem == pytest.approx(np.array([[0, 0], cores]) / 4)
 
 
-# ---- distributions, against the fitted tables ---------------------------------------------------
-
-
-def within(values, marginal, tolerance):
-    """Compare how large a part of the values is up to each knot with the knot's share."""
-    found = np.searchsorted(np.sort(values), [value for value, _ in marginal.knots], side="right")
-    last = dict(marginal.knots)  # of a value that stands twice the upper share
-    for (value, _), count in zip(marginal.knots, found, strict=True):
-        assert count / len(values) == pytest.approx(last[value], abs=tolerance), value
+# ---- distributions ------------------------------------------------------------------------------
 
 
 def test_jobs_come_in_bursts():

@@ -283,7 +283,7 @@ def test_a_stopped_command_goes_on(quick: None, tmp_path: Path) -> None:
     same = [name for name in table.columns if name != "again_s"]
     assert longer[:9].select(same).equals(table.select(same))
 
-    with pytest.raises(TraceError, match=r"seed is 0 there, and 1 now"):
+    with pytest.raises(TraceError, match=r"seed is 0 there, but 1 now"):
         generate_elf_bursts(folder, rows=9, kinds=kinds, workers=1, seed=1)
 
 
@@ -319,7 +319,7 @@ def test_wrong_arguments(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="no kinds of programs"):
         generate_elf_bursts(tmp_path, rows=1, kinds=())
     most = len(measurements.processors())
-    with pytest.raises(TraceError, match=f"--workers is {most + 1}, and there are {most}"):
+    with pytest.raises(TraceError, match=f"--workers is {most + 1}, but there are {most}"):
         generate_elf_bursts(tmp_path, rows=1, workers=most + 1)
     found = CliRunner().invoke(app, ["trace", "generate", "elf-bursts", "x", "--load", "0.5"])
     assert found.exit_code == 2

@@ -240,8 +240,8 @@ def _entry_point(
     noun = _NOUNS.get(kind or group, f"in {group}")
     if not known and group == "simkit.metrics":
         raise PluginError(
-            f"{name!r} is not known as {noun}: no package with metrics is installed; a function in "
-            f"a file is my_metrics.py:{name}"
+            f"{name!r} is not known as {noun}: no package with metrics is installed; name a "
+            "function in a file, my_metrics.py:tail_wait; simkit's own metrics need no name"
         )
     if not known:
         raise PluginError(
@@ -275,7 +275,7 @@ def _import_module(name: str) -> ModuleType:
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
             raise PluginError(
                 f"there is no module {error.name!r}; install its package, "
-                "or write file.py:attribute"
+                f"or write {name.replace('.', '/')}.py:attribute if it is a file"
             ) from error
         raise PluginError(f"module {name} cannot be loaded: {_quote(error)}") from error
     except (Exception, SystemExit) as error:

@@ -532,7 +532,9 @@ def _text(details: ErrorDetails, location: Location) -> str:
         name, relation = _BOUNDS[kind]
         return _NOT(f"{relation} {details['ctx'][name]:g}", shown(value))
     if kind in _KINDS:
-        wanted = ("a name or " if location.has_short_form else "") + _KINDS[kind]
+        short = "a list or " if location.listed else ""
+        short = "a name or " if location.has_short_form else short
+        wanted = short + _KINDS[kind]
         return _NOT(wanted, shown(value)) + _remedy(kind, value)
     return f"{details['msg']}, not {shown(value)}"
 

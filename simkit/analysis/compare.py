@@ -258,7 +258,7 @@ class Comparison:
         return {key: value for key, value in asdict(plain).items() if key not in left_out}
 
     def notes(self) -> list[str]:
-        """Return which metrics are unknown, and which jobs are left out, one group a line."""
+        """Return which metrics are unknown or have no groups, and which jobs are left out."""
         groups = {
             f"only in A ({self.a})": self.only_in_a,
             f"only in B ({self.b})": self.only_in_b,
@@ -270,7 +270,13 @@ class Comparison:
             for where, ids in groups.items()
             if ids
         ]
-        return [*self.unknown, *left_out]
+        whole = [row.metric for row in self.differences if row.of == "runs"]
+        ungrouped = (
+            [f"no groups of {', '.join(whole)}: known of whole runs alone"]
+            if whole and self.by is not None
+            else []
+        )
+        return [*self.unknown, *ungrouped, *left_out]
 
 
 def compare_runs(

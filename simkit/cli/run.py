@@ -5,6 +5,7 @@ run, sweep, validate, show; policies, scenarios, schema, version.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -129,9 +130,11 @@ def run(
         "digest": result.digest,
         "metrics": result.metrics,
     }
-    if as_json and by is not None:
-        content["by"] = result.metrics_by(by).to_dicts()
-    print_or_json(run_blocks(result, groups, verbose=verbose), content, as_json=as_json)
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_: warn(f"warning: {message}")
+        if as_json and by is not None:
+            content["by"] = result.metrics_by(by).to_dicts()
+        print_or_json(run_blocks(result, groups, verbose=verbose), content, as_json=as_json)
     for warning in result.info["warnings"][len(experiment.warnings) :]:
         warn(warning)
 

@@ -38,12 +38,13 @@ from simkit.experiment.workers import (
 )
 from simkit.experiment.workload import TraceMemory
 from simkit.policy import Policy
-from simkit.results.all_metrics import metric_columns
+from simkit.results.all_metrics import build_metrics, failures, measure_custom, metric_columns
+from simkit.results.metric import CUSTOM
 from simkit.results.output_folder import check_content
-from simkit.results.run_folder import open_run
+from simkit.results.run_folder import Run, open_run
 from simkit.results.run_info import changed_inputs, identity
-from simkit.results.run_writer import claimed
-from simkit.scenario import Scenario, scenario_hash
+from simkit.results.run_writer import claimed, rewrite
+from simkit.scenario import Scenario, without_custom_metrics
 from simkit.scenario.overrides import anchor_paths, anchor_swept, dotted, split_key, starts_with
 from simkit.scenario.yaml_document import Document, Source
 from simkit.scenario.yaml_lines import from_python
@@ -510,8 +511,9 @@ def run_planned(
     try:
         scenario = Scenario.model_validate(data)
         scenario, policy = (classes or PolicyClasses()).policy_of(scenario)
-        if not force and policy is None and is_finished(path, scenario):
-            run, state = open_run(path), "skipped"
+        finished = None if force or policy is not None else finished_run(path, scenario)
+        if finished is not None:
+            run, state = measured_again(finished, scenario), "skipped"
         else:
             experiment = replace(prepare(scenario, policy=policy, memory=_traces), given=())
             run, state = carry_out(experiment, path, force=force, quiet=True), "done"
@@ -527,11 +529,39 @@ def run_planned(
         return SweepOutcome(assignment, path, "failed", text, perf_counter() - begin)
 
 
-def is_finished(folder: Path, scenario: Scenario) -> bool:
-    """Return whether a folder has this very run: same scenario and inputs, with a digest."""
+def finished_run(folder: Path, scenario: Scenario) -> Run | None:
+    """Return the run of a folder if it is this very run: same scenario and inputs, with a digest.
+
+    The user's metrics change no result; see `measured_again`.
+    """
     try:
         run = open_run(folder)
     except RunError:
-        return False
-    same = run.info.get("scenario_sha256") == scenario_hash(scenario)
-    return bool(same and run.digest and not changed_inputs(run.info))
+        return None
+    there, here = run.info.get("scenario"), scenario.model_dump(mode="json")
+    same = isinstance(there, dict) and without_custom_metrics(there) == without_custom_metrics(here)
+    return run if same and run.digest and not changed_inputs(run.info) else None
+
+
+def measured_again(run: Run, scenario: Scenario) -> Run:
+    """Return a finished run with the user's metrics as its scenario names them, and files are, now.
+
+    What has changed is computed from the run's tables, and its folder has it then.
+
+    Raises ScenarioError for what is no metric, RunError if the folder cannot be written.
+    """
+    custom = build_metrics(scenario)
+    named = identity(scenario)
+    there = [
+        (one.get("source"), one.get("sha256", "")) for one in run.metrics.get(CUSTOM, {}).values()
+    ]
+    is_known = run.info.get("scenario_sha256") == named["scenario_sha256"]
+    if is_known and there == [(metric.source, metric.sha256) for metric in custom]:
+        return run
+    metrics = {name: metric for name, metric in run.metrics.items() if name != CUSTOM}
+    if custom:
+        metrics[CUSTOM] = measure_custom(run, scenario, custom)
+    before = failures(run.metrics)
+    others = [text for text in run.info.get("warnings", ()) if text not in before]
+    rewrite(run, {**run.info, **named, "warnings": [*others, *failures(metrics)]}, metrics)
+    return open_run(run.folder)

@@ -289,10 +289,12 @@ def build_metrics(
     named: list[tuple[str, str, Any]] = [
         (f"metrics.custom.{n}", name, None) for n, name in enumerate(scenario.metrics.custom)
     ]
+    if isinstance(functions, str) or not isinstance(functions, Iterable):
+        raise ScenarioError("metrics: give a list of functions, metrics=[tail_wait]")
     named += [
-        (f"metrics.{n}", getattr(function, "__name__", type(function).__name__), function)
-        for n, function in enumerate(functions)
+        (f"metrics.{n}", _name_of(function), function) for n, function in enumerate(functions)
     ]
+    places = {name: what for what, name, _ in reversed(named)}
     for what, name, function in named:
         try:
             if function is None:
@@ -306,17 +308,23 @@ def build_metrics(
     for metric in dict.fromkeys(found):
         if facts_of(metric.name) is not None or metric.name in _TAKEN:
             problems.append(
-                f"metrics.custom: {metric.source!r}: {metric.name} is a name of simkit's own; "
-                "rename the function"
+                f"{places[metric.source]}: {metric.source!r}: {metric.name} is a name of "
+                "simkit's own; rename the function"
             )
         elif times[metric.name] > 1:
             problems.append(
-                f"metrics.custom: {metric.source!r}: {metric.name} is the name of "
+                f"{places[metric.source]}: {metric.source!r}: {metric.name} is the name of "
                 f"{times[metric.name]} metrics; rename one"
             )
     if problems:
         raise ScenarioError(dict.fromkeys(problems))
     return tuple(found)
+
+
+def _name_of(function: object) -> str:
+    """Return a function's name; text as it is."""
+    named: str = getattr(function, "__name__", type(function).__name__)
+    return function if isinstance(function, str) else named
 
 
 def measure(
@@ -330,14 +338,21 @@ def measure(
     window = {"warmup": given.warmup, "cooldown": given.cooldown}
     found = Metrics(compute_metrics(run, tau=given.tau, **window, brought=brought))
     if custom:
-        jobs = run.scan("jobs")
-        kept = run_window(jobs, run.scan("timeline"), **window)
-        counted = jobs if kept is None else kept.jobs(jobs)
-        found[CUSTOM] = {metric.name: metric.entry(run, counted, kept) for metric in custom}
+        found[CUSTOM] = measure_custom(run, scenario, custom)
     return found
 
 
-def failures(metrics: Metrics) -> list[str]:
+def measure_custom(
+    run: Run, scenario: Scenario, custom: Iterable[CustomMetric]
+) -> dict[str, dict[str, Any]]:
+    """Return the user's metrics of a run whose tables are closed, by name."""
+    jobs, given = run.scan("jobs"), scenario.metrics
+    kept = run_window(jobs, run.scan("timeline"), warmup=given.warmup, cooldown=given.cooldown)
+    counted = jobs if kept is None else kept.jobs(jobs)
+    return {metric.name: metric.entry(run, counted, kept) for metric in custom}
+
+
+def failures(metrics: Mapping[str, Any]) -> list[str]:
     """Return why metrics of the user could not be computed, a warning each."""
     errors = (entry.get("error") for entry in metrics.get(CUSTOM, {}).values())
     return [f"{error}\n  metrics.json has null instead" for error in errors if error]

@@ -10,6 +10,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from copy import copy, deepcopy
 from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -23,6 +25,7 @@ GIVEN: Final = ("jobs", "tasks", "allocations", "timeline", "events", "power", "
 """Parameters that a metric may have: tables as polars frames, and the run itself."""
 _WITH_POWER: Final = ("power", "energy")
 _LARGEST: Final = 1e100
+_VARIABLE: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 class Run(Protocol):
@@ -47,6 +50,8 @@ class CustomMetric:
     unit: str
     better: Better | None
     formula: str
+    sha256: str
+    """Of the file that the source names, in hexadecimal; empty if it names none."""
 
     @property
     def by_group(self) -> bool:
@@ -74,6 +79,7 @@ class CustomMetric:
             "censored": 0,
             **({"better": self.better} if self.better else {}),
             "source": self.source,
+            **({"sha256": self.sha256} if self.sha256 else {}),
             **({"error": error} if error else {}),
         }
 
@@ -127,6 +133,7 @@ def custom_metric(what: str, source: str, function: Any, *, has_power: bool) -> 
     problems = [f"{what}: {source!r} {text}" for text in _problems(name, function, has_power)]
     if problems:
         raise ScenarioError(problems)
+    file = Path(source.rpartition(":")[0])
     text = inspect.getdoc(function) or f"{name}{inspect.signature(function)}"
     return CustomMetric(
         name=name,
@@ -136,21 +143,25 @@ def custom_metric(what: str, source: str, function: Any, *, has_power: bool) -> 
         unit=getattr(function, "unit", "1"),
         better=getattr(function, "better", None),
         formula=" ".join(text.partition("\n\n")[0].split()),
+        sha256=sha256(file.read_bytes()).hexdigest() if file.suffix == ".py" else "",
     )
 
 
 def _problems(name: str, function: Any, has_power: bool) -> list[str]:
     """Return why a function cannot be a metric."""
+    if isinstance(function, str):
+        return ["is text; name it in the scenario's metrics, or give the function itself"]
     if not name.isidentifier():
         return ["has no name; write it with def"]
     if not callable(function) or isinstance(function, type):
         return [f"is {_kind(function)}, not a function that returns a number"]
     found = []
-    for parameter in inspect.signature(function).parameters.values():
+    parameters = inspect.signature(function).parameters
+    if any(p.kind in _VARIABLE for p in parameters.values()) and not parameters.keys() & {*GIVEN}:
+        found.append(f"is given nothing; name what it needs as a parameter: {', '.join(GIVEN)}")
+    for parameter in parameters.values():
         optional = parameter.default is not parameter.empty
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or (
-            parameter.name not in GIVEN and optional
-        ):
+        if parameter.kind in _VARIABLE or (parameter.name not in GIVEN and optional):
             continue
         if parameter.name not in GIVEN or parameter.kind is parameter.POSITIONAL_ONLY:
             near = did_you_mean(parameter.name, GIVEN)

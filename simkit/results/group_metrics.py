@@ -10,10 +10,11 @@ import numpy as np
 import polars as pl
 
 from simkit.arrays import Floats
-from simkit.errors import RunError, did_you_mean
+from simkit.errors import RunError, did_you_mean, warn_of
 from simkit.results.custom_metrics import CustomMetric
 from simkit.results.job_metrics import JOB_METRICS
 from simkit.results.metric import DISTRIBUTION, counted_resource, distribution, run_window
+from simkit.text import counted
 from simkit.units import parse_duration
 
 By = Literal["partition", "queue", "user", "group", "size", "length"]
@@ -58,7 +59,8 @@ def metrics_by(
         by: see `By`.
         resources: names of the cluster's resources.
         settings: `metrics` of the scenario: tau, warmup and cooldown, in s or as text.
-        custom: metrics of the user; those that need nothing but jobs are columns too.
+        custom: metrics of the user; those that need nothing but jobs are columns too, null in
+            groups in which they fail, and a SimkitWarning says so.
 
     Returns:
         One row a group, small before large or, of names, in order of jobs, most first. Columns:
@@ -78,16 +80,22 @@ def metrics_by(
     window = run_window(jobs, timeline, warmup=warmup, cooldown=cooldown)
     resource = counted_resource(resources)
     values = [m.value(tau, resource).cast(pl.Float64).alias(m.name) for m in JOB_METRICS]
-    counted = jobs if window is None else window.jobs(jobs)
-    frame = counted.select(group_of(jobs, by, resource), "status", *values).collect()
+    kept = jobs if window is None else window.jobs(jobs)
+    frame = kept.select(group_of(jobs, by, resource), "status", *values).collect()
     rows = [_row(by, name, group) for (name,), group in frame.group_by(by, maintain_order=True)]
     own = [metric for metric in custom if metric.by_group]
     if own:
-        whole = counted.with_columns(group_of(jobs, by, resource).alias(_GROUP)).collect()
+        whole = kept.with_columns(group_of(jobs, by, resource).alias(_GROUP)).collect()
         parts = whole.partition_by(_GROUP, as_dict=True)
-        for row in rows:
-            part = parts[(row[by],)].drop(_GROUP)
-            row |= {metric.name: metric.value({"jobs": part})[0] for metric in own}
+        for metric in own:
+            failed = dict[str, str]()
+            for row in rows:
+                part = parts[(row[by],)].drop(_GROUP)
+                row[metric.name], error = metric.value({"jobs": part})
+                failed |= {str(row[by]): error} if error else {}
+            if failed:
+                groups = f"{counted(len(failed), 'group')} by {by}: {', '.join(failed)}"
+                warn_of([f"{next(iter(failed.values()))}\n  undefined in {groups}"], stacklevel=2)
     types: dict[str, pl.DataType] = {by: pl.String()}
     types |= _numbers() | {metric.name: pl.Float64() for metric in own}
     waits = pl.col(WAIT_SHARE)

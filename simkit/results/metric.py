@@ -356,7 +356,9 @@ def throughput(finished: int, window: RunWindow) -> Found:
     return Found(share(finished, (window.end_s - window.start_s) / 3600), finished)
 
 
-ABOUT: Final = ("unit", "formula", "window", "count", "censored", "better", "source", "error")
+ABOUT: Final = (
+    "unit", "formula", "window", "count", "censored", "better", "source", "sha256", "error",
+)  # fmt: skip
 """Keys of a metric in metrics.json that are not its numbers."""
 CUSTOM: Final = "custom"
 """The part of metrics.json that holds the metrics of the user, name → metric."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 from simkit.errors import RunError, SimkitError
 from simkit.files import PART, read_json, unfinished
 from simkit.results.run_info import changed_inputs
-from simkit.scenario import Scenario
+from simkit.scenario import Scenario, without_custom_metrics
 from simkit.text import counted
 
 UNFINISHED: Final = "unfinished"
@@ -66,8 +66,8 @@ def check_content(folder: Path, wanted: Mapping[str, Any], *, force: bool = Fals
     """Refuse a folder whose content a run must not replace.
 
     Args:
-        folder: absent, empty, or that of a run of the same scenario after defaults, which read the
-            files as they are now if it is complete.
+        folder: absent, empty, or that of a run of the same scenario after defaults, but for the
+            user's metrics, which read the files as they are now if it is complete.
         wanted: what `run_info.identity` returns for the run.
         force: also allow a folder that holds another run, or other files.
 
@@ -97,13 +97,14 @@ def _another_run(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     """Return what a folder holds if that is not the run that is wanted; empty if it is."""
     if not found:
         return "a run.json that is damaged"
-    name, here = found.get("name"), wanted.get("name")
-    if name != here:
-        return f"the run of another scenario, {name!r}, but this one is called {here!r}"
-    known = after_defaults(found.get("scenario")), wanted.get("scenario")
-    same = found.get("scenario_sha256") == wanted.get("scenario_sha256") or known[0] == known[1]
+    name, wanted_name = found.get("name"), wanted.get("name")
+    if name != wanted_name:
+        return f"the run of another scenario, {name!r}, but this one is called {wanted_name!r}"
+    there = _without_custom_metrics(after_defaults(found.get("scenario")))
+    here = _without_custom_metrics(wanted.get("scenario"))
+    same = found.get("scenario_sha256") == wanted.get("scenario_sha256") or there == here
     if not same:
-        return f"another run of {name!r}, which differs in {differences_text(*known)}"
+        return f"another run of {name!r}, which differs in {differences_text(there, here)}"
     if given := sorted({*(found.get("given") or ()), *(wanted.get("given") or ())}):
         return (
             f"a run of {name!r}, but whether it is the same cannot be told: run.json does not "
@@ -112,6 +113,10 @@ def _another_run(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     if found.get("status") == "complete" and (changed := changed_inputs(found)):
         return f"a run of {name!r} with another content of {' and '.join(changed)}"
     return ""
+
+
+def _without_custom_metrics(scenario: Any) -> Any:
+    return without_custom_metrics(scenario) if isinstance(scenario, dict) else scenario
 
 
 def after_defaults(scenario: Any) -> Any:

@@ -175,5 +175,5 @@ def wrong_metric(metrics: Mapping[str, Any]) -> str:
     return ""
 
 
-_WORDS: Final = ("unit", "formula", "window", "better", "source", "error")
+_WORDS: Final = ("unit", "formula", "window", "better", "source", "sha256", "error")
 """Keys of a metric that are text."""

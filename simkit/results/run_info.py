@@ -120,8 +120,12 @@ def file_sha256(path: Path) -> str:
 
 
 def _own_files(scenario: Scenario) -> list[Path]:
-    """Return the Python files that a scenario names, and the files of its agent or model."""
-    found = (re.fullmatch(r"(.+\.py):[\w.]+", text) for text in _texts(scenario.model_dump()))
+    """Return the Python files that a scenario names, and the files of its agent or model.
+
+    Those of the user's metrics change no result: metrics.json has their SHA-256.
+    """
+    section = scenario.model_dump(exclude={"metrics": {"custom"}})
+    found = (re.fullmatch(r"(.+\.py):[\w.]+", text) for text in _texts(section))
     files = [Path(match[1]) for match in found if match and Path(match[1]).is_file()]
     for policy in policies_in(scenario.policy):
         if isinstance(policy, AgentPolicy):

@@ -324,6 +324,19 @@ def claimed(folder: Path, what: str) -> Iterator[None]:
             folder.rmdir()
 
 
+def rewrite(run: Run, info: Mapping[str, Any], metrics: Mapping[str, Any]) -> None:
+    """Replace what a finished run's folder says of it by what leaves its digest as it is.
+
+    Raises RunError if that cannot be written, or another process writes there.
+    """
+    with claimed(run.folder, "a run"):
+        try:
+            _write_json(run.folder / "metrics.json", metrics)
+            _write_json(run.folder / "run.json", info)
+        except OSError as error:
+            raise unwritable(run.folder, error) from error
+
+
 def _clear(folder: Path) -> None:
     """Remove the files of an earlier run; other files stay."""
     for name in _FILES:

@@ -287,6 +287,14 @@ def scenario_hash(scenario: Scenario) -> str:
     return sha256(_canonical(scenario.model_dump(mode="json")).encode()).hexdigest()
 
 
+def without_custom_metrics(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a scenario without the metrics of the user: code that changes nothing of the run."""
+    metrics = scenario.get("metrics")
+    if not isinstance(metrics, Mapping):
+        return dict(scenario)
+    return {**scenario, "metrics": {k: v for k, v in metrics.items() if k != "custom"}}
+
+
 def portable_form(scenario: Scenario, inputs: Mapping[str, str]) -> dict[str, Any]:
     """Return the scenario as it enters a run's digest: equal on every machine and in every folder.
 
@@ -301,7 +309,7 @@ def portable_form(scenario: Scenario, inputs: Mapping[str, str]) -> dict[str, An
         scenario: with absolute paths.
         inputs: absolute path of each file that the run read → its SHA-256 in hexadecimal.
     """
-    named = {name.rpartition(":")[0] for name in scenario.metrics.custom}
+    named = set[str]()
 
     def by_content(value: Any) -> Any:
         if isinstance(value, dict):

@@ -6,7 +6,6 @@ reads the times of a run.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -23,7 +22,7 @@ from simkit.experiment import Experiment, Watch, carry_out, prepare
 from simkit.plugins import code_refused
 from simkit.results.run_folder import Run, RunOrFolder, open_run
 from simkit.results.run_info import changed_inputs, versions
-from simkit.scenario import Scenario
+from simkit.scenario import Scenario, without_custom_metrics
 from simkit.scenario.yaml_document import load_scenario
 from simkit.sections import Instant as ScenarioInstant
 from simkit.units import format_duration
@@ -82,7 +81,7 @@ def original(
             "does not hold, so the run cannot be made again; name them in the scenario "
             "(my_policy.py:Mine)"
         )
-    if changed := _changed(info):
+    if changed := changed_inputs(info):
         raise RunError(
             f"{run.folder}: {', '.join(changed)} changed since the run or is gone, so another run "
             "would be explained; put the file back, or run the scenario again"
@@ -100,28 +99,7 @@ def _scenario(run: Run, info: Mapping[str, Any], allow_code: bool) -> Scenario:
     section = info.get("scenario")
     if not isinstance(section, dict) or not section:
         raise RunError(f"{run.folder}: run.json has no scenario; run the scenario again")
-    return load_scenario(_without_metrics(section), single=True, allow_code=allow_code)
-
-
-def _without_metrics(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a scenario without the metrics of the user: code that changes nothing of the run."""
-    metrics = section.get("metrics")
-    if not isinstance(metrics, dict):
-        return dict(section)
-    return {**section, "metrics": {k: v for k, v in metrics.items() if k != "custom"}}
-
-
-def _changed(info: Mapping[str, Any]) -> list[str]:
-    """Return the files that the run read and that are not as they were, but those of metrics."""
-    section = info.get("scenario") or {}
-    custom = (section.get("metrics") or {}).get("custom") or ()
-    of_metrics = {str(name).rpartition(":")[0] for name in custom}
-    others = json.dumps(_without_metrics(section), ensure_ascii=False)
-    return [
-        file
-        for file in changed_inputs(info)
-        if file not in of_metrics or json.dumps(file, ensure_ascii=False)[1:-1] in others
-    ]
+    return load_scenario(without_custom_metrics(section), single=True, allow_code=allow_code)
 
 
 def rerun(first: Original, watch: Watch) -> Run:

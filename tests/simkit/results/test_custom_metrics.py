@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from typing import Any
 
 import polars as pl
@@ -43,6 +44,8 @@ def finished(jobs): return 0
 def utilisation_processors(jobs): return 0
 def job(job): return 0
 def bills(energy): return 0
+def small(jobs): return 1 / max(len(jobs) - 59, 0)
+def many(**tables): return 0
 def twice(jobs): return 1
 def sized(jobs): return 1
 sized.unit = 1
@@ -80,7 +83,8 @@ def test_a_metric_is_in_the_results_beside_others_and_not_in_the_digest(scenario
     assert {k: v for k, v in run.metrics.items() if k != "custom"} == plain.metrics
     again = simkit.open_run(tmp_path / "run")
     assert again.metrics == json.loads((tmp_path / "run" / "metrics.json").read_text())
-    assert str(tmp_path / "mine.py") in [entry["path"] for entry in again.info["inputs"]]
+    content = sha256((tmp_path / "mine.py").read_bytes()).hexdigest()
+    assert (again.info["inputs"], own(again, "longest")["sha256"]) == ([], content)
 
 
 def test_a_metric_sees_the_window_and_each_group_of_jobs(scenario):
@@ -121,7 +125,7 @@ def test_an_undefined_metric_is_null_without_a_warning(scenario):
 @pytest.mark.parametrize(
     "name",
     ["makespan_s", "finished", "utilisation_processors", "job", "bills", "sized", "best", "number",
-     "nope"],
+     "many", "nope"],
 )  # fmt: skip
 def test_what_cannot_be_a_metric_is_refused_before_the_run(name, scenario):
     with pytest.raises(ScenarioError, match=rf"metrics\.custom.*{name}"):
@@ -136,8 +140,11 @@ def test_all_that_is_wrong_with_metrics_is_said_at_once(scenario, tmp_path):
         load_scenario(BASE | {"metrics": [f"{tmp_path}/none.py:x", "unheard-of"]})
     with pytest.raises(ScenarioError, match="no-code"):
         load_scenario(scenario("longest"), allow_code=False)
-    with pytest.raises(ScenarioError, match=r"metrics\.0.*lambda"):
-        simkit.simulate(BASE, metrics=[lambda jobs: 1])
+    for given in ([lambda jobs: 1], ["mine.py:longest"], len):
+        with pytest.raises(ScenarioError, match="metrics"):
+            simkit.simulate(BASE, metrics=given)
+    with pytest.raises(ScenarioError, match="metrics: must be a list"):
+        load_scenario(BASE | {"metrics": f"{tmp_path}/mine.py:longest"})
 
 
 def test_functions_are_metrics_in_python_and_such_a_run_is_not_taken_for_another(tmp_path):
@@ -164,6 +171,31 @@ def test_sweeps_comparisons_and_summaries_have_the_metric(scenario, tmp_path):
     (row,) = (row for row in found.differences if row.metric == "longest")
     assert (row.mean_a, row.mean_b, row.difference) == (numbers[0], None, None)
     assert "longest is unknown in B" in found.notes()[0]
+
+
+def test_a_finished_sweep_gets_metrics_without_being_run_again(scenario, tmp_path):
+    def swept(*names):
+        (run,) = simkit.run_sweep(scenario(*names), tmp_path / "sweep", sweep={"seed": [0]})
+        stored = simkit.open_run(run.folder)
+        assert stored.metrics == run.metrics
+        assert verify_run(run.folder).ok
+        return run.state, stored.digest, own(stored, "longest")["value"] if names else None
+
+    _, digest, _ = swept()
+    state, _, longest = swept("longest")
+    file = tmp_path / "mine.py"
+    file.write_text(file.read_text().replace(".max()", ".max() + 1"))
+    with pytest.warns(simkit.SimkitWarning, match="the metric fails"):
+        assert (state, *swept("longest", "fails")) == ("skipped", "skipped", digest, longest + 1)
+    assert swept() == ("skipped", digest, None)
+
+
+def test_groups_that_lack_a_metric_are_told(scenario):
+    run = simkit.simulate(scenario("small"))
+    assert own(run, "small")["value"] == 1
+    with pytest.warns(simkit.SimkitWarning, match="mine.py.*small"):
+        assert run.metrics_by("size")["small"].null_count()
+    assert "small" in simkit.compare_runs(run, run, metrics=["small"], by="size").notes()[0]
 
 
 def test_no_code_of_a_run_folder_runs_to_explain_or_audit_it(scenario, tmp_path):

@@ -37,6 +37,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
+from simkit import plugins
 from simkit.dates import fixed_zone, parse_zone
 from simkit.errors import PluginError, ScenarioError, SimkitError, TraceError
 from simkit.power import signal as curves
@@ -230,11 +231,36 @@ class SignalContext:
 
         Raises ScenarioError, TraceError or PluginError if it cannot be made, or changes too often.
         """
-        made = section.build(
-            replace(self, place=place, quantity=quantity, peak_w=peak_w, mean_w=mean_w)
-        )
-        self.refuse_beyond(made.changes(self.span.last_s - self.span.first_s), "changes")
+        context = replace(self, place=place, quantity=quantity, peak_w=peak_w, mean_w=mean_w)
+        what = f"the signal {section.type!r}"
+        with plugins.blaming_author(section, what):
+            made = section.build(context)
+        if not isinstance(made, curves.Signal) or not hasattr(made, "end_s"):
+            raise PluginError(
+                f"{what}: build returned a {type(made).__name__}; it returns a "
+                "simkit.power.signal.Signal, whose __init__ calls super().__init__(unit)"
+            )
+        with plugins.blaming_author(made, what):
+            self.refuse_beyond(made.changes(self.span.last_s - self.span.first_s), "changes")
+            if not type(section).build.__module__.startswith("simkit."):
+                context._try_out(made)
         return made
+
+    def _try_out(self, made: curves.Signal) -> None:
+        """Go once through a signal of another package: no run must stumble over what it returns.
+
+        Raises TraceError for a value that is no number or out of range, or a change not ahead.
+        """
+        at = max(self.span.first_s, made.start_s)
+        last = min(self.span.last_s + self.ahead_s, made.end_s)
+        if not at < made.end_s:
+            return
+        steps = 0
+        while at < last or not steps:
+            curves.checked_value(made, at, self.quantity.least)
+            at = curves.checked_change(made, at)
+            steps += 1
+            self.refuse_beyond(steps, "changes")
 
     def part(self, section: SignalSource, key: str, *, sized: bool = False) -> curves.Signal:
         """Return a signal that the one at this place holds under a key, ``signals.0``.
@@ -323,7 +349,8 @@ class RecordedSignal(SignalSource):
 
     def trace(self) -> PowerTrace:
         """Read the trace; PluginError if `read` returns something else."""
-        trace = self.read()
+        with plugins.blaming_author(self, f"the signal {self.type!r}"):
+            trace = self.read()
         if not isinstance(trace, PowerTrace):
             raise PluginError(
                 f"the reader {getattr(self, 'reader', self.type)!r} returned a "
@@ -399,7 +426,9 @@ class PluginSignal(RecordedSignal):
     def read(self) -> PowerTrace:
         """Call the reader: a function, or a subclass of `RecordedSignal`."""
         made: Any = SIGNALS.call(self.reader, self.args, f"the reader {self.reader!r}")
-        trace: PowerTrace = made.read() if isinstance(made, RecordedSignal) else made
+        if isinstance(made, RecordedSignal):
+            return made.trace()
+        trace: PowerTrace = made
         return trace
 
 

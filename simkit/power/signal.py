@@ -87,7 +87,7 @@ class Signal(ABC):
         while at < end_s:
             starts.append(at)
             if not (after := self.next_change(at)) > at:  # a call less for each piece
-                checked_change(self, at)
+                after = checked_change(self, at)
             at = after
         return np.array(starts, dtype=np.float64), self.values(starts)
 

@@ -207,7 +207,7 @@ class AuditedRun(RunFolder):
         """
         end = pl.col("end_time_s")
         rows = self.known.filter("gang", pl.col("start_time_s").is_not_null())
-        if not rows.select(pl.struct(self.together).is_duplicated().any()).item():
+        if self.alike or not rows.select(pl.struct(self.together).is_duplicated().any()).item():
             alone = rows.with_columns(
                 pl.lit(1, pl.UInt32).alias("rows"), pl.lit(1, pl.UInt32).alias("outcomes"),
                 end.alias("last_end_s"), end.is_null().cast(pl.UInt32).alias("open"),

@@ -158,13 +158,14 @@ def check_critical_paths(run: AuditedRun, check: Check) -> None:
     that finished or was killed. Where dependencies are not known, only its bounds are checked.
     """
     ran = run.work.filter(pl.col("outcome") != "lost")
-    longest = run.grouped(ran, TASK, [pl.col("executed_s").max().alias("longest_s")])
+    key = ["job_id"] if run.alike else TASK
+    longest = run.grouped(ran, key, [pl.col("executed_s").max().alias("longest_s")])
     submit = run.jobs.select("job_id", run.released.alias("submit_time_s"))
     tasks = run.tasks
     if not run.alike:
         submit = submit.unique("job_id", keep="first")
         tasks = tasks.unique(TASK, keep="first", maintain_order=True)
-    tasks = tasks.join(longest, on=TASK, how="left", maintain_order="left")
+    tasks = beside(tasks, longest, key)
     tasks = beside(tasks, submit, ["job_id"])
     tasks = tasks.with_columns(pl.col("longest_s").fill_null(0.0)).with_row_index("row")
     check.examined = tasks.height + run.jobs.height

@@ -18,7 +18,7 @@ import polars as pl
 from simkit.analysis.export import number_processors
 from simkit.arrays import Bools, Floats, Ints
 from simkit.records import OUTCOMES, STATUSES
-from simkit.report.clock import LARGEST, Clock, Packed, whole
+from simkit.report.over_time import LARGEST, Clock, Packed, whole
 from simkit.results.group_metrics import UNKNOWN
 from simkit.results.metric import counted_resource
 from simkit.results.run_folder import Run

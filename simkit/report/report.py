@@ -20,7 +20,6 @@ from typing import Any, Final
 
 from simkit.analysis.runs_below import runs_below
 from simkit.errors import RunError
-from simkit.report.clock import Clock, Packed, clock_of
 from simkit.report.facts import (
     compare_with_first,
     distributions_of,
@@ -33,7 +32,7 @@ from simkit.report.facts import (
     sweep_facts,
 )
 from simkit.report.gantt import MOST_JOBS, MOST_RECTANGLES, chart_of
-from simkit.report.over_time import charts_over_time
+from simkit.report.over_time import Clock, Packed, charts_over_time, clock_of
 from simkit.results.output_folder import check_file, write_text
 from simkit.results.run_folder import Run, RunOrFolder, open_run
 from simkit.results.run_info import versions

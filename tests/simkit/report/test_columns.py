@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packed_columns import unpacked
 
-from simkit.report.clock import LARGEST, Packed, whole
 from simkit.report.gantt import BINS, bars_of, occupancy
-from simkit.report.over_time import binned_extremes
+from simkit.report.over_time import LARGEST, Packed, binned_extremes, whole
 from simkit.results.run_folder import open_run
 
 

@@ -11,8 +11,8 @@ import pytest
 from browser import Page, chromium
 
 import simkit
-from simkit.report.clock import clock_of
 from simkit.report.facts import longest_waits
+from simkit.report.over_time import clock_of
 from simkit.report.report import write_report
 from simkit.results.run_folder import open_run
 

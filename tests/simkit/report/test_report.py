@@ -14,8 +14,8 @@ from packed_columns import unpacked
 import simkit as package
 from simkit.errors import RunError
 from simkit.report import gantt
-from simkit.report.clock import clock_of
 from simkit.report.facts import MOST_STEPS, cumulative_steps, longest_waits
+from simkit.report.over_time import clock_of
 from simkit.report.report import MOST_RUNS, write_report
 from simkit.results.run_folder import open_run
 

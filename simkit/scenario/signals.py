@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Self
 from zlib import crc32
 
 import numpy as np
@@ -38,12 +38,10 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from simkit import plugins
-from simkit.dates import fixed_zone, parse_zone
+from simkit.dates import fixed_zone, parse_zone, weekly
 from simkit.errors import PluginError, ScenarioError, SimkitError, TraceError
 from simkit.power import signal as curves
 from simkit.power.signal import CARBON, PRICE, WATT
-from simkit.power.signal_align import Alignment, Span, aligned, check_covers, scale_factor
-from simkit.power.signal_patterns import WEEK_S, Levels, Schedule, weekly
 from simkit.power.signal_trace import Gaps, PowerTrace, long_fill_warning
 from simkit.scenario.references import Arguments, Family, File, Kind, PluginName
 from simkit.sections import (
@@ -61,6 +59,9 @@ from simkit.sections import (
 from simkit.text import counted
 from simkit.units import DAY_S, parse_duration
 from simkit.workload import RowReport, Workload
+
+if TYPE_CHECKING:  # how traces lie on the clock is imported when a signal is built
+    from simkit.power.signal_align import Alignment, Span
 
 
 def _zone(name: str) -> str:
@@ -272,6 +273,8 @@ class SignalContext:
 
     def covered(self, section: SignalSource, place: str, quantity: Quantity) -> curves.Signal:
         """Return a signal as `make` does; raises TraceError if it does not cover the span."""
+        from simkit.power.signal_align import check_covers
+
         made = self.make(section, place, quantity)
         check_covers(made, self.span, self.ahead_s)
         return made
@@ -297,6 +300,8 @@ class SignalContext:
     @property
     def alignment(self) -> Alignment:
         """How traces lie on the clock; raises TraceError if the run's date is not known."""
+        from simkit.power.signal_align import Alignment
+
         kind = self.align.type
         epoch_s = None if kind == "offset" else self.epoch_s
         zone = self.zone if kind == "calendar" else None
@@ -365,6 +370,8 @@ class RecordedSignal(SignalSource):
 
     def build(self, context: SignalContext) -> curves.Signal:
         """Read the trace, fill its gaps, scale it, and lay it on the run's clock."""
+        from simkit.power.signal_align import aligned, scale_factor
+
         findings, quantity, trace = context.findings, context.quantity, self.trace()
         key = context.place.removeprefix("power.")
         findings.inputs += trace.inputs
@@ -542,6 +549,8 @@ class ScheduleSignal(SignalSource):
         return self
 
     def build(self, context: SignalContext) -> curves.Signal:
+        from simkit.power.signal_patterns import WEEK_S, Schedule
+
         pattern = weekly(self.week) if self.week is not None else dict(self.day or {})
         context.quantity.check(min(pattern.values()))
         if math.isnan(context.epoch_s):
@@ -581,6 +590,8 @@ class LevelsSignal(SignalSource):
         return self
 
     def build(self, context: SignalContext) -> curves.Signal:
+        from simkit.power.signal_patterns import Levels
+
         return Levels(
             self.high_w,
             self.low_w,

@@ -302,7 +302,7 @@ def _online(results: Results) -> str:
         )
         rows.append((_label(name), *(_mean(means[load]) for load in ONLINE_LOADS)))
     gaps: list[Sequence[str]] = [
-        ("", "beside", "seed", *(f"{100 * load:.0f} %" for load in ONLINE_LOADS)),
+        ("", "relative to", "seed", *(f"{100 * load:.0f} %" for load in ONLINE_LOADS)),
     ]
     for kind in kinds:
         for baseline in ("slotted-headroom", MIXED):

@@ -14,7 +14,7 @@ from simkit.cli import app
 from simkit.results.run_folder import open_run
 
 POLICY = "policy: {order: fcfs, backfill: easy}\n"
-PERFECT = "requested stands for true run times"
+PERFECT = "the policy knows the true run times"
 NOBODY = "walltime: kill kills no job"
 
 

@@ -188,7 +188,7 @@ def _perfect_knowledge(scenario: Scenario, workload: Workload) -> str:
     raw = "workload.requested_time: raw" if by_reader else ""
     if kind == "requested":
         return (
-            f"warning: estimates: {lacking}, so the policy knows the true run times there; "
+            f"warning: estimates: {lacking}, so the policy knows their true run times; "
             "for less knowledge, choose estimates: perturbed, or "
             f"user-mean{f' with {raw}' if raw else ''}"
         )

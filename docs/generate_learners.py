@@ -11,6 +11,7 @@ from typing import Any, get_type_hints
 from generate_scenario import type_words
 from pydantic import BaseModel
 
+from simkit.plugins import find, names
 from simkit.text import attribute_docstrings
 
 UNITS = {
@@ -26,22 +27,20 @@ UNITS = {
 """Argument → what it counts; all others have no unit."""
 
 
-ARGUMENTS = {
-    "cocorl": "CoCoRLArguments", "deepjs": "DeepJSArguments", "deeprm": "DeepRMArguments",
-    "dqn": "DQNArguments", "fitness": "FitnessArguments", "offline": "OfflineArguments",
-    "ppo": "PPOArguments", "rare": "RAREArguments", "rlscheduler": "RLSchedulerArguments",
-    "sofia": "SofiaArguments",
-}  # fmt: skip
-"""Learner → the model of its arguments."""
-
-
 def learner_arguments() -> dict[str, Callable[[], str]]:
     """Return the name of each learner's part of a page → the function that makes the table."""
-    return {f"{name}_arguments": partial(_arguments, name) for name in ARGUMENTS}
+    return {f"{name}_arguments": partial(_arguments, name) for name in names("simkit.learners")}
 
 
 def _arguments(learner: str) -> str:
-    return _table(getattr(import_module(f"simkit.learners.{learner}"), ARGUMENTS[learner]))
+    """Return the table of the one model of arguments beside a learner's `begin`."""
+    place = import_module(find("simkit.learners", learner).__module__)
+    (model,) = (
+        each
+        for name, each in vars(place).items()
+        if name.endswith("Arguments") and each.__module__ == place.__name__
+    )
+    return _table(model)
 
 
 def _table(arguments: type[BaseModel]) -> str:

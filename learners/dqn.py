@@ -27,7 +27,7 @@ from simkit.agent.actions import Starts
 from simkit.agent.burst_classes import PATIENCE, class_schema
 from simkit.arrays import Bools, Ints
 from simkit.learners.classes.description import class_scorer, describe_classes
-from simkit.learners.common.action_values import ValueNetwork, best_next
+from simkit.learners.common.action_values import ValueNetwork, best_next, follow, target_of
 from simkit.learners.common.arguments import (
     Extent,
     NotNegative,
@@ -44,7 +44,6 @@ from simkit.learners.common.optimisers import (
 )
 from simkit.learners.common.replay import NSteps, PrioritisedReplay, Replay
 from simkit.learners.common.shapes import PerceptronShape, Width
-from simkit.learners.common.targets import follow, target_of
 from simkit.learners.common.torch_training import Kept, TorchTraining
 from simkit.learners.common.training import Stateful
 from simkit.learners.lockstep.class_games import ClassGames, ClassMask

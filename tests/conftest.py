@@ -75,7 +75,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Do not even import a file whose tests are all left out: it may load much."""
     if collection_path.suffix != ".py" or not leaves_out_thorough(config):
         return None
-    benchmark = "benchmarks" in collection_path.parts
+    benchmark = (config.rootpath / "tests" / "benchmarks") in collection_path.parents
     return benchmark or bool(THOROUGH.search(collection_path.read_text("utf-8"))) or None
 
 
@@ -92,17 +92,25 @@ def pytest_terminal_summary(
         )
     elif missing:
         terminalreporter.write_line(f"skipped: tests of {', '.join(missing)}; run make test-all")
+    late = [
+        report
+        for report in terminalreporter.stats.get("skipped", ())
+        if isinstance(report.longrepr, tuple) and TOO_LATE in report.longrepr[2]
+    ]
+    if late:
+        terminalreporter.write_line(f"{len(late)} near tests not started")
 
 
 BEGUN = pytest.StashKey[float]()
 """When the first test could start (s, monotonic clock)."""
+TOO_LATE = "not started within"
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test that would start after the budget of time."""
     budget = item.config.getoption("budget")
     if budget is not None and time.monotonic() - item.config.stash[BEGUN] > budget:
-        pytest.skip(f"not started within {budget:g} s")
+        pytest.skip(f"{TOO_LATE} {budget:g} s")
 
 
 COMPILED = re.compile(r"tests/learners/.*(/pairs/|/pool/|deepjs|fitness|rlscheduler)")
@@ -114,7 +122,8 @@ SAMPLE = 5
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Take a sample of what is marked so, and run what takes long first.
 
-    So no worker is left with a long test at the end. What numba compiles goes to one worker.
+    So no worker is left with a long test at the end, but with a budget of time the order is that of
+    the command line: the nearest first. What numba compiles goes to one worker.
     """
     for item in items:
         if COMPILED.search(item.nodeid):
@@ -131,7 +140,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
         left = set(left_out)
         items[:] = [item for item in items if item not in left]
-    items.sort(key=lambda item: not any(map(item.get_closest_marker, ("long", "thorough"))))
+    if config.getoption("budget") is None:
+        items.sort(key=lambda item: not any(map(item.get_closest_marker, ("long", "thorough"))))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

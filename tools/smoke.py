@@ -1,7 +1,8 @@
 """Run the tests nearest to the files that differ from a branch: ``make smoke BASE=main``.
 
-First who imports whom and the golden results, then the tests that import a changed file, then the
-other tests of its room. Tests that would start after `BUDGET_S` are skipped.
+First who imports whom and the golden results, then changed tests, then those that import a changed
+file or name a changed scenario, its room's before others, then the rest of the room, then the
+documentation. Tests that would start after `BUDGET_S` are skipped, and the last line counts them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ BUDGET_S = 40
 """Seconds in which tests start; the rest of a minute is for imports and for the last of them."""
 ALWAYS = ("tests/simkit/test_architecture.py", "tests/simkit/test_packaging.py", "tests/golden")
 ROOMS = ("simkit", "traces", "policies", "learners")
+BENCHMARKS = ROOT / "tests" / "benchmarks"
 DOCS = "tests/docs/test_docs.py"
 
 
@@ -38,35 +40,71 @@ def _git(*words: str) -> list[str]:
 def selected(files: Iterable[str]) -> list[str]:
     """Return the test files and folders for some changed files, the nearest first."""
     files = [Path(file) for file in files]
+    rooms = [mirror(file) for file in files if file.parts[0] in ROOMS]
+    using = importers({name for file in files for name in names(file)})
     near = [
         *(str(file) for file in files if file.match("test_*.py")),
-        *importers({name for file in files for name in names(file)}),
-        *(DOCS for file in files if file.suffix == ".md"),
+        *sorted(using, key=lambda path: not any(path.startswith(f"{room}/") for room in rooms)),
+        *(str(file.parent) for file in files if serves_a_folder(file)),
     ]
-    rooms = (mirror(file) for file in files if file.parts[0] in ROOMS)
-    return [path for path in dict.fromkeys([*ALWAYS, *near, *rooms]) if (ROOT / path).exists()]
+    docs = [DOCS for file in files if file.suffix == ".md"]
+    found = dict.fromkeys([*ALWAYS, *near, *rooms, *docs])
+    return [path for path in found if (ROOT / path).exists()]
+
+
+def serves_a_folder(file: Path) -> bool:
+    """Return whether a file serves all tests of its folder: its fixtures, or data beside them."""
+    return file.parts[0] == "tests" and (file.name == "conftest.py" or file.suffix != ".py")
 
 
 def names(file: Path) -> Iterator[str]:
-    """Yield the names by which tests import a file: its module, or that of a helper of tests."""
-    if file.suffix != ".py" or file.name == "__init__.py":
+    """Yield what tests write to use a file: a module's name, or that of a scenario in quotes.
+
+    A module that its package passes on has the package's name too. Everything uses the package
+    `simkit` itself, whose room is all of tests/simkit.
+    """
+    if file.parts[0] == "scenarios" and file.suffix == ".yaml":
+        yield f'"{file.stem}"'
+    if file.suffix != ".py":
         return
-    if file.parts[0] == "tests":
+    if file.parts[0] in ("tests", "tools"):
         yield file.stem
     elif file.parts[0] in ROOMS:
-        parts = file.with_suffix("").parts
-        yield ".".join(parts if parts[0] == "simkit" else ("simkit", *parts))
+        package, module = module_name(file.parent), module_name(file)
+        if module != "simkit":
+            yield module
+        if package not in ("simkit", module) and module in used(ROOT / file.parent / "__init__.py"):
+            yield package
+
+
+def module_name(path: Path) -> str:
+    """Return the import name of a file or folder, ``simkit.traces.swf`` for ``traces/swf``."""
+    parts = [part for part in path.with_suffix("").parts if part != "__init__"]
+    return ".".join(parts if parts[0] == "simkit" else ["simkit", *parts])
 
 
 def importers(modules: set[str]) -> list[str]:
-    """Return the test files that import some modules, those that import most of them first."""
+    """Return the test files that use some modules or scenarios, those that use most first."""
     found: dict[str, int] = {}
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        text = path.read_text("utf-8")
-        named = set(re.findall(r"^\s*(?:from|import) ([\w.]+)", text, re.MULTILINE))
-        if shared := len(named & modules):
+        if BENCHMARKS in path.parents:
+            continue
+        if shared := len(used(path) & modules):
             found[str(path.relative_to(ROOT))] = shared
     return sorted(found, key=lambda path: -found[path])
+
+
+def used(path: Path) -> set[str]:
+    """Return the modules that a file imports, perhaps with other names, and its quoted words."""
+    if not path.exists():
+        return set()
+    text = path.read_text("utf-8")
+    found = set(re.findall(r"^\s*import ([\w.]+)", text, re.MULTILINE))
+    for module, imported in re.findall(
+        r"^\s*from ([\w.]+) import (\([^)]*\)|.*)", text, re.MULTILINE
+    ):
+        found |= {module, *(f"{module}.{name}" for name in re.findall(r"\w+", imported))}
+    return found | set(re.findall(r'"[\w-]+"', text))
 
 
 def mirror(file: Path) -> str:

@@ -34,9 +34,8 @@ from simkit.verify import (
     timeline,
     trace,
 )
-from simkit.verify.audit import Audit, Check, Violation, name_of
+from simkit.verify.audit import Audit, Check, Ints, Violation, name_of
 from simkit.verify.audited_run import TASK, AuditedRun
-from simkit.verify.numbers import Ints
 from simkit.verify.site import battery, ledger, machine_power, signals, supply
 
 __all__ = ["CHECKS", "Audit", "Check", "Violation", "verify_run"]

@@ -14,15 +14,16 @@ import numpy as np
 import polars as pl
 
 from simkit.verify.audit import (
+    ENDLESS,
     Check,
     NotApplicableError,
     NotAuditedError,
     first_true,
     not_audited_if,
     rule,
+    sum_until,
 )
 from simkit.verify.audited_run import TASK, AuditedRun, beside
-from simkit.verify.numbers import ENDLESS, sum_until
 
 
 @rule

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import polars as pl
 
+from simkit.verify.audit import Floats, on_grid
 from simkit.verify.folder import RunFolder
 from simkit.verify.input_tasks import TASK_TABLES, read_input_tasks
 from simkit.verify.inputs import InputTasks
-from simkit.verify.numbers import Floats, on_grid
 
 _Made = TypeVar("_Made")
 TASK = ["job_id", "task_id"]

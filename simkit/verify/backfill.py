@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from simkit.verify.numbers import TICK
+from simkit.verify.audit import TICK
 from simkit.verify.pool import Pool
 
 _Running = TypeVar("_Running")

@@ -22,12 +22,11 @@ import numpy as np
 import polars as pl
 
 from simkit.verify.admission import machines_of, tasks_by_partition
-from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, rule
+from simkit.verify.audit import Check, Floats, Ints, NotApplicableError, NotAuditedError, rule
 from simkit.verify.audited_run import TASK, AuditedRun, CapacityEvent, RecordedCapacity
 from simkit.verify.backfill import who_gives_way
 from simkit.verify.input_tasks import UNREADABLE
 from simkit.verify.machines import Edge, MachineLife, last_instant, machine_lives
-from simkit.verify.numbers import Floats, Ints
 
 _INSTANT = ("machine_id", "time_s", "allocated", "capacity", "started")
 """Columns of instants at which a machine holds too much."""

@@ -25,9 +25,19 @@ from simkit.scenario.value import (
     TwoClasses,
     Value,
 )
-from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, not_audited_if, rule
+from simkit.verify.audit import (
+    TICK,
+    Check,
+    Floats,
+    NotApplicableError,
+    NotAuditedError,
+    not_audited_if,
+    on_grid,
+    rule,
+    stream,
+    times_on_grid,
+)
 from simkit.verify.audited_run import UNIT, AuditedRun
-from simkit.verify.numbers import TICK, Floats, on_grid, stream, times_on_grid
 
 ADDED_S: Final = {
     "none": (),

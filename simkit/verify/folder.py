@@ -32,7 +32,7 @@ from simkit.scenario import Scenario
 from simkit.scenario.policy import ComposedPolicy, FittedPolicy
 from simkit.sections import problems_of
 from simkit.text import printable
-from simkit.verify.numbers import on_grid
+from simkit.verify.audit import on_grid
 
 CUSTOM: Final = "custom"
 """The part of metrics.json that holds the user's own metrics."""

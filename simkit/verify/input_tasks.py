@@ -25,18 +25,18 @@ from simkit.traces.files import is_parquet
 from simkit.traces.rules import BadLines, Tally
 from simkit.traces.tables.rows import whole_numbers
 from simkit.traces.tables.table import TableColumns, header_of, read_columns
-from simkit.verify.audit import NotAuditedError
-from simkit.verify.folder import RunFolder
-from simkit.verify.inputs import OF_JOBS, OF_TASKS, InputTasks, inputs_below, read_batch
-from simkit.verify.numbers import (
+from simkit.verify.audit import (
     LARGEST,
     LARGEST_ID,
     TICK,
     Floats,
     Ints,
+    NotAuditedError,
     requests_on_grid,
     times_on_grid,
 )
+from simkit.verify.folder import RunFolder
+from simkit.verify.inputs import OF_JOBS, OF_TASKS, InputTasks, inputs_below, read_batch
 
 UNREADABLE: Final = (OSError, EOFError, ValueError, TraceError, zlib.error, tarfile.TarError)
 """What reading a damaged input raises."""

@@ -23,17 +23,20 @@ from simkit.traces.alibaba2017.tables import find_tables, table_rows
 from simkit.traces.files import text_blocks
 from simkit.traces.rules import BadLines, Tally
 from simkit.traces.swf import SwfHeader, swf_blocks
-from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, rule
-from simkit.verify.folder import LARGE, RunFolder
-from simkit.verify.numbers import (
+from simkit.verify.audit import (
     LARGEST,
     LARGEST_ID,
     TICK,
     Bools,
+    Check,
     Floats,
+    NotApplicableError,
+    NotAuditedError,
     requests_on_grid,
+    rule,
     times_on_grid,
 )
+from simkit.verify.folder import LARGE, RunFolder
 
 
 @rule

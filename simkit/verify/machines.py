@@ -23,19 +23,22 @@ from simkit.scenario.cluster import (
     MachineTrace,
     MaintenanceSection,
 )
-from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, rule
-from simkit.verify.audited_run import AuditedRun
-from simkit.verify.input_tasks import UNREADABLE
-from simkit.verify.inputs import trace_table
-from simkit.verify.numbers import (
+from simkit.verify.audit import (
     LARGEST,
     LARGEST_ID,
+    Check,
     Floats,
+    NotApplicableError,
+    NotAuditedError,
     amount_on_grid,
     on_grid,
     requests_on_grid,
+    rule,
     stream,
 )
+from simkit.verify.audited_run import AuditedRun
+from simkit.verify.input_tasks import UNREADABLE
+from simkit.verify.inputs import trace_table
 
 Amounts = tuple[float, ...]
 """One number per resource of the cluster, in its order."""

@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 
 from simkit.verify.admission import tasks_by_partition
+from simkit.verify.audit import Floats, Ints
 from simkit.verify.audited_run import TASK, AuditedRun
-from simkit.verify.numbers import Floats, Ints
 
 Numbers = dict[tuple[str, str], float | None]
 """(metric, number) → value, as ``metrics[metric][number]``."""

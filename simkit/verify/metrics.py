@@ -14,7 +14,7 @@ from simkit.power.facts import BatteryFacts
 from simkit.scenario.bundled import agent_label, agent_names
 from simkit.scenario.policy import AgentPolicy, policies_in
 from simkit.sections import Section
-from simkit.verify.audit import Check, NotApplicableError, rule
+from simkit.verify.audit import KWH, Bools, Check, Floats, NotApplicableError, rule
 from simkit.verify.audited_run import TASK, UNIT, AuditedRun
 from simkit.verify.folder import CUSTOM
 from simkit.verify.measures import (
@@ -29,7 +29,6 @@ from simkit.verify.measures import (
     share,
     statuses,
 )
-from simkit.verify.numbers import KWH, Bools, Floats
 
 _RELATIVE_ERROR = 1e-9
 """Sums of the same numbers in another order differ by less."""

@@ -21,9 +21,9 @@ import numpy.typing as npt
 import polars as pl
 
 from simkit.verify.admission import tasks_by_partition
+from simkit.verify.audit import ENDLESS, Bools, Floats, Ints
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.machines import Window
-from simkit.verify.numbers import ENDLESS, Bools, Floats, Ints
 
 _DEFAULT_PRICE = 0.5
 """Price of one unit for a time unit, if the scenario has no prices."""

@@ -18,18 +18,22 @@ import polars as pl
 from simkit.scenario.policy import BackfillChoice, ComposedPolicy
 from simkit.verify.admission import limits_users
 from simkit.verify.audit import (
+    ENDLESS,
+    TICK,
     Check,
+    Floats,
+    Ints,
     NotApplicableError,
     NotAuditedError,
     first_true,
     not_audited_if,
     rule,
+    stream,
 )
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.backfill import Conservative, Easy, NoBackfill, Rule
 from simkit.verify.estimates import ADDED_S
 from simkit.verify.machines import maintenance_windows
-from simkit.verify.numbers import ENDLESS, TICK, Floats, Ints, stream
 from simkit.verify.pool import Pool, PoolJobs, Rules, Sort, Windows, pool_windows
 
 

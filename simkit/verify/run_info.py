@@ -19,12 +19,18 @@ from simkit.errors import RunError
 from simkit.scenario import portable_form
 from simkit.scenario.cluster import PartitionSection
 from simkit.sections import Section
-from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, rule
+from simkit.verify.audit import (
+    KWH,
+    Check,
+    NotApplicableError,
+    NotAuditedError,
+    amount_on_grid,
+    rule,
+)
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.folder import COLUMNS, FURTHER, RunFolder, digest_of
 from simkit.verify.input_tasks import UNREADABLE, epoch_of_table
 from simkit.verify.inputs import clock_of_log, log_of
-from simkit.verify.numbers import KWH, amount_on_grid
 
 _KEYS: Final = frozenset({
     "format", "status", "error", "name", "scenario", "scenario_sha256", "portable_scenario",

@@ -23,8 +23,7 @@ import polars as pl
 from simkit.errors import RunError, did_you_mean
 from simkit.files import check_parquet, check_texts
 from simkit.text import counted
-from simkit.verify.audit import Audit, Check, NotApplicableError, NotAuditedError, rule
-from simkit.verify.numbers import Floats
+from simkit.verify.audit import Audit, Check, Floats, NotApplicableError, NotAuditedError, rule
 
 Claim = Literal["easy", "fcfs", "any"]
 """What a schedule claims: EASY backfilling in order of submission, first come first served without

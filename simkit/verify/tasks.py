@@ -6,11 +6,10 @@ import numpy as np
 import polars as pl
 
 from simkit.text import counted
-from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, rule
+from simkit.verify.audit import TICK, Check, Floats, Ints, NotApplicableError, NotAuditedError, rule
 from simkit.verify.audited_run import TASK, UNIT, AuditedRun, beside, previous
 from simkit.verify.input_tasks import TASK_TABLES
 from simkit.verify.inputs import InputTasks, compare_with_input
-from simkit.verify.numbers import TICK, Floats, Ints
 from simkit.verify.trace import near_recorded
 
 

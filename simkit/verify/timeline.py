@@ -14,10 +14,17 @@ import polars as pl
 
 from simkit.scenario.policy import ComposedPolicy
 from simkit.verify.admission import limits_users
-from simkit.verify.audit import Check, NotApplicableError, first_true, rule
+from simkit.verify.audit import (
+    Bools,
+    Check,
+    Floats,
+    NotApplicableError,
+    first_true,
+    rule,
+    sum_until,
+)
 from simkit.verify.audited_run import TASK, UNIT, AuditedRun, previous
 from simkit.verify.estimates import correction_instants, stale_corrections
-from simkit.verify.numbers import Bools, Floats, sum_until
 
 _GONE = -1e15
 """Change that no number of instances makes up for: a task that was killed does not wait."""

@@ -16,12 +16,16 @@ import polars as pl
 from simkit.scenario.policy import RecordedPolicy, policies_in
 from simkit.verify.admission import limits_users
 from simkit.verify.audit import (
+    TICK,
     Check,
+    Floats,
+    Ints,
     NotApplicableError,
     NotAuditedError,
     first_true,
     not_audited_if,
     rule,
+    times_on_grid,
 )
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.input_tasks import (
@@ -42,7 +46,6 @@ from simkit.verify.inputs import (
     read_log,
     waits_of_log,
 )
-from simkit.verify.numbers import TICK, Floats, Ints, times_on_grid
 
 _WORTH: Final = {"qos": "qos", "value": "prices", "deadline_s": "deadlines"}
 """Columns of a job's worth → the key of the scenario's `value` that says whose they are."""

@@ -58,6 +58,8 @@ def test_the_contract_of_a_learner_is_the_reference():
 def test_every_learner_has_a_chapter():
     names = plugins.names("simkit.learners")
     assert [name for name in names if f"\n## `{name}`\n" not in LEARNERS] == []
+    tables = [f"<!-- generated: {name}_arguments -->" for name in names]
+    assert [table for table in tables if table not in LEARNERS] == []
 
 
 def test_every_argument_of_an_agent_is_told():

@@ -24,6 +24,18 @@ FITNESSES = (
     "random", "spread", "stack", "tetris", "worst-fit",
 )  # fmt: skip
 PLACEMENTS = ("best-fit", "first-fit", "random", "worst-fit")
+SLOTTED = (
+    "slotted-sjf", "slotted-packer", "slotted-tetris", "slotted-random", "slotted-headroom",
+    "slotted-area",
+)  # fmt: skip
+BACKFILLS = ("easy", "easy", "conservative", "none")
+GREEN = ("ready-pool", "green-slot", "power-cap", "price-threshold", "carbon-threshold")
+DRAWN = {
+    "order": {*ORDERS, *VALUE_ORDERS}, "fitness": {*FITNESSES}, "placement": {*PLACEMENTS},
+    "backfill": {*BACKFILLS, *GREEN}, "policy": {*SLOTTED},
+}  # fmt: skip
+"""Kind of policy → the names drawn. The lists stay as they are, since a longer one would draw other
+scenarios of the same seeds, which golden results hold; a test names what is left out."""
 TASK_COLUMNS = {
     "job_id": "job_id", "task_id": "task_id", "submit_time_s": "submit_time",
     "run_time_s": "duration", "instances": "instances_num", "cpu": "cpu", "mem": "memory",
@@ -256,15 +268,7 @@ def _task_table(rng: np.random.Generator, folder: Path) -> Path:
 
 def _slotted(rng: np.random.Generator, folder: Path) -> Section:
     """Return one of the slotted settings of the learning papers."""
-    names = (
-        "slotted-sjf",
-        "slotted-packer",
-        "slotted-tetris",
-        "slotted-random",
-        "slotted-headroom",
-        "slotted-area",
-    )
-    policy = _pick(rng, [*({"name": name} for name in names), {"agent": "deeprm-70"}])
+    policy = _pick(rng, [*({"name": name} for name in SLOTTED), {"agent": "deeprm-70"}])
     return {
         "workload": {"type": "deeprm", "offered_load": float(round(rng.uniform(0.3, 1.8), 2)),
                      "steps": int(rng.integers(5, 60))},
@@ -282,7 +286,7 @@ def _slotted(rng: np.random.Generator, folder: Path) -> Section:
 def _composed(rng: np.random.Generator) -> Section:
     policy: Section = {"order": _pick(rng, ORDERS)}
     if _coin(rng, 0.75):
-        policy["backfill"] = _pick(rng, ("easy", "easy", "conservative", "none"))
+        policy["backfill"] = _pick(rng, BACKFILLS)
     return policy
 
 

@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import pytest
 from campaign import FAILED, READY, combination, scenario, simulation
+from random_scenarios import DRAWN
 
+from simkit import plugins
 from simkit.scenario.bundled import scenario_path
 
 SEEDS = range(40)
 ONCE_FAILED = (1065, 1792, 2157, 2195, 2286, 2323, 2435, 2716, 2835, 701714)
 """Damaged files whose amounts, times or unasked resources were not refused or not verified."""
+
+
+NOT_DRAWN = {
+    "order": {"rlscheduler-wfp3", "rlscheduler-unicep", "rlscheduler-f1"},
+    "backfill": {"hold", "rlscheduler"},
+}
+"""Kind of policy → the names that random scenarios leave out."""
+
+
+@pytest.mark.parametrize("kind", DRAWN)
+def test_every_policy_is_drawn_or_left_out_by_name(kind):
+    left_out = NOT_DRAWN.get(kind, set())
+    assert {*plugins.names("simkit.policies", kind)} == DRAWN[kind] | left_out
+    assert not DRAWN[kind] & left_out
 
 
 def test_random_simulations_run_and_are_verified():

@@ -51,6 +51,8 @@ RUNS: Mapping[str, tuple[Any, str, dict[str, Any]]] = {
     "deepjs sample": (TABLE, "deepjs", SAMPLE),
 }  # fmt: skip
 """Case → scenario, agent and its arguments."""
+AGENT_OF = {"sofia": "deeprm", "offline": "rare"}
+"""Learner without an agent here → the learner whose agents are of the same kind."""
 
 
 def decided(name: str) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from cases import Case
 from small_scenarios import CLASSES, DEEPRM, POOL, READY, SOFIA, TABLE, table_of_jobs
 
 import simkit
+from simkit.plugins import names
 from simkit.training.train import train
 
 SETS = {"job_sets": 4, "rollouts": 3, "held_out_sets": 3}
@@ -120,13 +121,10 @@ def reproduced(name: str) -> dict[str, str]:
 
 
 LEARN = ("torch", "numba", "cma", "safetensors")
-REPRODUCTIONS = (
-    "cocorl", "deepjs", "deeprm", "launchpad", "rlscheduler", "rare", "schedqrm", "sofia",
-)  # fmt: skip
 CASES: Mapping[str, Case] = {
     **{f"train {name}": Case(partial(trained, name), needs=LEARN) for name in TRAININGS},
     **{
         f"reproduce {name}": Case(partial(reproduced, name), needs_data=True, needs=LEARN)
-        for name in REPRODUCTIONS
+        for name in names("simkit.reproductions")
     },
 }

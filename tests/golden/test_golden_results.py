@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import pytest
 from cases import DATA, Case
+from cases_agents import AGENT_OF, RUNS
+from cases_trained import TRAININGS
 from golden import PINNED, expected, missing, read_table
+
+from simkit import plugins
 
 
 def marked(name: str, case: Case) -> object:
@@ -26,3 +30,12 @@ def test_results_are_as_they_were(name: str, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_table_has_the_cases_and_no_others() -> None:
     assert list(read_table()) == list(PINNED)
+
+
+def test_every_learner_is_trained_and_its_agents_decide() -> None:
+    learners = set(plugins.names("simkit.learners"))
+    assert {name.split()[0] for name in TRAININGS} == learners
+    agents = {agent for _, agent, _ in RUNS.values()}
+    without = {name for name in learners if not any(a.split("-")[0] == name for a in agents)}
+    assert without == AGENT_OF.keys()
+    assert {*AGENT_OF.values()} <= learners - without

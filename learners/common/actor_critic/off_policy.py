@@ -12,12 +12,12 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
+from simkit.learners.common.action_values import follow, target_of
 from simkit.learners.common.actor_critic.critics import Critic, Critics, expected_value
 from simkit.learners.common.distributions import masked_log_softmax
 from simkit.learners.common.images.network import ImageEncoder, ImageNetwork
 from simkit.learners.common.networks import SetScorer, build
 from simkit.learners.common.shapes import ImageShape, SetScorerShape
-from simkit.learners.common.targets import follow, target_of
 from simkit.learners.common.trajectories import Transitions
 
 __all__ = ["ActorAndCritics", "actor_and_critics"]

@@ -16,9 +16,19 @@ import numpy as np
 
 from simkit.power.facts import BatteryFacts
 from simkit.scenario.power import DEFAULT_CONTROLLER
-from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, rule
+from simkit.verify.audit import (
+    KWH,
+    TICK,
+    Bools,
+    Check,
+    Floats,
+    Ints,
+    NotApplicableError,
+    NotAuditedError,
+    ratio,
+    rule,
+)
 from simkit.verify.audited_run import AuditedRun
-from simkit.verify.numbers import KWH, TICK, Bools, Floats, Ints, ratio
 from simkit.verify.site.course import changes_of, lowest_in_rows, starts_of
 from simkit.verify.site.ledger import SLACK, add_power_rows, needs_power
 from simkit.verify.site.signals import SiteSignals

@@ -19,9 +19,8 @@ import numpy as np
 
 from simkit.dates import fixed_zone, parse_zone
 from simkit.power.signal_trace import Gaps, PowerTrace
-from simkit.verify.audit import NotAuditedError
+from simkit.verify.audit import TICK, Bools, Floats, Ints, NotAuditedError, on_grid
 from simkit.verify.folder import RunFolder
-from simkit.verify.numbers import TICK, Bools, Floats, Ints, on_grid
 
 MOST_PIECES = 20_000_000
 """A course of more pieces is not recomputed: what a few keys ask for must not fill the memory."""

@@ -11,9 +11,17 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, rule
+from simkit.verify.audit import (
+    KWH,
+    TICK,
+    Bools,
+    Check,
+    Floats,
+    NotApplicableError,
+    NotAuditedError,
+    rule,
+)
 from simkit.verify.audited_run import AuditedRun
-from simkit.verify.numbers import KWH, TICK, Bools, Floats
 from simkit.verify.site.course import (
     Course,
     lowest_in_rows,

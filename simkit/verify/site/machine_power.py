@@ -13,9 +13,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from simkit.verify.audit import Check, NotApplicableError, rule
+from simkit.verify.audit import (
+    TICK,
+    Bools,
+    Check,
+    Floats,
+    Ints,
+    NotApplicableError,
+    ratio,
+    rule,
+    sum_until,
+)
 from simkit.verify.audited_run import AuditedRun
-from simkit.verify.numbers import TICK, Bools, Floats, Ints, ratio, sum_until
 from simkit.verify.site.ledger import SLACK, add_power_rows, needs_power
 from simkit.verify.site.signals import MachineDraw, machine_draws
 

@@ -41,11 +41,10 @@ from simkit.scenario.signals import (
     SumSignal,
 )
 from simkit.sections import Section
-from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, rule
+from simkit.verify.audit import Check, Floats, NotApplicableError, NotAuditedError, on_grid, rule
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.folder import RunFolder
 from simkit.verify.inputs import inputs_below
-from simkit.verify.numbers import Floats, on_grid
 from simkit.verify.site.course import (
     DAY,
     Clock,

@@ -25,11 +25,20 @@ import numpy as np
 import polars as pl
 
 from simkit.power.facts import BatteryFacts
-from simkit.verify.audit import Check, NotApplicableError, NotAuditedError, rule
+from simkit.verify.audit import (
+    TICK,
+    Bools,
+    Check,
+    Floats,
+    Ints,
+    NotApplicableError,
+    NotAuditedError,
+    rule,
+    sum_until,
+)
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.capacity import OUTCOME_OF, STOPPED
 from simkit.verify.machines import failing_machines, machine_lives
-from simkit.verify.numbers import TICK, Bools, Floats, Ints, sum_until
 from simkit.verify.site.battery import (
     CLC_HOLD_S,
     contents_before,

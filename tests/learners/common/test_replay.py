@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from simkit.learners.common.action_values import follow, target_of
 from simkit.learners.common.networks import build
 from simkit.learners.common.optimisers import linear
 from simkit.learners.common.replay import NSteps, PrioritisedReplay, Replay
 from simkit.learners.common.shapes import PerceptronShape
-from simkit.learners.common.targets import follow, target_of
 
 
 def filled(memory: Replay, rows: int) -> Replay:

@@ -93,16 +93,19 @@ JOBS = st.lists(
 
 @pytest.mark.parametrize("rule", ["first-fit", "tetris", "sjf", "ljf", "random", "balance"])
 def test_no_rule_is_better_than_the_lower_bound(rule: str) -> None:
+    complete = []  # rounding can keep an instance from fitting
+
     @given(jobs=JOBS, machines=st.integers(1, 3))
     def check(jobs: list[Any], machines: int) -> None:
         times = np.cumsum([gap for gap, _ in jobs]).tolist()
         load = workload_of([(time, bags) for time, (_, bags) in zip(times, jobs, strict=True)])
         capacity = np.ones((machines, 2))
         makespan, placed = engine_run(CloudSimPy(rule), load, capacity)
-        if placed.total() == load.instances.sum():  # rounding can keep an instance from fitting
-            assert Chunk.of(load, capacity).lower_bound() <= makespan
+        complete.append(placed.total() == load.instances.sum())
+        assert not complete[-1] or Chunk.of(load, capacity).lower_bound() <= makespan
 
     check()
+    assert sum(complete) > len(complete) / 2
 
 
 LOAD = workload_of([(0, [(2, 1, 0.1, 5)])])

@@ -305,7 +305,7 @@ def test_the_lookahead_has_the_best_rule_if_all_comes_together(
 
 
 def test_what_never_fits_makes_the_makespan_infinite() -> None:
-    assert 1 - 0.3 - 0.1 + 0.3 + 0.1 < 1  # so the last task never gets all of it
+    """1 - 0.3 - 0.1 + 0.3 + 0.1 is less than 1, so the last task never gets all of it."""
     load = workload_of([(0, [(1, 0.3, 0, 1), (1, 0.1, 0, 1), (1, 1, 0, 1)])])
     chunk = Chunk.of(load, np.ones((1, 2)))
     oldest, largest = PairScorer.by_terms({}), PairScorer.by_terms({"largest_share": 1.0})

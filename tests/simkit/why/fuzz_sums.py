@@ -1,6 +1,6 @@
 """Explain every job of random scenarios that combine features: intervals add up, nothing fails.
 
-python tests/explain/fuzz_sums.py --first 0 --count 300
+python tests/simkit/why/fuzz_sums.py --first 0 --count 300
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from simkit.errors import SimkitError
 from simkit.why.jobs import explain_jobs
 
 SLOW_S = 10
-FUZZ = str(Path(__file__).parents[1] / "fuzz")
+FUZZ = str(Path(__file__).parents[2] / "fuzz")
 if FUZZ not in sys.path:
     sys.path.insert(0, FUZZ)
 

@@ -1,6 +1,6 @@
 """Explain random jobs of random runs: do the intervals add up, and are the blockers the blockers?
 
-    python tests/explain/explain_campaign.py --jobs 200 --logs 20
+    python tests/simkit/why/explain_campaign.py --jobs 200 --logs 20
 
 For each family of policies, jobs that waited are drawn from runs of random workloads. Their
 intervals must add up to their wait, to the tick. Then, at the beginning of the last interval, what

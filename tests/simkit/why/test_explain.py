@@ -497,7 +497,7 @@ def test_the_command_wants_one_question(folder):
 
 def test_normal_runs_know_nothing_of_explanations():
     """Rooms that simulate do not import this one; `why` and `lines` are asked by it alone."""
-    root = Path(__file__).parents[2] / "simkit"
+    root = Path(__file__).parents[3] / "simkit"
     for room in ("engine", "policy", "experiment", "results"):
         for path in (root / room).rglob("*.py"):
             assert "simkit.why" not in path.read_text(encoding="utf-8"), path

@@ -135,8 +135,8 @@ def convert(
         int | None,
         typer.Option(
             min=1,
-            help="Size of the machine; default: that of an SWF log's header; from sacct's output, "
-            "the most processors used at once.",
+            help="Size of the machine; default: that of an SWF log's header; of other logs, the "
+            "most processors used at once, if they record starts.",
         ),
     ] = None,
     time_zone: Annotated[

@@ -37,7 +37,7 @@ from simkit.verify.audit import (
     stream,
     times_on_grid,
 )
-from simkit.verify.audited_run import UNIT, AuditedRun
+from simkit.verify.audited_run import UNIT, AuditedRun, beside
 
 ADDED_S: Final = {
     "none": (),
@@ -63,9 +63,8 @@ def check_estimates(run: AuditedRun, check: Check) -> None:
             "jobs have several tasks, or instances that end one by one": not one_each,
             "the policy may kill jobs, which the estimator ignores": run.policy_may_kill,
         })  # fmt: skip
-    single = run.tasks.filter(pl.len().over("job_id") == 1)
-    gangs = single.select("job_id", "gang")
-    jobs = run.jobs.join(gangs, on="job_id", how="inner", maintain_order="left")
+    single = run.tasks if run.alike else run.tasks.filter(pl.len().over("job_id") == 1)
+    jobs = beside(run.jobs, single.select("job_id", "gang"), ["job_id"], how="inner")
     if run.run_times_may_differ and not single["gang"].all():
         jobs = _with_means(run, jobs)
         if jobs["trace_run_time_s"].null_count():
@@ -86,6 +85,8 @@ def _check_several(
     run: AuditedRun, check: Check, setting: EstimatorChoice, drawn: pl.DataFrame | None
 ) -> None:
     """Check the longest estimates of jobs of several tasks, by the tasks of the input."""
+    if run.alike:
+        return
     several = run.tasks.filter(pl.len().over("job_id") > 1).select("job_id").unique()
     if several.is_empty():
         return

@@ -259,8 +259,8 @@ def _numbers(
     usual = (*USUAL, *custom_names(*(run.metrics for run in runs)))
     wanted = [full_name(name, known) for name in names or usual]
     if unknown := [name for name in wanted if name not in known]:
-        names = ", ".join(f"{name!r}{did_you_mean(name, known)}" for name in unknown)
-        raise RunError(f"metric: no run has {names}")
+        missing = ", ".join(f"{name!r}{did_you_mean(name, known)}" for name in unknown)
+        raise RunError(f"metric: no run has {missing}")
     wanted += [
         name for name in NOT_FINISHED
         if name not in wanted and any(name in one and one[name].value for one in every)

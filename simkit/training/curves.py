@@ -102,10 +102,10 @@ def _draw(trainings: Sequence[Trained]) -> Figure:
     for axes in panels[max(len(shown) - columns, 0) : len(shown)]:
         axes.set_xlabel("iteration")
     facts = [f"{counted(more, 'more metric')} not drawn"] if more > 0 else []
-    shown = [f"{_words(name)} {value:,.6g}" for name, value in constant.items()]
-    if shown:
-        rest = f" and {len(shown) - _MOST_TOLD} more" if len(shown) > _MOST_TOLD else ""
-        facts.append(f"constant: {', '.join(shown[:_MOST_TOLD])}{rest}")
+    lines = [f"{_words(name)} {value:,.6g}" for name, value in constant.items()]
+    if lines:
+        rest = f" and {len(lines) - _MOST_TOLD} more" if len(lines) > _MOST_TOLD else ""
+        facts.append(f"constant: {', '.join(lines[:_MOST_TOLD])}{rest}")
     _head(figure, trainings, facts)
     return figure
 

@@ -367,8 +367,8 @@ def instantiate(
     except (TypeError, ValueError) as error:
         raise ScenarioError(f"{what}: {error}") from error
     except (Exception, SystemExit) as error:
-        if told := told_of_author(error, factory, f"{what} cannot be made"):
-            raise PluginError(told) from error
+        if text := author_traceback(error, factory, f"{what} cannot be made"):
+            raise PluginError(text) from error
         raise
 
 
@@ -383,12 +383,12 @@ def blaming_author(owner: object, what: str) -> Iterator[None]:
     except SimkitError:
         raise
     except (Exception, SystemExit) as error:
-        if told := told_of_author(error, owner, f"{what} failed"):
-            raise PluginError(told.partition("\n")[0]) from error
+        if lines := author_traceback(error, owner, f"{what} failed"):
+            raise PluginError(lines.partition("\n")[0]) from error
         raise
 
 
-def told_of_author(error: BaseException, owner: object, what: str) -> str:
+def author_traceback(error: BaseException, owner: object, what: str) -> str:
     """Return ``mine.py:7: WHAT: KeyError: 'x'`` and the lines of the author that led there.
 
     Empty if the error does not come from the owner's author; see `lines_of_author`.

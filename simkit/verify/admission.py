@@ -114,8 +114,8 @@ def tasks_by_partition(run: AuditedRun) -> pl.DataFrame:
     tasks = tasks.with_columns(position=position, known=known)
     if _ROUTED in tasks.columns:
         names = [str(partition["name"]) for partition in partitions]
-        said = pl.col(_ROUTED).replace_strict(names, range(len(names)), default=-1)
-        tasks = tasks.with_columns(position=pl.when("known").then("position").otherwise(said))
+        stated = pl.col(_ROUTED).replace_strict(names, range(len(names)), default=-1)
+        tasks = tasks.with_columns(position=pl.when("known").then("position").otherwise(stated))
     return tasks.select(*TASK, "instances", "gang", *run.requested, "position", "known")
 
 
@@ -340,7 +340,7 @@ def check_user_limits(run: AuditedRun, check: Check) -> None:
 
 
 def _beyond(jobs: pl.DataFrame, most: int) -> pl.Series:
-    """Return which jobs start while so many others run; sorted by start."""
+    """Return which jobs start while `most` others run; sorted by start."""
     running: list[float] = []
     beyond = []
     for start, until in jobs.select("start_time_s", "until").iter_rows():

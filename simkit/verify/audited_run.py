@@ -171,14 +171,14 @@ class AuditedRun(RunFolder):
     def left_unstarted(self) -> pl.DataFrame:
         """The jobs that were rejected after they had waited: ``job_id``, ``left_s``, ``reason``.
 
-        When each left is said by its event; how many events there are is for the rule on events.
+        Its event says when each left; the rule on events checks their number.
         """
-        said = self.tables["events"].filter(kind="rejected").unique("job_id", keep="first")
+        events = self.tables["events"].filter(kind="rejected").unique("job_id", keep="first")
         rejected = self.only("jobs", "job_id", "status", "reason").filter(
             pl.col("status") == "rejected", pl.col("reason").str.contains("^(late|policy): ")
         )
         return rejected.unique("job_id", keep="first").join(
-            said.select("job_id", pl.col("time_s").alias("left_s")), on="job_id",
+            events.select("job_id", pl.col("time_s").alias("left_s")), on="job_id",
             maintain_order="left",
         ).select("job_id", "left_s", "reason")  # fmt: skip
 
@@ -506,8 +506,8 @@ class AuditedRun(RunFolder):
         events = self.tables["events"].filter(pl.col("kind") == "killed")
         killed = events.select(*TASK, "time_s").unique(TASK, keep="first")
         if not self.retries_known:
-            told = events.filter(pl.col("detail").str.contains("may not start over again"))
-            return killed.join(told, on=TASK, how="semi", maintain_order="left")
+            final = events.filter(pl.col("detail").str.contains("may not start over again"))
+            return killed.join(final, on=TASK, how="semi", maintain_order="left")
         if self.own_retries is None:
             return killed.clear()
         last = self.allocations.join(self.own_retries, on=TASK).filter(

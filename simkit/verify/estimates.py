@@ -128,8 +128,8 @@ def correction_instants(run: AuditedRun) -> Floats | None:
         return None  # only the longest estimate of a job is recorded
     span = pl.col("end_time_s") - pl.col("start_time_s")
     done = (span.cum_sum() - span).over(*UNIT, "attempt")
-    told = run.jobs.select("job_id", "estimate_s")
-    pieces = run.pieces.with_columns(done=done, over=done + span).join(told, on="job_id")
+    stated = run.jobs.select("job_id", "estimate_s")
+    pieces = run.pieces.with_columns(done=done, over=done + span).join(stated, on="job_id")
     found = []
     for estimate, longer in pairwise(_estimates(added)):
         due = (estimate < longer) & estimate.is_between(
@@ -150,8 +150,8 @@ def stale_corrections(run: AuditedRun, pieces: pl.DataFrame) -> Floats:
     added = ADDED_S.get(run.scenario.estimates.correction)
     if not added:
         return np.empty(0)
-    told = run.jobs.select("job_id", "estimate_s", "requested_time_s").unique("job_id")
-    rows = pieces.select("job_id", "begun").join(told, on="job_id")
+    stated = run.jobs.select("job_id", "estimate_s", "requested_time_s").unique("job_id")
+    rows = pieces.select("job_id", "begun").join(stated, on="job_id")
     due = [rows.select(due=pl.col("begun") + estimate)["due"] for estimate in _estimates(added)]
     times = pl.concat(due).drop_nulls().to_numpy()
     return np.asarray(times[np.isfinite(times)])
@@ -195,9 +195,9 @@ def _with_means(run: AuditedRun, jobs: pl.DataFrame) -> pl.DataFrame:
         return jobs.with_columns(trace_run_time_s=pl.lit(None, pl.Float64))
     mean = run.input_tasks.tasks.select("job_id", pl.col("run").alias("trace_run_time_s"))
     jobs = jobs.join(mean.unique("job_id"), on="job_id", how="left", maintain_order="left")
-    truth, told = pl.col("trace_run_time_s"), pl.col("estimate_s")
-    near = (truth - told).abs() <= TICK
-    return jobs.with_columns(pl.when(near).then(told).otherwise(truth).alias("trace_run_time_s"))
+    truth, stated = pl.col("trace_run_time_s"), pl.col("estimate_s")
+    near = (truth - stated).abs() <= TICK
+    return jobs.with_columns(pl.when(near).then(stated).otherwise(truth).alias("trace_run_time_s"))
 
 
 def _with_bounds(
@@ -214,8 +214,8 @@ def _with_bounds(
     if drawn is not None:
         first = drawn.filter(pl.col("nth") == 0)
         jobs = jobs.join(first, on="job_id", how="left", maintain_order="left")
-    told = _estimate_of(kind, truth, "requested_time_s")
-    return jobs.with_columns(least_s=told, most_s=told)
+    estimate = _estimate_of(kind, truth, "requested_time_s")
+    return jobs.with_columns(least_s=estimate, most_s=estimate)
 
 
 def _factor(setting: EstimatorChoice) -> float:
@@ -401,8 +401,8 @@ def _longest_requests(run: AuditedRun) -> pl.DataFrame | None:
     found = run.input_tasks
     if not found.known or found.instance_times is not None or found.tasks["run"].null_count():
         return None
-    told = pl.coalesce("requested", "run")
-    return found.tasks.group_by("job_id").agg(told.max().alias("longest_s"))
+    estimate = pl.coalesce("requested", "run")
+    return found.tasks.group_by("job_id").agg(estimate.max().alias("longest_s"))
 
 
 def _gpus(run: AuditedRun, rule: Gpus, jobs: pl.DataFrame) -> Floats:

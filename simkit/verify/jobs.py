@@ -398,8 +398,8 @@ def _check_stops(run: AuditedRun, of: dict[str, pl.DataFrame], check: Check) -> 
             .alias("most"),
             count.sum().alias("instances"),
         )
-        told = pl.col("detail").str.extract(r"^(\d+) instances start over$").cast(pl.Int64)
-        found = of[kind].group_by(_AT).agg(pl.len().alias("events"), told.sum().alias("told"))
+        stated = pl.col("detail").str.extract(r"^(\d+) instances start over$").cast(pl.Int64)
+        found = of[kind].group_by(_AT).agg(pl.len().alias("events"), stated.sum().alias("told"))
         both = found.join(wanted, on=_AT, how="full", coalesce=True, nulls_equal=True)
         number = pl.col("events").fill_null(0)
         wrong = (number < 1) | (number > pl.col("most").fill_null(0))
@@ -441,8 +441,8 @@ def _check_killed(run: AuditedRun, events: pl.DataFrame, check: Check) -> None:
         on=_AT, how="left", maintain_order="left",
     )  # fmt: skip
     check.add_rows("what it is about was not killed then", at.filter(pl.col("tasks").is_null()))
-    said = (pl.col("tasks") == 1) & (pl.col("detail") != pl.col("reason"))
-    check.add_rows("the detail is not the job's reason", at.filter(said))
+    wrong = (pl.col("tasks") == 1) & (pl.col("detail") != pl.col("reason"))
+    check.add_rows("the detail is not the job's reason", at.filter(wrong))
     twice = events.filter(pl.struct(TASK).is_duplicated())
     check.add_rows("the task is killed twice", twice)
     forced = killed.filter(~pl.col("reason").str.contains(_BY_LIMIT) & (pl.col("tasks") == 1)).join(
@@ -468,9 +468,9 @@ def _check_reservations(run: AuditedRun, events: pl.DataFrame, check: Check) -> 
 
     def close(key: Any, until: float) -> None:
         """Check that the reservation has started; it ends now."""
-        told, event = due.pop(key)
-        began = any(abs(start - told) <= 1e-5 * max(1.0, abs(told)) for start in starts[key])
-        if not began and told <= until:
+        stated, event = due.pop(key)
+        began = any(abs(start - stated) <= 1e-5 * max(1.0, abs(stated)) for start in starts[key])
+        if not began and stated <= until:
             check.add("the task does not start when it is reserved, nor is that cancelled", event)
 
     for event in rows.iter_rows(named=True):

@@ -431,7 +431,7 @@ class Pool:
         return change if (self.waiting or self._held) and change <= until else inf
 
     def _steps_go_on(self, period: float) -> bool:
-        """Return whether steps alone keep the run going: for so many instants without a start."""
+        """Return whether only steps keep the run going, for a few instants without a start."""
         windows, since = self.rules.windows, self._alone_since
         waits = self.waiting or self._held
         if not (self.rules.steps and waits and since is not None and windows and windows.cycle):

@@ -65,8 +65,10 @@ def _check_longest(run: AuditedRun, found: InputTasks, check: Check) -> None:
         pl.Series("longest_s", longest), pl.Series("slack_s", slack)
     )
     rows = run.tasks.join(frame.unique(TASK, keep="first"), on=TASK, maintain_order="left")
-    told = pl.when("gang").then("longest_s").otherwise("run")  # a bag's is the mean
-    wrong = (pl.col("trace_run_time_s") - told).abs() > pl.max_horizontal("slack_s", pl.lit(TICK))
+    estimate = pl.when("gang").then("longest_s").otherwise("run")  # a bag's is the mean
+    wrong = (pl.col("trace_run_time_s") - estimate).abs() > pl.max_horizontal(
+        "slack_s", pl.lit(TICK)
+    )
     check.add_rows("the task's trace_run_time_s is not that of the input",
                    rows.filter(wrong | pl.col("trace_run_time_s").is_null()))  # fmt: skip
     frame = frame.group_by("job_id").agg(pl.col("longest_s", "slack_s").max())

@@ -119,7 +119,7 @@ class CloudSimPy:
 
     Args:
         fitness: the heuristic, or a pair fitness.
-        order: another name for the heuristic, beside the default fitness; fcfs says nothing.
+        order: another name for the heuristic, besides the default fitness; fcfs says nothing.
         draws: a pair fitness draws pairs, with probabilities in proportion to exp(score); else it
             takes the best.
 

@@ -101,8 +101,8 @@ class Lookahead:
         """Yield what a method of the candidates finds, with their places in the scenario."""
         for row, policy in enumerate(self.policies):
             for text in getattr(policy, method, lambda _: [])(subject):
-                told = text if text.startswith("policy.") else f"policy: {text}"
-                yield told.replace("policy", f"policy.lookahead.{row}", 1)
+                placed = text if text.startswith("policy.") else f"policy: {text}"
+                yield placed.replace("policy", f"policy.lookahead.{row}", 1)
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         self._info, self._rng = info, deepcopy(rng)
@@ -212,7 +212,7 @@ def _wrong_arguments(policies: Sequence[Any], objective: object) -> Iterator[str
         elif getattr(policy, "begins_with_run", False):
             yield f"{what} cannot begin in the middle of a run; leave it out"
         elif reason := _why_no_copy(policy):
-            yield f"{what} cannot be copied ({reason}); it needs copies, one of which plays ahead"
+            yield f"{what} cannot be copied ({reason}), but a copy must play ahead"
     if not (isinstance(objective, str) and objective in OBJECTIVES):
         known = did_you_mean(str(objective), OBJECTIVES)
         yield f"lookahead: objective is {objective!r}{known}"

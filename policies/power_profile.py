@@ -79,14 +79,14 @@ class PowerProfile:
         self._below.give(_ALL, (_on_grid(watts),), start, inf)
 
     def watts_of(self, task: Task, count: int | None = None) -> float:
-        """Return what so many instances of a task add to the machines' power, in W; None: all."""
+        """Return what `count` instances of a task add to the machines' power, in W; None: all."""
         if task not in self._watts:
             self._watts[task] = self._power.machine_power_of(task)
         watts = self._watts[task]
         return watts if count is None else watts * (count / task.instances)
 
     def take(self, task: Task, count: int, start: float, left_s: float | None = None) -> None:
-        """Take the power of so many instances of a task from a time on, until they end.
+        """Take the power of `count` instances of a task from a time on, until they end.
 
         They run for `left_s`; None: for the task's estimate.
         """
@@ -224,7 +224,7 @@ class SlotCosts:
         return np.append(prices, prices.mean())
 
     def watts_of(self, task: Task, count: int) -> float:
-        """Return what so many instances of a task add to the site's load, in W."""
+        """Return what `count` instances of a task add to the site's load, in W."""
         return self._power.power_of(task) * count / task.instances
 
     def by_cost(self, task: Task, last_s: float) -> list[float]:

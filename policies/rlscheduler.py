@@ -178,7 +178,7 @@ def _claimed(state: State) -> float:
 
 
 def _shadow_time(state: State, ending: list[Allocation], demand: float, free: float) -> float:
-    """Return the earliest expected end at which so many processors are free, in s."""
+    """Return the earliest expected end at which `demand` processors are free, in s."""
     ends = [(each.expected_end_s, each.rank, each.held[0]) for each in ending]
     ends += [(end, rank, each.held[0]) for end, rank, each in state.expected_ends]
     for end, _, held in sorted(ends):

@@ -107,8 +107,8 @@ class Switching:
         for row, policy in enumerate(self.policies):
             place = f"policy.switch.{row - 1}.to" if row else "policy.start"
             for text in getattr(policy, method, lambda _: [])(subject):
-                told = text if text.startswith("policy") else f"policy: {text}"
-                yield told.replace("policy", place, 1)
+                placed = text if text.startswith("policy") else f"policy: {text}"
+                yield placed.replace("policy", place, 1)
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         self._info, self._rng = info, deepcopy(rng)

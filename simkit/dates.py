@@ -1,4 +1,4 @@
-"""Unix times as dates, whatever the number; time zones as people write them, and standard time.
+"""Unix times as dates, time zones as people write them, standard time, and days of the week.
 
 No number raises, and none far from our days is a date. The sun follows standard time.
 """
@@ -6,6 +6,7 @@ No number raises, and none far from our days is a date. The sun follows standard
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from math import isfinite
@@ -105,3 +106,28 @@ def standard_offset_s(name: str, epoch_s: float) -> float:
     year = 2000 if date is None else date.year
     days = (datetime(year, month, 1, 12, tzinfo=UTC).timestamp() for month in (1, 7))
     return min(utc_offset_s(zone, day) for day in days)
+
+
+WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+
+def weekly(pattern: Mapping[str, Mapping[float, float]]) -> dict[float, float]:
+    """Return a pattern of the week from patterns of its days.
+
+    `pattern` maps ``mon`` … ``sun``, ``weekdays`` or ``weekend`` to second of the day -> value.
+    Raises TraceError for another name.
+    """
+    from simkit.units import DAY_S  # loads NumPy, which the help of commands does without
+
+    groups = {name: [day] for day, name in enumerate(WEEKDAYS)}
+    groups |= {"weekdays": list(range(5)), "weekend": [5, 6]}
+    if unknown := [name for name in pattern if name not in groups]:
+        raise TraceError(
+            f"{', '.join(map(repr, unknown))}: no such days; write {', '.join(groups)}"
+        )
+    return {
+        day * DAY_S + at: value
+        for name, entries in pattern.items()
+        for day in groups[name]
+        for at, value in entries.items()
+    }

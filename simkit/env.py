@@ -147,7 +147,7 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
             episode: each episode replays a window of the log: ``jobs`` in a row, ``from``
                 ``"train"``, ``"held_out"`` or ``"all"``, and what is ``held_out``; None: all jobs.
                 See `EpisodeWindows`.
-            max_decisions: an episode is truncated after so many steps; None: never.
+            max_decisions: truncate an episode after this many steps; None: never.
             cost: ends of jobs that ``info["cost"]`` counts: ``"killed"``, ``"rejected"``.
             records: keep the tables of each episode, for `records`.
             metrics: what ``info["metrics"]`` has at the end of an episode: a ``summary``, or all

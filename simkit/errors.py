@@ -90,6 +90,19 @@ class RunError(SimkitError):
     """A run folder is missing, incomplete or not written by simkit."""
 
 
+def is_interrupt(error: BaseException | None) -> bool:
+    """Return whether an error is Ctrl-C, or what an import that it hit has made of it.
+
+    Python 3.11 makes a RuntimeError of one within ``__set_name__``, polars a panic.
+    """
+    while error is not None:
+        panic = type(error).__name__ == "PanicException" and "KeyboardInterrupt" in str(error)
+        if panic or isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def at_key(key: str, problems: Iterable[str]) -> list[str]:
     """Return the problems, each beginning with the key of the scenario that it is about.
 

@@ -29,9 +29,9 @@ DEEPEST: Final = 100
 FREE_BYTES: Final = 2**28
 """What a file may stand for in any case, once it is unpacked or decoded: 256 MiB."""
 MOST_UNPACKED: Final = 25
-"""More is refused above so many times the size of a packed file; logs have 5 to 15."""
+"""Largest accepted ratio of unpacked to packed size; logs have 5 to 15."""
 MOST_DECODED: Final = 50
-"""More is refused above so many times the size of a Parquet file; runs have 5 to 20."""
+"""Largest accepted ratio of decoded size to that of a Parquet file; runs have 5 to 20."""
 MOST_DIGITS: Final = 1000
 """Most characters of a whole number in a JSON file."""
 
@@ -108,7 +108,7 @@ def _real(text: str) -> float:
 
 
 def most_bytes(path: Path, times: int) -> int:
-    """Return the bytes that a file may stand for, unpacked or decoded: so many times its size."""
+    """Return the bytes that a file may stand for, unpacked or decoded: `times` its size."""
     return max(FREE_BYTES, times * path.stat().st_size)
 
 

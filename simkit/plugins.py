@@ -26,7 +26,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from simkit.errors import PluginError, ScenarioError, SimkitError, at_key, did_you_mean
+from simkit.errors import (
+    PluginError,
+    ScenarioError,
+    SimkitError,
+    at_key,
+    did_you_mean,
+    is_interrupt,
+)
 from simkit.text import shortened
 
 GROUPS = (
@@ -207,6 +214,7 @@ def load_file(path: Path) -> ModuleType:
         exec(compile(source, str(path), "exec"), module.__dict__)
     except (Exception, SystemExit) as error:
         del sys.modules[module_name]
+        _let_interrupts_pass(error)
         line = _line_in(path, error)
         raise PluginError(f"{path}:{line}: cannot be loaded: {_quote(error)}") from error
     return module
@@ -262,6 +270,7 @@ def _load(point: EntryPoint) -> Any:
     try:
         return point.load()
     except (Exception, SystemExit) as error:
+        _let_interrupts_pass(error)
         maker = f" of {point.dist.name}" if point.dist else ""
         raise PluginError(
             f"plug-in {point.name!r}{maker} ({point.value}) cannot be loaded: {_quote(error)}"
@@ -279,7 +288,14 @@ def _import_module(name: str) -> ModuleType:
             ) from error
         raise PluginError(f"module {name} cannot be loaded: {_quote(error)}") from error
     except (Exception, SystemExit) as error:
+        _let_interrupts_pass(error)
         raise PluginError(f"module {name} cannot be loaded: {_quote(error)}") from error
+
+
+def _let_interrupts_pass(error: BaseException) -> None:
+    """Raise KeyboardInterrupt if it hit an import: the plug-in is not at fault."""
+    if is_interrupt(error):
+        raise KeyboardInterrupt from error
 
 
 def _attribute(module: ModuleType, attribute: str, place: str) -> Any:
@@ -351,12 +367,28 @@ def instantiate(
     except (TypeError, ValueError) as error:
         raise ScenarioError(f"{what}: {error}") from error
     except (Exception, SystemExit) as error:
-        if told := told_of_author(error, factory, f"{what} cannot be made"):
-            raise PluginError(told) from error
+        if text := author_traceback(error, factory, f"{what} cannot be made"):
+            raise PluginError(text) from error
         raise
 
 
-def told_of_author(error: BaseException, owner: object, what: str) -> str:
+@contextmanager
+def blaming_author(owner: object, what: str) -> Iterator[None]:
+    """Turn an error or exit that comes from the owner's author into a PluginError of one line.
+
+    `what` is the owner's name in messages; other errors pass unchanged.
+    """
+    try:
+        yield
+    except SimkitError:
+        raise
+    except (Exception, SystemExit) as error:
+        if lines := author_traceback(error, owner, f"{what} failed"):
+            raise PluginError(lines.partition("\n")[0]) from error
+        raise
+
+
+def author_traceback(error: BaseException, owner: object, what: str) -> str:
     """Return ``mine.py:7: WHAT: KeyError: 'x'`` and the lines of the author that led there.
 
     Empty if the error does not come from the owner's author; see `lines_of_author`.

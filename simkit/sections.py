@@ -13,6 +13,7 @@ import re
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from functools import cached_property, partial
 from typing import (
     TYPE_CHECKING,
@@ -518,11 +519,15 @@ def _problems(details: ErrorDetails, location: Location) -> Iterator[Problem]:
 def _text(details: ErrorDetails, location: Location) -> str:
     kind, value = details["type"], details["input"]
     if kind == "missing":
+        if location.key == "type" and (text := misspelt_type(value)):
+            return text
         about = attribute_docstrings(location.models.get(location.tag, object)).get(location.key)
         return f"is missing; add it{f': {about}' if about else ''}"
     if kind == "extra_forbidden":
         return _unknown_key(location)
     if kind == "union_tag_not_found":
+        if text := misspelt_type(value):
+            return text
         return f"is missing; add one of: {', '.join(location.inner)}"
     if kind == "union_tag_invalid":
         return _not_one_of([*location.inner], details["ctx"]["tag"])
@@ -544,6 +549,15 @@ def _remedy(kind: str, value: Any) -> str:
         return "; put it in quotes"
     if kind in ("tuple_type", "list_type") and value is not None and not isinstance(value, dict):
         return f"; write [{value}]"
+    return ""
+
+
+def misspelt_type(section: object) -> str:
+    """Return what to say about a section without `type` that has it misspelt; empty otherwise."""
+    for key in section if isinstance(section, Mapping) else ():
+        small = str(key).casefold()
+        if sorted(small) == sorted("type") or get_close_matches(small, ["type"], cutoff=0.8):
+            return f"is missing; write type instead of {shown(key)}"
     return ""
 
 

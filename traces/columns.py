@@ -8,8 +8,10 @@ own file.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
-from typing import Final, Literal
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from math import isfinite
+from typing import Final, Literal, get_args
 
 from simkit.errors import TraceError, did_you_mean
 
@@ -36,7 +38,7 @@ class Column:
     name: str
     """Ours, which ends in its unit where it has one."""
     kind: Kind = "number"
-    """What it holds."""
+    """What it holds; a format of jobs takes it from `JOBS` for the names there."""
     theirs: str = ""
     """Its name in the file; empty: as ours."""
     per: float = 1.0
@@ -47,6 +49,16 @@ class Column:
     """It tells of the past: no simulation uses it, and what cannot be read there is unknown."""
     holds: str = ""
     """What it holds, for the report where a reader leaves it aside."""
+
+    def __post_init__(self) -> None:
+        """Raise TraceError for a kind or a unit that cannot be."""
+        if self.kind not in get_args(Kind):
+            kinds = did_you_mean(str(self.kind), get_args(Kind))
+            raise TraceError(f"column {self.name!r}: {self.kind!r} is no kind of column{kinds}")
+        if not (isfinite(self.per) and self.per > 0):
+            raise TraceError(f"column {self.name!r}: per must be more than 0, not {self.per}")
+        if self.per != 1 and self.kind in ("id", "text"):
+            raise TraceError(f"column {self.name!r}: {self.kind} has no unit; leave per out")
 
     @property
     def in_file(self) -> str:
@@ -161,6 +173,61 @@ JOBS: Final = ColumnMap.of(
     Column("end_time_s", "instant", record=True, holds="recorded end"),
 )
 """Our own columns of jobs, which any table of jobs is brought to."""
+START_AND_END: Final = ("start_time_s", "end_time_s")
+"""What gives the run time of jobs in formats without a column ``run_time_s``."""
+
+
+def map_of_jobs(columns: ColumnMap, owner: str) -> ColumnMap:
+    """Return the map of a format of jobs, with what `JOBS` says of the names that it has.
+
+    Columns that make a job are needed: its id, its submission, its run time or else its start and
+    end, and its processors unless columns of kind ``amount`` tell what it asks for.
+
+    Raises TraceError, beginning with `owner`, for all names and kinds that cannot be.
+    """
+    run = ("run_time_s",) if "run_time_s" in columns else START_AND_END
+    asked = () if columns.of_kind("amount") else ("processors",)
+    needed = ("job_id", "submit_time_s", *run, *asked)
+    if problems := [*_missing(columns, needed), *_misnamed(columns)]:
+        raise TraceError("\n".join(f"{owner}.column_map: {problem}" for problem in problems))
+    return ColumnMap(tuple(_as_ours(column, needed) for column in columns))
+
+
+def _as_ours(column: Column, needed: Collection[str]) -> Column:
+    """Return a column with the kind and the meaning that its name has."""
+    if column.name not in JOBS:
+        return column
+    ours = JOBS[column.name]
+    return replace(
+        column, kind=ours.kind, needed=column.needed or column.name in needed,
+        record=ours.record, holds=column.holds or ours.holds,
+    )  # fmt: skip
+
+
+def _missing(columns: ColumnMap, needed: Collection[str]) -> Iterator[str]:
+    """Yield which of the needed columns a format of jobs lacks."""
+    instead = dict.fromkeys(START_AND_END, "run_time_s, nor both start_time_s and end_time_s")
+    instead["processors"] = "processors, nor one of kind 'amount'"
+    lacking = [instead.get(name, name) for name in needed if name not in columns]
+    for name in dict.fromkeys(lacking):
+        yield f"has no column {name}"
+
+
+def _misnamed(columns: ColumnMap) -> Iterator[str]:
+    """Yield names of ours that are there twice, nearly there, or of another kind."""
+    known = [*JOBS.names, "instances"]
+    for name in dict.fromkeys(columns.names):
+        if columns.names.count(name) > 1:
+            yield f"has two columns {name}"
+    for column in columns:
+        name, kind = column.name, column.kind
+        if name in JOBS and kind not in ("number", JOBS[name].kind):
+            yield f"{name} is of kind {JOBS[name].kind!r}, not {kind!r}; leave the kind out"
+        elif name not in known and kind != "amount":
+            free = [one for one in known if one not in columns]
+            for near in get_close_matches(name, free, n=1, cutoff=0.8):
+                yield f"{name!r} is no column of jobs; did you mean {near!r}? Else rename it"
+
 
 TASKS: Final = ColumnMap.of(
     Column("job_id", "id", needed=True),

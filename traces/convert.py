@@ -41,16 +41,17 @@ def convert_log(
 ) -> Converted:
     """Write a log as an SWF log that needs no repair any more.
 
-    From sacct's output the wait, status, processor time, memory and requested processors go to
-    their SWF fields, and users, accounts, job names, QOS and partitions become 1, 2, … in order of
-    appearance. An SWF log keeps its header and all fields, as `clean_swf` does it.
+    Recorded waits go to field 3; from sacct's output the status, processor time, memory and
+    requested processors go to their fields, too. Users, accounts, job names, QOS and partitions
+    that are names become 1, 2, … in order of appearance. An SWF log keeps its header and all
+    fields, as `clean_swf` does it.
 
     Args:
         log: the log to convert.
         target: where the SWF log goes; ``.gz`` is gzipped. It may be the log itself only for SWF.
         machine_processors: the machine's size, for MaxProcs. Without it an SWF log keeps what its
-            header says, sacct's output gets the largest number of processors used at once (noted
-            in the header), and another log, which does not tell when its jobs started, gets none.
+            header says, and another log gets the largest number of processors used at once (noted
+            in the header), or none if it does not tell when its jobs started.
 
     Raises TraceError if the log cannot be read or does not fit SWF, or `target` cannot be written.
     """
@@ -61,12 +62,19 @@ def convert_log(
         raise TraceError(
             f"{target}: is the log itself, and SWF would take its place; choose another file"
         )
-    trace, results = log.swf_fields() if isinstance(log, SacctLog) else (log.read(), {})
+    trace, results = log.swf_fields() if isinstance(log, SacctLog) else _with_waits(log)
     if not trace.workload.gang.all():
         raise TraceError(
             f"{source}: this is a trace of tasks on machines, and SWF holds rigid jobs alone"
         )
     return _write(log, target, trace, results, machine_processors)
+
+
+def _with_waits(log: TraceFormat) -> tuple[Trace, dict[str, Floats]]:
+    """Return the trace, and the waits of its jobs that the log records; a negative one is none."""
+    trace, past = log.recorded()
+    wait_s = past.start_s - trace.workload.submit_time_s
+    return trace, {"wait_time_s": np.where(wait_s >= 0, wait_s, np.nan)}
 
 
 def _write(
@@ -78,7 +86,7 @@ def _write(
 ) -> Converted:
     remarks: tuple[str, ...] = ()
     if machine is None:
-        machine = _most_at_once(trace.workload, results.get("wait_time_s"))
+        machine = _most_at_once(trace.workload, results["wait_time_s"])
         remarks = (
             "MaxProcs is unknown, as the log does not tell when its jobs started"
             if machine is None
@@ -99,13 +107,13 @@ def _write(
     return Converted(trace.report, remarks)
 
 
-def _most_at_once(workload: Workload, wait_time_s: Floats | None) -> int | None:
+def _most_at_once(workload: Workload, wait_time_s: Floats) -> int | None:
     """Return the most processors in use at once; None if no job's wait is known."""
-    if wait_time_s is None:
-        return None
     past = Recorded.started(workload, workload.submit_time_s + wait_time_s)
-    peak = past.peak("processors")
-    return None if peak is None else int(peak.amount)
+    peak = past.peak(workload.resources[0])
+    if peak is None:
+        return None
+    return int(max(peak.amount, workload.job_request()[:, 0].max()))  # jobs of unknown starts, too
 
 
 def clean_swf(

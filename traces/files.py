@@ -131,7 +131,7 @@ def whole_line_blocks(pieces: Iterable[bytes], place: str) -> Iterator[Block]:
 
 
 _TELLING = 8
-"""From so many bytes on, zeros in every other place tell of UTF-16."""
+"""From this many bytes on, zeros in every other place tell of UTF-16."""
 
 
 def _refuse_utf_16(piece: bytes, place: str) -> None:

@@ -23,7 +23,14 @@ from simkit.errors import TraceError, did_you_mean
 from simkit.scenario.references import File
 from simkit.sections import BrokenRulesError, Many, Positive
 from simkit.traces import rules
-from simkit.traces.columns import JOBS, PLAIN_COLUMNS, Column, ColumnMap
+from simkit.traces.columns import (
+    JOBS,
+    PLAIN_COLUMNS,
+    START_AND_END,
+    Column,
+    ColumnMap,
+    map_of_jobs,
+)
 from simkit.traces.files import is_parquet
 from simkit.traces.rigid_jobs import (
     PRECEDING,
@@ -96,7 +103,15 @@ class JobsTable(TableKeys, LineFormat):
     meanings = RULES
     column_map: ClassVar[ColumnMap] = JOBS
     """The columns of the format: those of `JOBS` under its own names, and others for `row_rules`;
-    columns of kind ``amount`` are what a job asks for in place of processors."""
+    columns of kind ``amount`` are what a job asks for in place of processors. Without a column
+    ``run_time_s``, jobs run from their start to their end."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **arguments: Any) -> None:
+        """Raise TraceError for a map of which no jobs can be made."""
+        super().__pydantic_init_subclass__(**arguments)
+        if cls.column_map is not JOBS:
+            cls.column_map = map_of_jobs(cls.column_map, cls.__name__)
 
     def row_rules(self, rows: TableColumns) -> Sequence[RowRule]:
         """Return the rules of the format, by which rows are left out or repaired."""
@@ -150,6 +165,9 @@ class JobsTable(TableKeys, LineFormat):
         there = [name for name in JOBS.of_kind("instant") if name in table.frame]
         instants = [name for name in there if name not in PAST]
         own = {name: factor for name, factor in self.factors.items() if name not in PAST}
+        derived = () if "run_time_s" in wanted else START_AND_END
+        if derived:
+            table = self._with_run_times(table)
         table = table.scaled(factors_of(own, table, instants, path, tally))
         table = table.with_one_form_of_ids(["job_id"])
         read = {*table.frame["job_id"], *table.malformed["job_id"]}
@@ -165,15 +183,13 @@ class JobsTable(TableKeys, LineFormat):
         refuse_empty(path, tally, len(table))
         columns, labels = _columns(table)
         past: dict[str, Floats] = {
-            name: _finite_or_nan(table, name)
-            * self.factors.get(name, self.factors.get("submit_time_s", 1.0))  # as submissions are
-            for name in past_there
+            name: _finite_or_nan(table, name) * self._past_factor(name) for name in past_there
         }
         if "requested_time_s" in columns:
             tally.note(rules.NO_LIMIT, table.line[np.isinf(columns["requested_time_s"])])
         _note_oddities(columns, past, table.line, tally)
         _note_misspelt(header, wanted, resources, tally)
-        left_aside = {*PAST} - {*used}
+        left_aside = {*PAST} - {*used, *derived}
         made_of = table.columns.in_file({*table.columns.names} - left_aside)
         tally.unread(not_read(header, made_of), PLAIN_COLUMNS | self.column_map.holds)
         links = _preceding(table, columns, read, tally)
@@ -184,6 +200,21 @@ class JobsTable(TableKeys, LineFormat):
         order = np.lexsort((columns["job_id"], columns["submit_time_s"]))
         trace = Trace(workload, tally.report, (path,))
         return trace, {name: column[order] for name, column in past.items()}
+
+    def _past_factor(self, name: str) -> float:
+        """Return the factor of a column of `PAST`, which is in the unit of submissions."""
+        return self.factors.get(name, self.factors.get("submit_time_s", 1.0))
+
+    def _with_run_times(self, table: TableColumns) -> TableColumns:
+        """Return the table with a column of the times from the recorded starts to the ends."""
+        start, end = (pl.col(name) * self._past_factor(name) for name in START_AND_END)
+        begun, ended = (table.columns[name].in_file for name in START_AND_END)
+        run = Column("run_time_s", theirs=f"{ended} - {begun}")  # for messages
+        return replace(
+            table,
+            frame=table.frame.with_columns((end - start).alias(run.name)),
+            columns=ColumnMap((*table.columns, run)),
+        )
 
     def _header(self) -> list[str]:
         """Return the table's columns."""
@@ -338,7 +369,8 @@ def _wanted(columns: ColumnMap, resources: tuple[str, ...]) -> ColumnMap:
     own = [column for column in own if column.kind != "amount"]
     amounts = [columns[name] if name in columns else Column(name) for name in resources]
     amounts = [replace(column, kind="amount", needed=True) for column in amounts]
-    at = 1 + [column.name for column in own].index("run_time_s")
+    last = "run_time_s" if "run_time_s" in columns else "submit_time_s"
+    at = 1 + [column.name for column in own].index(last)
     counted = () if "instances" in columns else (Column("instances"),)
     return ColumnMap((*own[:at], *amounts, *counted, *own[at:]))
 

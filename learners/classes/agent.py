@@ -87,7 +87,7 @@ class ClassAgent:
         """Return how a scenario cannot be scheduled by it, a line each."""
         if scenario.admission.slots is None:
             return []
-        return ["admission.slots is set, and classes take what waits; leave it out"]
+        return ["admission.slots is not supported with burst classes; leave it out"]
 
     def check_cluster(self, info: SystemInfo) -> list[str]:
         """Return how a cluster cannot be shown to it, a line each."""

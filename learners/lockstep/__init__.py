@@ -66,7 +66,7 @@ class Lockstep:
             job_sets: S sets that `model` can hold.
             replicas: how many games of each set.
             objective: what the rewards add up to; see `step`.
-            limit: after so many decisions a game is over, done or not; None: no limit.
+            limit: decisions after which a game is over, done or not; None: no limit.
 
         Raises ScenarioError if a job could never be placed, or an argument is out of its range.
         """
@@ -114,7 +114,7 @@ class Lockstep:
         self._arrive()
 
     def _new_slots(self, games: int) -> ReplicaSlots:
-        """Return empty slots for so many games."""
+        """Return empty slots for `games` games."""
         return ReplicaSlots(self.model, games, self._jobs_a_set)
 
     def view(self) -> SlottedView:

@@ -54,8 +54,8 @@ class ClassGames:
             starts: ``ahead``: a job is placed as early as it fits, and a step passes only if none
                 fits; ``now``: only those that fit now may be chosen, or a step passes.
             mask: which classes may be chosen; ``none`` is for ``ahead`` alone.
-            patience: so many steps in a row may pass at most while nothing runs and a job fits, so
-                that no game stands still.
+            patience: steps in a row that may pass while nothing runs and a job fits, so that no
+                game stands still.
             paper: whether the observation is the paper's, else `class_set`.
             shaped: whether rewards have the growth of `potential` added.
         """

@@ -28,7 +28,7 @@ class Rule:
     """A rule that places the job of the highest score first."""
 
     score: Callable[[ClassView, Floats], Floats]
-    """Returns (A, M) scores of (M,) classes that take so many steps; of equals the lowest wins."""
+    """Returns (A, M) scores of (M,) classes by their steps; the lowest of equals wins."""
     starts: Starts
 
     def choose(self, games: ClassLockstep) -> Ints:

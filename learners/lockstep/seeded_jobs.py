@@ -1,6 +1,6 @@
 """The job sets that `simkit.env` plays under the same seeds, for many replicas.
 
-Each replica has a generator of its own, as each of so many environments has: the first episode's
+Each replica has a generator of its own, as each of several environments has: the first episode's
 seed is given, the others are drawn from it, and a seed that draws no job is skipped. Where no seed
 is given, `simkit.gym.agent_view` numbers the replicas. Sets are drawn ahead, since to draw many
 at once takes a fraction of the time.

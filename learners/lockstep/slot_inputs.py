@@ -36,7 +36,7 @@ class SlotInput:
     observe: Callable[[SlottedView], npt.NDArray[Any]]
     """Returns (A, F) what A replicas see, as the first layer reads it."""
     first: Callable[[int], nn.Module]
-    """Makes a first layer of so many units."""
+    """Makes a first layer of this many units."""
 
     def perceptron(self, hidden: int, outputs: int) -> Perceptron:
         """Return a perceptron with one hidden layer, its weights drawn by torch's generator."""

@@ -104,7 +104,7 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
             observation: one of `OBSERVATIONS`, by default ``deeprm-compact``.
             reward: one of `REWARDS`.
             autoreset_mode: ``NextStep`` or ``SameStep``, see above.
-            max_decisions: an episode is truncated after so many steps; None: never.
+            max_decisions: truncate an episode after this many steps; None: never.
             cost: ends of jobs that ``infos["cost"]`` counts; none is ever killed here.
             **shape: what else shapes the observation: ``horizon``, ``max_length``, …; further
                 arguments of `SchedulingEnv` may be given with their defaults.
@@ -345,12 +345,12 @@ def _view(observation: str | None, shape: Mapping[str, Any]) -> AgentView:
 
 
 def _beyond(shape: Mapping[str, Any]) -> Iterator[str]:
-    """Yield which arguments only single environments know."""
+    """Yield which arguments only single environments support."""
     for name, default in SINGLE.items():
         value = shape.get(name, default)
         none_given = name.endswith("_arguments") and value == {}
         if not none_given and (type(value) is not type(default) or value != default):
-            yield f"{name}: is {value!r}, and not known here; leave it out"
+            yield f"{name}: {value!r} is not supported here; leave it out"
 
 
 def _problems(

@@ -138,7 +138,7 @@ def has_room(request: Floats, capacity: Floats) -> bool:
 def chunks(
     workload: Workload, capacity: Floats, jobs: int = 10, apart: int | None = None
 ) -> Iterator[Chunk]:
-    """Yield chunks of so many consecutive jobs, from the first job on.
+    """Yield chunks of `jobs` consecutive jobs, from the first job on.
 
     Args:
         workload: the jobs.

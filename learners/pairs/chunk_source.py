@@ -19,7 +19,7 @@ __all__ = ["ChunkSource"]
 
 @dataclass(frozen=True)
 class ChunkSource:
-    """Consecutive jobs of a trace, so many in each chunk, each on an empty cluster.
+    """Equal chunks of consecutive jobs of a trace, each on an empty cluster.
 
     Run times are the true ones, whatever the scenario's estimates.
     """
@@ -93,7 +93,7 @@ class ChunkSource:
         return cls(tuple(trained), tuple(held_out), tuple(workload.resources))
 
     def draw(self, rng: np.random.Generator, count: int) -> list[int]:
-        """Return the numbers of so many different chunks to train on, or of all if there are fewer.
+        """Return the numbers of `count` different chunks to train on, or of all if there are fewer.
 
         In ascending order.
         """

@@ -60,7 +60,7 @@ class TaskCache(NamedTuple):
 
 
 def empty_cache(tasks: int, resources: int) -> TaskCache:
-    """Return a cache with space for so many tasks and twice as many requests."""
+    """Return a cache with space for `tasks` tasks and twice as many requests."""
     rank, hold, left, log_hold, log_left = np.empty((5, tasks))
     return TaskCache(
         np.zeros(2, np.int64), rank, hold, left, log_hold, log_left, np.empty(tasks, np.int64),
@@ -69,7 +69,7 @@ def empty_cache(tasks: int, resources: int) -> TaskCache:
 
 
 def has_space(cache: TaskCache, tasks: int) -> bool:
-    """Return whether so many tasks fit, even if every one of them has a new request."""
+    """Return whether `tasks` tasks fit, even if every one of them has a new request."""
     return tasks <= len(cache.rank) and cache.sizes[1] + tasks <= len(cache.request)
 
 

@@ -114,7 +114,7 @@ class PairScorer:
         wanted = {name: array.shape for name, array in self.weights.items()}
         found = {name: array.shape for name, array in weights.items()}
         if found != wanted:
-            raise RunError(f"{where}: the weights are {found}, and should be {wanted}; train again")
+            raise RunError(f"{where}: the weights are {found}, but should be {wanted}; train again")
         return self.with_flat(np.concatenate([weights[name].ravel() for name in wanted]))
 
     @property

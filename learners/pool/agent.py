@@ -48,8 +48,8 @@ class ScorerOrder:
 
     Args:
         scorer: the weights.
-        visible: so many waiting tasks, the first ones submitted, are scored, and the others come
-            after them; None: all.
+        visible: number of waiting tasks, the first ones submitted, that are scored; the others
+            come after them; None: all.
     """
 
     signals = NO_SIGNALS
@@ -133,7 +133,7 @@ class PoolAgent:
         wanted = {name: array.shape for name, array in scorer.weights.items()}
         found = {name: array.shape for name, array in bundle.weights.items()}
         if (len(FEATURES), wanted) != (described.architecture.features, found):
-            raise RunError(f"{where}: the weights are {found}, and should be {wanted}; {remedy}")
+            raise RunError(f"{where}: the weights are {found}, but should be {wanted}; {remedy}")
         weights = {name: array.astype(np.float64) for name, array in bundle.weights.items()}
         actions = described.actions
         return cls(

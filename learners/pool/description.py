@@ -47,7 +47,7 @@ class JobActions(Section):
     @model_validator(mode="after")
     def _time_goes_on_with_easy(self) -> Self:
         if self.backfill != "easy" and self.end != "never":
-            raise ValueError(f"end is {self.end}, and with backfill {self.backfill} it is never")
+            raise ValueError(f"end is {self.end}, but backfill {self.backfill} supports only never")
         return self
 
 

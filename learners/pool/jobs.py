@@ -35,7 +35,7 @@ class PoolJobs:
 
     @classmethod
     def of(cls, workload: Workload, size: int) -> PoolJobs:
-        """Return the jobs of a workload on so many processors.
+        """Return the jobs of a workload on `size` processors.
 
         Raises ScenarioError if a job is not one gang of processors, is larger than the machine, or
         may have to wait for its release.
@@ -77,7 +77,7 @@ class PoolJobs:
         return np.minimum(self.requested_s, ENDLESS_S)
 
     def window(self, first: int, jobs: int) -> PoolJobs:
-        """Return so many jobs from row `first` on; the machine is empty when they begin."""
+        """Return `jobs` jobs from row `first` on; the machine is empty when they begin."""
         rows = slice(first, first + jobs)
         return PoolJobs(
             self.submit_s[rows], self.run_s[rows], self.processors[rows], self.requested_s[rows],

@@ -114,7 +114,7 @@ def _any_fits(queue: Ints, seen: int, processors: Floats, free: float, head: int
 def _when_freed(
     missing: float, now: float, running: Ints, start: Floats, requested: Floats, processors: Floats
 ) -> tuple[float, float]:
-    """Return when so many more are expected to be free, and how many more it is by then.
+    """Return when enough is expected to be free, and how much more it is by then.
 
     What is overdue counts as ending now.
     """

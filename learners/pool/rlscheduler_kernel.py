@@ -141,7 +141,7 @@ def _shadow_time(
     missing: float, running: Ints, ending: Ints, start: Floats, requested: Floats,
     processors: Floats,
 ) -> float:  # fmt: skip
-    """Return the earliest expected end, past or not, at which so many more are free.
+    """Return the earliest expected end, past or not, at which `more` are free.
 
     `ending` have ended, which is not recorded yet.
     """

@@ -97,7 +97,7 @@ def simulate(
         jobs: on an empty machine.
         by: what says which job is picked; equals are picked in order of submission, or, by
             RLScheduler's rules, in the order in which they stood.
-        visible: so many waiting jobs, the first ones submitted, can be picked; None: all.
+        visible: number of waiting jobs, the first ones submitted, that can be picked; None: all.
         backfill: the rules.
         end: when the scorer may let time go on; only with EASY.
         hold: jobs that are held back; None: none. Only with EASY.
@@ -117,7 +117,9 @@ def simulate(
     starts: Floats
     if backfill != "easy":
         if end != "never" or hold is not None:
-            raise ValueError(f"simulate: end and hold are for easy, and backfill is {backfill}")
+            raise ValueError(
+                f"simulate: backfill {backfill} does not support end or hold; only easy does"
+            )
         starts = _kernel("rlscheduler_kernel").start_times(*common, backfill == "rlscheduler")
         return starts
     starts = _kernel("kernel").start_times(

@@ -27,7 +27,7 @@ class WindowSource:
         slowdown: the mean bounded slowdown of a window under a base rule.
         least_slowdown: windows with less are passed over: rules differ where jobs wait.
 
-    Raises ScenarioError if a log has no window of so many jobs.
+    Raises ScenarioError if a log has no window of this length.
     """
 
     logs: Sequence[PoolJobs]
@@ -73,7 +73,7 @@ class WindowSource:
         return chosen
 
     def held_out(self, windows: int) -> list[PoolJobs]:
-        """Return at most so many windows of each log in turn, evenly over what is not trained on.
+        """Return at most `windows` windows of each log in turn, evenly over what is not trained on.
 
         None if nothing is held out; those in which few jobs wait are passed over. Raises
         ScenarioError if they all are.

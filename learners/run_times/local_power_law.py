@@ -40,7 +40,7 @@ class LocalPowerLaw:
     neighbours: tuple[int, ...]
     """The K numbers of neighbours to choose from, ascending."""
     left_out: Floats
-    """(n, K) log time of each example, minus its prediction from so many of the others."""
+    """(n, K) log time of each example, minus its prediction from k of the others."""
 
     @classmethod
     def fitted(

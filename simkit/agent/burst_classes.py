@@ -163,7 +163,7 @@ class ClassTracker:
 
         Args:
             model: see above.
-            patience: time may go on for so many steps at most while nothing runs and a task fits.
+            patience: steps for which time may go on while nothing runs and a task fits.
         """
         self.model, self._patience = model, patience
         self._capacity: Floats = np.ones(model.resources)

@@ -181,7 +181,7 @@ class MachineSet:
 
     Args:
         info: the system to observe.
-        machines: rows; machines beyond them are not shown. None: as many as there are.
+        machines: rows; machines beyond them are not shown. None: all.
         time_scale_s: the time that is shown as 1/2, in s.
         count_scale: the number of allocations that is shown as 1/2.
     """

@@ -28,7 +28,7 @@ class ReadyPool:
     ready: int = 5
     """P: jobs that the agent may choose from."""
     waiting: int = 144
-    """Jobs that wait behind them are shown as a share of so many."""
+    """Jobs that wait behind them are shown as a share of this number."""
     horizon: int = 48
     """H: steps ahead that are planned; a job is placed only if it ends within them."""
     max_start: int = 47

@@ -362,7 +362,7 @@ def ready_pool_of(
         info: the system.
         in_time: see `ReadyTracker`.
         ready: see `ReadyPool`, as for the next five.
-        waiting: jobs behind the ready pool are shown as a share of so many.
+        waiting: jobs behind the ready pool are shown as a share of this number.
         horizon: steps ahead that are planned.
         max_start: the last step ahead in which a job may start; None: any within the horizon.
         longest: steps of the longest job.

@@ -373,9 +373,9 @@ def _changes(a: Run, b: Run) -> tuple[str, ...]:
         for name in dict.fromkeys((*first, *second))
         if first[name] != second[name]
     ]
-    told = ("name ", "cluster.processors ") if found else ("name ",)
+    hidden = ("name ", "cluster.processors ") if found else ("name ",)
     keys = Settings([a, b]).changes()
-    return (*found, *(change for change in keys if not change.startswith(told)))
+    return (*found, *(change for change in keys if not change.startswith(hidden)))
 
 
 def _capacity(run: Run) -> Counter[str]:

@@ -228,11 +228,11 @@ def _by_job(axes: Axes, comparison: Comparison) -> None:
     axes.set_ylim(0, 102)
     axes.set_yticks(range(0, 101, 25))
     counts = [float(np.mean(part)) for part in (apart < 0, apart == 0, apart > 0)]
-    told = ", ".join(
+    parts = ", ".join(
         f"{share:.1%} {what}"
         for share, what in zip(counts, ("shorter", "equal", "longer"), strict=True)
     )
-    axes.set_title(f"Wait of each job, B - A, cumulative: {told} in B", loc="left", fontsize=10)
+    axes.set_title(f"Wait of each job, B - A, cumulative: {parts} in B", loc="left", fontsize=10)
     axes.set_xlabel("B - A at most (logarithmic beyond a minute)")
 
 

@@ -41,6 +41,6 @@ class Picture(Figure):
 
 
 def empty_picture(style: Style, width: float, height: float, top: float) -> Picture:
-    """Return a figure of so many inches; its panels lie below the share `top` of its height."""
+    """Return a figure, its size in inches; its panels lie below the share `top` of its height."""
     layout = ConstrainedLayoutEngine(h_pad=0.09, w_pad=0.08, rect=(0, 0, 0.99, top))
     return Picture(style, figsize=(width, height), layout=layout)

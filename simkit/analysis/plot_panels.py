@@ -321,7 +321,7 @@ class TimeAxis:
         return (time_s - self.start_s) / self.unit_s
 
     def finish(self, axes: Axes, *, label: bool = True, most: int = MOST_TICKS) -> None:
-        """Set limits, at most about so many ticks and, if it is wanted, the label."""
+        """Set limits, about `most` ticks at most and, if it is wanted, the label."""
         axes.set_xlim(*self.values(np.array([self.start_s, self.end_s])))
         if not self.dated:
             if most < MOST_TICKS:
@@ -350,9 +350,9 @@ class TimeAxis:
 
 
 def tick_dates(begin: datetime, end: datetime, most: int = MOST_TICKS) -> list[datetime]:
-    """Return at most about so many round dates from begin to end, both in one zone.
+    """Return about `most` round dates at most from begin to end, both in one zone.
 
-    Every so many seconds to hours of a day, days, months or years; at least the begin.
+    They are evenly spaced seconds to hours of a day, days, months or years; at least the begin.
     """
     span_s = end.timestamp() - begin.timestamp()
     first = begin.replace(tzinfo=None)

@@ -65,7 +65,7 @@ the names of the sources."""
 _SPARE: Final = ("export_w", "curtailment_w")
 """What must not crush the load: where these are much larger, the picture is cut off above."""
 _MOST_SPARE: Final = 2.2
-"""So many times what is used may be drawn; above, the stack is cut off at `_CUT` times that."""
+"""Largest ratio of supply to use that is drawn; above, the stack is cut off at `_CUT` times use."""
 _CUT: Final = 1.5
 _LONGEST_NAMES: Final = 24
 _PARTS: Final = 12

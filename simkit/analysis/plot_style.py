@@ -49,7 +49,7 @@ BODY: Final = 0.925
 LEGEND_LINE: Final = 0.028
 """Share of that height of a line for a run below the title."""
 TOGETHER: Final = 2
-"""So many runs share the panels over time; the lines of more would tangle, so each has its own."""
+"""Up to this many runs share the panels over time; more lines would tangle, so each has its own."""
 
 _STYLE: Final[dict[str, Any]] = {
     "font.family": "sans-serif",

@@ -242,10 +242,10 @@ def _check_balance(groups: Groups, seeds: Sequence[int], mixed: Sequence[str]) -
     for group, members in groups.items():
         counts = Counter(seeds[row] for row in members)
         if len(set(counts.values())) > 1:
-            told = ", ".join(f"seed {seed}: {counted(n, 'run')}" for seed, n in counts.items())
+            by_seed = ", ".join(f"seed {seed}: {counted(n, 'run')}" for seed, n in counts.items())
             raise RunError(
                 f"summarise: {', '.join(group) or 'all runs'}: seeds do not have the same runs "
-                f"({told}); their means would not compare; add {', '.join(mixed)} to --by, or "
+                f"({by_seed}); their means would not compare; add {', '.join(mixed)} to --by, or "
                 "finish the sweep"
             )
 
@@ -259,8 +259,8 @@ def _numbers(
     usual = (*USUAL, *custom_names(*(run.metrics for run in runs)))
     wanted = [full_name(name, known) for name in names or usual]
     if unknown := [name for name in wanted if name not in known]:
-        told = ", ".join(f"{name!r}{did_you_mean(name, known)}" for name in unknown)
-        raise RunError(f"metric: no run has {told}")
+        missing = ", ".join(f"{name!r}{did_you_mean(name, known)}" for name in unknown)
+        raise RunError(f"metric: no run has {missing}")
     wanted += [
         name for name in NOT_FINISHED
         if name not in wanted and any(name in one and one[name].value for one in every)

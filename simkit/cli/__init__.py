@@ -33,8 +33,13 @@ try:
         ScenarioError,
         SimkitError,
         TraceError,
+        is_interrupt,
     )
-except KeyboardInterrupt:  # during the imports, before `main` can handle it
+except BaseException as error:  # during the imports, before `main` can handle it
+    from simkit.errors import is_interrupt
+
+    if not is_interrupt(error):
+        raise
     sys.stderr.write("interrupted\n")
     sys.exit(INTERRUPTED)
 
@@ -213,16 +218,10 @@ def main() -> None:
         echo(f"the memory does not suffice{reason}; use a smaller scenario or file", err=True)
         sys.exit(1)
     except BaseException as error:
-        if not _is_interrupt(error):
+        if not is_interrupt(error):
             raise
         echo("interrupted", err=True)
         sys.exit(INTERRUPTED)
-
-
-def _is_interrupt(error: BaseException) -> bool:
-    """Return whether an error is an interrupt, or what polars makes of one during its import."""
-    panic = type(error).__name__ == "PanicException" and "KeyboardInterrupt" in str(error)
-    return panic or isinstance(error, KeyboardInterrupt)
 
 
 @contextmanager

@@ -67,8 +67,8 @@ def calibrate(
     """Say which policy, estimates and limits explain the waits that a log records.
 
     Orders and backfilling are tried first, then estimates, limits of users and priorities of
-    queues. Each week begins with the jobs that ran and waited by the log. Every other week
-    chooses; the others, which chose nothing, report how well the choice explains them.
+    queues. Each week begins with the jobs that ran and waited by the log. Alternate
+    weeks select; the rest validate.
     """
     from simkit.experiment.calibration import calibrate as search
     from simkit.experiment.calibration_weeks import Split
@@ -84,7 +84,7 @@ def calibrate(
         terminated_like_interrupted(),
         runs_progress(MOST, str, not no_progress) as advance,
     ):
-        found = search(base, split, workers=workers, told=advance)
+        found = search(base, split, workers=workers, on_result=advance)
     if output is not None:
         write(found, output, log)
     if table is not None:
@@ -96,7 +96,7 @@ def calibrate(
 
 
 MOST = 22
-"""About as many candidates are tried; the bar ends a little early or late."""
+"""Approximate number of candidates; the bar ends a little early or late."""
 
 
 def _seconds(option: str, text: str, least: float = 60.0) -> float:
@@ -206,13 +206,13 @@ def _known(value: float) -> float | None:
 def _impossible_blocks(found: Calibration) -> Blocks:
     rows = found.impossible
     of = f"of {counted(rows.jobs, 'job')} on {rows.capacity:,.10g} processors"
-    told = {
+    facts = {
         "larger than the machine": rows.too_large,
         "started while more was in use than there is": rows.starts_over_capacity,
         "started before their submission": rows.started_early,
         "without a recorded start": rows.without_start,
     }
-    some = [f"{count:,} {what}" for what, count in told.items() if count]
+    some = [f"{count:,} {what}" for what, count in facts.items() if count]
     yield Line("Impossible", f"{'; '.join(some) or 'nothing'} ({of})")
     if rows.instants_over_capacity:
         yield Line("", f"at {counted(rows.instants_over_capacity, 'instant')}, for "

@@ -60,7 +60,10 @@ def record(
         str | None, typer.Option(help="Seeds, an episode each: 0..9 or 0,3,7.")
     ] = None,
     episodes: Annotated[
-        int | None, typer.Option(min=1, help="As many seeds, from the scenario's on; default: 1.")
+        int | None,
+        typer.Option(
+            min=1, help="Number of episodes; seeds count up from the scenario's; default: 1."
+        ),
     ] = None,
     actions: Annotated[
         str | None, typer.Option(help="What an action does: ready-pool, start, …")
@@ -68,7 +71,7 @@ def record(
     observation: Annotated[str | None, typer.Option(help="What is seen.")] = None,
     slots: Annotated[int | None, typer.Option(min=1, help="Tasks to choose from.")] = None,
     max_decisions: Annotated[
-        int | None, typer.Option(min=1, help="Cut episodes off after so many.")
+        int | None, typer.Option(min=1, help="Truncate each episode after this many decisions.")
     ] = None,
     reward: Annotated[
         str | None, typer.Option(help="Default: value, or bounded-slowdown of jobs without values.")
@@ -91,7 +94,7 @@ def record(
     no_code: NoCode = False,
     no_progress: NoProgress = False,
 ) -> None:
-    """Record the decisions of a scenario's policy as those of an agent with numbered actions.
+    """Record a policy's decisions as numbered agent actions.
 
     Observations, actions and rewards are those of the Gymnasium environment with the same
     arguments, simkit.env.SchedulingEnv. The file has a row for each decision.
@@ -166,7 +169,8 @@ def mix(
     rows: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Decisions in all; default: as many as the datasets have for these shares."
+            min=1,
+            help="Decisions in all; default: the most that the datasets have for these shares.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,

@@ -199,7 +199,7 @@ def evaluate(
 ) -> None:
     """Compare agents and heuristics on the same held-out job sets, with confidence intervals.
 
-    Jobs that never ended count with their value so far. The reference is the best heuristic;
+    Unfinished jobs count at their current value. The reference is the best heuristic;
     differences and ratios are against it, paired set by set.
     """
     from simkit.experiment.interrupt import terminated_like_interrupted
@@ -423,7 +423,7 @@ def fit(
         ),
     ] = None,
     model: Annotated[
-        Model, typer.Option("--model", "-m", help="What is fitted.")
+        Model, typer.Option("--model", "-m", help="Model to fit.")
     ] = "local-power-law",
     seed: Annotated[
         int, typer.Option(min=0, help="Seed of the held-out programs and the model.")

@@ -38,7 +38,7 @@ def explain(
     ] = None,
     every: Annotated[
         bool,
-        typer.Option("--every", help="Show every interval, not neighbours of one cause as one."),
+        typer.Option("--every", help="Do not merge adjacent intervals with the same cause."),
     ] = False,
     partial: Partial = False,
     no_code: NoCode = False,
@@ -128,7 +128,7 @@ def report(
         typer.Option(
             "--allow-code",
             help="Also run again what a scenario names as code, such as a policy of your own, to "
-            "explain its waits. Off by default, as a report may be of a stranger's run.",
+            "explain its waits. Off by default, as a report may show someone else's run.",
         ),
     ] = False,
     partial: Partial = False,
@@ -136,7 +136,7 @@ def report(
 ) -> None:
     """Write a report of runs or a sweep: one HTML file that opens from disk, without a network.
 
-    Of a run: headline numbers, what was in use and waiting over time, power, a Gantt chart, waits
+    One run: headline numbers, what was in use and waiting over time, power, a Gantt chart, waits
     by group, the scenario. Several runs: also who gains and who loses. A sweep: response curves.
     """
     from simkit.report.report import MOST_RUNS, write_report

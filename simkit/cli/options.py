@@ -153,16 +153,16 @@ Sort = Annotated[
     str | None,
     typer.Option(
         "--sort",
-        metavar="NUMBER",
-        help="With --by: the groups with the most of it first, such as wait_time_s; of a "
-        "comparison, those with the largest difference of this metric.",
+        metavar="METRIC",
+        help="With --by: order groups by this metric, largest first, such as wait_time_s; in a "
+        "comparison, by its largest difference.",
     ),
 ]
 Top = Annotated[
     int | None,
     typer.Option("--top", min=1, help="With --by: how many groups are printed; default: 20."),
 ]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print rows that say little, too.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also print uninformative rows.")]
 Partial = Annotated[bool, typer.Option("--partial", help="Accept a run that did not finish.")]
 
 

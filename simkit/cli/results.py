@@ -182,7 +182,7 @@ def verify(
 ) -> None:
     """Audit runs against their inputs and every rule; exit 1 with the violating rows.
 
-    Of the schedule of another tool it checks times and capacity, and first come, first served or
+    For the schedule of another tool it checks times and capacity, and first come, first served or
     EASY backfilling: `simkit verify jobs.csv --processors 128 --policy easy`.
     """
     from simkit.verify import verify_run

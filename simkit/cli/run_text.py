@@ -475,7 +475,7 @@ def sweep_blocks(
 def _jobs_without_an_end(outcomes: Sequence[SweepOutcome]) -> Iterator[Column]:
     """Yield how many jobs did not finish, by the reason, if there are any in any run.
 
-    They stand beside the means, which they change: a run that rejects long jobs waits less.
+    They are shown next to the means, which they change: a run that rejects long jobs waits less.
     """
     jobs = [outcome.metrics.get("jobs", {}) for outcome in outcomes]
     for name, states in NOT_FINISHED.items():

@@ -201,7 +201,7 @@ READ_WIDTH = 80
 GAP = 2
 """Spaces between two columns."""
 _TEXT_WIDTH = 24  # of a column that wraps, at least, if its text is that long
-_SHORT = 10  # a name of so many characters is not broken
+_SHORT = 10  # a name of up to this many characters is not broken
 # Where a name may go on in the next line:
 _BREAKS = re.compile(r"(?<=[_/.:+=,])(?!\d)|(?<=[a-z)] )")
 

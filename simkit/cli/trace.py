@@ -38,7 +38,7 @@ Format = Annotated[
         "--format",
         "-f",
         metavar="TYPE",
-        help="Its type in a scenario, such as swf, sacct or jobs; default: detected.",
+        help="Log format (`type` in a scenario), such as swf, sacct or jobs; default: detected.",
     ),
 ]
 Settings = Annotated[
@@ -80,7 +80,7 @@ def info(
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a trace holds: jobs, span, machines, load; of tasks also their sizes and faults."""
+    """Show a trace's jobs, span, machines and load; for task tables, also sizes and faults."""
     from simkit.cli.trace_text import facts_blocks, job_facts_blocks
     from simkit.workload.trace import job_facts, task_facts
 
@@ -135,13 +135,15 @@ def convert(
         int | None,
         typer.Option(
             min=1,
-            help="Size of the machine; default: that of an SWF log's header; from sacct's output, "
-            "the most processors used at once.",
+            help="Size of the machine; default: that of an SWF log's header; of other logs, the "
+            "most processors used at once, if they record starts.",
         ),
     ] = None,
     time_zone: Annotated[
         str | None,
-        typer.Option(metavar="ZONE", help="Zone of sacct's times, as Europe/Berlin; default: UTC."),
+        typer.Option(
+            metavar="ZONE", help="Zone of sacct's times, such as Europe/Berlin; default: UTC."
+        ),
     ] = None,
     keep_zero_run: KeepZeroRun = False,
     settings: Settings = None,

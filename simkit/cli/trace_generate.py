@@ -61,7 +61,7 @@ def generate(
         int | None,
         typer.Option(
             min=1,
-            help="alibaba2017: how many machines; default: as many for the jobs as the trace has "
+            help="alibaba2017: number of machines; default: the trace's ratio of machines to jobs "
             "(1,313 for 12,951), at least 5.",
         ),
     ] = None,

@@ -220,8 +220,8 @@ class UserLimits(Observer):
     """Holds a job back while its user has as many jobs in the partition as may run there.
 
     A job is let in when policies may see it, and counts until it ends, so that no decision can
-    start too many. Jobs of one user are let in in order of submission. Jobs without a user are not
-    limited. It is an observer of the run: that is how it knows of starts and ends.
+    start too many. Jobs of one user are admitted in order of submission. Jobs without a user are
+    not limited. It is an observer of the run: that is how it knows of starts and ends.
     """
 
     def __init__(self, partitions: Sequence[Partition], admit: Callable[[Task], None]) -> None:

@@ -83,7 +83,7 @@ class PoolUnits:
         return counts
 
     def amounts(self, units: float) -> tuple[float, ...]:
-        """Return (R,) the capacity of so many units."""
+        """Return (R,) the capacity of `units`."""
         if units >= self._size:
             return self._capacity
         known = self._known.get(units)

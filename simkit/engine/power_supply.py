@@ -247,7 +247,7 @@ class PowerSupply:
         """Yield instants; account for what flowed before each, and settle the flows after it."""
         energy, load = self._energy, self._load
         room, recorder, units = self._system.room, self._system.recorder, self._units
-        observer, told = self._system.observer, energy.flows
+        observer, reported = self._system.observer, energy.flows
         for now in happening:
             energy.advance(now)
             yield now
@@ -261,9 +261,9 @@ class PowerSupply:
                     self._note_state(0, {"on": self._pool.on, "booting": self._pool.booting})
             standing = load.standing_w
             energy.settle(standing + load.dynamic_w(room, recorder.capacity), standing)
-            if observer is not None and energy.flows is not told:
-                told = energy.flows
-                observer.flowing(now, told)
+            if observer is not None and energy.flows is not reported:
+                reported = energy.flows
+                observer.flowing(now, reported)
             if energy.next_event < math.inf:
                 self._alarm(energy.next_event)
 

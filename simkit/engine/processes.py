@@ -105,7 +105,7 @@ class SimulationView:
         return tuple(self._away)
 
     def timeout(self, seconds: float) -> Event:
-        """Return an event that happens after so many seconds, rounded to the grid of times.
+        """Return an event that happens after `seconds`, rounded to the grid of times.
 
         Combine events with ``|`` (either) and ``&`` (both). Raises ProcessError unless the time is
         finite, and 0 or at least one step of the grid: a shorter one could be rounded to 0.

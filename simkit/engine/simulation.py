@@ -253,8 +253,8 @@ class Simulation:
     def ahead_of(self, task: Task) -> tuple[list[Task], list[Task]]:
         """Return who holds back a task of `held_back`: those let in before it, those ahead of it.
 
-        Of a user's limit, both are tasks of the user in the partition; of admission, the first are
-        what takes the slots. Empty for what waits for its release or its parents.
+        For a user's limit, both are tasks of the user in the partition; for admission, the first
+        are what takes the slots. Empty for what waits for its release or its parents.
         """
         if self._users is not None and task in self._users.held:
             return self._users.ahead_of(task)

@@ -210,8 +210,10 @@ class System:
         """Which jobs are held back until their release; None if no job is."""
         self.watched = observer is not None
         """Whether somebody from outside watches the run."""
-        told = [one for one in (self.admission.users, self.releases, observer) if one is not None]
-        self.observer = Observers(*told) if len(told) > 1 else next(iter(told), None)
+        observers = [
+            one for one in (self.admission.users, self.releases, observer) if one is not None
+        ]
+        self.observer = Observers(*observers) if len(observers) > 1 else next(iter(observers), None)
         """Observers, in order: limits of users, releases, then who watches the run."""
         self.outlook = Outlook(cluster.known_steps(), cluster.recurring)
         self.state = State(

@@ -43,7 +43,7 @@ ESTIMATES: Final[dict[str, Any]] = {
 }
 """Name → where the policy's estimates come from."""
 MOST_QUEUES: Final = 12
-"""Queues or partitions with fewer jobs than the largest so many share a priority."""
+"""The largest queues or partitions, up to this number, have a priority each; the rest share one."""
 
 
 @dataclass(frozen=True)
@@ -249,19 +249,21 @@ Task = tuple[Mapping[str, Any], Mapping[str, Any], Split, Sequence[Week]]
 """The arguments of `play`."""
 
 
-def play_all(tasks: Sequence[Task], workers: int, told: Callable[[int], None]) -> list[list[Found]]:
-    """Return what `play` finds for each task, in several processes; call `told` with its row."""
+def play_all(
+    tasks: Sequence[Task], workers: int, on_result: Callable[[int], None]
+) -> list[list[Found]]:
+    """Return what `play` finds for each task, in several processes; calls `on_result(row)`."""
     if min(workers, len(tasks)) < 2:
         done = []
         for row, task in enumerate(tasks):
             done.append(play(*task))
-            told(row)
+            on_result(row)
         return done
     found: dict[int, list[Found]] = {}
     with Workers(min(workers, len(tasks)), grace_s=0.0) as pool:
         for row, future in in_turn(lambda task: pool.submit(play, *task), tasks, lambda: workers):
             found[row] = future.result()
-            told(row)
+            on_result(row)
     return [found[row] for row in range(len(tasks))]
 
 
@@ -415,7 +417,7 @@ def calibrate(
     split: Split | None = None,
     *,
     workers: int | None = None,
-    told: Callable[[str], None] | None = None,
+    on_result: Callable[[str], None] | None = None,
 ) -> Calibration:
     """Try policies, estimates and limits on a log, and say which explains its waits best.
 
@@ -423,12 +425,12 @@ def calibrate(
         base: its log, machines, and how the log is read; its policy is not used.
         split: how the log is split into weeks; None: weeks of seven days.
         workers: processes; None: all cores.
-        told: is called with the name of each candidate that has been played.
+        on_result: is called with the name of each candidate that has been played.
 
     Raises ScenarioError for a workload that is no log of rigid jobs, or moves its submissions;
     TraceError for a log that cannot be read, has no recorded waits, or is too short.
     """
-    split, told = split or Split(), told or (lambda _name: None)
+    split, on_result = split or Split(), on_result or (lambda _name: None)
     workload = recorded_trace(base).workload
     if not np.isfinite(workload.recorded_start_s).any():
         raise TraceError(
@@ -438,7 +440,7 @@ def calibrate(
     if not workload.gang.all() or workload.tasks > len(workload):
         raise ScenarioError("workload: a log of rigid jobs is calibrated, not tasks on machines")
     weeks = split.weeks(workload)
-    search = _Search(base, split, weeks, workers or os.cpu_count() or 1, told)
+    search = _Search(base, split, weeks, workers or os.cpu_count() or 1, on_result)
     search.rows.append(_scored(NO_WAIT, weeks, _without_waiting(workload, weeks)))
     search.try_all([REPLAYED, *first_candidates()])
     chosen = np.concatenate([_rows_of(workload, week) for week in weeks if week.chooses])
@@ -460,16 +462,16 @@ class _Search:
         split: Split,
         weeks: Sequence[Week],
         workers: int,
-        told: Callable[[str], None],
+        on_result: Callable[[str], None],
     ) -> None:
         self.data = base.model_dump(mode="json")
         self.rows: list[Row] = []
-        self._split, self._weeks, self._workers, self._told = split, weeks, workers, told
+        self._split, self._weeks, self._workers, self._on_result = split, weeks, workers, on_result
 
     def try_all(self, candidates: Sequence[Candidate]) -> None:
         """Play candidates on all weeks."""
         tasks = [(self.data, each.overrides, self._split, self._weeks) for each in candidates]
-        found = play_all(tasks, self._workers, lambda row: self._told(candidates[row].name))
+        found = play_all(tasks, self._workers, lambda row: self._on_result(candidates[row].name))
         for candidate, weeks in zip(candidates, found, strict=True):
             self.rows.append(_scored(candidate, self._weeks, weeks))
 

@@ -45,11 +45,12 @@ from simkit.experiment.warnings import (
     unit_warnings,
 )
 from simkit.experiment.workload import TraceMemory, read_trace
-from simkit.plugins import instantiate, lines_of_author, told_of_author
+from simkit.plugins import author_traceback, instantiate, lines_of_author
 from simkit.policy import Policy
 from simkit.policy.declared import declared_metrics
 from simkit.policy.estimates import Predictor
 from simkit.power.forecast import ERROR_STEP_S
+from simkit.power.signal import parts_of
 from simkit.power.signal_align import Span
 from simkit.power.site import Site, controller_problems, policy_problems
 from simkit.results.all_metrics import build_metrics, failures, measure
@@ -338,29 +339,31 @@ def _out_of_time(over: WallTimeOver, experiment: Experiment, now: float) -> Limi
     limit_s = experiment.scenario.limits.wall_time
     assert limit_s is not None
     lines = lines_of_author(over, experiment.policy)
-    told = (
+    text = (
         f"limits.wall_time: after {format_duration(limit_s)} of real time the simulation is at "
         f"{now:g} s; if the policy does not return from schedule, correct it, else raise "
         "limits.wall_time"
     )
-    return LimitError("\n".join([told, *lines]))
+    return LimitError("\n".join([text, *lines]))
 
 
 @contextmanager
 def blaming(experiment: Experiment, when: Callable[[], str]) -> Iterator[None]:
-    """Turn an exception or exit that comes from a policy's, estimator's or controller's author."""
+    """Turn an exception or exit that comes from the author of something that the run calls."""
     try:
         yield
     except (SimkitError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        authors: dict[str, object] = {"": experiment.policy, "the estimator ": experiment.predictor}
-        if experiment.site is not None:
-            authors["the controller "] = experiment.site.controller
-        for role, owner in authors.items():
+        authors: list[tuple[str, object]] = [("", experiment.policy)]
+        authors.append(("the estimator ", experiment.predictor))
+        if (site := experiment.site) is not None:
+            authors.append(("the controller ", site.controller))
+            authors += [("the signal ", part) for all_ in site.signals for part in parts_of(all_)]
+        for role, owner in authors:
             what = f"{role}{type(owner).__name__} failed {when()}"
-            if told := told_of_author(error, owner, what):
-                raise PolicyError(told) from error
+            if text := author_traceback(error, owner, what):
+                raise PolicyError(text) from error
         if not isinstance(error, Exception):  # an exit must not end the run with its own code
             name = f"{type(error).__name__}: {error}".removesuffix(": ")
             raise PolicyError(f"code that the run calls left it {when()} with {name}") from error

@@ -75,7 +75,7 @@ class DeferredInterrupt:
 GRACE_S: Final = 1.0
 """Time between the end of the wall time and the attempts to leave the user's code."""
 _ATTEMPTS: Final = 30
-"""After so many in vain, the engine's own code is left as well."""
+"""After this many in vain, the engine's own code is left as well."""
 _CALL_USERS: Final[frozenset[CodeType]] = frozenset({Simulation.run.__code__, driven.__code__})
 """What may be left at any point: the engine's functions that run policies and processes."""
 

@@ -117,7 +117,7 @@ WORTH_SAYING: Final = 0.2
 Workloads Archive it is below 0.11: jobs that ran longer than requested."""
 
 
-def told_run_time(workload: Workload) -> int:
+def count_true_run_times(workload: Workload) -> int:
     """Return how many tasks have no requested time, or one that equals their run time."""
     requested = workload.requested_time_s
     return int(np.count_nonzero(np.isnan(requested) | (requested == workload.run_time_s)))
@@ -128,19 +128,24 @@ def estimates_name(scenario: Scenario, workload: Workload) -> str:
 
     A correction follows: ``user-mean + tsafrir``.
     """
-    choice, told, tasks = scenario.estimates, told_run_time(workload), workload.tasks
+    choice, tasks = scenario.estimates, workload.tasks
+    with_true_run_time = count_true_run_times(workload)
     given = ",".join(f"{key}={value}" for key, value in choice.args.items())
     name = f"{choice.type}({given})" if given else choice.type
     if choice.correction != "none":
         name += f" + {choice.correction}"
-    if not tasks or told < WORTH_SAYING * tasks:
+    if not tasks or with_true_run_time < WORTH_SAYING * tasks:
         return name
     if choice.type == "requested":
         return (
-            "run times (no requests)" if told == tasks else f"{name} ({told / tasks:.0%} run times)"
+            "run times (no requests)"
+            if with_true_run_time == tasks
+            else f"{name} ({with_true_run_time / tasks:.0%} run times)"
         )
     return (
-        f"{name} ({told / tasks:.0%} at most the run time)" if choice.type == "user-mean" else name
+        f"{name} ({with_true_run_time / tasks:.0%} at most the run time)"
+        if choice.type == "user-mean"
+        else name
     )
 
 
@@ -150,7 +155,7 @@ def estimates_info(scenario: Scenario, workload: Workload, policy: Policy) -> di
         "name": estimates_name(scenario, workload),
         "used": reads_estimates(policy),
         "tasks": workload.tasks,
-        "told_run_time": told_run_time(workload),
+        "told_run_time": count_true_run_times(workload),
     }
 
 
@@ -168,20 +173,23 @@ def estimates_warnings(scenario: Scenario, trace: Trace, policy: Policy) -> list
 
 
 def _perfect_knowledge(scenario: Scenario, workload: Workload) -> str:
-    told, tasks, kind = told_run_time(workload), workload.tasks, scenario.estimates.type
-    if told < WORTH_SAYING * tasks:
+    tasks, kind = workload.tasks, scenario.estimates.type
+    with_true_run_time = count_true_run_times(workload)
+    if with_true_run_time < WORTH_SAYING * tasks:
         return ""
     by_reader = getattr(scenario.workload, "requested_time", None) == "max"
     who = counted(tasks, "job" if tasks == len(workload) else "task")
     whose = (
-        f"none of {who} has" if told == tasks else f"{told:,} of {who} ({told / tasks:.0%}) lack"
+        f"none of {who} has"
+        if with_true_run_time == tasks
+        else f"{with_true_run_time:,} of {who} ({with_true_run_time / tasks:.0%}) lack"
     )
     lacking = f"{whose} a requested time other than the run time"
     raw = "workload.requested_time: raw" if by_reader else ""
     if kind == "requested":
         return (
-            f"warning: estimates: requested stands for true run times: {lacking}, so that the "
-            "policy plans with perfect knowledge there; for less, choose estimates: perturbed, or "
+            f"warning: estimates: {lacking}, so the policy knows their true run times; "
+            "for less knowledge, choose estimates: perturbed, or "
             f"user-mean{f' with {raw}' if raw else ''}"
         )
     if kind == "user-mean" and raw:
@@ -339,8 +347,8 @@ def _what_takes_capacity(run: Run) -> str:
     )
     if not missing:
         return ""
-    told = [_CAUSES.get(c, (f"{c!r} in the table of events", _UNKNOWN)) for c in _causes(run)]
-    names, remedies = zip(*(told or [("something", _UNKNOWN)]), strict=True)
+    causes = [_CAUSES.get(c, (f"{c!r} in the table of events", _UNKNOWN)) for c in _causes(run)]
+    names, remedies = zip(*(causes or [("something", _UNKNOWN)]), strict=True)
     remedy = ", and ".join(dict.fromkeys(remedies))
     return f"{' and '.join(names)} left only {missing} by then; {remedy}"
 

@@ -97,8 +97,8 @@ def _check_recorded(section: WorkloadSource) -> None:
     ]
     if isinstance(section, WorkloadModel):
         problems.append(
-            f"policy.recorded: jobs of the type {section.type} are drawn, and never started; use a "
-            "log, or another policy"
+            f"policy.recorded: jobs of the type {section.type} are drawn, so nothing was recorded; "
+            "use a log, or another policy"
         )
     if problems:
         raise ScenarioError(problems)

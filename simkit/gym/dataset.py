@@ -117,7 +117,7 @@ def _problems(data: Dataset) -> Iterator[str]:
     lengths = {name: len(column) for name, column in columns.items() if column is not None}
     if wrong := {name: length for name, length in lengths.items() if length != rows}:
         text = ", ".join(f"{name} has {length:,}" for name, length in wrong.items())
-        yield f"action has {rows:,} rows, {text}; all columns have as many"
+        yield f"action has {rows:,} rows, {text}; all columns must have the same number"
         return
     if data.observation.ndim != 2 or data.mask.ndim != 2:
         yield (
@@ -134,7 +134,7 @@ def _problems(data: Dataset) -> Iterator[str]:
     elif (np.diff(np.flatnonzero(ends), prepend=-1) < 2).any():
         yield "an episode has no action; leave it out"
     if data.action.max() >= data.mask.shape[1]:
-        yield f"an action is {data.action.max()}, and the mask has {data.mask.shape[1]}"
+        yield f"an action is {data.action.max()}, but the mask has {data.mask.shape[1]} actions"
     over = data.terminated | data.truncated
     if (over != np.append(last[1:], False)).any() or (data.terminated & data.truncated).any():
         yield "each episode's last action must be either terminated or truncated, and no other"
@@ -205,8 +205,8 @@ def _schema(size: int, actions: int, facts: Mapping[str, Any]) -> pa.Schema:
         "passed_s": number, "behaviour": pa.dictionary(pa.int32(), pa.string()),
         "probability": number, "terminated": flag, "truncated": flag,
     }  # fmt: skip
-    told = json.dumps({"format": VERSION, **facts}, sort_keys=True, allow_nan=False)
-    return pa.schema(types.items(), metadata={_KEY: told.encode()})
+    header = json.dumps({"format": VERSION, **facts}, sort_keys=True, allow_nan=False)
+    return pa.schema(types.items(), metadata={_KEY: header.encode()})
 
 
 def _arrow(field: pa.Field, columns: Mapping[str, Any], names: Sequence[str]) -> pa.Array:
@@ -228,7 +228,7 @@ def read_dataset(path: Path) -> Dataset:
 
     Raises RunError for a file that is missing, no dataset of simkit, damaged or empty.
     """
-    with _told(path):
+    with _read_errors(path):
         facts = _facts(path, pq.read_schema(path))
         _check_size(path)
         table = pq.read_table(path, memory_map=False).combine_chunks()
@@ -256,10 +256,10 @@ def read_dataset(path: Path) -> Dataset:
 
 def _check_size(path: Path) -> None:
     """Raise TooMuchError for a file of a few bytes that stands for many equal rows."""
-    told = pq.read_metadata(path)
-    groups = [told.row_group(number) for number in range(told.num_row_groups)]
+    metadata = pq.read_metadata(path)
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     cells = sum(group.column(n).num_values for group in groups for n in range(group.num_columns))
-    check_decoded(path, 8 * cells, told.num_rows)
+    check_decoded(path, 8 * cells, metadata.num_rows)
 
 
 def _rows(column: pa.ChunkedArray) -> npt.NDArray[Any]:
@@ -273,7 +273,7 @@ def _rows(column: pa.ChunkedArray) -> npt.NDArray[Any]:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _read_errors(path: Path) -> Iterator[None]:
     """Turn what goes wrong with a file that is read into a RunError that says so."""
     if path.is_dir():
         raise RunError(f"{path}: is a folder; name the file of a dataset")
@@ -287,18 +287,18 @@ def _told(path: Path) -> Iterator[None]:
             f"{path}: there is no such file; record one with `simkit dataset record`"
         ) from None
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
-        told = reason(error) if isinstance(error, OSError) and error.errno else ""
-        what = f"cannot be read: {told}" if told else "is not a dataset of simkit, or damaged"
+        why = reason(error) if isinstance(error, OSError) and error.errno else ""
+        what = f"cannot be read: {why}" if why else "is not a dataset of simkit, or damaged"
         raise RunError(f"{path}: {what}; {_REMEDY}") from None
 
 
 def _facts(path: Path, schema: pa.Schema) -> dict[str, Any]:
-    told = (schema.metadata or {}).get(_KEY)
-    if told is None:
+    header = (schema.metadata or {}).get(_KEY)
+    if header is None:
         raise RunError(
             f"{path}: is a table, but not simkit's; record one with `simkit dataset record`"
         )
-    facts: dict[str, Any] = parse_json(told)
+    facts: dict[str, Any] = parse_json(header)
     if (version := facts.pop("format")) != VERSION:
         raise RunError(
             f"{path}: has the format {version}, this simkit reads {VERSION}; update simkit, or "
@@ -384,10 +384,10 @@ def kinds_of_actions(data: Dataset) -> dict[str, range]:
     """Return the kinds of actions and the numbers that each has."""
     count = data.mask.shape[1]
     void = count - 1
-    told = data.facts.get("actions", {}).get("arguments", {})
-    if told.get("actions") != "ready-pool":
+    arguments = data.facts.get("actions", {}).get("arguments", {})
+    if arguments.get("actions") != "ready-pool":
         return {"place": range(void), "void": range(void, count)}
-    given = told.get("action_arguments") or {}
+    given = arguments.get("action_arguments") or {}
     suspend = int(given.get("suspend", 0))
     ready = (void - suspend) // (2 if given.get("reject") else 1)
     kinds = {
@@ -427,7 +427,7 @@ def mix(
     Args:
         shares: file → the share of its decisions, above 0; they add up to 1.
         path: the file to write.
-        decisions: how many in all; None: as many as the datasets have for these shares.
+        decisions: number in all; None: the most that the datasets have for these shares.
         seed: seed of the draw.
 
     Raises ScenarioError for wrong shares, RunError for datasets that do not suit each other, or

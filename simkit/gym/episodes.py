@@ -31,7 +31,7 @@ from simkit.errors import (
 from simkit.experiment import Experiment, prepare
 from simkit.experiment.policy import build_predictor
 from simkit.experiment.workload import read_trace
-from simkit.plugins import told_of_author
+from simkit.plugins import author_traceback
 from simkit.policy import Action, State, SystemInfo
 from simkit.records import TableSink
 from simkit.results.all_metrics import compute_metrics
@@ -281,8 +281,8 @@ class Episode:
         rewards = self._reward.parts if isinstance(self._reward, WeightedRewards) else ()
         for reward in (*rewards, self._reward):
             what = f"reward {type(reward).__name__} failed at {self._simulation.now:g} s"
-            if told := told_of_author(error, reward, what):
-                raise PluginError(told) from error
+            if text := author_traceback(error, reward, what):
+                raise PluginError(text) from error
 
     def lost(self) -> int:
         """Return how many jobs have ended in one of the `losses` so far."""

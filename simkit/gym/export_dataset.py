@@ -135,8 +135,10 @@ def write_minari(data: Dataset, folder: Path, source: Path) -> None:
         with h5py.File(place / "main_data.hdf5", "w", track_order=True) as file:
             _write_episodes(file, data, shaped(data, schema), h5py.string_dtype())
         size_mb = round((place / "main_data.hdf5").stat().st_size / 1e6, 1)
-        told = _metadata(data, schema, folder.name) | {"dataset_size": size_mb}
-        (place / "metadata.json").write_text(json.dumps(told, allow_nan=False), encoding="utf-8")
+        metadata = _metadata(data, schema, folder.name) | {"dataset_size": size_mb}
+        (place / "metadata.json").write_text(
+            json.dumps(metadata, allow_nan=False), encoding="utf-8"
+        )
 
 
 @contextmanager

@@ -57,7 +57,7 @@ class Recording:
     episode: Mapping[str, Any] | None = None
     """Each episode replays a window of the log; None: all jobs. See `EpisodeWindows`."""
     max_decisions: int | None = None
-    """An episode is truncated after so many; None: never."""
+    """Truncate each episode after this many decisions; None: never."""
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Recording:
@@ -296,7 +296,7 @@ class PlayedEpisode:
             encoder: what is seen.
             earnings: what is earned and to be paid.
             name: name of the policy, for messages.
-            max_decisions: after so many the episode is truncated; None: never.
+            max_decisions: truncate the episode after this many; None: never.
         """
         self._experiment, self._policy, self._name = experiment, experiment.policy, name
         self._actions, self._encoder, self._earnings = actions, encoder, earnings
@@ -427,11 +427,11 @@ class PlayedEpisode:
     def _foreign(self, action: Action, why: str) -> RunError:
         """Return the error of an action that cannot be recorded."""
         return RunError(
-            f"policy {self._name} at {self._state.now:g} s: {self._told(action)}, {why}; "
+            f"policy {self._name} at {self._state.now:g} s: {self._words(action)}, {why}; "
             f"{_remedy(action)}, or record another policy"
         )
 
-    def _told(self, action: Action) -> str:
+    def _words(self, action: Action) -> str:
         """Return what the policy does, in words."""
         if isinstance(action, Place):
             where = "nowhere" if not action.on else f"on {_machines(action, self._state)}"

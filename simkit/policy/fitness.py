@@ -45,7 +45,7 @@ _PART = 128  # machines tried first, as these often suffice; then twice as many,
 
 _MOST_AT_ONCE = 64  # machines; above this, scoring equal machines once is faster
 
-_MANY = 4096  # from so many machines on, those in the same state are scored once for each task
+_MANY = 4096  # from this many machines on, those in the same state are scored once for each task
 
 __all__ = [
     "FitnessPolicy",

@@ -24,7 +24,7 @@ from simkit.policy.task import Task
 __all__ = ["FitSearch", "GreedyPolicy"]
 
 _PART = 1024  # tasks compared at once when the first that fits is wanted
-_FEW = 8  # at most so many tasks are compared no faster by a sieve
+_FEW = 8  # up to this many tasks, a sieve is no faster
 
 
 class WaitingTasks:

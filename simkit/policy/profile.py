@@ -44,7 +44,7 @@ class LeastFree:
                 self._amounts.append(max(amount, 0.0))
 
     def through(self, seconds: float) -> float:
-        """Return the least that is free in the next so many seconds."""
+        """Return the minimum that is free in the next `seconds`."""
         return self._amounts[max(bisect_left(self._times, seconds), 1) - 1]
 
     def through_each(self, seconds: Floats) -> Floats:

@@ -79,7 +79,7 @@ class TaskQueue:
         self._indices: list[int] = []
         self.tasks: list[Task] = []
         """The waiting tasks in order; read-only."""
-        # Of the first tasks, as far as it was read.
+        # Columns of the first tasks, as far as they were read.
         self._table = ColumnTable(_FACTS + 2 * resources)
         self._columns: QueueColumns | None = None  # until tasks come or go
 
@@ -220,7 +220,7 @@ class ColumnTable:
         self._table[column, self._start + position] = number
 
     def _make_space(self, rows: int) -> None:
-        """Have space for so many more rows at the end."""
+        """Make room for this many more rows at the end."""
         if self._start + self.size + rows <= self._table.shape[1]:
             return
         width = max(_LEAST, 2 * (self.size + rows))

@@ -169,12 +169,12 @@ def fit_terms(
 ) -> tuple[Any, ...]:
     """Return eleven further terms of each pair, about as large as 1.
 
-    Of the task: the logarithms of time and of instances left, its time beside the longest of those
-    that wait, the largest share that it asks for, and how far that is above the mean. Of the
-    machine with one instance more: the mean and the least share left free, the difference between
-    the largest and the least, and how much of what is left is of the resources of which most work
-    remains, as in ``balance``. Of the moment: how far the remaining work of the busiest resource is
-    above the mean, and the logarithm of the horizon.
+    Task: the logarithms of time and of instances left, its time relative to the longest among those
+    that wait, the largest share that it asks for, and how far that is above the mean. Machine with
+    one instance more: the mean and the minimum share left free, the difference between the maximum
+    and the minimum, and how much of what is left belongs to the resources with the most remaining
+    work, as in ``balance``. Moment: how far the remaining work of the busiest resource is above the
+    mean, and the logarithm of the horizon.
 
     Args:
         hold_s: as in `urgency_terms`, and so what follows.

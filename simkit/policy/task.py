@@ -17,7 +17,7 @@ def instances_on(on: Placement) -> int:
 
 
 def at_most(on: Placement, instances: int) -> Placement:
-    """Return a placement cut down to so many instances."""
+    """Return a placement cut down to this many instances."""
     kept: list[tuple[int, int]] = []
     for machine, count in on:
         if instances:

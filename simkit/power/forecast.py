@@ -128,7 +128,7 @@ class Persistence:
         edges = step_edges(horizon_s, step_s)
         means = np.full(len(edges) - 1, self.truth.value(now_s))
         if self.period_s:
-            periods = np.ceil(edges[1:] / self.period_s)  # so many back, all of the step is over
+            periods = np.ceil(edges[1:] / self.period_s)  # this many back, all of the step is over
             for back in np.unique(periods).tolist():
                 rows = np.flatnonzero(periods == back)
                 earlier = now_s + edges[rows[0] : rows[-1] + 2] - back * self.period_s

@@ -160,7 +160,7 @@ class Pue(Protocol):
     """Gives power usage effectiveness at an instant."""
 
     def pue(self, machines_w: float, time_s: float) -> float:
-        """Return facility power / machine power, at least 1, when machines draw so many W."""
+        """Return facility power / machine power, at least 1, when machines draw `machines_w`."""
 
     def ratios(self, machines_w: Floats, times_s: Floats) -> Floats:
         """Return (N,) the same at N instants."""

@@ -18,7 +18,8 @@ import math
 from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from numbers import Real
 from typing import Final, Literal, get_args
 
 import numpy as np
@@ -85,7 +86,9 @@ class Signal(ABC):
         at = start_s
         while at < end_s:
             starts.append(at)
-            at = self.next_change(at)
+            if not (after := self.next_change(at)) > at:  # a call less for each piece
+                after = checked_change(self, at)
+            at = after
         return np.array(starts, dtype=np.float64), self.values(starts)
 
     def integral(self, start_s: float, end_s: float) -> float:
@@ -252,6 +255,41 @@ class Means(Signal):
     def _mean(self, step: int) -> float:
         begin = step * self._step
         return self.signal.mean(begin, begin + self._step)
+
+
+def parts_of(signal: Signal) -> Iterator[Signal]:
+    """Yield a signal and all that it is made of."""
+    yield signal
+    for held in vars(signal).values():
+        for part in held if isinstance(held, (list, tuple)) else (held,):
+            if isinstance(part, Signal):
+                yield from parts_of(part)
+
+
+def checked_change(signal: Signal, time_s: float) -> float:
+    """Return a signal's next change; raises TraceError unless it is after `time_s`."""
+    after = signal.next_change(time_s)
+    if not after > time_s:
+        raise TraceError(
+            f"{type(signal).__name__}.next_change({time_s:.9g}) is {after!r}; it must be a later "
+            "time in s, or infinity"
+        )
+    return after
+
+
+def checked_value(signal: Signal, time_s: float, least: float) -> float:
+    """Return a signal's value; raises TraceError unless it is a finite number of at least this."""
+    value = signal.value(time_s)
+    if not (isinstance(value, Real) and math.isfinite(value)):
+        raise TraceError(
+            f"{type(signal).__name__}.value({time_s:.9g}) is {value!r}; it must be a finite number"
+        )
+    if value < least:
+        raise TraceError(
+            f"{type(signal).__name__}.value({time_s:.9g}) is {value:g} {signal.unit}; it must be "
+            f"at least {least:g}"
+        )
+    return value
 
 
 def check_span(start_s: float, end_s: float) -> None:

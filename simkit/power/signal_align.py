@@ -4,7 +4,7 @@ A job log of 1998 meets the weather of 2012 in one of three ways:
 
 - `calendar`: same month, day and hour in the standard time of each place, in any year;
 - `epoch`: same instant in history;
-- `offset`: the run's zero is so many seconds into the trace.
+- `offset`: the run's zero is this many seconds into the trace.
 
 By `calendar` the trace's year is laid on a leap year, 366 days long. A run's year without 29
 February skips that day; for a trace's year without it, 28 February is repeated. A run that goes on

@@ -25,7 +25,6 @@ from simkit.units import DAY_S, TIME_GRID, time_on_grid
 WEEK_S: Final = 7 * DAY_S
 _THURSDAY_S: Final = 3 * DAY_S
 """Unix time 0 was a Thursday; weeks begin on Monday."""
-_DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
 class Schedule(Signal):
@@ -93,26 +92,6 @@ class Schedule(Signal):
             same = utc_offset_s(self._zone, middle) == offset
             low, high = (middle, high) if same else (low, middle)
         return high - self._epoch
-
-
-def weekly(pattern: Mapping[str, Mapping[float, float]]) -> dict[float, float]:
-    """Return a pattern of the week from patterns of its days.
-
-    `pattern` maps ``mon`` … ``sun``, ``weekdays`` or ``weekend`` to second of the day -> value.
-    Raises TraceError for another name.
-    """
-    groups = {name: [day] for day, name in enumerate(_DAYS)}
-    groups |= {"weekdays": list(range(5)), "weekend": [5, 6]}
-    if unknown := [name for name in pattern if name not in groups]:
-        raise TraceError(
-            f"{', '.join(map(repr, unknown))}: no such days; write {', '.join(groups)}"
-        )
-    return {
-        day * DAY_S + at: value
-        for name, entries in pattern.items()
-        for day in groups[name]
-        for at, value in entries.items()
-    }
 
 
 _BLOCK: Final = 1024

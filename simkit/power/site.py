@@ -104,11 +104,11 @@ class Source:
             raise ScenarioError(f"source {self.name!r}: {problem}" for problem in problems)
 
     def check(self, watts: float, time_s: float) -> None:
-        """Raise ScenarioError if the power in W at a time in s is below 0."""
-        if watts < 0:
+        """Raise ScenarioError if the power in W at a time in s is below 0 or not finite."""
+        if not 0 <= watts < math.inf:
             raise ScenarioError(
                 f"source {self.name!r} gives {watts:g} W at {time_s:.9g} s; power from a "
-                "source is at least 0: clip night-time readings or fix the signal"
+                "source is finite and at least 0: clip night-time readings or fix the signal"
             )
 
 
@@ -164,10 +164,10 @@ class Site:
     """What the run reports about it, such as the factor by which a source was scaled."""
 
     def check_critical(self, watts: float, time_s: float) -> None:
-        """Raise ScenarioError if the critical load in W at a time in s is below 0."""
-        if watts < 0:
+        """Raise ScenarioError if the critical load at a time in s is below 0 W or not finite."""
+        if not 0 <= watts < math.inf:
             raise ScenarioError(
-                f"critical_w is {watts:g} W at {time_s:.9g} s; it must be at least 0"
+                f"critical_w is {watts:g} W at {time_s:.9g} s; it must be finite and at least 0"
             )
 
     @property

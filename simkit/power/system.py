@@ -131,7 +131,7 @@ class EnergySystem:
         return before != (self.critical_w, self.offer)
 
     def pue(self, machines_w: float) -> float:
-        """Return facility power / machine power when machines draw so many W."""
+        """Return facility power / machine power when machines draw `machines_w` (W)."""
         if self._ratio is not None:
             return self._ratio
         return self.site.pue.pue(machines_w, self.time_s)
@@ -396,7 +396,7 @@ class _InTurn:
 
 
 def instants(site: Site, times: Floats, machines_w: Floats, standing_w: Floats) -> Instants:
-    """Return what a site's loads and signals are at (N,) times, when machines draw so many W.
+    """Return what a site's loads and signals are at (N,) times, when machines draw `machines_w`.
 
     Raises ScenarioError for a signal out of its range, TraceError for one without a value.
     """

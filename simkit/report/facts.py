@@ -1,7 +1,7 @@
 """The facts of a report: of a run, of its groups of jobs, of two runs, and of a sweep.
 
-Of a run: counts, metrics, where it comes from, and how waits are distributed. Of two: who gains.
-Of a sweep: mean and interval over seeds of each metric, as a table and as response curves.
+One run: counts, metrics, where it comes from, and how waits are distributed. Two runs: who gains.
+A sweep: mean and interval over seeds of each metric, as a table and as response curves.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a report shows over time: charts, their time axis, and their columns packed for the page.
 
-A chart has the least, mean and most of equal bins. A mean over a bin is an exact integral, and the
-least and the most are those of every instant in it: nothing is sampled, so a peak of a second stays
-visible in a chart of three years.
+A chart has the minimum, mean and maximum per time bin. A mean over a bin is an exact integral, and
+the minimum and maximum are those of every instant in it: nothing is sampled, so a peak of a second
+stays visible in a chart of three years.
 
 Columns of whole numbers and texts are packed, a few bytes a row instead of a line: neighbours in a
 column are alike, so each number is stored as its difference from the one before; then all lowest
@@ -156,7 +156,7 @@ def whole(values: Floats, start: float, unit: float, most: int = LARGEST) -> npt
 
 BINS: Final = 4096
 _LEVELS: Final = 65_534
-"""Steps between the least and the most of a line; 0 stands for "not known"."""
+"""Steps between the minimum and the maximum of a line; 0 stands for "not known"."""
 
 FLOWS: Final = {
     "load_renewable_w": "sun and wind",
@@ -246,7 +246,7 @@ def _stepped(name: str, time: Floats, values: Floats, edges: Floats, before: flo
 def binned_extremes(
     time_s: Floats, values: Floats, edges: Floats, before: float = 0.0
 ) -> tuple[Floats, Floats]:
-    """Return the least and the most of a step function in each bin.
+    """Return the minimum and the maximum of a step function in each bin.
 
     Values that last for no time do not count.
 

@@ -106,8 +106,8 @@ def _check_not_mixed(given: Sequence[RunOrFolder]) -> None:
     if above and runs:
         run = runs[0]
         raise RunError(
-            f"report: {run} is a run and {above[0]} a folder of runs; a report shows runs beside "
-            f"each other, or the runs of a sweep; write two: `simkit report {run}` and "
+            f"report: {run} is a run, but {above[0]} a folder of runs; a report compares "
+            f"single runs, or shows a sweep; write two: `simkit report {run}` and "
             f"`simkit report {above[0]}`"
         )
 

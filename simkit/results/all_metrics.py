@@ -139,8 +139,8 @@ def compute_metrics(
     Args:
         run: its tables must be closed.
         tau: floor of the run time in bounded slowdowns, in s, above 0.
-        warmup: leaves out jobs submitted in so many seconds after the first submit.
-        cooldown: leaves out jobs submitted in so many seconds before the last submit.
+        warmup: leaves out jobs submitted within this many seconds of the first submit.
+        cooldown: leaves out jobs submitted within this many seconds before the last submit.
         brought: metrics that the policy brings.
 
     Returns name → ``{"value": …}`` or ``{"mean": …, "p50": …, …}``, with unit, formula, window,

@@ -89,8 +89,8 @@ class CustomMetric:
             found = self.function(**given)
         except (Exception, SystemExit) as error:
             what = f"the metric {self.name} cannot be computed"
-            told = plugins.told_of_author(error, self.function, what)
-            return None, told or f"{self.source}: {what}: {type(error).__name__}: {error}"
+            text = plugins.author_traceback(error, self.function, what)
+            return None, text or f"{self.source}: {what}: {type(error).__name__}: {error}"
         if found is None:
             return None, ""
         is_number = isinstance(found, (int, float, np.integer, np.floating))

@@ -229,5 +229,5 @@ def reason(error: OSError, paths: Iterable[Path] = ()) -> str:
     if error.errno in (errno.EEXIST, errno.ENOTDIR):
         for path in paths:
             if path.is_file():
-                return f"{path} is a file, and a run is a folder"
+                return f"{path} is a file, but a run is a folder"
     return text

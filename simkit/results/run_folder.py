@@ -75,8 +75,8 @@ class Run:
         return text_or(self._html, self.name, f"<pre>{safe(self)}</pre>")
 
     def _html(self, name: str) -> str:
-        told = [self.policy, self._counts(), f"seed {self.seed}"]
-        told += [] if self.status == "complete" else [self.status]
+        facts = [self.policy, self._counts(), f"seed {self.seed}"]
+        facts += [] if self.status == "complete" else [self.status]
         where = [] if isinstance(self, MemoryRun) else [f"run folder {self.folder}"]
         where += [f"digest {self.digest[:16]}…"] if self.digest else []
         where += [str(text) for text in self.info.get("warnings") or ()]
@@ -84,7 +84,7 @@ class Run:
             numbers = self.metrics._repr_html_()
         except RunError:
             numbers = ""
-        return heading(name, *told) + numbers + notes(where)
+        return heading(name, *facts) + numbers + notes(where)
 
     def summary(self) -> Shown:
         """Return what the command line prints of a finished run: its metrics, digest and warnings.

@@ -241,7 +241,7 @@ class _Draft:
             yield from self._how_many(size)
 
     def _how_many(self, size: MachineSize) -> Iterator[str]:
-        """Yield why there are so many machines without a known name, and why so large."""
+        """Yield the reasons for the number and size of the machines without a known name."""
         if size.has_machines and len(self._load.resources) > 1:
             yield "Each machine has the most that a job had of one; there are as many as"
             yield "hold what was in use at once, and the job on the most machines."

@@ -17,10 +17,8 @@ from pydantic import Field, model_validator
 
 from simkit import plugins
 from simkit.errors import PluginError, SimkitError
-from simkit.power import forecast as forecasts
 from simkit.power import signal as curves
 from simkit.power.facts import BatteryFacts, Noise, Supply
-from simkit.power.signal_align import Span, check_covers
 from simkit.scenario.machine_power import Machines, PueCurve
 from simkit.scenario.references import PluginChoice, PluginName
 from simkit.scenario.signals import (
@@ -47,8 +45,10 @@ from simkit.units import KWH_J
 from simkit.workload import Workload
 
 if TYPE_CHECKING:  # what charges and settles is imported when a site is built
+    from simkit.power import forecast as forecasts
     from simkit.power.controller import Controller
     from simkit.power.machine_model import Pue
+    from simkit.power.signal_align import Span
     from simkit.power.site import Foresight, Grid, Site, Source
     from simkit.workload.cluster import Cluster
 
@@ -107,7 +107,9 @@ class ForecastBase(Section):
             truth: what is forecast.
             context: of the run.
         """
-        return forecasts.PerfectForecast(truth)
+        from simkit.power.forecast import PerfectForecast
+
+        return PerfectForecast(truth)
 
 
 class PerfectSection(ForecastBase):
@@ -130,7 +132,9 @@ class PersistenceSection(ForecastBase):
     def forecast(
         self, key: str, truth: curves.Signal, context: SignalContext
     ) -> forecasts.Forecast | None:
-        return forecasts.Persistence(truth, self.period)
+        from simkit.power.forecast import Persistence
+
+        return Persistence(truth, self.period)
 
 
 class NoisySection(Noise, ForecastBase):
@@ -142,11 +146,13 @@ class NoisySection(Noise, ForecastBase):
     def forecast(
         self, key: str, truth: curves.Signal, context: SignalContext
     ) -> forecasts.Forecast | None:
+        from simkit.power.forecast import NoisyForecast, PerfectForecast
+
         if self.kind == "absolute" and truth.unit != curves.WATT:
-            return forecasts.PerfectForecast(truth)
+            return PerfectForecast(truth)
         least = -math.inf if truth.unit == curves.PRICE else 0.0
         seeds = context.seeds(f"power.forecast.{key}")
-        return forecasts.NoisyForecast(truth, seeds, self, bounds=(least, math.inf))
+        return NoisyForecast(truth, seeds, self, bounds=(least, math.inf))
 
 
 class GivenSection(ForecastBase):
@@ -166,12 +172,14 @@ class GivenSection(ForecastBase):
     def forecast(
         self, key: str, truth: curves.Signal, context: SignalContext
     ) -> forecasts.Forecast | None:
+        from simkit.power.forecast import GivenForecast
+
         if (section := getattr(self, key)) is None:
             return None
         quantity = {"signal": POWER, "price": ENERGY_PRICE, "carbon": CARBON_INTENSITY}[key]
         context = replace(context, ahead_s=self.horizon)
         given = context.covered(section, f"power.forecast.{key}", quantity)
-        return forecasts.GivenForecast(truth, given)
+        return GivenForecast(truth, given)
 
 
 Forecast = Annotated[
@@ -210,6 +218,7 @@ class SourceSection(Section):
 
         Raises ScenarioError or TraceError if its signal cannot be made, or is too short.
         """
+        from simkit.power.signal_align import check_covers
         from simkit.power.site import Source
 
         mean_w = None if self.times_load is None else self.times_load * load_w
@@ -341,6 +350,7 @@ class Power(Section):
         """
         from simkit.power.controller import SourceOrder
         from simkit.power.machine_model import ConstantPue, PowerModel
+        from simkit.power.signal_align import Span
         from simkit.power.site import NO_GRID, Site
 
         ahead = self.forecast is not None and self.forecast.looks_ahead

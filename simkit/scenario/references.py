@@ -40,7 +40,14 @@ from simkit.errors import PluginError, TraceError, did_you_mean
 from simkit.files import SpecialFileError, refuse_special
 from simkit.plugins import code_refusal, split_reference
 from simkit.scenario.bundled import SAMPLE, agent_folder, sample_path
-from simkit.sections import BrokenRulesError, Section, problems_of, schema_of_both, shown
+from simkit.sections import (
+    BrokenRulesError,
+    Section,
+    misspelt_type,
+    problems_of,
+    schema_of_both,
+    shown,
+)
 
 
 class Context(NamedTuple):
@@ -386,7 +393,8 @@ class Family(Generic[K]):
             return value  # a section that is made already, or pydantic says what it must be
         known = ", ".join(self.names())
         if "type" not in value:
-            raise BrokenRulesError([(("type",), f"is missing; add one of: {known}")])
+            text = misspelt_type(value) or f"is missing; add one of: {known}"
+            raise BrokenRulesError([(("type",), text)])
         name = value["type"]
         if not isinstance(name, str):
             text = f"must be one of {known}, not {shown(name)}"

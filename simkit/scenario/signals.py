@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Self
 from zlib import crc32
 
 import numpy as np
@@ -37,12 +37,11 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
-from simkit.dates import fixed_zone, parse_zone
+from simkit import plugins
+from simkit.dates import fixed_zone, parse_zone, weekly
 from simkit.errors import PluginError, ScenarioError, SimkitError, TraceError
 from simkit.power import signal as curves
 from simkit.power.signal import CARBON, PRICE, WATT
-from simkit.power.signal_align import Alignment, Span, aligned, check_covers, scale_factor
-from simkit.power.signal_patterns import WEEK_S, Levels, Schedule, weekly
 from simkit.power.signal_trace import Gaps, PowerTrace, long_fill_warning
 from simkit.scenario.references import Arguments, Family, File, Kind, PluginName
 from simkit.sections import (
@@ -60,6 +59,9 @@ from simkit.sections import (
 from simkit.text import counted
 from simkit.units import DAY_S, parse_duration
 from simkit.workload import RowReport, Workload
+
+if TYPE_CHECKING:  # how traces lie on the clock is imported when a signal is built
+    from simkit.power.signal_align import Alignment, Span
 
 
 def _zone(name: str) -> str:
@@ -230,11 +232,36 @@ class SignalContext:
 
         Raises ScenarioError, TraceError or PluginError if it cannot be made, or changes too often.
         """
-        made = section.build(
-            replace(self, place=place, quantity=quantity, peak_w=peak_w, mean_w=mean_w)
-        )
-        self.refuse_beyond(made.changes(self.span.last_s - self.span.first_s), "changes")
+        context = replace(self, place=place, quantity=quantity, peak_w=peak_w, mean_w=mean_w)
+        what = f"the signal {section.type!r}"
+        with plugins.blaming_author(section, what):
+            made = section.build(context)
+        if not isinstance(made, curves.Signal) or not hasattr(made, "end_s"):
+            raise PluginError(
+                f"{what}: build returned a {type(made).__name__}; it returns a "
+                "simkit.power.signal.Signal, whose __init__ calls super().__init__(unit)"
+            )
+        with plugins.blaming_author(made, what):
+            self.refuse_beyond(made.changes(self.span.last_s - self.span.first_s), "changes")
+            if not type(section).build.__module__.startswith("simkit."):
+                context._try_out(made)
         return made
+
+    def _try_out(self, made: curves.Signal) -> None:
+        """Go once through a signal of another package: no run must stumble over what it returns.
+
+        Raises TraceError for a value that is no number or out of range, or a change not ahead.
+        """
+        at = max(self.span.first_s, made.start_s)
+        last = min(self.span.last_s + self.ahead_s, made.end_s)
+        if not at < made.end_s:
+            return
+        steps = 0
+        while at < last or not steps:
+            curves.checked_value(made, at, self.quantity.least)
+            at = curves.checked_change(made, at)
+            steps += 1
+            self.refuse_beyond(steps, "changes")
 
     def part(self, section: SignalSource, key: str, *, sized: bool = False) -> curves.Signal:
         """Return a signal that the one at this place holds under a key, ``signals.0``.
@@ -246,6 +273,8 @@ class SignalContext:
 
     def covered(self, section: SignalSource, place: str, quantity: Quantity) -> curves.Signal:
         """Return a signal as `make` does; raises TraceError if it does not cover the span."""
+        from simkit.power.signal_align import check_covers
+
         made = self.make(section, place, quantity)
         check_covers(made, self.span, self.ahead_s)
         return made
@@ -271,6 +300,8 @@ class SignalContext:
     @property
     def alignment(self) -> Alignment:
         """How traces lie on the clock; raises TraceError if the run's date is not known."""
+        from simkit.power.signal_align import Alignment
+
         kind = self.align.type
         epoch_s = None if kind == "offset" else self.epoch_s
         zone = self.zone if kind == "calendar" else None
@@ -323,7 +354,8 @@ class RecordedSignal(SignalSource):
 
     def trace(self) -> PowerTrace:
         """Read the trace; PluginError if `read` returns something else."""
-        trace = self.read()
+        with plugins.blaming_author(self, f"the signal {self.type!r}"):
+            trace = self.read()
         if not isinstance(trace, PowerTrace):
             raise PluginError(
                 f"the reader {getattr(self, 'reader', self.type)!r} returned a "
@@ -338,6 +370,8 @@ class RecordedSignal(SignalSource):
 
     def build(self, context: SignalContext) -> curves.Signal:
         """Read the trace, fill its gaps, scale it, and lay it on the run's clock."""
+        from simkit.power.signal_align import aligned, scale_factor
+
         findings, quantity, trace = context.findings, context.quantity, self.trace()
         key = context.place.removeprefix("power.")
         findings.inputs += trace.inputs
@@ -399,7 +433,9 @@ class PluginSignal(RecordedSignal):
     def read(self) -> PowerTrace:
         """Call the reader: a function, or a subclass of `RecordedSignal`."""
         made: Any = SIGNALS.call(self.reader, self.args, f"the reader {self.reader!r}")
-        trace: PowerTrace = made.read() if isinstance(made, RecordedSignal) else made
+        if isinstance(made, RecordedSignal):
+            return made.trace()
+        trace: PowerTrace = made
         return trace
 
 
@@ -513,6 +549,8 @@ class ScheduleSignal(SignalSource):
         return self
 
     def build(self, context: SignalContext) -> curves.Signal:
+        from simkit.power.signal_patterns import WEEK_S, Schedule
+
         pattern = weekly(self.week) if self.week is not None else dict(self.day or {})
         context.quantity.check(min(pattern.values()))
         if math.isnan(context.epoch_s):
@@ -552,6 +590,8 @@ class LevelsSignal(SignalSource):
         return self
 
     def build(self, context: SignalContext) -> curves.Signal:
+        from simkit.power.signal_patterns import Levels
+
         return Levels(
             self.high_w,
             self.low_w,

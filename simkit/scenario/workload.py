@@ -62,7 +62,7 @@ class Resample(Section):
     """A new workload by drawing users and their weeks (Zakay & Feitelson 2014), seeded."""
 
     weeks: Count | None = None
-    """Length of the new workload in weeks; null: as many as the log has."""
+    """Length of the new workload in weeks; null: that of the log."""
 
 
 class TargetLoad(Section):
@@ -90,8 +90,8 @@ class WorkloadSource(Kind):
     """Instances of each task (processors, or units of several with gpus) times this, rounded, at
     least 1."""
     processors_max: Count | None = None
-    """A task asks for at most so many processors: it loses instances, and where one alone has more,
-    that one keeps so many, with its gpus and memory as they are. null: no limit."""
+    """Maximum processors of a task: it loses instances, and a single instance with more is cut to
+    this number, with its gpus and memory unchanged. null: no limit."""
     run_time_scale: Positive = 1.0
     """Run times and requested times of all jobs times this."""
     run_time_max: PositiveDuration | None = None
@@ -304,7 +304,9 @@ def format_of(path: Path) -> str:
     if name := recognise(path):
         return name
     if path.is_dir():
-        raise TraceError(f"{path}: is a folder, and no format knows its content; name a file in it")
+        raise TraceError(
+            f"{path}: is a folder, but no format recognises its content; name a file in it"
+        )
     number, line = first_line(path)
     what = (
         f"by this line, {line[:60]!r}" if line != BINARY else "as it is a binary file, or damaged"

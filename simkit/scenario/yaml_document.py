@@ -257,10 +257,13 @@ class Document:
 
         An override at another path is no cause: what the source says may be wrong without it.
         """
-        below = (laid for laid in self.overrides if starts_with(laid, problem.path))
-        if self._is_overridden(problem.path):
+        below = [laid for laid in self.overrides if starts_with(laid, problem.path)]
+        if self._is_overridden(problem.path) or not below:
             return problem
-        return problem._replace(cause=next(below, ()))
+        for laid in below:
+            if isinstance(value := self.overrides[laid], str) and value and value in problem.text:
+                return problem._replace(path=laid)  # it names the override's file: one place tells
+        return problem._replace(cause=below[0])
 
     def _with_causes(self, problems: Iterable[Problem]) -> Iterator[Problem]:
         """Yield problems with the nearest override, if the source alone does not have them."""

@@ -25,7 +25,7 @@ from simkit.errors import ScenarioError
 from simkit.sections import KeyPath, Problem
 
 LARGEST_FILE: Final = 2_000_000
-"""Most bytes of a scenario file; the parser takes about a minute for so many."""
+"""Most bytes of a scenario file; the parser takes about a minute for them."""
 DEEPEST: Final = 50
 """Most levels of lists and mappings inside each other."""
 MOST_COPIES: Final = 20_000

@@ -40,7 +40,7 @@ _MOST_TOLD: Final = 2
 """Metrics without a change that the title names."""
 _PANEL_INCHES: Final = 2.1
 _SMOOTH_FROM: Final = 60
-"""From so many values on, a mean over neighbours is drawn, and the values themselves pale."""
+"""From this many values on, a mean over neighbours is drawn, and the values themselves pale."""
 _WINDOWS: Final = 40
 """Windows of that mean in a training."""
 _WIDE_RANGE: Final = 100.0
@@ -102,10 +102,10 @@ def _draw(trainings: Sequence[Trained]) -> Figure:
     for axes in panels[max(len(shown) - columns, 0) : len(shown)]:
         axes.set_xlabel("iteration")
     facts = [f"{counted(more, 'more metric')} not drawn"] if more > 0 else []
-    told = [f"{_words(name)} {value:,.6g}" for name, value in constant.items()]
-    if told:
-        rest = f" and {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
-        facts.append(f"constant: {', '.join(told[:_MOST_TOLD])}{rest}")
+    lines = [f"{_words(name)} {value:,.6g}" for name, value in constant.items()]
+    if lines:
+        rest = f" and {len(lines) - _MOST_TOLD} more" if len(lines) > _MOST_TOLD else ""
+        facts.append(f"constant: {', '.join(lines[:_MOST_TOLD])}{rest}")
     _head(figure, trainings, facts)
     return figure
 

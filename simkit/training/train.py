@@ -135,8 +135,8 @@ class Trained:
         ]
         known = {"learner": "learner {}", "seed": "seed {}", "status": "{}"}
         facts = [form.format(self.info[key]) for key, form in known.items() if key in self.info]
-        told = table(("iteration", *names), rows) if names else ""
-        return heading(self.name, *facts) + told + notes([f"folder {self.folder}"])
+        text = table(("iteration", *names), rows) if names else ""
+        return heading(self.name, *facts) + text + notes([f"folder {self.folder}"])
 
     def plot(self) -> Figure:
         """Draw the learning curves; return the matplotlib figure.

@@ -206,19 +206,23 @@ def _parts(run: AuditedRun) -> Iterator[AuditedRun]:
     """Yield the jobs of a run, `JOBS_AT_ONCE` at a time; jobs that share an id stay together."""
     ids = run.only("jobs", "job_id")
     number = pl.Series(np.arange(ids.height, dtype=np.int32) // JOBS_AT_ONCE)
-    part_of = ids.with_columns(part=number).unique("job_id", keep="first", maintain_order=True)
+    part_of = ids.with_columns(part=number)
+    if not run.alike:
+        part_of = part_of.unique("job_id", keep="first", maintain_order=True)
     parts = {name: _part_of_rows(run.only(name, "job_id"), part_of) for name in _OF_ONE_JOB}
     for part in range((ids.height - 1) // JOBS_AT_ONCE + 1 if ids.height else 1):
         frames = {name: _rows(run, name, np.flatnonzero(parts[name] == part)) for name in parts}
         some = replace(run, tables=run.tables.with_rows(frames))
         vars(some).update({name: getattr(run, name) for name in _OF_ALL_JOBS})
+        if run.alike:
+            vars(some)["alike"] = True
         yield some
 
 
 def _part_of_rows(ids: pl.DataFrame, part_of: pl.DataFrame) -> Ints:
     """Return the part of each row of a table; what belongs to no job is in the first."""
-    if ids["job_id"].equals(part_of["job_id"]):
-        return part_of["part"].to_numpy()
+    if ids.is_empty() or ids["job_id"].equals(part_of["job_id"]):
+        return part_of["part"].head(ids.height).to_numpy()
     found = ids.join(part_of, on="job_id", how="left", nulls_equal=True, maintain_order="left")
     return found["part"].fill_null(0).to_numpy()
 

@@ -23,7 +23,7 @@ from simkit.verify.audit import (
     rule,
     sum_until,
 )
-from simkit.verify.audited_run import TASK, AuditedRun, beside
+from simkit.verify.audited_run import TASK, AuditedRun, beside, without
 
 
 @rule
@@ -32,7 +32,7 @@ def check_partitions(run: AuditedRun, check: Check) -> None:
     if not run.partitions:
         raise NotApplicableError("the cluster has no partitions")
     tasks = run.once(tasks_by_partition)
-    rows = run.allocations.join(tasks, on=TASK, maintain_order="left")
+    rows = beside(run.allocations, tasks, TASK, how="inner")
     check.examined = rows.height
     check.add_rows("no partition admits this job", rows.filter(pl.col("position") < 0))
     for number, partition in enumerate(run.partitions):
@@ -114,8 +114,8 @@ def tasks_by_partition(run: AuditedRun) -> pl.DataFrame:
     tasks = tasks.with_columns(position=position, known=known)
     if _ROUTED in tasks.columns:
         names = [str(partition["name"]) for partition in partitions]
-        said = pl.col(_ROUTED).replace_strict(names, range(len(names)), default=-1)
-        tasks = tasks.with_columns(position=pl.when("known").then("position").otherwise(said))
+        stated = pl.col(_ROUTED).replace_strict(names, range(len(names)), default=-1)
+        tasks = tasks.with_columns(position=pl.when("known").then("position").otherwise(stated))
     return tasks.select(*TASK, "instances", "gang", *run.requested, "position", "known")
 
 
@@ -259,14 +259,11 @@ def check_rejections(run: AuditedRun, check: Check) -> None:
     """Exactly the jobs that can never run are rejected."""
     # The rules "admission" and "late-jobs" are about others.
     later = run.left_unstarted.select("job_id")
-    jobs = run.jobs.filter(~_turned_away(run)).join(later, on="job_id", how="anti")
+    jobs = without(run.jobs.filter(~_turned_away(run)), later, ["job_id"])
     check.examined = jobs.height
-    fits = (
-        run.once(tasks_by_partition)
-        .group_by("job_id", maintain_order=True)
-        .agg((pl.col("position") >= 0).all().alias("fits"), pl.col("known").all())
-    )
-    found = jobs.join(fits, on="job_id", how="left", maintain_order="left")
+    of_job = ((pl.col("position") >= 0).all().alias("fits"), pl.col("known").all())
+    fits = run.grouped(run.once(tasks_by_partition), ["job_id"], of_job)
+    found = beside(jobs, fits, ["job_id"])
     known = pl.col("known").fill_null(value=True)
     fits_somewhere = pl.col("fits").fill_null(value=False)
     check.add_rows("rejected, but it would fit", found.filter(_REJECTED, fits_somewhere, known))
@@ -343,7 +340,7 @@ def check_user_limits(run: AuditedRun, check: Check) -> None:
 
 
 def _beyond(jobs: pl.DataFrame, most: int) -> pl.Series:
-    """Return which jobs start while so many others run; sorted by start."""
+    """Return which jobs start while `most` others run; sorted by start."""
     running: list[float] = []
     beyond = []
     for start, until in jobs.select("start_time_s", "until").iter_rows():

@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
@@ -29,6 +29,7 @@ TASK = ["job_id", "task_id"]
 UNIT = [*TASK, "instance"]
 """The key of a unit."""
 _AT_ONCE = "at_once"
+_NUMBER = "number of the row"
 _SUSPENDED_AT_ONCE = (pl.col("start_time_s") == pl.col("end_time_s")) & (
     pl.col("outcome") == "suspended"
 )
@@ -127,10 +128,33 @@ class AuditedRun(RunFolder):
     def alike(self) -> bool:
         """Whether jobs, tasks and those that started have one row each, in the same order."""
         jobs, tasks = self.only("jobs", "job_id"), self.only("tasks", *TASK, "start_time_s")
-        if not jobs["job_id"].equals(tasks["job_id"]) or jobs["job_id"].is_duplicated().any():
+        same = jobs["job_id"].equals(tasks["job_id"], null_equal=False)
+        if not same or jobs["job_id"].is_duplicated().any():
             return False
         started = tasks.filter(pl.col("start_time_s").is_not_null()).select(TASK)
-        return started.equals(self.only("allocations", *TASK))
+        return started.equals(self.only("allocations", *TASK), null_equal=False)
+
+    def grouped(
+        self, rows: pl.DataFrame, key: list[str], aggregates: Iterable[pl.Expr]
+    ) -> pl.DataFrame:
+        """Return aggregates of the rows of each key, in the order of the first of each.
+
+        Where every row is known to be of another job, numbers that ascend stand for the keys:
+        polars groups these at once.
+        """
+        if not self._each_of_another_job(rows):
+            return rows.group_by(key, maintain_order=True).agg(aggregates)
+        numbered = rows.with_row_index(_NUMBER)
+        found = numbered.group_by(_NUMBER, maintain_order=True).agg(aggregates)
+        return rows.select(key).hstack(found.drop(_NUMBER))
+
+    def _each_of_another_job(self, rows: pl.DataFrame) -> bool:
+        """Return whether no two rows are of one job, as far as that is seen without a search."""
+        ids = rows["job_id"]
+        if not ids.null_count() and (ids > ids.shift(1)).all():
+            return True
+        names = ("jobs", "allocations") if self.alike else ()
+        return any(ids.equals(self.only(name, "job_id")["job_id"]) for name in names)
 
     @cached_property
     def _pauses_at_once(self) -> bool:
@@ -147,14 +171,14 @@ class AuditedRun(RunFolder):
     def left_unstarted(self) -> pl.DataFrame:
         """The jobs that were rejected after they had waited: ``job_id``, ``left_s``, ``reason``.
 
-        When each left is said by its event; how many events there are is for the rule on events.
+        Its event says when each left; the rule on events checks their number.
         """
-        said = self.tables["events"].filter(kind="rejected").unique("job_id", keep="first")
+        events = self.tables["events"].filter(kind="rejected").unique("job_id", keep="first")
         rejected = self.only("jobs", "job_id", "status", "reason").filter(
             pl.col("status") == "rejected", pl.col("reason").str.contains("^(late|policy): ")
         )
         return rejected.unique("job_id", keep="first").join(
-            said.select("job_id", pl.col("time_s").alias("left_s")), on="job_id",
+            events.select("job_id", pl.col("time_s").alias("left_s")), on="job_id",
             maintain_order="left",
         ).select("job_id", "left_s", "reason")  # fmt: skip
 
@@ -183,7 +207,7 @@ class AuditedRun(RunFolder):
         """
         end = pl.col("end_time_s")
         rows = self.known.filter("gang", pl.col("start_time_s").is_not_null())
-        if not rows.select(pl.struct(self.together).is_duplicated().any()).item():
+        if self.alike or not rows.select(pl.struct(self.together).is_duplicated().any()).item():
             alone = rows.with_columns(
                 pl.lit(1, pl.UInt32).alias("rows"), pl.lit(1, pl.UInt32).alias("outcomes"),
                 end.alias("last_end_s"), end.is_null().cast(pl.UInt32).alias("open"),
@@ -253,19 +277,16 @@ class AuditedRun(RunFolder):
         are left out: their time is not known.
         """
         span = pl.col("end_time_s") - pl.col("start_time_s")
-        moving = (
-            self.pieces.filter(~pl.col("quiet"))
-            .group_by(*UNIT, "attempt", maintain_order=True)
-            .agg(
-                span.sum().alias("executed_s"),
-                pl.col("end_time_s").is_null().any().alias("open"),
-                pl.col("start_time_s").first(),
-                pl.col("end_time_s", "outcome").last(),
-                pl.col("count", *_FACTS).first(),
-            )
-            .filter(~pl.col("open"))
-            .drop("open")
+        facts = (
+            span.sum().alias("executed_s"),
+            pl.col("end_time_s").is_null().any().alias("open"),
+            pl.col("start_time_s").first(),
+            pl.col("end_time_s", "outcome").last(),
+            pl.col("count", *_FACTS).first(),
         )
+        pieces = self.pieces.filter(~pl.col("quiet"))
+        moving = self.grouped(pieces, [*UNIT, "attempt"], facts).filter(~pl.col("open"))
+        moving = moving.drop("open")
         quiet = self.pieces.filter("quiet").with_columns(span.alias("executed_s"))
         rows = pl.concat([moving, quiet.select(moving.columns)])
         if self.redone is None:
@@ -485,8 +506,8 @@ class AuditedRun(RunFolder):
         events = self.tables["events"].filter(pl.col("kind") == "killed")
         killed = events.select(*TASK, "time_s").unique(TASK, keep="first")
         if not self.retries_known:
-            told = events.filter(pl.col("detail").str.contains("may not start over again"))
-            return killed.join(told, on=TASK, how="semi", maintain_order="left")
+            final = events.filter(pl.col("detail").str.contains("may not start over again"))
+            return killed.join(final, on=TASK, how="semi", maintain_order="left")
         if self.own_retries is None:
             return killed.clear()
         last = self.allocations.join(self.own_retries, on=TASK).filter(
@@ -513,13 +534,35 @@ def previous(column: str | pl.Expr, key: list[str]) -> pl.Expr:
     return pl.when(same).then(value.shift(1))
 
 
-def beside(rows: pl.DataFrame, facts: pl.DataFrame, on: list[str]) -> pl.DataFrame:
+def beside(
+    rows: pl.DataFrame,
+    facts: pl.DataFrame,
+    on: list[str],
+    *,
+    how: Literal["left", "inner"] = "left",
+) -> pl.DataFrame:
     """Join facts, one row a key, to rows; at once if both have the same keys in the same order."""
-    if rows.height == facts.height and rows.select(on).equals(facts.select(on)):
+    if _same_keys(rows, facts, on):
         others = facts.drop(on)
         names = {name: f"{name}_right" for name in others.columns if name in rows.columns}
         return rows.hstack(others.rename(names))
-    return rows.join(facts, on=on, how="left", maintain_order="left")
+    return rows.join(facts, on=on, how=how, maintain_order="left")
+
+
+def without(rows: pl.DataFrame, others: pl.DataFrame, on: list[str]) -> pl.DataFrame:
+    """Return the rows whose keys others lack; at once if all or none do as is seen."""
+    if rows.is_empty() or others.is_empty():
+        return rows
+    if _same_keys(rows, others, on):
+        return rows.clear()
+    return rows.join(others, on=on, how="anti", maintain_order="left")
+
+
+def _same_keys(rows: pl.DataFrame, others: pl.DataFrame, on: list[str]) -> bool:
+    """Return whether both have the same keys in the same order; a null is the key of no row."""
+    return rows.height == others.height and rows.select(on).equals(
+        others.select(on), null_equal=False
+    )
 
 
 def redone_s(pieces: Iterable[tuple[float, bool]], every: float, restart: float) -> float:

@@ -195,6 +195,8 @@ class NoBackfill:
     """
 
     def decide(self, pool: Pool) -> None:
+        if not pool.waiting:
+            return
         for _ in pool.rounds():
             foreseen = Profile(pool) if pool.change_is_ahead else None
             while pool.waiting:

@@ -55,6 +55,8 @@ def check_capacity(run: AuditedRun, check: Check) -> None:
             sweep = _Sweep(some, steps, index, run.together)
             for instants in (sweep.overfull(), sweep.overfull_at_zero_length()):
                 inside = instants.filter(pl.col("time_s").is_between(begin, end, closed="left"))
+                if inside.is_empty():
+                    continue
                 check.add_rows(
                     "more is allocated than the capacity", _with_starters(inside, some, resource)
                 )
@@ -166,7 +168,8 @@ def _by_instant(machine: Ints, time: Floats, *values: Floats) -> tuple[Ints, Flo
 def _running_sum(machine: Ints, change: Floats) -> Floats:
     """Return the sum of changes so far on the same machine; `machine` is sorted."""
     total = np.cumsum(change)
-    first = np.searchsorted(machine, machine, side="left")
+    new = np.append(True, machine[1:] != machine[:-1])[: len(machine)]
+    first = np.maximum.accumulate(np.where(new, np.arange(len(machine)), 0))
     return np.asarray(total - (total - change)[first])
 
 

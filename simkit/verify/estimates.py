@@ -37,7 +37,7 @@ from simkit.verify.audit import (
     stream,
     times_on_grid,
 )
-from simkit.verify.audited_run import UNIT, AuditedRun
+from simkit.verify.audited_run import UNIT, AuditedRun, beside
 
 ADDED_S: Final = {
     "none": (),
@@ -63,9 +63,8 @@ def check_estimates(run: AuditedRun, check: Check) -> None:
             "jobs have several tasks, or instances that end one by one": not one_each,
             "the policy may kill jobs, which the estimator ignores": run.policy_may_kill,
         })  # fmt: skip
-    single = run.tasks.filter(pl.len().over("job_id") == 1)
-    gangs = single.select("job_id", "gang")
-    jobs = run.jobs.join(gangs, on="job_id", how="inner", maintain_order="left")
+    single = run.tasks if run.alike else run.tasks.filter(pl.len().over("job_id") == 1)
+    jobs = beside(run.jobs, single.select("job_id", "gang"), ["job_id"], how="inner")
     if run.run_times_may_differ and not single["gang"].all():
         jobs = _with_means(run, jobs)
         if jobs["trace_run_time_s"].null_count():
@@ -86,6 +85,8 @@ def _check_several(
     run: AuditedRun, check: Check, setting: EstimatorChoice, drawn: pl.DataFrame | None
 ) -> None:
     """Check the longest estimates of jobs of several tasks, by the tasks of the input."""
+    if run.alike:
+        return
     several = run.tasks.filter(pl.len().over("job_id") > 1).select("job_id").unique()
     if several.is_empty():
         return
@@ -127,8 +128,8 @@ def correction_instants(run: AuditedRun) -> Floats | None:
         return None  # only the longest estimate of a job is recorded
     span = pl.col("end_time_s") - pl.col("start_time_s")
     done = (span.cum_sum() - span).over(*UNIT, "attempt")
-    told = run.jobs.select("job_id", "estimate_s")
-    pieces = run.pieces.with_columns(done=done, over=done + span).join(told, on="job_id")
+    stated = run.jobs.select("job_id", "estimate_s")
+    pieces = run.pieces.with_columns(done=done, over=done + span).join(stated, on="job_id")
     found = []
     for estimate, longer in pairwise(_estimates(added)):
         due = (estimate < longer) & estimate.is_between(
@@ -149,8 +150,8 @@ def stale_corrections(run: AuditedRun, pieces: pl.DataFrame) -> Floats:
     added = ADDED_S.get(run.scenario.estimates.correction)
     if not added:
         return np.empty(0)
-    told = run.jobs.select("job_id", "estimate_s", "requested_time_s").unique("job_id")
-    rows = pieces.select("job_id", "begun").join(told, on="job_id")
+    stated = run.jobs.select("job_id", "estimate_s", "requested_time_s").unique("job_id")
+    rows = pieces.select("job_id", "begun").join(stated, on="job_id")
     due = [rows.select(due=pl.col("begun") + estimate)["due"] for estimate in _estimates(added)]
     times = pl.concat(due).drop_nulls().to_numpy()
     return np.asarray(times[np.isfinite(times)])
@@ -194,9 +195,9 @@ def _with_means(run: AuditedRun, jobs: pl.DataFrame) -> pl.DataFrame:
         return jobs.with_columns(trace_run_time_s=pl.lit(None, pl.Float64))
     mean = run.input_tasks.tasks.select("job_id", pl.col("run").alias("trace_run_time_s"))
     jobs = jobs.join(mean.unique("job_id"), on="job_id", how="left", maintain_order="left")
-    truth, told = pl.col("trace_run_time_s"), pl.col("estimate_s")
-    near = (truth - told).abs() <= TICK
-    return jobs.with_columns(pl.when(near).then(told).otherwise(truth).alias("trace_run_time_s"))
+    truth, stated = pl.col("trace_run_time_s"), pl.col("estimate_s")
+    near = (truth - stated).abs() <= TICK
+    return jobs.with_columns(pl.when(near).then(stated).otherwise(truth).alias("trace_run_time_s"))
 
 
 def _with_bounds(
@@ -213,8 +214,8 @@ def _with_bounds(
     if drawn is not None:
         first = drawn.filter(pl.col("nth") == 0)
         jobs = jobs.join(first, on="job_id", how="left", maintain_order="left")
-    told = _estimate_of(kind, truth, "requested_time_s")
-    return jobs.with_columns(least_s=told, most_s=told)
+    estimate = _estimate_of(kind, truth, "requested_time_s")
+    return jobs.with_columns(least_s=estimate, most_s=estimate)
 
 
 def _factor(setting: EstimatorChoice) -> float:
@@ -400,8 +401,8 @@ def _longest_requests(run: AuditedRun) -> pl.DataFrame | None:
     found = run.input_tasks
     if not found.known or found.instance_times is not None or found.tasks["run"].null_count():
         return None
-    told = pl.coalesce("requested", "run")
-    return found.tasks.group_by("job_id").agg(told.max().alias("longest_s"))
+    estimate = pl.coalesce("requested", "run")
+    return found.tasks.group_by("job_id").agg(estimate.max().alias("longest_s"))
 
 
 def _gpus(run: AuditedRun, rule: Gpus, jobs: pl.DataFrame) -> Floats:

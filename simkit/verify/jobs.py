@@ -8,7 +8,7 @@ from typing import Any, Final
 import polars as pl
 
 from simkit.verify.audit import Check, rule
-from simkit.verify.audited_run import TASK, UNIT, AuditedRun, beside, previous
+from simkit.verify.audited_run import TASK, UNIT, AuditedRun, beside, previous, without
 
 _STATUSES = ("finished", "killed", "rejected", "running", "waiting")
 _OUTCOMES = ("finished", "killed", "suspended", "lost", "running")
@@ -19,33 +19,34 @@ def check_identity(run: AuditedRun, check: Check) -> None:
     """Every job and task exists once, and every row belongs to one."""
     jobs, tasks, allocations = run.jobs, run.tasks, run.allocations
     check.examined = jobs.height + tasks.height + allocations.height
-    check.add_rows("the job has several rows", jobs.filter(pl.col("job_id").is_duplicated()))
-    repeated = tasks.filter(pl.struct(TASK).is_duplicated())
-    check.add_rows("the task has several rows", repeated)
-    orphans = tasks.join(jobs, on="job_id", how="anti", maintain_order="left")
+    if not run.alike:
+        check.add_rows("the job has several rows", jobs.filter(pl.col("job_id").is_duplicated()))
+        repeated = tasks.filter(pl.struct(TASK).is_duplicated())
+        check.add_rows("the task has several rows", repeated)
+    orphans = without(tasks, jobs, ["job_id"])
     check.add_rows("the task's job is not among the jobs", orphans)
-    orphans = allocations.join(tasks, on=TASK, how="anti", maintain_order="left")
+    orphans = without(allocations, tasks, TASK)
     check.add_rows("the allocation's task is not among the tasks", orphans)
     started = jobs.filter(pl.col("status") != "rejected")
-    childless = started.join(tasks, on="job_id", how="anti", maintain_order="left")
-    check.add_rows("the job has no task", childless)
+    check.add_rows("the job has no task", without(started, tasks, ["job_id"]))
     # Each resource column of a job is the sum over its tasks.
-    sums = tasks.group_by("job_id", maintain_order=True).agg(
+    of_tasks = (
         (pl.col(r) * pl.col("instances")).sum().cast(pl.Float64).alias(f"tasks_{r}")
         for r in run.requested
     )
+    sums = run.grouped(tasks, ["job_id"], of_tasks)
     differs = [pl.col(r).cast(pl.Float64).ne_missing(pl.col(f"tasks_{r}")) for r in run.requested]
-    rows = jobs.join(sums, on="job_id", maintain_order="left").filter(pl.any_horizontal(differs))
+    rows = beside(jobs, sums, ["job_id"], how="inner").filter(pl.any_horizontal(differs))
     check.add_rows("the job does not request what its tasks request", rows)
 
 
 @rule
 def check_causality(run: AuditedRun, check: Check) -> None:
     """Submit time <= start time <= end time."""
-    rows = run.allocations.join(
-        run.jobs.select("job_id", "submit_time_s").unique("job_id"), on="job_id", how="left",
-        maintain_order="left",
-    )  # fmt: skip
+    submits = run.jobs.select("job_id", "submit_time_s")
+    if not run.alike:
+        submits = submits.unique("job_id")
+    rows = beside(run.allocations, submits, ["job_id"])
     check.examined = run.jobs.height + rows.height
     for table in (run.jobs, rows):
         early = table.filter(pl.col("start_time_s") < pl.col("submit_time_s"))
@@ -59,17 +60,17 @@ def check_causality(run: AuditedRun, check: Check) -> None:
 @rule
 def check_statuses(run: AuditedRun, check: Check) -> None:
     """A job's status agrees with its times, tasks and allocations."""
-    outcomes = run.allocations.group_by("job_id").agg(
+    of_allocations = (
         pl.len().alias("allocations"),
         *((pl.col("outcome") == name).sum().alias(f"with_{name}") for name in _OUTCOMES),
     )
-    tasks = run.tasks.group_by("job_id").agg(
+    of_tasks = (
         pl.len().alias("tasks"),
         (pl.col("status") == "finished").sum().alias("tasks_finished"),
         pl.col("gang").all().alias("gangs"),
     )
-    jobs = run.jobs.join(outcomes, on="job_id", how="left", maintain_order="left")
-    jobs = jobs.join(tasks, on="job_id", how="left", maintain_order="left")
+    jobs = beside(run.jobs, run.grouped(run.allocations, ["job_id"], of_allocations), ["job_id"])
+    jobs = beside(jobs, run.grouped(run.tasks, ["job_id"], of_tasks), ["job_id"])
     jobs = jobs.with_columns(pl.col("^(allocations|tasks|tasks_finished|with_.*)$").fill_null(0))
     check.examined = jobs.height + run.tasks.height + run.allocations.height
     for message, wrong in _status_rules().items():
@@ -118,13 +119,13 @@ def _status_rules() -> dict[str, pl.Expr]:
 def check_times(run: AuditedRun, check: Check) -> None:
     """Start, end, wait and turnaround times follow from the allocations."""
     check.examined = run.jobs.height + run.tasks.height
+    spans = (
+        pl.col("start_time_s").min().alias("first_start_s"),
+        pl.col("end_time_s").max().alias("last_end_s"),
+        (pl.col("outcome") == "killed").any().alias("killed_here"),
+    )
     for table, key in ((run.jobs, ["job_id"]), (run.tasks, TASK)):
-        spans = run.allocations.group_by(key).agg(
-            pl.col("start_time_s").min().alias("first_start_s"),
-            pl.col("end_time_s").max().alias("last_end_s"),
-            (pl.col("outcome") == "killed").any().alias("killed_here"),
-        )
-        rows = table.join(spans, on=key, how="left", maintain_order="left")
+        rows = beside(table, run.grouped(run.allocations, key, spans), key)
         start, end, last = pl.col("start_time_s"), pl.col("end_time_s"), pl.col("last_end_s")
         wrong_start = rows.filter(start.ne_missing(pl.col("first_start_s")))
         check.add_rows("the start is not that of its first allocation", wrong_start)
@@ -141,9 +142,10 @@ def check_times(run: AuditedRun, check: Check) -> None:
 
 def _check_differences(run: AuditedRun, check: Check) -> None:
     """Check that a job ended with its last task, and its wait and turnaround times."""
-    ends = run.tasks.group_by("job_id").agg(pl.col("end_time_s").max().alias("last_task_end_s"))
+    last_end = pl.col("end_time_s").max().alias("last_task_end_s")
+    ends = run.grouped(run.tasks, ["job_id"], [last_end])
     over = run.jobs.filter(pl.col("status").is_in(["finished", "killed"]))
-    rows = over.join(ends, on="job_id", maintain_order="left")
+    rows = beside(over, ends, ["job_id"], how="inner")
     wrong = rows.filter(pl.col("end_time_s").ne_missing(pl.col("last_task_end_s")))
     check.add_rows("the end is not that of its last task", wrong)
     for column, later in (("wait_time_s", "start_time_s"), ("turnaround_time_s", "end_time_s")):
@@ -157,23 +159,24 @@ def _check_accounts(run: AuditedRun, check: Check) -> None:
     """Check run, lost and suspended time of one-gang jobs by their segments."""
     segments = run.segments.filter(
         pl.col("tasks_of_job") == 1, pl.col("job_status").is_in(["finished", "killed"])
-    ).sort("job_id", "attempt", "start_time_s", "end_time_s")
+    ).select("job_id", "attempt", "start_time_s", "end_time_s", "outcome")
+    if not run.alike:
+        segments = segments.sort("job_id", "attempt", "start_time_s", "end_time_s")
     start, end = pl.col("start_time_s"), pl.col("end_time_s")
     final = pl.col("attempt") == pl.col("attempt").max().over("job_id")
     gap = start - previous("end_time_s", ["job_id", "attempt"])
-    sums = (
-        segments.with_columns((end - start).alias("span"), final.alias("final"), gap.alias("gap"))
-        .group_by("job_id")
-        .agg(
-            pl.when("final").then("span").sum().alias("run"),
-            pl.when(~pl.col("final")).then("span").sum().alias("lost"),
-            pl.col("gap").sum().alias("suspended"),
-            pl.col("attempt").max().alias("last_attempt"),
-            pl.col("outcome").is_in(["finished", "killed"]).any().alias("stopped"),
-        )
+    segments = segments.with_columns(
+        (end - start).alias("span"), final.alias("final"), gap.alias("gap")
     )
-    sums = _with_redone(sums, run)
-    rows = run.jobs.join(sums, on="job_id", maintain_order="left")
+    totals = (
+        pl.when("final").then("span").sum().alias("run"),
+        pl.when(~pl.col("final")).then("span").sum().alias("lost"),
+        pl.col("gap").sum().alias("suspended"),
+        pl.col("attempt").max().alias("last_attempt"),
+        pl.col("outcome").is_in(["finished", "killed"]).any().alias("stopped"),
+    )
+    sums = _with_redone(run.grouped(segments, ["job_id"], totals), run)
+    rows = beside(run.jobs, sums, ["job_id"], how="inner")
     done = pl.col("status") == "finished"
     for column, meaning, expected, applies in (
         ("run_time_s", "the time that its last attempt executed", "run", pl.col("stopped")),
@@ -206,8 +209,9 @@ def _check_retries(run: AuditedRun, check: Check) -> None:
     Lost time is the time of attempts that were given up, and the time in which work was repeated
     or restarted. A bag's is the mean over its instances, a job's is the sum over its tasks.
     """
-    last = run.allocations.group_by("job_id").agg(pl.col("attempt").max().alias("last_attempt"))
-    rows = run.jobs.join(last, on="job_id", how="left", maintain_order="left")
+    last_attempt = pl.col("attempt").max().alias("last_attempt")
+    last = run.grouped(run.allocations, ["job_id"], [last_attempt])
+    rows = beside(run.jobs, last, ["job_id"])
     wrong = pl.col("attempts").ne_missing(pl.col("last_attempt").fill_null(0))
     check.add_rows("attempts is not the number of its last attempt", rows.filter(wrong))
     share = pl.col("executed_s") * pl.col("count") / pl.col("instances")
@@ -329,7 +333,7 @@ def _check_form(run: AuditedRun, events: pl.DataFrame, check: Check) -> None:
     )
     check.add_rows("the event does not name what it is about", events.filter(known & wrong))
     named = events.filter(pl.col("task_id").is_not_null())
-    strange = named.join(run.tasks, on=TASK, how="anti", maintain_order="left")
+    strange = without(named, run.tasks, TASK)
     check.add_rows("the event's task is not among the tasks", strange)
 
 
@@ -394,8 +398,8 @@ def _check_stops(run: AuditedRun, of: dict[str, pl.DataFrame], check: Check) -> 
             .alias("most"),
             count.sum().alias("instances"),
         )
-        told = pl.col("detail").str.extract(r"^(\d+) instances start over$").cast(pl.Int64)
-        found = of[kind].group_by(_AT).agg(pl.len().alias("events"), told.sum().alias("told"))
+        stated = pl.col("detail").str.extract(r"^(\d+) instances start over$").cast(pl.Int64)
+        found = of[kind].group_by(_AT).agg(pl.len().alias("events"), stated.sum().alias("told"))
         both = found.join(wanted, on=_AT, how="full", coalesce=True, nulls_equal=True)
         number = pl.col("events").fill_null(0)
         wrong = (number < 1) | (number > pl.col("most").fill_null(0))
@@ -426,6 +430,8 @@ def _check_kept(run: AuditedRun, events: pl.DataFrame, check: Check) -> None:
 
 def _check_killed(run: AuditedRun, events: pl.DataFrame, check: Check) -> None:
     """Check that what was killed before its requested time has an event, with its reason."""
+    if events.is_empty() and not (run.tasks["status"] == "killed").any():
+        return
     several = pl.len().over("job_id").alias("tasks")
     reasons = run.jobs.select("job_id", "reason").unique("job_id", keep="first")
     killed = run.tasks.with_columns(several).filter(pl.col("status") == "killed")
@@ -435,8 +441,8 @@ def _check_killed(run: AuditedRun, events: pl.DataFrame, check: Check) -> None:
         on=_AT, how="left", maintain_order="left",
     )  # fmt: skip
     check.add_rows("what it is about was not killed then", at.filter(pl.col("tasks").is_null()))
-    said = (pl.col("tasks") == 1) & (pl.col("detail") != pl.col("reason"))
-    check.add_rows("the detail is not the job's reason", at.filter(said))
+    wrong = (pl.col("tasks") == 1) & (pl.col("detail") != pl.col("reason"))
+    check.add_rows("the detail is not the job's reason", at.filter(wrong))
     twice = events.filter(pl.struct(TASK).is_duplicated())
     check.add_rows("the task is killed twice", twice)
     forced = killed.filter(~pl.col("reason").str.contains(_BY_LIMIT) & (pl.col("tasks") == 1)).join(
@@ -462,9 +468,9 @@ def _check_reservations(run: AuditedRun, events: pl.DataFrame, check: Check) -> 
 
     def close(key: Any, until: float) -> None:
         """Check that the reservation has started; it ends now."""
-        told, event = due.pop(key)
-        began = any(abs(start - told) <= 1e-5 * max(1.0, abs(told)) for start in starts[key])
-        if not began and told <= until:
+        stated, event = due.pop(key)
+        began = any(abs(start - stated) <= 1e-5 * max(1.0, abs(stated)) for start in starts[key])
+        if not began and stated <= until:
             check.add("the task does not start when it is reserved, nor is that cancelled", event)
 
     for event in rows.iter_rows(named=True):

@@ -172,7 +172,7 @@ def _in_vain(run: AuditedRun) -> Numbers:
 
 
 _CELLS = 1 << 21
-"""The table of requests has so many cells at most; the most popular requests fill it."""
+"""Maximum cells in the table of requests; the most popular requests fill it."""
 
 
 @dataclass(frozen=True)

@@ -365,6 +365,7 @@ class Pool:
         self._entered = 0
         self._fresh: list[int] = []
         self._account = _column(jobs.account)
+        self._limits_users = bool((jobs.account >= 0).any())
         self._most_running = _column(jobs.most_running)
         self._let_in: dict[int, int] = defaultdict(int)  # account → jobs that have not ended
         self._held_for: dict[int, deque[int]] = defaultdict(deque)  # account → jobs held back
@@ -379,8 +380,10 @@ class Pool:
         while (now := self._next_decision()) < inf:
             self.now = now
             self._advance()
-            self._refill()
-            self._show()
+            if self._held:
+                self._refill()
+            if self._fresh or self._sort is not None:
+                self._show()
             yield now
             self.ended.clear()
             self.was_corrected = False
@@ -428,7 +431,7 @@ class Pool:
         return change if (self.waiting or self._held) and change <= until else inf
 
     def _steps_go_on(self, period: float) -> bool:
-        """Return whether steps alone keep the run going: for so many instants without a start."""
+        """Return whether only steps keep the run going, for a few instants without a start."""
         windows, since = self.rules.windows, self._alone_since
         waits = self.waiting or self._held
         if not (self.rules.steps and waits and since is not None and windows and windows.cycle):
@@ -451,13 +454,13 @@ class Pool:
     def _advance(self) -> None:
         """Let everything happen that happens up to now."""
         now, ends = self.now, self._ends
+        arriving = self._next_submit
         while self._corrections and self._corrections[0][0] <= now:
             _, job, estimate = heappop(self._corrections)
             self.was_corrected = True
             self._expect(job, estimate)
         while True:  # one after the other: who comes first is first in line to be admitted
             ending = ends[0][0] if ends else inf
-            arriving = self._next_submit
             if ending > now and arriving > now:
                 break
             if ending <= arriving:
@@ -465,7 +468,7 @@ class Pool:
                 continue
             job = self._coming[self._came]
             self._came += 1
-            self._next_submit = self._submit_of_next()
+            self._next_submit = arriving = self._submit_of_next()
             if not self._rejected[job]:
                 self._submit_job(job)
         if self.rules.windows is not None:
@@ -484,13 +487,14 @@ class Pool:
         self.free += self.size[job]
         del self.expected[bisect_left(self.expected, (self.expected_end[job], job))]
         self.ended.append(job)
-        self._let_in_next(self._account[job])
+        if self._limits_users:
+            self._let_in_next(self._account[job])
 
     # ---- admission ----------------------------------------------------------------------------
 
     def _submit_job(self, job: int) -> None:
         """Admit a job, or hold it back while as many of its user's jobs as may run are let in."""
-        account = self._account[job]
+        account = self._account[job] if self._limits_users else -1
         if account >= 0:
             if self._let_in[account] >= self._most_running[job]:
                 self._held_for[account].append(job)
@@ -546,7 +550,7 @@ class Pool:
 
     def begin(self, job: int) -> None:
         """Start a waiting job."""
-        now = self.now
+        now, estimate = self.now, self.estimate[job]
         del self.waiting[
             0 if self.waiting[0] == job
             else self.waiting.index(job) if self._sort is not None
@@ -561,10 +565,10 @@ class Pool:
         self.turn[job] = self._starts
         self.free -= self.size[job]
         heappush(self._ends, (now + self._run[job], job))
-        insort(self.expected, (now + self.estimate[job], job))
-        self.expected_end[job] = now + self.estimate[job]
+        self.expected_end[job] = end = now + estimate
+        insort(self.expected, (end, job))
         if self.rules.added:
-            self._correct_later(job, self.estimate[job])
+            self._correct_later(job, estimate)
         if self._held and self.rules.refill_at_once:
             self._refill()
 

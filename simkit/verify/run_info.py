@@ -214,30 +214,36 @@ def _check_estimates(run: AuditedRun, check: Check) -> None:
         return
     jobs = run.only("jobs", "requested_time_s", "trace_run_time_s")
     requested = pl.col("requested_time_s")
-    told = jobs.filter(requested.is_null() | (requested == pl.col("trace_run_time_s"))).height
-    _compare(check, "estimates.told_run_time", found.get("told_run_time"), told)
-    _compare(check, "estimates.name", found.get("name"), _estimates_name(run, told))
-    perfect = 0 < jobs.height == told and run.scenario.estimates.type == "requested"
+    with_true_run_time = jobs.filter(
+        requested.is_null() | (requested == pl.col("trace_run_time_s"))
+    ).height
+    _compare(check, "estimates.told_run_time", found.get("told_run_time"), with_true_run_time)
+    _compare(check, "estimates.name", found.get("name"), _estimates_name(run, with_true_run_time))
+    perfect = 0 < jobs.height == with_true_run_time and run.scenario.estimates.type == "requested"
     read = run.setting("workload", "type") in ("swf", "sacct", "jobs")  # models warn of nothing
     warned = bool(run.manifest.get("warnings")) or not read
     if perfect and found.get("used") and not warned:
-        check.add("run.json lacks the warning of run times as estimates", {"told": told})
+        check.add(
+            "run.json lacks the warning of run times as estimates", {"told": with_true_run_time}
+        )
 
 
-def _estimates_name(run: AuditedRun, told: int) -> str:
+def _estimates_name(run: AuditedRun, with_true_run_time: int) -> str:
     """Return what estimates are called: from a fifth of the tasks on, run times are named."""
     choice = run.scenario.estimates
     kind, correction, args = choice.type, choice.correction, choice.args
     name = kind + (f"({','.join(f'{k}={v}' for k, v in args.items())})" if args else "")
     name += f" + {correction}" if correction != "none" else ""
     tasks = run.rows_of("tasks")
-    if not tasks or told < tasks / 5 or kind not in ("requested", "user-mean"):
+    if not tasks or with_true_run_time < tasks / 5 or kind not in ("requested", "user-mean"):
         return name
     if kind == "requested":
         return (
-            "run times (no requests)" if told == tasks else f"{name} ({told / tasks:.0%} run times)"
+            "run times (no requests)"
+            if with_true_run_time == tasks
+            else f"{name} ({with_true_run_time / tasks:.0%} run times)"
         )
-    return f"{name} ({told / tasks:.0%} at most the run time)"
+    return f"{name} ({with_true_run_time / tasks:.0%} at most the run time)"
 
 
 def _check_clock(run: AuditedRun, check: Check) -> None:

@@ -332,7 +332,7 @@ class _Easy:
         """(expected end, job), the earliest first."""
         self.looks = 0
         """How many waiting jobs were looked at so far."""
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
         """Jobs that were already found to wait for nothing."""
 
     def step(self, now: float, ended: list[int], arrived: list[int], started: set[int]) -> None:
@@ -409,6 +409,6 @@ class _Easy:
         return at, free - needed
 
     def _tell(self, message: str, job: int) -> None:
-        if job not in self._told:
-            self._told.add(job)
+        if job not in self._reported:
+            self._reported.add(job)
             self._check.add(message, self._table.row(job) | {"at": self._now})

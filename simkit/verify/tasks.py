@@ -7,7 +7,7 @@ import polars as pl
 
 from simkit.text import counted
 from simkit.verify.audit import TICK, Check, Floats, Ints, NotApplicableError, NotAuditedError, rule
-from simkit.verify.audited_run import TASK, UNIT, AuditedRun, beside, previous
+from simkit.verify.audited_run import TASK, UNIT, AuditedRun, beside, previous, without
 from simkit.verify.input_tasks import TASK_TABLES
 from simkit.verify.inputs import InputTasks, compare_with_input
 from simkit.verify.trace import near_recorded
@@ -65,8 +65,10 @@ def _check_longest(run: AuditedRun, found: InputTasks, check: Check) -> None:
         pl.Series("longest_s", longest), pl.Series("slack_s", slack)
     )
     rows = run.tasks.join(frame.unique(TASK, keep="first"), on=TASK, maintain_order="left")
-    told = pl.when("gang").then("longest_s").otherwise("run")  # a bag's is the mean
-    wrong = (pl.col("trace_run_time_s") - told).abs() > pl.max_horizontal("slack_s", pl.lit(TICK))
+    estimate = pl.when("gang").then("longest_s").otherwise("run")  # a bag's is the mean
+    wrong = (pl.col("trace_run_time_s") - estimate).abs() > pl.max_horizontal(
+        "slack_s", pl.lit(TICK)
+    )
     check.add_rows("the task's trace_run_time_s is not that of the input",
                    rows.filter(wrong | pl.col("trace_run_time_s").is_null()))  # fmt: skip
     frame = frame.group_by("job_id").agg(pl.col("longest_s", "slack_s").max())
@@ -157,20 +159,20 @@ def check_critical_paths(run: AuditedRun, check: Check) -> None:
     that finished or was killed. Where dependencies are not known, only its bounds are checked.
     """
     ran = run.work.filter(pl.col("outcome") != "lost")
-    longest = ran.group_by(TASK).agg(pl.col("executed_s").max().alias("longest_s"))
+    key = ["job_id"] if run.alike else TASK
+    longest = run.grouped(ran, key, [pl.col("executed_s").max().alias("longest_s")])
     submit = run.jobs.select("job_id", run.released.alias("submit_time_s"))
     tasks = run.tasks
     if not run.alike:
         submit = submit.unique("job_id", keep="first")
         tasks = tasks.unique(TASK, keep="first", maintain_order=True)
-    tasks = tasks.join(longest, on=TASK, how="left", maintain_order="left")
+    tasks = beside(tasks, longest, key)
     tasks = beside(tasks, submit, ["job_id"])
     tasks = tasks.with_columns(pl.col("longest_s").fill_null(0.0)).with_row_index("row")
     check.examined = tasks.height + run.jobs.height
     parents = known_parents(run)
     _check_ready(run, tasks, parents, check)
-    expected = _critical_paths(tasks, parents)
-    rows = run.jobs.join(expected, on="job_id", how="left", maintain_order="left")
+    rows = beside(run.jobs, _critical_paths(run, tasks, parents), ["job_id"])
     over = pl.col("status").is_in(["finished", "killed"]) & pl.col("start_time_s").is_not_null()
     ideal, has_one = pl.col("ideal_time_s"), over & pl.col("several").fill_null(value=False)
     check.add_rows("there is an ideal time exactly for jobs of several tasks or instances that "
@@ -208,7 +210,7 @@ def _check_ready(
     """Check when each task was ready."""
     ready, submit = pl.col("ready_time_s"), pl.col("submit_time_s")
     run_at_all = pl.col("status") != "rejected"
-    refused = tasks.filter(~run_at_all).join(run.left_unstarted, on="job_id", how="anti")
+    refused = without(tasks.filter(~run_at_all), run.left_unstarted, ["job_id"])
     check.add_rows("rejected, but it was ready", refused.filter(ready.is_not_null()))
     if parents is None:
         ends = tasks.group_by("job_id").agg(pl.col("end_time_s").drop_nulls().alias("ends"))
@@ -221,17 +223,21 @@ def _check_ready(
         return
     end = pl.when(pl.col("status") == "finished").then("end_time_s")
     above = tasks.select("job_id", pl.col("task_id").alias("parent"), end.alias("end"))
+    if parents.is_empty():
+        above = above.clear()
     last = parents.join(above, on=["job_id", "parent"], how="left").group_by(TASK).agg(
         pl.when(pl.col("end").is_not_null().all()).then(pl.col("end").max()).alias("last"),
         pl.len().alias("parents"),
     )  # fmt: skip
-    rows = tasks.filter(run_at_all).join(last, on=TASK, how="left", maintain_order="left")
+    rows = beside(tasks.filter(run_at_all), last, TASK)
     expected = pl.when(pl.col("parents").is_null()).then(submit).otherwise("last")
     check.add_rows("ready_time_s is neither the submission nor the end of the last parent",
                    rows.filter(ready.ne_missing(expected)))  # fmt: skip
 
 
-def _critical_paths(tasks: pl.DataFrame, parents: pl.DataFrame | None) -> pl.DataFrame:
+def _critical_paths(
+    run: AuditedRun, tasks: pl.DataFrame, parents: pl.DataFrame | None
+) -> pl.DataFrame:
     """Return ``expected_s`` and ``most_s``, bounds of each job's ideal time, and ``several``.
 
     ``one_instance`` is true of a single task that is no gang and has one instance, ``depends`` of
@@ -250,11 +256,12 @@ def _critical_paths(tasks: pl.DataFrame, parents: pl.DataFrame | None) -> pl.Dat
         depends = (pl.col("ready_time_s") != pl.col("submit_time_s")).fill_null(value=True)
     single = (pl.len() == 1) & (pl.col("gang") | (pl.col("instances") == 1)).all()
     frame = tasks.with_columns(pl.Series("path", path), depends.alias("depends"))
-    found = frame.group_by("job_id").agg(
+    facts = (
         pl.col("path").max().alias("expected_s"), pl.col("longest_s").sum().alias("sum_s"),
         (~single).alias("several"), pl.col("depends").any(),
         (single & ~pl.col("gang").all()).alias("one_instance"),
     )  # fmt: skip
+    found = run.grouped(frame, ["job_id"], facts)
     most = pl.when("depends").then("sum_s").otherwise("expected_s")
     return found.with_columns(most.alias("most_s"))
 
@@ -302,16 +309,19 @@ def check_instances(run: AuditedRun, check: Check) -> None:
 def _check_coverage(run: AuditedRun, check: Check) -> None:
     """Check that the finished rows of each task cover its instances."""
     first, after = pl.col("first_instance"), pl.col("first_instance") + pl.col("count")
-    rows = run.known.filter(pl.col("outcome") == "finished").sort(*TASK, "first_instance")
+    order = (*TASK, "first_instance")
+    rows = run.known.filter(pl.col("outcome") == "finished")
+    if not run.alike:
+        rows = rows.sort(order)
     rows = rows.with_columns(previous(after, TASK).fill_null(0).alias("next_instance"))
-    check.add_rows("an instance finishes twice", rows.filter(first < pl.col("next_instance")))
-    totals = rows.group_by(TASK, maintain_order=True).agg(
+    twice = rows.filter(first < pl.col("next_instance")).sort(order, maintain_order=True)
+    check.add_rows("an instance finishes twice", twice)
+    totals = (
         pl.col("count").sum().alias("finished_instances"),
         (first == pl.col("next_instance")).all().alias("contiguous"),
     )
-    tasks = run.tasks.select(*TASK, "instances", "status").join(
-        totals, on=TASK, how="left", maintain_order="left"
-    )
+    tasks = run.tasks.select(*TASK, "instances", "status")
+    tasks = beside(tasks, run.grouped(rows, TASK, totals), TASK)
     whole = (pl.col("finished_instances") == pl.col("instances")) & pl.col("contiguous")
     whole = whole.fill_null(False)
     claimed = pl.col("status") == "finished"
@@ -321,6 +331,8 @@ def _check_coverage(run: AuditedRun, check: Check) -> None:
 
 def _check_ranges(run: AuditedRun, check: Check) -> None:
     """Check that no instance of a gang starts on two machines at once."""
+    if run.alike:
+        return
     key = run.together
     rows = run.known.filter("gang").sort(*key, "first_instance", maintain_order=True)
     taken = previous(pl.col("first_instance") + pl.col("count"), key)

@@ -453,10 +453,10 @@ def _check_counts(check: Check, run: AuditedRun, jobs: pl.DataFrame) -> None:
         if found[key] != value:
             row = {"key": key, "found": found[key], "expected": value}
             check.add("run.json counts recorded starts otherwise", row)
-    told = later.get("mean") if isinstance(later, dict) else None
-    near = told is not None and mean is not None and abs(told - mean) <= 1e-9 * mean
-    if not near and not (told is None and mean is None):
-        row = {"key": "later_s.mean", "found": told, "expected": mean}
+    stated = later.get("mean") if isinstance(later, dict) else None
+    near = stated is not None and mean is not None and abs(stated - mean) <= 1e-9 * mean
+    if not near and not (stated is None and mean is None):
+        row = {"key": "later_s.mean", "found": stated, "expected": mean}
         check.add("run.json counts recorded starts otherwise", row)
 
 

@@ -208,7 +208,7 @@ def _facts(interval: Interval) -> tuple[object, ...]:
 def few_jobs(jobs: Sequence[JobId], own: JobId | None = None) -> str:
     """Return ``job 7``, ``jobs 7, 8 and 9``, or the first few and how many more.
 
-    Of the job `own`, it is another task.
+    For the job `own`, it is another task.
     """
     if own in jobs:
         others = [job for job in jobs if job != own]

@@ -96,13 +96,13 @@ def _in_its_way(jobs: Sequence[JobId], own: JobId | None) -> str:
 def _shortages(group: Sequence[Interval]) -> str:
     """Return ``short by 8 to 68 processors``, of each resource that was short."""
     names = dict.fromkeys(name for each in group for name in each.short)
-    told = []
+    shortages = []
     for name in names:
         amounts = [each.short.get(name, 0.0) for each in group]
         low, high = min(amounts), max(amounts)
         least = f"{low:,.10g} to " if low < high else ""
-        told.append(least + amount_text(high, name))
-    return f"short by {' and '.join(told)}"
+        shortages.append(least + amount_text(high, name))
+    return f"short by {' and '.join(shortages)}"
 
 
 def _fact(name: str, value: Any) -> str:
@@ -295,10 +295,10 @@ class Explanation:
             for wait in self.waits
             for each in wait.spans
         ]  # fmt: skip
-        told = table(("from", "for", "why", "what"), rows, text=2) if rows else ""
+        text = table(("from", "for", "why", "what"), rows, text=2) if rows else ""
         lines = [self.clock.line] if rows else []
         lines += [f"{counted(self.overtaken, 'job')} overtook it"] if self.overtaken else []
-        return heading(self.headline) + told + notes(lines)
+        return heading(self.headline) + text + notes(lines)
 
 
 __all__ = ["Explanation", "Interval", "Wait", "explain", "explain_jobs", "longest_waits"]
@@ -522,14 +522,14 @@ class _Explainer:
             return 0, ()
         why = self._reasons(row)
         first = found.head(MOST_TOLD).select("job_id", "submit_time_s", "start_time_s").rows()
-        told = [Overtaker(job, came, begun, why.get(job, "")) for job, came, begun in first]
-        return len(found), tuple(told)
+        shown = [Overtaker(job, came, begun, why.get(job, "")) for job, came, begun in first]
+        return len(found), tuple(shown)
 
     def _reasons(self, row: int) -> dict[JobId, str]:
         load = self._workload
-        told: dict[JobId, str] = {}
+        shown: dict[JobId, str] = {}
         for task_row in range(int(load.first_task[row]), int(load.first_task[row + 1])):
             for job_row, passed in self._watcher.passed.get(task_row, {}).items():
                 name = load.job_id[job_row : job_row + 1].tolist()[0]
-                told.setdefault(name, passed.why)
-        return told
+                shown.setdefault(name, passed.why)
+        return shown

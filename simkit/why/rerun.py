@@ -206,8 +206,8 @@ def _instant(given: str | float | datetime) -> float | datetime:
     try:
         found: float | datetime = TypeAdapter(ScenarioInstant).validate_python(given)
     except ValidationError as error:
-        told = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
-        raise RunError(f"--at: {told}; or write a time as it is printed: 3d 17:33:38") from None
+        problem = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
+        raise RunError(f"--at: {problem}; or write a time as it is printed: 3d 17:33:38") from None
     return found
 
 

@@ -122,15 +122,15 @@ class Onlooker:
         found: list[Line] = []
         if (ask := getattr(self.policy, "lines", None)) is not None:
             found = ask(self.state)
-        told = sum(len(line.tasks) for line in found)
-        if told != len(self.state.queue.tasks):
+        shown = sum(len(line.tasks) for line in found)
+        if shown != len(self.state.queue.tasks):
             known = {task for line in found for task in line.tasks}
             rest = [task for task in self.state.queue.tasks if task not in known]
             found = [*found, Line(rest, "own")]
         return found
 
     def cause(self, task: Task, place: int, passing: Passing, fits: bool | None = None) -> Cause:
-        """Return why a task in the queue does not start, with so many ahead of it."""
+        """Return why a task in the queue does not start; `place` tasks are ahead of it."""
         if place and passing == "none":
             return Cause.ORDER
         if passing == "own" and self.planned().get(task, -inf) > self.state.now:
@@ -273,11 +273,11 @@ class Onlooker:
         return "window" if self.state.constrained and not self._fits_through(task) else ""
 
     def _word_of_policy(self, task: Task) -> str:
-        said = words_of(self.policy, "why", self.state.now, self.state, task)
+        words = words_of(self.policy, "why", self.state.now, self.state, task)
         if start_s := self._planned_for(self.planned().get(task)):
-            said = f"{said}; {start_s}" if said else start_s
+            words = f"{words}; {start_s}" if words else start_s
         score = self.scores().get(task)
-        return said if score is None else f"{said or 'not chosen'}; its score is {score:.6g}"
+        return words if score is None else f"{words or 'not chosen'}; its score is {score:.6g}"
 
     def planned(self) -> dict[Task, float]:
         """Return when waiting tasks are to start, of a policy that plans this; else nothing."""

@@ -199,8 +199,8 @@ class Watcher:
             passed = self.passed.setdefault(task.index, {})
             for other in begun:
                 if other.index > task.index and other.job_index not in passed:
-                    told = len(passed) < 3 * MOST_TOLD
-                    why = self._why(onlooker, task, other, found.get(task)) if told else ""
+                    listed = len(passed) < 3 * MOST_TOLD
+                    why = self._why(onlooker, task, other, found.get(task)) if listed else ""
                     passed[other.job_index] = Passed(other, state.now, why)
 
     def _why(self, onlooker: Onlooker, task: Task, other: Task, sample: Sample | None) -> str:

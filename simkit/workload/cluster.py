@@ -383,9 +383,9 @@ def step_order(step: CapacityStep) -> tuple[float, bool]:
 
 
 _STEPS_CHECKED = 2_000
-"""So many steps of a machine's maintenance are checked before a run if it recurs."""
+"""Steps of a machine's recurring maintenance that are checked before a run."""
 _LONGEST_CYCLE = 1000
-"""So many of the longest periods, at most, make a cycle of windows that recur."""
+"""Maximum number of longest periods in a cycle of recurring windows."""
 
 
 MEMORY = "mem"

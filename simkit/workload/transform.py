@@ -335,7 +335,7 @@ def resample(
 
     Args:
         workload: J jobs whose users are known.
-        weeks: length of the new log; None: as many weeks as the log has.
+        weeks: length of the new log; None: that of the log.
         rng: decides everything that is drawn; equal generators give equal workloads.
         long_term_weeks: a user whose stay is longer is a long-term one.
         most_jobs: more are refused, by an estimate, before any is drawn; None: any number.

@@ -352,17 +352,17 @@ class Workload:
 
     def _facts(self) -> list[str]:
         """Return jobs, tasks, span, begin, users and resources as short texts."""
-        told = [counted(len(self), "job")]
+        facts = [counted(len(self), "job")]
         if self.tasks != len(self):
-            told.append(counted(self.tasks, "task"))
+            facts.append(counted(self.tasks, "task"))
         if len(self):
-            told.append(f"over {format_duration(float(np.ptp(self.submit_time_s)))}")
+            facts.append(f"over {format_duration(float(np.ptp(self.submit_time_s)))}")
             if is_dated(self.epoch_s):
                 begin = self.epoch_s + float(self.submit_time_s[0])
-                told.append(f"from {date_text(begin, '%Y-%m-%d')}")
+                facts.append(f"from {date_text(begin, '%Y-%m-%d')}")
             if users := len(np.unique(self.user[self.user >= 0])):
-                told.append(counted(users, "user"))
-        return [*told, f"asking for {', '.join(self.resources)}"]
+                facts.append(counted(users, "user"))
+        return [*facts, f"asking for {', '.join(self.resources)}"]
 
     def __len__(self) -> int:
         return len(self.job_id)

@@ -38,9 +38,16 @@ AUDITOR = {
     "simkit.power.signal_trace",
 }  # fmt: skip
 """What the auditor takes of simkit besides the scenario's models and the readers: what data are."""
-COMPUTED = {"engine", "policy", "results", "experiment", "agent", "gym", "policies", "analysis"}
+COMPUTED = {
+    "engine", "policy", "results", "experiment", "agent", "gym", "policies", "analysis", "why",
+    "report", "training", "learners",
+}  # fmt: skip
 """Rooms that compute what the auditor judges: none of its imports leads there, however far."""
-SETTLED = {f"simkit.power.{name}" for name in ("battery", "controller", "ledger", "site", "system")}
+SETTLED = {
+    f"simkit.power.{name}"
+    for name in ("battery", "controller", "forecast", "ledger", "machine_model", "signal_align",
+                 "signal_patterns", "site", "system")
+}  # fmt: skip
 """What settles the power of a site, which the auditor computes again."""
 
 POWER_VIEW = {"simkit.power.site"}

@@ -1,6 +1,7 @@
-"""What simkit says to a user's mistakes, word by word: the only tests of wording.
+"""What the command line says to a user's mistakes, word by word.
 
-Every other test pins the type of an error and the place that it names. After a change of a message:
+New tests elsewhere pin the type of an error and the place that it names; older ones also match
+phrases. After a change of a message:
 
     python tests/simkit/test_messages.py
 

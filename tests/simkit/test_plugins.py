@@ -186,3 +186,18 @@ def test_what_a_plug_in_refuses_begins_with_its_key():
     with pytest.raises(ScenarioError) as raised:
         plugins.instantiate("reward 'mine'", rule, {"share": 2})  # no key of a scenario
     assert raised.value.problems[0] == "share is 2"
+
+
+def test_ctrl_c_that_hits_an_import_is_no_fault_of_the_plug_in(tmp_path, monkeypatch):
+    """Python 3.11 makes a RuntimeError of any error within __set_name__."""
+    code = (
+        "class Part:\n    def __set_name__(self, *_): raise KeyboardInterrupt\n"
+        "class Whole:\n    part = Part()\n"
+    )
+    (tmp_path / "hit_by_ctrl_c.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    point = EntryPoint("hit", "hit_by_ctrl_c:Whole", "simkit.signals")
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [point])
+    for name in ("hit", "hit_by_ctrl_c:Whole", f"{tmp_path}/hit_by_ctrl_c.py:Whole"):
+        with pytest.raises(KeyboardInterrupt):
+            plugins.find("simkit.signals", name)

@@ -107,6 +107,19 @@ def test_a_table_of_jobs_has_no_starts_so_no_size(tmp_path):
     assert read_swf(target).workload.capacity == {"processors": 8}
 
 
+@pytest.mark.parametrize("size", ["processors", "cpu"])
+@pytest.mark.parametrize(("past", "values"), [("start_time_s", "9,"), ("wait_time_s", "2,-1")])
+def test_a_table_of_jobs_keeps_its_recorded_waits(tmp_path, size, past, values):
+    table, target = tmp_path / "jobs.csv", tmp_path / "log.swf"
+    first, second = values.split(",")
+    table.write_text(
+        f"job_id,submit_time_s,run_time_s,{size},{past}\n7,7,10,4,{first}\n8,8,10,6,{second}\n"
+    )
+    convert_log(WORKLOADS.find("jobs").of(path=table), target)
+    assert [row[2] for row in rows_of(target)] == ["2", "-1"]
+    assert read_swf(target).workload.capacity == {"processors": 6}  # a job whose start is unknown
+
+
 def test_an_swf_log_keeps_its_header_and_all_fields(tmp_path):
     log, target = tmp_path / "log.swf", tmp_path / "clean.swf"
     row = "4 50 3 10 4 9.50 7 8 15 6 1 2 3 4 5 6 7 8"

@@ -99,24 +99,27 @@ def test_rules_repair_and_leave_out_and_every_row_is_counted(
 
 
 OWN = (
-    Column("start_time_s", "instant", "start", record=True),
-    Column("run_time_s", theirs="ms", per=1000, needed=True),
-    Column("submit_time_s", "instant", "submit", needed=True),
-    Column("job_id", "id", "number", needed=True),
+    Column("start_time_s", theirs="start"),
+    Column("run_time_s", theirs="ms", per=1000),
+    Column("submit_time_s", theirs="submit"),
+    Column("job_id", theirs="number"),
 )
+CORES = Column("processors", theirs="cores")
 
 
 def own_jobs(*more: Column, text: str, **keys: object) -> JobsTable:
     """Return a format with columns in an order of its own, and its file."""
     Path("own.csv").write_text(text)
-    own = type("Own", (JobsTable,), {"column_map": ColumnMap.of(*OWN, *more)})
-    return own.of(path="own.csv", **keys)
+    return format_of(*OWN, *more).of(path="own.csv", **keys)
+
+
+def format_of(*columns: Column) -> type[JobsTable]:
+    return type("Own", (JobsTable,), {"column_map": ColumnMap.of(*columns)})
 
 
 def test_a_map_may_have_any_order_and_names() -> None:
-    cores = Column("processors", theirs="cores", needed=True)
     text = "start,ms,submit,number,cores,mem\n2020-01-01 02:00,1000,2020-01-01 01:00,9,4,8\n"
-    trace, recorded = own_jobs(cores, text=text, zone="UTC").recorded()
+    trace, recorded = own_jobs(CORES, text=text, zone="UTC").recorded()
     assert (trace.workload.job_id.tolist(), trace.workload.submit_time_s.tolist()) == ([9], [0])
     assert trace.workload.resources == ("processors",)  # mem is another column
     assert recorded.start_s.tolist() == [3600]
@@ -133,6 +136,65 @@ def test_factors_of_columns_of_its_own() -> None:
         TraceError, match=r"no column 'boards'; .* needs number, submit, ms, boards"
     ):
         own_jobs(fpga, text="start,ms,submit,number\n0,1,0,1\n").read()
+
+
+def test_names_of_ours_have_their_kinds_and_meanings() -> None:
+    text = "start,ms,submit,number,cores,user\n5,1000,0,1,4,ann\n"
+    trace = own_jobs(CORES, Column("user"), text=text).read()
+    assert trace.workload.labels["user"] == ("ann",)
+    assert trace.report.unread == {"start": "recorded start"}
+
+
+@pytest.mark.parametrize(
+    ("row", "keys", "start_s", "run_s"),
+    [
+        ("0,5,15", {}, 5, 10),
+        ("2020-01-01 00:00,2020-01-01 01:00,2020-01-01 03:00", {"zone": "UTC"}, 3600, 7200),
+        ("0,5,15", {"factors": {"submit_time_s": 60}}, 300, 600),
+    ],
+)
+@pytest.mark.parametrize("asked", [CORES, Column("fpga", "amount", "cores")])
+def test_jobs_may_run_from_their_start_to_their_end(
+    row: str, keys: dict[str, object], start_s: float, run_s: float, asked: Column
+) -> None:
+    end = Column("end_time_s", theirs="end")
+    own = format_of(OWN[0], *OWN[2:], end, asked)
+    Path("own.csv").write_text(f"submit,start,end,number,cores\n{row},1,4\n")
+    trace, recorded = own.of(path="own.csv", **keys).recorded()
+    assert (trace.workload.run_time_s.tolist(), recorded.start_s.tolist()) == ([run_s], [start_s])
+    assert trace.report.unread == {}
+    Path("own.csv").write_text("submit,start,end,number,cores\n0,,15,1,4\n0,9,8,1,4\n")
+    with pytest.raises(TraceError, match=r"(?s)csv:2: .*'end - start'.*csv:3: .*'end - start'"):
+        own.of(path="own.csv").read()
+
+
+@pytest.mark.parametrize(
+    ("columns", "problems"),
+    [
+        ((), "job_id submit_time_s run_time_s processors"),
+        (OWN, "processors"),
+        ((*OWN[::2], OWN[3], CORES), "run_time_s"),
+        ((*OWN, Column("procesors")), "processors 'procesors'"),
+        ((*OWN, CORES, CORES, Column("users")), "processors 'users'"),
+        ((*OWN, CORES, Column("user", "amount")), "user"),
+    ],
+)
+def test_a_map_without_jobs_is_refused(columns: tuple[Column, ...], problems: str) -> None:
+    with pytest.raises(TraceError) as caught:
+        format_of(*columns)
+    lines = str(caught.value).splitlines()
+    assert len(lines) == len(problems.split())
+    for line, name in zip(lines, problems.split(), strict=True):
+        assert line.startswith("Own.column_map: ")
+        assert name in line
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"kind": "whole"}, {"per": 0}, {"per": np.nan}, {"kind": "text", "per": 2}]
+)
+def test_a_column_that_cannot_be_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(TraceError, match="cores"):
+        Column("cores", **wrong)
 
 
 def test_wrong_keys_are_all_named_with_their_lines() -> None:

@@ -481,7 +481,7 @@ class RowRules(Section):
     no_request: Literal["drop", "median"] = "drop"
     """Tasks whose cpu or memory is empty; ``median`` takes that of the other kept tasks."""
     retries: Literal["last", "all"] = "last"
-    """Of instances tried more than once, the last attempt counts; ``all``: any that ended well."""
+    """Which attempt of an instance counts: the last; ``all``: any that ended well."""
 
     @model_serializer(mode="wrap")
     def _where_they_differ(self, handler: SerializerFunctionWrapHandler) -> dict[str, str]:

@@ -141,7 +141,7 @@ def generate_alibaba2017(
 
 
 def default_machines(jobs: int) -> int:
-    """Return the machines for so many jobs in the trace, but at least `FEWEST_MACHINES`."""
+    """Return the number of machines for the jobs of a trace, but at least `FEWEST_MACHINES`."""
     return max(FEWEST_MACHINES, round(jobs * MACHINES / JOBS))
 
 

@@ -73,7 +73,7 @@ ARRIVALS: Final[tuple[int, ...]] = tuple(_FITTED["arrivals"])
 """Jobs submitted between two edges: the first came before the trace's zero."""
 BURST_JOBS: Final = 5.5
 BURST_SPREAD_S: Final = 55.0
-"""Jobs come in bursts, of so many on average, which follow the burst's begin after so long on
+"""Jobs come in bursts, of this many on average, which follow the burst's begin after so long on
 average. The variance of their number over its mean is then 1.1 in a second, 4.5 in a minute and
 8.4 in five minutes, as it is in the trace (around its half-hourly rate)."""
 JOBS_IN_ORDER: Final = 50
@@ -127,7 +127,7 @@ ENDS_EARLY: Final = {"Terminated": 1 / 67_013, "Failed": 0.0, "Running": 0.0, "W
 RUN_SHARE: Final[tuple[tuple[int, int, Marginal], ...]] = tuple(
     (instances, wall_s, Marginal(knots)) for instances, wall_s, knots in _FITTED["run_share"]
 )
-"""From so many instances and so many seconds of wall time on (the last row that applies) → mean run
+"""Smallest number of instances and of seconds of wall time (the last row that applies) → mean run
 time of an instance as a share of its task's wall time. CloudSimPy's table has few tasks of more
 than 500 s (1 %, the trace 8 %), so that for those this is a guess from few."""
 RUN_SPREAD: Final = 0.5
@@ -142,7 +142,7 @@ NOBODYS_LATE_SHARE: Final = 0.85
 NOBODYS_LATE_S: Final = (60_000, 89_000)
 """Known: 85 % of these rows start between 60,000 s and 89,000 s, when no task is created."""
 NOBODYS_GROUP: Final = 30
-"""Assumed: so many of these rows at once have the same times, on different machines."""
+"""Assumed: this many of these rows at once have the same times, on different machines."""
 ATTEMPTS: Final = (211_305 / NOBODYS_SHARE - 211_305) / 11_909_321
 """Rows for a planned instance, 1.337. The count is known; that all rows beyond the planned ones are
 attempts before the last is assumed."""

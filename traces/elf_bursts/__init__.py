@@ -57,7 +57,7 @@ T = TypeVar("T")
 
 RUNS = 3
 """Runs of a program; the smallest time counts."""
-_AGAIN_EVERY = 20  # of so many rows one is measured again
+_AGAIN_EVERY = 20  # one row in this many is measured again
 _CURVE_RUNS = 2
 
 

@@ -345,7 +345,7 @@ class RareModel(LoadModel):
     jobs: ItemCount
     """How many jobs."""
     units: Count = 10
-    """Size of the pool: so many processors and so many GPUs."""
+    """Processors, and GPUs, of the pool."""
     max_units: Count | None = None
     """The most a job asks for of either; null: half of the pool."""
     rate_per_step: Positive | None = None

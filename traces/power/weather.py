@@ -40,7 +40,7 @@ _SUN: Final = ("GHI", "DNI", "DHI", "Temperature", "Wind Speed")
 _WIND: Final = re.compile(r"wind speed at (\d+)m \(m/s\)")
 _AIR: Final = re.compile(r"air temperature at (\d+)m \(C\)")
 _STEPS: Final = 1e6
-"""Computed powers are whole steps, so many in the rated power; weather has three digits."""
+"""Steps in the rated power: computed powers are whole steps; weather has three digits."""
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ class Told(NamedTuple):
     node: float | None = None
     gpu: float | None = None
     gpu_of: str = "job"
-    """Which of `SCOPES` has so many gpus; ``?`` for one that is not known."""
+    """Which of `SCOPES` has that number of gpus; ``?`` for one that is not known."""
     mem: str | None = None
     """As it stands there, such as 16G."""
     kinds: tuple[str, ...] = ()

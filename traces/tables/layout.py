@@ -218,7 +218,7 @@ SEPARATORS: Final = (",", ";", "\t", "|")
 _HEAD_BYTES: Final = 1 << 18
 """How much of a file is searched for the column names."""
 MOST_COLUMNS: Final = 10_000
-"""A table of more columns is refused: it takes seconds a row, and no log has so many."""
+"""A table of more columns is refused: it takes seconds a row, and no log needs it."""
 _NAMES: Final = {"\t": "tab", " ": "space"}
 
 

@@ -151,7 +151,7 @@ class Accounts:
         """Whether any part has to look at each hour."""
 
     def begin(self, games: int) -> None:
-        """Begin a step of so many games."""
+        """Begin a step of `games` games."""
         for name in self._sums:
             self._sums[name] = np.zeros(games)
 

@@ -38,7 +38,7 @@ class EndlessReadyGames(ReadyGames):
         Args:
             pool: the dimensions.
             games: N.
-            fresh: returns so many streams, always with the same number of hours.
+            fresh: returns this many streams, always with the same number of hours.
             hours: of a game.
             rules: see `ReadyGames`.
         """
@@ -70,7 +70,7 @@ class EndlessReadyGames(ReadyGames):
         self._look(rows)
 
     def _widen(self, jobs: int) -> None:
-        """Make room for streams of so many jobs."""
+        """Make room for streams of `jobs` jobs."""
         more = jobs - self.streams.enter.shape[1]
         if more <= 0:
             return

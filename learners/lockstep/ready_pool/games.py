@@ -268,7 +268,7 @@ class ReadyGames:
         return chosen.astype(np.int64, copy=False)
 
     def _place(self, rows: Ints, place: Ints, ahead: Ints) -> None:
-        """Place jobs of the ready pool, in (A,) places, so many hours ahead."""
+        """Place jobs of the ready pool, in (A,) places, `ahead` hours ahead."""
         if not len(rows):
             return
         place, begin = place[rows], ahead[rows]

@@ -39,7 +39,7 @@ class Plan:
         self.powered[-1, rows] = last[0]
 
     def hold(self, rows: Ints, begin: Ints, length: Ints, size: Ints) -> None:
-        """Hold (R, K) units for (K,) hours, the first of them so many ahead."""
+        """Hold (R, K) units for (K,) hours, the first of them `begin` hours ahead."""
         inside = (self._ahead >= begin) & (self._ahead < begin + length)
         self.free[:, :, rows] -= inside * size[:, None]
 

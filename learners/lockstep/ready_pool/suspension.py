@@ -1,4 +1,4 @@
-"""What runs in lock-step games whose agent may suspend it, and what is suspended.
+"""Running and suspended jobs of lock-step games.
 
 Without such agents nothing needs to know what runs: `Plan` knows what is held. Arrays have the game
 as their last axis.

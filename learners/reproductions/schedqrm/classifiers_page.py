@@ -206,7 +206,7 @@ def _classes(judged: Judged) -> str:
         rows.append((str(k + 1), span, _three(TABLE_II[k]), *(_three(one[k]) for one in each)))
     last = [_three(one.mean(axis=0)) for one in (np.array(TABLE_II), *each)]
     rows.append(("mean", "", *last))
-    return f"### Classes, beside table II\n\nPrecision, recall and F1 of programs held out at random; the paper's classes are of other widths. They are counted from 1, as in the paper; the table's column `class` counts from 0.\n\n{markdown_table(rows)}"
+    return f"### Classes, compared with table II\n\nPrecision, recall and F1 of programs held out at random; the paper's classes are of other widths. They are counted from 1, as in the paper; the table's column `class` counts from 0.\n\n{markdown_table(rows)}"
 
 
 def _means(scores: Sequence[ClassScores]) -> Floats:

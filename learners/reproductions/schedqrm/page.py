@@ -173,7 +173,7 @@ def _baselines(results: Results, kinds: Sequence[str]) -> str:
     """Return how many trainings are surely better than the paper's baselines and other rules."""
     others = ("packer", "tetris", "sjf", "slotted-headroom", MIXED, REFERENCE, "earliest-finish")
     rows: list[Sequence[str]] = [
-        ("", "beside", *(f"{load} %" for load in SHOWN)),
+        ("", "relative to", *(f"{load} %" for load in SHOWN)),
     ]
     for kind in kinds:
         for baseline in others:
@@ -302,7 +302,7 @@ def _online(results: Results) -> str:
         )
         rows.append((_label(name), *(_mean(means[load]) for load in ONLINE_LOADS)))
     gaps: list[Sequence[str]] = [
-        ("", "beside", "seed", *(f"{100 * load:.0f} %" for load in ONLINE_LOADS)),
+        ("", "relative to", "seed", *(f"{100 * load:.0f} %" for load in ONLINE_LOADS)),
     ]
     for kind in kinds:
         for baseline in ("slotted-headroom", MIXED):

@@ -146,7 +146,7 @@ DAY = 86_400.0
 _FIRST, _LAST = -2_208_988_800.0, 7_258_118_400.0
 """The years 1900 to 2199 as Unix times."""
 _REGULAR = 1.5
-"""Rows that are more than so many steps apart have a gap between them."""
+"""Rows more than this many steps apart have a gap between them."""
 _LEAP_YEAR = 366.0 * DAY
 _LEAP_DAY = 59.0 * DAY
 """Second of a leap year at which 29 February begins."""

@@ -130,7 +130,7 @@ class SiteSignals:
         return section
 
     def pue_of(self, machines_w: Floats) -> Floats:
-        """Return (N,) the PUE when machines draw so many W, without what the weather adds."""
+        """Return (N,) the PUE when machines draw `machines_w`, without what the weather adds."""
         section = self._pue
         if section.by_load is None:
             return np.full(len(machines_w), section.ratio or 1.0)

@@ -132,5 +132,5 @@ def test_nothing_is_held_by_rlschedulers_rules() -> None:
     jobs = jobs_of((0, 1, 1, 1))
     wrong: list[Any] = [{"end": "always"}, {"hold": Hold(1.0, 0.5)}]
     for more in wrong:
-        with pytest.raises(ValueError, match="end and hold are for easy, and backfill is rlsch"):
+        with pytest.raises(ValueError, match="backfill rlscheduler does not support"):
             simulate(jobs, Scorer.zero(), backfill="rlscheduler", **more)

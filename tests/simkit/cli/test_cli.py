@@ -411,10 +411,10 @@ def test_outputs_are_tried_before_the_work(simkit, tmp_path):
     scenario(tmp_path / "s.yaml", "broken.swf")
     (tmp_path / "file").write_text("")
     result = simkit("run", "s.yaml", "-o", "file/run")
-    assert "file is a file, and a run is a folder" in result.err  # not: the log is broken
+    assert "file is a file, but a run is a folder" in result.err  # not: the log is broken
     swept = simkit("sweep", "quickstart", "--set", "sweep={seed: [0]}", "-o", "file/sweep")
     assert (swept.code, swept.out) == (2, "")
-    assert "file is a file, and a run is a folder" in swept.err
+    assert "file is a file, but a run is a folder" in swept.err
     simkit("run", "quickstart", "-o", "run")
     assert "there is no folder no; make it" in simkit("export", "run", "no/x.swf").err
     assert "there is no folder no; make it" in simkit("plot", "run", "-o", "no/x.png").err

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from simkit import cli
 from simkit.errors import PolicyError
 from simkit.experiment.api import simulate
 
@@ -151,3 +153,26 @@ def test_a_schedule_that_returns_no_actions_is_told(given):
 
     with pytest.raises(PolicyError, match="Odd: schedule returned .* it must yield actions"):
         simulate("quickstart", policy=Odd)  # type: ignore[arg-type]
+
+
+SET_NAME = """
+class Part:
+    def __set_name__(self, *_): raise KeyboardInterrupt
+class Whole:
+    part = Part()
+"""
+
+
+def test_ctrl_c_during_an_import_is_an_interrupt(monkeypatch, capsys):
+    """Python 3.11 makes a RuntimeError of it within __set_name__, where pydantic is often."""
+    monkeypatch.setattr(cli, "app", lambda **_: exec(SET_NAME, {}))
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert (end.value.code, capsys.readouterr().err) == (130, "interrupted\n")
+
+
+def test_ctrl_c_during_the_first_imports_is_an_interrupt(tmp_path):
+    (tmp_path / "typer.py").write_text(SET_NAME)
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import simkit.cli"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")

@@ -94,9 +94,9 @@ def test_parts_with_other_names_are_told_apart(tmp_path):
 
 WRONG = [
     # (what is changed, what is said)
-    (lambda d: replace(d, action=d.action[:-1]), "observation has 7, .*all columns have as many"),
+    (lambda d: replace(d, action=d.action[:-1]), "observation has 7, .*all columns must have the same number"),
     (lambda d: replace(d, action=np.where(d.action < 0, 0, d.action)), "no action"),
-    (lambda d: replace(d, action=np.where(d.action < 0, -1, 3)), "an action is 3, and the mask has 3"),
+    (lambda d: replace(d, action=np.where(d.action < 0, -1, 3)), "an action is 3, but the mask has 3"),
     (lambda d: replace(d, episode=np.array([0, 0, 0, 1, 1, 0, 0])), "do not stand together"),
     (lambda d: replace(d, terminated=d.terminated | d.truncated, truncated=d.terminated | d.truncated),
      "either terminated or truncated"),

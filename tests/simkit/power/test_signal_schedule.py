@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.dates import parse_zone, standard_offset_s
+from simkit.dates import parse_zone, standard_offset_s, weekly
 from simkit.errors import TraceError
-from simkit.power.signal_patterns import WEEK_S, Schedule, weekly
+from simkit.power.signal_patterns import WEEK_S, Schedule
 
 HOUR = 3600.0
 DALLAS = ZoneInfo("America/Chicago")

@@ -384,7 +384,7 @@ def test_a_run_and_a_sweep_do_not_mix(simkit, write_run, random_jobs):
         write_run(f"sweep/{name}", random_jobs(20))
     done = simkit("report", "easy", "sweep")
     assert done.code == 2
-    assert "easy is a run and sweep a folder of runs" in done.err
+    assert "easy is a run, but sweep a folder of runs" in done.err
     assert "simkit report easy`" in done.err
     assert "simkit report sweep`" in done.err
     assert not Path("easy/report.html").exists()

@@ -587,3 +587,16 @@ def test_whatever_arguments_a_policy_has_come_back_from_json_and_yaml(args):
         assert load_scenario(json.loads(json.dumps(scenario.model_dump(mode="json")))) == scenario
         text = scenario_to_yaml(scenario)
         assert load_scenario(write(text, "args.yaml")) == scenario
+
+
+@pytest.mark.parametrize("written", ["typ", "Type", "types", "tpye"])
+@pytest.mark.parametrize("place", ["workload", "policy.order", "power.sources.wind.signal"])
+def test_a_misspelt_type_is_named(place, written):
+    keys = {"workload": {"type": "swf", "path": "log.swf"}, "power": {"machines": {}}}
+    found = problems(keys, **{place: {written: "constant"}})
+    assert any(f"{place}.type: " in line and repr(written) in line for line in found)
+
+
+def test_another_key_is_no_misspelt_type():
+    (found,) = problems({"workload": {"time": 3}})
+    assert "time" not in found

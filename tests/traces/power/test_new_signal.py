@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from simkit import simulate
 from simkit.cli import app
-from simkit.errors import ScenarioError, TraceError
+from simkit.errors import PolicyError, ScenarioError, TraceError
 from simkit.scenario import Scenario
 from simkit.scenario.signals import SIGNALS
 from simkit.scenario.yaml_document import load_scenario
@@ -92,6 +92,74 @@ def test_a_kind_may_hold_other_signals() -> None:
     assert set(power["generation_w"]) == {50.0}  # the tide is as far from its mean in every hour
     low = {"type": "sum", "signals": [10, larger(1, 2)["power"]["sources"]["tide"]["signal"]]}
     assert set(simulate(larger(3, low)).power["generation_w"]) == {12.0}
+
+
+VALUE = "max(part.value(time_s) for part in self.parts)"
+CHANGE = "min(part.next_change(time_s) for part in self.parts)"
+BUILD = 'return Larger(context.part(self.first, "first"), context.part(self.second, "second"))'
+BROKEN = {
+    # what stands in the how-to's file, and in its place → what the message names
+    "value raises": (VALUE, "{}['x']", "larger_of_two.py:.*KeyError: 'x'"),
+    "value exits": (VALUE, "exit(0)", "larger_of_two.py:.*SystemExit"),
+    "value is text": (VALUE, "'high'", "'high'"),
+    "value is digits": (VALUE, "'7'", "'7'"),
+    "value is not a number": (VALUE, "float('nan')", "nan"),
+    "value is infinite": (VALUE, "float('inf')", "inf"),
+    "value is below 0": (VALUE, "-1.0", "-1 W"),
+    "change raises": (CHANGE, "{}['x']", "larger_of_two.py:.*KeyError: 'x'"),
+    "change stays": (CHANGE, "time_s", "next_change"),
+    "change goes back": (CHANGE, "time_s - 1", "next_change"),
+    "change is not a number": (CHANGE, "float('nan')", "nan"),
+    "build raises": (BUILD, "return {}['x']", "larger_of_two.py:.*KeyError: 'x'"),
+    "build gives nothing": (BUILD, "pass", "NoneType"),
+    "no unit": ("super().__init__(one.unit, *both)", "pass", "Larger"),
+}  # fmt: skip
+
+
+def break_code(old: str, new: str) -> None:
+    """Replace a piece of the code of `larger`."""
+    text = Path("larger_of_two.py").read_text()
+    assert old in text
+    Path("larger_of_two.py").write_text(text.replace(old, new))
+
+
+@pytest.mark.parametrize("mistake", BROKEN)
+def test_a_kind_whose_code_is_broken_is_refused_before_the_run(mistake: str) -> None:
+    old, new, named = BROKEN[mistake]
+    break_code(old, new)
+    with pytest.raises(ScenarioError, match=rf"^power\.sources\.tide: .*{named}"):
+        simulate(larger(1, 2))
+
+
+def test_a_kind_that_fails_late_is_blamed() -> None:
+    """The jobs last longer than is known beforehand, since they wait."""
+    break_code(VALUE, "1.0 if time_s < 1e4 else {}['x']")
+    break_code(CHANGE, "time_s + 1e4")
+    keys = larger(1, 2)
+    keys["workload"] = {"type": "swf", "path": "log.swf"}
+    row = "{} 0 -1 9000 1 -1 -1 1 9000 -1 1 1 -1 -1 -1 -1 -1 -1\n"
+    Path("log.swf").write_text("; MaxProcs: 1\n" + row.format(1) + row.format(2))
+    with pytest.raises(PolicyError, match=r"larger_of_two.py:\d+: the signal Larger failed at"):
+        simulate(keys)
+
+
+def test_a_reader_of_a_kind_that_fails_is_blamed() -> None:
+    text = Path("tidal_power.py").read_text()
+    Path("tidal_power.py").write_text(text.replace("text = Path(self.path)", "text = {}['x']"))
+    with pytest.raises(ScenarioError, match=r"^power\.sources\.tide: .*tidal_power.py:\d+: .*'x'"):
+        simulate(scenario(type="tidal", path="tide.csv"))
+    args = {"path": "tide.csv"}
+    with pytest.raises(ScenarioError, match=r"^power\.sources\.tide: .*tidal_power.py:\d+: .*'x'"):
+        simulate(scenario(type="plugin", reader="tidal", args=args))
+
+
+def test_a_file_that_an_override_names_has_one_place() -> None:
+    Path("bad.csv").write_text("0,abc\n")
+    Path("s.yaml").write_text(json.dumps(scenario(type="tidal", path="tide.csv")))
+    key = "power.sources.tide.signal.path"
+    result = CliRunner().invoke(app, ("validate", "s.yaml", "--set", f"{key}=bad.csv"))
+    assert isinstance(result.exception, ScenarioError)
+    assert re.match(rf"override: {re.escape(key)}: \S*bad\.csv: ", str(result.exception))
 
 
 def test_what_is_wrong_within_a_kind_that_holds_others_has_its_place() -> None:

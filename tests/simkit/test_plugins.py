@@ -108,7 +108,7 @@ def test_loading_a_file_writes_nothing_beside_it(folder):
             POLICIES,
             "nosuch.part:A",
             None,
-            "no module 'nosuch'; install its package, or write file.py",
+            "no module 'nosuch'; install its package, or write nosuch/part.py",
         ),
         (POLICIES, "json.nosuch:A", None, "no module 'json.nosuch'"),
         (POLICIES, "json:laods", None, "json defines no 'laods'; did you mean 'loads'?"),

@@ -520,7 +520,7 @@ def test_check_names_imports_what_a_scenario_names():
     )
     assert check_names(scenario) == [
         "workload.reader: there is no module 'nosuchmodule'; install its package, or write "
-        "file.py:attribute",
+        "nosuchmodule.py:attribute if it is a file",
         f"policy.order.type: {Path.cwd()}/bad.py defines no 'Othr'; did you mean 'Other'?",
     ]
 

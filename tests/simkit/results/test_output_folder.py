@@ -137,7 +137,7 @@ def test_files_left_by_a_full_disk_do_not_block_the_next_run(tmp_path):
 def test_a_file_in_the_way_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     for folder in (tmp_path / "file", tmp_path / "file" / "deep" / "run"):
-        with pytest.raises(RunError, match="file is a file, and a run is a folder; choose another"):
+        with pytest.raises(RunError, match="file is a file, but a run is a folder; choose another"):
             check_run_folder(folder, MINE)
 
 

@@ -219,7 +219,7 @@ def test_every_policy_that_is_tried_is_one() -> None:
 @pytest.mark.parametrize(
     ("changes", "error", "text"),
     [
-        ({"workload": SITE["workload"]}, ScenarioError, "are drawn, and never started"),
+        ({"workload": SITE["workload"]}, ScenarioError, "policy.recorded"),
         ({"workload.load": 2.0}, ScenarioError, "moves the submissions"),
     ],
 )

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from runpy import run_path

@@ -43,6 +43,7 @@ def shown():
     return set((PAGES / "gleamm-exceedance.md").read_text("utf-8").splitlines())
 
 
+@pytest.mark.thorough
 def test_the_generated_year_is_as_the_page_says():
     found = rows(GENERATED)
     assert len(found) == 7  # one of sizes, three of points, three of exact

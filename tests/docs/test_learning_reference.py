@@ -32,7 +32,17 @@ def told(head: str, page: str = LEARNERS) -> set[str]:
     return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
 
 
-@pytest.mark.parametrize("learner", plugins.names("simkit.learners"))
+SLOW = ("deepjs", "fitness", "rlscheduler")
+"""Learners whose shortest training takes many seconds."""
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        pytest.param(name, marks=pytest.mark.thorough) if name in SLOW else name
+        for name in plugins.names("simkit.learners")
+    ],
+)
 def test_all_that_a_training_writes_is_told(learner, tmp_path):
     trained = train(small_scenario(learner, 1), tmp_path / "training")
     found = json.loads((trained.folder / "training.json").read_text("utf-8"))

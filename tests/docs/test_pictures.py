@@ -23,6 +23,7 @@ def pictures():
     return pictures
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_their_data_is_what_the_code_computes(pictures, tmp_path):
     kept = json.loads(pictures.HASHES.read_text("utf-8"))

@@ -70,6 +70,7 @@ HEADROOM = {"name": "slotted-headroom", "args": {"headroom": 6, "patience": 50}}
 SJF = {"name": "slotted-sjf"}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("load", "gains"), [(70, [(HEADROOM, 0.0), (SJF, 0.3)]), (130, [(SJF, 0.35)])]
 )

@@ -302,6 +302,7 @@ def makespans_differ(chunks, table, oracle, simulate):
 CHUNKS = (0, 9, 10, 11, 17, 18, 19)
 
 
+@pytest.mark.thorough
 def test_makespans_of_windows_are_those_of_chunks(table, oracle, monkeypatch):
     """`evaluate` on windows of the bundled scenario gives the same as CloudSimPy, chunk by chunk."""
     windows = (*CHUNKS, 100, 200, 201)

@@ -193,6 +193,7 @@ CLUSTERS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
 @pytest.mark.parametrize("rule", [None, BestFit, WorstFit, RandomFit])
 @pytest.mark.parametrize("compress", ["queue", "completion"])

@@ -53,6 +53,7 @@ def random_jobs(seed: int, count: int) -> dict[str, Any]:
     }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("order", ["queue", "sjf"])
 @pytest.mark.parametrize("correction", ["none", "tsafrir", "request"])
 @pytest.mark.parametrize("machines", [1, 4])  # 4: the general form, for many machines

@@ -148,6 +148,7 @@ def instances(run):
     return table.sort(keys).rows()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("many", [1, 4096])  # machines from which on states are scored once
 @pytest.mark.parametrize("member", MEMBERS)
 def test_all_at_once_is_one_by_one(member, many, simulate, monkeypatch):

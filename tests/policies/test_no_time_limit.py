@@ -83,6 +83,7 @@ def random_jobs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Pat
     return write
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", POLICIES)
 def test_every_policy_runs_jobs_without_a_limit(
     name: str, random_jobs: Any, tmp_path: Path

@@ -127,6 +127,7 @@ ORDER_MATTERS = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("pools", "one", "other", "bounds"), ORDER_MATTERS)
 def test_qos_is_above_fcfs_only_where_the_order_decides_and_sjf_is_not(pools, one, other, bounds):
     """Refuted for SJF, and for QoS with the dissertation's pools: more value than FCFS and HVF."""
@@ -174,6 +175,7 @@ def test_utilisation_stays_below_1_at_120_percent_because_jobs_are_large(order):
     assert interval(np.subtract(large, small))[0] > 0.05
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("order", ORDERS)
 def test_value_falls_with_power(order):
     """Confirmed: from 100 to 90 to 80 % of power, for every policy."""

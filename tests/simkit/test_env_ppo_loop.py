@@ -128,6 +128,7 @@ def slowdown(agent, seeds=range(100, 110)):
     return total / 0.01 / 64 / len(seeds)
 
 
+@pytest.mark.thorough
 def test_it_learns():
     untrained, agent, slowdowns = trained(seed=2)
     assert len(slowdowns) > 20

@@ -49,6 +49,7 @@ def assert_same(infos, wanted, where="infos"):
                 np.testing.assert_equal(one, other, f"{where}.{key}")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("kind", "case", "mode"),
     [

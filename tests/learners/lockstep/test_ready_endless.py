@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from simkit.agent.ready_pool import ReadyPool, ready_set
 from simkit.learners.lockstep.ready_pool.endless import EndlessReadyGames
@@ -20,6 +21,7 @@ SCENARIO = Scenario.model_validate({
 })  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_each_game_is_as_one_that_ends():
     rng, given = np.random.default_rng(0), list[int]()
 

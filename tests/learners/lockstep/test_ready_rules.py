@@ -50,6 +50,7 @@ def scenario(policy: dict[str, Any], late: str, power: bool) -> Scenario:
     )  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("late", "power"),
     [("leave", False), pytest.param("stay", False, marks=pytest.mark.thorough), ("stay", True),

@@ -60,6 +60,7 @@ def chosen(rng, mask, masked):
     return (rng.random(mask.shape) * mask * np.linspace(1.5, 1, mask.shape[1])).argmax(axis=1)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("mode", "masked"), [("NextStep", False), ("SameStep", True)])
 @pytest.mark.parametrize(
     "arguments",

@@ -170,6 +170,7 @@ def test_a_long_run_with_compiled_scores_is_the_same(
     assert any(planned) == (not hidden)
 
 
+@pytest.mark.thorough
 def test_a_compiled_agent_can_be_copied(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,6 +108,7 @@ def test_one_run_to_six(runs, count):
     check(drawn(lambda: draw_runs(runs(count))))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("runs_drawn", [1, 3, 6])
 @pytest.mark.parametrize("groups", [1, 8, 9, 25, 40])
 def test_one_group_to_forty(write_run, random_jobs, groups, runs_drawn):
@@ -152,6 +153,7 @@ def titles(figure):
     return [title for axes in figure.axes if (title := axes.get_title(loc="left"))]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("count", [1, 2, 3, 6])
 def test_runs_on_power_show_their_supply_battery_price_and_carbon(count):
     runs = [powered("fcfs", seed) for seed in range(count)]
@@ -379,6 +381,7 @@ def training(name, iterations, metrics, seed=0):
     return Trained(Path(name), info, tuple(rows), was_finished=True)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("count", [1, 3, 6])
 @pytest.mark.parametrize(("iterations", "metrics"), [(0, 0), (3, 1), (100, 4), (700, 15)])
 def test_trainings(count, iterations, metrics):

@@ -87,6 +87,7 @@ def good(tmp_path_factory):
     return folder
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("words", COMMANDS)
 @pytest.mark.parametrize("name", DAMAGES)
 def test_a_damaged_folder_is_a_sentence(name, words, good, simkit):

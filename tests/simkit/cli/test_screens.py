@@ -65,6 +65,7 @@ def folder(tmp_path_factory):
     return place
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_screens(folder, tmp_path):
     columns = 80

@@ -55,6 +55,7 @@ def easy(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Cali
     return log, calibrate(load_scenario(log), SPLIT, workers=1)
 
 
+@pytest.mark.thorough
 def test_the_policy_that_made_a_log_explains_all_of_it(
     easy: tuple[dict[str, Any], Calibration],
 ) -> None:

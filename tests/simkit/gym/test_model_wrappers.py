@@ -83,6 +83,7 @@ def starts(env: Any, model: Any) -> Any:
     return env.unwrapped.records().allocations
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shown", ["array", "mapping"])
 @pytest.mark.parametrize("case", CASES)
 def test_every_observation_comes_back_as_a_policy(case: str, shown: str) -> None:

@@ -115,6 +115,7 @@ def is_caught(run: AuditedRun, honest: Any, order: str, backfill: str) -> bool:
     return bool(check_schedule(declared(run, order, backfill)).found) is not same
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("order", "backfill"), POLICIES)
 def test_no_schedule_passes_as_that_of_another_policy(
     order: str, backfill: str, honest: Any

@@ -242,6 +242,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(elf_bursts, "_AGAIN_EVERY", 4)
 
 
+@pytest.mark.thorough
 @needs_compiler
 def test_a_stopped_command_goes_on(quick: None, tmp_path: Path) -> None:
     folder, kinds = tmp_path / "data", ("fibonacci", "quicksort")

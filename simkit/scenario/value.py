@@ -14,6 +14,7 @@ The worths of a job's tasks add up, and its run time is that of the longest task
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
@@ -39,15 +40,15 @@ RunTimeOf = Literal["requested", "actual"]
 """The run time that a deadline is set by."""
 
 
-class JobColumn(Section):
+class JobColumn(Section, ABC):
     """What makes a column of the jobs."""
 
+    @abstractmethod
     def build(self, workload: Workload, seed: int) -> Floats:
         """Return (J,) the column; of deadlines, in s on the trace's clock, or empty.
 
         Raises ScenarioError if it is to be the trace's own, and that has none.
         """
-        raise NotImplementedError
 
 
 class TwoClasses(JobColumn):

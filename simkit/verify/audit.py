@@ -67,10 +67,10 @@ def sum_until(
 ) -> Floats:
     """Return the sum of the amounts at instants up to each time; before it if side is left."""
     order = np.argsort(instants, kind="stable")
-    total = np.zeros(len(order) + 1, dtype=np.longdouble)
-    np.cumsum(amounts[order], dtype=np.longdouble, out=total[1:])
+    total = np.zeros(len(order) + 1)
+    total[1:] = np.cumsum(amounts[order], dtype=np.longdouble)
     at = np.searchsorted(instants[order], times, side=side)
-    return total.astype(np.float64)[at]
+    return total[at]
 
 
 def ratio(part: Floats, whole: Floats) -> Floats:

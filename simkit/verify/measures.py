@@ -67,8 +67,7 @@ def statuses(metric: str, rows: pl.DataFrame) -> Numbers:
 
 def over_time(run: AuditedRun, window: Window) -> Numbers:
     """Return utilisation, backlog, throughput of jobs and the share of what was in vain."""
-    held = run.only("allocations", "count", "start_time_s", "end_time_s", "outcome")
-    ended = held.drop_nulls("end_time_s")
+    allocations = run.rows_of("allocations")
     length = window.end_s - window.start_s
     numbers: Numbers = {}
     for index, name in enumerate(run.resources):
@@ -76,14 +75,16 @@ def over_time(run: AuditedRun, window: Window) -> Numbers:
         used, _, _ = _integral(run, window, _column(run, f"allocated_{name}"), 0.0)
         most = np.maximum(_column(run, f"allocated_{name}"), _column(run, f"capacity_{name}"))
         available, _, _ = _integral(run, window, most, there)
-        numbers |= counted(f"utilisation_{name}", {"value": share(used, available)}, held.height)
+        numbers |= counted(f"utilisation_{name}", {"value": share(used, available)}, allocations)
     waiting = _column(run, "waiting") + _column(run, "backlog")
     area, top, rows = _integral(run, window, waiting, 0.0)
     numbers |= counted("backlog", {"mean": share(area, length), "max": top}, rows)
+    ended = run.only("allocations", "count", "start_time_s", "end_time_s", "outcome")
+    ended = ended.drop_nulls("end_time_s")
     spent = (ended["count"] * (ended["end_time_s"] - ended["start_time_s"])).to_numpy()
     vain = ended["outcome"].is_in(["lost", "killed"]).to_numpy()
     value = share(float(spent[vain].sum()), float(spent.sum()))
-    open_ = held.height - ended.height
+    open_ = allocations - ended.height
     numbers |= counted("unsuccessful_share", {"value": value}, ended.height, open_)
     done = _finished_inside(run.only("jobs", "status", "end_time_s"), window).height
     return numbers | _throughput("jobs", done, window)
@@ -102,11 +103,15 @@ def _integral(
     Returns the area, the largest value that held for some time, and the number of rows.
     """
     time = run.only("timeline", "time_s")["time_s"].to_numpy()
+    edges = np.concatenate([[-np.inf], time, [np.inf]])
+    del time  # the timeline of a large run takes much memory
     until = max(window.start_s, window.end_s)
-    seconds = np.diff(np.clip(np.concatenate([[-np.inf], time, [np.inf]]), window.start_s, until))
+    seconds = np.diff(np.clip(edges, window.start_s, until, out=edges))
+    del edges
     levels = np.concatenate([[before], values])
-    some = levels[seconds > 0]
-    return float((levels * seconds).sum()), float(some.max()) if len(some) else None, len(time)
+    lasts = seconds > 0
+    top = float(levels.max(where=lasts, initial=-np.inf)) if lasts.any() else None
+    return float(np.multiply(levels, seconds, out=seconds).sum()), top, len(values)
 
 
 def _finished_inside(rows: pl.DataFrame, window: Window, status: str = "status") -> pl.DataFrame:

@@ -268,16 +268,20 @@ def _offered_loads(run: AuditedRun, jobs: pl.DataFrame, first: float, last: floa
     if not (run.alike and tasks.height == jobs.height):
         tasks = tasks.join(jobs, on="job_id", how="semi")
     seconds_asked = tasks["instances"] * tasks["trace_run_time_s"]
+    asked = {name: float((tasks[name] * seconds_asked).sum()) for name in run.requested}
+    del tasks, seconds_asked  # the tables of a large run take much memory
     times = run.only("timeline", "time_s")["time_s"].to_numpy()
-    time = np.clip(np.concatenate([[first], times, [last]]), first, last)
+    time = np.concatenate([[first], times, [last]])
+    del times
+    lengths = np.diff(np.clip(time, first, last, out=time))
+    del time
     numbers: Numbers = {}
     for index, resource in enumerate(run.resources):
         at_first = sum(capacity[index] for capacity in run.capacity.values())
         capacity = run.only("timeline", f"capacity_{resource}").to_series().to_numpy()
         held = np.concatenate([[at_first], capacity])
-        there = float((held * np.diff(time)).sum())
-        asked = tasks[resource] * seconds_asked if resource in run.requested else pl.Series([0.0])
-        load = {"value": share(float(asked.sum()), there)}
+        there = float((held * lengths).sum())
+        load = {"value": share(asked.get(resource, 0.0), there)}
         numbers |= counted(f"offered_load_{resource}", load, jobs.height)
     return numbers
 

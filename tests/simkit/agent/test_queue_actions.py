@@ -45,7 +45,8 @@ def pick(cluster, slots=1000, **arguments):
 
 def heads(env, order, options=None):
     """Choose the first waiting task of an order each time; return the records and the metrics."""
-    info, over, key = env.reset(options=options)[1], False, KEYS[order]
+    info = env.reset(seed=env.scenario.seed, options=options)[1]
+    over, key = False, KEYS[order]
     while not over:
         waiting = env.state.queue.tasks
         choice = min(range(len(waiting)), key=lambda m: (key(waiting[m]), waiting[m].index))

@@ -11,12 +11,13 @@ import numpy as np
 
 from simkit.arrays import Floats
 from simkit.engine.recorder import Recorder
-from simkit.engine.simulation import Rules, Simulation
+from simkit.engine.simulation import Simulation
 from simkit.learners.pairs.scorer import PairScorer
 from simkit.policies.cloudsimpy import CloudSimPy, makespan
 from simkit.policy.pairs import MachineTaskPairs
 from simkit.policy.remaining_work import WorkFitness
 from simkit.results.run_writer import MemoryWriter
+from simkit.rules import Rules
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 
@@ -59,7 +60,9 @@ def engine_run(
     names = tuple(f"m{row}" for row in range(len(capacity)))
     cluster, kept = Cluster(("cpu", "mem"), names, capacity), MemoryWriter({}, digested=False)
     recorder = Recorder(workload, cluster.resources, kept)
-    simulation = Simulation(workload, cluster, recorder, rules=Rules(every_s=1.0), seed=seed)
+    simulation = Simulation(
+        workload, cluster, recorder, rules=Rules(scheduling={"every": 1.0}), seed=seed
+    )
     simulation.run(policy, seed=seed)
     kept.close_tables()
     found, begin_s = kept.results().allocations, floor(workload.submit_time_s[0])

@@ -10,10 +10,11 @@ import polars as pl
 import pytest
 
 from simkit.engine.recorder import Recorder
-from simkit.engine.simulation import Rules, Simulation
+from simkit.engine.simulation import Simulation
 from simkit.policy import Policy
 from simkit.policy.estimates import Requested
 from simkit.power.site import Site
+from simkit.rules import Rules
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 

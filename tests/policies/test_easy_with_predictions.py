@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from simkit.engine.recorder import Recorder
-from simkit.engine.simulation import Rules, Simulation
+from simkit.engine.simulation import Simulation
 from simkit.errors import ScenarioError
 from simkit.policies.easy import Easy
 from simkit.policies.orderings import FCFS
@@ -33,7 +33,7 @@ def starts(jobs: dict[str, Any], correction: Any, easy: Easy, cluster: Cluster) 
     tables, workload = Tables(), Workload.from_jobs(jobs)
     recorder = Recorder(workload, ("processors",), tables)
     simulation = Simulation(
-        workload, cluster, recorder, rules=Rules(correction=correction), predictor=UserMean()
+        workload, cluster, recorder, predictor=UserMean(), correction=correction
     )
     simulation.run(OrderedPolicy(FCFS(), easy))
     return pl.concat(tables).sort("job_id")["start_time_s"].to_list()

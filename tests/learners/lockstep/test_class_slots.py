@@ -17,13 +17,14 @@ from simkit.agent.burst_classes import (
 )
 from simkit.agent.slotted import Slotted
 from simkit.engine.recorder import Recorder
-from simkit.engine.simulation import Rules, Simulation
+from simkit.engine.simulation import Simulation
 from simkit.errors import ScenarioError
 from simkit.learners.lockstep.class_games import ClassGames, potential, view_of
 from simkit.learners.lockstep.class_rules import RULES, play
 from simkit.learners.lockstep.class_slots import ClassLockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.policy.estimates import Actual
+from simkit.rules import Rules
 from simkit.traces.models.deeprm import SchedQRMModel
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
@@ -52,7 +53,9 @@ class Starts:
 def simulation_of(jobs: Workload, starts: Starts, step_s: float | None) -> Simulation:
     recorder = Recorder(jobs, ("cpu", "mem"), starts)
     pool = Cluster.pool({"cpu": 10.0, "mem": 10.0})
-    return Simulation(jobs, pool, recorder, rules=Rules(step_s=step_s), predictor=Actual())
+    return Simulation(
+        jobs, pool, recorder, rules=Rules(scheduling={"step": step_s}), predictor=Actual()
+    )
 
 
 @given(

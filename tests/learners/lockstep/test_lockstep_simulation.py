@@ -17,14 +17,15 @@ from simkit.agent.rewards import make_reward
 from simkit.agent.slotted import Slotted
 from simkit.agent.slotted_tracker import SlottedTracker
 from simkit.engine.recorder import Recorder
-from simkit.engine.simulation import Rules, Simulation
+from simkit.engine.simulation import Simulation
 from simkit.learners.lockstep import Lockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.policy.estimates import Actual
+from simkit.rules import AdmissionRule, Rules
 from simkit.traces.models.deeprm import DeepRMModel
 from simkit.units import time_on_grid
 from simkit.workload import Workload
-from simkit.workload.cluster import AdmissionRule, Cluster
+from simkit.workload.cluster import Cluster
 
 TINY = Slotted(
     capacity=(4, 3), slots=2, horizon=7, max_length=6, backlog=1, backlog_shown=3, memory=3
@@ -59,7 +60,8 @@ def assert_equal_runs(
     recorder = Recorder(jobs, ("cpu", "mem"), starts)
     capacity = dict(zip(("cpu", "mem"), map(float, model.capacity), strict=True))
     rules = Rules(
-        step_s=model.step_s, admission=AdmissionRule(slots=model.slots, backlog=model.backlog)
+        scheduling={"step": model.step_s},
+        admission=AdmissionRule(slots=model.slots, backlog=model.backlog),
     )
     simulation = Simulation(
         jobs, Cluster.pool(capacity), recorder, rules=rules, predictor=Actual(), observer=reward

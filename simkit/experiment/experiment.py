@@ -359,7 +359,8 @@ def blaming(experiment: Experiment, when: Callable[[], str]) -> Iterator[None]:
         authors.append(("the estimator ", experiment.predictor))
         if (site := experiment.site) is not None:
             authors.append(("the controller ", site.controller))
-            authors += [("the signal ", part) for all_ in site.signals for part in parts_of(all_)]
+            signals = [part for whole in site.signals for part in parts_of(whole)]
+            authors += [("the signal ", part) for part in reversed(signals)]  # the innermost first
         for role, owner in authors:
             what = f"{role}{type(owner).__name__} failed {when()}"
             if text := author_traceback(error, owner, what):

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from engine_runs import begin
 from workloads import one_task_jobs
 
 from simkit.arrays import stream
-from simkit.engine.recorder import Recorder
-from simkit.engine.simulation import Rules, Simulation
+from simkit.engine.simulation import Rules
 from simkit.policies.slotted import SlottedPacker, SlottedSJF, SlottedTetris
 from simkit.policy.estimates import Actual
 from simkit.workload import Workload
@@ -91,25 +91,18 @@ class Played:
     """An episode in our model: what was done at each decision, and what came of it."""
 
     def __init__(self, load):
-        self.jobs = {}
         self.actions: list[int] = []
-        self.simulation = Simulation(
-            load, POOL, Recorder(load, POOL.resources, self), rules=RULES, predictor=Actual()
-        )
-
-    def write(self, table, rows):
-        if table == "jobs":
-            for job, start, end in rows.select("job_id", "start_time_s", "end_time_s").rows():
-                self.jobs[job] = (start, end)
+        self.run = begin(load, POOL, rules=RULES, predictor=Actual())
+        self.simulation = self.run.simulation
 
     @property
     def schedule(self):
-        return [self.jobs[job] for job in sorted(self.jobs)]
+        return self.run.rows("jobs", "start_time_s end_time_s", by="job_id")
 
     @property
     def idle_steps(self):
         """Steps that the original goes on for when the last job has ended."""
-        return max(0, ARRIVALS_END - int(max(end for _, end in self.jobs.values())))
+        return max(0, ARRIVALS_END - int(max(end for _, end in self.schedule)))
 
 
 def decide(load, policy):

@@ -132,15 +132,7 @@ def test_the_peak_of_a_real_log_is_that_of_a_plain_count():
         for line in lines:
             if line.lstrip().startswith(";") or not line.strip():
                 continue
-            (
-                _,
-                submit,
-                wait,
-                run,
-                allocated,
-                *_,
-            ) = line.split()
-            requested = line.split()[7]
+            _, submit, wait, run, allocated, _, _, requested, *_ = line.split()
             size = int(allocated) if int(allocated) > 0 else int(requested)
             if int(run) > 0 and size > 0 and int(wait) >= 0:
                 begin = float(submit) + float(wait)

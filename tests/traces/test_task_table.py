@@ -376,8 +376,8 @@ def test_the_error_lists_all_with_their_lines_and_a_remedy(dag):
 def test_validate_says_what_a_run_would(dag, tmp_path):
     scenario = tmp_path / "dag.yaml"
     columns = ", ".join(f"{ours}: {theirs}" for ours, theirs in NEEDS.items())
-    for case, (broken, _) in BROKEN.items():
-        dag(*broken, *GOOD).rename(tmp_path / "dag.csv")
+    for case in ("ghost", "malformed"):
+        dag(*BROKEN[case][0], *GOOD).rename(tmp_path / "dag.csv")
         for on_error in ("refuse", "skip"):
             scenario.write_text(
                 f"workload: {{type: tasks, path: dag.csv, on_error: {on_error}, "

@@ -8,8 +8,8 @@ from math import floor
 from pathlib import Path
 
 import numpy as np
-
 from engine_runs import simulate
+
 from simkit.arrays import Floats
 from simkit.engine.simulation import Rules
 from simkit.learners.pairs.scorer import PairScorer

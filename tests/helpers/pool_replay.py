@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-
 from engine_runs import simulate
+
 from simkit.policy import Policy
 from simkit.workload import Workload
 

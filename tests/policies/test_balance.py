@@ -69,13 +69,11 @@ def first_starts(policy: Policy, jobs: Workload, cluster: Cluster, simulate: Sim
         ([(1, 3, 0, 50), (1, 1, 0.1, 5)], TWO, [(0, 0, 1), (1, 1, 1)]),
     ],
 )
-def test_what_it_prefers(
-    rows: list[Row], cluster: Cluster, expected: Any, policy: str, simulate: Simulate
-) -> None:
+def test_what_it_prefers(rows, cluster, expected, policy, simulate):
     assert first_starts(POLICIES[policy](), batch(*rows), cluster, simulate) == expected
 
 
-def test_work_that_runs_counts(simulate: Simulate) -> None:
+def test_work_that_runs_counts(simulate):
     """Memory is the busiest resource because of what runs; so what asks for it goes first."""
     # At 30 s, the first job still needs 4 · 70 of memory; those of 20 s come, and one has to wait.
     first, *later = bags((1, 0.1, 4, 100), (1, 3, 2, 20), (1, 2, 3, 20))
@@ -86,7 +84,7 @@ def test_work_that_runs_counts(simulate: Simulate) -> None:
         assert start[2] < start[1]
 
 
-def test_a_resource_that_there_is_none_of(simulate: Simulate) -> None:
+def test_a_resource_that_there_is_none_of(simulate):
     cluster = Cluster(("cpu", "mem"), ("a",), np.array([[4.0, 0.0]]))
     for policy in POLICIES.values():
         rows: list[Row] = [(1, 3, 0, 5), (1, 3, 0, 9)]

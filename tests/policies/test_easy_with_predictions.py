@@ -53,6 +53,6 @@ def test_schedules_are_those_of_a_plain_replay(correction, order, machines, simu
         assert run.starts == expected
 
 
-def test_an_unknown_order_is_refused() -> None:
+def test_an_unknown_order_is_refused():
     with pytest.raises(ScenarioError, match=r"easy takes the order queue or sjf, not 'saf'"):
         Easy(order="saf")  # type: ignore[arg-type]

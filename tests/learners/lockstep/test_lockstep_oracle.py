@@ -59,7 +59,7 @@ def table(rate: str, episodes: list[tuple[str, int]], sets: JobSets) -> tuple[np
 
 @pytest.mark.parametrize("rate", ["0.1", "0.379", "0.596", "0.705", "1"])
 @pytest.mark.parametrize("masked", [False, True])  # two ways to the same starts
-def test_every_recorded_episode_has_the_same_schedule(rate: str, masked: bool) -> None:
+def test_every_recorded_episode_has_the_same_schedule(rate, masked):
     episodes, actions, sets = recorded(rate)
     first = np.where(sets.jobs > 0, sets.enter[:, 0], 0)
     taken = [acts[skip:] for acts, skip in zip(actions, first, strict=True)]  # before the first job

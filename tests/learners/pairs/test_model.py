@@ -86,7 +86,7 @@ def check_equal(found: Outcome, policy: CloudSimPy, load: Workload, capacity: Fl
         for n in SCORERS
     ],
 )
-def test_play_is_the_engine(name: str) -> None:
+def test_play_is_the_engine(name):
     @given(jobs=JOBS, begin_s=BEGIN, capacity=MACHINES, seed=SEED)
     def check(jobs: Sequence[Any], begin_s: float, capacity: Floats, seed: int) -> None:
         load, scorer = small_workload(jobs, begin_s), SCORERS[name](seed)
@@ -97,9 +97,7 @@ def test_play_is_the_engine(name: str) -> None:
 
 
 @given(jobs=JOBS, begin_s=BEGIN, capacity=MACHINES)
-def test_the_rule_balance_is_the_fitness_balance(
-    jobs: Sequence[Any], begin_s: float, capacity: Floats
-) -> None:
+def test_the_rule_balance_is_the_fitness_balance(jobs, begin_s, capacity):
     load = small_workload(jobs, begin_s)
     found = play(fitting(load, capacity), RULES["balance"])
     check_equal(found, CloudSimPy("balance"), load, capacity)
@@ -114,7 +112,7 @@ def fitting(load: Workload, capacity: Floats) -> Chunk:
 @pytest.mark.parametrize(
     "name", [pytest.param("terms", marks=pytest.mark.thorough), "terms and a layer", "paper"]
 )
-def test_a_roll_out_is_the_engine_that_draws(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_roll_out_is_the_engine_that_draws(name, monkeypatch):
     drawn: list[tuple[int, int]] = []  # pairs that fit, and the number of the one that was drawn
     original = PairTable.draw
 
@@ -145,7 +143,7 @@ def test_a_roll_out_is_the_engine_that_draws(name: str, monkeypatch: pytest.Monk
 
 
 @given(jobs=JOBS, capacity=MACHINES, seed=SEED)
-def test_what_a_roll_out_has_seen(jobs: Sequence[Any], capacity: Floats, seed: int) -> None:
+def test_what_a_roll_out_has_seen(jobs, capacity, seed):
     """Each decision's features are those of the pairs that fit then; here, DeepJS's own."""
     scorer, load = PairScorer.of_paper(), small_workload(jobs)
     chunk = fitting(load, capacity)
@@ -280,7 +278,7 @@ EIGHTHS = st.tuples(
     machines=st.integers(1, 2),
     most=st.sampled_from([1, 4]),
 )  # fmt: skip
-def test_looking_ahead_by_brute_force(jobs: Sequence[Any], machines: int, most: int) -> None:
+def test_looking_ahead_by_brute_force(jobs, machines, most):
     chunk = fitting(small_workload(jobs), np.ones((machines, 2)))
     rules = list(RULES.values())
     found, (expected, chosen) = look_ahead(chunk, rules, most), brute_force(chunk, rules, most)
@@ -291,9 +289,7 @@ def test_looking_ahead_by_brute_force(jobs: Sequence[Any], machines: int, most: 
 
 
 @given(jobs=JOBS, capacity=MACHINES)
-def test_the_lookahead_has_the_best_rule_if_all_comes_together(
-    jobs: Sequence[Any], capacity: Floats
-) -> None:
+def test_the_lookahead_has_the_best_rule_if_all_comes_together(jobs, capacity):
     together = small_workload([(0.0, [bag for _, bags in jobs for bag in bags])])
     chunk, rules = fitting(together, capacity), list(RULES.values())
     spans = [play(chunk, rule, 4).makespan for rule in rules]
@@ -304,7 +300,7 @@ def test_the_lookahead_has_the_best_rule_if_all_comes_together(
     assert chunk.lower_bound() <= found.makespan
 
 
-def test_what_never_fits_makes_the_makespan_infinite() -> None:
+def test_what_never_fits_makes_the_makespan_infinite():
     """1 - 0.3 - 0.1 + 0.3 + 0.1 is less than 1, so the last task never gets all of it."""
     load = workload_of([(0, [(1, 0.3, 0, 1), (1, 0.1, 0, 1), (1, 1, 0, 1)])])
     chunk = Chunk.of(load, np.ones((1, 2)))
@@ -325,7 +321,7 @@ def test_what_never_fits_makes_the_makespan_infinite() -> None:
 # --- scorers ------------------------------------------------------------------------------------
 
 
-def test_a_scorer_is_a_sum_and_a_network_beside_it() -> None:
+def test_a_scorer_is_a_sum_and_a_network_beside_it():
     scorer = PairScorer(
         "terms", np.array([1.0, 0.0]), np.array([2.0, 1.0]), np.array([10.0, 0.0]),
         ((np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0.0, 0.5])),
@@ -350,7 +346,7 @@ def table() -> Workload:
 
 
 @pytest.mark.slow
-def test_published_makespans(table: Workload) -> None:
+def test_published_makespans(table):
     some = list(chunks(table.take(np.arange(2000, len(table))), FIVE))  # chunks 200 to 521
     bounds = np.array([chunk.lower_bound() for chunk in some])
     balance = np.array([play(chunk, RULES["balance"]).makespan for chunk in some])

@@ -16,13 +16,7 @@ from simkit.gym.dataset import read_dataset
 from simkit.learners.lockstep.ready_pool.rules import ORDERS
 from simkit.learners.ready_pool.source import ReadySource
 from simkit.learners.reproductions.green.circumstances import Circumstances
-from simkit.learners.reproductions.green.judge import (
-    JUDGED,
-    JUDGED_AFRESH,
-    TUNING,
-    Candidate,
-    rule,
-)
+from simkit.learners.reproductions.green.judge import JUDGED, JUDGED_AFRESH, TUNING, Candidate, rule
 from simkit.learners.reproductions.green.launchpad.agreement import agreement
 from simkit.learners.reproductions.green.launchpad.claims import BARS, bars, verdict
 from simkit.learners.reproductions.green.launchpad.data import Data, make, seeds_of
@@ -45,7 +39,7 @@ def place(folder: Path) -> Workplace:
 # --- data -----------------------------------------------------------------------------------------
 
 
-def test_data_are_whole_streams_of_each_rule_in_equal_shares(tmp_path: Path) -> None:
+def test_data_are_whole_streams_of_each_rule_in_equal_shares(tmp_path):
     here = place(tmp_path)
     combo, alone = Data("combo", WHERE), Data("qos", WHERE)
     make(here, [combo, alone], 3)
@@ -63,7 +57,7 @@ def test_data_are_whole_streams_of_each_rule_in_equal_shares(tmp_path: Path) -> 
     assert combo.decisions(here) == acted.sum()
 
 
-def test_nobody_is_judged_on_recorded_streams() -> None:
+def test_nobody_is_judged_on_recorded_streams():
     recorded = [seed for name in MIXES["combo"] for seed in seeds_of(name, 20)]
     others = {
         seed
@@ -82,7 +76,7 @@ def test_nobody_is_judged_on_recorded_streams() -> None:
 # --- agreement ------------------------------------------------------------------------------------
 
 
-def test_agreement(tmp_path: Path) -> None:
+def test_agreement(tmp_path):
     """A rule agrees with itself; beside another it is as counted one stream after another."""
     idle = Candidate("idle", lambda: lambda games: np.full(len(games.active), 5), "idle")
     asked, played = [rule("qos"), rule("sjf"), idle], [rule("qos")]
@@ -143,7 +137,7 @@ BAD = {"clone": 0.0, "offline": -3.0, "launch": -3.5, "online": -9.0}
 FALLING = {"clone": 0.96, "offline": 0.9, "launch": 0.2}
 
 
-def test_the_bars(tmp_path: Path) -> None:
+def test_the_bars(tmp_path):
     good = bars(results(tmp_path, GOOD, FALLING), 0, "drawn")
     assert [bar.words for bar in good] == list(BARS)
     assert [bar.gap.value for bar in good] == pytest.approx([-2.0, 1.8, -0.2, 2.5, 0.7], abs=0.1)
@@ -151,7 +145,7 @@ def test_the_bars(tmp_path: Path) -> None:
     assert not any(bar.met for bar in bars(results(tmp_path, BAD, FALLING), 0, "drawn"))
 
 
-def test_a_claim_may_hold_with_one_way_to_act() -> None:
+def test_a_claim_may_hold_with_one_way_to_act():
     assert verdict(True, True) == "confirmed"
     assert verdict(False, False) == "not confirmed"
     assert verdict(True, False) == "confirmed with drawn actions only"

@@ -29,11 +29,7 @@ from simkit.learners.reproductions.schedqrm.classifiers import (
     judge_classifiers,
     parts,
 )
-from simkit.learners.reproductions.schedqrm.classifiers_page import (
-    PUBLISHED_F1,
-    bar_of,
-    verdict,
-)
+from simkit.learners.reproductions.schedqrm.classifiers_page import PUBLISHED_F1, bar_of, verdict
 from simkit.learners.run_times.burst_classifier import Settings
 from simkit.traces.elf_bursts import read_bursts
 from simkit.training import Workplace
@@ -70,9 +66,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workplace, list[str]
 # --- the fits -------------------------------------------------------------------------------------
 
 
-def test_every_model_answers_whatever_is_held_out(
-    made: tuple[Workplace, list[str], Judged],
-) -> None:
+def test_every_model_answers_whatever_is_held_out(made):
     _, said, judged = made
     assert len(said) == len(list(fits(SMALL)))
     for split in SPLITS:
@@ -89,9 +83,7 @@ def test_every_model_answers_whatever_is_held_out(
     assert judged.calibration(RANDOM, "boosted trees") is None
 
 
-def test_a_stopped_command_does_only_what_is_missing(
-    made: tuple[Workplace, list[str], Judged],
-) -> None:
+def test_a_stopped_command_does_only_what_is_missing(made):
     place, said, judged = made
     said.clear()
     lost = Fit(SIZE, 0, LAW)
@@ -107,7 +99,7 @@ def test_a_stopped_command_does_only_what_is_missing(
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_nothing_that_is_asked_about_was_learned_from(split: str) -> None:
+def test_nothing_that_is_asked_about_was_learned_from(split):
     table = read_bursts()
     for seed in range(2):
         learn, ask = parts(table, split, seed)
@@ -125,7 +117,7 @@ def test_nothing_that_is_asked_about_was_learned_from(split: str) -> None:
 # --- the page -------------------------------------------------------------------------------------
 
 
-def test_the_bar_follows_from_the_noise() -> None:
+def test_the_bar_follows_from_the_noise():
     quiet, noisy = bar_of(0.004), bar_of(0.02)
     assert bar_of(float("nan")) is None
     assert quiet is not None
@@ -151,9 +143,7 @@ def answers_right(judged: Judged, share: float) -> Judged:
         (None, 1.0, "**Not decided.**"),
     ],
 )
-def test_the_verdict_follows_from_the_numbers(
-    sigma: float | None, share: float, begins: str, made: tuple[Workplace, list[str], Judged]
-) -> None:
+def test_the_verdict_follows_from_the_numbers(sigma, share, begins, made):
     judged = answers_right(made[2], share)
     once = judged.table.with_columns(again_s=pl.lit(None, pl.Float64))
     table = once if sigma is None else measured_again(once, sigma)

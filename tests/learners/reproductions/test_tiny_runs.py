@@ -132,13 +132,13 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIMKIT_DATA", str(DATA))
 
 
-def test_every_reproduction_is_tried() -> None:
+def test_every_reproduction_is_tried():
     assert plugins.names("simkit.reproductions") == sorted(TINY)
 
 
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("name", [pytest.param(name, marks=TINY[name].marks) for name in TINY])
-def test_a_tiny_run_to_the_page(name: str, tmp_path: Path) -> None:
+def test_a_tiny_run_to_the_page(name, tmp_path):
     tiny = TINY[name]
     if tiny.needs and not (DATA / tiny.needs).is_file():
         pytest.skip(f"no {tiny.needs}; set SIMKIT_DATA")

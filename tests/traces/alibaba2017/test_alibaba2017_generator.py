@@ -21,11 +21,7 @@ from simkit.traces.alibaba2017 import (
     read_usage,
 )
 from simkit.traces.alibaba2017_generator import default_machines, generate_alibaba2017, model
-from simkit.traces.alibaba2017_generator.draws import (
-    STATUSES,
-    draw_tasks,
-    run_shares,
-)
+from simkit.traces.alibaba2017_generator.draws import STATUSES, draw_tasks, run_shares
 from simkit.traces.alibaba2017_generator.model import Marginal
 from simkit.traces.columns import ALIBABA2017
 

@@ -44,12 +44,9 @@ def bundle(folder: Path, bias: dict[int, float] | None = None, **changes: Any) -
         "layers.1.weight": np.zeros((2, MODEL.actions), np.float32),
         "layers.1.bias": last,
     }
+    layers = [schema.size, 2, MODEL.actions]
     description = {
-        "architecture": {
-            "type": "perceptron",
-            "layers": [schema.size, 2, MODEL.actions],
-            "activation": "relu",
-        },
+        "architecture": {"type": "perceptron", "layers": layers, "activation": "relu"},
         "observation": schema.as_json(),
         "actions": ACTIONS,
         "slotted": asdict(MODEL),
@@ -66,12 +63,9 @@ def scenario(tmp_path: Path) -> Callable[..., dict[str, Any]]:
     (tmp_path / "jobs.csv").write_text(JOBS)
 
     def make(agent: Path, **args: Any) -> dict[str, Any]:
+        columns = {name: name for name in HEADER.split(",")}
         return {
-            "workload": {
-                "type": "tasks",
-                "path": str(tmp_path / "jobs.csv"),
-                "columns": {name: name for name in HEADER.split(",")},
-            },
+            "workload": {"type": "tasks", "path": str(tmp_path / "jobs.csv"), "columns": columns},
             "cluster": {"machines": [{"count": 1, "cpu": 4, "mem": 4}]},
             "admission": {"slots": 3, "backlog": 20},
             "estimates": "actual",

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import polars as pl
 import pytest
 from engine_runs import a_bag, make_jobs
+from trace_files import DATA, oracle_file, real_file
 from workloads import one_task_jobs
 
 from simkit import simulate as run_scenario
@@ -23,10 +21,6 @@ from simkit.traces.task_table import read_task_table
 from simkit.training.evaluate import Candidate, evaluate
 from simkit.verify import verify_run
 from simkit.workload.cluster import Cluster, Partition
-
-SHARED = Path(__file__).resolve().parents[3] / "shared"
-DATA = Path(os.environ.get("SIMKIT_DATA", SHARED / "data"))
-ORACLE = Path(os.environ.get("SIMKIT_ORACLE", SHARED / "oracle")) / "deepjs"
 
 EVERY_SECOND = Rules(every_s=1.0)
 FIVE = Cluster(("cpu", "mem"), tuple("abcde"), np.array([[64.0, 1.0]] * 5))
@@ -254,20 +248,11 @@ def test_what_cloudsimpy_does_not_know_is_refused(simulate):
 
 @pytest.fixture(scope="module")
 def table():
-    path = DATA / "alibaba" / "cloudsimpy_jobs.csv.gz"
-    if not path.is_file():
-        pytest.skip(f"no table {path}; set SIMKIT_DATA")
-    return read_task_table(path, submit="last").workload
+    return read_task_table(real_file("alibaba", "cloudsimpy_jobs.csv.gz"), submit="last").workload
 
 
-@pytest.fixture(scope="module")
-def oracle():
-    def read(name):
-        if not (ORACLE / name).is_file():
-            pytest.skip(f"no reference {ORACLE / name}; set SIMKIT_ORACLE")
-        return pl.read_csv(ORACLE / name)
-
-    return read
+def oracle(name):
+    return pl.read_csv(oracle_file("deepjs", name))
 
 
 def allocations(table, chunk, name, simulate):
@@ -279,7 +264,7 @@ def allocations(table, chunk, name, simulate):
     return simulate(policy, jobs, FIVE, rules=EVERY_SECOND)["allocations"]
 
 
-def makespans_differ(chunks, table, oracle, simulate):
+def makespans_differ(chunks, table, simulate):
     """Return (chunk, policy, found, expected) where a makespan is another than CloudSimPy's."""
     reference = oracle("makespans_0_202.csv").select("chunk", "policy", "makespan").rows()
     expected = {(chunk, name): span for chunk, name, span in reference}
@@ -296,7 +281,7 @@ CHUNKS = (0, 9, 10, 11, 17, 18, 19)
 
 
 @pytest.mark.thorough
-def test_makespans_of_windows_are_those_of_chunks(table, oracle, monkeypatch):
+def test_makespans_of_windows_are_those_of_chunks(table, monkeypatch):
     """`evaluate` on windows of the bundled scenario gives the same as CloudSimPy, chunk by chunk."""
     windows = (*CHUNKS, 100, 200, 201)
     monkeypatch.setenv("SIMKIT_DATA", str(DATA))
@@ -316,12 +301,12 @@ def test_makespans_of_windows_are_those_of_chunks(table, oracle, monkeypatch):
 
 
 @pytest.mark.slow
-def test_makespans_of_all_chunks(table, oracle, simulate):
-    assert makespans_differ(range(202), table, oracle, simulate) == []
+def test_makespans_of_all_chunks(table, simulate):
+    assert makespans_differ(range(202), table, simulate) == []
 
 
 @pytest.mark.parametrize("name", ["firstfit", "tetris", "random"])
-def test_placements(name, table, oracle, simulate):
+def test_placements(name, table, simulate):
     reference = oracle("placements_0_3.csv.gz").filter(pl.col("policy") == name)
     for chunk in range(3):
         keys = ["job_id", "task_id", "machine", "start"]

@@ -7,14 +7,13 @@ by action in tests/learners/lockstep/test_lockstep_oracle.py.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 from engine_runs import begin
+from trace_files import oracle_file
 from workloads import one_task_jobs
 
 from simkit.arrays import stream
@@ -36,9 +35,6 @@ ARRIVALS_END = 50
 """The step before which no episode of the original ends; ours ends with its last job."""
 RULES = Rules(step_s=1.0, admission=AdmissionRule(slots=10, backlog=60))
 POOL = Cluster.pool({"cpu": 10.0, "mem": 10.0})
-FOLDER = Path(
-    os.environ.get("SIMKIT_ORACLE", Path(__file__).resolve().parents[3] / "shared" / "oracle")
-)
 
 
 @dataclass
@@ -63,10 +59,8 @@ def reference():
 
     def of_rate(rate):
         if rate not in read:
-            path = FOLDER / "deeprm" / f"unseen_all_done_r{rate}"
-            if not path.with_name(f"{path.name}_jobs.csv.gz").is_file():
-                pytest.skip(f"no reference episodes {path}*; set SIMKIT_ORACLE")
-            read[rate] = read_reference(str(path))
+            path = oracle_file("deeprm", f"unseen_all_done_r{rate}_jobs.csv.gz")
+            read[rate] = read_reference(str(path).removesuffix("_jobs.csv.gz"))
         return read[rate]
 
     return of_rate

@@ -5,15 +5,14 @@ The published table and every window's score are in the folder of oracles, the l
 
 from __future__ import annotations
 
-import os
 from math import isclose, log2, log10
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from trace_files import oracle_file, real_file
 
 import simkit
 from simkit.errors import ScenarioError
@@ -29,9 +28,6 @@ from simkit.policy.task import Task
 from simkit.traces.swf import RLSchedulerLog
 from simkit.workload.transform import window
 
-SHARED = Path(__file__).resolve().parents[3] / "shared"
-ORACLE = Path(os.environ.get("SIMKIT_ORACLE", SHARED / "oracle")) / "rlscheduler"
-DATA = Path(os.environ.get("SIMKIT_DATA", SHARED / "data")) / "swf"
 ORDERS = {
     "fcfs": (FCFS, "fcfs"),
     "wfp3": (RLSchedulerWFP3, "rlscheduler-wfp3"),
@@ -47,17 +43,7 @@ TRACES = ("Lublin-1", "SDSC-SP2", "HPC2N", "Lublin-2")
 
 
 def table(name):
-    path = ORACLE / f"{name}.csv"
-    if not path.is_file():
-        pytest.skip(f"no reference {path}; set SIMKIT_ORACLE")
-    return pl.read_csv(path)
-
-
-def log_path(file):
-    path = DATA / f"{file}.gz"
-    if not path.is_file():
-        pytest.skip(f"no log {path}; set SIMKIT_DATA")
-    return path
+    return pl.read_csv(oracle_file("rlscheduler", f"{name}.csv"))
 
 
 def mean_bounded_slowdown(jobs):
@@ -75,7 +61,7 @@ def test_the_published_table_and_every_window(trace, backfilling, simulate):
     windows = table("windows").filter(here[0]).rows(named=True)
     expected = table("windows_scores").filter(*here)
     published = table("published").filter(*here).row(0, named=True)
-    workload = RLSchedulerLog.of(path=log_path(windows[0]["file"])).read().workload
+    workload = RLSchedulerLog.of(path=real_file("swf", f"{windows[0]['file']}.gz")).read().workload
     for name, (order, _) in ORDERS.items():
         scores = []
         for row in windows:
@@ -90,7 +76,7 @@ def test_the_published_table_and_every_window(trace, backfilling, simulate):
 
 
 def test_a_scenario_gives_the_score_of_a_window():
-    path = log_path("SDSC-SP2-1998-4.2-cln.swf")
+    path = real_file("swf", "SDSC-SP2-1998-4.2-cln.swf.gz")
     row = table("windows").filter(trace="SDSC-SP2", window=2).row(0, named=True)
     expected = table("windows_scores").filter(trace="SDSC-SP2", window=2, policy="uni")
     for backfilling in (False, True):

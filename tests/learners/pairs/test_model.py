@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pair_chunks import Scored, engine_run, instances, workload_of
+from trace_files import real_file
 
 from simkit.arrays import Floats, stream
 from simkit.learners.pairs.chunk import Chunk, chunks
@@ -22,8 +21,6 @@ from simkit.policy.pairs import PairTable
 from simkit.traces.task_table import read_task_table
 from simkit.workload import Workload
 
-SHARED = Path(__file__).resolve().parents[4] / "shared"
-DATA = Path(os.environ.get("SIMKIT_DATA", SHARED / "data"))
 FIVE = np.array([[64.0, 1.0]] * 5)
 
 BAG = st.tuples(
@@ -91,7 +88,7 @@ def test_play_is_the_engine(name):
     def check(jobs: Sequence[Any], begin_s: float, capacity: Floats, seed: int) -> None:
         load, scorer = small_workload(jobs, begin_s), SCORERS[name](seed)
         policy = CloudSimPy(Scored(scorer))
-        check_equal(play(fitting(load, capacity), scorer), policy, load, capacity)
+        check_equal(play(Chunk.of(load, capacity), scorer), policy, load, capacity)
 
     check()
 
@@ -99,14 +96,8 @@ def test_play_is_the_engine(name):
 @given(jobs=JOBS, begin_s=BEGIN, capacity=MACHINES)
 def test_the_rule_balance_is_the_fitness_balance(jobs, begin_s, capacity):
     load = small_workload(jobs, begin_s)
-    found = play(fitting(load, capacity), RULES["balance"])
+    found = play(Chunk.of(load, capacity), RULES["balance"])
     check_equal(found, CloudSimPy("balance"), load, capacity)
-
-
-def fitting(load: Workload, capacity: Floats) -> Chunk:
-    """Return a chunk; the smallest machine of these tests has 1 of each resource."""
-    assert capacity.min() >= 1.0
-    return Chunk.of(load, capacity)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +121,7 @@ def test_a_roll_out_is_the_engine_that_draws(name, monkeypatch):
     def check(jobs: Sequence[Any], begin_s: float, capacity: Floats, seed: int) -> None:
         drawn.clear()
         load, scorer = small_workload(jobs, begin_s), SCORERS[name](seed)
-        found = roll_out(fitting(load, capacity), scorer, stream(seed, "policy"))
+        found = roll_out(Chunk.of(load, capacity), scorer, stream(seed, "policy"))
         policy = CloudSimPy(Scored(scorer), draws=True)
         makespan, placed = engine_run(policy, load, capacity, seed)
         assert list(zip(np.diff(found.first), found.chosen, strict=True)) == drawn
@@ -146,7 +137,7 @@ def test_a_roll_out_is_the_engine_that_draws(name, monkeypatch):
 def test_what_a_roll_out_has_seen(jobs, capacity, seed):
     """Each decision's features are those of the pairs that fit then; here, DeepJS's own."""
     scorer, load = PairScorer.of_paper(), small_workload(jobs)
-    chunk = fitting(load, capacity)
+    chunk = Chunk.of(load, capacity)
     found = roll_out(chunk, scorer, np.random.default_rng(seed))
     free, left, begun = capacity.copy(), chunk.instances.copy(), found.tick[0]
     for decision in np.flatnonzero(found.tick == begun):
@@ -279,7 +270,7 @@ EIGHTHS = st.tuples(
     most=st.sampled_from([1, 4]),
 )  # fmt: skip
 def test_looking_ahead_by_brute_force(jobs, machines, most):
-    chunk = fitting(small_workload(jobs), np.ones((machines, 2)))
+    chunk = Chunk.of(small_workload(jobs), np.ones((machines, 2)))
     rules = list(RULES.values())
     found, (expected, chosen) = look_ahead(chunk, rules, most), brute_force(chunk, rules, most)
     assert found.placed == expected.placed
@@ -291,7 +282,7 @@ def test_looking_ahead_by_brute_force(jobs, machines, most):
 @given(jobs=JOBS, capacity=MACHINES)
 def test_the_lookahead_has_the_best_rule_if_all_comes_together(jobs, capacity):
     together = small_workload([(0.0, [bag for _, bags in jobs for bag in bags])])
-    chunk, rules = fitting(together, capacity), list(RULES.values())
+    chunk, rules = Chunk.of(together, capacity), list(RULES.values())
     spans = [play(chunk, rule, 4).makespan for rule in rules]
     found = look_ahead(chunk, rules)
     assert found.makespan == min(spans)
@@ -339,10 +330,7 @@ def test_a_scorer_is_a_sum_and_a_network_beside_it():
 
 @pytest.fixture(scope="module")
 def table() -> Workload:
-    path = DATA / "alibaba" / "cloudsimpy_jobs.csv.gz"
-    if not path.is_file():
-        pytest.skip(f"no table {path}; set SIMKIT_DATA")
-    return read_task_table(path, submit="last").workload
+    return read_task_table(real_file("alibaba", "cloudsimpy_jobs.csv.gz"), submit="last").workload
 
 
 @pytest.mark.slow

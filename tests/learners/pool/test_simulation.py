@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pool_replay import engine_starts, small_workload
+from trace_files import real_file
 
 from simkit import plugins
 from simkit.errors import ScenarioError
@@ -26,7 +25,6 @@ from simkit.policy.ordered import OrderedPolicy
 from simkit.traces.swf import RLSchedulerLog
 from simkit.workload import Workload
 
-DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
 LOGS = {
     "SDSC-SP2-1998-4.2-cln.swf.gz": (128, 11_100),
     "HPC2N-2002-2.2-cln.swf.gz": (240, 7_000),
@@ -45,10 +43,8 @@ def policy_of(name: str, backfill: Backfill) -> Any:
 
 
 def window_of(log: str, jobs: int = 600) -> tuple[Workload, int]:
-    path, (processors, first) = DATA / "swf" / log, LOGS[log]
-    if not path.is_file():
-        pytest.skip(f"no log {path}; set SIMKIT_DATA")
-    whole = RLSchedulerLog.of(path=path).read().workload
+    processors, first = LOGS[log]
+    whole = RLSchedulerLog.of(path=real_file("swf", log)).read().workload
     return whole.take(np.arange(first, first + jobs)), processors
 
 

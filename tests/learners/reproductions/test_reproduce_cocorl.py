@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from trainings import workplace
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("safetensors")
@@ -32,20 +33,14 @@ from simkit.learners.reproductions.green.cocorl.runs import LOADS, RULES, Constr
 from simkit.learners.reproductions.green.judge import THRESHOLDS, threshold_of
 from simkit.learners.reproductions.green.studies import FULL, Size
 from simkit.learners.reproductions.green.trainings import drawn
-from simkit.training import Workplace
 
 TINY = Size(
     seeds=2, share=0.01, games=4, held_out=2, streams=6, tuning=2, hours=60, episodes=1
 )  # fmt: skip
 
 
-def place(folder: Path, said: list[str]) -> Workplace:
-    (folder / "work").mkdir(exist_ok=True)
-    return Workplace(folder, folder / "work", True, 1, said.append)
-
-
 def test_limited_trainings_have_the_costs_and_gains_of_the_study(tmp_path):
-    plan = Plan.of(place(tmp_path, []), FULL)
+    plan = Plan.of(workplace(tmp_path), FULL)
     first, second = plan.rounds
     assert not any("cost_of" in task.arguments for task in first)
     folders = {str(tmp_path / "work" / "trainings" / task.name) for task in first}
@@ -138,7 +133,7 @@ def made_up(folder: Path, *, cost: float, value: float, slow: float, good: float
     of 10 θ.
     """
     rng = np.random.default_rng(0)
-    plan = Plan.of(place(folder, []), TINY)
+    plan = Plan.of(workplace(folder), TINY)
 
     def stream(mean: float) -> list[float]:
         noise = rng.normal(0.0, 0.001, 12)

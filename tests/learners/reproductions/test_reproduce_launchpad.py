@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from trainings import workplace
 
 pytest.importorskip("torch")
 
@@ -23,7 +24,6 @@ from simkit.learners.reproductions.green.launchpad.data import Data, make, seeds
 from simkit.learners.reproductions.green.launchpad.runs import Plan, Results
 from simkit.learners.reproductions.green.studies import MIXES, Size
 from simkit.learners.reproductions.green.trainings import named
-from simkit.training import Workplace
 
 TINY = Size(
     seeds=1, share=0.01, games=4, held_out=2, streams=10, tuning=2, hours=60, episodes=2
@@ -31,16 +31,11 @@ TINY = Size(
 WHERE = Circumstances(load=1.0, ready=5, hours=60)
 
 
-def place(folder: Path) -> Workplace:
-    (folder / "work").mkdir(parents=True, exist_ok=True)
-    return Workplace(folder, folder / "work", quick=True, workers=1, say=lambda _text: None)
-
-
 # --- data -----------------------------------------------------------------------------------------
 
 
 def test_data_are_whole_streams_of_each_rule_in_equal_shares(tmp_path):
-    here = place(tmp_path)
+    here = workplace(tmp_path)
     combo, alone = Data("combo", WHERE), Data("qos", WHERE)
     make(here, [combo, alone], 3)
     one = read_dataset(alone.path(here))
@@ -80,7 +75,7 @@ def test_agreement(tmp_path):
     """A rule agrees with itself; beside another it is as counted one stream after another."""
     idle = Candidate("idle", lambda: lambda games: np.full(len(games.active), 5), "idle")
     asked, played = [rule("qos"), rule("sjf"), idle], [rule("qos")]
-    found = agreement(place(tmp_path), WHERE, asked, played, 2)
+    found = agreement(workplace(tmp_path), WHERE, asked, played, 2)
     itself, other, nothing = found.iter_rows(named=True)
     assert itself["choice"] == itself["all"] == 1.0
     assert nothing["choice"] == nothing["all"] == 0.0  # a rule never waits where a job can start
@@ -107,7 +102,7 @@ def test_agreement(tmp_path):
 
 def results(folder: Path, over: dict[str, float], agrees: dict[str, float]) -> Results:
     """Return made-up results: points over QoS and agreement by kind; QoS has 50 points."""
-    plan, rng = Plan.of(place(folder), TINY), np.random.default_rng(0)
+    plan, rng = Plan.of(workplace(folder), TINY), np.random.default_rng(0)
     stream_value = rng.uniform(0.4, 0.6, 40)
 
     def rows(name: str, points: float) -> pl.DataFrame:

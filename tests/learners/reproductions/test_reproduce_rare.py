@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from trainings import workplace
 
 from simkit.learners.reproductions.green.circumstances import Circumstances
 from simkit.learners.reproductions.green.judge import (
@@ -23,11 +23,6 @@ from simkit.learners.reproductions.green.judge import (
 )
 from simkit.learners.reproductions.green.rare.claims import claims, within_12_h
 from simkit.learners.reproductions.green.rare.page import meets
-from simkit.training import Workplace
-
-
-def workplace(folder: Path) -> Workplace:
-    return Workplace(folder, folder, True, 1, lambda _line: None)
 
 
 def test_all_are_judged_on_the_same_streams(tmp_path):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from trainings import workplace
 
 pytest.importorskip("torch")
 pytest.importorskip("sklearn")
@@ -42,11 +42,6 @@ SMALL = ClassifierSetting(
 )  # fmt: skip
 
 
-def place_in(folder: Path, said: list[str]) -> Workplace:
-    (folder / "work").mkdir(exist_ok=True)
-    return Workplace(folder, folder / "work", quick=True, workers=1, say=said.append)
-
-
 def measured_again(table: pl.DataFrame, sigma: float) -> pl.DataFrame:
     """Return a table, every other row of which was measured again with so much noise."""
     noise = np.exp(np.sqrt(2.0) * sigma * np.where(np.arange(table.height) % 4 < 2, 1.0, -1.0))
@@ -59,7 +54,7 @@ def measured_again(table: pl.DataFrame, sigma: float) -> pl.DataFrame:
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workplace, list[str], Judged]:
     """Return the workplace, what it said, and what was judged."""
     said: list[str] = []
-    place = place_in(tmp_path_factory.mktemp("schedqrm"), said)
+    place = workplace(tmp_path_factory.mktemp("schedqrm"), said)
     return place, said, judge_classifiers(place, read_bursts(), SMALL)
 
 

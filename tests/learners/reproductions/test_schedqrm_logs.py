@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
+from trainings import workplace
 
 pytest.importorskip("torch")
 pytest.importorskip("sklearn")
@@ -70,12 +71,10 @@ def some_jobs() -> Workload:
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workplace:
     """Return a workplace, with the tiny log where logs are looked for."""
-    for folder in ("swf", "pages", "work"):
-        (tmp_path / folder).mkdir()
+    (tmp_path / "swf").mkdir()
     write_swf(tmp_path / "swf" / "tiny.swf", some_jobs())
     monkeypatch.setenv("SIMKIT_DATA", str(tmp_path))
-    said: list[str] = []
-    return Workplace(tmp_path / "pages", tmp_path / "work", True, 1, said.append)
+    return workplace(tmp_path)
 
 
 def said_by(place: Workplace) -> list[str]:

@@ -36,10 +36,14 @@ def plain(**changes: Any) -> dict[str, Any]:
     return schedqrm_scenario().model_dump(mode="json", exclude={"policy"}) | changes
 
 
-def test_untrained_it_is_shortest_first_in_order():
-    made = training()
+@pytest.mark.parametrize(
+    ("where", "starts", "rule"),
+    [(schedqrm_scenario, "ahead", "sjf-in-order"), (deeprm_scenario, "now", "sjf")],
+)
+def test_untrained_it_is_shortest_first(where, starts, rule):
+    made = training(where=where(), starts=starts)
     games = ClassLockstep(made.model, made.unseen_sets)
-    play(games, RULES["sjf-in-order"])
+    play(games, RULES[rule])
     assert made.held_out() == outcome(games)
 
 
@@ -178,13 +182,6 @@ def test_damaged_bundles(tmp_path):
         hash_bundle(folder)
         with pytest.raises(RunError, match="train"):
             load_agent(folder)
-
-
-def test_untrained_it_starts_what_fits_shortest_first():
-    made = training(where=deeprm_scenario(), starts="now")
-    games = ClassLockstep(made.model, made.unseen_sets)
-    play(games, RULES["sjf"])
-    assert made.held_out() == outcome(games)
 
 
 def test_what_was_cut_off_is_not_taken_for_the_end():

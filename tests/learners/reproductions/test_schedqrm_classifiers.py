@@ -29,7 +29,7 @@ from simkit.learners.reproductions.schedqrm.classifiers import (
     judge_classifiers,
     parts,
 )
-from simkit.learners.reproductions.schedqrm.classifiers_page import PUBLISHED_F1, bar_of, verdict
+from simkit.learners.reproductions.schedqrm.classifiers_page import PUBLISHED_F1, bar_of
 from simkit.learners.run_times.burst_classifier import Settings
 from simkit.traces.elf_bursts import read_bursts
 from simkit.training import Workplace
@@ -40,14 +40,6 @@ SMALL = ClassifierSetting(
     tuned=Settings((8,), logarithms=True, learning_rate=1e-2, falls=True, passes=3),
     trees={"n_estimators": 5},
 )  # fmt: skip
-
-
-def measured_again(table: pl.DataFrame, sigma: float) -> pl.DataFrame:
-    """Return a table, every other row of which was measured again with so much noise."""
-    noise = np.exp(np.sqrt(2.0) * sigma * np.where(np.arange(table.height) % 4 < 2, 1.0, -1.0))
-    again = (table["run_time_s"] * pl.Series(noise)).to_list()
-    rows = [time_s if number % 2 else None for number, time_s in enumerate(again)]
-    return table.with_columns(again_s=pl.Series(rows, dtype=pl.Float64))
 
 
 @pytest.fixture(scope="module")
@@ -118,28 +110,3 @@ def test_the_bar_follows_from_the_noise():
     assert quiet is not None
     assert noisy is not None
     assert (quiet.least, noisy.least) == (PUBLISHED_F1, pytest.approx(1 - 0.072 - 0.04))
-
-
-def answers_right(judged: Judged, share: float) -> Judged:
-    """Return answers of which about a share is right, class by class alike."""
-    truth = judged.table.with_row_index("row").select("row", "class")
-    joined = judged.answers.join(truth, on="row", maintain_order="left")
-    wrong = (pl.col("row") % 100) >= share * 100
-    label = pl.when(wrong).then((pl.col("class") + 1) % 10).otherwise(pl.col("class"))
-    return replace(judged, answers=joined.with_columns(label=label).drop("class"))
-
-
-@pytest.mark.parametrize(
-    ("sigma", "share", "begins"),
-    [
-        (0.002, 1.0, "**The bar is met.**"),
-        (0.002, 0.5, "**The bar is missed"),
-        (0.02, 0.5, "**The bar is missed"),
-        (None, 1.0, "**Not decided.**"),
-    ],
-)
-def test_the_verdict_follows_from_the_numbers(sigma, share, begins, made):
-    judged = answers_right(made[2], share)
-    once = judged.table.with_columns(again_s=pl.lit(None, pl.Float64))
-    table = once if sigma is None else measured_again(once, sigma)
-    assert verdict(replace(judged, table=table)).startswith(begins)

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trace_files import DATA, needs_real, real_file
+from trace_files import DATA, needs_real
 
 from simkit.arrays import stream
 from simkit.errors import TraceError
@@ -21,7 +21,7 @@ from simkit.traces.alibaba2017 import (
     read_usage,
 )
 from simkit.traces.alibaba2017_generator import default_machines, generate_alibaba2017, model
-from simkit.traces.alibaba2017_generator.draws import STATUSES, draw_tasks, run_shares
+from simkit.traces.alibaba2017_generator.draws import STATUSES, draw_tasks
 from simkit.traces.alibaba2017_generator.model import Marginal
 from simkit.traces.columns import ALIBABA2017
 
@@ -237,15 +237,6 @@ def test_tasks_are_like_the_published_ones(tasks, published):
 
 
 @real
-def test_arrivals_follow_the_published_day(published):
-    submitted = [
-        each.group_by("job_id").agg(pl.col("create_time_s").min())["create_time_s"]
-        for each in (draw_tasks(100_000, np.random.default_rng(0)).frame(), published)
-    ]
-    assert distance(*submitted) < 0.03
-
-
-@real
 def test_correlations_are_the_published_ones(tasks, published):
     from scipy.special import ndtri
 
@@ -258,21 +249,6 @@ def test_correlations_are_the_published_ones(tasks, published):
         return np.corrcoef(ndtri(ranks))
 
     assert scores(tasks.frame()) == pytest.approx(scores(published), abs=0.04)
-
-
-@real
-def test_run_times_of_instances_are_those_of_cloudsimpy(published):
-    real_file("alibaba", "cloudsimpy_jobs.csv.gz")
-    jobs = pl.read_csv(ALIBABA / "cloudsimpy_jobs.csv.gz")
-    both = published.join(jobs, on=["job_id", "task_id"]).with_columns(
-        wall=pl.col("end_time_s") - pl.col("create_time_s")
-    )
-    both = both.filter(pl.col("wall") > 0)
-    wall, counts = both["wall"].to_numpy(), both["instances"].to_numpy()
-    run = run_shares(counts, wall, np.random.default_rng(0)) * wall
-    assert distance(run, both["duration"]) < 0.08
-    work = (counts * run).sum() / (counts * both["duration"].to_numpy()).sum()
-    assert 0.6 < work < 1.6  # a few tasks of 10,000 instances decide
 
 
 # ---- what a person gets wrong -------------------------------------------------------------------

@@ -126,7 +126,7 @@ def replay_without(experiment, removal, job):
     load, cluster = experiment.trace.workload, experiment.cluster
     store = MemoryWriter({}, digested=False)
     simulation = Simulation(
-        load, cluster, Recorder(load, cluster.resources, store, ()), rules=experiment.rules,
+        load, cluster, Recorder(load, cluster.resources, store, ()), rules=experiment.scenario,
         predictor=experiment.predictor, seed=experiment.scenario.seed, site=experiment.site,
         processes=experiment.build_processes(),
     )  # fmt: skip

@@ -127,7 +127,8 @@ def replay_without(experiment, removal, job):
     store = MemoryWriter({}, digested=False)
     simulation = Simulation(
         load, cluster, Recorder(load, cluster.resources, store, ()), rules=experiment.scenario,
-        predictor=experiment.predictor, seed=experiment.scenario.seed, site=experiment.site,
+        correction=experiment.scenario.estimates.correction, predictor=experiment.predictor,
+        seed=experiment.scenario.seed, site=experiment.site,
         processes=experiment.build_processes(),
     )  # fmt: skip
     policy.simulation = simulation

@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
+from simkit import plugins
 from simkit.arrays import Floats
 from simkit.engine.machines_on import POWER
 from simkit.engine.outages import FAILURE
@@ -144,9 +145,15 @@ def estimates_name(scenario: Scenario, workload: Workload) -> str:
         )
     return (
         f"{name} ({with_true_run_time / tasks:.0%} at most the run time)"
-        if choice.type == "user-mean"
+        if _at_most_requested(scenario)
         else name
     )
+
+
+def _at_most_requested(scenario: Scenario) -> bool:
+    """Return whether the source of estimates says that none is above the request."""
+    source = plugins.find("simkit.predictors", scenario.estimates.type)
+    return bool(getattr(source, "at_most_requested", False))
 
 
 def estimates_info(scenario: Scenario, workload: Workload, policy: Policy) -> dict[str, Any]:
@@ -192,9 +199,9 @@ def _perfect_knowledge(scenario: Scenario, workload: Workload) -> str:
             "for less knowledge, choose estimates: perturbed, or "
             f"user-mean{f' with {raw}' if raw else ''}"
         )
-    if kind == "user-mean" and raw:
+    if raw and _at_most_requested(scenario):
         return (
-            f"warning: estimates: user-mean is never above the true run time where {lacking}, "
+            f"warning: estimates: {kind} is never above the true run time where {lacking}, "
             f"because the reader puts that in place of the request; set {raw}"
         )
     return ""

@@ -29,6 +29,8 @@ class Predictor(Protocol):
 
     learns: bool
     """Whether `on_submission` and `on_end` have anything to do."""
+    # A class may also have at_most_requested = True: no estimate is above a task's request, so that
+    # a run is described by it where requests equal run times.
 
     def reset(self, workload: Workload, rng: np.random.Generator) -> None:
         """Begin a run."""
@@ -110,6 +112,7 @@ class UserMean(Requested):
     """
 
     learns = True
+    at_most_requested = True
 
     def __init__(self, last: int = 2) -> None:
         if last < 1:

@@ -1,8 +1,8 @@
 """The core knows no names of plug-ins: what it needs to know of one, that says of itself.
 
-A name of a policy, a reader or a signal stands in no file of simkit as a constant, but for the
-defaults of the schema. Words of the scenario's own keys and of the tables' columns, which some
-plug-ins share, do not count.
+A name of a policy, a reader, a signal, a source of estimates, a controller or a learner stands in
+no file of simkit as a constant, but for the defaults of the schema. Words of the scenario's own
+keys and of the tables' columns, which some plug-ins share, do not count.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ INDEPENDENT = {"verify"}
 
 ALLOWED: dict[str, set[str]] = {
     "scenario/policy.py": {"fcfs", "first-fit"},  # the defaults of a policy's parts
+    "scenario/power.py": {"source-order"},  # the default of a controller
     "scenario/cluster.py": {"alibaba2017"},  # the default of a trace of machines
-    "experiment/calibration.py": {"fcfs", "sjf"},  # the policies that it compares
+    "experiment/calibration.py": {"fcfs", "sjf", "user-mean"},  # the policies that it compares
     "agent/actions.py": {"easy", "sjf"},  # the rule behind the actions that pick a job
     "gym/agent_view.py": {"ready-pool", "deeprm"},  # an agent's actions, a bundled scenario
     "gym/dataset.py": {"ready-pool"},  # the same
@@ -61,9 +62,9 @@ def vocabulary() -> set[str]:
 
 
 def names() -> set[str]:
-    """Return the distinctive names of policies, readers and signals that are not the core's own."""
-    groups = ("simkit.policies", "simkit.readers", "simkit.signals")
-    points = [point for group in groups for point in entry_points(group=group)]
+    """Return the distinctive names of plug-ins that are no kinds of the schema itself."""
+    groups = ("policies", "readers", "signals", "predictors", "controllers", "learners")
+    points = [point for group in groups for point in entry_points(group=f"simkit.{group}")]
     own = {point.name for point in points if point.value.startswith("simkit.scenario.")}
     found = {point.name.partition(".")[2] or point.name for point in points} - own
     return found - vocabulary()
@@ -81,7 +82,16 @@ def named_in(path: Path, known: set[str]) -> set[str]:
 
 def test_the_core_knows_no_names_of_plugins() -> None:
     known = names()
-    assert {"sjf", "tetris", "power-cap", "lublin", "gleamm", "cloudsimpy"} <= known
+    assert {
+        "sjf",
+        "tetris",
+        "power-cap",
+        "lublin",
+        "gleamm",
+        "cloudsimpy",
+        "user-mean",
+        "dqn",
+    } <= known
     held = {
         str(path.relative_to(CORE)): found
         for path in sorted(CORE.rglob("*.py"))

@@ -25,10 +25,10 @@ from simkit.analysis.plot_style import (
     write_title,
 )
 from simkit.analysis.runs_below import SEED, Settings
-from simkit.analysis.summary import USUAL, Cell, Runs, Summary, complete_runs, full_name, summarise
+from simkit.analysis.summary import Cell, Runs, Summary, complete_runs, summarise
 from simkit.errors import RunError, did_you_mean
 from simkit.experiment.sweep import SweepResult
-from simkit.results.all_metrics import metric_numbers
+from simkit.results.all_metrics import full_name, metric_numbers, shown_on
 from simkit.results.run_folder import Run
 from simkit.shown import heading, table
 from simkit.text import counted, printable
@@ -295,7 +295,8 @@ def sweep_html(result: SweepResult) -> str:
     """Return the runs of a sweep as a table for a notebook."""
     found = [metric_numbers(outcome.metrics) for outcome in result]
     known = dict.fromkeys(name for one in found for name in one)
-    metrics = [name for name in (full_name(n, known) for n in USUAL) if name in known]
+    usual = (full_name(name, known) for name in shown_on("summary"))
+    metrics = [name for name in usual if name in known]
     keys = list(result[0].assignment) if len(result) else []
     rows = [
         [

@@ -26,9 +26,9 @@ from simkit.analysis.plot_style import (
 )
 from simkit.analysis.runs_below import SEED, Settings
 from simkit.analysis.summary import Cell, Runs, Summary, complete_runs, summarise
-from simkit.errors import RunError, did_you_mean
+from simkit.errors import RunError
 from simkit.experiment.sweep import SweepResult
-from simkit.results.all_metrics import full_name, metric_numbers, shown_on
+from simkit.results.all_metrics import full_name, metric_numbers, other_names, shown_on
 from simkit.results.run_folder import Run
 from simkit.shown import heading, table
 from simkit.text import counted, printable
@@ -113,14 +113,10 @@ def _summary(runs: Sequence[Run], x: str, y: str, by: Sequence[str], level: floa
 
 
 def _check_metric(runs: Sequence[Run], y: str) -> None:
-    """Raise RunError, with the metrics that there are, if no run has this one."""
+    """Raise RunError if no run has this metric."""
     known = dict.fromkeys(name for run in runs for name in metric_numbers(run.metrics))
     if full_name(y, known) not in known:
-        main = [name for name in known if "." not in name]
-        raise RunError(
-            f"y: no run has the metric {y!r}{did_you_mean(y, known)}; there are "
-            f"{', '.join(main)}, and their parts, such as {main[0]}.p99"
-        )
+        raise RunError(f"y: no run has the metric {y!r}{other_names(y, known)}")
 
 
 def _lines(summary: Summary) -> _Lines:

@@ -15,9 +15,9 @@ import numpy as np
 from simkit import plugins
 from simkit.analysis.intervals import seed_interval
 from simkit.analysis.runs_below import SEED, Settings, runs_below
-from simkit.errors import RunError, did_you_mean
+from simkit.errors import RunError
 from simkit.experiment.sweep import SweepResult
-from simkit.results.all_metrics import full_name, is_share, metric_numbers, shown_on
+from simkit.results.all_metrics import full_name, is_share, metric_numbers, other_names, shown_on
 from simkit.results.job_metrics import COUNTS
 from simkit.results.metric import Better, custom_names
 from simkit.results.run_folder import Run
@@ -258,8 +258,8 @@ def _numbers(
     usual = (*shown_on("summary"), *custom_names(*(run.metrics for run in runs)))
     wanted = [full_name(name, known) for name in names or usual]
     if unknown := [name for name in wanted if name not in known]:
-        missing = ", ".join(f"{name!r}{did_you_mean(name, known)}" for name in unknown)
-        raise RunError(f"metric: no run has {missing}")
+        missing = (f"no run has {name!r}{other_names(name, known)}" for name in unknown)
+        raise RunError("metric: " + "\n  ".join(missing))
     wanted += [
         name for name in NOT_FINISHED
         if name not in wanted and any(name in one and one[name].value for one in every)

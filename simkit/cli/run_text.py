@@ -25,10 +25,12 @@ from simkit.results.all_metrics import (
     full_name,
     measured,
     metric_numbers,
+    other_names,
     shown_on,
 )
 from simkit.results.group_metrics import NOT_FINISHED, WAIT_SHARE, By
 from simkit.results.metric import DISTRIBUTION, custom_names, entries
+from simkit.scenario.policy import USUAL_ESTIMATES
 from simkit.text import counted
 from simkit.units import KWH_J, quantity
 
@@ -426,7 +428,7 @@ def sweep_blocks(
     keys = list(outcomes[0].assignment) if outcomes else []
     named = [Column("Run", tuple(outcome.state for outcome in outcomes))]
     named += [Column(key, tuple(_swept(o.assignment[key]) for o in outcomes)) for key in keys]
-    named_as = [o.assignment.get("estimates", "requested") for o in outcomes]
+    named_as = [o.assignment.get("estimates", USUAL_ESTIMATES) for o in outcomes]
     if any(o.estimates and o.estimates != name for o, name in zip(outcomes, named_as, strict=True)):
         named.append(Column("planned with", tuple(o.estimates for o in outcomes)))
     last = [*_jobs_without_an_end(outcomes)]
@@ -518,4 +520,4 @@ def _unknown(names: Sequence[str], found: Sequence[Mapping[str, Any]]) -> list[s
     """Return a note for every name that is a metric of no run, unless all runs failed."""
     known = {name for one in found for name in one}
     missing = [n for n in names if known and all(_number(one, n) is None for one in found)]
-    return [f"no run has a metric {name!r}{did_you_mean(name, known)}" for name in missing]
+    return [f"no run has a metric {name!r}{other_names(name, known)}" for name in missing]

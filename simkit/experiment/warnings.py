@@ -206,7 +206,7 @@ def _kills_nobody(scenario: Scenario, workload: Workload) -> str:
     if scenario.walltime != "kill":
         return ""
     requested = workload.requested_time_s
-    if (requested < workload.longest_run_time_s()).any():
+    if (scenario.killed_after_s(requested) < workload.longest_run_time_s()).any():
         return ""
     if np.isnan(requested).all():
         return "warning: walltime: kill kills no job: none has a requested time"

@@ -55,11 +55,17 @@ def greedy(state: State) -> Iterator[Action]:
             yield Place(task, on)
 
 
-def begin(workload: Workload, cluster: Cluster | float = 4, seed: int = 0, **facts: Any) -> Run:
+def begin(
+    workload: Workload,
+    cluster: Cluster | float = 4,
+    seed: int = 0,
+    run: Run | None = None,
+    **facts: Any,
+) -> Run:
     """Build a simulation on a cluster or a pool of so many processors; nothing runs yet."""
     if not isinstance(cluster, Cluster):
         cluster = Cluster.pool({"processors": cluster})
-    run = Run()
+    run = run or Run()
     recorder = Recorder(workload, cluster.resources, run)
     run.simulation = Simulation(workload, cluster, recorder, seed=seed, **facts)
     return run

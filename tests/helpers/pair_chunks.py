@@ -8,15 +8,14 @@ from math import floor
 from pathlib import Path
 
 import numpy as np
+from engine_runs import simulate
 
 from simkit.arrays import Floats
-from simkit.engine.recorder import Recorder
-from simkit.engine.simulation import Rules, Simulation
 from simkit.learners.pairs.scorer import PairScorer
 from simkit.policies.cloudsimpy import CloudSimPy, makespan
 from simkit.policy.pairs import MachineTaskPairs
 from simkit.policy.remaining_work import WorkFitness
-from simkit.results.run_writer import MemoryWriter
+from simkit.rules import Rules
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 
@@ -57,12 +56,10 @@ def engine_run(
 ) -> tuple[float, Counter[Key]]:
     """Return the engine's makespan, and how many instances start when and where."""
     names = tuple(f"m{row}" for row in range(len(capacity)))
-    cluster, kept = Cluster(("cpu", "mem"), names, capacity), MemoryWriter({}, digested=False)
-    recorder = Recorder(workload, cluster.resources, kept)
-    simulation = Simulation(workload, cluster, recorder, rules=Rules(every_s=1.0), seed=seed)
-    simulation.run(policy, seed=seed)
-    kept.close_tables()
-    found, begin_s = kept.results().allocations, floor(workload.submit_time_s[0])
+    cluster, begin_s = Cluster(("cpu", "mem"), names, capacity), floor(workload.submit_time_s[0])
+    found = simulate(policy, workload, cluster, seed, rules=Rules(scheduling={"every": 1.0}))[
+        "allocations"
+    ]
     columns = found.select("start_time_s", "task_id", "machine_id", "count").rows()
     placed = instances((start - begin_s, *rest) for start, *rest in columns)
     start_s, end_s = (found[name].to_numpy() for name in ("start_time_s", "end_time_s"))

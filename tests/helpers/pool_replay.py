@@ -5,23 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from engine_runs import simulate
 
-from simkit.engine.recorder import Recorder
-from simkit.engine.simulation import Simulation
 from simkit.policy import Policy
-from simkit.results.run_writer import MemoryWriter
 from simkit.workload import Workload
-from simkit.workload.cluster import Cluster
 
 
 def engine_starts(policy: Policy, workload: Workload, processors: int) -> list[float]:
     """Return the engine's start of every job, in order of submission."""
-    cluster, kept = Cluster.pool({"processors": processors}), MemoryWriter({}, digested=False)
-    simulation = Simulation(workload, cluster, Recorder(workload, cluster.resources, kept))
-    simulation.run(policy, seed=0)
-    kept.close_tables()
-    found = kept.results().jobs
-    start = dict(zip(found["job_id"].to_list(), found["start_time_s"].to_list(), strict=True))
+    start = simulate(policy, workload, processors).starts()
     return [start[job] for job in workload.job_id.tolist()]
 
 

@@ -10,14 +10,24 @@ import pytest
 
 from simkit.errors import TraceError
 
-DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[3] / "shared" / "data"))
+SHARED = Path(__file__).parents[3] / "shared"
+DATA = Path(os.environ.get("SIMKIT_DATA", SHARED / "data"))
+ORACLE = Path(os.environ.get("SIMKIT_ORACLE", SHARED / "oracle"))
 
 
 def real_file(*parts: str) -> Path:
     """Return a file below SIMKIT_DATA; skip the test where it is absent."""
-    path = DATA.joinpath(*parts)
+    return _there(DATA.joinpath(*parts), "SIMKIT_DATA")
+
+
+def oracle_file(*parts: str) -> Path:
+    """Return a file of reference results, below SIMKIT_ORACLE; skip the test where it is absent."""
+    return _there(ORACLE.joinpath(*parts), "SIMKIT_ORACLE")
+
+
+def _there(path: Path, variable: str) -> Path:
     if not path.exists():
-        pytest.skip(f"no {path}; set SIMKIT_DATA to the folder of real data")
+        pytest.skip(f"no {path}; set {variable} to its folder")
     return path
 
 

@@ -14,6 +14,7 @@ from small_scenarios import CLASSES, DEEPRM, POOL, SOFIA, TABLE, table_of_jobs
 from simkit import plugins
 from simkit.learners.common.torch_training import weights_of
 from simkit.scenario import Scenario
+from simkit.training import Workplace
 
 
 def _with(sections: Mapping[str, Any], **changes: Any) -> Scenario:
@@ -182,6 +183,13 @@ def check_resume(make: Callable[[], Any], folder: Path, iterations: int = 4) -> 
     assert found == expected
     assert weights(second) == weights(whole)
     assert second.held_out() == whole.held_out()
+
+
+def workplace(folder: Path, said: list[str] | None = None) -> Workplace:
+    """Return a quick workplace for one worker, which works in a folder below that of the pages."""
+    (folder / "work").mkdir(parents=True, exist_ok=True)
+    say = [] if said is None else said
+    return Workplace(folder, folder / "work", quick=True, workers=1, say=say.append)
 
 
 def check_held_out_changes_nothing(make: Callable[[], Any]) -> None:

@@ -44,12 +44,9 @@ def bundle(folder: Path, bias: dict[int, float] | None = None, **changes: Any) -
         "layers.1.weight": np.zeros((2, MODEL.actions), np.float32),
         "layers.1.bias": last,
     }
+    layers = [schema.size, 2, MODEL.actions]
     description = {
-        "architecture": {
-            "type": "perceptron",
-            "layers": [schema.size, 2, MODEL.actions],
-            "activation": "relu",
-        },
+        "architecture": {"type": "perceptron", "layers": layers, "activation": "relu"},
         "observation": schema.as_json(),
         "actions": ACTIONS,
         "slotted": asdict(MODEL),
@@ -66,12 +63,9 @@ def scenario(tmp_path: Path) -> Callable[..., dict[str, Any]]:
     (tmp_path / "jobs.csv").write_text(JOBS)
 
     def make(agent: Path, **args: Any) -> dict[str, Any]:
+        columns = {name: name for name in HEADER.split(",")}
         return {
-            "workload": {
-                "type": "tasks",
-                "path": str(tmp_path / "jobs.csv"),
-                "columns": {name: name for name in HEADER.split(",")},
-            },
+            "workload": {"type": "tasks", "path": str(tmp_path / "jobs.csv"), "columns": columns},
             "cluster": {"machines": [{"count": 1, "cpu": 4, "mem": 4}]},
             "admission": {"slots": 3, "backlog": 20},
             "estimates": "actual",
@@ -82,9 +76,7 @@ def scenario(tmp_path: Path) -> Callable[..., dict[str, Any]]:
     return make
 
 
-def test_a_greedy_agent_that_would_wait_for_ever_runs_out_of_patience(
-    tmp_path: Path, scenario: Callable[..., dict[str, Any]]
-) -> None:
+def test_a_greedy_agent_that_would_wait_for_ever_runs_out_of_patience(tmp_path, scenario):
     """Arg-max is the void action throughout; each start comes after `patience` steps."""
     agent = bundle(tmp_path / "a", {VOID: 5.0})
     laid_over = {"admission": {"slots": 3}}
@@ -95,7 +87,7 @@ def test_a_greedy_agent_that_would_wait_for_ever_runs_out_of_patience(
     assert starts.diff().drop_nulls().min() >= 4.0
 
 
-def test_samples_have_the_networks_probabilities(tmp_path: Path) -> None:
+def test_samples_have_the_networks_probabilities(tmp_path):
     """Logits ln 1 … ln 4: actions come in the ratio 1 : 2 : 3 : 4."""
     chances = {action: float(np.log(action + 1)) for action in range(MODEL.actions)}
     agent = load_agent(bundle(tmp_path / "a", chances))
@@ -117,12 +109,7 @@ def test_samples_have_the_networks_probabilities(tmp_path: Path) -> None:
         ({"cluster": {"machines": [{"count": 2, "cpu": 4, "mem": 4}]}}, "machines"),
     ],
 )
-def test_another_scenario_is_refused_before_it_runs(
-    tmp_path: Path,
-    scenario: Callable[..., dict[str, Any]],
-    changes: dict[str, Any],
-    places: str,
-) -> None:
+def test_another_scenario_is_refused_before_it_runs(tmp_path, scenario, changes, places):
     with pytest.raises(ScenarioError) as caught:
         simulate({**scenario(bundle(tmp_path / "a")), **changes}, output=tmp_path / "run")
     for place, problem in zip(places.split(), caught.value.problems, strict=True):
@@ -130,9 +117,7 @@ def test_another_scenario_is_refused_before_it_runs(
     assert not (tmp_path / "run").exists()
 
 
-def test_another_observation_is_refused_by_its_field(
-    tmp_path: Path, scenario: Callable[..., dict[str, Any]]
-) -> None:
+def test_another_observation_is_refused_by_its_field(tmp_path, scenario):
     """The encoder of that name shows other numbers than those of the training."""
     other = Slotted(capacity=(4, 4), slots=3, horizon=8, max_length=9, backlog_shown=16)
     agent = bundle(tmp_path / "a", observation=compact_schema(other).as_json())
@@ -148,12 +133,12 @@ def test_another_observation_is_refused_by_its_field(
         ("actions", ACTIONS | {"count": 9}),
     ],
 )
-def test_a_bundle_whose_parts_do_not_fit_is_refused(tmp_path: Path, key: str, value: Any) -> None:
+def test_a_bundle_whose_parts_do_not_fit_is_refused(tmp_path, key, value):
     with pytest.raises(RunError, match="slots" if key == "slotted" else key):
         load_agent(bundle(tmp_path / "a", **{key: value}))
 
 
-def test_a_schema_that_was_edited_is_refused(tmp_path: Path) -> None:
+def test_a_schema_that_was_edited_is_refused(tmp_path):
     folder = bundle(tmp_path / "a")
     stated = json.loads((folder / "agent.json").read_text())
     stated["observation"]["fields"][0]["high"] = 2.0
@@ -167,7 +152,7 @@ def test_a_schema_that_was_edited_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("factor", [1e17, 1e38])
-def test_weights_that_overflow_are_refused(tmp_path: Path, factor: float) -> None:
+def test_weights_that_overflow_are_refused(tmp_path, factor):
     """They are finite, and no hash finds them; logits would not be numbers."""
     folder = bundle(tmp_path / "a", {0: 1.0})
     large = {
@@ -179,9 +164,7 @@ def test_weights_that_overflow_are_refused(tmp_path: Path, factor: float) -> Non
         load_agent(folder)
 
 
-def test_an_observation_that_names_code_is_refused_and_the_code_does_not_run(
-    tmp_path: Path,
-) -> None:
+def test_an_observation_that_names_code_is_refused_and_the_code_does_not_run(tmp_path):
     (tmp_path / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nEncoder = object\n")
     schema = replace(compact_schema(MODEL), name=f"{tmp_path / 'mine.py'}:Encoder")
     folder = bundle(tmp_path / "a", observation=schema.as_json())
@@ -211,7 +194,7 @@ def sections(stated: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], str]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_every_entry_is_checked_though_the_hashes_fit(tmp_path: Path, kind: Path) -> None:
+def test_every_entry_is_checked_though_the_hashes_fit(tmp_path, kind):
     """One that is missing would be guessed, and one that is not known ignored."""
     folder = shutil.copytree(kind, tmp_path / "agent")
     path, written = folder / "agent.json", (kind / "agent.json").read_text()
@@ -237,16 +220,12 @@ def test_every_entry_is_checked_though_the_hashes_fit(tmp_path: Path, kind: Path
 
 
 @pytest.mark.parametrize(("key", "value"), [("choose", "best"), ("patience", 0), ("patients", 3)])
-def test_arguments_that_are_none_are_refused(
-    tmp_path: Path, scenario: Callable[..., dict[str, Any]], key: str, value: Any
-) -> None:
+def test_arguments_that_are_none_are_refused(tmp_path, scenario, key, value):
     with pytest.raises(ScenarioError, match=key):
         simulate(scenario(bundle(tmp_path / "a"), **{key: value}))
 
 
-def test_a_job_beyond_the_horizon_is_told(
-    tmp_path: Path, scenario: Callable[..., dict[str, Any]]
-) -> None:
+def test_a_job_beyond_the_horizon_is_told(tmp_path, scenario):
     """It fits at no step ahead: without a word the run would never end."""
     made = scenario(bundle(tmp_path / "a"))
     (tmp_path / "jobs.csv").write_text(f"{HEADER}\n1,0,8,1,1\n")
@@ -254,9 +233,7 @@ def test_a_job_beyond_the_horizon_is_told(
         simulate(made)
 
 
-def test_a_run_can_be_audited_and_names_the_bundles_files(
-    tmp_path: Path, scenario: Callable[..., dict[str, Any]]
-) -> None:
+def test_a_run_can_be_audited_and_names_the_bundles_files(tmp_path, scenario):
     agent = bundle(tmp_path / "mine")
     run = simulate(scenario(agent), output=tmp_path / "run")
     names = {Path(entry["path"]).name for entry in run.info["inputs"]}
@@ -267,17 +244,13 @@ def test_a_run_can_be_audited_and_names_the_bundles_files(
     assert not verify_run(tmp_path / "run", inputs=[tmp_path]).ok
 
 
-def test_a_training_stands_for_its_agent(
-    tmp_path: Path, scenario: Callable[..., dict[str, Any]]
-) -> None:
+def test_a_training_stands_for_its_agent(tmp_path, scenario):
     bundle(tmp_path / "trained" / "agent")
     run = simulate(scenario(tmp_path / "trained"))
     assert run.info["scenario"]["policy"]["agent"] == str(tmp_path / "trained" / "agent")
     assert run.policy == "trained"
 
 
-def test_a_folder_that_is_no_agent_is_told(
-    tmp_path: Path, scenario: Callable[..., dict[str, Any]]
-) -> None:
+def test_a_folder_that_is_no_agent_is_told(tmp_path, scenario):
     with pytest.raises(ScenarioError, match=r"policy.agent: "):
         simulate(scenario(tmp_path))

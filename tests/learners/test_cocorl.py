@@ -30,9 +30,7 @@ def training(where: Scenario | None = None, **arguments: Any) -> CoCoRLTraining:
 
 
 @pytest.mark.parametrize("gains", [{}, {"gains_twice": True, "integral": 0.1, "watched": 0}])
-def test_the_multiplier_answers_the_dearer_of_drawn_and_likeliest_actions(
-    gains: dict[str, Any],
-) -> None:
+def test_the_multiplier_answers_the_dearer_of_drawn_and_likeliest_actions(gains):
     """Costs count in tens; nothing is learned from the games that are watched."""
     made = training(cost_limit=0.5, **gains)
     twice = gains.get("gains_twice", False)
@@ -47,7 +45,7 @@ def test_the_multiplier_answers_the_dearer_of_drawn_and_likeliest_actions(
 
 
 @pytest.mark.thorough
-def test_a_limit_keeps_jobs_from_waiting() -> None:
+def test_a_limit_keeps_jobs_from_waiting():
     """With the limit far below the cost at first, the multiplier rises and the cost falls."""
     told = {"iterations": 25, "games": 32, "decisions": 32, "hours": 400, "hidden": 32,
             "batch": 256, "reject": True}  # fmt: skip
@@ -59,7 +57,7 @@ def test_a_limit_keeps_jobs_from_waiting() -> None:
     assert np.mean(costs[0][-5:]) < 0.6 * np.mean(costs[1][-5:])
 
 
-def test_an_lstm_learns_from_what_it_saw_in_play() -> None:
+def test_an_lstm_learns_from_what_it_saw_in_play():
     """Whole games, with what they remembered: the chances of the actions are those of the play."""
     made = training(network="lstm", hours=40, decisions=12)
     for _ in range(2):
@@ -79,7 +77,7 @@ def free_agent(folder: Path, **curve_end: float) -> str:
     return str(folder)
 
 
-def test_a_limit_may_be_a_share_of_the_cost_of_another_agent(tmp_path: Path) -> None:
+def test_a_limit_may_be_a_share_of_the_cost_of_another_agent(tmp_path):
     """It is looked up once: whoever resumes has it from the checkpoint, whatever became of it."""
     free = free_agent(tmp_path / "free", held_out_cost_drawn=3.0, held_out_cost=9.0)
     told = {"cost_of": free, "cost_share": 0.5}
@@ -98,16 +96,14 @@ def test_a_limit_may_be_a_share_of_the_cost_of_another_agent(tmp_path: Path) -> 
     assert resumed.held_out()["cost_limit"] == 1.5
 
 
-def test_the_other_agent_is_named_from_the_working_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_other_agent_is_named_from_the_working_directory(tmp_path, monkeypatch):
     free_agent(tmp_path / "trainings" / "free" / "agent", held_out_cost_drawn=4.0)
     monkeypatch.chdir(tmp_path)
     agents = "trainings/free", "trainings/free/agent"
     assert [mean_cost(agent, "waiting") for agent in agents] == [4.0, 4.0]
 
 
-def test_what_has_no_cost_of_its_own_is_refused(tmp_path: Path) -> None:
+def test_what_has_no_cost_of_its_own_is_refused(tmp_path):
     """The first evaluation says so, before a training writes anything."""
     limited = free_agent(tmp_path / "half", held_out_cost_drawn=2.0, held_out_cost_limit=2.0)
     broken_off = free_agent(tmp_path / "broken_off")
@@ -116,7 +112,7 @@ def test_what_has_no_cost_of_its_own_is_refused(tmp_path: Path) -> None:
             training(cost_of=agent, cost_share=0.5).held_out()
 
 
-def test_an_agent_refuses_another_pool(tmp_path: Path) -> None:
+def test_an_agent_refuses_another_pool(tmp_path):
     training().write_agent(tmp_path / "agent", {})
     other = ready_scenario(admission={"slots": 5, "late": "stay"}, scheduling={"step": "2h"})
     with pytest.raises(ScenarioError) as caught:
@@ -126,7 +122,7 @@ def test_an_agent_refuses_another_pool(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_pools_of_several_sizes_are_played_side_by_side() -> None:
+def test_pools_of_several_sizes_are_played_side_by_side():
     """Each game shows its own pool; the shares of jobs are those of the sizes."""
     made = training(units=[4, 10, 30], games=7)
     assert isinstance(made.games, GamesOfSizes)
@@ -138,7 +134,7 @@ def test_pools_of_several_sizes_are_played_side_by_side() -> None:
         np.testing.assert_array_equal(own, ready_set(part.view(), part.pool))
 
 
-def test_sizes_learn_as_one_if_they_are_one() -> None:
+def test_sizes_learn_as_one_if_they_are_one():
     """With the scenario's own size alone everything is as without the argument."""
     one, other = training(units=[10]), training()
     for _ in range(2):

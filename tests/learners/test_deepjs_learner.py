@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -63,20 +62,20 @@ def plain_advantages(rollouts: list[Trajectory]) -> list[list[float]]:
     ]
 
 
-def test_advantages_are_those_of_a_plain_walk() -> None:
+def test_advantages_are_those_of_a_plain_walk():
     some = [rollout([1, 1, 1, 4, 4], 9), rollout([1, 1, 3, 4, 6], 12), rollout([1, 1, 1, 2, 4], 7)]
     for found, expected in zip(advantages(some, left(some)), plain_advantages(some), strict=True):
         assert found == pytest.approx(expected)
 
 
-def test_by_tick_what_ends_sooner_is_better_throughout() -> None:
+def test_by_tick_what_ends_sooner_is_better_throughout():
     some = [rollout([1, 1, 4], 6), rollout([1, 2, 4], 9)]
     soon, late = advantages(some, left(some), by_tick=True)
     assert (soon > 0).all()
     assert (late < 0).all()
 
 
-def test_a_ragged_softmax_is_one_softmax_after_another() -> None:
+def test_a_ragged_softmax_is_one_softmax_after_another():
     logits = torch.tensor([1.0, 2.0, -3.0, 900.0, 0.0, 0.5])
     found = ragged_log_softmax(logits, torch.tensor([0, 0, 0, 1, 2, 2]), 3)
     parts = [torch.log_softmax(part, 0) for part in (logits[:3], logits[3:4], logits[4:])]
@@ -84,7 +83,7 @@ def test_a_ragged_softmax_is_one_softmax_after_another() -> None:
 
 
 @pytest.mark.thorough
-def test_it_learns_to_start_short_jobs_first(tmp_path: Path) -> None:
+def test_it_learns_to_start_short_jobs_first(tmp_path):
     """In drawn order they would wait for half of the long ones."""
     table = short_and_long_jobs(tmp_path / "jobs.csv", 16)
     two = {"machines": [{"count": 2, "cpu": 8, "mem": 1}]}
@@ -96,7 +95,7 @@ def test_it_learns_to_start_short_jobs_first(tmp_path: Path) -> None:
     assert np.mean(costs[-5:]) < 0.85 * np.mean(costs[:5])
 
 
-def test_the_network_and_the_scorer_say_the_same(tmp_path: Path) -> None:
+def test_the_network_and_the_scorer_say_the_same(tmp_path):
     made = training(hidden=[3, 9, 18, 9])
     made.step()
     raw = np.random.default_rng(0).normal(0.0, 20.0, (50, 6))
@@ -111,13 +110,13 @@ def test_the_network_and_the_scorer_say_the_same(tmp_path: Path) -> None:
     assert play(chunk, agent.scorer).placed == play(chunk, made.scorer).placed
 
 
-def test_schedules_without_an_end_are_refused() -> None:
+def test_schedules_without_an_end_are_refused():
     _refuse_endless([3.0, 4.0], "chunk 7")
     with pytest.raises(RunError, match="chunk 7"):
         _refuse_endless([3.0, float("inf")], "chunk 7")
 
 
-def test_it_begins_at_a_rule() -> None:
+def test_it_begins_at_a_rule():
     made = training(features="terms", start="balance", sharpness=64.0)
     found, rule = made.scorer, RULES["balance"].linear
     np.testing.assert_array_equal(found.linear, 64.0 * rule)
@@ -125,7 +124,7 @@ def test_it_begins_at_a_rule() -> None:
     assert np.abs(beside).max() < 1.0  # its network hardly speaks
 
 
-def test_ppo_without_further_epochs_steps_as_reinforce() -> None:
+def test_ppo_without_further_epochs_steps_as_reinforce():
     """The first step of each has the same gradient: at a ratio of 1 nothing is clipped."""
     one, other = (
         training(update=update, rollouts=1, batch=10_000, baseline="tick")
@@ -135,7 +134,7 @@ def test_ppo_without_further_epochs_steps_as_reinforce() -> None:
     np.testing.assert_allclose(one.scorer.flat, other.scorer.flat, atol=1e-6)
 
 
-def test_parts_that_do_not_fit_are_refused_at_once() -> None:
+def test_parts_that_do_not_fit_are_refused_at_once():
     with pytest.raises(ScenarioError) as caught:
         training(start="balance", epochs=2, clip=0.1, hidden=[])
     places = {text.partition(":")[0] for text in caught.value.problems}
@@ -144,7 +143,7 @@ def test_parts_that_do_not_fit_are_refused_at_once() -> None:
         training(sharpness=3.0)
 
 
-def test_only_unseen_jobs_judge_before_training() -> None:
+def test_only_unseen_jobs_judge_before_training():
     made = training(machines=[1, 2], repeats=1, iterations=5)
     rows = [dict(made.step()) for _ in range(5)]
     assert [row["chunk"] for row in rows] == [0, 0, 1, 1, 2]

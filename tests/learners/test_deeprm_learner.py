@@ -19,7 +19,7 @@ def training(where: Scenario | None = None, **arguments: Any) -> DeepRMTraining:
     return small_training("deeprm", where=where, **arguments)
 
 
-def test_the_gradient_has_the_scale_of_the_original() -> None:
+def test_the_gradient_has_the_scale_of_the_original():
     """The original: the mean over the decisions of ten job sets, summed over the tens."""
     made = training(job_sets=20, objective="completion", fresh=False)
     games = made._games(made.fixed_sets, 3)
@@ -34,7 +34,7 @@ def test_the_gradient_has_the_scale_of_the_original() -> None:
 
 
 @pytest.mark.parametrize("demands", ["original", "paper"])
-def test_job_sets_have_the_offered_load_and_fit_the_model(demands: str) -> None:
+def test_job_sets_have_the_offered_load_and_fit_the_model(demands):
     made = training(
         where=deeprm_scenario(workload={"type": "deeprm", "offered_load": 0.7, "demands": demands})
     )
@@ -44,7 +44,7 @@ def test_job_sets_have_the_offered_load_and_fit_the_model(demands: str) -> None:
     assert area / (100 * 49) == pytest.approx([0.7, 0.7], rel=0.1)
 
 
-def test_the_unseen_sets_are_the_originals() -> None:
+def test_the_unseen_sets_are_the_originals():
     """Padded rows hold what tests/traces/models/test_deeprm.py compares with the original."""
     scenario = deeprm_scenario(workload={"type": "deeprm", "rate": 0.379})
     sets = DeepRMJobs(scenario, "the learner deeprm").held_out(5)

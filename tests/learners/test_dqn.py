@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +36,19 @@ def plain(**changes: Any) -> dict[str, Any]:
     return schedqrm_scenario().model_dump(mode="json", exclude={"policy"}) | changes
 
 
-def test_untrained_it_is_shortest_first_in_order() -> None:
-    made = training()
+@pytest.mark.parametrize(
+    ("where", "starts", "rule"),
+    [(schedqrm_scenario, "ahead", "sjf-in-order"), (deeprm_scenario, "now", "sjf")],
+)
+def test_untrained_it_is_shortest_first(where, starts, rule):
+    made = training(where=where(), starts=starts)
     games = ClassLockstep(made.model, made.unseen_sets)
-    play(games, RULES["sjf-in-order"])
+    play(games, RULES[rule])
     assert made.held_out() == outcome(games)
 
 
 @pytest.mark.thorough
-def test_it_learns() -> None:
+def test_it_learns():
     """A few hundred updates see through a memory of random play that packs large jobs first."""
     made = training(iterations=12, job_sets=60, batch=64, hidden=16, explore=1.0, explore_end=1.0,
                     decisions_per_update=8, held_out_sets=100, replay=5000)  # fmt: skip
@@ -58,7 +61,7 @@ def test_it_learns() -> None:
     assert made.held_out()["slowdown"] < before - 0.3
 
 
-def test_an_error_counts_by_the_job_that_waits() -> None:
+def test_an_error_counts_by_the_job_that_waits():
     """All values are 0 at first, so that the error of an episode's last decision is its reward."""
     jobs = np.array([2.0, 8.0], np.float32)
     losses = {}
@@ -78,7 +81,7 @@ def test_an_error_counts_by_the_job_that_waits() -> None:
     assert losses[True] == pytest.approx(float(np.mean((3.0 / drawn) ** 2)), rel=1e-5)
 
 
-def test_double_networks_take_each_others_word() -> None:
+def test_double_networks_take_each_others_word():
     shape = PerceptronShape(type="perceptron", layers=(1, 1, 3), activation="relu")
     network, target = (ValueNetwork(build(shape), duelling=False) for _ in range(2))
     with torch.no_grad():
@@ -89,7 +92,7 @@ def test_double_networks_take_each_others_word() -> None:
     assert best_next(network, target, seen, allowed, double=False).tolist() == [5.0]
 
 
-def test_two_streams_are_measured_from_the_mean_of_what_is_allowed() -> None:
+def test_two_streams_are_measured_from_the_mean_of_what_is_allowed():
     shape = PerceptronShape(type="perceptron", layers=(2, 4, 3), activation="relu")
     network = ValueNetwork(build(shape), duelling=True)
     with torch.no_grad():
@@ -128,9 +131,7 @@ def starts_in_lockstep(made: DQNTraining, where: Scenario) -> list[int]:
     ("arguments", "rate"),
     [({}, None), ({}, 0.4), ({"network": "perceptron"}, 0.4), ({"starts": "now"}, None)],
 )
-def test_a_run_does_as_the_lockstep_games(
-    arguments: Mapping[str, Any], rate: float | None, tmp_path: Path
-) -> None:
+def test_a_run_does_as_the_lockstep_games(arguments, rate, tmp_path):
     made = training(**arguments)
     folder = agent_in(tmp_path / "agent", made)
     for seed in range(2):
@@ -142,9 +143,7 @@ def test_a_run_does_as_the_lockstep_games(
 
 @pytest.mark.parametrize("scheduling", [{"step": "1s"}, {}])
 @pytest.mark.parametrize("patience", [0, 5])
-def test_who_would_wait_for_ever_starts_when_patience_ends(
-    scheduling: Mapping[str, Any], patience: int, tmp_path: Path
-) -> None:
+def test_who_would_wait_for_ever_starts_when_patience_ends(scheduling, patience, tmp_path):
     """One task each time, in steps and from event to event; see also ``test_class_actions.py``."""
     made = training(starts="now", network="perceptron", patience=patience)
     with torch.no_grad():
@@ -157,7 +156,7 @@ def test_who_would_wait_for_ever_starts_when_patience_ends(
     assert min(starts) == patience
 
 
-def test_wrong_uses_of_an_agent(tmp_path: Path) -> None:
+def test_wrong_uses_of_an_agent(tmp_path):
     folder = agent_in(tmp_path / "agent", training())
     for arguments in ({"choose": "greedy"}, {"keep": "yes"}, {"step": "soon"}):
         with pytest.raises(ScenarioError, match=next(iter(arguments))):
@@ -173,7 +172,7 @@ def test_wrong_uses_of_an_agent(tmp_path: Path) -> None:
             simulate(plain(**changes))
 
 
-def test_damaged_bundles(tmp_path: Path) -> None:
+def test_damaged_bundles(tmp_path):
     folder = agent_in(tmp_path / "agent", training())
     path = folder / "agent.json"
     whole = json.loads(path.read_text())
@@ -185,14 +184,7 @@ def test_damaged_bundles(tmp_path: Path) -> None:
             load_agent(folder)
 
 
-def test_untrained_it_starts_what_fits_shortest_first() -> None:
-    made = training(where=deeprm_scenario(), starts="now")
-    games = ClassLockstep(made.model, made.unseen_sets)
-    play(games, RULES["sjf"])
-    assert made.held_out() == outcome(games)
-
-
-def test_what_was_cut_off_is_not_taken_for_the_end() -> None:
+def test_what_was_cut_off_is_not_taken_for_the_end():
     """Transitions that lead to a limit bootstrap, and the shaping does not reward it."""
     made = training(mask="none", max_decisions=5, steps=3, job_sets=4, network="perceptron")
     made.step()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,12 +39,12 @@ FORMS = [
 COMPILED = re.compile(r"simkit\.learners\..*(kernel|compiled)")
 
 
-def test_every_learner_is_tried() -> None:
+def test_every_learner_is_tried():
     assert sorted(SMALLEST) == LEARNERS
 
 
 @pytest.mark.parametrize(("learner", "form"), FORMS)
-def test_resumed_is_as_not_interrupted(learner: str, form: dict[str, Any], tmp_path: Path) -> None:
+def test_resumed_is_as_not_interrupted(learner, form, tmp_path):
     check_resume(lambda: small_training(learner, **form), tmp_path)
 
 
@@ -53,7 +52,7 @@ def test_resumed_is_as_not_interrupted(learner: str, form: dict[str, Any], tmp_p
     "learner",
     [pytest.param(n, marks=[] if n in ("deeprm", "ppo") else [pytest.mark.thorough]) for n in LEARNERS],
 )  # fmt: skip
-def test_more_iterations_later_are_as_all_at_once_or_refused(learner: str, tmp_path: Path) -> None:
+def test_more_iterations_later_are_as_all_at_once_or_refused(learner, tmp_path):
     def agent_after(iterations: int, folder: str) -> dict[str, bytes]:
         done = train(small_scenario(learner, iterations), tmp_path / folder)
         return {file.name: file.read_bytes() for file in done.agent.iterdir()}
@@ -67,12 +66,12 @@ def test_more_iterations_later_are_as_all_at_once_or_refused(learner: str, tmp_p
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_an_evaluation_changes_nothing(learner: str) -> None:
+def test_an_evaluation_changes_nothing(learner):
     check_held_out_changes_nothing(lambda: small_training(learner))
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_another_seed_is_another_training(learner: str, tmp_path: Path) -> None:
+def test_another_seed_is_another_training(learner, tmp_path):
     one, other = small_training(learner, 1), small_training(learner, 2)
     one.save(tmp_path)
     with pytest.raises(RunError, match="seed"):
@@ -83,7 +82,7 @@ def test_another_seed_is_another_training(learner: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_all_mistakes_come_at_once(learner: str) -> None:
+def test_all_mistakes_come_at_once(learner):
     small = SMALLEST[learner]
     begin = plugins.find("simkit.learners", learner)
     wrong = {"itterations": 3, "iterations": 0}
@@ -101,9 +100,7 @@ def test_all_mistakes_come_at_once(learner: str) -> None:
         *((learner, "cma", "learn") for learner in ("fitness", "rlscheduler")),
     ],
 )
-def test_without_its_libraries_it_names_the_extra(
-    learner: str, library: str, extra: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_its_libraries_it_names_the_extra(learner, library, extra, monkeypatch):
     monkeypatch.setitem(sys.modules, library, None)
     for name in [name for name in sys.modules if COMPILED.fullmatch(name)]:
         monkeypatch.delitem(sys.modules, name)
@@ -114,7 +111,7 @@ def test_without_its_libraries_it_names_the_extra(
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_its_agent_is_a_policy(learner: str, tmp_path: Path) -> None:
+def test_its_agent_is_a_policy(learner, tmp_path):
     made = small_training(learner)
     made.step()
     made.write_agent(tmp_path / "agent", {"slowdown": 2.5})
@@ -131,9 +128,7 @@ def test_its_agent_is_a_policy(learner: str, tmp_path: Path) -> None:
     [(learner, form) for learner in ("deeprm", "ppo", "sofia")
      for form in ({}, *SMALLEST[learner].forms)],
 )  # fmt: skip
-def test_an_iteration_without_a_job_changes_nothing(
-    learner: str, form: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_iteration_without_a_job_changes_nothing(learner, form, monkeypatch):
     made = small_training(learner, **form)
     made.step()  # after it, Adam moves weights even where the gradient is 0
     before = weights(made)
@@ -160,9 +155,7 @@ def test_an_iteration_without_a_job_changes_nothing(
         ("cocorl", {"network": "lstm", "reject": True}, True),
     ],
 )
-def test_its_agent_acts_in_the_simulation_as_in_lockstep(
-    learner: str, arguments: dict[str, Any], power: bool, tmp_path: Path
-) -> None:
+def test_its_agent_acts_in_the_simulation_as_in_lockstep(learner, arguments, power, tmp_path):
     where = ready_scenario(**({"power": WIND} if power else {}))
     made = small_training(learner, where=where, **arguments)
     for _ in range(3):
@@ -205,9 +198,7 @@ def learning(case: tuple[Any, ...]) -> Any:
 @pytest.mark.parametrize(
     ("learner", "where", "arguments", "key", "share"), [*map(learning, LEARNS)]
 )
-def test_it_learns(
-    learner: str, where: Scenario | None, arguments: dict[str, Any], key: str, share: float
-) -> None:
+def test_it_learns(learner, where, arguments, key, share):
     made = small_training(learner, where=where, **arguments)
     before = made.held_out()[key]
     for _ in range(made.iterations):
@@ -223,9 +214,7 @@ def test_it_learns(
     ("learner", "arguments"),
     [("cocorl", {"iterations": 30}), ("rare", {"iterations": 8, "updates": 120, "replay": 50_000})],
 )
-def test_it_loses_less_value_than_first_come_first_served(
-    learner: str, arguments: dict[str, Any]
-) -> None:
+def test_it_loses_less_value_than_first_come_first_served(learner, arguments):
     """And far less than untrained, on held-out streams."""
     made = small_training(
         learner, games=48, decisions=32, hours=400, hidden=32, batch=256, held_out_games=24,
@@ -350,9 +339,7 @@ REFUSED: dict[str, list[tuple[Scenario | dict[str, Any], dict[str, Any], str]]] 
     ("learner", "where", "arguments", "place"),
     [(learner, *case) for learner, cases in REFUSED.items() for case in cases],
 )
-def test_what_it_cannot_learn_from_is_refused(
-    learner: str, where: Any, arguments: dict[str, Any], place: str
-) -> None:
+def test_what_it_cannot_learn_from_is_refused(learner, where, arguments, place):
     told = where if isinstance(where, Scenario) else SMALLEST[learner].where(**where)
     of_scenario = place.partition(".")[0] in Scenario.model_fields
     key = place if of_scenario else f"learn.arguments.{place}: "

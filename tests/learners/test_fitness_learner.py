@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,7 @@ def training(where: Scenario | None = None, seed: int = 0, **arguments: Any) -> 
 
 
 @pytest.mark.parametrize("start", ["balance", "longest"])
-def test_it_begins_at_the_rule(start: str) -> None:
+def test_it_begins_at_the_rule(start):
     made = training(start=start)
     assert made.held_out()["cost_ratio"] == 1.0
     chunk = made.source.trained[0]
@@ -40,7 +39,7 @@ def test_it_begins_at_the_rule(start: str) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(3))
-def test_it_learns_from_the_longest_first(seed: int, tmp_path: Path) -> None:
+def test_it_learns_from_the_longest_first(seed, tmp_path):
     """The shortest first halves the mean turnaround; of ten blind searches one comes upon it."""
     made = training(
         bags_scenario(short_and_long_jobs(tmp_path / "jobs.csv", 96)), seed, start="longest", iterations=10,
@@ -53,7 +52,7 @@ def test_it_learns_from_the_longest_first(seed: int, tmp_path: Path) -> None:
     assert made.held_out()["cost_ratio"] < 0.75
 
 
-def test_the_agent_does_what_was_trained(tmp_path: Path) -> None:
+def test_the_agent_does_what_was_trained(tmp_path):
     made = training()
     made.step()
     made.write_agent(tmp_path / "agent", {"iteration": 1})
@@ -68,7 +67,7 @@ def test_the_agent_does_what_was_trained(tmp_path: Path) -> None:
     assert run.metrics["cloudsimpy_makespan"]["value"] == whole.makespan
 
 
-def test_a_makespan_without_an_end_is_bad_but_a_number() -> None:
+def test_a_makespan_without_an_end_is_bad_but_a_number():
     rule = np.array([10.0, np.inf, np.inf, 8.0])
     spans = np.array([[5.0, np.inf, 3.0, np.inf], [1000.0, np.inf, np.inf, 8.0]])
     assert _ratios(spans, rule).tolist() == [[0.5, 1.0, 0.1, 10.0], [10.0, 1.0, 1.0, 1.0]]

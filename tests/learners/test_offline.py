@@ -51,13 +51,11 @@ def training(where: Scenario | None = None, **arguments: Any) -> OfflineTraining
 @pytest.mark.parametrize(
     "further", [{}, {"actor": "regression", "filter": "exponential", "critics": 1}]
 )
-def test_resumed_with_data_is_as_not_interrupted(
-    further: dict[str, Any], data: str, tmp_path: Path
-) -> None:
+def test_resumed_with_data_is_as_not_interrupted(further, data, tmp_path):
     check_resume(lambda: training(dataset=data, **PHASES, **further), tmp_path)
 
 
-def test_phases_follow_one_another(data: str) -> None:
+def test_phases_follow_one_another(data):
     made = training(dataset=data, **PHASES)
     rows = [made.step() for _ in range(4)]
     assert [row["online"] for row in rows] == [0, 0, 1, 1]
@@ -66,7 +64,7 @@ def test_phases_follow_one_another(data: str) -> None:
 
 
 @pytest.mark.thorough
-def test_a_clone_decides_as_its_model(tmp_path: Path) -> None:
+def test_a_clone_decides_as_its_model(tmp_path):
     made = training(
         dataset=recorded(tmp_path, episodes=8), iterations=12, clone=12, offline=0, updates=120, hidden=32, batch=128,
         learning_rate=0.003,
@@ -93,7 +91,7 @@ def agreement(made: OfflineTraining) -> float:
 
 
 @pytest.mark.parametrize("with_data", [False, True])
-def test_the_wanted_entropy_falls_from_the_first_game_on(with_data: bool, data: str) -> None:
+def test_the_wanted_entropy_falls_from_the_first_game_on(with_data, data):
     phases = {"dataset": data, **PHASES, "iterations": 6} if with_data else {}
     made = training(entropy_first=0.5, entropy=0.1, **phases)
     shares = []
@@ -104,7 +102,7 @@ def test_the_wanted_entropy_falls_from_the_first_game_on(with_data: bool, data: 
     assert shares == pytest.approx([0.5, 0.3, 0.1, 0.1])
 
 
-def test_half_of_what_is_learned_online_is_of_games(data: str) -> None:
+def test_half_of_what_is_learned_online_is_of_games(data):
     """Before games are played the data are all; without data the games are."""
     made = training(dataset=data, **PHASES, batch=1000)
     assert made.data is not None
@@ -120,12 +118,12 @@ def test_half_of_what_is_learned_online_is_of_games(data: str) -> None:
     assert len(alone._batch("online").seen) == 1000
 
 
-def test_a_missing_dataset_is_said(tmp_path: Path) -> None:
+def test_a_missing_dataset_is_said(tmp_path):
     with pytest.raises(RunError, match=r"nowhere\.parquet"):
         training(dataset=str(tmp_path / "nowhere.parquet"), **PHASES)
 
 
-def test_data_of_another_pool_or_reward_are_refused(tmp_path: Path) -> None:
+def test_data_of_another_pool_or_reward_are_refused(tmp_path):
     path = recorded(tmp_path, action_arguments={"max_start": 3, "reject": True}, reward="wait",
                     reward_arguments={})  # fmt: skip
     with pytest.raises(ScenarioError) as caught:
@@ -139,7 +137,7 @@ def test_data_of_another_pool_or_reward_are_refused(tmp_path: Path) -> None:
         training(dataset=path, where=other, **PHASES)
 
 
-def test_data_of_another_size_or_rule_are_refused(data: str) -> None:
+def test_data_of_another_size_or_rule_are_refused(data):
     other = ready_scenario(
         cluster={"machines": [{"count": 1, "processors": 20, "gpu": 20}]},
         admission={"slots": 8, "backlog": 144, "late": "stay"},
@@ -150,7 +148,7 @@ def test_data_of_another_size_or_rule_are_refused(data: str) -> None:
     assert len(caught.value.problems) == 2
 
 
-def test_data_are_paid_as_games_are(data: str) -> None:
+def test_data_are_paid_as_games_are(data):
     """The rewards of a recorded stream add up to those of the same stream in lock-step."""
     made = training(dataset=data, **PHASES)
     assert made.data is not None
@@ -165,7 +163,7 @@ def test_data_are_paid_as_games_are(data: str) -> None:
     assert made.data.value_per_hour == pytest.approx(paid / hours, rel=0.15)
 
 
-def test_a_dataset_that_has_changed_is_told(tmp_path: Path) -> None:
+def test_a_dataset_that_has_changed_is_told(tmp_path):
     path = recorded(tmp_path)
     made = training(dataset=path, **PHASES)
     made.step()
@@ -176,7 +174,7 @@ def test_a_dataset_that_has_changed_is_told(tmp_path: Path) -> None:
         training(dataset=path, **PHASES).load(tmp_path / "checkpoint")
 
 
-def test_a_mix_is_checked_part_by_part(data: str, tmp_path: Path) -> None:
+def test_a_mix_is_checked_part_by_part(data, tmp_path):
     both = tmp_path / "mix.parquet"
     mix({Path(data): 0.5, Path(recorded(tmp_path, "sjf")): 0.5}, both)
     assert training(dataset=str(both), **PHASES).step()["critic"] == 0.0
@@ -186,7 +184,7 @@ def test_a_mix_is_checked_part_by_part(data: str, tmp_path: Path) -> None:
     assert len(caught.value.problems) == 1
 
 
-def test_any_reward_will_do_without_games(tmp_path: Path) -> None:
+def test_any_reward_will_do_without_games(tmp_path):
     path = recorded(tmp_path, reward="value", reward_arguments={})
     made = training(dataset=path, iterations=2, **PHASES)
     assert [made.step()["online"] for _ in range(2)] == [0.0, 0.0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ def training(where: Scenario | None = None, **arguments: Any) -> PPOTraining:
     return small_training("ppo", where=where, **arguments)
 
 
-def test_an_agent_that_places_ahead_runs_as_in_its_training(tmp_path: Path) -> None:
+def test_an_agent_that_places_ahead_runs_as_in_its_training(tmp_path):
     made = training(starts="ahead")
     made.step()
     made.write_agent(tmp_path / "agent", {"slowdown": 2.5})
@@ -41,7 +40,7 @@ def test_an_agent_that_places_ahead_runs_as_in_its_training(tmp_path: Path) -> N
     assert found.candidates[0].pooled_mean == pytest.approx(outcome(games.lockstep)["slowdown"])
 
 
-def test_a_load_counts_by_its_weight_in_the_gain() -> None:
+def test_a_load_counts_by_its_weight_in_the_gain():
     equal, weighted = training(loads=[0.3, 1.3]), training(loads=[0.3, 1.3], weights=[3, 1])
     parts = []
     for made in (equal, weighted):
@@ -53,7 +52,7 @@ def test_a_load_counts_by_its_weight_in_the_gain() -> None:
     assert set(ratio[np.isfinite(ratio)].round(4)) == {0.5, 1.5}
 
 
-def test_of_several_loads_each_brings_as_many_jobs() -> None:
+def test_of_several_loads_each_brings_as_many_jobs():
     mixed = job_source(deeprm_scenario(), "ppo", (0.1, 0.3, 1.2))
     sets = mixed.draw(np.random.default_rng(0), 1700)
     assert np.bincount(mixed.source_of(1700)).tolist() == [1200, 400, 100]
@@ -61,7 +60,7 @@ def test_of_several_loads_each_brings_as_many_jobs() -> None:
     assert jobs == pytest.approx([jobs.mean()] * 3, rel=0.1)
 
 
-def test_of_several_loads_as_many_sets_are_held_out() -> None:
+def test_of_several_loads_as_many_sets_are_held_out():
     mixed = job_source(deeprm_scenario(), "ppo", (0.1, 1.8))
     assert isinstance(mixed, MixedJobs)
     few, many = mixed.sources[0].held_out(3), mixed.sources[1].held_out(2)

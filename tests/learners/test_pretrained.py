@@ -131,13 +131,3 @@ def test_they_run_with_their_extra_alone(tmp_path):
         others, "evaluate", "deeprm", "--agent", agent, "--policy", "sjf", "--sets", "2", "-j", "1"
     )
     assert judged.returncode == 0, judged.stderr
-
-
-def test_without_it_the_message_names_it(tmp_path):
-    """`None` in `sys.modules` is how a module is missing; its parts are then missing, too."""
-    absent = packages("agents") | {"safetensors.numpy"}
-    ran = simkit_without(absent, "run", "deeprm", "--set", "policy={agent: deeprm-70}", "-o",
-                         str(tmp_path / "run"))  # fmt: skip
-    assert ran.returncode == 2
-    assert "pip install 'simkit-cluster[agents]'" in " ".join(ran.stderr.split())
-    assert "Traceback" not in ran.stderr

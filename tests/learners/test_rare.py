@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +19,7 @@ def training(where: Scenario | None = None, **arguments: Any) -> RARETraining:
     return small_training("rare", where=where, **arguments)
 
 
-def test_an_agent_of_images_refuses_a_larger_pool(tmp_path: Path) -> None:
+def test_an_agent_of_images_refuses_a_larger_pool(tmp_path):
     training(encoder="small").write_agent(tmp_path / "agent", {})
     larger = ready_scenario(cluster={"machines": [{"count": 1, "processors": 20, "gpu": 20}]})
     agent = load_agent(tmp_path / "agent", larger)
@@ -28,7 +27,7 @@ def test_an_agent_of_images_refuses_a_larger_pool(tmp_path: Path) -> None:
         simulate(larger, policy=agent)
 
 
-def test_an_agent_of_sets_knows_a_larger_pool(tmp_path: Path) -> None:
+def test_an_agent_of_sets_knows_a_larger_pool(tmp_path):
     made = training()
     made.step()
     made.write_agent(tmp_path / "agent", {})

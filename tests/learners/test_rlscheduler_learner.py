@@ -13,7 +13,7 @@ import simkit
 from simkit.errors import ScenarioError
 from simkit.learners.agent import load_agent
 from simkit.learners.pool.agent import PoolAgent
-from simkit.learners.pool.simulation import Backfill, Rule, simulate
+from simkit.learners.pool.simulation import Rule, simulate
 from simkit.learners.pool.windows import WindowSource
 from simkit.learners.rlscheduler import RLSchedulerTraining
 from simkit.scenario import Scenario
@@ -28,7 +28,7 @@ def training(where: Scenario | None = None, **arguments: Any) -> RLSchedulerTrai
     ["easy", *(pytest.param(name, marks=pytest.mark.thorough)
                for name in ("rlscheduler", "rlscheduler-none"))],
 )  # fmt: skip
-def test_the_agent_does_what_was_trained(backfill: Backfill, tmp_path: Path) -> None:
+def test_the_agent_does_what_was_trained(backfill, tmp_path):
     made = training(units=2, backfill=backfill)
     made.step()
     made.write_agent(tmp_path / "agent", {"iteration": 1})
@@ -41,7 +41,7 @@ def test_the_agent_does_what_was_trained(backfill: Backfill, tmp_path: Path) -> 
     assert sorted(run.jobs["start_time_s"].to_list()) == sorted(starts.tolist())
 
 
-def test_the_rule_beside_it_is_of_the_same_semantics() -> None:
+def test_the_rule_beside_it_is_of_the_same_semantics():
     made = training(backfill="rlscheduler-none")
     window = made.unseen[0]
     starts = simulate(window, Rule.saf_p(window), backfill="rlscheduler-none")
@@ -58,7 +58,7 @@ def further_log(tmp_path: Path) -> dict[str, Any]:
     return {"path": str(path), "processors": 8, "first": 50, "last": 349}
 
 
-def test_several_logs(tmp_path: Path) -> None:
+def test_several_logs(tmp_path):
     further = further_log(tmp_path)
     made = training(logs=[further], held_out_share=0)
     assert [(len(log), log.size) for log in made.source.logs] == [(600, 32), (300, 8)]
@@ -77,21 +77,21 @@ def test_several_logs(tmp_path: Path) -> None:
         ({"last": 99}, "logs.1"),  # shorter than a window
     ],
 )
-def test_further_logs_are_named(changes: dict[str, Any], key: str, tmp_path: Path) -> None:
+def test_further_logs_are_named(changes, key, tmp_path):
     further = further_log(tmp_path)
     with pytest.raises(ScenarioError, match=rf"^learn.arguments.logs.1(\.{key})?: ") as caught:
         training(logs=[further, {**further, **changes}])
     assert len(caught.value.problems) == 1
 
 
-def test_a_damaged_log_is_named(tmp_path: Path) -> None:
+def test_a_damaged_log_is_named(tmp_path):
     further = further_log(tmp_path)
     Path(further["path"]).write_text("1 2 x\n", "utf-8")
     with pytest.raises(ScenarioError, match=r"^learn.arguments.logs.0: .*log.swf"):
         training(logs=[further])
 
 
-def test_what_is_held_out_is_not_drawn() -> None:
+def test_what_is_held_out_is_not_drawn():
     source = training().source
     cut = source.logs[0].submit_s[480]
     drawn = source.draw(np.random.default_rng(0), 50)
@@ -99,7 +99,7 @@ def test_what_is_held_out_is_not_drawn() -> None:
     assert min(window.submit_s[0] for window in source.held_out(3)) >= cut
 
 
-def test_windows_in_which_few_wait_are_passed_over() -> None:
+def test_windows_in_which_few_wait_are_passed_over():
     jobs = training().source.logs[0]
     source = WindowSource([jobs], (50, 50), 0.2, lambda window: float(window.submit_s[0]), 1e5)
     assert all(w.submit_s[0] >= 1e5 for w in source.draw(np.random.default_rng(0), 20))

@@ -24,7 +24,7 @@ def small(seed: int = 0, **arguments: Any) -> Any:
     return small_training("sofia", seed, **arguments)
 
 
-def test_the_ready_scenario_is_the_studys_model() -> None:
+def test_the_ready_scenario_is_the_studys_model():
     training: Any = begin(load_scenario(ROOT / "scenarios" / "sofia.yaml"), {}, seed=0)
     assert training.model == Slotted(
         (50, 50), slots=10, horizon=60, max_length=45, backlog=None, backlog_shown=60
@@ -33,14 +33,14 @@ def test_the_ready_scenario_is_the_studys_model() -> None:
     assert sum(array.numel() for array in weights) == 27_851  # as in the study's program
 
 
-def test_natural_steps_keep_their_bound() -> None:
+def test_natural_steps_keep_their_bound():
     training = small(update="natural", kl=0.002)
     kls = [training.step()["kl"] for _ in range(10)]
     assert max(kls) <= 0.002
     assert np.mean(kls) > 0.0005  # and are not given up
 
 
-def test_held_out_sets_are_the_same_for_all_and_not_trained_on() -> None:
+def test_held_out_sets_are_the_same_for_all_and_not_trained_on():
     one: Any = small(seed=0)
     other: Any = small(seed=7, update="gradient")
     assert (one.unseen_sets.length == other.unseen_sets.length).all()
@@ -49,12 +49,12 @@ def test_held_out_sets_are_the_same_for_all_and_not_trained_on() -> None:
     assert not known & {row[row > 0].tobytes() for sets in drawn for row in sets.length}
 
 
-def test_the_first_decision_of_each_step() -> None:
+def test_the_first_decision_of_each_step():
     rewards = np.array([[0.0, -1], [-2, 0], [0, -1], [-1, 0]])
     assert first_of_steps(rewards).tolist() == [[True, True], [False, True], [True, False], [False, True]]  # fmt: skip
 
 
-def test_load_is_slots_plus_grid() -> None:
+def test_load_is_slots_plus_grid():
     model = Slotted((4,), slots=2, horizon=4, max_length=2, backlog=None)
     sets = JobSets(*(np.array(x) for x in ([[0, 0]], [[2, 2]], [[[4], [4]]])))
     game = MeteredLockstep(model, sets)

@@ -18,7 +18,7 @@ from simkit.traces.models.deeprm import DeepRMModel
 MODEL = Slotted()
 
 
-def test_the_shortest_that_fits_now_then_the_lowest_slot_then_void() -> None:
+def test_the_shortest_that_fits_now_then_the_lowest_slot_then_void():
     #            long  too large after the first  twice as short
     length, size = [[5, 2, 3, 2]], [[[4, 4], [5, 5], [7, 7], [5, 5]]]
     game = Lockstep(MODEL, JobSets(np.zeros((1, 4), int), np.array(length), np.array(size)))
@@ -44,7 +44,7 @@ def new_network() -> Perceptron:
         return READ.perceptron(20, MODEL.actions)
 
 
-def test_what_is_right_is_asked_in_the_states_that_the_network_comes_to() -> None:
+def test_what_is_right_is_asked_in_the_states_that_the_network_comes_to():
     network, played = new_network(), some_games(0, 5)
     observations, actions = labelled_decisions(played, network, np.random.default_rng(3))
     other = some_games(0, 5)
@@ -54,7 +54,7 @@ def test_what_is_right_is_asked_in_the_states_that_the_network_comes_to() -> Non
     assert np.array_equal(played.lockstep.start, other.lockstep.start)
 
 
-def test_a_network_learns_what_it_is_shown() -> None:
+def test_a_network_learns_what_it_is_shown():
     network = new_network()
     rng = np.random.default_rng(2)
     before = outcome_of(network)

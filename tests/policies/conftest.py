@@ -5,57 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import engine_runs
 import numpy as np
-import polars as pl
 import pytest
 
-from simkit.engine.recorder import Recorder
-from simkit.engine.simulation import Rules, Simulation
 from simkit.policy import Policy
-from simkit.policy.estimates import Requested
-from simkit.power.site import Site
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 
 
-class Run:
+class Run(engine_runs.Run):
     """The records of a run, in memory."""
-
-    def __init__(self) -> None:
-        self._chunks: dict[str, list[pl.DataFrame]] = {}
-
-    def write(self, table: str, rows: pl.DataFrame) -> None:
-        self._chunks.setdefault(table, []).append(rows)
-
-    def __getitem__(self, table: str) -> pl.DataFrame:
-        return pl.concat(self._chunks[table])
 
     @property
     def starts(self) -> list[float]:
         """Start of every job in order of job id, which these tests make the order of submission."""
-        return self["jobs"].sort("job_id")["start_time_s"].to_list()
+        return [start for (start,) in self.rows("jobs", "start_time_s", by="job_id")]
 
 
 def replay(
-    policy: Policy,
-    jobs: Mapping[str, Any] | Workload,
-    cluster: Cluster | int,
-    *,
-    rules: Rules | None = None,
-    predictor: Requested | None = None,
-    site: Site | None = None,
-    seed: int = 0,
+    policy: Policy, jobs: Mapping[str, Any] | Workload, cluster: Cluster | int, **facts: Any
 ) -> Run:
     """Run a policy over jobs (columns, or a workload) on a cluster (or a pool of processors)."""
     workload = jobs if isinstance(jobs, Workload) else Workload.from_jobs(jobs)
-    if isinstance(cluster, int):
-        cluster = Cluster.pool({"processors": cluster})
     run = Run()
-    recorder = Recorder(workload, cluster.resources, run)
-    simulation = Simulation(
-        workload, cluster, recorder, rules=rules, predictor=predictor, site=site, seed=seed
-    )
-    simulation.run(policy, seed=seed)
+    engine_runs.simulate(policy, workload, cluster, run=run, **facts)
     return run
 
 

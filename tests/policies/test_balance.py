@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from engine_runs import TaskRow, a_bag, make_jobs
 
-from simkit.engine.simulation import Rules
 from simkit.policies.cloudsimpy import CloudSimPy
 from simkit.policies.fitness import Balance
 from simkit.policy import Policy
 from simkit.policy.fitness import FitnessPolicy
+from simkit.rules import Rules
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
-from simkit.workload.workload import JOB_COLUMNS
 
 Simulate = Callable[..., Any]
 Row = tuple[int, float, float, float]
@@ -25,28 +24,20 @@ Row = tuple[int, float, float, float]
 ONE = Cluster(("cpu", "mem"), ("a",), np.array([[4.0, 4.0]]))
 TWO = Cluster(("cpu", "mem"), ("a", "b"), np.array([[4.0, 4.0]] * 2))
 SHAPES = Cluster(("cpu", "mem"), ("even", "cores"), np.array([[4.0, 4.0], [8.0, 2.0]]))
-EVERY_SECOND = Rules(every_s=1.0)
+EVERY_SECOND = Rules(scheduling={"every": 1.0})
 POLICIES: dict[str, Callable[[], Policy]] = {
     "own rules": lambda: FitnessPolicy(Balance()),
     "CloudSimPy's": lambda: CloudSimPy("balance"),
 }
 
 
+def bags(*rows: Row) -> list[TaskRow]:
+    return [a_bag(count, run, request=(cpu, mem)) for count, cpu, mem, run in rows]
+
+
 def batch(*rows: Row) -> Workload:
     """Return a job with one bag a row."""
-    count, cpu, mem, run = (np.array(column, float) for column in zip(*rows, strict=True))
-    return Workload(
-        resources=("cpu", "mem"),
-        job_id=np.zeros(1, int),
-        submit_time_s=np.zeros(1),
-        first_task=np.array([0, len(rows)]),
-        task_id=np.arange(len(rows)),
-        instances=count.astype(int),
-        request=np.column_stack((cpu, mem)),
-        run_time_s=run,
-        requested_time_s=run,
-        gang=np.zeros(len(rows), bool),
-    )
+    return make_jobs((0, *bags(*rows)), resources=("cpu", "mem"))
 
 
 def first_starts(policy: Policy, jobs: Workload, cluster: Cluster, simulate: Simulate) -> Any:
@@ -78,35 +69,22 @@ def first_starts(policy: Policy, jobs: Workload, cluster: Cluster, simulate: Sim
         ([(1, 3, 0, 50), (1, 1, 0.1, 5)], TWO, [(0, 0, 1), (1, 1, 1)]),
     ],
 )
-def test_what_it_prefers(
-    rows: list[Row], cluster: Cluster, expected: Any, policy: str, simulate: Simulate
-) -> None:
+def test_what_it_prefers(rows, cluster, expected, policy, simulate):
     assert first_starts(POLICIES[policy](), batch(*rows), cluster, simulate) == expected
 
 
-def test_work_that_runs_counts(simulate: Simulate) -> None:
+def test_work_that_runs_counts(simulate):
     """Memory is the busiest resource because of what runs; so what asks for it goes first."""
     # At 30 s, the first job still needs 4 · 70 of memory; those of 20 s come, and one has to wait.
-    rows = [(1, 0.1, 4, 100), (1, 3, 2, 20), (1, 2, 3, 20)]
-    jobs = batch(*rows)
-    apart = replace_jobs(jobs, first_task=[0, 1, 3], submit_time_s=[0.0, 30.0])
+    first, *later = bags((1, 0.1, 4, 100), (1, 3, 2, 20), (1, 2, 3, 20))
+    apart = make_jobs((0, first), (30, *later), resources=("cpu", "mem"))
     for policy in POLICIES.values():
         run = simulate(policy(), apart, TWO, rules=EVERY_SECOND)
         start = dict(run["allocations"].select("task_id", "start_time_s").rows())
         assert start[2] < start[1]
 
 
-def replace_jobs(jobs: Workload, first_task: list[int], submit_time_s: list[float]) -> Workload:
-    """Return the same tasks, in other jobs."""
-    rows = np.arange(len(submit_time_s))
-    columns = {name: np.full(len(rows), -1) for name in JOB_COLUMNS}
-    return replace(
-        jobs, job_id=rows, first_task=np.array(first_task), submit_time_s=np.array(submit_time_s),
-        **columns,
-    )  # fmt: skip
-
-
-def test_a_resource_that_there_is_none_of(simulate: Simulate) -> None:
+def test_a_resource_that_there_is_none_of(simulate):
     cluster = Cluster(("cpu", "mem"), ("a",), np.array([[4.0, 0.0]]))
     for policy in POLICIES.values():
         rows: list[Row] = [(1, 3, 0, 5), (1, 3, 0, 9)]

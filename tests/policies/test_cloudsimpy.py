@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import replace
-from pathlib import Path
-
 import numpy as np
 import polars as pl
 import pytest
+from engine_runs import a_bag, make_jobs
+from trace_files import DATA, oracle_file, real_file
 from workloads import one_task_jobs
 
 from simkit import simulate as run_scenario
 from simkit.arrays import stream
-from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policies.cloudsimpy import CloudSimPy, makespan
 from simkit.policies.fitness import Tetris
+from simkit.rules import Rules
 from simkit.scenario.bundled import scenario_path
 from simkit.scenario.yaml_document import load_scenario
 from simkit.traces.task_table import read_task_table
 from simkit.training.evaluate import Candidate, evaluate
 from simkit.verify import verify_run
 from simkit.workload.cluster import Cluster, Partition
-from simkit.workload.workload import JOB_COLUMNS
 
-SHARED = Path(__file__).resolve().parents[3] / "shared"
-DATA = Path(os.environ.get("SIMKIT_DATA", SHARED / "data"))
-ORACLE = Path(os.environ.get("SIMKIT_ORACLE", SHARED / "oracle")) / "deepjs"
-
-EVERY_SECOND = Rules(every_s=1.0)
+EVERY_SECOND = Rules(scheduling={"every": 1.0})
 FIVE = Cluster(("cpu", "mem"), tuple("abcde"), np.array([[64.0, 1.0]] * 5))
 TWO = Cluster(("cpu", "mem"), ("a", "b"), np.array([[4.0, 4.0]] * 2))
 NAMES = {"firstfit": "first-fit", "tetris": "tetris", "sjf": "sjf", "ljf": "ljf"}
@@ -42,15 +35,10 @@ def bags(*rows):
     return one_task_jobs(submit, run, request, count, requested=np.nan, gang=False)
 
 
-def in_one_job(jobs):
-    """Return the same tasks as those of the first job, so that all are seen at the first tick."""
-    return replace(
-        jobs,
-        job_id=jobs.job_id[:1],
-        submit_time_s=jobs.submit_time_s[:1],
-        first_task=np.array([0, len(jobs.task_id)]),
-        **{name: getattr(jobs, name)[:1] for name in JOB_COLUMNS},
-    )
+def in_one_job(*rows):
+    """Return a job of tasks (instances, cpu, mem, run time): all are seen at the first tick."""
+    tasks = [a_bag(count, run, request=(cpu, mem)) for count, cpu, mem, run in rows]
+    return make_jobs((0, *tasks), resources=("cpu", "mem"))
 
 
 def started(run):
@@ -149,7 +137,7 @@ def test_what_started_first_comes_free_first(simulate):
     def in_turn(pairs):
         return pairs.remaining + np.array([0.0, 0.5, -9.0])[pairs.task]
 
-    jobs = in_one_job(bags((0, 2, 0.3, 0, 1), (0, 1, 0.1, 0, 1), (0, 1, 1, 0, 1)))
+    jobs = in_one_job((2, 0.3, 0, 1), (1, 0.1, 0, 1), (1, 1, 0, 1))
     one = Cluster(("cpu", "mem"), ("a",), np.array([[1.0, 1.0]]))
     run = simulate(CloudSimPy(in_turn), jobs, one, rules=EVERY_SECOND)
     in_order = run["allocations"].select("start_time_s", "task_id").rows()
@@ -185,8 +173,7 @@ def test_random_is_the_original_draw_by_draw(seed, simulate):
         machine, task = pair
         free[machine] = [f - a for f, a in zip(free[machine], waiting.pop(task), strict=True)]
         expected[task] = machine
-    jobs = bags(*((0, 1, cpu, mem, 90) for cpu, mem in amounts))
-    one_job = in_one_job(jobs)
+    one_job = in_one_job(*((1, cpu, mem, 90) for cpu, mem in amounts))
     cluster = Cluster(("cpu", "mem"), tuple("abcd"), np.full((4, 2), 6.0))
     run = simulate(CloudSimPy("random"), one_job, cluster, rules=EVERY_SECOND, seed=seed)
     assert {row[1]: row[2] for row in started(run) if row[0] == 1} == expected
@@ -261,20 +248,11 @@ def test_what_cloudsimpy_does_not_know_is_refused(simulate):
 
 @pytest.fixture(scope="module")
 def table():
-    path = DATA / "alibaba" / "cloudsimpy_jobs.csv.gz"
-    if not path.is_file():
-        pytest.skip(f"no table {path}; set SIMKIT_DATA")
-    return read_task_table(path, submit="last").workload
+    return read_task_table(real_file("alibaba", "cloudsimpy_jobs.csv.gz"), submit="last").workload
 
 
-@pytest.fixture(scope="module")
-def oracle():
-    def read(name):
-        if not (ORACLE / name).is_file():
-            pytest.skip(f"no reference {ORACLE / name}; set SIMKIT_ORACLE")
-        return pl.read_csv(ORACLE / name)
-
-    return read
+def oracle(name):
+    return pl.read_csv(oracle_file("deepjs", name))
 
 
 def allocations(table, chunk, name, simulate):
@@ -286,7 +264,7 @@ def allocations(table, chunk, name, simulate):
     return simulate(policy, jobs, FIVE, rules=EVERY_SECOND)["allocations"]
 
 
-def makespans_differ(chunks, table, oracle, simulate):
+def makespans_differ(chunks, table, simulate):
     """Return (chunk, policy, found, expected) where a makespan is another than CloudSimPy's."""
     reference = oracle("makespans_0_202.csv").select("chunk", "policy", "makespan").rows()
     expected = {(chunk, name): span for chunk, name, span in reference}
@@ -303,7 +281,7 @@ CHUNKS = (0, 9, 10, 11, 17, 18, 19)
 
 
 @pytest.mark.thorough
-def test_makespans_of_windows_are_those_of_chunks(table, oracle, monkeypatch):
+def test_makespans_of_windows_are_those_of_chunks(table, monkeypatch):
     """`evaluate` on windows of the bundled scenario gives the same as CloudSimPy, chunk by chunk."""
     windows = (*CHUNKS, 100, 200, 201)
     monkeypatch.setenv("SIMKIT_DATA", str(DATA))
@@ -314,38 +292,28 @@ def test_makespans_of_windows_are_those_of_chunks(table, oracle, monkeypatch):
         Candidate("policy", {**rules, "order": "sjf"}, "sjf"),
         Candidate("policy", {**rules, "order": "ljf"}, "ljf"),
     ]
-    found = evaluate(
-        load_scenario(scenario_path("deepjs-chunk")),
-        candidates,
-        windows=windows,
-        metric="cloudsimpy_makespan",
-        workers=1,
-    ).frame()
+    chunk = load_scenario(scenario_path("deepjs-chunk"))
+    metric = "cloudsimpy_makespan"
+    found = evaluate(chunk, candidates, windows=windows, metric=metric, workers=1).frame()
     reference = oracle("makespans_0_202.csv").filter(pl.col("chunk").is_in(windows))
     expected = reference.filter(pl.col("policy").is_in(NAMES)).select("policy", "chunk", "makespan")
     assert sorted(found.select("label", "set", "sum").rows()) == sorted(expected.rows())
 
 
 @pytest.mark.slow
-def test_makespans_of_all_chunks(table, oracle, simulate):
-    assert makespans_differ(range(202), table, oracle, simulate) == []
+def test_makespans_of_all_chunks(table, simulate):
+    assert makespans_differ(range(202), table, simulate) == []
 
 
 @pytest.mark.parametrize("name", ["firstfit", "tetris", "random"])
-def test_placements(name, table, oracle, simulate):
+def test_placements(name, table, simulate):
     reference = oracle("placements_0_3.csv.gz").filter(pl.col("policy") == name)
     for chunk in range(3):
         keys = ["job_id", "task_id", "machine", "start"]
         expected = reference.filter(pl.col("chunk") == chunk).sort(*keys, "end")
         found = allocations(table, chunk, name, simulate)
-        found = found.select(
-            "job_id",
-            "task_id",
-            pl.col("machine_id").alias("machine"),
-            pl.col("start_time_s").alias("start"),
-            pl.col("end_time_s").alias("end"),
-            "count",
-        )
+        names = {"machine_id": "machine", "start_time_s": "start", "end_time_s": "end"}
+        found = found.rename(names).select(*keys, "end", "count")
         found = found.select(pl.exclude("count").repeat_by("count").explode()).sort(*keys, "end")
         assert found.select(keys).rows() == expected.select(keys).rows()
         assert (found["end"] - expected["end"]).abs().max() < 1e-6

@@ -156,11 +156,6 @@ def test_plans_a_pool_as_it_plans_machines(order, simulate, job_columns):
 @pytest.mark.parametrize(
     ("jobs", "starts"),
     [
-        # Nobody may delay the third job, which EASY, with the second as its head, would let happen.
-        (
-            [(0, 9, 3, 9), (0, 5, 4, 5), (0, 5, 2, 5), (0, 9, 1, 9), (0, 15, 1, 15)],
-            [0, 9, 14, 0, 14],
-        ),
         # The first ends at 4 instead of 9: the rest moves up in order.
         ([(0, 4, 4, 9), (0, 5, 4, 5), (0, 1, 2, 1)], [0, 4, 9]),
         # The first overruns by 3: everything is planned anew, and waits for its real end.

@@ -7,22 +7,21 @@ by action in tests/learners/lockstep/test_lockstep_oracle.py.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from engine_runs import begin
+from trace_files import oracle_file
 from workloads import one_task_jobs
 
 from simkit.arrays import stream
-from simkit.engine.recorder import Recorder
-from simkit.engine.simulation import Rules, Simulation
 from simkit.policies.slotted import SlottedPacker, SlottedSJF, SlottedTetris
 from simkit.policy.estimates import Actual
+from simkit.rules import AdmissionRule, Rules
 from simkit.workload import Workload
-from simkit.workload.cluster import AdmissionRule, Cluster
+from simkit.workload.cluster import Cluster
 
 RATES = ("0.1", "0.379", "0.596", "0.705", "1")
 KNOBS = ("0.01", "0.02", "0.05", "0.1", "0.2", "0.5")
@@ -34,11 +33,8 @@ HEURISTICS = {
 VOID = 10
 ARRIVALS_END = 50
 """The step before which no episode of the original ends; ours ends with its last job."""
-RULES = Rules(step_s=1.0, admission=AdmissionRule(slots=10, backlog=60))
+RULES = Rules(scheduling={"step": 1.0}, admission=AdmissionRule(slots=10, backlog=60))
 POOL = Cluster.pool({"cpu": 10.0, "mem": 10.0})
-FOLDER = Path(
-    os.environ.get("SIMKIT_ORACLE", Path(__file__).resolve().parents[3] / "shared" / "oracle")
-)
 
 
 @dataclass
@@ -63,10 +59,8 @@ def reference():
 
     def of_rate(rate):
         if rate not in read:
-            path = FOLDER / "deeprm" / f"unseen_all_done_r{rate}"
-            if not path.with_name(f"{path.name}_jobs.csv.gz").is_file():
-                pytest.skip(f"no reference episodes {path}*; set SIMKIT_ORACLE")
-            read[rate] = read_reference(str(path))
+            path = oracle_file("deeprm", f"unseen_all_done_r{rate}_jobs.csv.gz")
+            read[rate] = read_reference(str(path).removesuffix("_jobs.csv.gz"))
         return read[rate]
 
     return of_rate
@@ -91,25 +85,18 @@ class Played:
     """An episode in our model: what was done at each decision, and what came of it."""
 
     def __init__(self, load):
-        self.jobs = {}
         self.actions: list[int] = []
-        self.simulation = Simulation(
-            load, POOL, Recorder(load, POOL.resources, self), rules=RULES, predictor=Actual()
-        )
-
-    def write(self, table, rows):
-        if table == "jobs":
-            for job, start, end in rows.select("job_id", "start_time_s", "end_time_s").rows():
-                self.jobs[job] = (start, end)
+        self.run = begin(load, POOL, rules=RULES, predictor=Actual())
+        self.simulation = self.run.simulation
 
     @property
     def schedule(self):
-        return [self.jobs[job] for job in sorted(self.jobs)]
+        return self.run.rows("jobs", "start_time_s end_time_s", by="job_id")
 
     @property
     def idle_steps(self):
         """Steps that the original goes on for when the last job has ended."""
-        return max(0, ARRIVALS_END - int(max(end for _, end in self.jobs.values())))
+        return max(0, ARRIVALS_END - int(max(end for _, end in self.schedule)))
 
 
 def decide(load, policy):

@@ -6,37 +6,16 @@ from typing import Any
 
 import numpy as np
 import plain_easy_plus_plus
-import polars as pl
 import pytest
 
-from simkit.engine.recorder import Recorder
-from simkit.engine.simulation import Rules, Simulation
 from simkit.errors import ScenarioError
 from simkit.policies.easy import Easy
 from simkit.policies.orderings import FCFS
 from simkit.policy.estimates import UserMean
 from simkit.policy.ordered import OrderedPolicy
-from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 
 PROCESSORS = 16
-
-
-class Tables(list[pl.DataFrame]):
-    def write(self, table: str, rows: pl.DataFrame) -> None:
-        if table == "jobs":
-            self.append(rows)
-
-
-def starts(jobs: dict[str, Any], correction: Any, easy: Easy, cluster: Cluster) -> list[float]:
-    """Return the start times under simkit's EASY with user means, by job id."""
-    tables, workload = Tables(), Workload.from_jobs(jobs)
-    recorder = Recorder(workload, ("processors",), tables)
-    simulation = Simulation(
-        workload, cluster, recorder, rules=Rules(correction=correction), predictor=UserMean()
-    )
-    simulation.run(OrderedPolicy(FCFS(), easy))
-    return pl.concat(tables).sort("job_id")["start_time_s"].to_list()
 
 
 def random_jobs(seed: int, count: int) -> dict[str, Any]:
@@ -57,7 +36,7 @@ def random_jobs(seed: int, count: int) -> dict[str, Any]:
 @pytest.mark.parametrize("order", ["queue", "sjf"])
 @pytest.mark.parametrize("correction", ["none", "tsafrir", "request"])
 @pytest.mark.parametrize("machines", [1, 4])  # 4: the general form, for many machines
-def test_schedules_are_those_of_a_plain_replay(correction: str, order: Any, machines: int) -> None:
+def test_schedules_are_those_of_a_plain_replay(correction, order, machines, simulate):
     for seed in range(3):
         jobs = random_jobs(seed, 250)  # more than wait in a short queue
         columns = [list(jobs[name]) for name in list(jobs)[1:]]
@@ -68,9 +47,11 @@ def test_schedules_are_those_of_a_plain_replay(correction: str, order: Any, mach
         if machines > 1:
             rows = np.full((machines, 1), PROCESSORS / machines)
             cluster = Cluster(("processors",), tuple(map(str, range(machines))), rows)
-        assert starts(jobs, correction, Easy(order=order), cluster) == expected
+        policy = OrderedPolicy(FCFS(), Easy(order=order))
+        run = simulate(policy, jobs, cluster, predictor=UserMean(), correction=correction)
+        assert run.starts == expected
 
 
-def test_an_unknown_order_is_refused() -> None:
+def test_an_unknown_order_is_refused():
     with pytest.raises(ScenarioError, match=r"easy takes the order queue or sjf, not 'saf'"):
         Easy(order="saf")  # type: ignore[arg-type]

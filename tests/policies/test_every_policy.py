@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import polars as pl
 import pytest
 from workloads import mixed_jobs
 
 from simkit import check_policy, plugins
-from simkit.engine.simulation import Rules
 from simkit.policies.lookahead import Lookahead
 from simkit.policy import SystemInfo
 from simkit.policy.declared import reads_estimates
@@ -16,7 +17,8 @@ from simkit.policy.estimates import Actual
 from simkit.policy.fitness import FitnessPolicy
 from simkit.policy.greedy import GreedyPolicy
 from simkit.policy.ordered import OrderedPolicy
-from simkit.workload.cluster import AdmissionRule, Cluster, Maintenance, Partition
+from simkit.rules import AdmissionRule, Rules
+from simkit.workload.cluster import Cluster, Maintenance, Partition
 
 ARGUMENTS = {
     "hold": {"longer_than": 5},
@@ -92,11 +94,19 @@ def most_held(allocations, load):
     return most
 
 
-@pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
-@pytest.mark.parametrize("backfill", BACKFILLS)
-@pytest.mark.parametrize("order", ORDERS)
+FIXED, CHANGING = "fcfs", "hrrn"
+KINDS = [
+    # a fixed and a changing order on all clusters, every other order on one of them in turn
+    (order, backfill, cluster)
+    for number, (order, backfill) in enumerate(product(ORDERS, BACKFILLS))
+    for turn, cluster in enumerate(CLUSTERS)
+    if order in (FIXED, CHANGING) or turn == number % len(CLUSTERS)
+]
+
+
+@pytest.mark.parametrize(("order", "backfill", "cluster"), KINDS)
 def test_every_job_runs_once_and_in_what_there_is(order, backfill, cluster, simulate):
-    load = mixed_jobs(len(order), 30)
+    load, cluster = mixed_jobs(len(order), 30), CLUSTERS[cluster]
     run = simulate(compose(order, backfill), load, cluster)
     jobs, tasks, allocations = run["jobs"], run["tasks"], run["allocations"]
 
@@ -143,7 +153,7 @@ def test_admission_loses_no_task(order, backfill, refill, simulate, job_columns)
 @pytest.mark.parametrize("order", ORDERS)
 def test_periodic_decisions(order, backfill, simulate, job_columns):
     jobs = job_columns([(1, 3, 2, 5), (1, 4, 3, 4), (0, 7, 1, 2), (2, 0, 4, 0)] * 5)
-    run = simulate(compose(order, backfill), jobs, 4, rules=Rules(every_s=10.0))
+    run = simulate(compose(order, backfill), jobs, 4, rules=Rules(scheduling={"every": 10.0}))
     assert run["jobs"]["status"].to_list() == ["finished"] * 20
     assert (run["jobs"]["start_time_s"] % 10.0 == 0).all()
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from workloads import one_task_jobs
 
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policies import fitness
-from simkit.policies import fitness as alignment
-from simkit.policies import fitness as packing
 from simkit.policies.orderings import FewestRemaining, LargestRequest
 from simkit.policy import SystemInfo
 from simkit.policy.fitness import FitnessPolicy
 from simkit.policy.pairs import MachineTaskPairs, TaskColumns
+from simkit.policy.queue import TaskQueue
 from simkit.policy.task import Task
 from simkit.workload.cluster import Cluster, Maintenance
 
@@ -24,11 +25,11 @@ MACHINES = {
     "random": fitness.RandomFit,
     "spread": fitness.Spread,
     "stack": fitness.Stack,
-    "dot-product": packing.DotProduct,
-    "cosine": packing.Cosine,
-    "l2": packing.L2Norm,
+    "dot-product": fitness.DotProduct,
+    "cosine": fitness.Cosine,
+    "l2": fitness.L2Norm,
 }
-PAIRS = {"packer": alignment.Packer, "tetris": alignment.Tetris, "balance": alignment.Balance}
+PAIRS = {"packer": fitness.Packer, "tetris": fitness.Tetris, "balance": fitness.Balance}
 
 CAPACITY = np.array([[8.0, 16.0], [8.0, 16.0], [4.0, 64.0], [8.0, 16.0]])
 FREE = np.array([[4.0, 16.0], [8.0, 4.0], [4.0, 32.0], [2.0, 2.0]])
@@ -158,7 +159,7 @@ def test_packer_scores_alignment():
     tasks = [Task(0, 0, 0.0, (1.0, 0.0)), Task(1, 1, 0.0, (0.0, 4.0)), Task(2, 2, 0.0, (1.0, 2.0))]
     # means of (5/10 · 1/10, 0), (0, 20/20 · 4/20), (5/10 · 1/10, 20/20 · 2/20)
     expected = [0.025, 0.1, 0.075]
-    assert alignment.Packer().scores(pairs_of((5.0, 20.0), tasks)) == pytest.approx(expected)
+    assert fitness.Packer().scores(pairs_of((5.0, 20.0), tasks)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -171,40 +172,22 @@ def test_packer_scores_alignment():
 )
 def test_tetris_weighs_alignment_against_remaining_work(srtf, first, simulate):
     one = Cluster(("cpu", "mem"), ("a",), np.array([[4.0, 4.0]]))
-    run = simulate(FitnessPolicy(alignment.Tetris(srtf)), bags((4, 2, 2, 9), (2, 1, 1, 1)), one)
+    run = simulate(FitnessPolicy(fitness.Tetris(srtf)), bags((4, 2, 2, 9), (2, 1, 1, 1)), one)
     assert started(run)[0][1] == 0  # there is room for both sorts
     assert ((0, 1, 0, 2) in started(run)) == (first == 1)
 
 
 def test_tetris_takes_the_remaining_work_of_the_whole_job():
-    class Shown:
-        capacity = np.array([[10.0, 20.0]])
-
-        def __init__(self, tasks):
-            self.queue = Queue(tasks)
-
-    class Queue(list):
-        @property
-        def tasks(self):
-            return list(self)
-
-        def columns(self):
-            class Columns:
-                demand = np.array([t.demand for t in self]).T
-                remaining = np.array([float(t.remaining) for t in self])
-                estimate_s = np.array([t.estimate_s for t in self])
-                index = np.array([float(t.index) for t in self])
-                instances = np.array([float(t.instances) for t in self])
-
-            return Columns
-
     tasks = [
         Task(3, 0, 0.0, (1.0, 2.0), 2, gang=False, estimate_s=10.0),  # 2 × 10 s × 1/10 = 2
         Task(4, 0, 0.0, (2.0, 0.0), 1, gang=False, estimate_s=40.0),  # 1 × 40 s × (2/10 + 0)/2 = 4
         Task(7, 1, 0.0, (1.0, 2.0), 1, gang=False, estimate_s=20.0),  # 1 × 20 s × 1/10 = 2
     ]
-    tetris = begun(alignment.Tetris(srtf=1.0))
-    tetris.begin(Shown(tasks))
+    tetris = begun(fitness.Tetris(srtf=1.0))
+    queue = TaskQueue(2)
+    for task in tasks:
+        queue.add(task)
+    tetris.begin(SimpleNamespace(capacity=np.array([[10.0, 20.0]]), queue=queue))
     # jobs have 6 and 2 left, 4 on average
     expected = [1 / (1 + 6 / 4), 1 / (1 + 6 / 4), 1 / (1 + 2 / 4)]
     assert tetris.scores(pairs_of((10.0, 20.0), tasks)) == pytest.approx(expected)
@@ -213,7 +196,7 @@ def test_tetris_takes_the_remaining_work_of_the_whole_job():
 @pytest.mark.parametrize("srtf", [-0.1, 1.5, float("nan"), "much", 2])
 def test_tetris_refuses_a_weight_outside_0_to_1(srtf):
     with pytest.raises(ScenarioError, match=r"tetris: srtf is .*; it must lie from 0 to 1"):
-        alignment.Tetris(srtf)
+        fitness.Tetris(srtf)
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,7 @@ def test_all_at_once_is_one_by_one(member, many, simulate, monkeypatch):
     def check(seed, order, partitions, gangs):
         cluster = Cluster(("cpu", "mem"), tuple("abcd"), CAPACITY, partitions)
         make, ordering = MEMBERS[member], ORDERS[order]
-        jobs = mixed_jobs(seed, 14, gap_s=2, most=8, requests=(0.0, 0.25, 0.5, 1.0), gangs=gangs)
+        jobs = mixed_jobs(seed, 10, gap_s=2, most=8, requests=(0.0, 0.25, 0.5, 1.0), gangs=gangs)
         assert instances(simulate(FitnessPolicy(make(), ordering()), jobs, cluster)) == instances(
             simulate(OneByOne(make(), ordering()), jobs, cluster)
         )

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit import check_policy
-from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policies.easy import Easy
 from simkit.policies.green_slot import GreenSlot
@@ -25,7 +24,7 @@ from simkit.power.forecast import PerfectForecast
 from simkit.power.machine_model import ConstantPue, CurvedPue, PowerModel
 from simkit.power.signal import Constant
 from simkit.power.site import Foresight, Grid, Site
-from simkit.workload.cluster import AdmissionRule
+from simkit.rules import AdmissionRule, Rules
 
 pytestmark = [pytest.mark.long, pytest.mark.sampled]
 
@@ -95,15 +94,12 @@ class On:
 POLICIES = {
     "cap": On(PowerCap(260.0).compose(FCFS())),
     "available": On(PowerCap().compose(SJF()), available=[280.0, 300.0, 270.0, 400.0]),
-    "no forecast": On(PowerCap().compose(FCFS()), steps=0, available=[280.0]),
-    "green": On(GreenSlot("60s").compose(LeastSlack()), generation=[0.0] * 9 + [300.0]),
     "clean parts": On(
         GreenSlot("60s", "carbon", interrupt=True).compose(LeastSlack()),
         generation=[0.0],
         carbon=[300.0, 100.0, 200.0, 400.0, 50.0],
     ),
     "carbon": On(carbon_threshold(100.0, max_delay="60s").compose(FCFS()), carbon=[300.0]),
-    "price": On(price_threshold(percentile=25).compose(FCFS()), price=[0.3, 0.1, 0.2]),
 }
 
 

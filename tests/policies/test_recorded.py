@@ -39,7 +39,7 @@ def starts(run: simkit.Run) -> dict[int, float | None]:
     return dict(run.jobs.sort("job_id").select("job_id", "start_time_s").iter_rows())
 
 
-def test_jobs_start_as_recorded_or_as_soon_as_they_fit(tmp_path: Path) -> None:
+def test_jobs_start_as_recorded_or_as_soon_as_they_fit(tmp_path):
     run = simkit.simulate(table(tmp_path), policy="recorded", output=tmp_path / "run")
     assert starts(run) == {1: 0, 2: 150, 3: 100, 4: None, 5: 200, 6: 230}
     counts = run.info["recorded"]
@@ -59,7 +59,7 @@ def test_jobs_start_as_recorded_or_as_soon_as_they_fit(tmp_path: Path) -> None:
     assert "recorded-starts" in {check.name for check in audit.done}
 
 
-def test_a_job_without_a_start_may_run_as_it_fits(tmp_path: Path) -> None:
+def test_a_job_without_a_start_may_run_as_it_fits(tmp_path):
     policy = {"recorded": {"unknown": "fit"}}
     run = simkit.simulate(table(tmp_path), policy=policy, output=tmp_path / "run")
     assert starts(run) == {1: 0, 2: 150, 3: 100, 4: 100, 5: 200, 6: 230}
@@ -67,7 +67,7 @@ def test_a_job_without_a_start_may_run_as_it_fits(tmp_path: Path) -> None:
     assert verify_run(tmp_path / "run", inputs=[tmp_path]).ok
 
 
-def test_the_waits_of_swf_are_replayed(tmp_path: Path) -> None:
+def test_the_waits_of_swf_are_replayed(tmp_path):
     lines = [(1, 0, 0, 100, 4), (2, 10, 90, 50, 4), (3, 20, 130, 5, 2)]
     text = "; MaxProcs: 4\n" + "".join(
         f"{job} {submit} {wait} {run} {size} -1 -1 {size} 200 -1 1 1 1 1 1 1 -1 -1\n"
@@ -81,7 +81,7 @@ def test_the_waits_of_swf_are_replayed(tmp_path: Path) -> None:
     assert verify_run(tmp_path / "run", inputs=[tmp_path]).ok
 
 
-def test_the_starts_of_sacct_are_replayed(tmp_path: Path) -> None:
+def test_the_starts_of_sacct_are_replayed(tmp_path):
     (tmp_path / "jobs.txt").write_text(
         "JobID|Submit|Start|End|State|NCPUS|Timelimit\n"
         "1|2024-05-01T00:00:00|2024-05-01T00:01:00|2024-05-01T00:11:00|COMPLETED|2|01:00:00\n"
@@ -98,7 +98,7 @@ def test_the_starts_of_sacct_are_replayed(tmp_path: Path) -> None:
     assert audit.not_audited["recorded-starts"] == "the workload's type is 'sacct'"
 
 
-def test_instances_of_bags_start_by_their_own_records(tmp_path: Path) -> None:
+def test_instances_of_bags_start_by_their_own_records(tmp_path):
     (tmp_path / "batch_task.csv").write_text("10,100,1,1,3,Terminated,50,0.01\n")
     (tmp_path / "batch_instance.csv").write_text(
         "20,40,1,1,1,Terminated,1,1,1,1,1,1\n"
@@ -120,7 +120,7 @@ def test_instances_of_bags_start_by_their_own_records(tmp_path: Path) -> None:
     assert verify_run(tmp_path / "run", inputs=[tmp_path]).ok
 
 
-def test_a_window_takes_the_starts_of_its_jobs(tmp_path: Path) -> None:
+def test_a_window_takes_the_starts_of_its_jobs(tmp_path):
     scenario = table(tmp_path)
     scenario["workload"]["window"] = {"jobs": "1..2"}
     run = simkit.simulate(scenario, policy="recorded", output=tmp_path / "run")
@@ -134,29 +134,24 @@ def test_a_window_takes_the_starts_of_its_jobs(tmp_path: Path) -> None:
         ({"workload.load": 2.0}, "workload.load: moves the submissions"),
         ({"workload.resample": {}}, "workload.resample: moves"),
         ({"workload.target_load": {"offered_load": 1, "processors": 4}}, "workload.target_load: m"),
-        (
-            {"workload": {"type": "lublin", "jobs": 10, "processors": 4}},
-            "of the type lublin are drawn",
-        ),
+        ({"workload": {"type": "lublin", "jobs": 10, "processors": 4}}, "lublin are drawn"),
         ({"policy": {"recorded": {"unknown": "x"}}}, "policy.recorded.unknown"),
         ({"policy": {"recordde": {}}}, "recordde"),
         ({"policy": {"lookahead": ["recorded", "sjf"]}}, "is the past of a log"),
     ],
 )
-def test_what_has_no_recorded_starts_is_refused(
-    tmp_path: Path, changes: dict[str, Any], text: str
-) -> None:
+def test_what_has_no_recorded_starts_is_refused(tmp_path, changes, text):
     with pytest.raises(ScenarioError, match=text):
         simkit.simulate(table(tmp_path) | {"policy": "recorded"}, overrides=changes)
 
 
-def test_a_log_without_any_start_is_refused(tmp_path: Path) -> None:
+def test_a_log_without_any_start_is_refused(tmp_path):
     text = "job_id,submit_time_s,run_time_s,processors\n1,0,10,1\n"
     with pytest.raises(TraceError, match="does not tell when any of its jobs started"):
         simkit.simulate(table(tmp_path, text), policy="recorded")
 
 
-def test_no_other_policy_sees_recorded_starts(tmp_path: Path) -> None:
+def test_no_other_policy_sees_recorded_starts(tmp_path):
     """All that a policy reaches from `reset` and `schedule` is searched for a secret start."""
     secret = 12_345.0
     text = ROWS.replace("6,210,10,4,230", f"6,210,10,4,{secret:.0f}")
@@ -212,7 +207,7 @@ def _numbers(thing: object, seen: set[int] | None = None) -> Any:
             yield from _numbers(getattr(thing, name, None), seen)
 
 
-def test_the_auditor_finds_starts_that_are_not_recorded(tmp_path: Path) -> None:
+def test_the_auditor_finds_starts_that_are_not_recorded(tmp_path):
     """Runs of other tables that claim to be of this one, and counts that are not so."""
     wrong = {
         "early": ROWS.replace("4,230", "4,225"),
@@ -247,7 +242,7 @@ def _claim(folder: Path, log: Path) -> None:
     (folder / "run.json").write_text(json.dumps(info))
 
 
-def test_what_holds_jobs_back_is_named(tmp_path: Path) -> None:
+def test_what_holds_jobs_back_is_named(tmp_path):
     text = ROWS.replace("start_time_s\n", "start_time_s,release_time_s\n", 1)
     rows = [row + "," + ("240" if row.startswith("6,") else "") for row in text.split("\n")[1:-1]]
     text = "\n".join([text.split("\n")[0], *rows, ""])
@@ -260,14 +255,11 @@ def test_what_holds_jobs_back_is_named(tmp_path: Path) -> None:
         "cluster": {"processors": 4, "maintenance": [{"start": "220s", "end": "240s",
                                                       "processors": 4}]}
     }  # fmt: skip
-    try:
-        run = simkit.simulate(away, policy="recorded", output=tmp_path / "away", force=True)
-    except ScenarioError as error:  # the form of windows is tested elsewhere
-        pytest.fail(str(error))
+    run = simkit.simulate(away, policy="recorded")
     assert run.info["recorded"]["started_later"]["capacity was away at its recorded start"] == 1
 
 
-def test_periods_delay_starts(tmp_path: Path) -> None:
+def test_periods_delay_starts(tmp_path):
     text = "job_id,submit_time_s,run_time_s,processors,start_time_s\n1,0,10,4,7\n2,20,10,4,33\n"
     scenario = table(tmp_path, text) | {"scheduling": {"every": "10s"}}
     run = simkit.simulate(scenario, policy="recorded", output=tmp_path / "run")

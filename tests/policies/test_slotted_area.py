@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from workloads import one_task_jobs
 
-from simkit.engine.simulation import Rules
 from simkit.errors import ScenarioError
 from simkit.policies.slotted import SlottedArea, SlottedSJF
-from simkit.workload.cluster import AdmissionRule, Cluster
+from simkit.rules import AdmissionRule, Rules
+from simkit.workload.cluster import Cluster
 
 POOL = Cluster.pool({"cpu": 10.0, "mem": 10.0})
-RULES = Rules(step_s=1.0, admission=AdmissionRule(slots=10, backlog=60))
+RULES = Rules(scheduling={"step": 1.0}, admission=AdmissionRule(slots=10, backlog=60))
 
 
 def batch(lengths, sizes):

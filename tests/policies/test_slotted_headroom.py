@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from workloads import one_task_jobs
 
-from simkit.engine.simulation import Rules
 from simkit.errors import ScenarioError
 from simkit.policies.slotted import SlottedHeadroom
-from simkit.workload.cluster import AdmissionRule, Cluster
+from simkit.rules import AdmissionRule, Rules
+from simkit.workload.cluster import Cluster
 
 POOL = Cluster.pool({"cpu": 10.0, "mem": 10.0})
-RULES = Rules(step_s=1.0, admission=AdmissionRule(slots=10, backlog=60))
+RULES = Rules(scheduling={"step": 1.0}, admission=AdmissionRule(slots=10, backlog=60))
 # Of both resources alike: 3 units for 2 steps, and 5 units for 10.
 JOBS = one_task_jobs(0.0, [2, 10], [[3, 3], [5, 5]])
 

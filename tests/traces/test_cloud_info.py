@@ -134,25 +134,6 @@ def test_an_archive_is_a_trace(folder, tmp_path_factory):
     assert Alibaba2017Trace.of(path=archive).facts()["machines"]["count"] == 3
 
 
-HEADER = "submit_time,duration,cpu,memory,job_id,task_id,instances_num,disk\n"
-FORMATS = [
-    # name, content, format
-    ("jobs.csv", HEADER + "0,5,1,0.5,1,1,3,0\n", "tasks"),
-    ("batch_task.csv", "0,1,1,1,1,Terminated,50,0.1\n", "alibaba2017"),
-    ("batch_task.csv.gz", "damaged", "alibaba2017"),  # reading it says what is wrong
-    ("log.swf", "1 0 0 5 4 -1 -1 4 9 -1 1 1 1 1 1 1 -1 -1\n", "swf"),
-    ("other.csv", "job_id,submit_time_s,run_time_s,processors\n1,0,5,4\n", "jobs"),
-    ("picture.csv", "\0\0\0", "jobs"),
-    ("empty.csv", "", "swf"),
-]
-
-
-@pytest.mark.parametrize(("name", "content", "format_"), FORMATS)
-def test_the_format_is_told_by_content_and_name(tmp_path, name, content, format_):
-    (tmp_path / name).write_text(content)
-    assert recognise(tmp_path / name) == format_
-
-
 def test_what_is_no_trace_is_left_to_the_readers_of_logs(tmp_path):
     assert recognise(tmp_path) == ""  # an empty folder
     (tmp_path / "machine_meta.csv").write_text("m_1,0,1,1,96,100,USING\n")

@@ -49,7 +49,7 @@ SACCT = [
 
 
 @pytest.mark.parametrize(("fields", "notes", "example"), SACCT)
-def test_sacct(tmp_path: Path, fields: dict[str, str], notes: dict[str, int], example: str) -> None:
+def test_sacct(tmp_path, fields, notes, example):
     row = GOOD | fields
     second = row | {"JobID": "2", "Submit": row["Submit"]}
     report = sacct(tmp_path, row, second).read().report
@@ -67,9 +67,7 @@ WITHOUT_ELAPSED = [
 
 
 @pytest.mark.parametrize(("fields", "rule"), WITHOUT_ELAPSED)
-def test_a_negative_run_time_that_follows_from_others_is_left_out(
-    tmp_path: Path, fields: dict[str, str], rule: str
-) -> None:
+def test_a_negative_run_time_that_follows_from_others_is_left_out(tmp_path, fields, rule):
     suspended = {"Elapsed": "-", "Suspended": "00:00:00"}
     log = sacct(tmp_path, GOOD | suspended, GOOD | suspended | fields)
     report = log.read().report
@@ -77,14 +75,14 @@ def test_a_negative_run_time_that_follows_from_others_is_left_out(
     assert report.balanced()
 
 
-def test_the_recorded_past_counts_as_the_plain_log_does(tmp_path: Path) -> None:
+def test_the_recorded_past_counts_as_the_plain_log_does(tmp_path):
     log = sacct(tmp_path, GOOD, GOOD | {"JobID": "2", "Submit": "2024-01-10T13:00:00"})
     trace, past = log.recorded()
     assert trace.report.notes == log.read().report.notes == {EARLY: 1}
     assert past.waits_s(trace.workload).tolist() == [600]
 
 
-def test_an_hour_that_the_clock_shows_twice_is_no_contradiction(tmp_path: Path) -> None:
+def test_an_hour_that_the_clock_shows_twice_is_no_contradiction(tmp_path):
     row = GOOD | {
         "Submit": "2024-10-27T01:59:00", "Start": "2024-10-27T01:59:00",
         "End": "2024-10-27T02:10:00", "Elapsed": "01:11:00",
@@ -94,7 +92,7 @@ def test_an_hour_that_the_clock_shows_twice_is_no_contradiction(tmp_path: Path) 
     assert zoned.notes == {rules.FIRST_HOUR: 1}
 
 
-def test_suspended_is_named_as_not_read_where_elapsed_counts(tmp_path: Path) -> None:
+def test_suspended_is_named_as_not_read_where_elapsed_counts(tmp_path):
     assert "Suspended" in sacct(tmp_path, GOOD | {"Suspended": "?"}).read().report.unread
     row = GOOD | {"Elapsed": "-", "Suspended": "00:10:00"}
     assert "Suspended" not in sacct(tmp_path, row).read().report.unread
@@ -106,7 +104,7 @@ def swf(tmp_path: Path, *waits: str) -> RowReport:
     return SwfLog.of(path=tmp_path / "log.swf").read().report
 
 
-def test_swf(tmp_path: Path) -> None:
+def test_swf(tmp_path):
     report = swf(tmp_path, "0", "-1", "-300", "5", "-2")
     assert (report.notes, report.lines[EARLY]) == ({EARLY: 2}, [3, 5])
     assert report.examples[EARLY] == "00:05:00 before submission"
@@ -141,7 +139,7 @@ TABLES = [
 
 
 @pytest.mark.parametrize(("head", "cells", "met"), TABLES)
-def test_tables(tmp_path: Path, head: str, cells: str, met: tuple[str, ...]) -> None:
+def test_tables(tmp_path, head, cells, met):
     report = table(tmp_path, head, cells, cells)
     assert report.notes == dict.fromkeys(met, 2)
     for rule in met:
@@ -149,7 +147,7 @@ def test_tables(tmp_path: Path, head: str, cells: str, met: tuple[str, ...]) -> 
     assert set(report.unread) == {*head.split(",")} - {"release_time_s"}
 
 
-def test_tables_compare_times_in_seconds(tmp_path: Path) -> None:
+def test_tables_compare_times_in_seconds(tmp_path):
     scaled = {"factors": {"submit_time_s": 0.001, "run_time_s": 1}}
     assert table(tmp_path, "start_time_s", "1000", **scaled).notes == {}
     assert table(tmp_path, "start_time_s", "900", **scaled).notes == {EARLY: 1}

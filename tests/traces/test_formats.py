@@ -30,6 +30,10 @@ RECOGNISED = [
     ("id,submit\n", "a.csv", "jobs"),  # the line does not tell, the name does
     ("id,submit\n", "a.csv.gz", "jobs"),
     ("Job_name Submit Runtime\n", "a.swf", "swf"),
+    ("submit_time,duration,cpu,memory,job_id,task_id,instances_num,disk\n", "a.csv", "tasks"),
+    ("0,1,1,1,1,Terminated,50,0.1\n", "batch_task.csv", "alibaba2017"),
+    ("damaged", "batch_task.csv.gz", "alibaba2017"),  # reading it says what is wrong
+    ("\0\0\0", "picture.csv", "jobs"),
 ]
 
 

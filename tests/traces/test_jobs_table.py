@@ -1,6 +1,5 @@
 """Tables of jobs are fed as they are: no rule repairs or drops, what is wrong is an error."""
 
-import gzip
 from functools import partial
 
 import numpy as np
@@ -106,18 +105,6 @@ def test_job_ids_may_be_text(table):
     jobs = read_jobs_table(table("b,0,1,1", "7,0,1,1")).workload
     assert jobs.job_id.dtype == object
     assert jobs.job_id.tolist() == ["7", "b"]
-
-
-def test_csv_gzip_and_parquet_are_told_by_content(table, tmp_path):
-    path = table("1,0,1.5,1", "2,3,4,5")
-    expected = read_jobs_table(path).workload
-    packed, parquet = tmp_path / "packed", tmp_path / "parquet"
-    packed.write_bytes(gzip.compress(path.read_bytes()))
-    pl.read_csv(path).write_parquet(parquet)
-    for copy in (packed, parquet):
-        jobs = read_jobs_table(copy).workload
-        for name in ("job_id", "submit_time_s", "run_time_s", "instances"):
-            assert getattr(jobs, name).tolist() == getattr(expected, name).tolist()
 
 
 BROKEN = [
@@ -247,11 +234,3 @@ def test_retries_are_whole_or_empty(table):
 def test_an_error_says_what_values_out_of_range_look_like(table, rows, expected):
     assert expected in message(table(*rows, head=GANGS))
     assert "looks like" not in message(table("1,1e11,6,1,1,inf,", head=GANGS))
-
-
-def test_the_remedies_of_the_hints_are_right(table):
-    path = table("1,1700000000000,60000,1,1,17179869184,", head=GANGS)
-    factors = {"submit_time_s": 1e-3, "run_time_s": 1e-3, "mem": 9.313225746e-10}
-    jobs = read_jobs_table(path, factors=factors).workload
-    assert (jobs.submit_time_s.tolist(), jobs.run_time_s.tolist()) == ([1.7e9], [60])
-    assert jobs.request[0].tolist() == pytest.approx([1, 16, 0])

@@ -42,7 +42,7 @@ def log(kind: str, folder: Path) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("kind", LOGS)
-def test_readers_keep_every_digit(kind: str, tmp_path: Path) -> None:
+def test_readers_keep_every_digit(kind, tmp_path):
     keys = log(kind, tmp_path)
     trace = trace_formats()[str(keys["type"])].of(**keys).read()
     assert trace.workload.job_id.tolist() == list(IDS)
@@ -54,7 +54,7 @@ def test_readers_keep_every_digit(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["swf", "jobs", "tasks"])
-def test_a_run_and_its_audit_keep_every_digit(kind: str, tmp_path: Path) -> None:
+def test_a_run_and_its_audit_keep_every_digit(kind, tmp_path):
     cluster = {"machines": [{"count": 1, "cpu": 8}]} if kind == "tasks" else {"processors": 8}
     policy = {"fitness": "first-fit"} if kind == "tasks" else {"order": "fcfs"}
     scenario = {"workload": log(kind, tmp_path), "cluster": cluster, "policy": policy}
@@ -64,7 +64,7 @@ def test_a_run_and_its_audit_keep_every_digit(kind: str, tmp_path: Path) -> None
     assert not any(check.found for check in audit.checks)
 
 
-def test_swf_is_written_and_cleaned_with_every_digit(tmp_path: Path) -> None:
+def test_swf_is_written_and_cleaned_with_every_digit(tmp_path):
     keys = log("jobs", tmp_path)
     workload = trace_formats()["jobs"].of(**keys).read().workload
     write_swf(tmp_path / "a.swf", workload)
@@ -79,21 +79,21 @@ UNUSABLE = ("9223372036854775808", "1e300", "nan", "-inf")
 
 
 @pytest.mark.parametrize("job", UNUSABLE)
-def test_numbers_beyond_64_bits_are_left_out_and_counted(job: str, tmp_path: Path) -> None:
+def test_numbers_beyond_64_bits_are_left_out_and_counted(job, tmp_path):
     row = f"{job} 0 0 10 1 -1 -1 1 20 -1 1 1 1 -1 1 1 -1 -1\n"
     (tmp_path / "log.swf").write_text(LOGS["swf"] + row)
     report = read_swf(tmp_path / "log.swf").report
     assert report.dropped == {"not a number": 1}
 
 
-def test_ids_written_as_decimals_are_read_while_they_are_exact(tmp_path: Path) -> None:
+def test_ids_written_as_decimals_are_read_while_they_are_exact(tmp_path):
     text = LOGS["swf"].replace(f"{2**31 + 7} ", f"{2**31 + 7}.0 ")
     (tmp_path / "log.swf").write_text(text)
     assert read_swf(tmp_path / "log.swf").workload.job_id.tolist() == list(IDS)
     assert np.array_equal(read_swf(tmp_path / "log.swf").workload.user, [j - 9 for j in IDS])
 
 
-def test_a_user_beyond_64_bits_is_refused_in_a_table(tmp_path: Path) -> None:
+def test_a_user_beyond_64_bits_is_refused_in_a_table(tmp_path):
     (tmp_path / "log").write_text(LOGS["jobs"].replace(f",{LARGEST - 9}\n", f",{2**63}\n"))
     with pytest.raises(TraceError, match="user is .*, it must be whole .* below 2\\^63"):
         trace_formats()["jobs"].of(path=tmp_path / "log").read()

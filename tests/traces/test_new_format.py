@@ -7,7 +7,6 @@ import re
 import sys
 import tomllib
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -56,7 +55,7 @@ def command(*words: str) -> str:
     return result.stdout
 
 
-def test_a_scenario_runs() -> None:
+def test_a_scenario_runs():
     assert len(simulate(TALLY).jobs) == 3
     assert len(simulate(TALLY, overrides={"workload.keep_failed": False}).jobs) == 2
 
@@ -71,15 +70,13 @@ def test_a_scenario_runs() -> None:
         ("1;0;10;done\n2;60;1;8;done\n", "jobs.txt:2: 4 fields"),
     ],
 )
-def test_a_bad_file_is_refused_with_its_name(rows: str, place: str) -> None:
+def test_a_bad_file_is_refused_with_its_name(rows, place):
     Path("jobs.txt").write_text(LOG.partition("\n")[0] + "\n" + rows)
     with pytest.raises(TraceError, match=place):
         simulate(TALLY, overrides={"workload.keep_failed": False})
 
 
-def test_rules_repair_and_leave_out_and_every_row_is_counted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_rules_repair_and_leave_out_and_every_row_is_counted(monkeypatch):
     from tally_log import TallyLog
 
     def row_rules(self: TallyLog, rows: TableColumns) -> list[RowRule]:
@@ -117,7 +114,7 @@ def format_of(*columns: Column) -> type[JobsTable]:
     return type("Own", (JobsTable,), {"column_map": ColumnMap.of(*columns)})
 
 
-def test_a_map_may_have_any_order_and_names() -> None:
+def test_a_map_may_have_any_order_and_names():
     text = "start,ms,submit,number,cores,mem\n2020-01-01 02:00,1000,2020-01-01 01:00,9,4,8\n"
     trace, recorded = own_jobs(CORES, text=text, zone="UTC").recorded()
     assert (trace.workload.job_id.tolist(), trace.workload.submit_time_s.tolist()) == ([9], [0])
@@ -125,7 +122,7 @@ def test_a_map_may_have_any_order_and_names() -> None:
     assert recorded.start_s.tolist() == [3600]
 
 
-def test_factors_of_columns_of_its_own() -> None:
+def test_factors_of_columns_of_its_own():
     fpga = Column("fpga", "amount", "boards")
     text = "start,ms,submit,number,boards\n0,1000,0,1,4\n"
     trace = own_jobs(fpga, text=text, factors={"fpga": 0.5}).read()
@@ -138,7 +135,7 @@ def test_factors_of_columns_of_its_own() -> None:
         own_jobs(fpga, text="start,ms,submit,number\n0,1,0,1\n").read()
 
 
-def test_names_of_ours_have_their_kinds_and_meanings() -> None:
+def test_names_of_ours_have_their_kinds_and_meanings():
     text = "start,ms,submit,number,cores,user\n5,1000,0,1,4,ann\n"
     trace = own_jobs(CORES, Column("user"), text=text).read()
     assert trace.workload.labels["user"] == ("ann",)
@@ -154,9 +151,7 @@ def test_names_of_ours_have_their_kinds_and_meanings() -> None:
     ],
 )
 @pytest.mark.parametrize("asked", [CORES, Column("fpga", "amount", "cores")])
-def test_jobs_may_run_from_their_start_to_their_end(
-    row: str, keys: dict[str, object], start_s: float, run_s: float, asked: Column
-) -> None:
+def test_jobs_may_run_from_their_start_to_their_end(row, keys, start_s, run_s, asked):
     end = Column("end_time_s", theirs="end")
     own = format_of(OWN[0], *OWN[2:], end, asked)
     Path("own.csv").write_text(f"submit,start,end,number,cores\n{row},1,4\n")
@@ -179,7 +174,7 @@ def test_jobs_may_run_from_their_start_to_their_end(
         ((*OWN, CORES, Column("user", "amount")), "user"),
     ],
 )
-def test_a_map_without_jobs_is_refused(columns: tuple[Column, ...], problems: str) -> None:
+def test_a_map_without_jobs_is_refused(columns, problems):
     with pytest.raises(TraceError) as caught:
         format_of(*columns)
     lines = str(caught.value).splitlines()
@@ -192,12 +187,12 @@ def test_a_map_without_jobs_is_refused(columns: tuple[Column, ...], problems: st
 @pytest.mark.parametrize(
     "wrong", [{"kind": "whole"}, {"per": 0}, {"per": np.nan}, {"kind": "text", "per": 2}]
 )
-def test_a_column_that_cannot_be_is_refused(wrong: dict[str, object]) -> None:
+def test_a_column_that_cannot_be_is_refused(wrong):
     with pytest.raises(TraceError, match="cores"):
         Column("cores", **wrong)
 
 
-def test_wrong_keys_are_all_named_with_their_lines() -> None:
+def test_wrong_keys_are_all_named_with_their_lines():
     Path("s.yaml").write_text(
         "workload:\n  type: tally\n  path: job.txt\n  keep_faild: true\n  users: 3\n  load: 0\n"
     )
@@ -213,7 +208,7 @@ def test_wrong_keys_are_all_named_with_their_lines() -> None:
     ]
 
 
-def test_the_commands_recognise_it() -> None:
+def test_the_commands_recognise_it():
     assert json.loads(command("trace", "info", "jobs.txt", "--json"))["jobs"] == 3
     checked = command("trace", "check", "jobs.txt", "--set", "keep_failed=false", "--json")
     rule = {found["rule"]: found for found in json.loads(checked)["rules"]}["job failed"]
@@ -223,7 +218,7 @@ def test_the_commands_recognise_it() -> None:
     assert json.loads(command("trace", "info", "jobs.swf", "--json"))["jobs"] == 3
 
 
-def test_a_log_in_the_place_of_a_scenario_is_recognised() -> None:
+def test_a_log_in_the_place_of_a_scenario_is_recognised():
     result = CliRunner().invoke(app, ["run", "jobs.txt"])
     assert "simkit init jobs.txt" in str(result.exception) + result.output
     command("init", "jobs.txt")
@@ -232,7 +227,7 @@ def test_a_log_in_the_place_of_a_scenario_is_recognised() -> None:
 
 
 @pytest.mark.thorough
-def test_the_json_schema_has_it() -> None:
+def test_the_json_schema_has_it():
     schema = json.loads(command("schema"))
     family = schema["properties"]["workload"]["$ref"].rpartition("/")[2]
     ref = schema["$defs"][family]["discriminator"]["mapping"]["tally"]
@@ -241,7 +236,7 @@ def test_the_json_schema_has_it() -> None:
     assert section["properties"]["keep_failed"]["description"] == "Keep jobs that failed."
 
 
-def test_the_reference_has_its_table(generate_scenario: ModuleType) -> None:
+def test_the_reference_has_its_table(generate_scenario):
     table = generate_scenario.scenario().partition("### workload: type tally\n")[2]
     assert table.strip().startswith("The accounting of the batch system Tally.")
     assert "| `keep_failed` | true or false |  | `true` | Keep jobs that failed. |" in table

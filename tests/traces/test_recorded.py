@@ -1,11 +1,10 @@
 """What each format of logs records of when and on what its jobs ran."""
 
 import gzip
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
+from trace_files import real_file
 
 from simkit.traces.jobs_table import JobsTable
 from simkit.traces.sacct import SacctLog
@@ -13,8 +12,6 @@ from simkit.traces.swf import SwfLog
 from simkit.workload.recorded import Peak
 
 NAN = float("nan")
-DATA = os.environ.get("SIMKIT_DATA", "")
-KTH = Path(DATA) / "swf" / "KTH-SP2-1996-2.1-cln.swf.gz"
 SWF = """\
 ; UnixStartTime: 1000000
 1 0 5 100 4 -1 -1 4 200 -1 1 1 1 -1 1 1 -1 -1
@@ -124,23 +121,14 @@ def test_a_table_may_have_starts_or_waits(tmp_path, column, cells, factors, star
     assert column in log.read().report.unread  # what is simulated does not depend on it
 
 
-@pytest.mark.skipif(not (DATA and KTH.exists()), reason="needs SIMKIT_DATA/swf/KTH-SP2…")
 def test_the_peak_of_a_real_log_is_that_of_a_plain_count():
     """KTH-SP2: 104 of 100 processors, where the end of one job and the start of another overlap."""
-    events = []
-    with gzip.open(KTH, "rt", encoding="latin-1") as lines:
+    path, events = real_file("swf", "KTH-SP2-1996-2.1-cln.swf.gz"), []
+    with gzip.open(path, "rt", encoding="latin-1") as lines:
         for line in lines:
             if line.lstrip().startswith(";") or not line.strip():
                 continue
-            (
-                _,
-                submit,
-                wait,
-                run,
-                allocated,
-                *_,
-            ) = line.split()
-            requested = line.split()[7]
+            _, submit, wait, run, allocated, _, _, requested, *_ = line.split()
             size = int(allocated) if int(allocated) > 0 else int(requested)
             if int(run) > 0 and size > 0 and int(wait) >= 0:
                 begin = float(submit) + float(wait)
@@ -149,7 +137,7 @@ def test_the_peak_of_a_real_log_is_that_of_a_plain_count():
     for _, _, change in sorted(events):
         in_use += change
         most = max(most, in_use)
-    _, past = SwfLog.of(path=KTH).recorded()
+    _, past = SwfLog.of(path=path).recorded()
     peak = past.peak("processors")
     assert peak is not None
     assert peak.amount == most

@@ -51,9 +51,7 @@ STATES = (
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_what_has_a_start_an_end_and_a_run_time_ran_whatever_its_state_says(
-    write: Write, state: str
-) -> None:
+def test_what_has_a_start_an_end_and_a_run_time_ran_whatever_its_state_says(write, state):
     trace = read_sacct(write(row("1"), row("2", state)))
     assert (len(trace.workload), trace.report.dropped) == (2, {})
 
@@ -70,14 +68,12 @@ WITHOUT_TIMES = (
 
 
 @pytest.mark.parametrize(("state", "elapsed", "rule"), WITHOUT_TIMES)
-def test_the_state_counts_where_the_table_has_no_times(
-    write: Write, state: str, elapsed: str, rule: str | None
-) -> None:
+def test_the_state_counts_where_the_table_has_no_times(write, state, elapsed, rule):
     path = write(row("1"), row("2", state, Elapsed=elapsed), without=("Start", "End"))
     assert read_sacct(path).report.dropped == ({rule: 1} if rule else {})
 
 
-def test_a_row_that_ended_at_once_is_not_called_not_started(write: Write) -> None:
+def test_a_row_that_ended_at_once_is_not_called_not_started(write):
     path = write(row("1"), row("2", "REQUEUED", Elapsed="00:00:00", End="2024-05-01T12:00:00"))
     assert read_sacct(path).report.dropped == {rules.ZERO_RUN: 1}
 
@@ -95,7 +91,7 @@ def attempts(write: Write, *states: str) -> Path:
 @pytest.mark.parametrize(
     "state", ["REQUEUED", "PREEMPTED", "NODE_FAIL", "FAILED", "TIMEOUT", "CANCELLED by 7", ""]
 )
-def test_one_rule_holds_for_attempts_of_all_states(write: Write, state: str) -> None:
+def test_one_rule_holds_for_attempts_of_all_states(write, state):
     path = attempts(write, state, state, "COMPLETED")
     every = read_sacct(path)
     assert every.workload.run_time_s.tolist() == [1800, 1800, 1800, 3600]
@@ -109,7 +105,7 @@ def test_one_rule_holds_for_attempts_of_all_states(write: Write, state: str) -> 
     assert submitted[0] == every.workload.submit_time_s[2] + every.workload.epoch_s
 
 
-def test_the_last_attempt_is_the_last_that_ran(write: Write) -> None:
+def test_the_last_attempt_is_the_last_that_ran(write):
     again = row("10", "PENDING", Start="Unknown", End="Unknown", Elapsed="00:00:00", day=2)
     path = write(row("10", "REQUEUED"), again)
     assert read_sacct(path, attempts="last").report.dropped == {rules.NOT_STARTED: 1}
@@ -125,7 +121,7 @@ OTHERS = (
 
 
 @pytest.mark.parametrize("other", OTHERS)
-def test_an_id_that_recurs_by_chance_is_another_job(write: Write, other: dict[str, str]) -> None:
+def test_an_id_that_recurs_by_chance_is_another_job(write, other):
     path = write(row("10", "REQUEUED"), row("10", **other))  # type: ignore[arg-type]
     for which in ("all", "last"):
         trace = read_sacct(path, attempts=which)
@@ -154,9 +150,7 @@ def timed(job: str, state: str, times: str, **fields: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("without", [("Cluster",), ("Cluster", "Start"), ("Cluster", "End")])
 @pytest.mark.parametrize(("state", "first", "second"), SAME_NUMBER)
-def test_what_completed_or_still_ran_was_not_started_again(
-    write: Write, state: str, first: str, second: str, without: tuple[str, ...]
-) -> None:
+def test_what_completed_or_still_ran_was_not_started_again(write, state, first, second, without):
     rows = (timed("10", state, first), timed("10", "COMPLETED", second))
     path = write(*rows, without=without)
     for which in ("all", "last"):
@@ -165,12 +159,12 @@ def test_what_completed_or_still_ran_was_not_started_again(
         assert trace.report.dropped == {}
 
 
-def test_an_attempt_may_begin_as_the_one_before_ends(write: Write) -> None:
+def test_an_attempt_may_begin_as_the_one_before_ends(write):
     rows = (timed("10", "RESIZING", "12:00 13:00"), timed("10", "COMPLETED", "13:00 14:00"))
     assert read_sacct(write(*rows)).report.notes == {rules.FURTHER_ATTEMPT: 1}
 
 
-def test_tasks_of_an_array_are_no_attempts_of_it(write: Write) -> None:
+def test_tasks_of_an_array_are_no_attempts_of_it(write):
     path = write(row("10_1", "REQUEUED"), row("10_2"), row("10_1", day=2), row("10"))
     report = read_sacct(path, attempts="last").report
     assert (report.dropped, report.notes) == (
@@ -178,7 +172,7 @@ def test_tasks_of_an_array_are_no_attempts_of_it(write: Write) -> None:
     )  # fmt: skip
 
 
-def test_a_row_given_twice_counts_once(write: Write) -> None:
+def test_a_row_given_twice_counts_once(write):
     again = row("10", day=2)
     path = write(row("10", "REQUEUED"), again, again, row("10", "REQUEUED"), row("11"))
     every = read_sacct(path)
@@ -196,7 +190,7 @@ def memory_kb(path: Path, **keys: str) -> list[float]:
     return [float(line.split()[6]) for line in lines if not line.startswith(";")]
 
 
-def test_steps_go_to_the_attempt_in_which_they_began(write: Write) -> None:
+def test_steps_go_to_the_attempt_in_which_they_began(write):
     path = write(
         row("10", "REQUEUED"), step("10", "2024-05-01T12:00:01", "4000K"),
         row("10", day=2), step("10", "2024-05-02T12:30:00", "8000K"),
@@ -207,14 +201,14 @@ def test_steps_go_to_the_attempt_in_which_they_began(write: Write) -> None:
     assert memory_kb(path, attempts="last") == [100, 2000, 3]
 
 
-def test_the_memory_of_a_recurring_id_is_unknown_where_times_do_not_tell(write: Write) -> None:
+def test_the_memory_of_a_recurring_id_is_unknown_where_times_do_not_tell(write):
     rows = (row("10"), step("10", "2024-05-01T12:00:01", "4000K"), row("10", day=9))
     assert memory_kb(write(*rows, without=("Start",))) == [-1, -1]
     late = step("10", "2024-05-05T12:00:01", "4000K")
     assert memory_kb(write(rows[0], late, rows[2])) == [-1, -1]
 
 
-def test_the_memory_of_jobs_that_ran_at_once_with_one_number_is_unknown(write: Write) -> None:
+def test_the_memory_of_jobs_that_ran_at_once_with_one_number_is_unknown(write):
     rows = (timed("10", "COMPLETED", "12:00 13:00"), timed("10", "COMPLETED", "12:30 15:00"))
     early, both, late = (
         step("10", f"2024-05-01T{at}:00", kb)
@@ -224,7 +218,7 @@ def test_the_memory_of_jobs_that_ran_at_once_with_one_number_is_unknown(write: W
     assert memory_kb(write(*rows, early, late)) == [100, 300]
 
 
-def test_run_time_without_elapsed_leaves_out_what_was_suspended(tmp_path: Path) -> None:
+def test_run_time_without_elapsed_leaves_out_what_was_suspended(tmp_path):
     def read(suspended: str) -> float:
         (tmp_path / "log.txt").write_text(
             "JobID|Submit|Start|End|Suspended|AllocCPUS\n"
@@ -244,7 +238,7 @@ def clock(
     return read_sacct(tmp_path / "log.txt", time_zone="Europe/Berlin")
 
 
-def test_a_time_that_the_clock_skips_is_called_so(tmp_path: Path) -> None:
+def test_a_time_that_the_clock_skips_is_called_so(tmp_path):
     good = "1|2024-03-30T12:00:00|2024-03-30T12:00:00|2024-03-30T13:00:00|01:00:00|1"
     submit = "2|2024-03-31T02:30:00|2024-03-31T03:30:00|2024-03-31T04:30:00|01:00:00|1"
     report = clock(tmp_path, good, submit).report
@@ -258,7 +252,7 @@ def test_a_time_that_the_clock_skips_is_called_so(tmp_path: Path) -> None:
     assert report.dropped == {rules.SKIPPED_TIME: 1}
 
 
-def test_an_hour_that_the_clock_shows_twice_is_called_so(tmp_path: Path) -> None:
+def test_an_hour_that_the_clock_shows_twice_is_called_so(tmp_path):
     once = "1|2024-10-27T01:59:00|2024-10-27T03:01:00|2024-10-27T04:30:00|01:00:00|1"
     twice = "2|2024-10-27T02:30:00|2024-10-27T03:30:00|2024-10-27T04:30:00|01:00:00|1"
     trace = clock(tmp_path, once, twice)

@@ -38,9 +38,7 @@ DELIMITERS = ("^|^", ",", ";", "\t", "#", "||", "~", ", ", " | ", "::", "<->", "
 
 @pytest.mark.parametrize("delimiter", DELIMITERS)
 @pytest.mark.parametrize("closed", [False, True])
-def test_the_header_shows_the_delimiter_which_is_named(
-    tmp_path: Path, delimiter: str, closed: bool
-) -> None:
+def test_the_header_shows_the_delimiter_which_is_named(tmp_path, delimiter, closed):
     path = table(tmp_path, joined(delimiter, delimiter if closed else ""))
     assert recognise(path) == "sacct"
     trace = read_sacct(path)
@@ -50,14 +48,14 @@ def test_the_header_shows_the_delimiter_which_is_named(
     assert_read(read_sacct(path, delimiter=delimiter))
 
 
-def test_a_given_delimiter_is_not_named(tmp_path: Path) -> None:
+def test_a_given_delimiter_is_not_named(tmp_path):
     path = table(tmp_path, joined("xx"))  # which no header shows
     assert read_sacct(path, delimiter="xx").report.notes == {}
     with pytest.raises(TraceError, match="names no column JobID"):
         read_sacct(path)
 
 
-def test_a_spreadsheet_quotes_fields(tmp_path: Path) -> None:
+def test_a_spreadsheet_quotes_fields(tmp_path):
     some = joined(",").replace("grep a", '"grep, ""a"""')
     assert read_sacct(table(tmp_path, some)).workload.labels["executable"][0] == 'grep, "a"'
     every = "".join(",".join(f'"{field}"' for field in row) + "\n" for row in ROWS)
@@ -65,7 +63,7 @@ def test_a_spreadsheet_quotes_fields(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("delimiter", ["|", ",", "^|^", "\t"])
-def test_a_delimiter_within_a_name_is_refused_with_the_line(tmp_path: Path, delimiter: str) -> None:
+def test_a_delimiter_within_a_name_is_refused_with_the_line(tmp_path, delimiter):
     path = table(tmp_path, joined(delimiter).replace("plain", f"a{delimiter}b"))
     with pytest.raises(TraceError, match=r"log.txt:3: 8 fields, the header has 7"):
         read_sacct(path)
@@ -73,7 +71,7 @@ def test_a_delimiter_within_a_name_is_refused_with_the_line(tmp_path: Path, deli
     assert report.dropped == {"malformed line": 1}
 
 
-def test_columns_that_are_told_apart_by_unequal_text_are_refused(tmp_path: Path) -> None:
+def test_columns_that_are_told_apart_by_unequal_text_are_refused(tmp_path):
     with pytest.raises(TraceError, match=r"log.txt:1: no delimiter .* print the table with --pars"):
         read_sacct(table(tmp_path, joined(",").replace("JobName,", "JobName;")))
 
@@ -94,7 +92,7 @@ DASHES = "columns of fixed width: taken from the line of dashes"
 @pytest.mark.parametrize(
     ("text", "notes"), [(fixed() + "\n\n" + fixed(), {DASHES: 1}), (2 * joined("|"), {})]
 )
-def test_tables_may_be_printed_twice(tmp_path: Path, text: str, notes: dict[str, int]) -> None:
+def test_tables_may_be_printed_twice(tmp_path, text, notes):
     path = table(tmp_path, text)
     trace = read_sacct(path)
     assert_read(trace)
@@ -111,19 +109,19 @@ CUT = (
 
 
 @pytest.mark.parametrize(("begin", "problem"), CUT)
-def test_what_is_cut_off_is_refused(tmp_path: Path, begin: tuple[str, ...], problem: str) -> None:
+def test_what_is_cut_off_is_refused(tmp_path, begin, problem):
     path = table(tmp_path, fixed((*ROWS, (*begin, *ROWS[1][3:]))))
     with pytest.raises(TraceError, match=rf"log.txt:5: .*{problem}.* --parsable2"):
         read_sacct(path)
 
 
-def test_a_plus_that_ends_a_short_name_is_no_cut(tmp_path: Path) -> None:
+def test_a_plus_that_ends_a_short_name_is_no_cut(tmp_path):
     row = (ROWS[1][0], "c++", *ROWS[1][2:])
     labels = read_sacct(table(tmp_path, fixed((ROWS[0], row)))).workload.labels
     assert labels["executable"] == ("c++",)
 
 
-def test_a_table_without_dashes_is_refused(tmp_path: Path) -> None:
+def test_a_table_without_dashes_is_refused(tmp_path):
     with pytest.raises(TraceError, match="no delimiter"):
         read_sacct(table(tmp_path, "\n".join(fixed().splitlines()[::2])))
     short = fixed().replace("-" * 19, "-" * 18)
@@ -132,6 +130,6 @@ def test_a_table_without_dashes_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", joined(",").splitlines()[0] + "\n"])
-def test_an_empty_table_is_an_error(tmp_path: Path, text: str) -> None:
+def test_an_empty_table_is_an_error(tmp_path, text):
     with pytest.raises(TraceError, match="no jobs"):
         read_sacct(table(tmp_path, text))

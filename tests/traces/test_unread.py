@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from simkit.scenario.workload import trace_formats
@@ -26,21 +24,19 @@ CASES = (
 
 
 @pytest.mark.parametrize(("kind", "text", "named", "plain"), CASES, ids=[c[0] for c in CASES])
-def test_columns_left_aside_are_named(
-    kind: str, text: str, named: dict[str, str], plain: int, tmp_path: Path
-) -> None:
+def test_columns_left_aside_are_named(kind, text, named, plain, tmp_path):
     (tmp_path / "log.csv").write_text(text)
     report = trace_formats()[kind].of(path=tmp_path / "log.csv").read().report
     assert (report.unread, report.unread_plain) == (named, plain)
 
 
-def test_swf_fields_are_named_only_where_they_hold_values(tmp_path: Path) -> None:
+def test_swf_fields_are_named_only_where_they_hold_values(tmp_path):
     (tmp_path / "log.swf").write_text(SWF_ROWS)
     report = trace_formats()["swf"].of(path=tmp_path / "log.swf").read().report
     assert set(report.unread) == {"wait", "cpu_time", "requested_memory"}
 
 
-def test_the_command_that_is_proposed_leaves_nothing_aside(tmp_path: Path) -> None:
+def test_the_command_that_is_proposed_leaves_nothing_aside(tmp_path):
     fields = COMMAND.partition("--format=")[2].split(",")
     row = dict.fromkeys(fields, "") | {
         "JobID": "1", "JobIDRaw": "1", "Submit": "2024-01-01T00:00:00", "Elapsed": "00:01:00",
@@ -51,7 +47,7 @@ def test_the_command_that_is_proposed_leaves_nothing_aside(tmp_path: Path) -> No
     assert set(report.unread) <= {"TotalCPU", "ReqMem"}  # go to SWF, or to machines with mem
 
 
-def test_bursts_of_a_job_in_swf_are_left_out_for_the_line_that_sums_them_up(tmp_path: Path) -> None:
+def test_bursts_of_a_job_in_swf_are_left_out_for_the_line_that_sums_them_up(tmp_path):
     rows = [(1, 1, 90), (1, 2, 30), (1, 3, 60), (2, 0, 20), (2, 4, 20), (3, 5, 10), (4, -1, 10)]
     (tmp_path / "log.swf").write_text(
         "".join(

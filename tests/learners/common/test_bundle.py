@@ -33,14 +33,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "agent"
 
 
-def test_the_same_agent_is_the_same_bytes(folder: Path, tmp_path: Path) -> None:
+def test_the_same_agent_is_the_same_bytes(folder, tmp_path):
     """Whatever the order in which the weights come: run.json holds their hashes."""
     write_bundle(tmp_path / "again", dict(reversed(WEIGHTS.items())), DESCRIPTION)
     for file in folder.iterdir():
         assert file.read_bytes() == (tmp_path / "again" / file.name).read_bytes()
 
 
-def test_a_column_of_a_larger_array_is_written_as_it_is(tmp_path: Path) -> None:
+def test_a_column_of_a_larger_array_is_written_as_it_is(tmp_path):
     """safetensors takes the memory as it lies, which of a view is not the view's."""
     wide = np.arange(12, dtype=np.float32).reshape(4, 3)
     write_bundle(tmp_path / "a", {"w": wide[:, 1], "t": wide.T}, DESCRIPTION)
@@ -74,7 +74,7 @@ def _changed(**changes: Any) -> Any:
         (_changed(actions=[1], observation=3), "observation, actions"),
     ],
 )
-def test_a_damaged_bundle_is_refused(folder: Path, damage: Any, text: str) -> None:
+def test_a_damaged_bundle_is_refused(folder, damage, text):
     damage(folder)
     with pytest.raises(RunError, match=text):
         read_bundle(folder)
@@ -120,9 +120,7 @@ def header(shape: list[int], kind: str = "F32", end: int = 8) -> bytes:
         header([4], kind="BF16"),
     ],
 )
-def test_weights_that_are_no_numbers_are_refused_though_their_hash_fits(
-    folder: Path, content: bytes
-) -> None:
+def test_weights_that_are_no_numbers_are_refused_though_their_hash_fits(folder, content):
     hashed(folder, content)
     with pytest.raises(RunError, match="weights.safetensors"):
         read_bundle(folder)
@@ -139,7 +137,7 @@ def test_weights_that_are_no_numbers_are_refused_though_their_hash_fits(
         ("sha256", None),
     ],
 )
-def test_a_changed_entry_is_refused_by_name(folder: Path, key: str, value: Any) -> None:
+def test_a_changed_entry_is_refused_by_name(folder, key, value):
     stated = json.loads((folder / "agent.json").read_text())
     *above, last = key.split(".")
     inside = stated[above[0]] if above else stated
@@ -152,7 +150,7 @@ def test_a_changed_entry_is_refused_by_name(folder: Path, key: str, value: Any) 
         read_bundle(folder)
 
 
-def test_an_entry_cannot_be_moved_to_a_key_of_the_same_hash(folder: Path) -> None:
+def test_an_entry_cannot_be_moved_to_a_key_of_the_same_hash(folder):
     """``actions.type`` is the entry type of actions; a key of that name would have its hash."""
     stated = json.loads((folder / "agent.json").read_text())
     stated["actions.type"] = stated["actions"].pop("type")
@@ -162,7 +160,7 @@ def test_an_entry_cannot_be_moved_to_a_key_of_the_same_hash(folder: Path) -> Non
             refused(folder)
 
 
-def test_an_agent_without_hashes_gets_them_from_whoever_trusts_it(folder: Path) -> None:
+def test_an_agent_without_hashes_gets_them_from_whoever_trusts_it(folder):
     written = (folder / "agent.json").read_bytes()
     stated = json.loads(written)
     del stated["sha256"]
@@ -175,13 +173,13 @@ def test_an_agent_without_hashes_gets_them_from_whoever_trusts_it(folder: Path) 
 @pytest.mark.parametrize(
     "text", ["[" * 100_000, "NaN", "9" * 6000, '{"seed": 1e999}', "[]", " " * 10_000_001]
 )
-def test_a_description_that_is_none_is_refused(folder: Path, text: str) -> None:
+def test_a_description_that_is_none_is_refused(folder, text):
     (folder / "agent.json").write_text(text)
     with pytest.raises(RunError, match="agent.json"):
         read_bundle(folder)
 
 
-def test_weights_beyond_all_bounds_and_pipes_are_not_read(folder: Path) -> None:
+def test_weights_beyond_all_bounds_and_pipes_are_not_read(folder):
     path = folder / "weights.safetensors"
     with path.open("wb") as file:
         file.truncate(10**12)  # a hole: it takes no room on the disk
@@ -193,7 +191,7 @@ def test_weights_beyond_all_bounds_and_pipes_are_not_read(folder: Path) -> None:
         read_bundle(folder)
 
 
-def test_all_that_is_wrong_is_told_before_anything_is_written(tmp_path: Path) -> None:
+def test_all_that_is_wrong_is_told_before_anything_is_written(tmp_path):
     weights = {"w": np.array([1, np.nan], np.float32)}
     with pytest.raises(RunError, match=r"w holds numbers that are not finite\n.*lacks 'actions'"):
         write_bundle(
@@ -202,9 +200,7 @@ def test_all_that_is_wrong_is_told_before_anything_is_written(tmp_path: Path) ->
     assert not (tmp_path / "agent").exists()
 
 
-def test_without_safetensors_it_says_what_to_install(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_safetensors_it_says_what_to_install(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "safetensors", None)
     monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
     with pytest.raises(PluginError, match=r"pip install 'simkit-cluster\[agents\]'"):

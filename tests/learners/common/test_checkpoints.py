@@ -27,7 +27,7 @@ def written(folder: Path) -> np.random.Generator:
     return rng
 
 
-def test_everything_comes_back(tmp_path: Path) -> None:
+def test_everything_comes_back(tmp_path):
     rng = written(tmp_path)
     found = Checkpoint.read(tmp_path, IDENTITY)
     assert found.iteration == 12
@@ -45,7 +45,7 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     )
 
 
-def test_another_training_is_refused_with_all_that_differs(tmp_path: Path) -> None:
+def test_another_training_is_refused_with_all_that_differs(tmp_path):
     written(tmp_path)
     other = {"learner": "deeprm", "seed": 1, "arguments": {"hidden": 10, "shape": (1, 3)}}
     with pytest.raises(RunError) as error:
@@ -57,7 +57,7 @@ def test_another_training_is_refused_with_all_that_differs(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", [FACTS, ARRAYS])
 @pytest.mark.parametrize("harm", ["missing", "cut"])
-def test_what_is_not_whole_is_refused(tmp_path: Path, name: str, harm: str) -> None:
+def test_what_is_not_whole_is_refused(tmp_path, name, harm):
     written(tmp_path)
     path = tmp_path / name
     if harm == "missing":

@@ -19,7 +19,7 @@ WEIGHTS = {
 }  # fmt: skip
 
 
-def test_a_perceptron_by_hand() -> None:
+def test_a_perceptron_by_hand():
     plain = plain_network(SHAPE, WEIGHTS)
     # (1, 1) gives (1, 2, 0); (-1, 3) gives (0, 0, 4)
     assert plain.logits(np.array([[1.0, 1], [-1, 3]])).tolist() == [[21.5], [400.5]]
@@ -35,7 +35,7 @@ MISFITS = [
 
 
 @pytest.mark.parametrize(("changes", "text"), MISFITS)
-def test_weights_that_do_not_fit_are_refused(changes, text: str) -> None:
+def test_weights_that_do_not_fit_are_refused(changes, text):
     weights = {name: array for name, array in (WEIGHTS | changes).items() if array is not None}
     with pytest.raises(RunError, match=f"not those of this perceptron: {text}"):
         plain_network(SHAPE, weights)
@@ -46,9 +46,7 @@ ALLOWED = arrays(np.bool_, (6, 4)).map(lambda mask: mask | (np.arange(4) == 3))
 
 
 @given(LOGITS, ALLOWED)
-def test_probabilities_are_those_of_the_allowed_actions(
-    logits: np.ndarray, allowed: np.ndarray
-) -> None:
+def test_probabilities_are_those_of_the_allowed_actions(logits, allowed):
     p = np.exp(masked_log_softmax(logits, allowed))
     assert np.allclose(p.sum(axis=1), 1)
     assert (p[~allowed] == 0).all()

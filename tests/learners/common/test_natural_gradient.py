@@ -81,7 +81,7 @@ class Policy:
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_fisher_products_are_those_of_the_matrix(masked: bool) -> None:
+def test_fisher_products_are_those_of_the_matrix(masked):
     policy = Policy(1, masked=masked)
     product, matrix = policy.fisher(), policy.explicit_fisher()
     columns = np.stack([product(row).numpy() for row in torch.eye(len(matrix)).double()])
@@ -89,14 +89,14 @@ def test_fisher_products_are_those_of_the_matrix(masked: bool) -> None:
     np.testing.assert_allclose(columns, matrix, atol=1e-12)
 
 
-def test_damping_is_added_to_the_diagonal() -> None:
+def test_damping_is_added_to_the_diagonal():
     policy = Policy(2)
     v = torch.from_numpy(np.random.default_rng(3).standard_normal(27))
     np.testing.assert_allclose(policy.fisher(0.5)(v) - policy.fisher()(v), 0.5 * v, atol=1e-12)
 
 
 @given(SEEDS, st.integers(1, 12))
-def test_conjugate_gradients_solve_what_numpy_solves(seed: int, size: int) -> None:
+def test_conjugate_gradients_solve_what_numpy_solves(seed, size):
     rng = np.random.default_rng(seed)
     root = rng.standard_normal((size, size))
     a, b = torch.from_numpy(root @ root.T + np.eye(size)), rng.standard_normal(size)
@@ -108,7 +108,7 @@ def test_conjugate_gradients_solve_what_numpy_solves(seed: int, size: int) -> No
     assert found.residual <= 1e-10
 
 
-def test_conjugate_gradients_on_a_singular_matrix_stay_in_its_range() -> None:
+def test_conjugate_gradients_on_a_singular_matrix_stay_in_its_range():
     a = torch.diag(torch.tensor([2.0, 1.0, 0.0]).double())
     right = torch.tensor([2.0, 3.0, 0.0]).double()
     found = conjugate_gradient(lambda v: a @ v, right, iterations=9)
@@ -117,7 +117,7 @@ def test_conjugate_gradients_on_a_singular_matrix_stay_in_its_range() -> None:
 
 
 @given(SEEDS, st.sampled_from([1e-3, 1e-2, 1e-1]))
-def test_a_step_keeps_the_bound_and_gains(seed: int, bound: float) -> None:
+def test_a_step_keeps_the_bound_and_gains(seed, bound):
     policy = Policy(seed)
     flat = float(policy.gradient().norm()) < 1e-6  # then there is no step
     done, change = policy.step(Trust(kl=bound))
@@ -127,13 +127,13 @@ def test_a_step_keeps_the_bound_and_gains(seed: int, bound: float) -> None:
     assert (done.kl, done.gain) == ((kl, gain) if change.any() else (0.0, 0.0))
 
 
-def test_a_step_that_never_gains_is_given_up_and_the_weights_are_as_before() -> None:
+def test_a_step_that_never_gains_is_given_up_and_the_weights_are_as_before():
     done, change = Policy(8).step(Trust(backtracks=4), lambda: (0.0, -1.0))
     assert not change.any()
     assert (done.kl, done.gain) == (0.0, 0.0)
 
 
-def test_the_step_is_along_the_inverse_fisher_matrix_times_the_gradient() -> None:
+def test_the_step_is_along_the_inverse_fisher_matrix_times_the_gradient():
     policy = Policy(9)
     gradient = policy.gradient().numpy()
     matrix = policy.explicit_fisher() + 0.01 * np.eye(len(gradient))
@@ -143,7 +143,7 @@ def test_the_step_is_along_the_inverse_fisher_matrix_times_the_gradient() -> Non
     np.testing.assert_allclose(change, expected, atol=1e-6)
 
 
-def test_divergence_leaves_out_what_may_not_be_taken() -> None:
+def test_divergence_leaves_out_what_may_not_be_taken():
     old = torch.tensor([[0.5, 0.5, 0.0], [0.25, 0.25, 0.5]]).double().log()
     new = torch.tensor([[0.25, 0.75, 0.0], [0.5, 0.25, 0.25]]).double().log()
     expected = [0.5 * np.log(2) + 0.5 * np.log(2 / 3), 0.25 * np.log(0.5) + 0.5 * np.log(2)]

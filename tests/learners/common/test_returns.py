@@ -56,11 +56,11 @@ CASES = [
 
 
 @pytest.mark.parametrize(("discount", "expected"), CASES)
-def test_returns_sum_later_rewards(discount: float, expected: list[list[float]]) -> None:
+def test_returns_sum_later_rewards(discount, expected):
     assert rewards_to_go(REWARDS, discount).tolist() == expected
 
 
-def test_an_almost_undiscounted_return_is_almost_the_undiscounted_one() -> None:
+def test_an_almost_undiscounted_return_is_almost_the_undiscounted_one():
     """Two ways of summing, one for a discount of 1 and one for all others."""
     rewards = np.random.default_rng(0).normal(size=(50, 7))
     assert rewards_to_go(rewards, 1 - 1e-12) == pytest.approx(rewards_to_go(rewards))

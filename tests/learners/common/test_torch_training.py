@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from trainings import deeprm_scenario, weights
+from trainings import deeprm_scenario
 
 from simkit.errors import RunError
 from simkit.learners.common.arguments import check_device
@@ -75,20 +75,6 @@ def test_the_number_of_threads_is_set_back_after_an_error():
     with pytest.raises(KeyError), one_thread():
         raise KeyError
     assert torch.get_num_threads() == before
-
-
-def test_what_is_drawn_has_a_stream_of_its_own():
-    made = Fit()
-    assert made.stream("a").random() == made.stream("a").random()
-    assert made.stream("a").random() != made.stream("b").random()
-    assert weights(Fit(seed=1)) != weights(made)
-
-
-def test_a_checkpoint_of_another_training_is_refused(tmp_path):
-    Fit().save(tmp_path)
-    with pytest.raises(RunError, match="arguments.rate is 0.01 there, 0.02 here"):
-        Fit(arguments=Arguments(rate=0.02)).load(tmp_path)
-    Fit(arguments=Arguments(iterations=9)).load(tmp_path)  # only the length may differ
 
 
 def test_a_damaged_checkpoint_is_refused(tmp_path, monkeypatch):

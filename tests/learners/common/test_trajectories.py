@@ -23,7 +23,7 @@ def rows(step: int, games: int, known: bool = True) -> Rows:
     )
 
 
-def test_what_came_is_the_next_row_of_the_same_game() -> None:
+def test_what_came_is_the_next_row_of_the_same_game():
     memory = Trajectories(rows=4, games=5)
     for step in range(11):
         memory.add(rows(step, 5))
@@ -36,7 +36,7 @@ def test_what_came_is_the_next_row_of_the_same_game() -> None:
     assert steps.tolist() == [7, 8, 9]
 
 
-def test_every_decision_is_as_likely() -> None:
+def test_every_decision_is_as_likely():
     memory = Trajectories(rows=5, games=3)
     for step in range(5):
         memory.add(rows(step, 3))
@@ -47,7 +47,7 @@ def test_every_decision_is_as_likely() -> None:
     assert counts.max() < 1150
 
 
-def test_decisions_before_another_game_are_never_drawn() -> None:
+def test_decisions_before_another_game_are_never_drawn():
     memory = Trajectories(rows=6, games=2)
     for step in range(6):
         memory.add(rows(step, 2, known=step != 2))
@@ -56,7 +56,7 @@ def test_decisions_before_another_game_are_never_drawn() -> None:
     assert 201.0 not in drawn.seen[:, 0]
 
 
-def test_one_game_as_a_whole() -> None:
+def test_one_game_as_a_whole():
     """Of recorded episodes the last row has no action, and is not drawn but as what came."""
     whole = [vars(rows(step, 1)) for step in range(6)]
     told = Rows(**{name: np.concatenate([each[name] for each in whole]) for name in whole[0]})
@@ -70,7 +70,7 @@ def test_one_game_as_a_whole() -> None:
     assert drawn.allowed_after.all()  # where nothing comes a row must allow something
 
 
-def test_nothing_known_is_refused() -> None:
+def test_nothing_known_is_refused():
     memory = Trajectories(rows=3, games=1)
     with pytest.raises(ValueError, match="no decision whose outcome is known"):
         memory.draw(1, np.random.default_rng())
@@ -83,7 +83,7 @@ def test_nothing_known_is_refused() -> None:
         Trajectories(rows=1, games=1)
 
 
-def test_parts_are_joined_in_order() -> None:
+def test_parts_are_joined_in_order():
     memory = Trajectories(rows=4, games=3)
     for step in range(4):
         memory.add(rows(step, 3))

@@ -31,7 +31,7 @@ def baseline(rng: np.random.Generator | None = None) -> ValueBaseline:
 
 
 @pytest.mark.parametrize(("scale", "offset"), [(1.0, 0.0), (1000.0, -5000.0), (1e-3, 0.0)])
-def test_it_predicts_unseen_returns_of_any_size(scale: float, offset: float) -> None:
+def test_it_predicts_unseen_returns_of_any_size(scale, offset):
     value = baseline()
     x, returns = samples(1)
     first = value.fit(x, scale * returns + offset)
@@ -43,7 +43,7 @@ def test_it_predicts_unseen_returns_of_any_size(scale: float, offset: float) -> 
     assert left < 0.05
 
 
-def test_rescaling_does_not_change_predictions() -> None:
+def test_rescaling_does_not_change_predictions():
     value = baseline()
     x, returns = samples(3)
     for _ in range(5):
@@ -54,7 +54,7 @@ def test_rescaling_does_not_change_predictions() -> None:
     np.testing.assert_allclose(value.predict(x), before, atol=1e-4)
 
 
-def test_equal_returns_are_learned() -> None:
+def test_equal_returns_are_learned():
     value = baseline()
     assert value.fit(samples(5, 50)[0], np.full(50, -7.0)) == 0.0
     np.testing.assert_allclose(value.predict(samples(5, 50)[0]), -7.0, atol=1e-3)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import polars as pl
 import pytest
+from engine_runs import begin
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,16 +16,14 @@ from simkit.agent.burst_classes import (
     classes_paper,
 )
 from simkit.agent.slotted import Slotted
-from simkit.engine.recorder import Recorder
-from simkit.engine.simulation import Rules, Simulation
 from simkit.errors import ScenarioError
 from simkit.learners.lockstep.class_games import ClassGames, potential, view_of
 from simkit.learners.lockstep.class_rules import RULES, play
 from simkit.learners.lockstep.class_slots import ClassLockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.policy.estimates import Actual
+from simkit.rules import Rules
 from simkit.traces.models.deeprm import SchedQRMModel
-from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 
 MODEL = Slotted(
@@ -36,23 +34,6 @@ MODEL = Slotted(
 def drawn(sets: int, jobs: int, seed: int = 0, rate: float | None = None) -> JobSets:
     model = SchedQRMModel(type="schedqrm", jobs=jobs, rate=rate)
     return JobSets(*model.draw_sets(np.random.default_rng(seed), sets))
-
-
-class Starts:
-    """Keeps when jobs start."""
-
-    def __init__(self) -> None:
-        self.times: dict[int, float] = {}
-
-    def write(self, table: str, rows: pl.DataFrame) -> None:
-        if table == "allocations":
-            self.times |= dict(rows.select("job_id", "start_time_s").iter_rows())
-
-
-def simulation_of(jobs: Workload, starts: Starts, step_s: float | None) -> Simulation:
-    recorder = Recorder(jobs, ("cpu", "mem"), starts)
-    pool = Cluster.pool({"cpu": 10.0, "mem": 10.0})
-    return Simulation(jobs, pool, recorder, rules=Rules(step_s=step_s), predictor=Actual())
 
 
 @given(
@@ -68,8 +49,9 @@ def test_lockstep_is_the_simulation(jobs, rate, starts, patience, seed):
     sets = JobSets(*model.draw_sets(np.random.default_rng(seed), 1))
     workload = model.generate(np.random.default_rng(seed)).workload
     games = ClassGames(ClassLockstep(MODEL, sets), starts, patience=patience)
-    kept, tracker = Starts(), ClassTracker(MODEL, patience)
-    simulation = simulation_of(workload, kept, 1.0)
+    tracker, pool = ClassTracker(MODEL, patience), Cluster.pool({"cpu": 10.0, "mem": 10.0})
+    run = begin(workload, pool, rules=Rules(scheduling={"step": 1.0}), predictor=Actual())
+    simulation = run.simulation
     tracker.reset(simulation.info)
     actions = ClassActions(tracker, starts)
     encoders = [ClassEncoder(tracker, paper=paper) for paper in (True, False)]
@@ -94,7 +76,8 @@ def test_lockstep_is_the_simulation(jobs, rate, starts, patience, seed):
                 simulation.apply(placement)
             games.step(np.array([action]))
     simulation.recorder.flush()
-    assert [kept.times[job] for job in workload.job_id] == games.lockstep.start[0, :jobs].tolist()
+    times = dict(run.rows("allocations", "job_id start_time_s"))
+    assert [times[job] for job in workload.job_id] == games.lockstep.start[0, :jobs].tolist()
 
 
 def test_rewards_by_delay_add_up_to_slowdowns():

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from engine_runs import a_gang, make_jobs
+from workloads import one_task_jobs
 
 from simkit.agent.slotted import Slotted
 from simkit.errors import ScenarioError
@@ -15,20 +17,7 @@ from simkit.workload import Workload
 
 
 def workload(submit=(0, 2), run=(1, 3), request=((1, 2), (4, 0)), **changes):
-    jobs = len(submit)
-    columns = {
-        "resources": ("cpu", "mem"),
-        "job_id": np.arange(jobs),
-        "submit_time_s": np.array(submit, float),
-        "first_task": np.arange(jobs + 1),
-        "task_id": np.zeros(jobs, np.int64),
-        "instances": np.ones(jobs, np.int64),
-        "request": np.array(request, float).reshape(jobs, 2),
-        "run_time_s": np.array(run, float),
-        "requested_time_s": np.array(run, float),
-        "gang": np.ones(jobs, np.bool_),
-    }
-    return Workload(**(columns | changes))
+    return replace(one_task_jobs(submit, run, request), **changes)
 
 
 class TestOf:
@@ -63,9 +52,9 @@ class TestOf:
             Workload.from_jobs(
                 {"job_id": [1], "submit_time_s": [0], "run_time_s": [1], "processors": [1]}
             ),
-            workload(  # a job of two tasks, the second after the first
-                job_id=np.array([1]), submit_time_s=np.zeros(1), first_task=np.array([0, 2]),
-                first_parent=np.array([0, 0, 1]), parent=np.array([0]),
+            make_jobs(  # a job of two tasks, the second after the first
+                (0, a_gang(1, 1, request=(1, 2)), a_gang(1, 3, request=(4, 0))),
+                resources=("cpu", "mem"), first_parent=[0, 0, 1], parent=[0],
             ),
             workload(first_predecessor=np.array([0, 0, 1]), predecessor=np.array([0])),
         ]  # fmt: skip

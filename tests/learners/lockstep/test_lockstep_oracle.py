@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import polars as pl
 import pytest
+from trace_files import oracle_file
 
 from simkit.agent.slotted import Slotted
 from simkit.learners.lockstep import Lockstep
 from simkit.learners.lockstep.job_sets import JobSets
 
-DEFAULT = Path(__file__).resolve().parents[4] / "shared" / "oracle"
-ORACLE = Path(os.environ.get("SIMKIT_ORACLE", DEFAULT)) / "deeprm"
-
 
 def recorded(rate: str) -> tuple[list[tuple[str, int]], list[np.ndarray], JobSets]:
     """Return (policy, number of its job set), actions and job set of each of 900 episodes."""
-    stem = ORACLE / f"unseen_all_done_r{rate}"
-    if not Path(f"{stem}_jobsets.npz").is_file():
-        pytest.skip(f"no episodes {stem}; set SIMKIT_ORACLE")
-    with np.load(f"{stem}_jobsets.npz") as arrays, np.load(f"{stem}_actions.npz") as acts:
+    stem = f"unseen_all_done_r{rate}"
+    files = (oracle_file("deeprm", f"{stem}_{what}.npz") for what in ("jobsets", "actions"))
+    with np.load(next(files)) as arrays, np.load(next(files)) as acts:
         length, size = arrays["nw_len"].astype(np.int64), arrays["nw_size"].astype(np.int64)
         keys = [key.decode().rsplit(":", 1) for key in acts["keys"]]
         actions = np.split(acts["actions"], acts["offsets"][1:-1])
@@ -39,7 +33,7 @@ def recorded(rate: str) -> tuple[list[tuple[str, int]], list[np.ndarray], JobSet
 
 def table(rate: str, episodes: list[tuple[str, int]], sets: JobSets) -> tuple[np.ndarray, ...]:
     """Return (N, J) starts and finishes as recorded; −1 for jobs that the original dropped."""
-    jobs = pl.read_csv(ORACLE / f"unseen_all_done_r{rate}_jobs.csv.gz")
+    jobs = pl.read_csv(oracle_file("deeprm", f"unseen_all_done_r{rate}_jobs.csv.gz"))
     row = {episode: n for n, episode in enumerate(episodes)}
     place = {
         (n, int(enter)): job
@@ -59,7 +53,7 @@ def table(rate: str, episodes: list[tuple[str, int]], sets: JobSets) -> tuple[np
 
 @pytest.mark.parametrize("rate", ["0.1", "0.379", "0.596", "0.705", "1"])
 @pytest.mark.parametrize("masked", [False, True])  # two ways to the same starts
-def test_every_recorded_episode_has_the_same_schedule(rate: str, masked: bool) -> None:
+def test_every_recorded_episode_has_the_same_schedule(rate, masked):
     episodes, actions, sets = recorded(rate)
     first = np.where(sets.jobs > 0, sets.enter[:, 0], 0)
     taken = [acts[skip:] for acts, skip in zip(actions, first, strict=True)]  # before the first job

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import polars as pl
 import pytest
+from engine_runs import begin
 from hypothesis import given
 from hypothesis import strategies as st
 from workloads import one_task_jobs
@@ -16,32 +16,19 @@ from simkit.agent.observe_slots import SlotSet, slot_set
 from simkit.agent.rewards import make_reward
 from simkit.agent.slotted import Slotted
 from simkit.agent.slotted_tracker import SlottedTracker
-from simkit.engine.recorder import Recorder
-from simkit.engine.simulation import Rules, Simulation
 from simkit.learners.lockstep import Lockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.policy.estimates import Actual
+from simkit.rules import AdmissionRule, Rules
 from simkit.traces.models.deeprm import DeepRMModel
 from simkit.units import time_on_grid
 from simkit.workload import Workload
-from simkit.workload.cluster import AdmissionRule, Cluster
+from simkit.workload.cluster import Cluster
 
 TINY = Slotted(
     capacity=(4, 3), slots=2, horizon=7, max_length=6, backlog=1, backlog_shown=3, memory=3
 )
 FIELDS = ("occupied", "length", "size", "backlog", "since_arrival")
-
-
-class Starts:
-    """Keeps when tasks start and end, job by job."""
-
-    def __init__(self) -> None:
-        self.times: dict[int, tuple[float, float]] = {}
-
-    def write(self, table: str, rows: pl.DataFrame) -> None:
-        if table == "allocations":
-            columns = rows.select("job_id", "start_time_s", "end_time_s")
-            self.times |= {job: (start, end) for job, start, end in columns.iter_rows()}
 
 
 def workload(jobs, model):
@@ -55,15 +42,14 @@ def assert_equal_runs(
 ) -> None:
     """Play random actions in both and compare all that is seen, and all starts and ends."""
     env = Lockstep(model, JobSets.of([jobs], model))
-    starts, reward = Starts(), make_reward("slowdown", {"least_run_s": model.step_s / 2})
-    recorder = Recorder(jobs, ("cpu", "mem"), starts)
+    reward = make_reward("slowdown", {"least_run_s": model.step_s / 2})
     capacity = dict(zip(("cpu", "mem"), map(float, model.capacity), strict=True))
     rules = Rules(
-        step_s=model.step_s, admission=AdmissionRule(slots=model.slots, backlog=model.backlog)
+        scheduling={"step": model.step_s},
+        admission=AdmissionRule(slots=model.slots, backlog=model.backlog),
     )
-    simulation = Simulation(
-        jobs, Cluster.pool(capacity), recorder, rules=rules, predictor=Actual(), observer=reward
-    )
+    run = begin(jobs, Cluster.pool(capacity), rules=rules, predictor=Actual(), observer=reward)
+    simulation = run.simulation
     reward.begin(jobs, simulation.info)
     tracker = SlottedTracker(model)
     actions = SlotActions(tracker)
@@ -89,10 +75,11 @@ def assert_equal_runs(
             if placement is not None:
                 simulation.apply(placement)
             (paid,) = env.step([action])
-    recorder.flush()
+    simulation.recorder.flush()
     assert len(env.active) == 0
     step_s = float(time_on_grid(model.step_s))
-    assert {job: (start / step_s, end / step_s) for job, (start, end) in starts.times.items()} == {
+    times = run.rows("allocations", "job_id start_time_s end_time_s")
+    assert {job: (start / step_s, end / step_s) for job, start, end in times} == {
         job: (start, end)
         for job, start, end in zip(jobs.job_id, env.start[0], env.finish[0], strict=False)
         if start >= 0

@@ -19,7 +19,7 @@ def one_set(*jobs: tuple[int, int]) -> JobSets:
     return JobSets(enter, length, np.full((1, len(jobs), 2), 10))
 
 
-def test_jobs_that_ended_count_with_their_slowdown() -> None:
+def test_jobs_that_ended_count_with_their_slowdown():
     game = Lockstep(SMALL, one_set((3, 2), (3, 4)))
     for action in (0, 1, *[SMALL.slots] * 6):  # one after the other, from step 3 on
         game.step([action])
@@ -29,7 +29,7 @@ def test_jobs_that_ended_count_with_their_slowdown() -> None:
     assert (found["jobs"], found["unfinished"], found["decisions"]) == (2, 0, 8)
 
 
-def test_an_unfinished_job_counts_up_to_the_end_of_its_episode() -> None:
+def test_an_unfinished_job_counts_up_to_the_end_of_its_episode():
     game = Lockstep(SMALL, one_set((0, 2), (0, 4)), limit=10)
     for action in (0, *[SMALL.slots] * 9):  # the second job is never placed; 9 steps pass
         game.step([action])
@@ -38,7 +38,7 @@ def test_an_unfinished_job_counts_up_to_the_end_of_its_episode() -> None:
     assert found["slowdown"] == (2 / 2 + 9 / 4) / 2
 
 
-def test_a_job_that_would_end_after_the_limit_is_unfinished() -> None:
+def test_a_job_that_would_end_after_the_limit_is_unfinished():
     game = Lockstep(SMALL, one_set((0, 5)), limit=2)
     for action in (0, SMALL.slots):
         game.step([action])
@@ -46,7 +46,7 @@ def test_a_job_that_would_end_after_the_limit_is_unfinished() -> None:
     assert outcome(game)["slowdown"] == 1  # no slowdown can be less
 
 
-def test_a_rejected_job_is_unfinished() -> None:
+def test_a_rejected_job_is_unfinished():
     """Two slots and no backlog: the third job that comes at once finds no place."""
     game = Lockstep(SMALL, one_set((0, 1), (0, 1), (0, 1)))
     for action in (0, 1, SMALL.slots, SMALL.slots):

@@ -12,12 +12,7 @@ from small_scenarios import WIND
 import simkit
 from simkit.agent.ready_pool import ReadyPool
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
-from simkit.learners.lockstep.ready_pool.rules import (
-    ORDERS,
-    left_over,
-    play,
-    threshold,
-)
+from simkit.learners.lockstep.ready_pool.rules import ORDERS, left_over, play, threshold
 from simkit.learners.lockstep.ready_pool.streams import streams_of
 from simkit.scenario import Scenario
 

@@ -29,7 +29,7 @@ def policy(read: SlotInput) -> Perceptron:
 
 @pytest.mark.parametrize("mask", [False, True])
 @pytest.mark.parametrize("observation", ["deeprm-image", "deeprm-compact", "sofia-shares"])
-def test_a_replay_gives_the_same_rewards_and_observations(observation: str, mask: bool) -> None:
+def test_a_replay_gives_the_same_rewards_and_observations(observation, mask):
     game, read = Lockstep(MODEL, sets(4), 3), slot_input(observation, MODEL)
     games = ObservedGames(game, read.observe, masked=mask)
     kept = roll_out(games, policy(read), np.random.default_rng(0))
@@ -48,14 +48,14 @@ def test_a_replay_gives_the_same_rewards_and_observations(observation: str, mask
 
 
 @pytest.mark.parametrize("observation", ["deeprm-image", "deeprm-compact"])
-def test_sets_without_jobs_have_no_decisions(observation: str) -> None:
+def test_sets_without_jobs_have_no_decisions(observation):
     read = slot_input(observation, MODEL)
     games = ObservedGames(Lockstep(MODEL, JobSets.empty(2, 1, 2), 3), read.observe, masked=True)
     kept = roll_out(games, policy(read), np.random.default_rng(0))
     assert (len(kept.actions), kept.rewards.shape) == (0, (0, 6))
 
 
-def test_as_a_set_only_what_fits_now_may_be_placed() -> None:
+def test_as_a_set_only_what_fits_now_may_be_placed():
     games = SlotGames(Lockstep(MODEL, sets(4), 3))
     while len(games.active):
         assert games.mask()[:, -1].all()

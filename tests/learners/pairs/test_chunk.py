@@ -24,9 +24,7 @@ WIDE = np.full((1, 2), 1000.0)
     gaps=st.lists(st.sampled_from([0.0, 0.0, 0.25, 0.75, 1.0, 1.5, 2.0, 7.0]), max_size=12),
     begin_s=st.sampled_from([0.0, 100.0, 100.5]),
 )
-def test_jobs_are_seen_when_the_engine_starts_them_on_an_empty_cluster(
-    gaps: list[float], begin_s: float
-) -> None:
+def test_jobs_are_seen_when_the_engine_starts_them_on_an_empty_cluster(gaps, begin_s):
     submits = np.cumsum([begin_s, *gaps]).tolist()
     load = workload_of([(time, [(1, 1, 1, 5), (1, 1, 1, 5)]) for time in submits])
     _, placed = engine_run(CloudSimPy(), load, WIDE)
@@ -36,7 +34,7 @@ def test_jobs_are_seen_when_the_engine_starts_them_on_an_empty_cluster(
     assert seen == sorted(seen)
 
 
-def test_columns() -> None:
+def test_columns():
     load = workload_of([(10, [(3, 0.1, 1, 2.25), (1, 4, 0, 1)]), (15.5, [(2, 1, 1, 1.5)])])
     chunk = Chunk.of(load, ONE)
     assert chunk.seen.tolist() == [1, 1, 6]
@@ -66,7 +64,7 @@ def test_columns() -> None:
         ([(0, [(2, 4, 0, 3)])], 7),
     ],
 )
-def test_the_lower_bound_by_hand(jobs: Any, bound: float) -> None:
+def test_the_lower_bound_by_hand(jobs, bound):
     if not jobs:
         empty = workload_of([(0, [(1, 1, 0.1, 1)])]).take(np.arange(0))
         assert Chunk.of(empty, ONE).lower_bound() == bound
@@ -92,7 +90,7 @@ JOBS = st.lists(
 
 
 @pytest.mark.parametrize("rule", ["first-fit", "tetris", "sjf", "ljf", "random", "balance"])
-def test_no_rule_is_better_than_the_lower_bound(rule: str) -> None:
+def test_no_rule_is_better_than_the_lower_bound(rule):
     complete = []  # rounding can keep an instance from fitting
 
     @given(jobs=JOBS, machines=st.integers(1, 3))
@@ -122,23 +120,23 @@ REFUSED: dict[str, Callable[[], Workload]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_is_refused(what: str) -> None:
+def test_what_is_refused(what):
     with pytest.raises(ScenarioError, match=f"^workload: .*{what}"):
         Chunk.of(REFUSED[what](), ONE)
 
 
-def test_a_gang_of_one_is_a_bag() -> None:
+def test_a_gang_of_one_is_a_bag():
     single = workload_of([(0, [(1, 1, 0.1, 5)])]).with_columns(gang=np.ones(1, bool))
     assert Chunk.of(single, ONE).total_instances == 1
 
 
-def test_an_instance_must_fit_as_a_whole_on_one_machine() -> None:
+def test_an_instance_must_fit_as_a_whole_on_one_machine():
     halves = np.array([[4.0, 0.5], [1.0, 2.0]])
     with pytest.raises(ScenarioError, match="more than any machine has"):
         Chunk.of(workload_of([(0, [(1, 4, 1, 5)])]), halves)
 
 
-def test_chunks_of_some_jobs_each_begin_at_0() -> None:
+def test_chunks_of_some_jobs_each_begin_at_0():
     load = workload_of([(time, [(job + 1, 1, 0.1, 5)]) for job, time in enumerate([0, 3, 7, 8, 9])])
     found = list(chunks(load, ONE, jobs=2))
     assert [each.seen.tolist() for each in found] == [[1, 3], [1, 2], [1]]
@@ -146,7 +144,7 @@ def test_chunks_of_some_jobs_each_begin_at_0() -> None:
 
 
 @given(seed=st.integers(0, 2**32), spread=st.sampled_from([0.0, 0.5, 2.0]))
-def test_varied_chunks_still_fit(seed: int, spread: float) -> None:
+def test_varied_chunks_still_fit(seed, spread):
     load = workload_of([(0, [(3, 0.5, 0.9, 2.25), (1, 4, 0.2, 9)]), (5, [(2, 1, 0.5, 1.5)])])
     capacity = np.array([[1.0, 4.0], [4.0, 1.0]])
     chunk = Chunk.of(load, capacity)

@@ -29,14 +29,14 @@ def first_instances(source: ChunkSource) -> list[int]:
     return [int(chunk.instances[0]) for chunk in source.trained]
 
 
-def test_chunks_follow_each_other(scenario: Scenario) -> None:
+def test_chunks_follow_each_other(scenario):
     source = ChunkSource.of(scenario, 5, 0.0)
     assert first_instances(source) == [1, 6, 11, 16, 21]
     assert [len(chunk.seen) for chunk in source.trained] == [5, 5, 5, 5, 3]
     assert not source.held_out
 
 
-def test_chunks_overlap_but_not_with_those_held_out(scenario: Scenario) -> None:
+def test_chunks_overlap_but_not_with_those_held_out(scenario):
     source = ChunkSource.of(scenario, 5, 0.4, apart=1)  # two of five chunks are held out
     assert first_instances(source) == list(range(1, 12))
     assert {len(chunk.seen) for chunk in source.trained} == {5}
@@ -44,7 +44,7 @@ def test_chunks_overlap_but_not_with_those_held_out(scenario: Scenario) -> None:
     assert [chunk.instances.min() for chunk in source.held_out] == [16, 21]
 
 
-def test_machines_are_those_of_the_cluster_over_and_over(scenario: Scenario) -> None:
+def test_machines_are_those_of_the_cluster_over_and_over(scenario):
     source = ChunkSource.of(scenario, 5, 0.2, machines=(1, 3))
     assert len(source.trained) == 8
     assert source.trained[0].capacity.tolist() == [[8.0, 1.0]]
@@ -53,14 +53,14 @@ def test_machines_are_those_of_the_cluster_over_and_over(scenario: Scenario) -> 
     assert source.held_out[0].capacity.tolist() == [[8.0, 1.0], [4.0, 2.0]]
 
 
-def test_draws_are_different_chunks(scenario: Scenario) -> None:
+def test_draws_are_different_chunks(scenario):
     source = ChunkSource.of(scenario, 5, 0.0, apart=1)
     drawn = source.draw(np.random.default_rng(0), 10)
     assert drawn == sorted(set(drawn))
     assert source.draw(np.random.default_rng(0), 100) == list(range(19))
 
 
-def test_machines_too_small_for_an_instance_are_refused(scenario: Scenario) -> None:
+def test_machines_too_small_for_an_instance_are_refused(scenario):
     small = {"count": 1, "cpu": 0.5, "mem": 1}
     cluster = {"machines": [small, {"count": 1, "cpu": 8, "mem": 1}]}
     changed = Scenario.model_validate(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pair_chunks import Scored, engine_run, instances, workload_of
+from trace_files import real_file
 
 from simkit.arrays import Floats, stream
 from simkit.learners.pairs.chunk import Chunk, chunks
@@ -22,8 +21,6 @@ from simkit.policy.pairs import PairTable
 from simkit.traces.task_table import read_task_table
 from simkit.workload import Workload
 
-SHARED = Path(__file__).resolve().parents[4] / "shared"
-DATA = Path(os.environ.get("SIMKIT_DATA", SHARED / "data"))
 FIVE = np.array([[64.0, 1.0]] * 5)
 
 BAG = st.tuples(
@@ -86,35 +83,27 @@ def check_equal(found: Outcome, policy: CloudSimPy, load: Workload, capacity: Fl
         for n in SCORERS
     ],
 )
-def test_play_is_the_engine(name: str) -> None:
+def test_play_is_the_engine(name):
     @given(jobs=JOBS, begin_s=BEGIN, capacity=MACHINES, seed=SEED)
     def check(jobs: Sequence[Any], begin_s: float, capacity: Floats, seed: int) -> None:
         load, scorer = small_workload(jobs, begin_s), SCORERS[name](seed)
         policy = CloudSimPy(Scored(scorer))
-        check_equal(play(fitting(load, capacity), scorer), policy, load, capacity)
+        check_equal(play(Chunk.of(load, capacity), scorer), policy, load, capacity)
 
     check()
 
 
 @given(jobs=JOBS, begin_s=BEGIN, capacity=MACHINES)
-def test_the_rule_balance_is_the_fitness_balance(
-    jobs: Sequence[Any], begin_s: float, capacity: Floats
-) -> None:
+def test_the_rule_balance_is_the_fitness_balance(jobs, begin_s, capacity):
     load = small_workload(jobs, begin_s)
-    found = play(fitting(load, capacity), RULES["balance"])
+    found = play(Chunk.of(load, capacity), RULES["balance"])
     check_equal(found, CloudSimPy("balance"), load, capacity)
-
-
-def fitting(load: Workload, capacity: Floats) -> Chunk:
-    """Return a chunk; the smallest machine of these tests has 1 of each resource."""
-    assert capacity.min() >= 1.0
-    return Chunk.of(load, capacity)
 
 
 @pytest.mark.parametrize(
     "name", [pytest.param("terms", marks=pytest.mark.thorough), "terms and a layer", "paper"]
 )
-def test_a_roll_out_is_the_engine_that_draws(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_roll_out_is_the_engine_that_draws(name, monkeypatch):
     drawn: list[tuple[int, int]] = []  # pairs that fit, and the number of the one that was drawn
     original = PairTable.draw
 
@@ -132,7 +121,7 @@ def test_a_roll_out_is_the_engine_that_draws(name: str, monkeypatch: pytest.Monk
     def check(jobs: Sequence[Any], begin_s: float, capacity: Floats, seed: int) -> None:
         drawn.clear()
         load, scorer = small_workload(jobs, begin_s), SCORERS[name](seed)
-        found = roll_out(fitting(load, capacity), scorer, stream(seed, "policy"))
+        found = roll_out(Chunk.of(load, capacity), scorer, stream(seed, "policy"))
         policy = CloudSimPy(Scored(scorer), draws=True)
         makespan, placed = engine_run(policy, load, capacity, seed)
         assert list(zip(np.diff(found.first), found.chosen, strict=True)) == drawn
@@ -145,10 +134,10 @@ def test_a_roll_out_is_the_engine_that_draws(name: str, monkeypatch: pytest.Monk
 
 
 @given(jobs=JOBS, capacity=MACHINES, seed=SEED)
-def test_what_a_roll_out_has_seen(jobs: Sequence[Any], capacity: Floats, seed: int) -> None:
+def test_what_a_roll_out_has_seen(jobs, capacity, seed):
     """Each decision's features are those of the pairs that fit then; here, DeepJS's own."""
     scorer, load = PairScorer.of_paper(), small_workload(jobs)
-    chunk = fitting(load, capacity)
+    chunk = Chunk.of(load, capacity)
     found = roll_out(chunk, scorer, np.random.default_rng(seed))
     free, left, begun = capacity.copy(), chunk.instances.copy(), found.tick[0]
     for decision in np.flatnonzero(found.tick == begun):
@@ -280,8 +269,8 @@ EIGHTHS = st.tuples(
     machines=st.integers(1, 2),
     most=st.sampled_from([1, 4]),
 )  # fmt: skip
-def test_looking_ahead_by_brute_force(jobs: Sequence[Any], machines: int, most: int) -> None:
-    chunk = fitting(small_workload(jobs), np.ones((machines, 2)))
+def test_looking_ahead_by_brute_force(jobs, machines, most):
+    chunk = Chunk.of(small_workload(jobs), np.ones((machines, 2)))
     rules = list(RULES.values())
     found, (expected, chosen) = look_ahead(chunk, rules, most), brute_force(chunk, rules, most)
     assert found.placed == expected.placed
@@ -291,11 +280,9 @@ def test_looking_ahead_by_brute_force(jobs: Sequence[Any], machines: int, most: 
 
 
 @given(jobs=JOBS, capacity=MACHINES)
-def test_the_lookahead_has_the_best_rule_if_all_comes_together(
-    jobs: Sequence[Any], capacity: Floats
-) -> None:
+def test_the_lookahead_has_the_best_rule_if_all_comes_together(jobs, capacity):
     together = small_workload([(0.0, [bag for _, bags in jobs for bag in bags])])
-    chunk, rules = fitting(together, capacity), list(RULES.values())
+    chunk, rules = Chunk.of(together, capacity), list(RULES.values())
     spans = [play(chunk, rule, 4).makespan for rule in rules]
     found = look_ahead(chunk, rules)
     assert found.makespan == min(spans)
@@ -304,7 +291,7 @@ def test_the_lookahead_has_the_best_rule_if_all_comes_together(
     assert chunk.lower_bound() <= found.makespan
 
 
-def test_what_never_fits_makes_the_makespan_infinite() -> None:
+def test_what_never_fits_makes_the_makespan_infinite():
     """1 - 0.3 - 0.1 + 0.3 + 0.1 is less than 1, so the last task never gets all of it."""
     load = workload_of([(0, [(1, 0.3, 0, 1), (1, 0.1, 0, 1), (1, 1, 0, 1)])])
     chunk = Chunk.of(load, np.ones((1, 2)))
@@ -325,7 +312,7 @@ def test_what_never_fits_makes_the_makespan_infinite() -> None:
 # --- scorers ------------------------------------------------------------------------------------
 
 
-def test_a_scorer_is_a_sum_and_a_network_beside_it() -> None:
+def test_a_scorer_is_a_sum_and_a_network_beside_it():
     scorer = PairScorer(
         "terms", np.array([1.0, 0.0]), np.array([2.0, 1.0]), np.array([10.0, 0.0]),
         ((np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0.0, 0.5])),
@@ -343,14 +330,11 @@ def test_a_scorer_is_a_sum_and_a_network_beside_it() -> None:
 
 @pytest.fixture(scope="module")
 def table() -> Workload:
-    path = DATA / "alibaba" / "cloudsimpy_jobs.csv.gz"
-    if not path.is_file():
-        pytest.skip(f"no table {path}; set SIMKIT_DATA")
-    return read_task_table(path, submit="last").workload
+    return read_task_table(real_file("alibaba", "cloudsimpy_jobs.csv.gz"), submit="last").workload
 
 
 @pytest.mark.slow
-def test_published_makespans(table: Workload) -> None:
+def test_published_makespans(table):
     some = list(chunks(table.take(np.arange(2000, len(table))), FIVE))  # chunks 200 to 521
     bounds = np.array([chunk.lower_bound() for chunk in some])
     balance = np.array([play(chunk, RULES["balance"]).makespan for chunk in some])

@@ -35,7 +35,7 @@ def weights(objective: str) -> Floats:
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_costs_build_up_tick_by_tick(objective: Objective) -> None:
+def test_costs_build_up_tick_by_tick(objective):
     drawn = roll_out(CHUNK, PairScorer.of_paper(), np.random.default_rng(3))
     ends = job_ends(CHUNK, drawn.tick, drawn.task)
     seen = [CHUNK.seen[CHUNK.job == job].min() for job in range(4)]
@@ -49,7 +49,7 @@ def test_costs_build_up_tick_by_tick(objective: Objective) -> None:
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_a_rule_costs_what_its_placements_say(objective: Objective) -> None:
+def test_a_rule_costs_what_its_placements_say(objective):
     played = play(CHUNK, RULES["balance"])
     tick, task, _, count = np.array(played.placed).T
     rows = task.astype(int)
@@ -60,6 +60,6 @@ def test_a_rule_costs_what_its_placements_say(objective: Objective) -> None:
     assert len(cost_to_go(CHUNK, objective, played.makespan, ends)) == played.makespan
 
 
-def test_what_has_no_end_costs_infinitely_much() -> None:
+def test_what_has_no_end_costs_infinitely_much():
     assert cost(CHUNK, "slowdown", np.inf, np.zeros(4)) == np.inf
     assert Outcome(np.inf, []).cost(CHUNK, "slowdown") == np.inf

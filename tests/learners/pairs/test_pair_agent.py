@@ -83,9 +83,7 @@ def placements(run: Any) -> list[tuple[float, int, int]]:
 
 
 @pytest.mark.parametrize("features", ["paper", "terms"])
-def test_the_fast_model_and_the_agent_place_alike(
-    features: str, table: Path, tmp_path: Path
-) -> None:
+def test_the_fast_model_and_the_agent_place_alike(features, table, tmp_path):
     pytest.importorskip("numba")
     scorer = drawn(features, 3)
     agent = str(bundle(tmp_path / "agent", scorer))
@@ -99,7 +97,7 @@ def test_the_fast_model_and_the_agent_place_alike(
 
 @pytest.mark.parametrize("hidden", [(), (4,), (5, 3)])
 @pytest.mark.parametrize("plain", [True, False])
-def test_compiled_scores_are_those_of_numpy(hidden: tuple[int, ...], plain: bool) -> None:
+def test_compiled_scores_are_those_of_numpy(hidden, plain):
     pytest.importorskip("numba")
     rng = np.random.default_rng(len(hidden))
     blank = PairScorer.by_terms({}, hidden)
@@ -144,9 +142,8 @@ def busy(table: Path, agent: Path, machines: int, seed: int) -> dict[str, Any]:
 @pytest.mark.parametrize("hidden", [(), (4,)])
 @pytest.mark.parametrize("machines", [3, pytest.param(70, marks=pytest.mark.thorough)])
 def test_a_long_run_with_compiled_scores_is_the_same(
-    hidden: tuple[int, ...], machines: int, table: Path, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    hidden, machines, table, tmp_path,
+    monkeypatch):  # fmt: skip
     pytest.importorskip("numba")
     blank = PairScorer.by_terms({}, hidden)
     scorer = blank.with_flat(np.random.default_rng(1).normal(0.0, 0.5, len(blank.flat)))
@@ -171,9 +168,7 @@ def test_a_long_run_with_compiled_scores_is_the_same(
 
 
 @pytest.mark.thorough
-def test_a_compiled_agent_can_be_copied(
-    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_compiled_agent_can_be_copied(table, tmp_path, monkeypatch):
     pytest.importorskip("numba")
     monkeypatch.setattr("simkit.learners.pairs.agent._MANY", 0)
     folder = bundle(tmp_path / "agent", RULES["balance"])
@@ -199,9 +194,7 @@ class Forgetful:
         return self.agent.schedule(state) if self.rng.random() < 0.7 else ()
 
 
-def test_decisions_that_an_agent_was_not_asked_about(
-    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_decisions_that_an_agent_was_not_asked_about(table, tmp_path, monkeypatch):
     pytest.importorskip("numba")
     folder = bundle(tmp_path / "agent", RULES["balance"])
     digests = set()
@@ -214,7 +207,7 @@ def test_decisions_that_an_agent_was_not_asked_about(
     assert len(digests) == 1
 
 
-def test_what_does_not_fit_is_refused(table: Path, tmp_path: Path) -> None:
+def test_what_does_not_fit_is_refused(table, tmp_path):
     folder = bundle(tmp_path / "agent", drawn("paper", 0))
     with pytest.raises(ScenarioError, match="patience is not for agents of machine"):
         load_agent(folder, patience=3)

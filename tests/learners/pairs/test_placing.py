@@ -60,7 +60,7 @@ def check(
 
 
 @pytest.mark.parametrize("name", SCORERS)
-def test_each_instance_goes_where_it_scores_highest(name: str) -> None:
+def test_each_instance_goes_where_it_scores_highest(name):
     fitness = ScorerFitness(SCORERS[name])
 
     @given(seed=st.integers(0, 2**32 - 1))
@@ -95,7 +95,7 @@ def test_each_instance_goes_where_it_scores_highest(name: str) -> None:
 
 
 @pytest.mark.parametrize("machines", [0, 2])
-def test_without_tasks_or_machines_nothing_is_placed(machines: int) -> None:
+def test_without_tasks_or_machines_nothing_is_placed(machines):
     queue, capacity = TaskQueue(2), MACHINES[:machines]
     scores = CompiledScores(SCORERS["balance"])
     for tasks in range(2):

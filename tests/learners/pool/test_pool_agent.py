@@ -51,9 +51,7 @@ RULES: list[dict[str, Any]] = [
     rows=ROWS, seed=st.integers(0, 99), units=st.sampled_from([0, 3]),
     visible=st.sampled_from([1, 3, 128]), rules=st.sampled_from(RULES),
 )  # fmt: skip
-def test_small_workloads(
-    rows: list[Any], seed: int, units: int, visible: int, rules: dict[str, Any]
-) -> None:
+def test_small_workloads(rows, seed, units, visible, rules):
     workload, scorer = small_workload(rows), drawn(seed, units)
     expected = engine_starts(PoolAgent(scorer, visible=visible, **rules), workload, 8)
     found = simulate(PoolJobs.of(workload, 8), scorer, visible=visible, **rules)
@@ -92,9 +90,7 @@ def scenario(folder: Path, **policy: Any) -> dict[str, Any]:
         ("architecture", {"activation": "tanh"}, "architecture.activation"),
     ],
 )
-def test_what_does_not_fit_together(
-    part: str, changes: dict[str, Any], place: str, tmp_path: Path
-) -> None:
+def test_what_does_not_fit_together(part, changes, place, tmp_path):
     folder = bundle(tmp_path / "a", **{part: changes})
     hash_bundle(folder)
     with pytest.raises(RunError, match=place):
@@ -117,9 +113,7 @@ def test_what_does_not_fit_together(
         )),
     ],
 )  # fmt: skip
-def test_what_it_was_not_trained_with_is_refused(
-    changes: dict[str, Any], place: str, tmp_path: Path
-) -> None:
+def test_what_it_was_not_trained_with_is_refused(changes, place, tmp_path):
     args = {"args": changes["args"]} if "args" in changes else {}
     stated = scenario(bundle(tmp_path / "a"), **args)
     with pytest.raises(ScenarioError, match=place):
@@ -136,7 +130,7 @@ def powered(limit: str) -> dict[str, Any]:
     return {"machines": machines, "grid": {"import_limit_w": 500}, "supply": {"limit": limit}}
 
 
-def test_maintenance_and_limits_of_power_are_refused_before_the_run(tmp_path: Path) -> None:
+def test_maintenance_and_limits_of_power_are_refused_before_the_run(tmp_path):
     limited = {**scenario(bundle(tmp_path / "a")), "cluster": MAINTAINED, "power": powered("power")}
     with pytest.raises(ScenarioError) as told:
         simkit.simulate(limited)
@@ -146,7 +140,7 @@ def test_maintenance_and_limits_of_power_are_refused_before_the_run(tmp_path: Pa
     ] * 2
 
 
-def test_an_agent_that_saw_no_scenario_refuses_maintenance_as_it_runs(tmp_path: Path) -> None:
+def test_an_agent_that_saw_no_scenario_refuses_maintenance_as_it_runs(tmp_path):
     maintained = {**scenario(bundle(tmp_path / "a")), "cluster": MAINTAINED}
     with pytest.raises(PolicyError, match="no maintenance"):
         simkit.simulate(maintained, policy=PoolAgent(Scorer.zero()))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pool_replay import engine_starts, small_workload
+from trace_files import real_file
 
 from simkit import plugins
 from simkit.errors import ScenarioError
@@ -26,7 +25,6 @@ from simkit.policy.ordered import OrderedPolicy
 from simkit.traces.swf import RLSchedulerLog
 from simkit.workload import Workload
 
-DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
 LOGS = {
     "SDSC-SP2-1998-4.2-cln.swf.gz": (128, 11_100),
     "HPC2N-2002-2.2-cln.swf.gz": (240, 7_000),
@@ -45,10 +43,8 @@ def policy_of(name: str, backfill: Backfill) -> Any:
 
 
 def window_of(log: str, jobs: int = 600) -> tuple[Workload, int]:
-    path, (processors, first) = DATA / "swf" / log, LOGS[log]
-    if not path.is_file():
-        pytest.skip(f"no log {path}; set SIMKIT_DATA")
-    whole = RLSchedulerLog.of(path=path).read().workload
+    processors, first = LOGS[log]
+    whole = RLSchedulerLog.of(path=real_file("swf", log)).read().workload
     return whole.take(np.arange(first, first + jobs)), processors
 
 
@@ -57,7 +53,7 @@ BACKFILLS: tuple[Backfill, ...] = ("easy", "rlscheduler", "rlscheduler-none")
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("log", LOGS)
-def test_a_window_of_a_log(log: str) -> None:
+def test_a_window_of_a_log(log):
     workload, processors = window_of(log)
     jobs = PoolJobs.of(workload, processors)
     for name, rule in RULES.items():
@@ -83,7 +79,7 @@ ROWS = st.lists(
     rows=ROWS, name=st.sampled_from([*RULES]), scale=st.sampled_from([1, 7]),
     backfill=st.sampled_from(BACKFILLS),
 )  # fmt: skip
-def test_small_workloads(rows: list[Any], name: str, scale: int, backfill: Backfill) -> None:
+def test_small_workloads(rows, name, scale, backfill):
     rows = [(gap * scale, run * scale, n, r * scale, user) for gap, run, n, r, user in rows]
     workload = small_workload(rows)
     jobs = PoolJobs.of(workload, 8)
@@ -92,7 +88,7 @@ def test_small_workloads(rows: list[Any], name: str, scale: int, backfill: Backf
 
 
 @given(rows=ROWS, longer=st.integers(1, 12), keep=st.sampled_from([0.0, 0.2, 0.55]))
-def test_small_workloads_with_jobs_held(rows: list[Any], longer: int, keep: float) -> None:
+def test_small_workloads_with_jobs_held(rows, longer, keep):
     workload = small_workload(rows)
     jobs = PoolJobs.of(workload, 8)
     expected = engine_starts(HoldRule(longer, keep).compose(SJF()), workload, 8)
@@ -107,18 +103,18 @@ def jobs_of(*rows: tuple[float, float, int, float]) -> PoolJobs:
     return PoolJobs.of(small_workload([(*row, -1) for row in rows]), 4)
 
 
-def test_jobs_must_fit_the_machine() -> None:
+def test_jobs_must_fit_the_machine():
     with pytest.raises(ScenarioError, match="asks for 4 processors, the machine has 2"):
         PoolJobs.of(small_workload([(0, 1, 4, 1, 0)]), 2)
 
 
-def test_jobs_that_wait_for_their_release_are_refused() -> None:
+def test_jobs_that_wait_for_their_release_are_refused():
     load = small_workload([(0, 1, 4, 1, 0)]).with_columns(release_time_s=np.array([5.0]))
     with pytest.raises(ScenarioError, match="does not know; add dependencies: ignore"):
         PoolJobs.of(load, 4)
 
 
-def test_measures() -> None:
+def test_measures():
     jobs = jobs_of((0, 10, 4, 10), (0, 20, 2, 20))
     assert jobs.measures(np.array([0.0, 10.0])) == {
         "bounded_slowdown": 1.25,
@@ -128,7 +124,7 @@ def test_measures() -> None:
     }
 
 
-def test_nothing_is_held_by_rlschedulers_rules() -> None:
+def test_nothing_is_held_by_rlschedulers_rules():
     jobs = jobs_of((0, 1, 1, 1))
     wrong: list[Any] = [{"end": "always"}, {"hold": Hold(1.0, 0.5)}]
     for more in wrong:

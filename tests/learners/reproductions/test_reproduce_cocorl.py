@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from trainings import workplace
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("safetensors")
@@ -28,30 +29,18 @@ from simkit.learners.reproductions.green.cocorl.equal_cost import (
     ratio,
 )
 from simkit.learners.reproductions.green.cocorl.page import meets_bar
-from simkit.learners.reproductions.green.cocorl.runs import (
-    LOADS,
-    RULES,
-    Constraint,
-    Plan,
-    Results,
-)
+from simkit.learners.reproductions.green.cocorl.runs import LOADS, RULES, Constraint, Plan, Results
 from simkit.learners.reproductions.green.judge import THRESHOLDS, threshold_of
 from simkit.learners.reproductions.green.studies import FULL, Size
 from simkit.learners.reproductions.green.trainings import drawn
-from simkit.training import Workplace
 
 TINY = Size(
     seeds=2, share=0.01, games=4, held_out=2, streams=6, tuning=2, hours=60, episodes=1
 )  # fmt: skip
 
 
-def place(folder: Path, said: list[str]) -> Workplace:
-    (folder / "work").mkdir(exist_ok=True)
-    return Workplace(folder, folder / "work", True, 1, said.append)
-
-
-def test_limited_trainings_have_the_costs_and_gains_of_the_study(tmp_path: Path) -> None:
-    plan = Plan.of(place(tmp_path, []), FULL)
+def test_limited_trainings_have_the_costs_and_gains_of_the_study(tmp_path):
+    plan = Plan.of(workplace(tmp_path), FULL)
     first, second = plan.rounds
     assert not any("cost_of" in task.arguments for task in first)
     folders = {str(tmp_path / "work" / "trainings" / task.name) for task in first}
@@ -90,7 +79,7 @@ def thresholds(values: Mapping[float, Sequence[float]]) -> pl.DataFrame:
     return table(**found)
 
 
-def test_a_rule_of_equal_cost_by_hand() -> None:
+def test_a_rule_of_equal_cost_by_hand():
     judged = thresholds({0.0: [0.1, 0.2], 0.1: [0.4, 0.4], 0.15: [0.6, 1.0], 0.5: [0.7, 0.9]})
     found = at_equal_cost(judged, 1.2)  # θ of 0.1 and 0.15 cost 1 and 1.5
     assert found.values == pytest.approx([0.6 * 0.4 + 0.4 * 0.6, 0.6 * 0.4 + 0.4 * 1.0])
@@ -105,7 +94,7 @@ def test_a_rule_of_equal_cost_by_hand() -> None:
     assert high.values == pytest.approx([0.7, 0.9])
 
 
-def test_a_gap_is_that_to_the_rule_of_the_agents_own_cost() -> None:
+def test_a_gap_is_that_to_the_rule_of_the_agents_own_cost():
     judged = pl.concat([
         thresholds({0.1: [0.4, 0.4], 0.15: [0.6, 1.0]}),
         table(agent=([0.5, 0.6], [1.0, 1.4])),  # 1.2 in the mean
@@ -114,7 +103,7 @@ def test_a_gap_is_that_to_the_rule_of_the_agents_own_cost() -> None:
     assert gap_at_equal_cost(judged, "agent").value == pytest.approx(100 * (0.02 - 0.04) / 2)
 
 
-def test_a_ratio_is_that_of_means_and_needs_streams_for_an_interval() -> None:
+def test_a_ratio_is_that_of_means_and_needs_streams_for_an_interval():
     some = table(mine=([1.0] * 8, [1.0, 3.0] * 4), other=([2.0] * 8, [4.0] * 8),
                  rare=([1.0] * 8, [4.0] + [0.0] * 7), none=([1.0] * 8, [0.0] * 8))  # fmt: skip
     found = ratio(some, "mine", "other", "cost")
@@ -128,7 +117,7 @@ def test_a_ratio_is_that_of_means_and_needs_streams_for_an_interval() -> None:
 # --- words ----------------------------------------------------------------------------------------
 
 
-def test_a_verdict_needs_the_number_and_the_interval() -> None:
+def test_a_verdict_needs_the_number_and_the_interval():
     assert verdict(5.0, 2.0, 4.0) == CONFIRMED
     assert verdict(3.0, 2.0, 4.0) == SMALLER
     assert verdict(5.0, -0.1, 4.0) == NOT_CONFIRMED
@@ -144,7 +133,7 @@ def made_up(folder: Path, *, cost: float, value: float, slow: float, good: float
     of 10 θ.
     """
     rng = np.random.default_rng(0)
-    plan = Plan.of(place(folder, []), TINY)
+    plan = Plan.of(workplace(folder), TINY)
 
     def stream(mean: float) -> list[float]:
         noise = rng.normal(0.0, 0.001, 12)
@@ -174,7 +163,7 @@ def made_up(folder: Path, *, cost: float, value: float, slow: float, good: float
     return Results(TINY, plan, judged, pl.concat(loads), constraints, 3.0, "abc")
 
 
-def test_a_good_outcome(tmp_path: Path) -> None:
+def test_a_good_outcome(tmp_path):
     found = made_up(tmp_path, cost=1.9, value=0.53, slow=2.4, good=0.75)
     assert meets_bar(found, found.plan.half[0], "likeliest")
     verdicts = [one.verdict for one in claims(found) if one.verdict != NOT_TESTED]
@@ -182,7 +171,7 @@ def test_a_good_outcome(tmp_path: Path) -> None:
     assert verdicts.count(NOT_CONFIRMED) == 1  # limits of one value bring no more
 
 
-def test_a_bad_outcome(tmp_path: Path) -> None:
+def test_a_bad_outcome(tmp_path):
     found = made_up(tmp_path, cost=2.2, value=0.53, slow=2.2, good=0.39)
     assert not meets_bar(found, found.plan.half[0], "drawn")
     verdicts = [one.verdict for one in claims(found) if one.figure in ("6.4", "6.5", "6.6")]

@@ -18,14 +18,10 @@ from simkit.learners.reproductions.deepjs.judge import (
     standing,
     standings,
 )
-from simkit.learners.reproductions.deepjs.study import (
-    FULL,
-    QUICK,
-    agents,
-)
+from simkit.learners.reproductions.deepjs.study import FULL, QUICK, agents
 
 
-def test_no_agent_is_trained_on_what_judges() -> None:
+def test_no_agent_is_trained_on_what_judges():
     for setting in (FULL, QUICK):
         assert all(agent.chunks[1] < setting.judged[0] for agent in agents(setting))
 
@@ -51,7 +47,7 @@ TABLE = judged(
 )
 
 
-def test_a_standing_by_hand() -> None:
+def test_a_standing_by_hand():
     found = standing(TABLE, "agent")
     assert found.runs == 2
     assert found.makespan == 11.0
@@ -62,6 +58,6 @@ def test_a_standing_by_hand() -> None:
     assert found.log_ratio == pytest.approx(np.log(2) / 6)
 
 
-def test_the_best_is_last_and_the_bound_is_no_scheduler() -> None:
+def test_the_best_is_last_and_the_bound_is_no_scheduler():
     labels = [one.label for one in standings(TABLE, (0, 2))]
     assert labels == [FIRST_FIT, "agent", BALANCE, TETRIS]

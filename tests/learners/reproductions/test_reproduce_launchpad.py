@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from trainings import workplace
 
 pytest.importorskip("torch")
 
@@ -16,20 +17,13 @@ from simkit.gym.dataset import read_dataset
 from simkit.learners.lockstep.ready_pool.rules import ORDERS
 from simkit.learners.ready_pool.source import ReadySource
 from simkit.learners.reproductions.green.circumstances import Circumstances
-from simkit.learners.reproductions.green.judge import (
-    JUDGED,
-    JUDGED_AFRESH,
-    TUNING,
-    Candidate,
-    rule,
-)
+from simkit.learners.reproductions.green.judge import JUDGED, JUDGED_AFRESH, TUNING, Candidate, rule
 from simkit.learners.reproductions.green.launchpad.agreement import agreement
 from simkit.learners.reproductions.green.launchpad.claims import BARS, bars, verdict
 from simkit.learners.reproductions.green.launchpad.data import Data, make, seeds_of
 from simkit.learners.reproductions.green.launchpad.runs import Plan, Results
 from simkit.learners.reproductions.green.studies import MIXES, Size
 from simkit.learners.reproductions.green.trainings import named
-from simkit.training import Workplace
 
 TINY = Size(
     seeds=1, share=0.01, games=4, held_out=2, streams=10, tuning=2, hours=60, episodes=2
@@ -37,16 +31,11 @@ TINY = Size(
 WHERE = Circumstances(load=1.0, ready=5, hours=60)
 
 
-def place(folder: Path) -> Workplace:
-    (folder / "work").mkdir(parents=True, exist_ok=True)
-    return Workplace(folder, folder / "work", quick=True, workers=1, say=lambda _text: None)
-
-
 # --- data -----------------------------------------------------------------------------------------
 
 
-def test_data_are_whole_streams_of_each_rule_in_equal_shares(tmp_path: Path) -> None:
-    here = place(tmp_path)
+def test_data_are_whole_streams_of_each_rule_in_equal_shares(tmp_path):
+    here = workplace(tmp_path)
     combo, alone = Data("combo", WHERE), Data("qos", WHERE)
     make(here, [combo, alone], 3)
     one = read_dataset(alone.path(here))
@@ -63,7 +52,7 @@ def test_data_are_whole_streams_of_each_rule_in_equal_shares(tmp_path: Path) -> 
     assert combo.decisions(here) == acted.sum()
 
 
-def test_nobody_is_judged_on_recorded_streams() -> None:
+def test_nobody_is_judged_on_recorded_streams():
     recorded = [seed for name in MIXES["combo"] for seed in seeds_of(name, 20)]
     others = {
         seed
@@ -82,11 +71,11 @@ def test_nobody_is_judged_on_recorded_streams() -> None:
 # --- agreement ------------------------------------------------------------------------------------
 
 
-def test_agreement(tmp_path: Path) -> None:
+def test_agreement(tmp_path):
     """A rule agrees with itself; beside another it is as counted one stream after another."""
     idle = Candidate("idle", lambda: lambda games: np.full(len(games.active), 5), "idle")
     asked, played = [rule("qos"), rule("sjf"), idle], [rule("qos")]
-    found = agreement(place(tmp_path), WHERE, asked, played, 2)
+    found = agreement(workplace(tmp_path), WHERE, asked, played, 2)
     itself, other, nothing = found.iter_rows(named=True)
     assert itself["choice"] == itself["all"] == 1.0
     assert nothing["choice"] == nothing["all"] == 0.0  # a rule never waits where a job can start
@@ -113,7 +102,7 @@ def test_agreement(tmp_path: Path) -> None:
 
 def results(folder: Path, over: dict[str, float], agrees: dict[str, float]) -> Results:
     """Return made-up results: points over QoS and agreement by kind; QoS has 50 points."""
-    plan, rng = Plan.of(place(folder), TINY), np.random.default_rng(0)
+    plan, rng = Plan.of(workplace(folder), TINY), np.random.default_rng(0)
     stream_value = rng.uniform(0.4, 0.6, 40)
 
     def rows(name: str, points: float) -> pl.DataFrame:
@@ -143,7 +132,7 @@ BAD = {"clone": 0.0, "offline": -3.0, "launch": -3.5, "online": -9.0}
 FALLING = {"clone": 0.96, "offline": 0.9, "launch": 0.2}
 
 
-def test_the_bars(tmp_path: Path) -> None:
+def test_the_bars(tmp_path):
     good = bars(results(tmp_path, GOOD, FALLING), 0, "drawn")
     assert [bar.words for bar in good] == list(BARS)
     assert [bar.gap.value for bar in good] == pytest.approx([-2.0, 1.8, -0.2, 2.5, 0.7], abs=0.1)
@@ -151,7 +140,7 @@ def test_the_bars(tmp_path: Path) -> None:
     assert not any(bar.met for bar in bars(results(tmp_path, BAD, FALLING), 0, "drawn"))
 
 
-def test_a_claim_may_hold_with_one_way_to_act() -> None:
+def test_a_claim_may_hold_with_one_way_to_act():
     assert verdict(True, True) == "confirmed"
     assert verdict(False, False) == "not confirmed"
     assert verdict(True, False) == "confirmed with drawn actions only"

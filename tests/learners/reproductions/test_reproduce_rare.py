@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from trainings import workplace
 
 from simkit.learners.reproductions.green.circumstances import Circumstances
 from simkit.learners.reproductions.green.judge import (
@@ -23,14 +23,9 @@ from simkit.learners.reproductions.green.judge import (
 )
 from simkit.learners.reproductions.green.rare.claims import claims, within_12_h
 from simkit.learners.reproductions.green.rare.page import meets
-from simkit.training import Workplace
 
 
-def workplace(folder: Path) -> Workplace:
-    return Workplace(folder, folder, True, 1, lambda _line: None)
-
-
-def test_all_are_judged_on_the_same_streams(tmp_path: Path) -> None:
+def test_all_are_judged_on_the_same_streams(tmp_path):
     """And all of their jobs count; another size of the pool plays the same shares of it."""
     where = Circumstances(hours=80)
     table = judged(workplace(tmp_path), where, map(rule, ("qos", "fcfs")), 5)
@@ -44,14 +39,14 @@ def test_all_are_judged_on_the_same_streams(tmp_path: Path) -> None:
     assert shares[0] == pytest.approx(shares[1], abs=0.1)
 
 
-def test_streams_do_not_run_out_of_jobs() -> None:
+def test_streams_do_not_run_out_of_jobs():
     for units in (10, 1200):
         streams = games_of(Circumstances(hours=500, units=units), 3).streams
         last = np.where(streams.there, streams.enter, -1).max(axis=1)
         assert (last >= 500).all()
 
 
-def test_the_threshold_is_the_best_on_tuning_streams(tmp_path: Path) -> None:
+def test_the_threshold_is_the_best_on_tuning_streams(tmp_path):
     where, place = Circumstances(hours=150), workplace(tmp_path)
     theta = best_threshold(place, where, 4)
     values = {}
@@ -61,7 +56,7 @@ def test_the_threshold_is_the_best_on_tuning_streams(tmp_path: Path) -> None:
     assert values[theta] == max(values.values())
 
 
-def test_gaps_and_bars() -> None:
+def test_gaps_and_bars():
     table = pl.DataFrame({
         "candidate": ["a"] * 8 + ["b"] * 8, "stream": [*range(8)] * 2,
         "value": [0.5 + 0.01 * n for n in range(8)] + [0.46 + 0.011 * n for n in range(8)],
@@ -85,7 +80,7 @@ def table_of(values: dict[str, float]) -> pl.DataFrame:
 
 
 @pytest.mark.parametrize(("agent", "confirmed"), [(0.62, 4), (0.53, 2), (0.49, 0)])
-def test_each_claim_is_held_to_the_heuristics_that_it_names(agent: float, confirmed: int) -> None:
+def test_each_claim_is_held_to_the_heuristics_that_it_names(agent, confirmed):
     """18 % over all, 2 % over QoS and SJF, better than all, and 9 % over all."""
     values = {"fcfs": 0.5, "sjf": 0.5, "qos": 0.51, "value": 0.5, "fit0": 0.5, "fit12": 0.5}
     near = {within_12_h(name): value for name, value in values.items()}

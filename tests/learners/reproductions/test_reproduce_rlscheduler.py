@@ -6,25 +6,20 @@ import polars as pl
 import pytest
 
 from simkit.learners.reproductions.rlscheduler.judge import standings
-from simkit.learners.reproductions.rlscheduler.study import (
-    JOBS,
-    LOGS,
-    RULES,
-    judge_of,
-)
+from simkit.learners.reproductions.rlscheduler.study import JOBS, LOGS, RULES, judge_of
 
 LUBLIN, ARCHIVE = LOGS[0], LOGS[1]
 
 
 @pytest.mark.parametrize("log", LOGS)
-def test_no_agent_judges_what_it_was_trained_on(log) -> None:
+def test_no_agent_judges_what_it_was_trained_on(log):
     for rows in log.windows(100).values():
         for first in rows:
             low, high = log.rows(log.judge_of(first))
             assert first + JOBS <= low or (high is not None and first > high)
 
 
-def test_windows_across_the_middle_of_a_lublin_log_are_left_out() -> None:
+def test_windows_across_the_middle_of_a_lublin_log_are_left_out():
     assert LUBLIN.judge_of(5000 - JOBS) == "b"
     assert LUBLIN.judge_of(5000) == "a"
     assert LUBLIN.judge_of(5000 - JOBS + 1) is LUBLIN.judge_of(4999) is None
@@ -32,7 +27,7 @@ def test_windows_across_the_middle_of_a_lublin_log_are_left_out() -> None:
     assert len(ARCHIVE.windows(0)["ten"]) == 10
 
 
-def test_agents_of_all_logs_leave_out_the_half_that_they_judge() -> None:
+def test_agents_of_all_logs_leave_out_the_half_that_they_judge():
     assert judge_of(ARCHIVE, 17, everywhere=False) == "whole"
     assert judge_of(ARCHIVE, 17, everywhere=True) == "a"
     assert judge_of(LUBLIN, 17, everywhere=True) == "b"
@@ -55,7 +50,7 @@ def judged(**means: tuple[float, ...]) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
-def test_everyone_is_compared_with_the_rule_of_the_lowest_mean() -> None:
+def test_everyone_is_compared_with_the_rule_of_the_lowest_mean():
     best, found = standings(
         judged(saf=(2.0, 4.0, 8.0, 2.0), scorer=(1.0, 4.0, 2.0, 1.0)), "L", "others"
     )

@@ -9,10 +9,7 @@ import pytest
 pytest.importorskip("torch")
 
 from simkit.learners.reproductions.schedqrm import study
-from simkit.learners.reproductions.schedqrm.judge import (
-    gap,
-    meets_bar,
-)
+from simkit.learners.reproductions.schedqrm.judge import gap, meets_bar
 from simkit.learners.reproductions.schedqrm.price import taken_for
 from simkit.learners.reproductions.schedqrm.study import (
     KINDS,
@@ -27,7 +24,7 @@ from simkit.learners.reproductions.schedqrm.study import (
 TINY = study.SchedQRMSetting(1, 2, 60, 6, ("paper", WHOLE, study.PPO), 2)
 
 
-def test_every_kind_of_training_can_begin() -> None:
+def test_every_kind_of_training_can_begin():
     from simkit import plugins
 
     names = set()
@@ -55,7 +52,7 @@ def rows(candidate: str, seed: int, load: int, slowdown: list[float]) -> pl.Data
     })  # fmt: skip
 
 
-def test_the_bar() -> None:
+def test_the_bar():
     rng = np.random.default_rng(0)
     rule, tables = rng.uniform(2, 5, 40), []
     for load in LOADS:
@@ -74,7 +71,7 @@ def test_the_bar() -> None:
     assert str(gap(judged, "lost", 0, 200)) == "never done"
 
 
-def test_classes_are_mistaken_as_often_as_is_said() -> None:
+def test_classes_are_mistaken_as_often_as_is_said():
     shares = np.full((10, 10), 0.0)
     shares[:, 2] = 0.25
     shares[np.arange(10), np.arange(10)] += 0.75

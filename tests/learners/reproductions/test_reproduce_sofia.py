@@ -7,10 +7,7 @@ import polars as pl
 import pytest
 
 from simkit.learners.reproductions.sofia.curves import TrainingCurve, saving, smooth
-from simkit.learners.reproductions.sofia.judge import (
-    CUT,
-    at_the_cut,
-)
+from simkit.learners.reproductions.sofia.judge import CUT, at_the_cut
 from simkit.learners.reproductions.sofia.study import SofiaRun
 
 
@@ -21,11 +18,11 @@ def curve(slowdown: list[float], method: str = "natural", seed: int = 0) -> Trai
     return TrainingCurve(task, looks, 100 * looks, values, -values, (1.0, 1.0), (0.0, 0.0))
 
 
-def test_a_look_is_averaged_with_those_just_before() -> None:
+def test_a_look_is_averaged_with_those_just_before():
     assert smooth(np.array([3.0, 5, 1, 6, 2])).tolist() == [3, 4, 3, 4, 3]
 
 
-def test_rows_become_a_curve_of_samples() -> None:
+def test_rows_become_a_curve_of_samples():
     rows = [
         {"iteration": 0.0, "held_out_slowdown": 9.0, "held_out_return": -90.0},
         {"iteration": 1.0, "decisions": 70.0, "load": 1.1, "last_load": 0.5},
@@ -48,11 +45,11 @@ def test_rows_become_a_curve_of_samples() -> None:
         (4.9, None),  # never
     ],
 )
-def test_samples_to_a_level(level: float, samples: float | None) -> None:
+def test_samples_to_a_level(level, samples):
     assert curve([9, 7, 5, 3]).samples_to(level) == samples
 
 
-def test_a_saving_is_paired_by_seed() -> None:
+def test_a_saving_is_paired_by_seed():
     found = saving([FAST, FAST], [SLOW, SLOW])
     assert found.shares == (100 / 500, 100 / 500)  # 6 on average: after one look, and after five
     assert found.mean == pytest.approx(0.2)
@@ -62,7 +59,7 @@ def test_a_saving_is_paired_by_seed() -> None:
     assert (turned.shares, turned.ends_better, turned.bounds) == ((5.0,), 0, None)
 
 
-def test_what_is_finished_at_the_cut() -> None:
+def test_what_is_finished_at_the_cut():
     jobs = pl.DataFrame(
         {"end_time_s": [150.0, 151.0, None], "turnaround_time_s": [150.0, 151.0, None],
          "trace_run_time_s": [30.0, 3.0, 3.0]}

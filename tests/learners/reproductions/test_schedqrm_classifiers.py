@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from trainings import workplace
 
 pytest.importorskip("torch")
 pytest.importorskip("sklearn")
@@ -29,11 +29,7 @@ from simkit.learners.reproductions.schedqrm.classifiers import (
     judge_classifiers,
     parts,
 )
-from simkit.learners.reproductions.schedqrm.classifiers_page import (
-    PUBLISHED_F1,
-    bar_of,
-    verdict,
-)
+from simkit.learners.reproductions.schedqrm.classifiers_page import PUBLISHED_F1, bar_of
 from simkit.learners.run_times.burst_classifier import Settings
 from simkit.traces.elf_bursts import read_bursts
 from simkit.training import Workplace
@@ -46,33 +42,18 @@ SMALL = ClassifierSetting(
 )  # fmt: skip
 
 
-def place_in(folder: Path, said: list[str]) -> Workplace:
-    (folder / "work").mkdir(exist_ok=True)
-    return Workplace(folder, folder / "work", quick=True, workers=1, say=said.append)
-
-
-def measured_again(table: pl.DataFrame, sigma: float) -> pl.DataFrame:
-    """Return a table, every other row of which was measured again with so much noise."""
-    noise = np.exp(np.sqrt(2.0) * sigma * np.where(np.arange(table.height) % 4 < 2, 1.0, -1.0))
-    again = (table["run_time_s"] * pl.Series(noise)).to_list()
-    rows = [time_s if number % 2 else None for number, time_s in enumerate(again)]
-    return table.with_columns(again_s=pl.Series(rows, dtype=pl.Float64))
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workplace, list[str], Judged]:
     """Return the workplace, what it said, and what was judged."""
     said: list[str] = []
-    place = place_in(tmp_path_factory.mktemp("schedqrm"), said)
+    place = workplace(tmp_path_factory.mktemp("schedqrm"), said)
     return place, said, judge_classifiers(place, read_bursts(), SMALL)
 
 
 # --- the fits -------------------------------------------------------------------------------------
 
 
-def test_every_model_answers_whatever_is_held_out(
-    made: tuple[Workplace, list[str], Judged],
-) -> None:
+def test_every_model_answers_whatever_is_held_out(made):
     _, said, judged = made
     assert len(said) == len(list(fits(SMALL)))
     for split in SPLITS:
@@ -89,9 +70,7 @@ def test_every_model_answers_whatever_is_held_out(
     assert judged.calibration(RANDOM, "boosted trees") is None
 
 
-def test_a_stopped_command_does_only_what_is_missing(
-    made: tuple[Workplace, list[str], Judged],
-) -> None:
+def test_a_stopped_command_does_only_what_is_missing(made):
     place, said, judged = made
     said.clear()
     lost = Fit(SIZE, 0, LAW)
@@ -107,7 +86,7 @@ def test_a_stopped_command_does_only_what_is_missing(
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_nothing_that_is_asked_about_was_learned_from(split: str) -> None:
+def test_nothing_that_is_asked_about_was_learned_from(split):
     table = read_bursts()
     for seed in range(2):
         learn, ask = parts(table, split, seed)
@@ -125,36 +104,9 @@ def test_nothing_that_is_asked_about_was_learned_from(split: str) -> None:
 # --- the page -------------------------------------------------------------------------------------
 
 
-def test_the_bar_follows_from_the_noise() -> None:
+def test_the_bar_follows_from_the_noise():
     quiet, noisy = bar_of(0.004), bar_of(0.02)
     assert bar_of(float("nan")) is None
     assert quiet is not None
     assert noisy is not None
     assert (quiet.least, noisy.least) == (PUBLISHED_F1, pytest.approx(1 - 0.072 - 0.04))
-
-
-def answers_right(judged: Judged, share: float) -> Judged:
-    """Return answers of which about a share is right, class by class alike."""
-    truth = judged.table.with_row_index("row").select("row", "class")
-    joined = judged.answers.join(truth, on="row", maintain_order="left")
-    wrong = (pl.col("row") % 100) >= share * 100
-    label = pl.when(wrong).then((pl.col("class") + 1) % 10).otherwise(pl.col("class"))
-    return replace(judged, answers=joined.with_columns(label=label).drop("class"))
-
-
-@pytest.mark.parametrize(
-    ("sigma", "share", "begins"),
-    [
-        (0.002, 1.0, "**The bar is met.**"),
-        (0.002, 0.5, "**The bar is missed"),
-        (0.02, 0.5, "**The bar is missed"),
-        (None, 1.0, "**Not decided.**"),
-    ],
-)
-def test_the_verdict_follows_from_the_numbers(
-    sigma: float | None, share: float, begins: str, made: tuple[Workplace, list[str], Judged]
-) -> None:
-    judged = answers_right(made[2], share)
-    once = judged.table.with_columns(again_s=pl.lit(None, pl.Float64))
-    table = once if sigma is None else measured_again(once, sigma)
-    assert verdict(replace(judged, table=table)).startswith(begins)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
+from trainings import workplace
 
 pytest.importorskip("torch")
 pytest.importorskip("sklearn")
@@ -70,12 +71,10 @@ def some_jobs() -> Workload:
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workplace:
     """Return a workplace, with the tiny log where logs are looked for."""
-    for folder in ("swf", "pages", "work"):
-        (tmp_path / folder).mkdir()
+    (tmp_path / "swf").mkdir()
     write_swf(tmp_path / "swf" / "tiny.swf", some_jobs())
     monkeypatch.setenv("SIMKIT_DATA", str(tmp_path))
-    said: list[str] = []
-    return Workplace(tmp_path / "pages", tmp_path / "work", True, 1, said.append)
+    return workplace(tmp_path)
 
 
 def said_by(place: Workplace) -> list[str]:
@@ -89,7 +88,7 @@ def by_id(jobs: Workload) -> dict[int, float]:
     return dict(zip(jobs.job_id.tolist(), jobs.submit_time_s.tolist(), strict=True))
 
 
-def test_jitter_moves_all_jobs_a_little_and_sorts_them_again() -> None:
+def test_jitter_moves_all_jobs_a_little_and_sorts_them_again():
     crowded = some_jobs()
     crowded = crowded.with_columns(submit_time_s=np.floor(crowded.submit_time_s / 1000))
     moved = jittered(crowded, 0)
@@ -103,9 +102,7 @@ def test_jitter_moves_all_jobs_a_little_and_sorts_them_again() -> None:
         assert np.array_equal(getattr(moved, column)[rows], getattr(crowded, column))
 
 
-def test_all_candidates_of_a_replay_see_the_same_submit_times(
-    place: Workplace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_candidates_of_a_replay_see_the_same_submit_times(place, monkeypatch):
     seen: list[dict[int, float]] = []
 
     def noted(jobs: Workload, number: int) -> Workload:
@@ -121,7 +118,7 @@ def test_all_candidates_of_a_replay_see_the_same_submit_times(
     assert all(one == seen[0] for one in seen)
 
 
-def test_the_last_part_of_a_log_counts_and_the_part_before_is_replayed(place: Workplace) -> None:
+def test_the_last_part_of_a_log_counts_and_the_part_before_is_replayed(place):
     jobs, (log,) = some_jobs(), TINY.logs
     table = replayed(Replay(log, "requested", 0), TINY)
     counted = slice(round(0.4 * JOBS), None)
@@ -137,7 +134,7 @@ def test_the_last_part_of_a_log_counts_and_the_part_before_is_replayed(place: Wo
     assert cold["wait_time_s"].sum() < table["wait_time_s"].sum()  # nothing waits at its begin
 
 
-def test_actual_run_times_and_the_order_decide_the_schedule(place: Workplace) -> None:
+def test_actual_run_times_and_the_order_decide_the_schedule(place):
     (log,) = TINY.logs
     tables = {name: replayed(Replay(log, name, 0), TINY) for name in TINY.candidates}
     assert tables["actual"]["estimate_s"].equals(tables["actual"]["run_time_s"])
@@ -169,7 +166,7 @@ def bounds(found: Difference) -> tuple[float | None, float | None]:
     return found.interval.low, found.interval.high
 
 
-def test_the_interval_is_that_of_the_sums_and_counts_of_weeks() -> None:
+def test_the_interval_is_that_of_the_sums_and_counts_of_weeks():
     per_week = (1, 2, 3, 1, 2, 5, 1, 4)
     found = difference(*in_weeks(per_week))
     expected = set_interval(np.array(WEEKLY) * per_week, np.array(per_week, dtype=float))
@@ -178,13 +175,13 @@ def test_the_interval_is_that_of_the_sums_and_counts_of_weeks() -> None:
     assert found.interval.blocks == 8
 
 
-def test_jobs_that_are_alike_in_a_week_and_replays_that_are_alike_narrow_nothing() -> None:
+def test_jobs_that_are_alike_in_a_week_and_replays_that_are_alike_narrow_nothing():
     once = difference(*in_weeks([1] * 8))
     assert bounds(difference(*in_weeks([100] * 8))) == pytest.approx(bounds(once))
     assert bounds(difference(*in_weeks([1] * 8, replays=10))) == pytest.approx(bounds(once))
 
 
-def test_replays_are_averaged_job_by_job() -> None:
+def test_replays_are_averaged_job_by_job():
     mine, other = in_weeks([1] * 8)
     noise = np.where(np.arange(8) % 2, 7.0, -7.0)
     noisy = replace(
@@ -197,7 +194,7 @@ def test_replays_are_averaged_job_by_job() -> None:
     assert found.single == pytest.approx((3.5, 3.5))
 
 
-def test_standings_by_hand() -> None:
+def test_standings_by_hand():
     submit = [0.0, WEEK_S]
     run, hour = np.array([3600.0, 7200.0]), 3600.0
 
@@ -225,7 +222,7 @@ def test_standings_by_hand() -> None:
 # --- the study ------------------------------------------------------------------------------------
 
 
-def test_what_is_kept_is_not_done_again(place: Workplace) -> None:
+def test_what_is_kept_is_not_done_again(place):
     small = replace(TINY, replays=1, candidates=("requested", MEANS))
     replay_missing(place, small)
     assert said_by(place) == ["replayed Tiny, requested, 0", "replayed Tiny, user-mean, 0"]
@@ -238,7 +235,7 @@ def test_what_is_kept_is_not_done_again(place: Workplace) -> None:
     assert len(said_by(place)) == 2
 
 
-def test_a_tiny_study_to_its_section(place: Workplace) -> None:
+def test_a_tiny_study_to_its_section(place):
     results = replay_logs(place, TINY)
     assert len(said_by(place)) == len(list(replays(TINY)))
     found = {one.candidate: one for one in standings(results["Tiny"])}
@@ -253,7 +250,7 @@ def test_a_tiny_study_to_its_section(place: Workplace) -> None:
     assert len(said_by(place)) == len(list(replays(TINY)))
 
 
-def test_without_the_logs_it_says_where_they_belong(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_logs_it_says_where_they_belong(monkeypatch):
     monkeypatch.delenv("SIMKIT_DATA", raising=False)
     with pytest.raises(RunError, match="set SIMKIT_DATA to the folder"):
         _ = LOGS[0].path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,6 +10,8 @@ from typing import Any, NamedTuple
 
 import polars as pl
 import pytest
+from trace_files import DATA, real_file
+from trainings import workplace
 
 from simkit import plugins
 from simkit.learners.reproductions import deepjs, deeprm, rlscheduler, schedqrm, sofia
@@ -24,9 +25,7 @@ from simkit.learners.reproductions.green.studies import Size
 from simkit.learners.reproductions.rlscheduler.study import RLSchedulerSetting
 from simkit.learners.reproductions.schedqrm import classifiers, logs, study
 from simkit.learners.reproductions.sofia.study import METHODS, SofiaSetting
-from simkit.training import Workplace
 
-DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[4] / "shared" / "data"))
 GREEN = Size(seeds=1, share=0.01, games=4, held_out=2, streams=6, tuning=2, hours=60, episodes=1)
 
 
@@ -132,20 +131,18 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIMKIT_DATA", str(DATA))
 
 
-def test_every_reproduction_is_tried() -> None:
+def test_every_reproduction_is_tried():
     assert plugins.names("simkit.reproductions") == sorted(TINY)
 
 
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("name", [pytest.param(name, marks=TINY[name].marks) for name in TINY])
-def test_a_tiny_run_to_the_page(name: str, tmp_path: Path) -> None:
+def test_a_tiny_run_to_the_page(name, tmp_path):
     tiny = TINY[name]
-    if tiny.needs and not (DATA / tiny.needs).is_file():
-        pytest.skip(f"no {tiny.needs}; set SIMKIT_DATA")
-    pages, work, said = tmp_path / "pages", tmp_path / "work", list[str]()
-    pages.mkdir()
-    work.mkdir()
-    place = Workplace(pages, work, quick=True, workers=1, say=said.append)
+    real_file(tiny.needs)
+    said = list[str]()
+    place = workplace(tmp_path, said)
+    pages, work = place.pages, place.work
     page = tiny.carry_out(place, *tiny.sizes)
     for written in pages.glob("*.md"):
         text = written.read_text("utf-8")

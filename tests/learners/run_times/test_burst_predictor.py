@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,7 +43,7 @@ def fitted(model: ModelName) -> BurstPredictor:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_what_is_read_says_what_was_written(model: ModelName, tmp_path: Path) -> None:
+def test_what_is_read_says_what_was_written(model, tmp_path):
     predictor, asked = fitted(model), sample(("quicksort", "fourier")).features
     predictor.save(tmp_path / "bundle", {"learner": "burst-times"})
     again = BurstPredictor.load(tmp_path / "bundle")
@@ -58,7 +57,7 @@ def test_what_is_read_says_what_was_written(model: ModelName, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_probabilities_are_of_the_classes(model: ModelName) -> None:
+def test_probabilities_are_of_the_classes(model):
     found = fitted(model).predict(sample().features)
     if found.probabilities is None:
         assert model == "trees"
@@ -70,7 +69,7 @@ def test_probabilities_are_of_the_classes(model: ModelName) -> None:
         assert found.label.tolist() == found.probabilities.argmax(axis=1).tolist()
 
 
-def test_a_program_of_another_kind_is_unlike_the_others() -> None:
+def test_a_program_of_another_kind_is_unlike_the_others():
     predictor = fitted("local-power-law")
     assert predictor.predict(sample().features).unlike.mean() == 0.0  # each is itself an example
     assert predictor.predict(sample(("fourier",)).features).unlike.all()
@@ -79,13 +78,13 @@ def test_a_program_of_another_kind_is_unlike_the_others() -> None:
 # --- what is refused ------------------------------------------------------------------------------
 
 
-def test_too_few_programs() -> None:
+def test_too_few_programs():
     with pytest.raises(RunError, match="there are 9 programs .* needs 10; measure more"):
         BurstPredictor.fit(sample().take(np.arange(9)), np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("model", ["trees", "network"])
-def test_a_library_is_missing(model: ModelName, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_is_missing(model, monkeypatch):
     monkeypatch.setattr("simkit.learners.run_times.burst_predictor.find_spec", lambda name: None)
     with pytest.raises(
         PluginError, match=rf"{model} needs .*pip install 'simkit-cluster\[learn\]'"
@@ -93,12 +92,12 @@ def test_a_library_is_missing(model: ModelName, monkeypatch: pytest.MonkeyPatch)
         fitted(model)
 
 
-def test_no_bundle(tmp_path: Path) -> None:
+def test_no_bundle(tmp_path):
     with pytest.raises(RunError, match=r"cannot be read(.|\n)*`simkit burst-times fit` writes"):
         BurstPredictor.load(tmp_path / "nowhere")
 
 
-def test_the_bundle_of_an_agent(tmp_path: Path) -> None:
+def test_the_bundle_of_an_agent(tmp_path):
     parts: dict[str, Any] = {
         "architecture": {"type": "perceptron"},
         "observation": {},
@@ -128,9 +127,7 @@ WRONG: list[tuple[ModelName, str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("model", "part", "value", "message"), WRONG)
-def test_parts_that_do_not_fit(
-    model: ModelName, part: str, value: Any, message: str, tmp_path: Path
-) -> None:
+def test_parts_that_do_not_fit(model, part, value, message, tmp_path):
     """Whoever writes the hashes anew is still told what is wrong."""
     fitted(model).save(tmp_path)
     bundle = read_bundle(tmp_path)
@@ -155,7 +152,7 @@ def test_parts_that_do_not_fit(
 # --- the local power law --------------------------------------------------------------------------
 
 
-def test_the_nearest_of_an_example_is_another() -> None:
+def test_the_nearest_of_an_example_is_another():
     features = np.array([[7.0, 8.0], [7.0, 16.0], [7.0, 64.0], [7.0, 64.0]])
     nearest = Nearest.of(Examples(("text", "bss"), features, np.ones(4), np.array([0.5])))
     distance, near = nearest.others(1)
@@ -163,7 +160,7 @@ def test_the_nearest_of_an_example_is_another() -> None:
     assert distance[:, 0] == pytest.approx([np.log2(17 / 9), np.log2(17 / 9), 0.0, 0.0])
 
 
-def test_noisy_times_take_more_neighbours_than_times_that_jump() -> None:
+def test_noisy_times_take_more_neighbours_than_times_that_jump():
     rng = np.random.default_rng(0)
     size = np.sort(rng.uniform(1e4, 1e6, 400))
     features = np.column_stack((np.full(400, 500.0), size))
@@ -185,7 +182,7 @@ def test_noisy_times_take_more_neighbours_than_times_that_jump() -> None:
         assert off(times, truth, (4, 48)) < (least + most) / 2 < most
 
 
-def test_probabilities_of_noisy_times_are_calibrated() -> None:
+def test_probabilities_of_noisy_times_are_calibrated():
     rng = np.random.default_rng(1)
     size = rng.uniform(1e4, 3e6, 8000)
     times = 1e-7 * size * np.exp(rng.normal(0.0, 0.1, 8000))
@@ -200,7 +197,7 @@ def test_probabilities_of_noisy_times_are_calibrated() -> None:
     assert shares.max(axis=1).mean() == pytest.approx(right.mean(), abs=0.05)
 
 
-def test_more_neighbours_than_examples_are_refused() -> None:
+def test_more_neighbours_than_examples_are_refused():
     examples = sample().take(np.arange(4))
     with pytest.raises(ValueError, match="there are 4 examples; there must be more"):
         LocalPowerLaw.fitted(examples)

@@ -70,7 +70,7 @@ def estimates_of(found: Any) -> np.ndarray:
 # --- features -------------------------------------------------------------------------------------
 
 
-def test_features_by_hand() -> None:
+def test_features_by_hand():
     jobs = workload(np.ones(4))
     history = JobHistory(jobs)
 
@@ -106,7 +106,7 @@ def test_features_by_hand() -> None:
 
 
 @pytest.mark.parametrize("model", ["trees", pytest.param("classes", marks=pytest.mark.thorough)])
-def test_nothing_of_the_future_shows(model: str) -> None:
+def test_nothing_of_the_future_shows(model):
     jobs, seed = by_executable(7), 7
     known = run(jobs, {**LEARNED, "model": model})
     until_s = float(np.quantile(jobs.submit_time_s, 0.7))
@@ -121,14 +121,14 @@ def test_nothing_of_the_future_shows(model: str) -> None:
     assert np.array_equal(estimates_of(known)[before], estimates_of(changed)[before])
 
 
-def test_until_the_first_fit_it_is_the_mean_of_the_last_two() -> None:
+def test_until_the_first_fit_it_is_the_mean_of_the_last_two():
     jobs = by_executable(1)
     found = run(jobs, {"type": "learned", "every": JOBS + 1})
     assert np.array_equal(estimates_of(found), estimates_of(run(jobs, "user-mean")))
 
 
 @pytest.mark.parametrize("model", ["trees", "classes"])
-def test_it_learns_what_a_mean_cannot_know(model: str) -> None:
+def test_it_learns_what_a_mean_cannot_know(model):
     jobs = by_executable(2)
     late = slice(JOBS // 2, None)
     off = {}
@@ -143,7 +143,7 @@ def test_it_learns_what_a_mean_cannot_know(model: str) -> None:
 
 
 @pytest.mark.parametrize("user", [-1, 3])
-def test_without_requests_run_times_do_not_show(user: int) -> None:
+def test_without_requests_run_times_do_not_show(user):
     jobs = by_executable(5)
     bare = replace(jobs, requested_time_s=np.full(JOBS, np.nan), user=np.full(JOBS, user))
     found = estimates_of(run(bare, LEARNED))
@@ -154,12 +154,12 @@ def test_without_requests_run_times_do_not_show(user: int) -> None:
 @pytest.mark.parametrize(
     ("key", "value"), [("model", "forest"), ("every", 0), ("every", True), ("memory", 1e4)]
 )
-def test_what_is_refused(key: str, value: Any) -> None:
+def test_what_is_refused(key, value):
     with pytest.raises(ScenarioError, match=f"{key} is"):
         LearnedRunTimes(**{key: value})
 
 
-def test_without_its_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_library_the_extra_is_named(monkeypatch):
     monkeypatch.setattr("simkit.learners.learned_run_times.find_spec", lambda name: None)
     with pytest.raises(PluginError, match=r"simkit-cluster\[learn\]"):
         LearnedRunTimes()

@@ -18,13 +18,7 @@ from sklearn.metrics import precision_recall_fscore_support
 
 from simkit.learners.run_times.boosted_trees import BoostedTrees
 from simkit.learners.run_times.burst_classifier import Settings, train
-from simkit.learners.run_times.examples import (
-    Examples,
-    by_group,
-    by_size,
-    of_programs,
-    random_rows,
-)
+from simkit.learners.run_times.examples import Examples, by_group, by_size, of_programs, random_rows
 from simkit.learners.run_times.local_power_law import LocalPowerLaw
 from simkit.learners.run_times.scores import calibration_of, class_scores, guess, majority
 from simkit.traces.elf_bursts import SIGNATURE, burst_class, read_bursts
@@ -45,7 +39,7 @@ def power_laws(seed: int, count: int = 1500) -> Examples:
 # --- examples -------------------------------------------------------------------------------------
 
 
-def test_classes_are_those_of_the_table() -> None:
+def test_classes_are_those_of_the_table():
     table = read_bursts()
     examples = of_programs(table)
     assert examples.names == SIGNATURE
@@ -55,7 +49,7 @@ def test_classes_are_those_of_the_table() -> None:
 
 
 @given(seed=st.integers(0, 1000))
-def test_balanced_examples_are_some_of_them(seed: int) -> None:
+def test_balanced_examples_are_some_of_them(seed):
     rng = np.random.default_rng(seed)
     times = rng.uniform(0.0, 0.3, 300) ** 1.5
     examples = Examples(("x",), np.arange(300.0)[:, None], times, EDGES[:4])
@@ -68,7 +62,7 @@ def test_balanced_examples_are_some_of_them(seed: int) -> None:
 
 
 @given(seed=st.integers(0, 1000), share=st.floats(0.1, 0.9))
-def test_rows_that_are_held_out(seed: int, share: float) -> None:
+def test_rows_that_are_held_out(seed, share):
     rng = np.random.default_rng(seed)
     kind, size = rng.choice(list("abcdef"), 240), rng.integers(1, 50, 240)
     assert random_rows(240, share, rng).sum() == round(share * 240)
@@ -91,26 +85,26 @@ def halves(examples: Examples) -> tuple[Examples, Examples]:
     return examples.take(~out), examples.take(out)
 
 
-def test_too_few_examples_are_refused() -> None:
+def test_too_few_examples_are_refused():
     with pytest.raises(ValueError, match="a class has no examples"):
         power_laws(1, 3).balanced(np.random.default_rng(0))
     with pytest.raises(ValueError, match="at least two groups"):
         by_group(["a", "a"], 0.5, np.random.default_rng(0))
 
 
-def test_where_all_neighbours_are_of_one_size_twice_takes_twice_as_long() -> None:
+def test_where_all_neighbours_are_of_one_size_twice_takes_twice_as_long():
     features = np.array([[1.0, 1000.0]] * 6)
     law = LocalPowerLaw.fitted(Examples(("text", "bss"), features, np.full(6, 0.1), EDGES))
     assert law.run_time_s(np.array([[1.0, 2001.0]])) == pytest.approx([0.2], rel=1e-3)
 
 
-def test_a_local_power_law_knows_power_laws() -> None:
+def test_a_local_power_law_knows_power_laws():
     fit, asked = halves(power_laws(1))
     found = LocalPowerLaw.fitted(fit).run_time_s(asked.features)
     assert found == pytest.approx(asked.run_time_s, rel=0.04)
 
 
-def test_trees_are_those_of_scikit_learn() -> None:
+def test_trees_are_those_of_scikit_learn():
     fit, asked = halves(power_laws(2))
     trees = BoostedTrees.fitted(fit, np.random.default_rng(3), n_estimators=30)
     seed = int(np.random.default_rng(3).integers(2**31))
@@ -124,7 +118,7 @@ def test_trees_are_those_of_scikit_learn() -> None:
     assert np.array_equal(again.run_time_s(asked.features), trees.run_time_s(asked.features))
 
 
-def test_the_network_learns_and_repeats_itself() -> None:
+def test_the_network_learns_and_repeats_itself():
     fit, asked = halves(power_laws(4))
     settings = Settings((64,), logarithms=True, learning_rate=1e-2, falls=True, passes=60)
     trained = train(fit, np.random.default_rng(5), settings)
@@ -142,7 +136,7 @@ def test_the_network_learns_and_repeats_itself() -> None:
     assert not np.array_equal(one, other)
 
 
-def test_a_feature_that_never_changes_is_no_trouble() -> None:
+def test_a_feature_that_never_changes_is_no_trouble():
     examples = power_laws(5, 200)
     features = np.column_stack((examples.features, np.full(200, 28.0)))
     same = Examples((*examples.names, "interp"), features, examples.run_time_s, EDGES)
@@ -154,7 +148,7 @@ def test_a_feature_that_never_changes_is_no_trouble() -> None:
 
 
 @given(pairs=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=60))
-def test_scores_are_those_of_scikit_learn(pairs: list[tuple[int, int]]) -> None:
+def test_scores_are_those_of_scikit_learn(pairs):
     truth, predicted = np.array(pairs).T
     found = class_scores(truth, predicted, 5)
     expected = precision_recall_fscore_support(truth, predicted, labels=range(5), zero_division=0.0)
@@ -163,7 +157,7 @@ def test_scores_are_those_of_scikit_learn(pairs: list[tuple[int, int]]) -> None:
     assert found.macro_f1 == pytest.approx(expected[2].mean())
 
 
-def test_calibration_by_hand() -> None:
+def test_calibration_by_hand():
     shares = np.array([[0.9, 0.1], [0.2, 0.8], [0.85, 0.15], [0.55, 0.45]])
     found = calibration_of(np.array([0, 1, 1, 0]), shares)
     assert found.examples.tolist() == [0, 0, 0, 0, 0, 1, 0, 0, 2, 1]
@@ -172,7 +166,7 @@ def test_calibration_by_hand() -> None:
     assert found.error == pytest.approx((0.45 + 2 * 0.325 + 0.1) / 4)
 
 
-def test_the_sample_can_be_learned() -> None:
+def test_the_sample_can_be_learned():
     examples = of_programs(read_bursts().filter(~pl.col("heap")))
     fit, asked = halves(examples)
     law = class_scores(

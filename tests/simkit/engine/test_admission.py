@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.engine.admission import RankedBacklog
-from simkit.engine.simulation import Rules
 from simkit.errors import ScenarioError
 from simkit.policy import Cancel, Kill, Place, Suspend
 from simkit.policy.task import Task
-from simkit.workload.cluster import AdmissionRule
+from simkit.rules import AdmissionRule, Rules
 
 ENDS = "job_id start_time_s status"
 

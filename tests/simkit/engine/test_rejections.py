@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from engine_runs import a_gang, greedy, make_jobs, rigid, simulate
 
-from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policy import Place, Reject, Suspend
-from simkit.workload.cluster import AdmissionRule
+from simkit.rules import AdmissionRule, Rules
 
 ENDS = "job_id start_time_s status reason"
 

@@ -7,9 +7,8 @@ from engine_runs import a_gang, greedy, make_jobs, rigid, simulate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.engine.simulation import Rules
 from simkit.policy import Kill, Reject
-from simkit.workload.cluster import AdmissionRule
+from simkit.rules import AdmissionRule, Rules
 
 TIMES = "job_id submit_time_s release_time_s start_time_s wait_time_s"
 

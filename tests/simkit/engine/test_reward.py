@@ -10,16 +10,17 @@ from engine_runs import a_bag, a_gang, begin, greedy, make_jobs, rigid
 from simkit.agent.reward import WeightedRewards
 from simkit.agent.rewards import REWARDS, make_reward
 from simkit.engine.recorder import Recorder
-from simkit.engine.simulation import Rules, Simulation
+from simkit.engine.simulation import Simulation
 from simkit.errors import PluginError, ScenarioError
 from simkit.gym.episodes import Episode, Episodes, Nowhere
 from simkit.policies.easy import Easy
 from simkit.policies.orderings import FCFS
 from simkit.policy import Kill, Place, Resume, Suspend
 from simkit.policy.ordered import OrderedPolicy
+from simkit.rules import AdmissionRule, Rules
 from simkit.scenario import Scenario
 from simkit.scenario.value import deadlines, with_values
-from simkit.workload.cluster import AdmissionRule, Cluster, Failures, Maintenance
+from simkit.workload.cluster import Cluster, Failures, Maintenance
 
 OF_VALUE = ("value", "value-at-decision", "value-on-completion", "qos-violations")
 """Rewards that need jobs of value and quality."""
@@ -126,7 +127,7 @@ def check(run, reward, capacity) -> None:
 def test_what_ends_between_decisions_is_paid_to_the_instant():
     # job 0 runs from 0 to 3.5, job 1 comes at 3 and must wait for it: it runs from 4 to 6
     load = rigid((0, 3.5, 4), (3, 2, 4))
-    run, reward = play(begin, greedy, load, names=PLAIN, rules=Rules(step_s=1))
+    run, reward = play(begin, greedy, load, names=PLAIN, rules=Rules(scheduling={"step": 1}))
     assert run.starts() == {0: 0, 1: 4}
     assert reward.earned == {
         # at 0, 1, 2, 3, 4, 5, 6, and at the end
@@ -179,7 +180,8 @@ def test_a_slotted_run(seed, backlog):
     load = make_jobs(*jobs, resources=("cpu", "mem"))
     names = PLAIN
     rules = Rules(
-        step_s=1, admission=AdmissionRule(slots=10 if backlog > 1 else 1, backlog=backlog)
+        scheduling={"step": 1},
+        admission=AdmissionRule(slots=10 if backlog > 1 else 1, backlog=backlog),
     )
 
     def schedule(state):

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trace_files import DATA, needs_real, real_file
+from trace_files import DATA, needs_real
 
 from simkit.arrays import stream
 from simkit.errors import TraceError
@@ -21,15 +21,7 @@ from simkit.traces.alibaba2017 import (
     read_usage,
 )
 from simkit.traces.alibaba2017_generator import default_machines, generate_alibaba2017, model
-from simkit.traces.alibaba2017_generator.draws import (
-    STATUSES,
-    TERMINATED,
-    Attempts,
-    BatchLoad,
-    draw_machines,
-    draw_tasks,
-    run_shares,
-)
+from simkit.traces.alibaba2017_generator.draws import STATUSES, draw_tasks
 from simkit.traces.alibaba2017_generator.model import Marginal
 from simkit.traces.columns import ALIBABA2017
 
@@ -133,14 +125,6 @@ def attempts_with_tasks(folder):
     return rows.drop_nulls("job_id").join(owners, on=["job_id", "task_id"], suffix="_task")
 
 
-def test_attempts_are_numbered_from_one_without_gaps(made):
-    rows = attempts_with_tasks(made).filter(pl.col("status") != "Waiting")
-    for total, group in rows.group_by("total_seq_no"):
-        counts = group["seq_no"].value_counts()
-        assert sorted(counts["seq_no"].to_list()) == list(range(1, int(total[0]) + 1))
-        assert counts["count"].n_unique() == 1
-
-
 def test_attempts_lie_within_their_task(made):
     rows = attempts_with_tasks(made).filter(pl.col("status") != "Waiting")
     assert (rows["start_time_s"] >= rows["create_time_s"]).all()
@@ -176,24 +160,6 @@ def test_instances_end_up_as_their_task_says(made, status, allowed, needed):
     assert tasks["status"].all()
 
 
-TIMES_TABLE = [
-    # status of an attempt, is there a start, is there an end: as the trace's description says
-    ("Terminated", True, True),
-    ("Interrupted", True, True),
-    ("Failed", True, False),
-    ("Running", True, False),
-    ("Waiting", False, False),
-]
-
-
-@pytest.mark.parametrize(("status", "start", "end"), TIMES_TABLE)
-def test_a_time_that_there_is_not_is_zero(made, status, start, end):
-    rows = attempts_with_tasks(made).filter(pl.col("status") == status)
-    assert rows.height > 0
-    assert (rows["start_time_s"] != 0).all() == start
-    assert (rows["end_time_s"] != 0).all() == end
-
-
 def test_machines_of_attempts_exist_and_a_retry_moves_on(made):
     rows = table(made, "batch_instance")
     known = table(made, "server_event")["machine_id"]
@@ -205,43 +171,7 @@ def test_machines_of_attempts_exist_and_a_retry_moves_on(made):
     assert (retried[1:] != retried[:-1])[seq[1:] > 1].all()
 
 
-def test_usage_is_shown_within_the_measured_hours_alone(made):
-    rows = table(made, "batch_instance")
-    shown = rows.drop_nulls("cpu_mean")
-    assert shown["start_time_s"].is_between(39_600, 82_800).all()
-    assert (shown["cpu_max"] >= shown["cpu_mean"]).all()
-    assert (shown["mem_max"] >= shown["mem_mean"]).all()
-    within = rows.filter(
-        pl.col("start_time_s").is_between(39_600, 82_799), pl.col("status") == "Terminated"
-    )
-    assert within["cpu_mean"].null_count() / within.height == pytest.approx(0.01, abs=0.005)
-
-
-def test_rows_of_nobody_have_their_known_share(made):
-    rows = table(made, "batch_instance")
-    nobodys = rows.filter(pl.col("job_id").is_null())
-    assert nobodys["task_id"].is_null().all()
-    assert nobodys.height / rows.height == pytest.approx(0.0131, abs=1e-4)
-    assert nobodys["status"].unique().to_list() == ["Running"]
-    late = nobodys["start_time_s"].is_between(60_000, 89_000).mean()
-    assert late == pytest.approx(0.85, abs=0.2)  # some forty groups
-
-
 # ---- machines, containers, usage ----------------------------------------------------------------
-
-
-def test_as_many_machines_as_the_trace_and_their_errors():
-    site = draw_machines(model.MACHINES, np.random.default_rng(0))
-    frame = site.frame()
-    adds = frame.filter(pl.col("event") == "add")
-    assert adds["machine_id"].to_list() == list(range(1, model.MACHINES + 1))
-    assert (adds["time_s"] == 0).all()
-    usual = (site.mem > 0.6899) & (site.mem < 0.6901) & (site.disk == 1)
-    assert usual.mean() == pytest.approx(1_298 / 1_313, abs=0.01)
-    errors = frame.filter(pl.col("event") == "softerror")
-    assert errors["machine_id"].n_unique() == 7
-    assert errors.select("cpu", "mem", "disk").unique().rows() == [(0, "0", "0")]
-    assert errors["time_s"].is_between(1, model.DAY_S, closed="left").all()
 
 
 def test_containers_share_no_core_and_leave_room(made):
@@ -255,43 +185,6 @@ def test_containers_share_no_core_and_leave_room(made):
     both = held.join(size, on="machine_id", suffix="_size")
     for name in ("cpu", "mem", "disk"):
         assert (both[name] <= 0.9 * both[f"{name}_size"] + 1e-9).all()
-
-
-def test_some_usage_is_of_containers_without_an_event(made):
-    known = table(made, "container_event")["container_id"].unique()
-    used = table(made, "container_usage")["container_id"].unique()
-    strange = used.filter(~used.is_in(known.implode()))
-    assert len(strange) == -(-round(1e6 * len(used) * 24_570 / 1_480_906) // 1_000_000)
-
-
-def one_attempt(start, end, machine=1, cpu=2.0, mem=0.5):
-    whole = {"job": 1, "task": 1, "status": TERMINATED, "seq": 1, "total": 1}
-    times = {"start_s": start, "end_s": end, "machine": machine}
-    columns = {name: np.array([value]) for name, value in (whole | times).items()}
-    return Attempts(
-        **columns, cpu=np.array([cpu]), mem=np.array([mem]), peak=np.ones(1), measured=np.ones(1)
-    )
-
-
-LOAD_TABLE = [
-    # start, end of an attempt of 2 cores; mean cores from 10 s to 20 s, and from 20 s to 30 s
-    (10, 20, [2, 0]),
-    (15, 25, [1, 1]),
-    (0, 100, [2, 2]),
-    (0, 10, [0, 0]),
-    (5, 15, [1, 0]),
-    (28, 40, [0, 0.4]),
-    (30, 40, [0, 0]),
-]
-
-
-@pytest.mark.parametrize(("start", "end", "cores"), LOAD_TABLE)
-def test_load_is_spread_over_the_run_of_an_instance(start, end, cores):
-    load = BatchLoad(2, np.array([10.0, 20.0, 30.0]))
-    load.add(one_attempt(start, end, machine=2))
-    cpu, mem = load.means()
-    assert cpu == pytest.approx(np.array([[0, 0], cores]))
-    assert mem == pytest.approx(np.array([[0, 0], cores]) / 4)
 
 
 # ---- distributions ------------------------------------------------------------------------------
@@ -344,15 +237,6 @@ def test_tasks_are_like_the_published_ones(tasks, published):
 
 
 @real
-def test_arrivals_follow_the_published_day(published):
-    submitted = [
-        each.group_by("job_id").agg(pl.col("create_time_s").min())["create_time_s"]
-        for each in (draw_tasks(100_000, np.random.default_rng(0)).frame(), published)
-    ]
-    assert distance(*submitted) < 0.03
-
-
-@real
 def test_correlations_are_the_published_ones(tasks, published):
     from scipy.special import ndtri
 
@@ -365,21 +249,6 @@ def test_correlations_are_the_published_ones(tasks, published):
         return np.corrcoef(ndtri(ranks))
 
     assert scores(tasks.frame()) == pytest.approx(scores(published), abs=0.04)
-
-
-@real
-def test_run_times_of_instances_are_those_of_cloudsimpy(published):
-    real_file("alibaba", "cloudsimpy_jobs.csv.gz")
-    jobs = pl.read_csv(ALIBABA / "cloudsimpy_jobs.csv.gz")
-    both = published.join(jobs, on=["job_id", "task_id"]).with_columns(
-        wall=pl.col("end_time_s") - pl.col("create_time_s")
-    )
-    both = both.filter(pl.col("wall") > 0)
-    wall, counts = both["wall"].to_numpy(), both["instances"].to_numpy()
-    run = run_shares(counts, wall, np.random.default_rng(0)) * wall
-    assert distance(run, both["duration"]) < 0.08
-    work = (counts * run).sum() / (counts * both["duration"].to_numpy()).sum()
-    assert 0.6 < work < 1.6  # a few tasks of 10,000 instances decide
 
 
 # ---- what a person gets wrong -------------------------------------------------------------------

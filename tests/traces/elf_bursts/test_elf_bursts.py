@@ -19,7 +19,6 @@ from simkit.errors import TraceError
 from simkit.traces import elf_bursts
 from simkit.traces.elf_bursts import (
     SIGNATURE,
-    burst_class,
     bursts_table,
     generate_elf_bursts,
     measurements,
@@ -47,7 +46,7 @@ needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g
 @given(
     power=st.floats(1.0, 3.0), wanted=st.floats(0.004, 0.3), start_s=st.sampled_from([0.0, 0.001])
 )
-def test_sizes_for_run_times_of_a_power_law(power: float, wanted: float, start_s: float) -> None:
+def test_sizes_for_run_times_of_a_power_law(power, wanted, start_s):
     def measure(size: int) -> float:
         time_s = start_s + 0.1 * (size / 10_000.0) ** power
         return time_s if time_s < 1.0 else np.inf
@@ -60,7 +59,7 @@ def test_sizes_for_run_times_of_a_power_law(power: float, wanted: float, start_s
     assert nearest <= off * wanted + measure(size + 1) - measure(size)
 
 
-def test_a_step_that_takes_too_long_is_made_smaller() -> None:
+def test_a_step_that_takes_too_long_is_made_smaller():
     tried: list[int] = []
 
     def measure(size: int) -> float:
@@ -72,7 +71,7 @@ def test_a_step_that_takes_too_long_is_made_smaller() -> None:
     assert tried == [64, 192, 128]
 
 
-def test_a_program_that_never_ends_in_time_is_refused() -> None:
+def test_a_program_that_never_ends_in_time_is_refused():
     with pytest.raises(TraceError, match="takes too long"):
         RunTimes.measured(lambda size: np.inf, 0.01)
     with pytest.raises(TraceError, match="takes too long"):
@@ -84,7 +83,7 @@ def curves(kinds: tuple[str, ...]) -> dict[str, RunTimes]:
     return {f"{kind} {level}": found for kind in kinds for level in LEVELS}
 
 
-def test_the_plan_takes_kinds_in_turn_and_no_program_twice() -> None:
+def test_the_plan_takes_kinds_in_turn_and_no_program_twice():
     kinds = ("quicksort", "sieve", "heat")
     wanted = list(islice(measurements.drawn(kinds, np.random.default_rng(1)), 3000))
     programs = measurements.sized(wanted, curves(kinds), set())
@@ -116,26 +115,20 @@ def built(folder: Path, program: Program) -> Path:
 @pytest.mark.sampled
 @needs_compiler
 @pytest.mark.parametrize("kind", KINDS)
-def test_where_its_arrays_are_changes_nothing_but_the_sections(kind: str, tmp_path: Path) -> None:
-    sizes = {}
-    for heap in (False, True):
-        for size in (200, 400):
-            path = built(tmp_path, Program(kind, "O3", heap, size))
-            sizes[heap, size] = read_signature(path)
-    outputs = {
-        subprocess.run(
-            [built(tmp_path, Program(kind, level, heap, 200))], capture_output=True, check=True
-        ).stdout
+def test_where_its_arrays_are_changes_nothing_but_the_sections(kind, tmp_path):
+    paths = [
+        built(tmp_path, Program(kind, level, heap, 200))
         for level, heap in (("O3", False), ("O0", True))
-    }
+    ]
     # Rounding may differ between levels, in digits that are not printed.
-    assert len(outputs) == 1
-    assert sizes[False, 400]["bss"] > sizes[False, 200]["bss"]
-    assert sizes[True, 400]["bss"] == sizes[True, 200]["bss"]
+    one, other = (subprocess.run([p], capture_output=True, check=True).stdout for p in paths)
+    assert one == other
+    static, on_heap = (read_signature(path)["bss"] for path in paths)
+    assert static > on_heap
 
 
 @needs_compiler
-def test_the_signature_is_what_size_prints(tmp_path: Path) -> None:
+def test_the_signature_is_what_size_prints(tmp_path):
     path = built(tmp_path, Program("fourier", "O2", heap=False, size=100))
     if shutil.which("size") is None:
         pytest.skip("needs size, of GNU binutils")
@@ -150,14 +143,14 @@ def test_the_signature_is_what_size_prints(tmp_path: Path) -> None:
     assert found["file_size"] == path.stat().st_size
 
 
-def test_what_is_no_elf_file_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_elf_file_is_refused(tmp_path):
     (tmp_path / "notes").write_text("nothing")
     with pytest.raises(TraceError, match="notes: is not an ELF file"):
         read_signature(tmp_path / "notes")
 
 
 @needs_compiler
-def test_run_times_and_programs_that_take_too_long(tmp_path: Path) -> None:
+def test_run_times_and_programs_that_take_too_long(tmp_path):
     short = built(tmp_path, Program("collatz", "O2", heap=False, size=100_000))
     long = built(tmp_path, Program("collatz", "O2", heap=False, size=400_000))
     times = [run_time_s(path, 0.3, 3) for path in (short, long)]
@@ -174,9 +167,7 @@ def test_run_times_and_programs_that_take_too_long(tmp_path: Path) -> None:
         run_time_s(tmp_path / "fails", 0.3, 1)
 
 
-def test_compilers_that_are_missing_or_refuse(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compilers_that_are_missing_or_refuse(tmp_path, monkeypatch):
     with pytest.raises(TraceError, match=r"cannot compile sieve of size 9: "):
         Program("sieve", "O2", heap=False, size=9).compile("false", tmp_path / "x")
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -187,10 +178,6 @@ def test_compilers_that_are_missing_or_refuse(
 # --- the table ------------------------------------------------------------------------------------
 
 
-def test_classes_are_tenths() -> None:
-    assert [burst_class(t) for t in (0.0, 0.0299, 0.0301, 0.15, 0.2999, 0.31)] == [0, 0, 1, 5, 9, 9]
-
-
 def measured(folder: Path, times: list[list[float] | None]) -> Measurements:
     kept = Measurements.in_folder(folder, {"seed": 0})
     for number, runs in enumerate(times):
@@ -199,7 +186,7 @@ def measured(folder: Path, times: list[list[float] | None]) -> Measurements:
     return kept
 
 
-def test_the_table_and_its_noise(tmp_path: Path) -> None:
+def test_the_table_and_its_noise(tmp_path):
     kept = measured(
         tmp_path, [[0.05, 0.04, 0.07], None, [0.2, 0.2, 0.2], [0.1, 0.1, 0.1], [0.1, 0.1, 0.1]]
     )
@@ -216,7 +203,7 @@ def test_the_table_and_its_noise(tmp_path: Path) -> None:
     assert np.isnan(noise_of(table.with_columns(again_s=pl.lit(None, pl.Float64))).sigma)
 
 
-def test_tables_are_read_again(tmp_path: Path) -> None:
+def test_tables_are_read_again(tmp_path):
     kept = measured(tmp_path, [[0.05, 0.04, 0.07]])
     table = bursts_table([Program("heat", "O2", heap=False, size=3)], kept, rows=1)
     table.write_parquet(tmp_path / "bursts.parquet")
@@ -244,7 +231,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.thorough
 @needs_compiler
-def test_a_stopped_command_goes_on(quick: None, tmp_path: Path) -> None:
+def test_a_stopped_command_goes_on(quick, tmp_path):
     folder, kinds = tmp_path / "data", ("fibonacci", "quicksort")
 
     def stop(done: int, _steps: int) -> None:
@@ -297,7 +284,7 @@ def test_a_stopped_command_goes_on(quick: None, tmp_path: Path) -> None:
         (None, "README.md"),
     ],
 )
-def test_files_that_are_no_measurements(tmp_path: Path, content: bytes | None, place: str) -> None:
+def test_files_that_are_no_measurements(tmp_path, content, place):
     (tmp_path / "README.md").write_text("precious")
     if content is not None:
         (tmp_path / "measured.jsonl").write_bytes(content)
@@ -306,7 +293,7 @@ def test_files_that_are_no_measurements(tmp_path: Path, content: bytes | None, p
     assert (tmp_path / "README.md").read_text() == "precious"
 
 
-def test_places_for_measurements(tmp_path: Path) -> None:
+def test_places_for_measurements(tmp_path):
     (tmp_path / "measured.jsonl").write_text("")
     assert Measurements.in_folder(tmp_path, {"seed": 3}).rows == {}
     with pytest.raises(TraceError, match="measured.jsonl: cannot be used"):
@@ -314,7 +301,7 @@ def test_places_for_measurements(tmp_path: Path) -> None:
 
 
 @needs_compiler
-def test_wrong_arguments(tmp_path: Path) -> None:
+def test_wrong_arguments(tmp_path):
     with pytest.raises(TraceError, match=r"no program is called 'sive'.*sieve"):
         generate_elf_bursts(tmp_path, rows=1, kinds=("sive",))
     with pytest.raises(TraceError, match="no kinds of programs"):

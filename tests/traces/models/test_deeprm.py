@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 from pydantic import TypeAdapter
+from trace_files import oracle_file
 
 from simkit.errors import TraceError
 from simkit.scenario.workload import WorkloadSection
 from simkit.traces.models.deeprm import DeepRMModel, SofiaModel
-
-DEFAULT = Path(__file__).resolve().parents[4] / "shared" / "oracle"
-ORACLE = Path(os.environ.get("SIMKIT_ORACLE", DEFAULT)) / "deeprm"
 
 
 def drawn(seed=0, **choices):
@@ -141,10 +136,7 @@ class TestLoad:
 @pytest.mark.parametrize("rate", ["0.1", "0.379", "0.596", "0.705", "1"])
 @pytest.mark.parametrize("number", [0, 1, 37])
 def test_the_originals_unseen_sets_are_drawn_bit_for_bit(rate, number):
-    path = ORACLE / f"unseen_all_done_r{rate}_jobsets.npz"
-    if not path.is_file():
-        pytest.skip(f"no job sets {path}; set SIMKIT_ORACLE")
-    with np.load(path) as arrays:
+    with np.load(oracle_file("deeprm", f"unseen_all_done_r{rate}_jobsets.npz")) as arrays:
         length, size = arrays["nw_len"][number].copy(), arrays["nw_size"][number]
     length[0] = 0  # drawn, and never delivered
     step = np.flatnonzero(length)

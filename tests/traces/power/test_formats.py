@@ -153,14 +153,6 @@ time(UTC),T2m,RH,G(h),WS10m
 T2m: 2-m air temperature (degree Celsius)
 PVGIS (c) European Union, 2001-2024
 """
-NINJA = """\
-# Renewables.ninja Wind (Point API) - 48.2, 11.5 - Version: 1.1 (using GSEE v0.3.1)
-# License: https://creativecommons.org/licenses/by-nc/4.0/
-# {"units": {"time": "UTC", "electricity": "kW"}}
-time,electricity
-2019-01-01 00:00,250.5
-2019-01-01 01:00,300.5
-"""
 WATTTIME = (
     "point_time,MOER (lbs/MWh)\n2024-01-01T00:00:00+00:00,1000\n2024-01-01T00:05:00+00:00,500\n"
 )
@@ -172,11 +164,6 @@ Time,Interval Start,Interval End,Wind,LMP
 EIA = "period,respondent,type-name,value,value-units\n" + "".join(
     f"2024-01-01T{hour:02d},TEX,Wind,{1000 + hour},megawatthours\n" for hour in range(3)
 )
-CAISO = """\
-INTERVALSTARTTIME_GMT,INTERVALENDTIME_GMT,NODE,LMP_TYPE,MW
-2024-01-01T08:00:00-00:00,2024-01-01T09:00:00-00:00,X,LMP,40.5
-2024-01-01T09:00:00-00:00,2024-01-01T10:00:00-00:00,X,LMP,50.5
-"""
 DATES = "%Y%m%d:%H%M"
 
 
@@ -185,18 +172,11 @@ DATES = "%Y%m%d:%H%M"
     [
         ("csv", PVGIS, {"time": "time(UTC)", "time_format": DATES, "column": "T2m",
                         "unit": "degC"}, [1.5, 1, 0.5]),
-        ("csv", PVGIS, {"time": "time(UTC)", "time_format": DATES, "column": "WS10m",
-                        "unit": "m/s"}, [2.5, 3.5, 4.5]),
-        ("csv", NINJA, {"column": "electricity", "unit": "kW", "zone": "UTC"}, [250.5e3, 300.5e3]),
         ("carbon", WATTTIME, {"column": "MOER (lbs/MWh)", "time": "point_time"},
          [453.59237, 226.796185]),
-        ("csv", GRIDSTATUS, {"time": "Interval Start", "column": "Wind", "unit": "MW"},
-         [12.5e6, 13.5e6]),
         ("price", GRIDSTATUS, {"time": "Interval Start", "column": "LMP"}, [0.0205, 0.0215]),
         ("csv", EIA, {"time": "period", "column": "value", "unit": "MWh", "zone": "UTC"},
          [1000e6, 1001e6, 1002e6]),
-        ("price", CAISO, {"time": "INTERVALSTARTTIME_GMT", "column": "MW", "unit": "price/MWh",
-                          "unit_in_name": "ignore"}, [0.0405, 0.0505]),
     ],
 )  # fmt: skip
 def test_other_sources_are_read_by_the_keys_of_the_how_to(read, kind, text, keys, values):

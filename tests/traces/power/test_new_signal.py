@@ -67,7 +67,7 @@ def scenario(**signal: object) -> dict[str, object]:
     }
 
 
-def test_a_scenario_runs_and_reads_back() -> None:
+def test_a_scenario_runs_and_reads_back():
     keys = scenario(type="tidal", path="tide.csv", w_per_m=50)
     run = simulate(keys)
     assert run.power["generation_w"].max() == 25.0
@@ -86,7 +86,7 @@ def larger(*parts: object) -> dict[str, object]:
     return keys
 
 
-def test_a_kind_may_hold_other_signals() -> None:
+def test_a_kind_may_hold_other_signals():
     tide = {"type": "tidal", "path": "tide.csv", "w_per_m": 50, "past_end": "wrap"}
     power = simulate(larger(10, {"type": "scaled", "signal": tide, "factor": 2})).power
     assert set(power["generation_w"]) == {50.0}  # the tide is as far from its mean in every hour
@@ -109,6 +109,7 @@ BROKEN = {
     "change raises": (CHANGE, "{}['x']", "larger_of_two.py:.*KeyError: 'x'"),
     "change stays": (CHANGE, "time_s", "next_change"),
     "change goes back": (CHANGE, "time_s - 1", "next_change"),
+    "change is text": (CHANGE, "'7'", "'7'"),
     "change is not a number": (CHANGE, "float('nan')", "nan"),
     "build raises": (BUILD, "return {}['x']", "larger_of_two.py:.*KeyError: 'x'"),
     "build gives nothing": (BUILD, "pass", "NoneType"),
@@ -124,26 +125,36 @@ def break_code(old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize("mistake", BROKEN)
-def test_a_kind_whose_code_is_broken_is_refused_before_the_run(mistake: str) -> None:
+def test_a_kind_whose_code_is_broken_is_refused_before_the_run(mistake):
     old, new, named = BROKEN[mistake]
     break_code(old, new)
     with pytest.raises(ScenarioError, match=rf"^power\.sources\.tide: .*{named}"):
         simulate(larger(1, 2))
 
 
-def test_a_kind_that_fails_late_is_blamed() -> None:
+LATE = [
+    ("time_s + 1e4", "1.0 if time_s < 1e4 else {}['x']", PolicyError,
+     r"larger_of_two.py:\d+: the signal Larger failed at"),
+    ("time_s + 1e4", "1.0 if time_s < 1e4 else '7'", TraceError, r"Larger.value\(.* is '7'"),
+    ("time_s + 1e4", "1.0 if time_s < 1e4 else -1", TraceError, r"Larger.value\(.* is -1 W"),
+    ("time_s + 1e4 if time_s < 1e4 else '7'", "1.0", TraceError, "Larger.next_change.* '7'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "value", "error", "named"), LATE)
+def test_a_kind_that_fails_late_is_blamed(change, value, error, named):
     """The jobs last longer than is known beforehand, since they wait."""
-    break_code(VALUE, "1.0 if time_s < 1e4 else {}['x']")
-    break_code(CHANGE, "time_s + 1e4")
+    break_code(VALUE, value)
+    break_code(CHANGE, change)
     keys = larger(1, 2)
     keys["workload"] = {"type": "swf", "path": "log.swf"}
     row = "{} 0 -1 9000 1 -1 -1 1 9000 -1 1 1 -1 -1 -1 -1 -1 -1\n"
     Path("log.swf").write_text("; MaxProcs: 1\n" + row.format(1) + row.format(2))
-    with pytest.raises(PolicyError, match=r"larger_of_two.py:\d+: the signal Larger failed at"):
+    with pytest.raises(error, match=named):
         simulate(keys)
 
 
-def test_a_reader_of_a_kind_that_fails_is_blamed() -> None:
+def test_a_reader_of_a_kind_that_fails_is_blamed():
     text = Path("tidal_power.py").read_text()
     Path("tidal_power.py").write_text(text.replace("text = Path(self.path)", "text = {}['x']"))
     with pytest.raises(ScenarioError, match=r"^power\.sources\.tide: .*tidal_power.py:\d+: .*'x'"):
@@ -153,7 +164,7 @@ def test_a_reader_of_a_kind_that_fails_is_blamed() -> None:
         simulate(scenario(type="plugin", reader="tidal", args=args))
 
 
-def test_a_file_that_an_override_names_has_one_place() -> None:
+def test_a_file_that_an_override_names_has_one_place():
     Path("bad.csv").write_text("0,abc\n")
     Path("s.yaml").write_text(json.dumps(scenario(type="tidal", path="tide.csv")))
     key = "power.sources.tide.signal.path"
@@ -162,7 +173,7 @@ def test_a_file_that_an_override_names_has_one_place() -> None:
     assert re.match(rf"override: {re.escape(key)}: \S*bad\.csv: ", str(result.exception))
 
 
-def test_what_is_wrong_within_a_kind_that_holds_others_has_its_place() -> None:
+def test_what_is_wrong_within_a_kind_that_holds_others_has_its_place():
     place = r"power\.sources\.tide\.signal"
     with pytest.raises(ScenarioError, match=rf"{place}\.second\.path: there is no file"):
         load_scenario(larger(1, {"type": "tidal", "path": "tides.csv"}))
@@ -174,13 +185,13 @@ def test_what_is_wrong_within_a_kind_that_holds_others_has_its_place() -> None:
         simulate(larger(1, {"type": "schedule", "day": {"0:00": -1}}))
 
 
-def test_a_function_of_the_group_is_a_custom_reader() -> None:
+def test_a_function_of_the_group_is_a_custom_reader():
     simulate(scenario(type="plugin", reader="flat", args={"watts": 30.0}))
     with pytest.raises(ScenarioError, match=r"'flat' is a function, not a kind of signal; write "):
         load_scenario(scenario(type="flat", watts=30.0))
 
 
-def test_a_kind_may_be_named_as_a_custom_reader() -> None:
+def test_a_kind_may_be_named_as_a_custom_reader():
     args = {"path": "tide.csv", "w_per_m": 50.0}
     simulate(scenario(type="plugin", reader="tidal", args=args))
     with pytest.raises(ScenarioError, match="w_per_n: unknown key; did you mean 'w_per_m'"):
@@ -188,13 +199,13 @@ def test_a_kind_may_be_named_as_a_custom_reader() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "0,abc\n", "0\n"])
-def test_a_bad_file_is_refused_with_its_name(text: str) -> None:
+def test_a_bad_file_is_refused_with_its_name(text):
     Path("tide.csv").write_text(text)
     with pytest.raises((ScenarioError, TraceError), match=r"tide\.csv: "):
         simulate(scenario(type="tidal", path="tide.csv"))
 
 
-def test_wrong_keys_are_all_named() -> None:
+def test_wrong_keys_are_all_named():
     with pytest.raises(ScenarioError) as caught:
         load_scenario(scenario(type="tidal", path="tides.csv", w_per_m=0, zone="UTC", w_per=1))
     place = "power.sources.tide.signal"
@@ -209,7 +220,7 @@ def test_wrong_keys_are_all_named() -> None:
         load_scenario(scenario(type="tidl", path="tide.csv"))
 
 
-def test_the_command_shows_it() -> None:
+def test_the_command_shows_it():
     words = ("trace", "power", "tidal", "tide.csv", "--set", "w_per_m=50", "--json")
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
@@ -217,7 +228,7 @@ def test_the_command_shows_it() -> None:
     assert (facts["unit"], facts["values"], facts["max"]) == ("W", 48, 25.0)
 
 
-def test_relative_paths_of_overrides_start_from_their_folder(tmp_path: Path) -> None:
+def test_relative_paths_of_overrides_start_from_their_folder(tmp_path):
     from simkit.scenario.overrides import anchor_paths
 
     key = "power.sources.tide.signal.path"

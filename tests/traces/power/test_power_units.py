@@ -23,17 +23,9 @@ PER = ("/", " / ", " per ", "_per_", " je ")
 
 spelled = st.sampled_from
 case = spelled([str, str.lower, str.upper])
-frames = spelled(
-    [
-        "{}",
-        "Value [{}]",
-        "Value ({})",
-        "value_{}",
-        "Value {}",
-        "{} mean",
-        "Value at 100m [{}] (old)",
-    ]
-)
+FRAMES = ("{}", "Value [{}]", "Value ({})", "value_{}", "Value {}", "{} mean",
+          "Value at 100m [{}] (old)")  # fmt: skip
+frames = spelled(FRAMES)
 
 
 def reading(name):
@@ -77,32 +69,22 @@ def test_every_spelling_of_an_energy(energy, letters, frame, end):
     [
         # prices
         ("price_eur_mwh", "price/kWh", 1e-3, False),
-        ("price_mwh", "price/kWh", 1e-3, False),
         ("Preis je kWh", "price/kWh", 1.0, False),
-        ("cost/MWh", "price/kWh", 1e-3, False),
         ("p/kWh", "price/kWh", 0.01, False),
-        ("Strompreis (ct/kWh)", "price/kWh", 0.01, False),
         ("Deutschland/Luxemburg [€/MWh] Originalauflösungen", "price/kWh", 1e-3, False),
         ("priceEurMWh", "price/kWh", 1e-3, False),
-        ("eurmwh", "price/kWh", 1e-3, False),
         ("EUR MWh-1", "price/kWh", 1e-3, False),
         # carbon
-        ("CO2 [g/kWh]", "gCO2/kWh", 1.0, False),
         ("co2_g_kwh", "gCO2/kWh", 1.0, False),
-        ("lbs_mwh", "gCO2/kWh", 0.45359237, False),
         ("gCO2 kWh-1", "gCO2/kWh", 1.0, False),
         ("kg of CO2 per MWh", "gCO2/kWh", 1.0, False),
         ("mTCO2/MWh", "gCO2/kWh", 1e3, False),
-        ("CO2-Äquivalent g/kWh", "gCO2/kWh", 1.0, False),
         # power and energy
         ("Leistung / kW", "W", 1e3, False),
-        ("SolarKw", "W", 1e3, False),
         ("windkW", "W", 1e3, False),
         ("MWh/h", "W", 1e6, False),
-        ("kWh per hour", "W", 1e3, False),
         ("kWh per 15 min", "W", 4e3, False),
         ("Load [kWh/min]", "W", 6e4, False),
-        ("Load [MWh/day]", "W", 1e6 / 24, False),
         ("GWh/d", "W", 1e9 / 24, False),
         ("kWh/1.5 h", "W", 1e3 / 1.5, False),
         ("GHI kWh/m2/day", "W/m2", 1e3 / 24, False),
@@ -112,15 +94,11 @@ def test_every_spelling_of_an_energy(energy, letters, frame, end):
         ("Solar 5 kW (kWh)", "W", 3.6e6, True),
         # weather
         ("GHI [W/m²]", "W/m2", 1.0, False),
-        ("GHI (W/m^2)", "W/m2", 1.0, False),
         ("ghi W m-2", "W/m2", 1.0, False),
-        ("ghi_wm2", "W/m2", 1.0, False),
         ("ssrd (J m**-2)", "W/m2", 1.0, True),
-        ("wind_speed_100m (m/s)", "m/s", 1.0, False),
         ("wind_speed_m_s", "m/s", 1.0, False),
         ("wind_speed_10m (km/h)", "m/s", 1 / 3.6, False),
         ("wind (mph)", "m/s", 0.44704, False),
-        ("temperature_2m (°C)", "degC", 1.0, False),
         ("temp_c", "degC", 1.0, False),
         ("CFE (%)", "share", 0.01, False),
     ],

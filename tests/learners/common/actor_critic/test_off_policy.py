@@ -51,7 +51,7 @@ def walk(rng: np.random.Generator, count: int) -> Transitions:
     )  # fmt: skip
 
 
-def test_goals_by_hand() -> None:
+def test_goals_by_hand():
     made = networks()
     batch = walk(np.random.default_rng(0), 6)
     over = torch.tensor([True, False] * 3)
@@ -70,7 +70,7 @@ def test_goals_by_hand() -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("soft", [False, True])
-def test_it_learns_where_to_go_from_random_decisions(soft: bool) -> None:
+def test_it_learns_where_to_go_from_random_decisions(soft):
     """The values of both states are known: 1 / (1 - 0.9) in state 1, and 0.9² of it in state 0."""
     made, rng, temperature = networks(), np.random.default_rng(1), 0.1 * soft
     optimiser = torch.optim.Adam(made.learned(), 0.003)
@@ -98,7 +98,7 @@ def test_it_learns_where_to_go_from_random_decisions(soft: bool) -> None:
     assert float(values[~in_one, 1].mean()) == pytest.approx(8.1, rel=0.05)
 
 
-def test_the_encoder_of_images_learns_from_the_critics_alone() -> None:
+def test_the_encoder_of_images_learns_from_the_critics_alone():
     made = networks(IMAGE)
     seen, allowed = torch.randn(4, IMAGE.inputs), torch.ones(4, 3, dtype=torch.bool)
     made.log_probabilities(seen, allowed)[:, 0].sum().backward()
@@ -110,9 +110,7 @@ def test_the_encoder_of_images_learns_from_the_critics_alone() -> None:
 
 
 @pytest.mark.parametrize("shape", [SET, IMAGE])
-def test_slow_copies_follow_with_the_scale_of_the_values(
-    shape: SetScorerShape | ImageShape,
-) -> None:
+def test_slow_copies_follow_with_the_scale_of_the_values(shape):
     made = networks(shape)
     seen = torch.randn(4, shape.inputs)
     made.critics.error(seen, torch.zeros(4, dtype=torch.int64), torch.full((4,), 50.0))

@@ -23,28 +23,19 @@ class Scaled(nn.Module):
         return self.popart.values(self.layer(flow))
 
 
-def test_an_update_changes_no_value() -> None:
-    torch.manual_seed(0)
-    head, flow = Scaled(3, 4, step=0.1), torch.randn(6, 3)
-    head.popart.update(torch.tensor([1.0, 2.0]))  # the first sets the scale
-    for targets in (torch.tensor([5.0, 7.0]), torch.tensor([-300.0, 900.0]), torch.randn(20)):
-        before = head(flow)
-        head.popart.update(targets)
-        torch.testing.assert_close(head(flow), before, rtol=1e-4, atol=1e-4)
-
-
-def test_several_last_layers_keep_their_values() -> None:
+def test_several_last_layers_keep_their_values():
     torch.manual_seed(0)
     layers, flow = [nn.Linear(3, 2), nn.Linear(3, 1)], torch.randn(6, 3)
     popart = PopArt(layers, step=0.3)
     popart.update(torch.tensor([1.0, 2.0]))
-    before = [popart.values(layer(flow)) for layer in layers]
-    popart.update(torch.tensor([500.0, -100.0]))
-    for layer, was in zip(layers, before, strict=True):
-        torch.testing.assert_close(popart.values(layer(flow)), was, rtol=1e-4, atol=1e-4)
+    for targets in (torch.tensor([500.0, -100.0]), torch.randn(20)):
+        before = [popart.values(layer(flow)) for layer in layers]
+        popart.update(targets)
+        for layer, was in zip(layers, before, strict=True):
+            torch.testing.assert_close(popart.values(layer(flow)), was, rtol=1e-4, atol=1e-4)
 
 
-def test_targets_become_of_mean_0_and_deviation_1() -> None:
+def test_targets_become_of_mean_0_and_deviation_1():
     torch.manual_seed(0)
     popart, targets = PopArt([nn.Linear(2, 1)]), 40.0 + 9.0 * torch.randn(500, 64)
     for batch in targets:
@@ -55,7 +46,7 @@ def test_targets_become_of_mean_0_and_deviation_1() -> None:
 
 
 @pytest.mark.parametrize("size", [1e-3, 1.0, 1e5])
-def test_a_loss_is_as_large_whatever_the_size_of_the_targets(size: float) -> None:
+def test_a_loss_is_as_large_whatever_the_size_of_the_targets(size):
     """So one learning rate suits all of them; a linear layer would need another for each."""
     torch.manual_seed(1)
     flow, head = torch.randn(256, 3), Scaled(3, 1)
@@ -71,7 +62,7 @@ def test_a_loss_is_as_large_whatever_the_size_of_the_targets(size: float) -> Non
     assert float(largest) < 0.05 * size
 
 
-def test_a_copy_corrects_its_own_layers() -> None:
+def test_a_copy_corrects_its_own_layers():
     head = Scaled(2, 1, step=0.5)
     head.popart.update(torch.tensor([1.0, 2.0]))
     other, flow = copy.deepcopy(head), torch.randn(4, 2)

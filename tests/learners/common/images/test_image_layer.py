@@ -57,12 +57,12 @@ def compare(model: Slotted, seed: int, dtype: torch.dtype, tolerance: float) -> 
 
 @settings(deadline=None)
 @given(MODELS, st.integers(0, 2**32 - 1))
-def test_product_and_gradient_are_those_of_the_pixels(model: Slotted, seed: int) -> None:
+def test_product_and_gradient_are_those_of_the_pixels(model, seed):
     # the image is of float32 shares, so that is how near the two can be
     compare(model, seed, torch.float64, 1e-5)
 
 
-def test_on_a_gpu_torch_does_the_same() -> None:
+def test_on_a_gpu_torch_does_the_same():
     """The two ways to add rows agree; both run on the CPU."""
     rows = torch.tensor([[0, 2, 2], [1, 0, 3]], dtype=torch.int16)
     tables = [torch.arange(8.0).reshape(4, 2).requires_grad_() for _ in range(2)]

@@ -23,19 +23,19 @@ def shape(**changes: Any) -> ImageShape:
     return ImageShape.model_validate({**small, **changes})
 
 
-def test_each_filter_takes_its_cells() -> None:
+def test_each_filter_takes_its_cells():
     """9 rows become 7, then 5; 12 columns become 5 at stride 2, then 2."""
     assert shape().filtered == (5, 2)
     assert shape(convolutions=1, stride=1).filtered == (7, 10)
 
 
-def test_too_many_layers_are_refused() -> None:
+def test_too_many_layers_are_refused():
     with pytest.raises(ValidationError, match="too many for an image of 9 x 12 cells"):
         shape(convolutions=4)
 
 
 @pytest.mark.parametrize("changes", [{}, {"convolutions": 1}, {"stride": 1, "kernel": 2}])
-def test_without_torch_it_says_the_same(changes: dict[str, Any]) -> None:
+def test_without_torch_it_says_the_same(changes):
     torch.manual_seed(0)
     told = shape(**changes)
     network = ImageNetwork(told)
@@ -49,7 +49,7 @@ def test_without_torch_it_says_the_same(changes: dict[str, Any]) -> None:
     assert np.abs(wanted).max() <= plain.largest(1.0)
 
 
-def test_a_frozen_head_teaches_the_encoder_nothing() -> None:
+def test_a_frozen_head_teaches_the_encoder_nothing():
     torch.manual_seed(0)
     encoder = ImageEncoder(shape())
     free, frozen = ImageNetwork(shape(), encoder), ImageNetwork(shape(), encoder, frozen=True)

@@ -29,7 +29,12 @@ from pydantic_core.core_schema import CoreSchema, ModelSchema
 from simkit.errors import ScenarioError
 from simkit.rules import Rules
 from simkit.scenario.cluster import ClusterSection
-from simkit.scenario.policy import EstimatorChoice, PolicySection, compat_period_s
+from simkit.scenario.policy import (
+    USUAL_ESTIMATES,
+    EstimatorChoice,
+    PolicySection,
+    compat_period_s,
+)
 from simkit.scenario.power import Power
 from simkit.scenario.references import Arguments, Family, FiniteJson, PluginName
 from simkit.scenario.signals import SIGNALS
@@ -159,7 +164,7 @@ class _Simulated(Section):
     """Sources, battery, grid, what machines draw; absent: power is not modelled."""
     policy: PolicySection = Field({}, validate_default=True)
     """Decides what starts when and where."""
-    estimates: EstimatorChoice = Field("requested", validate_default=True)
+    estimates: EstimatorChoice = Field(USUAL_ESTIMATES, validate_default=True)
     """Run times that the policy sees: requested, actual, user-mean, or {type: perturbed, …};
     with `correction`, what becomes of those that a job outlives."""
     processes: Many[ProcessSection] = ()

@@ -36,12 +36,6 @@ def test_the_steps_of_tsafrir(first, request_s, executed, estimate):
     assert corrected(first, request_s, executed, TSAFRIR) == estimate
 
 
-def test_the_steps_are_those_of_the_paper():
-    assert [step / MINUTE for step in TSAFRIR] == [
-        1, 5, 15, 30, 60, 120, 300, 600, 1200, 3000, 6000,
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("request_s", "executed", "estimate"), [(500, 99, 100), (500, 100, 500), (nan, 100, 100)]
 )
@@ -179,12 +173,6 @@ def test_a_decision_follows_each_correction(run_s, asked_s, guess, facts, seen, 
     found, run = expectations(load, "tsafrir", guess, **facts)
     assert found == seen
     assert run.rows("jobs", "corrected_estimate_s") == [(last,)]
-
-
-def test_without_a_correction_nothing_happens():
-    seen, run = expectations(rigid((0, 100, 1, 1000)), "none")
-    assert seen == [(0, [10]), (100, [])]
-    assert "corrected_estimate_s" not in run["jobs"].columns
 
 
 NAN = float("nan")

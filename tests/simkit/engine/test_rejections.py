@@ -119,11 +119,6 @@ def test_a_policy_sees_what_it_may_reject():
     assert seen[:2] == [[(0, True), (1, True), (2, True)], [(1, False), (2, True)]]
 
 
-def test_deadlines_count_as_well():
-    work = rigid((0, 5, 4), (0, 5, 4)).with_columns(deadline_s=np.array([np.inf, 9.0]))
-    assert simulate(greedy, work, rules=leaving()).starts() == {0: 0.0, 1: None}
-
-
 def test_without_quality_or_deadlines_nobody_can_be_late():
     with pytest.raises(ScenarioError, match="neither deadlines nor a quality of service"):
         simulate(greedy, rigid((0, 5, 4)), rules=leaving())

@@ -163,13 +163,6 @@ def test_without_contention_every_job_starts_at_its_release(drawn, ample):
         assert jobs[job][0] == released[job] if ample else jobs[job][0] >= released[job]
 
 
-def test_a_workload_that_holds_no_job_back_has_no_further_column():
-    plain = rigid((0, 5, 1), (3, 5, 1))
-    run = simulate(greedy, released_at(plain, 0, 2))
-    assert "release_time_s" not in run["jobs"].columns
-    assert not len(released_at(plain, 0, 2).release_time_s)
-
-
 def test_a_predecessor_may_be_submitted_later_or_have_ended_before():
     load = with_links(rigid((0, 1, 1), (0, 1, 1), (30, 1, 1)), j0=[(1, 0)], j2=[(1, 40), (0, 1)])
     assert simulate(greedy, load, 9).starts() == {0: 1, 1: 0, 2: 41}

@@ -248,34 +248,6 @@ def test_kills_rejections_failures_and_suspensions(seed):
     assert {"suspended", "lost"} & set(run["allocations"]["outcome"])
 
 
-def test_sums_do_not_depend_on_when_they_are_asked_for():
-    rng = np.random.default_rng(2)
-    rows = (np.cumsum(rng.exponential(3, 90)), rng.exponential(9, 90), rng.integers(1, 5, 90))
-    load = rigid(*zip(*rows, strict=True))
-    names = PLAIN
-    _, often = play(begin, greedy, load, names=names)
-    once = Several(names)
-    simulation = begin(load, observer=once).simulation
-    once.begin(load, simulation.info)
-    for state in simulation.decisions():
-        for action in greedy(state):
-            simulation.apply(action)
-    once.look(simulation.now)
-    assert once.totals == pytest.approx(often.totals, rel=1e-12)
-
-
-def test_whoever_looks_on_changes_nothing():
-    load = rigid(*((0.25 * t, 1 + t % 7, 1 + t % 4) for t in range(60)))
-    names = PLAIN
-    seen, _ = play(begin, greedy, load, names=names)
-    unseen = begin(load)
-    for state in unseen.simulation.decisions():
-        for action in greedy(state):
-            unseen.simulation.apply(action)
-    for table in ("jobs", "tasks", "allocations", "timeline"):
-        assert seen[table].equals(unseen[table])
-
-
 def test_a_second_run_begins_anew():
     load, reward = rigid((0, 4, 4), (1, 4, 4)), make_reward({"slowdown": 1, "utilisation": 1})
     totals = []

@@ -127,7 +127,7 @@ def busy(table: Path, agent: Path, machines: int, seed: int) -> dict[str, Any]:
     """Return a scenario of many bags on machines that fail; few are admitted at a time."""
     rng = np.random.default_rng(seed)
     lines = ["job_id,task_id,submit_time,duration,instances_num,cpu,memory"]
-    for job in range(16):
+    for job in range(30):
         for task in range(int(rng.integers(1, 4))):
             run_s, count = rng.choice([1.0, 4.5, 30.0]), rng.integers(1, 3 * machines)
             cpu, mem = rng.choice([0.5, 1.0, 2.0]), rng.choice([0.05, 0.2, 0.5])

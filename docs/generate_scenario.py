@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from simkit import rules, sections
 from simkit import scenario as top
-from simkit import sections
 from simkit.power import facts
 from simkit.power.signal_trace import Gaps
 from simkit.scenario import cluster, policy, power, references, signals, value
@@ -23,7 +23,6 @@ from simkit.scenario import workload as logs
 from simkit.scenario.references import Family, Kind
 from simkit.text import attribute_docstrings
 from simkit.traces.power import TableSignal
-from simkit.workload.cluster import AdmissionRule
 
 Part = tuple[str, str, type[BaseModel], type[BaseModel] | None]
 """(heading, dotted place, model, the model whose keys have been told before)."""
@@ -94,9 +93,9 @@ SECTIONS: tuple[Part, ...] = (
     ("policy: one after another", "policy", policy.SwitchedPolicy, None),
     ("policy.switch", "policy.switch", policy.PolicyChange, None),
     ("processes", "processes", top.ProcessSection, None),
-    ("admission", "admission", AdmissionRule, None),
-    ("scheduling", "scheduling", top.Scheduling, None),
-    ("limits", "limits", top.Limits, None),
+    ("admission", "admission", rules.AdmissionRule, None),
+    ("scheduling", "scheduling", rules.Scheduling, None),
+    ("limits", "limits", rules.Limits, None),
     ("metrics", "metrics", top.Metrics, None),
     ("learn", "learn", top.Learn, None),
 )

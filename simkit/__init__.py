@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from simkit.analysis.plot_sweep import plot_sweep as plot_sweep
     from simkit.analysis.summary import summarise as summarise
     from simkit.analysis.value_bound import bound_of_run as bound_of_run
-    from simkit.engine.simulation import Rules as Rules
     from simkit.engine.simulation import Simulation as Simulation
     from simkit.errors import SimkitError as SimkitError
     from simkit.errors import SimkitWarning as SimkitWarning
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from simkit.power.site import Source as Source
     from simkit.results.run_folder import Run as Run
     from simkit.results.run_folder import open_run as open_run
+    from simkit.rules import Rules as Rules
     from simkit.scenario import Scenario as Scenario
     from simkit.scenario.yaml_document import load_scenario as load_scenario
     from simkit.training.train import open_training as open_training
@@ -60,7 +60,8 @@ _NAMES = {
     "analysis.plot_sweep": "plot_sweep",
     "analysis.summary": "summarise",
     "analysis.value_bound": "bound_of_run",
-    "engine.simulation": "Rules Simulation",
+    "engine.simulation": "Simulation",
+    "rules": "Rules",
     "errors": "SimkitError SimkitWarning",
     "experiment": "carry_out prepare",
     "experiment.api": "simulate",

@@ -310,6 +310,7 @@ PositiveDuration = Annotated[Duration, Field(gt=0)]
 """Seconds above 0."""
 InfiniteIsNone = BeforeValidator(lambda value: None if value == math.inf else value)
 """Marks a field in which None stands for no limit: an infinite number, too."""
+
 DurationRange = Annotated[tuple[PositiveDuration, PositiveDuration], Strict(False), _Pair, _Ordered]
 """``[shortest, longest]``, durations above 0."""
 PositiveRange = Annotated[tuple[Positive, Positive], Strict(False), _Pair, _Ordered]
@@ -318,6 +319,11 @@ Quality = Annotated[float, Field(gt=0, le=1)]
 """A quality of service: above 0 and at most 1."""
 QualityRange = Annotated[tuple[Quality, Quality], Strict(False), _Pair, _Ordered]
 """``[least, most]`` qualities of service."""
+
+
+def or_infinite(limit: float | None) -> float:
+    """Return a limit as a number: None stands for none, infinity."""
+    return math.inf if limit is None else float(limit)
 
 
 class JobRange(NamedTuple):

@@ -20,6 +20,7 @@ from simkit.arrays import Floats
 
 HOUR_S = 3600.0
 DAY_S = 86_400.0
+WEEK_S = 7 * DAY_S
 KWH_J = 3.6e6
 
 TIME_GRID = 2.0**-20

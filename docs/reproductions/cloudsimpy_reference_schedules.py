@@ -19,11 +19,12 @@ import numpy as np
 import polars as pl
 
 from simkit.engine.recorder import Recorder
-from simkit.engine.simulation import Rules, Simulation
+from simkit.engine.simulation import Simulation
 from simkit.policies.cloudsimpy import CloudSimPy, makespan
 from simkit.policies.fitness import FirstFit, Tetris
 from simkit.policy import Policy, SystemInfo
 from simkit.policy.fitness import FitnessPolicy
+from simkit.rules import Rules
 from simkit.traces.task_table import read_task_table
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
@@ -113,7 +114,7 @@ def compare_placements(table: Workload, reference: pl.DataFrame) -> bool:
     equal = True
     for (chunk, name), expected in sorted(reference.group_by("chunk", "policy")):
         policy = CloudSimPy(NAMES[name]) if name in NAMES else ReferenceRandom()
-        found = replay(chunk_of(table, chunk), policy, Rules(every_s=1.0))
+        found = replay(chunk_of(table, chunk), policy, Rules(scheduling={"every": 1.0}))
         same = same_placements(found, expected)
         print(f"| {chunk} | {name} | {len(expected):,} | {same:,} |", flush=True)
         equal &= same == len(expected)
@@ -131,7 +132,13 @@ def compare_makespans(table: Workload, expected: Spans) -> bool:
     for name in NAMES:
         chunks = sorted(chunk for chunk, policy in expected if policy == name)
         same = sum(
-            _makespan(replay(chunk_of(table, chunk), CloudSimPy(NAMES[name]), Rules(every_s=1.0)))
+            _makespan(
+                replay(
+                    chunk_of(table, chunk),
+                    CloudSimPy(NAMES[name]),
+                    Rules(scheduling={"every": 1.0}),
+                )
+            )
             == expected[chunk, name]
             for chunk in chunks
         )

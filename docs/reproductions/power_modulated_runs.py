@@ -13,7 +13,7 @@ import power_modulated_setting as setting
 
 from simkit.analysis.value_bound import BoundJobs, Capacity, value_bound
 from simkit.engine.recorder import Recorder
-from simkit.engine.simulation import Rules, Simulation
+from simkit.engine.simulation import Simulation
 from simkit.policy import Policy
 from simkit.policy.estimates import Actual
 from simkit.power.site import Site
@@ -21,8 +21,8 @@ from simkit.results.job_metrics import value_metrics
 from simkit.results.metric import RunWindow, run_window
 from simkit.results.run_folder import MemoryRun
 from simkit.results.timeline import timeline_integrals
+from simkit.rules import AdmissionRule, Rules
 from simkit.workload import Workload
-from simkit.workload.cluster import AdmissionRule
 
 if TYPE_CHECKING:
     import polars as pl

@@ -18,7 +18,7 @@ from simkit.analysis.runs_below import Settings
 from simkit.arrays import Floats
 from simkit.errors import RunError, did_you_mean
 from simkit.records import ENERGY, JOBS_RELEASED, JOBS_WITH_VALUE
-from simkit.results.all_metrics import Number, measured, metric_numbers
+from simkit.results.all_metrics import Number, measured, metric_numbers, shown_on
 from simkit.results.group_metrics import By, check_by, in_order
 from simkit.results.job_metrics import ALSO_COMPARED, JOB_METRICS, LAST_S, SINCE_RELEASE, JobMetric
 from simkit.results.metric import Better, counted_resource, custom_names
@@ -41,23 +41,16 @@ class RunMetric(NamedTuple):
 COMPARABLE_JOB_METRICS: Final = (*JOB_METRICS, SINCE_RELEASE, *ALSO_COMPARED)
 """Numbers of single jobs: of every run, of jobs with a value, and the columns of "energy"."""
 
-_ALWAYS: Final = ("wait_time_s", "turnaround_time_s", "bounded_slowdown")
-"""Compared by default."""
-_OF_RUNS: Final = ("instance_wait_time_s",)
-"""Numbers of whole runs that are compared by default if all runs have them: a job's wait ends with
-the start of its first instance."""
-_IF_KNOWN: Final = (
-    "wait_since_release_s", "job_value", "qos_violated", "deadline_missed", "energy_j", "carbon_g",
-    "cost",
-)  # fmt: skip
-"""Also compared by default if all runs have them."""
-
 
 def default_metrics(runs: Sequence[Run]) -> tuple[str, ...]:
-    """Return the names of the metrics by which runs are compared by default."""
-    known = _known_job_metrics(runs)
-    of_runs = [name for name in _OF_RUNS if all(name in run.metrics for run in runs)]
-    return (*_ALWAYS, *of_runs, *(name for name in _IF_KNOWN if name in known), *custom_of(runs))
+    """Return the names of the metrics by which runs are compared by default: what all have."""
+    of_jobs = _known_job_metrics(runs)
+    known = [
+        name
+        for name, row in shown_on("comparison").items()
+        if (name in of_jobs if isinstance(row, JobMetric) else all(name in r.metrics for r in runs))
+    ]
+    return (*known, *custom_of(runs))
 
 
 def custom_of(runs: Sequence[Run]) -> list[str]:

@@ -33,6 +33,7 @@ from simkit.analysis.plot_style import (
     write_head,
 )
 from simkit.errors import SimkitError
+from simkit.results.all_metrics import shown_on
 from simkit.results.group_metrics import By, in_order
 from simkit.results.run_folder import Run, RunOrFolder, open_run
 from simkit.results.timeline import binned_mean, timeline_columns
@@ -232,7 +233,7 @@ _ROW_INCHES: Final = 0.24
 def plot_groups(
     runs: Sequence[RunOrFolder], by: By, target: str | PathLike[str] | None = None
 ) -> Figure:
-    """Draw the mean and the 90th percentile of each group's waits and bounded slowdowns.
+    """Draw the mean and the 90th percentile of each group's waits and slowdowns (`shown_on`).
 
     Args:
         runs: at least one run, or its folder; a colour each.
@@ -256,25 +257,24 @@ def _draw_groups(runs: Sequence[Run], groups: Sequence[pl.DataFrame], by: By) ->
     lie = lie_down(names)
     height = max(HEIGHT, _ROW_INCHES * len(names) * max(1.0, len(runs) / 2)) if lie else HEIGHT
     figure = new_figure(1 - title_inches(len(runs)) / HEIGHT, height=height)
-    panels = figure.subplots(1, 2, sharey=True) if lie else figure.subplots(2, 1)
-    longest_s = max(float(frame["wait_time_s"].max() or 0.0) for frame in groups)  # type: ignore[arg-type]
-    wait_s, unit = time_unit(longest_s)
-    for axes, metric, title, per in zip(
-        panels,
-        ("wait_time_s", "bounded_slowdown"),
-        (f"Wait time ({unit})", "Bounded slowdown"),
-        (wait_s, 1.0),
-        strict=True,
-    ):
+    drawn = shown_on("charts")
+    shape = (1, len(drawn)) if lie else (len(drawn), 1)
+    panels = figure.subplots(*shape, sharey=lie, squeeze=False).flat
+    for axes, (metric, about) in zip(panels, drawn.items(), strict=True):
+        title, per = metric.removesuffix("_s").replace("_", " ").capitalize(), 1.0
+        if timed := about.unit == "s":
+            longest_s = max(float(frame[metric].max() or 0.0) for frame in groups)  # type: ignore[arg-type]
+            per, unit = time_unit(longest_s)
+            title += f" ({unit})"
         for row, frame in enumerate(groups):
             found = {line[by]: line for line in frame.iter_rows(named=True)}
             rows = [found.get(name, {}) for name in names]
             _bars(axes, rows, metric, per, row, len(runs), lie=lie)
         axes.set_title(title, loc="left", fontsize=10)
         _explain(axes)
-        first, numbers = metric == "wait_time_s", axes.xaxis if lie else axes.yaxis
+        first, numbers = metric == next(iter(drawn)), axes.xaxis if lie else axes.yaxis
         name_bars(axes, names, by if first or not lie else "", lie=lie)
-        if not first:  # slowdowns go from 1 to thousands
+        if not timed:  # slowdowns go from 1 to thousands
             _logarithmic(axes, lie=lie)
         plain_numbers(numbers)
     facts = [f"by {by}", *([f"{left_out:,} more groups not drawn"] if left_out else [])]

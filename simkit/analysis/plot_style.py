@@ -13,6 +13,7 @@ from simkit.errors import SimkitError
 from simkit.results.metric import RunWindow, counted_resource, run_window
 from simkit.results.output_folder import reason
 from simkit.results.run_folder import Run
+from simkit.scenario.policy import USUAL_ESTIMATES
 from simkit.text import counted, printable
 
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ def facts_of(run: Run) -> list[str]:
     """Return policy, size, jobs and seed as short texts, and the status unless complete."""
     jobs, resource = run.info.get("jobs"), counted_resource(run.resources)
     facts = [f"policy {run.policy}"]
-    if run.estimates not in ("", "requested"):
+    if run.estimates not in ("", USUAL_ESTIMATES):
         facts.append(f"estimates {run.estimates}")
     facts.append(f"{run.capacity[resource]:,.15g} {resource}")
     facts += [counted(jobs, "job")] if isinstance(jobs, int) else []

@@ -25,10 +25,10 @@ from simkit.analysis.plot_style import (
     write_title,
 )
 from simkit.analysis.runs_below import SEED, Settings
-from simkit.analysis.summary import USUAL, Cell, Runs, Summary, complete_runs, full_name, summarise
-from simkit.errors import RunError, did_you_mean
+from simkit.analysis.summary import Cell, Runs, Summary, complete_runs, summarise
+from simkit.errors import RunError
 from simkit.experiment.sweep import SweepResult
-from simkit.results.all_metrics import metric_numbers
+from simkit.results.all_metrics import full_name, metric_numbers, other_names, shown_on
 from simkit.results.run_folder import Run
 from simkit.shown import heading, table
 from simkit.text import counted, printable
@@ -113,14 +113,10 @@ def _summary(runs: Sequence[Run], x: str, y: str, by: Sequence[str], level: floa
 
 
 def _check_metric(runs: Sequence[Run], y: str) -> None:
-    """Raise RunError, with the metrics that there are, if no run has this one."""
+    """Raise RunError if no run has this metric."""
     known = dict.fromkeys(name for run in runs for name in metric_numbers(run.metrics))
     if full_name(y, known) not in known:
-        main = [name for name in known if "." not in name]
-        raise RunError(
-            f"y: no run has the metric {y!r}{did_you_mean(y, known)}; there are "
-            f"{', '.join(main)}, and their parts, such as {main[0]}.p99"
-        )
+        raise RunError(f"y: no run has the metric {y!r}{other_names(y, known)}")
 
 
 def _lines(summary: Summary) -> _Lines:
@@ -295,7 +291,8 @@ def sweep_html(result: SweepResult) -> str:
     """Return the runs of a sweep as a table for a notebook."""
     found = [metric_numbers(outcome.metrics) for outcome in result]
     known = dict.fromkeys(name for one in found for name in one)
-    metrics = [name for name in (full_name(n, known) for n in USUAL) if name in known]
+    usual = (full_name(name, known) for name in shown_on("summary"))
+    metrics = [name for name in usual if name in known]
     keys = list(result[0].assignment) if len(result) else []
     rows = [
         [

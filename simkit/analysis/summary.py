@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -15,9 +15,10 @@ import numpy as np
 from simkit import plugins
 from simkit.analysis.intervals import seed_interval
 from simkit.analysis.runs_below import SEED, Settings, runs_below
-from simkit.errors import RunError, did_you_mean
+from simkit.errors import RunError
 from simkit.experiment.sweep import SweepResult
-from simkit.results.all_metrics import is_share, metric_numbers
+from simkit.results.all_metrics import full_name, is_share, metric_numbers, other_names, shown_on
+from simkit.results.job_metrics import COUNTS
 from simkit.results.metric import Better, custom_names
 from simkit.results.run_folder import Run
 from simkit.shown import notes, table, text_or
@@ -26,9 +27,7 @@ from simkit.text import counted
 if TYPE_CHECKING:
     import polars as pl
 
-USUAL: Final = ("wait_time_s", "bounded_slowdown", "utilisation", "makespan_s")
-"""Metrics of a summary that names none; `utilisation` is that of the first resource."""
-NOT_FINISHED: Final = ("jobs.killed", "jobs.rejected", "jobs.running", "jobs.waiting")
+NOT_FINISHED: Final = tuple(f"{COUNTS.name}.{status}" for status in COUNTS.parts)
 """Shown in every summary where a run has such jobs: the means of the others leave them out."""
 
 
@@ -170,8 +169,8 @@ def summarise(
         runs: a sweep, runs, or folders with runs in them or below them.
         by: dotted keys of the scenario; ``policy`` stands for the whole policy. None: all keys that
             differ between the runs, but the seed.
-        metrics: names as in `simkit.metric_numbers`, such as ``wait_time_s.p99``; None: `USUAL`,
-            and the user's metrics.
+        metrics: names as in `simkit.metric_numbers`, such as ``wait_time_s.p99``; None: those
+            of `shown_on`, and the user's.
         level: of confidence, between 0 and 1.
 
     A group holds the runs with the same values of `by`. If they differ in more than the seed, a
@@ -256,11 +255,11 @@ def _numbers(
     """Return metric → its number in each run, metric → unit, and metric → which are better."""
     every = [metric_numbers(run.metrics) for run in runs]
     known = dict.fromkeys(name for one in every for name in one)
-    usual = (*USUAL, *custom_names(*(run.metrics for run in runs)))
+    usual = (*shown_on("summary"), *custom_names(*(run.metrics for run in runs)))
     wanted = [full_name(name, known) for name in names or usual]
     if unknown := [name for name in wanted if name not in known]:
-        missing = ", ".join(f"{name!r}{did_you_mean(name, known)}" for name in unknown)
-        raise RunError(f"metric: no run has {missing}")
+        missing = (f"no run has {name!r}{other_names(name, known)}" for name in unknown)
+        raise RunError("metric: " + "\n  ".join(missing))
     wanted += [
         name for name in NOT_FINISHED
         if name not in wanted and any(name in one and one[name].value for one in every)
@@ -269,13 +268,6 @@ def _numbers(
     first = {name: next(one[name] for one in every if name in one) for name in wanted}
     units = {name: number.unit for name, number in first.items()}
     return numbers, units, {name: number.better for name, number in first.items()}
-
-
-def full_name(name: str, known: Collection[str]) -> str:
-    """Return a metric's name; `utilisation` is that of the first resource."""
-    if name in known or name not in USUAL:
-        return name
-    return next((one for one in known if one.startswith(f"{name}_")), name)
 
 
 def _by_seed(

@@ -66,7 +66,7 @@ def record(
         ),
     ] = None,
     actions: Annotated[
-        str | None, typer.Option(help="What an action does: ready-pool, start, …")
+        str | None, typer.Option(help="What an action does, as in the environment.")
     ] = None,
     observation: Annotated[str | None, typer.Option(help="What is seen.")] = None,
     slots: Annotated[int | None, typer.Option(min=1, help="Tasks to choose from.")] = None,

@@ -45,7 +45,9 @@ WORK = Path("runs")
 def train(
     scenario: Scenario,
     output: Output = None,
-    learner: Annotated[str | None, typer.Option(help="Use this learner: deeprm, …")] = None,
+    learner: Annotated[
+        str | None, typer.Option(help="Use this learner; default: the scenario's.")
+    ] = None,
     seed: Seed = None,
     iterations: Annotated[int | None, typer.Option(min=1, help="Iterations in all.")] = None,
     settings: Settings = None,
@@ -162,15 +164,15 @@ def evaluate(
             "--policy",
             "-p",
             metavar="POLICY",
-            help="sjf, fcfs+easy, my_policy.py:Mine or {fitness: tetris}; may be repeated.",
+            help="ORDER, ORDER+BACKFILL, my_policy.py:Mine or {KEY: VALUE, …}, as in a scenario; "
+            "simkit policies lists names. May be repeated.",
         ),
     ] = None,
     sets: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Held-out job sets; default: the 100 of the original code for a workload of type "
-            "deeprm, else 10 seeds.",
+            help="Held-out job sets; default: those that the workload numbers, else 10 seeds.",
         ),
     ] = None,
     seeds: Annotated[str | None, typer.Option(help="Seeds as job sets: 0..9 or 0,3,7.")] = None,

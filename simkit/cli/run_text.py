@@ -13,14 +13,24 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ruamel.yaml import YAML
 
 from simkit.analysis.compare import DIFFERENCE_HEADS
-from simkit.analysis.summary import USUAL, full_name, with_star
+from simkit.analysis.summary import with_star
 from simkit.cli.text import GAP, Blocks, Line, Plain, Table, as_text, console, rows_blocks
 from simkit.errors import RunError, did_you_mean
 from simkit.experiment.warnings import estimates_name
 from simkit.power.signal_align import Span
-from simkit.results.all_metrics import Number, measured, metric_numbers
-from simkit.results.group_metrics import WAIT_SHARE, By
+from simkit.records import STATUSES
+from simkit.results.all_metrics import (
+    Number,
+    facts_of,
+    full_name,
+    measured,
+    metric_numbers,
+    other_names,
+    shown_on,
+)
+from simkit.results.group_metrics import NOT_FINISHED, WAIT_SHARE, By
 from simkit.results.metric import DISTRIBUTION, custom_names, entries
+from simkit.scenario.policy import USUAL_ESTIMATES
 from simkit.text import counted
 from simkit.units import KWH_J, quantity
 
@@ -51,14 +61,6 @@ class Groups:
     """Groups that are printed."""
 
 
-_NUMBERS: Final = {
-    "wait_time_s": "s", "wait_time_s.p90": "s", "turnaround_time_s": "s", "bounded_slowdown": "1",
-    "bounded_slowdown.p90": "1",
-}  # fmt: skip
-"""Numbers that are printed → their unit."""
-_STATES: Final = ("rejected", "killed", "unfinished")
-
-
 def groups_blocks(found: pl.DataFrame, groups: Groups, own: Mapping[str, str]) -> Blocks:
     """Yield a row for each group of `metrics_by`, with the states that any of its jobs is in.
 
@@ -66,10 +68,12 @@ def groups_blocks(found: pl.DataFrame, groups: Groups, own: Mapping[str, str]) -
     """
     if groups.sort is not None:
         found = found.sort(groups.sort, descending=True, nulls_last=True, maintain_order=True)
-    states = [state for state in _STATES if found[state].sum()]
-    shown = _NUMBERS | {name: unit for name, unit in own.items() if name in found.columns}
+    states = [state for state in NOT_FINISHED if found[state].sum()]
+    shown = {name: row.unit for name, row in shown_on("groups").items()}
+    shown |= {name: unit for name, unit in own.items() if name in found.columns}
     if groups.sort not in (None, "jobs", *states, *shown, WAIT_SHARE):
-        shown[str(groups.sort)] = "s" if "_s" in str(groups.sort) else "1"
+        sorted_by = facts_of(str(groups.sort))
+        shown[str(groups.sort)] = "1" if sorted_by is None else sorted_by.unit
     rows = [
         [
             row[groups.by],
@@ -215,8 +219,7 @@ def run_blocks(run: Run, groups: Groups | None = None, *, verbose: bool = False)
         yield from groups_blocks(run.metrics_by(groups.by), groups, units)
         yield Plain()
     counts = run.metrics["jobs"]
-    states = ("finished", "killed", "rejected", "running", "waiting")
-    ended = [f"{counts[s]:,} {s}" for s in states if counts.get(s) or s == "finished"]
+    ended = [f"{counts[s]:,} {s}" for s in STATUSES if counts.get(s) or s == "finished"]
     yield Line("Jobs", f"{counts['submitted']:,} submitted: {', '.join(ended)}")
     if (recorded := run.info.get("recorded")) is not None:
         yield from _recorded_blocks(recorded)
@@ -400,26 +403,6 @@ def summary_blocks(summary: Summary) -> Blocks:
         yield Line("Note", note)
 
 
-VALUE_AND_ENERGY: Final = (
-    "value_ratio", "completion_ratio", "qos_violations.share", "deadline_misses.share",
-    "renewable_fraction", "carbon_kg", "energy_cost", "grid_kwh.import", "unserved_kwh",
-)  # fmt: skip
-"""Metrics that it shows if they differ between runs."""
-FIRST_LEFT_OUT: Final = (
-    "makespan_s", "bounded_slowdown", "grid_kwh.import", "utilisation", "completion_ratio",
-    "deadline_misses.share", "unserved_kwh", "energy_cost", "qos_violations.share",
-)  # fmt: skip
-"""Metrics that are left out, in this order, if the table is too wide."""
-
-
-NOT_FINISHED: Final = {
-    "rejected": ("rejected",),
-    "killed": ("killed",),
-    "unfinished": ("running", "waiting"),
-}
-"""Columns of jobs that did not finish, and the states that they count."""
-
-
 class Column(NamedTuple):
     """A metric of every run, ready to be printed."""
 
@@ -445,7 +428,7 @@ def sweep_blocks(
     keys = list(outcomes[0].assignment) if outcomes else []
     named = [Column("Run", tuple(outcome.state for outcome in outcomes))]
     named += [Column(key, tuple(_swept(o.assignment[key]) for o in outcomes)) for key in keys]
-    named_as = [o.assignment.get("estimates", "requested") for o in outcomes]
+    named_as = [o.assignment.get("estimates", USUAL_ESTIMATES) for o in outcomes]
     if any(o.estimates and o.estimates != name for o, name in zip(outcomes, named_as, strict=True)):
         named.append(Column("planned with", tuple(o.estimates for o in outcomes)))
     last = [*_jobs_without_an_end(outcomes)]
@@ -458,7 +441,8 @@ def sweep_blocks(
         shown = [_column(name, found) for name in metrics]
     else:
         taken = sum(column.width + GAP for column in (*named, *last))
-        usual = (*USUAL, *custom_names(*(outcome.metrics for outcome in outcomes)))
+        own = custom_names(*(outcome.metrics for outcome in outcomes))
+        usual = (*shown_on("summary"), *own)
         shown, left_out = _chosen(usual, found, console().width + GAP - taken)
     columns = [*named, *shown, *last]
     rows = zip(*(column.cells for column in columns), strict=True)
@@ -499,12 +483,12 @@ def _chosen(
     usual: Sequence[str], found: Sequence[Mapping[str, Number]], room: int
 ) -> tuple[list[Column], list[str]]:
     """Return the metrics that fit into a table, and the names of those that do not."""
-    informative = [name for name in VALUE_AND_ENERGY if _is_informative(name, found)]
+    informative = [name for name in shown_on("sweep") if _is_informative(name, found)]
     columns = [_column(name, found) for name in (*usual, *informative)]
     if not informative:
         return columns, []
-    left_out = []
-    for name in FIRST_LEFT_OUT:
+    rows, left_out = {**shown_on("summary"), **shown_on("sweep")}, []
+    for name in sorted((n for n in rows if rows[n].yields), key=lambda n: rows[n].yields):
         if sum(column.width + GAP for column in columns) <= room:
             break
         if any(column.name == name for column in columns):
@@ -536,4 +520,4 @@ def _unknown(names: Sequence[str], found: Sequence[Mapping[str, Any]]) -> list[s
     """Return a note for every name that is a metric of no run, unless all runs failed."""
     known = {name for one in found for name in one}
     missing = [n for n in names if known and all(_number(one, n) is None for one in found)]
-    return [f"no run has a metric {name!r}{did_you_mean(name, known)}" for name in missing]
+    return [f"no run has a metric {name!r}{other_names(name, known)}" for name in missing]

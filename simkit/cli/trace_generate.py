@@ -28,8 +28,8 @@ def generate(
     model: Annotated[
         str,
         typer.Argument(
-            help="lublin, poisson, bernoulli, uniform, bimodal or any other type of workload that "
-            "draws rigid jobs; or alibaba2017; or elf-bursts."
+            help="A type of workload that draws rigid jobs; or alibaba2017; or elf-bursts. Any "
+            "other word lists them."
         ),
     ],
     target: Annotated[
@@ -237,9 +237,8 @@ def power(
         str,
         typer.Argument(
             metavar="TYPE",
-            help="csv, gleamm, gleamm-sample, nsrdb, wind-toolkit, epw-solar, epw-wind, "
-            "epw-temperature, generation, carbon, price, plugin, or a type that an installed "
-            "package adds.",
+            help="A type of signal that is read from a file, as in a scenario. Any other word "
+            "lists them.",
         ),
     ],
     path: Annotated[

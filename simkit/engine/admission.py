@@ -12,8 +12,9 @@ from simkit.engine.held_back import UserLimits
 from simkit.errors import ScenarioError
 from simkit.policy.queue import TaskQueue
 from simkit.policy.task import Task
+from simkit.rules import AdmissionRule
 from simkit.workload import Workload
-from simkit.workload.cluster import AdmissionRule, Partition
+from simkit.workload.cluster import Partition
 
 
 class RankedBacklog:

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from math import inf, isfinite
+from math import isfinite
 
 from simkit.engine.bookkeeping import Attempt, InstanceTimes, Part, by_machine
 from simkit.engine.events import Event, Occurrence, Rank
 from simkit.engine.recorder import Outcome
 from simkit.engine.system import System
+from simkit.errors import ScenarioError
 from simkit.policy import Cancel, Place, Resume, Suspend
 from simkit.policy.estimates import CORRECTIONS, Correction, corrected
 from simkit.policy.task import Allocation, Instances, Placement, Reservation, Task
 from simkit.power.facts import Checkpoints
+from simkit.rules import Rules
+from simkit.sections import or_infinite
 from simkit.units import instant_on_grid, time_on_grid
 
 _KILLED = int(Outcome.KILLED)
@@ -28,11 +31,12 @@ class Execution:
     def __init__(
         self,
         system: System,
-        *,
-        kill_at_limit: bool,
+        rules: Rules,
         correction: Correction = "none",
-        retries: float = inf,
     ) -> None:
+        if correction not in CORRECTIONS:
+            names = ", ".join(CORRECTIONS)
+            raise ScenarioError(f"estimates.correction: must be one of {names}, not {correction!r}")
         self._system = system
         self._state = system.state
         self._outlook = system.outlook
@@ -44,11 +48,11 @@ class Execution:
         workload = system.workload
         self._run_time_s = workload.longest_run_time_s().item  # the fastest way to one number
         self._own_times = InstanceTimes(workload) if len(workload.instance_run_time_s) else None
-        self._kill_at_limit = kill_at_limit
+        self._killed_after_s = rules.killed_after_s if rules.walltime == "kill" else None
         self._additions = CORRECTIONS[correction]
         self._watched = bool(self._additions) or self._observer is not None
-        self._unusual = kill_at_limit or self._watched
-        self._retries = retries
+        self._unusual = self._killed_after_s is not None or self._watched
+        self._retries = or_infinite(rules.limits.retries)
         self._own_retries = workload.retries.item if len(workload.retries) else None
 
     def start_task(self, task: Task, on: Placement, count: int) -> None:
@@ -86,9 +90,8 @@ class Execution:
     def _start(self, task: Task, part: Part, work: float) -> None:
         """Start a gang, or part of a bag, as one allocation."""
         state, now = self._state, self._events.now
-        (on, count, instances), outcome = part, 0
-        if self._kill_at_limit and task.requested_time_s < work:
-            work, outcome = task.requested_time_s, _KILLED
+        on, count, instances = part
+        work, outcome = self._until_killed(task, work)
         if (record := self._records.get(task)) is not None:
             record.starts(now, instances is None)
         rank = state.starts = state.starts + 1
@@ -97,12 +100,17 @@ class Execution:
         self._running[allocation] = None if plain else Attempt(work, instances, outcome)
         self._run((allocation,), 0.0, now + work)
 
+    def _until_killed(self, task: Task, work: float) -> tuple[float, int]:
+        """Return how long a task will run, in s, and the outcome: 0, it ends by itself; killed."""
+        if self._killed_after_s is None:
+            return work, 0
+        limit = self._killed_after_s(task.requested_time_s)
+        return (limit, _KILLED) if limit < work else (work, 0)
+
     def _start_parts(self, task: Task, parts: Iterable[Part], work: float) -> None:
         """Start parts of a bag that end together; each becomes an allocation."""
         state, running, now = self._state, self._running, self._events.now
-        outcome = 0
-        if self._kill_at_limit and task.requested_time_s < work:
-            work, outcome = task.requested_time_s, _KILLED
+        work, outcome = self._until_killed(task, work)
         self._records[task].starts(now, False)
         rank, expected_end_s, together = state.starts, now + task.estimate_s, []
         for on, count, instances in parts:
@@ -290,7 +298,7 @@ class Execution:
         allowed = min(own, self._retries)
         if self._books.attempts(allocation.task, self._running[allocation]) <= allowed:
             return ""
-        return f"its work was lost and it may not start over again (retries: {allowed})"
+        return f"its work was lost and it may not start over again (retries: {allowed:.0f})"
 
     def kill(self, task: Task, reason: str) -> bool:
         """End a task for good: running, suspended, reserved or waiting; False if it has ended."""

@@ -13,10 +13,9 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import chain
 from math import inf, nan
-from typing import Any, Literal
+from typing import Any
 
 from simkit.arrays import stream
 from simkit.engine.admission import LATE, check_lateness
@@ -24,13 +23,12 @@ from simkit.engine.bookkeeping import Observer
 from simkit.engine.events import Event, Rank
 from simkit.engine.execution import Execution, Reservations
 from simkit.engine.held_back import Parents
-from simkit.engine.outages import MachineFailures, Outages
+from simkit.engine.outages import MachineFailures, Outages, Processes, ProcessLike
 from simkit.engine.power_supply import PowerSupply, least_valuable_first
-from simkit.engine.processes import Processes, ProcessLike
 from simkit.engine.recorder import FLUSH_EVERY, Outcome, Recorder
 from simkit.engine.submission import Submission
-from simkit.engine.system import Limits, System
-from simkit.errors import LimitError, PolicyError, ScenarioError
+from simkit.engine.system import System
+from simkit.errors import LimitError, PolicyError
 from simkit.policy import (
     Action,
     Cancel,
@@ -46,46 +44,14 @@ from simkit.policy import (
     WakeAt,
 )
 from simkit.policy.declared import declared_signals
-from simkit.policy.estimates import CORRECTIONS, Correction, Predictor, Requested
+from simkit.policy.estimates import Correction, Predictor, Requested
 from simkit.policy.task import Task
 from simkit.power.site import Site
-from simkit.units import LATEST_S, TIME_GRID, time_on_grid
+from simkit.rules import Rules
+from simkit.sections import or_infinite
+from simkit.units import LATEST_S, time_on_grid
 from simkit.workload import Workload
-from simkit.workload.cluster import AdmissionRule, Cluster
-
-
-@dataclass(frozen=True)
-class Rules:
-    """How the system behaves, whatever the policy."""
-
-    walltime: Literal["ignore", "kill"] = "ignore"
-    """Whether a task is killed when its requested time is over."""
-    every_s: float | None = None
-    """Decisions only at multiples of this time at which something has changed; None: always."""
-    step_s: float | None = None
-    """Decisions at all multiples of this time, whether or not something has changed, from the first
-    submission on for as long as jobs are to come, run or wait."""
-    admission: AdmissionRule = field(default_factory=AdmissionRule)
-    correction: Correction = "none"
-    """What becomes of the estimate of a running task that outlives it."""
-    limits: Limits = field(default_factory=Limits)
-
-    def __post_init__(self) -> None:
-        """Raise ScenarioError for an unknown walltime rule or an impossible period."""
-        for name in ("every", "step"):
-            period = getattr(self, f"{name}_s")
-            if period is not None and not 0 < float(time_on_grid(period)) < inf:
-                raise ScenarioError(
-                    f"scheduling: {name} is {period}; it must be at least {TIME_GRID} s"
-                )
-        if self.every_s is not None and self.step_s is not None:
-            raise ScenarioError("scheduling: every and step are both given; leave one of them out")
-        if self.walltime not in ("ignore", "kill"):
-            raise ScenarioError(f"walltime: {self.walltime!r} is neither 'ignore' nor 'kill'")
-        if self.correction not in CORRECTIONS:
-            names = ", ".join(CORRECTIONS)
-            raise ScenarioError(f"estimates: correction is {self.correction!r}; choose {names}")
-
+from simkit.workload.cluster import Cluster
 
 PATIENCE = 2000
 """Steps without a start after which a run in which nothing runs and no job comes is over."""
@@ -124,6 +90,7 @@ class Simulation:
         *,
         rules: Rules | None = None,
         predictor: Predictor | None = None,
+        correction: Correction = "none",
         seed: int = 0,
         site: Site | None = None,
         observer: Observer | None = None,
@@ -131,11 +98,13 @@ class Simulation:
     ) -> None:
         """Build the system; nothing runs yet.
 
-        With a `site`, power decides what may run. An `observer` hears of jobs, allocations and
-        power when they come, go and change. `processes` run alongside the engine's
-        own and may take machines away.
+        A `correction` says what becomes of the predictor's estimate of a running task that
+        outlives it. With a `site`, power decides what may run. An `observer` hears of jobs,
+        allocations and power when they come, go and change. `processes` run alongside the
+        engine's own and may take machines away.
 
-        Raises ScenarioError if jobs ask for a resource that no machine has, or if a rule is wrong.
+        Raises ScenarioError if jobs ask for a resource that no machine has, or if the correction is
+        unknown.
         """
         self.rules = rules or Rules()
         self.recorder = recorder
@@ -148,14 +117,9 @@ class Simulation:
         self._events, self._books = system.events, system.books
         self._admission, self._referee = system.admission, system.referee
         self.info, self.state = system.info, system.state
-        self._limits = limits = self.rules.limits
-        self._execution = Execution(
-            system,
-            kill_at_limit=self.rules.walltime == "kill",
-            correction=self.rules.correction,
-            retries=limits.retries,
-        )
-        recorder.correction = self.rules.correction
+        self._most_decisions = or_infinite(self.rules.limits.decisions)
+        self._execution = Execution(system, self.rules, correction)
+        recorder.correction = correction
         self._reservations = Reservations(system, self._execution)
         self._parents = Parents(workload, self._admission.admit, self._execution.kill_unseen)
         if self._parents.any:
@@ -179,8 +143,8 @@ class Simulation:
         """The site's power; None without a site."""
         self._let_capacities_change(seed, site, processes)
         self._set_the_clock()
-        if limits.simulated_time_s < inf:
-            last_s = min(self.info.first_submit_s + limits.simulated_time_s, LATEST_S)
+        if (simulated_s := self.rules.limits.simulated_time) is not None:
+            last_s = min(self.info.first_submit_s + simulated_s, LATEST_S)
             over_s = float(time_on_grid(last_s))
             system.events.stop_after(over_s, self._out_of_time)
         self._closed = False
@@ -218,13 +182,13 @@ class Simulation:
             Processes(system, outages, processes, seed)
 
     def _set_the_clock(self) -> None:
-        """Decide at every change, or only at multiples of a period (`every_s` or `step_s`)."""
-        rules, workload = self.rules, self._system.workload
-        period = rules.every_s if rules.step_s is None else rules.step_s
-        self._period = None if period is None else float(time_on_grid(period))
+        """Decide at every change, or only at multiples of a period."""
+        scheduling, workload = self.rules.scheduling, self._system.workload
+        self._period = scheduling.period_s
+        self._steps = scheduling.step is not None
         self._ticked = self._period is None
         self._tick_due: float | None = None
-        if self._period is not None and rules.step_s is not None and len(workload):
+        if self._period is not None and self._steps and len(workload):
             StepClock(self._system, self._period, self.info.first_submit_s, self._step)
 
     @property
@@ -304,7 +268,7 @@ class Simulation:
         system, admission = self._system, self._admission
         state, recorder = self.state, self.recorder
         row, made = recorder.timeline.fromlist, 0
-        often = FLUSH_EVERY if self._limits.decisions >= FLUSH_EVERY else 1
+        often = FLUSH_EVERY if self._most_decisions >= FLUSH_EVERY else 1
         arrived, ended = state.arrived, state.ended
         waiting, running, held = system.queue.tasks, system.running, admission.held
         reserved = state.reservations
@@ -352,13 +316,13 @@ class Simulation:
         progress = self.state.submitted + self._books.jobs_ended
         if progress != seen:
             self._progress = (progress, made)
-        elif made - since >= self._limits.decisions:
+        elif made - since >= self._most_decisions:
             raise self._referee.no_progress(made - since)
 
     def _out_of_time(self) -> LimitError:
         self.out_of_time = True
         left = self.state.submitted - self._books.jobs_ended
-        return self._referee.out_of_time(self._limits.simulated_time_s, left)
+        return self._referee.out_of_time(or_infinite(self.rules.limits.simulated_time), left)
 
     def _instants(self) -> Iterator[float]:
         """Return the instants at which something happens, or the backlog can move up."""
@@ -381,7 +345,7 @@ class Simulation:
         """Put the decision off to the next multiple of the scheduler's period."""
         assert self._period is not None
         due = -(-now // self._period) * self._period
-        if self.rules.step_s is not None and due != now:
+        if self._steps and due != now:
             return  # the clock ticks by itself; what is due now is a further round of its tick
         if due != self._tick_due:
             self._tick_due = due

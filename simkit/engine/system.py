@@ -7,7 +7,6 @@ messages name everything that is needed to set things right.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from simkit.engine.admission import Admission
 from simkit.engine.bookkeeping import Attempt, Bookkeeping, Observer, Observers
@@ -21,22 +20,11 @@ from simkit.policy.queue import TaskQueue
 from simkit.policy.room import Room, make_room
 from simkit.policy.state import Outlook
 from simkit.policy.task import Allocation, Placement, Task
+from simkit.rules import AdmissionRule
 from simkit.text import counted
-from simkit.units import LATEST_S, format_duration
+from simkit.units import format_duration
 from simkit.workload import Workload
-from simkit.workload.cluster import AdmissionRule, Cluster
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What ends a run that would go on for ever; a run that makes progress meets none of them."""
-
-    simulated_time_s: float = LATEST_S
-    """Time after the first submission."""
-    decisions: float = 10_000_000
-    """Decisions in a row between which no job arrives or ends."""
-    retries: float = 1000
-    """How often a task starts over after its work was lost."""
+from simkit.workload.cluster import Cluster
 
 
 class Referee:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from simkit.engine.processes import ProcessLike
+from simkit.engine.outages import ProcessLike
 from simkit.errors import ScenarioError, warn_of
 from simkit.experiment.experiment import (
     carry_out,

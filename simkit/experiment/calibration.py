@@ -25,6 +25,7 @@ from simkit.experiment.experiment import prepare, replay
 from simkit.experiment.workers import Workers, in_turn
 from simkit.experiment.workload import TraceMemory, read_trace
 from simkit.scenario import Scenario
+from simkit.scenario.policy import USUAL_ESTIMATES
 from simkit.scenario.yaml_document import load_scenario
 from simkit.workload import Trace, Workload
 from simkit.workload.recorded import peak_use
@@ -36,8 +37,8 @@ POLICIES: Final = (
 """Orders and backfilling; ties of the score go to the earlier one."""
 PLAIN: Final = "fcfs+easy"
 ESTIMATES: Final[dict[str, Any]] = {
-    "requested": "requested",
-    "requested, corrected": {"type": "requested", "correction": "tsafrir"},
+    USUAL_ESTIMATES: USUAL_ESTIMATES,
+    f"{USUAL_ESTIMATES}, corrected": {"type": USUAL_ESTIMATES, "correction": "tsafrir"},
     "user-mean": "user-mean",
     "actual": "actual",
 }
@@ -73,7 +74,7 @@ def _estimates(
     """Yield other estimates; without requests in the log, these say nothing."""
     has_requests = bool((load.requested_time_s > 0).any())
     for name, value in ESTIMATES.items():
-        if value != base.get("estimates") and (has_requests or not name.startswith("requested")):
+        if value != base.get("estimates") and (has_requests or USUAL_ESTIMATES not in name):
             yield Candidate(
                 "estimates", f"{best.name}, {name}", {**best.overrides, "estimates": value}
             )

@@ -42,10 +42,11 @@ import polars as pl
 
 from simkit.arrays import stream
 from simkit.engine.recorder import Recorder
-from simkit.engine.simulation import Rules, Simulation
+from simkit.engine.simulation import Simulation
 from simkit.errors import PolicyError
 from simkit.experiment.policy import missing_methods
 from simkit.policy import Action, Policy, State
+from simkit.rules import Rules, Scheduling
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster, Maintenance, Partition
 
@@ -376,8 +377,15 @@ def cases(seed: int) -> Iterator[Case]:
                _mixed(rng), _machines())  # fmt: skip
     yield Case("partitions", _mixed(rng), _machines(partitions=_PARTITIONS))
     yield Case("maintenance", _mixed(rng), _machines(maintenance=_WINDOWS))
-    yield Case("decisions every 30 s", _rigid(rng, jobs=30), pool, Rules(every_s=30.0))
-    yield Case("decisions at every step", _rigid(rng, jobs=30), pool, Rules(step_s=30.0))
+    yield Case(
+        "decisions every 30 s", _rigid(rng, jobs=30), pool, Rules(scheduling=Scheduling(every=30.0))
+    )
+    yield Case(
+        "decisions at every step",
+        _rigid(rng, jobs=30),
+        pool,
+        Rules(scheduling=Scheduling(step=30.0)),
+    )
 
 
 _CAPACITY = np.array([[4.0, 8.0], [8.0, 4.0], [2.0, 16.0]])

@@ -23,16 +23,15 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from simkit import plugins
-from simkit.engine.processes import ProcessLike
+from simkit.engine.outages import ProcessLike
 from simkit.engine.recorder import Recorder
-from simkit.engine.simulation import Rules, Simulation
+from simkit.engine.simulation import Simulation
 from simkit.engine.submission import check_requests
 from simkit.errors import LimitError, PolicyError, ScenarioError, SimkitError, warn_of
 from simkit.experiment.interrupt import DeferredInterrupt, WallClock, WallTimeOver
 from simkit.experiment.policy import (
     build_policy,
     build_predictor,
-    build_rules,
     cluster_problems,
     scenario_problems,
 )
@@ -60,10 +59,12 @@ from simkit.results.metric import check_trimming
 from simkit.results.run_folder import Run
 from simkit.results.run_info import first_info, peak_memory_bytes
 from simkit.results.run_writer import FailedRunError, MemoryWriter, RunWriter
-from simkit.scenario import Limits, ProcessSection, Scenario, refuse_sweep
+from simkit.rules import Limits
+from simkit.scenario import ProcessSection, Scenario, refuse_sweep
 from simkit.scenario.cluster import ClusterSection
 from simkit.scenario.policy import RecordedPolicy, policies_in
 from simkit.scenario.power import NoisySection, Power
+from simkit.sections import or_infinite
 from simkit.units import format_duration
 from simkit.workload import RowReport, Trace, Workload
 from simkit.workload.cluster import Cluster, fill_whole_memory
@@ -82,7 +83,6 @@ class Experiment:
     cluster: Cluster
     policy: Policy
     predictor: Predictor
-    rules: Rules
     build_processes: Callable[[], Sequence[ProcessLike]] = tuple
     """Returns the user's processes, which run next to the engine's; called for each simulation."""
     site: Site | None = None
@@ -132,7 +132,6 @@ def prepare(
     build = process_builder(scenario) if processes is None else partial(tuple, processes)
     predictor = build_predictor(scenario)
     custom = build_metrics(scenario, metrics)
-    rules = build_rules(scenario)
     begin = perf_counter()
     if workload is None:
         resources = scenario.cluster.resources if cluster is None else cluster.resources
@@ -173,7 +172,7 @@ def prepare(
     )
     times = {"read": perf_counter() - begin}
     return Experiment(
-        scenario, trace, cluster, chosen, predictor, rules, build, site, times, given, custom, past,
+        scenario, trace, cluster, chosen, predictor, build, site, times, given, custom, past,
         warnings,
     )  # fmt: skip
 
@@ -303,8 +302,9 @@ def _simulate(experiment: Experiment, recorder: Recorder, watch: Watch | None) -
             experiment.trace.workload,
             experiment.cluster,
             recorder,
-            rules=experiment.rules,
+            rules=experiment.scenario,
             predictor=experiment.predictor,
+            correction=experiment.scenario.estimates.correction,
             seed=experiment.scenario.seed,
             site=experiment.site,
             processes=experiment.build_processes(),
@@ -359,7 +359,8 @@ def blaming(experiment: Experiment, when: Callable[[], str]) -> Iterator[None]:
         authors.append(("the estimator ", experiment.predictor))
         if (site := experiment.site) is not None:
             authors.append(("the controller ", site.controller))
-            authors += [("the signal ", part) for all_ in site.signals for part in parts_of(all_)]
+            signals = [part for whole in site.signals for part in parts_of(whole)]
+            authors += [("the signal ", part) for part in reversed(signals)]  # the innermost first
         for role, owner in authors:
             what = f"{role}{type(owner).__name__} failed {when()}"
             if text := author_traceback(error, owner, what):
@@ -481,12 +482,12 @@ class Size(NamedTuple):
 
     def problem(self, limits: Limits) -> str:
         """Return what is wrong, and the remedies; empty if the limit is kept."""
-        most = getattr(limits, self.limit)
-        if most is None or self.amount <= most:
+        most = or_infinite(getattr(limits, self.limit))
+        if self.amount <= most:
             return ""
         return (
-            f"{self.key}: makes {self.amount:,.0f} {self.noun}, and at most {most:,} are allowed; "
-            f"{self.remedy}, or raise limits.{self.limit}"
+            f"{self.key}: makes {self.amount:,.0f} {self.noun}, and at most {most:,.0f} are "
+            f"allowed; {self.remedy}, or raise limits.{self.limit}"
         )
 
 
@@ -547,7 +548,7 @@ def check_before_running(
         cluster: its machines.
         span: from the run's start until the last job can end at the earliest.
     """
-    length_s = min(span.last_s - span.first_s, scenario.limits.simulated_time or math.inf)
+    length_s = min(span.last_s - span.first_s, or_infinite(scenario.limits.simulated_time))
     if len(workload):
         sizes = [*_of_bags(workload), *_of_periods(scenario, cluster, length_s)]
         refuse_beyond(sizes, scenario.limits)

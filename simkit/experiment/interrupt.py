@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any, Final
 
-from simkit.engine.processes import driven
+from simkit.engine.outages import driven
 from simkit.engine.simulation import Simulation
 
 

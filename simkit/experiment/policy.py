@@ -1,4 +1,4 @@
-"""The policy of a scenario, its source of estimates, and the rules of the simulation.
+"""The policy of a scenario and its source of estimates.
 
 Policies of a sweep may be classes: the scenario of each run has the class's name, ``module:Mine``,
 and the class travels to worker processes with it (`PolicyClasses`): by value if it is defined in
@@ -17,13 +17,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import partial
-from math import inf, nan
+from math import nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from simkit import plugins
-from simkit.engine.simulation import Rules
-from simkit.engine.system import Limits
 from simkit.errors import PolicyError, ScenarioError, at_key
 from simkit.plugins import instantiate, make
 from simkit.policy import Policy, SystemInfo
@@ -199,24 +197,6 @@ def build_predictor(scenario: Scenario) -> Predictor:
         )
     checked: Predictor = predictor
     return checked
-
-
-def build_rules(scenario: Scenario) -> Rules:
-    """Return the rules of the simulation, which do not depend on the policy."""
-    limits = scenario.limits
-    return Rules(
-        walltime=scenario.walltime,
-        every_s=scenario.scheduling.every,
-        step_s=scenario.scheduling.step,
-        admission=scenario.admission,
-        correction=scenario.estimates.correction,
-        limits=Limits(
-            *(
-                inf if limit is None else limit
-                for limit in (limits.simulated_time, limits.decisions, limits.retries)
-            )
-        ),
-    )
 
 
 def _part(kind: str, choice: PluginChoice) -> Any:

@@ -16,15 +16,18 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
+from simkit import plugins
 from simkit.arrays import Floats
 from simkit.engine.machines_on import POWER
 from simkit.engine.outages import FAILURE
 from simkit.policy import Policy
 from simkit.policy.declared import reads_estimates
+from simkit.policy.estimates import Requests, requests_of
 from simkit.results.job_metrics import SINCE_RELEASE
 from simkit.results.run_folder import Run
 from simkit.scenario import Scenario
 from simkit.scenario.cluster import MaintenanceSection
+from simkit.scenario.policy import EstimatorChoice
 from simkit.text import counted
 from simkit.units import format_duration
 from simkit.workload import Trace, Workload
@@ -136,17 +139,15 @@ def estimates_name(scenario: Scenario, workload: Workload) -> str:
         name += f" + {choice.correction}"
     if not tasks or with_true_run_time < WORTH_SAYING * tasks:
         return name
-    if choice.type == "requested":
-        return (
-            "run times (no requests)"
-            if with_true_run_time == tasks
-            else f"{name} ({with_true_run_time / tasks:.0%} run times)"
-        )
-    return (
-        f"{name} ({with_true_run_time / tasks:.0%} at most the run time)"
-        if choice.type == "user-mean"
-        else name
-    )
+    requests, share = _requests(choice), f"{with_true_run_time / tasks:.0%}"
+    if requests == "used":
+        everywhere = with_true_run_time == tasks
+        return "run times (no requests)" if everywhere else f"{name} ({share} run times)"
+    return f"{name} ({share} at most the run time)" if requests == "bound" else name
+
+
+def _requests(choice: EstimatorChoice) -> Requests:
+    return requests_of(plugins.find("simkit.predictors", choice.type))
 
 
 def estimates_info(scenario: Scenario, workload: Workload, policy: Policy) -> dict[str, Any]:
@@ -173,7 +174,7 @@ def estimates_warnings(scenario: Scenario, trace: Trace, policy: Policy) -> list
 
 
 def _perfect_knowledge(scenario: Scenario, workload: Workload) -> str:
-    tasks, kind = workload.tasks, scenario.estimates.type
+    tasks, requests = workload.tasks, _requests(scenario.estimates)
     with_true_run_time = count_true_run_times(workload)
     if with_true_run_time < WORTH_SAYING * tasks:
         return ""
@@ -186,15 +187,16 @@ def _perfect_knowledge(scenario: Scenario, workload: Workload) -> str:
     )
     lacking = f"{whose} a requested time other than the run time"
     raw = "workload.requested_time: raw" if by_reader else ""
-    if kind == "requested":
+    if requests == "used":
         return (
             f"warning: estimates: {lacking}, so the policy knows their true run times; "
-            "for less knowledge, choose estimates: perturbed, or "
-            f"user-mean{f' with {raw}' if raw else ''}"
+            "for less knowledge, choose other estimates, see simkit policies"
+            f"{f', with {raw}' if raw else ''}"
         )
-    if kind == "user-mean" and raw:
+    if requests == "bound" and raw:
         return (
-            f"warning: estimates: user-mean is never above the true run time where {lacking}, "
+            f"warning: estimates: {scenario.estimates.type} is never above the true run time where "
+            f"{lacking}, "
             f"because the reader puts that in place of the request; set {raw}"
         )
     return ""
@@ -204,7 +206,7 @@ def _kills_nobody(scenario: Scenario, workload: Workload) -> str:
     if scenario.walltime != "kill":
         return ""
     requested = workload.requested_time_s
-    if (requested < workload.longest_run_time_s()).any():
+    if (scenario.killed_after_s(requested) < workload.longest_run_time_s()).any():
         return ""
     if np.isnan(requested).all():
         return "warning: walltime: kill kills no job: none has a requested time"

@@ -211,8 +211,9 @@ class Episode:
             self._store = MemoryWriter(info)
         self._recorder = EpisodeRecorder(load, cluster.resources, self._store, losses)
         self._simulation = Simulation(
-            load, cluster, self._recorder, rules=experiment.rules, predictor=experiment.predictor,
-            seed=experiment.scenario.seed, site=experiment.site,
+            load, cluster, self._recorder, predictor=experiment.predictor, site=experiment.site,
+            rules=experiment.scenario, correction=experiment.scenario.estimates.correction,
+            seed=experiment.scenario.seed,
             observer=reward, processes=experiment.build_processes(),
         )  # fmt: skip
         self.state: State = self._simulation.state
@@ -424,7 +425,7 @@ class Episodes:
             site = scenario.power.build(cluster, trace.workload, seed, most_steps)
         first = self._first
         return Experiment(
-            scenario, trace, cluster, first.policy, first.predictor, first.rules,
+            scenario, trace, cluster, first.policy, first.predictor,
             first.build_processes, site,
         )  # fmt: skip
 

@@ -29,6 +29,7 @@ class Predictor(Protocol):
 
     learns: bool
     """Whether `on_submission` and `on_end` have anything to do."""
+    # A class may also declare `requests`, for itself alone; see `requests_of`.
 
     def reset(self, workload: Workload, rng: np.random.Generator) -> None:
         """Begin a run."""
@@ -51,9 +52,21 @@ class Predictor(Protocol):
         """Note a task that has finished, or was killed when its requested time was over."""
 
 
+Requests = Literal["used", "bound", "unknown"]
+"""What requested times are to an estimator: the estimates themselves, their upper bound, or nothing
+that is known of it. Where they are missing, the true run time stands in."""
+
+
+def requests_of(estimator: object) -> Requests:
+    """Return what an estimator's class declares of requested times; what it inherits is not it."""
+    declared: Requests = getattr(estimator, "__dict__", {}).get("requests", "unknown")
+    return declared
+
+
 class Requested:
     """The user's own request, endless without a limit; the true run time where it is unknown."""
 
+    requests: Requests = "used"
     learns = False
     """Whether `on_submission` and `on_end` have anything to do."""
 
@@ -110,6 +123,7 @@ class UserMean(Requested):
     """
 
     learns = True
+    requests = "bound"
 
     def __init__(self, last: int = 2) -> None:
         if last < 1:

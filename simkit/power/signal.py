@@ -7,8 +7,8 @@ it. A signal is a plain function of time and knows no simulator.
 Times are seconds on the run's clock, on the grid of `units.time_on_grid`, on which sums are exact.
 Values are in the signal's unit: W, gCO2/kWh, price/kWh.
 
-- here: `Constant`, `Sum`, `Scaled`, `Means`, and `Steps`, a recorded or given step function;
-  `signal_align.aligned` makes one from a trace
+- here: `Constant`, `Sum`, `Scaled`, `Means`, `Checked`, and `Steps`, a recorded or given step
+  function; `signal_align.aligned` makes one from a trace
 - `signal_patterns`: `Schedule`, a pattern of the day or the week, and `Levels`, random levels
 """
 
@@ -269,7 +269,7 @@ def parts_of(signal: Signal) -> Iterator[Signal]:
 def checked_change(signal: Signal, time_s: float) -> float:
     """Return a signal's next change; raises TraceError unless it is after `time_s`."""
     after = signal.next_change(time_s)
-    if not after > time_s:
+    if not (isinstance(after, Real) and after > time_s):
         raise TraceError(
             f"{type(signal).__name__}.next_change({time_s:.9g}) is {after!r}; it must be a later "
             "time in s, or infinity"
@@ -277,19 +277,37 @@ def checked_change(signal: Signal, time_s: float) -> float:
     return after
 
 
-def checked_value(signal: Signal, time_s: float, least: float) -> float:
-    """Return a signal's value; raises TraceError unless it is a finite number of at least this."""
-    value = signal.value(time_s)
-    if not (isinstance(value, Real) and math.isfinite(value)):
-        raise TraceError(
-            f"{type(signal).__name__}.value({time_s:.9g}) is {value!r}; it must be a finite number"
-        )
-    if value < least:
-        raise TraceError(
-            f"{type(signal).__name__}.value({time_s:.9g}) is {value:g} {signal.unit}; it must be "
-            f"at least {least:g}"
-        )
-    return value
+class Checked(Signal):
+    """A signal of another package, whose answers are checked one by one for as long as a run goes.
+
+    Args:
+        signal: that is asked.
+        least: the smallest value allowed.
+
+    Every answer raises TraceError, with the signal's class and the time, for a value that is not a
+    finite number or is too small, and for a change that is not ahead.
+    """
+
+    def __init__(self, signal: Signal, least: float) -> None:
+        super().__init__(signal.unit, signal.start_s, signal.end_s)
+        self.signal, self._least = signal, least
+
+    def value(self, time_s: float) -> float:
+        value = self.signal.value(time_s)
+        asked = f"{type(self.signal).__name__}.value({time_s:.9g})"
+        if not (isinstance(value, Real) and math.isfinite(value)):
+            raise TraceError(f"{asked} is {value!r}; it must be a finite number")
+        if value < self._least:
+            raise TraceError(
+                f"{asked} is {value:g} {self.unit}; it must be at least {self._least:g}"
+            )
+        return float(value)
+
+    def next_change(self, time_s: float) -> float:
+        return checked_change(self.signal, time_s)
+
+    def changes(self, length_s: float) -> float:
+        return self.signal.changes(length_s)
 
 
 def check_span(start_s: float, end_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Signals made by a rule: a schedule of the day or the week, and random levels.
+"""Signals made by a rule: a schedule of the day, the week or another period, and random levels.
 
 A schedule follows the clock of a place: a tariff that begins at 7:00 begins at 7:00 in summer and
 in winter. When the clock is put forward, the skipped hour does not occur; when it is put back, the
@@ -20,22 +20,21 @@ from simkit.arrays import Floats
 from simkit.dates import parse_zone, utc_offset_s
 from simkit.errors import TraceError
 from simkit.power.signal import WATT, Signal
-from simkit.units import DAY_S, TIME_GRID, time_on_grid
+from simkit.units import DAY_S, TIME_GRID, WEEK_S, time_on_grid
 
-WEEK_S: Final = 7 * DAY_S
 _THURSDAY_S: Final = 3 * DAY_S
 """Unix time 0 was a Thursday; weeks begin on Monday."""
 
 
 class Schedule(Signal):
-    """A daily or weekly pattern.
+    """A pattern that recurs, such as that of a day or a week.
 
     Args:
-        pattern: second of the day, or of the week from Monday 0:00, on the local clock -> the value
-            from then on, at least one. Before its first entry the last one holds.
-        period_s: `DAY_S` or `WEEK_S`.
+        pattern: second of the period, on the local clock -> the value from then on, at least one.
+            Before its first entry the last one holds.
+        period_s: its length, `DAY_S` or any other. Weeks begin on Monday 0:00.
         unit: of the values.
-        epoch_s: the Unix time of the run's zero.
+        epoch_s: the Unix time of the run's zero; 0, in UTC: periods begin at the run's zero.
         time_zone: of the clock, see `dates.parse_zone`.
 
     Raises TraceError if the zone is unknown.
@@ -54,7 +53,7 @@ class Schedule(Signal):
         entries = sorted(pattern.items())
         self._at = [float(time_on_grid(at)) for at, _ in entries]
         self._value = [float(value) for _, value in entries]
-        self._period = period_s
+        self._period = float(time_on_grid(period_s))
         self._epoch = float(time_on_grid(epoch_s))
         self._zone = parse_zone(time_zone)
 

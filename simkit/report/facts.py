@@ -20,16 +20,16 @@ from pydantic import ValidationError
 from simkit.analysis.compare import compare_runs
 from simkit.analysis.paired_runs import pair_runs
 from simkit.analysis.runs_below import POLICY, SEED, Settings
-from simkit.analysis.summary import NOT_FINISHED, SIGNS, USUAL, Summary, full_name, summarise
+from simkit.analysis.summary import NOT_FINISHED, SIGNS, Summary, summarise
 from simkit.arrays import Floats
 from simkit.errors import RunError, SimkitError
 from simkit.plugins import code_refused
 from simkit.records import STATUSES
 from simkit.report.gantt import short_name
-from simkit.results.all_metrics import metric_numbers
+from simkit.results.all_metrics import full_name, full_names, is_share, metric_numbers, shown_on
 from simkit.results.group_metrics import UNKNOWN, By, group_of, metrics_by
 from simkit.results.job_metrics import JOB_METRICS
-from simkit.results.metric import ABOUT, CUSTOM, counted_resource, entries
+from simkit.results.metric import ABOUT, CUSTOM, Metrics, Screen, counted_resource, entries
 from simkit.results.run_folder import MemoryRun, Run
 from simkit.results.run_info import changed_inputs
 from simkit.scenario import Scenario
@@ -37,7 +37,10 @@ from simkit.scenario.workload import TraceFormat
 from simkit.units import parse_duration
 from simkit.why.jobs import longest_waiting
 
-_ABOUT: Final = ("unit", "formula", "window", "count", "censored")
+_ABOUT: Final = ("formula", "window", "count", "censored")
+_SCREENS: Final[tuple[Screen, ...]] = ("tiles", "report")
+_SHARE: Final = "share"
+"""What the page knows as the unit of shares, which it shows in per cent."""
 _OF_ROWS: Final = ("read", "accepted", "repaired", "dropped")
 """Counts of the log's rows."""
 _MOST_INPUTS: Final = 200
@@ -56,7 +59,7 @@ def run_facts(run: Run) -> dict[str, Any]:
         "status": run.status, "error": str(run.info.get("error") or ""),
         "seed": run.seed, "digest": run.digest, "versions": run.info.get("versions", {}),
         "resources": {name: run.capacity[name] for name in run.resources},
-        "machines": len(run.machines), "counts": counts_of(run), "metrics": _metrics(run),
+        "machines": len(run.machines), "counts": counts_of(run), **_metrics(run),
         "inputs": [{"path": i["path"], "sha256": i["sha256"]} for i in inputs[:_MOST_INPUTS]],
         "inputs_left_out": max(0, len(inputs) - _MOST_INPUTS),
         "warnings": [str(text) for text in run.info.get("warnings", ())[:50]],
@@ -85,22 +88,36 @@ def counts_of(run: Run) -> dict[str, int]:
     return {"submitted": total + missing, **known, "other": sum(counts.values()) + missing}
 
 
-def _metrics(run: Run) -> list[dict[str, Any]]:
-    """Return each metric, and whether it is the user's own; none of an interrupted run."""
+def _metrics(run: Run) -> dict[str, list[Any]]:
+    """Return each metric, and which numbers are tiles or in the table of several runs.
+
+    An interrupted run has none.
+    """
     try:
         metrics = run.metrics
     except RunError:
-        return []
-    own = metrics.get(CUSTOM, {})
-    return [
-        {
-            "name": name,
-            "own": name in own,
-            "values": {key: n for key, n in metric.items() if key not in ABOUT},
-            **{key: metric.get(key) for key in _ABOUT},
-        }
-        for name, metric in entries(metrics).items()
-    ]
+        metrics = Metrics()
+    known, own = metric_numbers(metrics), metrics.get(CUSTOM, {})
+    shown = {
+        screen: [one for name in shown_on(screen) for one in full_names(name, known)]
+        for screen in _SCREENS
+    }
+    return {screen: [*names, *own] for screen, names in shown.items()} | {
+        "metrics": [
+            {
+                "name": name,
+                "values": {key: n for key, n in metric.items() if key not in ABOUT},
+                **{key: metric.get(key) for key in _ABOUT},
+                "unit": shown_unit(name, metric.get("unit", "")),
+            }
+            for name, metric in entries(metrics).items()
+        ]
+    }
+
+
+def shown_unit(name: str, unit: str) -> str:
+    """Return the unit of a metric's numbers, `_SHARE` if the page shows them in per cent."""
+    return _SHARE if unit == "1" and is_share(name) else unit
 
 
 def _scenario_text(run: Run) -> str:
@@ -149,7 +166,6 @@ def log_waits(run: Run) -> pl.DataFrame | None:
 
 
 SHOWN: Final[tuple[By, ...]] = ("size", "length", "user", "group", "queue", "partition")
-METRICS: Final = ("wait_time_s", "bounded_slowdown")
 _NUMBERS: Final = ("", ".p50", ".p90", ".p99", ".max")
 MOST_GROUPS: Final = 200
 """Groups that are listed: those with the most jobs."""
@@ -197,7 +213,7 @@ def _table(frame: pl.DataFrame, by: By) -> dict[str, Any]:
             "name": short_name(line[by]),
             "jobs": line["jobs"],
             "unfinished": line["jobs"] - line["finished"],
-            **{m: [line[f"{m}{number}"] for number in _NUMBERS] for m in METRICS},
+            **{m: [line[f"{m}{number}"] for number in _NUMBERS] for m in shown_on("charts")},
         }
         for line in kept.iter_rows(named=True)
     ]
@@ -209,14 +225,13 @@ def _table(frame: pl.DataFrame, by: By) -> dict[str, Any]:
 
 
 def distributions_of(run: Run) -> dict[str, Any]:
-    """Return the cumulative shares of waits and bounded slowdowns over all jobs that have them."""
+    """Return the cumulative shares of each metric that is drawn, over all jobs that have it."""
     tau = _settings(run).get("tau", 10.0)
     resource = counted_resource(run.resources)
-    values = [m.value(tau, resource).alias(m.name) for m in JOB_METRICS if m.name in METRICS]
+    drawn = [metric for metric in JOB_METRICS if "charts" in metric.shown]
+    values = [metric.value(tau, resource).alias(metric.name) for metric in drawn]
     frame = run.scan("jobs").select(values).collect()
-    return {"tau": tau} | {
-        name: _cumulative(frame[name].drop_nulls(), len(frame)) for name in METRICS
-    }
+    return {name: _cumulative(frame[name].drop_nulls(), len(frame)) for name in frame.columns}
 
 
 def _cumulative(values: pl.Series, jobs: int) -> dict[str, Any]:
@@ -298,7 +313,8 @@ def _compared(a: Run, b: Run) -> dict[str, Any]:
     return {
         "differences": [
             {
-                "metric": d.metric, "unit": d.unit, "a": d.mean_a, "b": d.mean_b,
+                "metric": d.metric, "unit": shown_unit(d.metric, d.unit),
+                "a": d.mean_a, "b": d.mean_b,
                 "difference": d.difference, "low": d.interval.low, "high": d.interval.high,
                 "method": d.interval.method, "better": d.better, "equal": d.equal,
                 "worse": d.worse, "n": d.n, "without": d.without_value,
@@ -386,7 +402,7 @@ def _judged_metrics(runs: Sequence[Run]) -> list[str]:
     """Return the usual metrics, and the others whose good side is known, that all runs have."""
     every = [metric_numbers(run.metrics) for run in runs]
     common = {name: None for name in every[0] if all(name in one for one in every)}
-    usual = [full_name(name, common) for name in USUAL]
+    usual = [full_name(name, common) for name in shown_on("summary")]
     heads = [name for name in common if "." not in name]
     judged = [name for name in heads if every[0][name].better]
     more = [f"{name}.p90" for name in usual if f"{name}.p90" in common]
@@ -408,7 +424,11 @@ def _summary_table(summary: Summary) -> dict[str, Any]:
     return {
         "by": list(summary.by),
         "metrics": [
-            {"name": name, "unit": unit, "direction": SIGNS[summary.better[name]]}
+            {
+                "name": name,
+                "unit": shown_unit(name, unit),
+                "direction": SIGNS[summary.better[name]],
+            }
             for name, unit in summary.metrics.items()
         ],
         "rows": rows, "rows_left_out": len(summary.rows) - len(rows), "level": summary.level,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any, Final, NamedTuple
@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import polars as pl
 
 from simkit import plugins
-from simkit.errors import PluginError, RunError, ScenarioError, SimkitError
+from simkit.errors import PluginError, RunError, ScenarioError, SimkitError, did_you_mean
 from simkit.policy.declared import PolicyMetric
 from simkit.results.custom_metrics import CustomMetric, custom_metric
 from simkit.results.energy_metrics import ENERGY_METRICS, energy_metrics
@@ -46,6 +46,7 @@ from simkit.results.metric import (
     MetricRow,
     Metrics,
     RunWindow,
+    Screen,
     counted_resource,
     entries,
     main_key,
@@ -65,8 +66,8 @@ from simkit.units import quantity
 
 TABLES: Final[Mapping[str, Sequence[MetricFacts]]] = {
     "single jobs": (*JOB_METRICS, SINCE_RELEASE),
-    "jobs": WHOLE_JOBS,
     "time": TIMELINE_METRICS,
+    "jobs": WHOLE_JOBS,
     "value": VALUE_METRICS,
     "tasks": TASK_METRICS,
     "machines": MACHINE_METRICS,
@@ -75,8 +76,55 @@ TABLES: Final[Mapping[str, Sequence[MetricFacts]]] = {
     "counts": (COUNTS,),
     "comparisons": ALSO_COMPARED,
 }
-"""Kind of metric → its rows. Those of comparisons are numbers of single jobs that no run's
-metrics.json has: they stand last, as `job_value` is also a metric of runs."""
+"""Kind of metric → its rows, in the order in which screens show them. Those of comparisons are
+numbers of single jobs that no run's metrics.json has: they stand last, as `job_value` is also a
+metric of runs."""
+
+
+@cache
+def shown_on(screen: Screen) -> Mapping[str, MetricFacts]:
+    """Return the numbers on a screen where the user names none, each with its row.
+
+    They are named as in `metric_numbers`; `utilisation` is that of each resource, see `full_names`.
+    """
+    return {
+        f"{_short(row)}.{number}" if number else _short(row): row
+        for table in TABLES.values()
+        for row in table
+        for number in row.shown.get(screen, ())
+    }
+
+
+def _short(row: MetricFacts) -> str:
+    return row.name.replace("_{resource}", "")
+
+
+def full_names(name: str, known: Collection[str]) -> list[str]:
+    """Return which of the known metrics a name is; `utilisation` is that of every resource."""
+    if name in known:
+        return [name]
+    found = next((row for row in _rows().values() if _short(row) == name != row.name), None)
+    return [] if found is None else [o for o in known if "." not in o and _is_one_of(found, o)]
+
+
+def full_name(name: str, known: Collection[str]) -> str:
+    """Return a metric's name; `utilisation` is that of the first resource."""
+    return next(iter(full_names(name, known)), name)
+
+
+def other_names(name: str, known: Collection[str]) -> str:
+    """Return how a message about an unknown metric ends: the nearest name, or where all are."""
+    near = did_you_mean(name, known)
+    if near.endswith("?"):
+        return near
+    usual = [one for shown in shown_on("summary") for one in full_names(shown, known)]
+    return f"; usual: {', '.join(usual)}; all are in metrics.json, parts as wait_time_s.p99"
+
+
+def _is_one_of(row: MetricFacts, name: str) -> bool:
+    """Return whether a row of each resource makes the metric of this name."""
+    before, hole, after = row.name.partition("{resource}")
+    return bool(hole and re.fullmatch(f"{re.escape(before)}.+{re.escape(after)}", name))
 
 
 @cache
@@ -94,10 +142,8 @@ def facts_of(name: str) -> MetricFacts | None:
     head, rows = name.partition(".")[0], _rows()
     if head in rows:
         return rows[head]
-    for template, row in rows.items():
-        before, hole, after = template.partition("{resource}")
-        if hole and re.fullmatch(f"{re.escape(before)}.+{re.escape(after)}", head):
-            return row
+    if found := next((row for row in rows.values() if _is_one_of(row, head)), None):
+        return found
     brought = metrics_of_policies().get(head)
     return None if brought is None else _row_of(brought)
 

@@ -17,6 +17,7 @@ import polars as pl
 from simkit.arrays import Floats
 from simkit.power.facts import BatteryFacts
 from simkit.results.metric import (
+    MAIN,
     Found,
     Metric,
     MetricRow,
@@ -203,6 +204,7 @@ ENERGY_METRICS: Final[tuple[MetricRow[EnergySums], ...]] = (
         "standing_w, what machines draw by themselves; jobs: machines - idle; overhead: of "
         "(pue - 1) * machines_w; critical: value - machines - overhead",
         _load,
+        shown={"report": MAIN},
     ),
     _row(
         "served_kwh",
@@ -231,6 +233,8 @@ ENERGY_METRICS: Final[tuple[MetricRow[EnergySums], ...]] = (
             "idle": sums.unserved_idle_j / KWH_J,
         },
         better="low",
+        shown={"sweep": MAIN, "report": MAIN},
+        yields=7,
     ),
     _row(
         "generation_kwh",
@@ -250,6 +254,7 @@ ENERGY_METRICS: Final[tuple[MetricRow[EnergySums], ...]] = (
             "share": share(sums.j("curtailment"), sums.j("generation")),
         },
         better="low",
+        shown={"report": MAIN},
     ),
     _row(
         "renewable_fraction",
@@ -259,6 +264,7 @@ ENERGY_METRICS: Final[tuple[MetricRow[EnergySums], ...]] = (
         _renewable_fraction,
         better="high",
         share=True,
+        shown={"sweep": MAIN, "tiles": MAIN, "report": MAIN},
     ),
     _row(
         "self_consumption",
@@ -268,6 +274,7 @@ ENERGY_METRICS: Final[tuple[MetricRow[EnergySums], ...]] = (
         lambda sums: share(sums.j("load_renewable", "charge_renewable"), sums.j("generation")),
         better="high",
         share=True,
+        shown={"report": MAIN},
     ),
     _row(
         "grid_kwh",
@@ -275,6 +282,8 @@ ENERGY_METRICS: Final[tuple[MetricRow[EnergySums], ...]] = (
         "integrals of import_w and export_w",
         lambda sums: {"import": sums.kwh("import"), "export": sums.kwh("export")},
         parts={"import": "low"},
+        shown={"sweep": ("import",), "report": ("import",)},
+        yields=3,
     ),
     _row(
         "grid_import_peak_w",
@@ -293,6 +302,7 @@ ENERGY_METRICS: Final[tuple[MetricRow[EnergySums], ...]] = (
             "load": sums.amounts["load_carbon_g_per_s"] / 1000.0,
         },
         better="low",
+        shown={"sweep": MAIN, "tiles": MAIN, "report": MAIN},
     ),
     _row(
         "energy_cost",
@@ -301,6 +311,8 @@ ENERGY_METRICS: Final[tuple[MetricRow[EnergySums], ...]] = (
         "of load_cost_per_s, what the load's energy carries",
         lambda sums: {"value": sums.amounts["cost_per_s"], "load": sums.amounts["load_cost_per_s"]},
         better="low",
+        shown={"sweep": MAIN, "tiles": MAIN, "report": MAIN},
+        yields=8,
     ),
     _row(
         "battery_kwh",

@@ -27,10 +27,11 @@ NO_PARTITION: Final = "none"
 """The group of jobs that none of the scenario's partitions took: they are rejected."""
 WAIT_SHARE: Final = "wait_share"
 """A group's part of all waiting."""
-_STATES: Final = {
-    "finished": ("finished",), "rejected": ("rejected",), "killed": ("killed",),
-    "unfinished": ("running", "waiting"),
+NOT_FINISHED: Final = {
+    "rejected": ("rejected",), "killed": ("killed",), "unfinished": ("running", "waiting")
 }  # fmt: skip
+"""Columns of jobs that did not finish → the statuses that they count."""
+_STATES: Final = {"finished": ("finished",), **NOT_FINISHED}
 _LENGTHS: Final = {
     60.0: "up to 1 min", 600.0: "1 min to 10 min", 3600.0: "10 min to 1 h", 14400.0: "1 h to 4 h",
     86400.0: "4 h to 1 d", np.inf: "over 1 d",

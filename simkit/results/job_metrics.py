@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -24,7 +24,7 @@ import polars as pl
 from simkit.arrays import Floats
 from simkit.records import ENERGY
 from simkit.results.metric import (
-    Better,
+    MAIN,
     Found,
     Metric,
     MetricFacts,
@@ -82,6 +82,14 @@ JOB_METRICS: Final[tuple[JobMetric, ...]] = (
         "first start - submit",
         lambda _tau, _resource: pl.col("wait_time_s"),
         better="low",
+        shown={
+            "summary": MAIN,
+            "comparison": MAIN,
+            "groups": ("", "p90"),
+            "charts": MAIN,
+            "tiles": ("", "p90"),
+            "report": ("", "p50", "p90", "p99", "max"),
+        },
     ),
     JobMetric(
         "turnaround_time_s",
@@ -89,6 +97,7 @@ JOB_METRICS: Final[tuple[JobMetric, ...]] = (
         "end - submit, killed jobs included",
         lambda _tau, _resource: pl.col("turnaround_time_s"),
         better="low",
+        shown={"comparison": MAIN, "groups": MAIN, "report": MAIN},
     ),
     JobMetric(
         "slowdown",
@@ -104,6 +113,15 @@ JOB_METRICS: Final[tuple[JobMetric, ...]] = (
         "max(1, (wait + run) / max(run, {tau:g} s))" + _OR_IDEAL,
         lambda tau, _resource: _bounded_slowdown(tau, pl.lit(1.0)),
         better="low",
+        shown={
+            "summary": MAIN,
+            "comparison": MAIN,
+            "groups": ("", "p90"),
+            "charts": MAIN,
+            "tiles": MAIN,
+            "report": ("", "p90"),
+        },
+        yields=2,
     ),
     JobMetric(
         "per_processor_bounded_slowdown",
@@ -124,6 +142,7 @@ SINCE_RELEASE: Final = JobMetric(
     lambda _tau, _resource: pl.col("start_time_s") - pl.col("release_time_s"),
     needs=("release_time_s",),
     better="low",
+    shown={"comparison": MAIN, "report": MAIN},
 )
 """The metric that only jobs of a workload with release times or preceding jobs have."""
 
@@ -149,9 +168,16 @@ def _late(due: pl.Expr) -> pl.Expr:
 def _billed(name: str, meaning: str) -> JobMetric:
     """Return a column of the table "energy" as a metric; jobs that never ran have used nothing."""
     unit = {"carbon_g": "g CO2e", "cost": "currency of the prices"}.get(name, "J")
-    better: Better = "high" if name == "renewable_j" else "low"
     value = pl.col(name)
-    return JobMetric(name, unit, meaning, lambda _t, _r: value, needs=(name,), better=better)
+    return JobMetric(
+        name,
+        unit,
+        meaning,
+        lambda _tau, _resource: value,
+        needs=(name,),
+        better="high" if name == "renewable_j" else "low",
+        shown={"comparison": MAIN} if name in ("energy_j", "carbon_g", "cost") else {},
+    )
 
 
 ALSO_COMPARED: Final[tuple[JobMetric, ...]] = (
@@ -164,6 +190,7 @@ ALSO_COMPARED: Final[tuple[JobMetric, ...]] = (
         ),
         needs=("value", "status"),
         better="high",
+        shown={"comparison": MAIN},
     ),
     JobMetric(
         "qos_violated",
@@ -174,6 +201,7 @@ ALSO_COMPARED: Final[tuple[JobMetric, ...]] = (
         ),
         needs=("qos", "status", LAST_S),
         better="low",
+        shown={"comparison": MAIN},
     ),
     JobMetric(
         "deadline_missed",
@@ -182,6 +210,7 @@ ALSO_COMPARED: Final[tuple[JobMetric, ...]] = (
         lambda _tau, _resource: _late(pl.col("deadline_s")),
         needs=("deadline_s", "status", LAST_S),
         better="low",
+        shown={"comparison": MAIN},
     ),
     *(_billed(name, meaning) for name, meaning in ENERGY.items() if name != "job_id"),
 )
@@ -329,9 +358,16 @@ def _throughput(records: JobRecords) -> Found:
 
 WHOLE_JOBS: Final[tuple[MetricRow[JobRecords], ...]] = (
     MetricRow(
-        "makespan_s", "s", "last end - first submit", _makespan, "all jobs submitted", better="low"
+        "makespan_s",
+        "s",
+        "last end - first submit",
+        _makespan,
+        "all jobs submitted",
+        better="low",
+        shown={"summary": MAIN, "tiles": MAIN, "report": MAIN},
+        yields=1,
     ),
-    throughput_row("jobs", _throughput),
+    throughput_row("jobs", _throughput, shown={"report": MAIN}),
     MetricRow(
         "awrt_s",
         "s",
@@ -472,7 +508,9 @@ def _by_part(tally: ValueSums) -> dict[str, float]:
 _EARLY: Final = "by_last_submit: by then, as if the run ended when no new job comes"
 
 
-def _lateness(name: str, due: str, need: str, counts: _Lateness) -> MetricRow[ValueSums]:
+def _lateness(
+    name: str, due: str, need: str, counts: _Lateness, **facts: Any
+) -> MetricRow[ValueSums]:
     """Return the row of jobs that were late; `counts` gives late, in time, all with a due time."""
 
     def found(tally: ValueSums) -> Found:
@@ -484,7 +522,7 @@ def _lateness(name: str, due: str, need: str, counts: _Lateness) -> MetricRow[Va
         f"jobs that did not finish by {due}; killed and rejected ones did not; unfinished "
         "ones whose time was not up at the run's last instant are censored; share: of the others"
     )
-    return MetricRow(name, "jobs", formula, found, better="low", needs=(need,))
+    return MetricRow(name, "jobs", formula, found, better="low", needs=(need,), **facts)
 
 
 VALUE_METRICS: Final[tuple[MetricRow[ValueSums], ...]] = (
@@ -499,6 +537,7 @@ VALUE_METRICS: Final[tuple[MetricRow[ValueSums], ...]] = (
             {"in_time": "; in_time: of those whose QoS was not violated" * tally.has_qos},
         ),
         better="high",
+        shown={"report": MAIN},
         needs=("value",),
     ),
     MetricRow(
@@ -511,6 +550,7 @@ VALUE_METRICS: Final[tuple[MetricRow[ValueSums], ...]] = (
         ),
         better="high",
         share=True,
+        shown={"sweep": MAIN},
         needs=("value",),
     ),
     MetricRow(
@@ -526,18 +566,24 @@ VALUE_METRICS: Final[tuple[MetricRow[ValueSums], ...]] = (
         ),
         better="high",
         share=True,
+        shown={"sweep": MAIN},
+        yields=5,
     ),
     _lateness(
         "qos_violations",
         "submit + run time / QoS",
         "qos",
         lambda tally: (tally.violated, tally.unviolated, tally.submitted),
+        shown={"sweep": ("share",)},
+        yields=9,
     ),
     _lateness(
         "deadline_misses",
         "the deadline",
         "deadlines",
         lambda tally: (tally.missed, tally.met, tally.deadlines),
+        shown={"sweep": ("share",), "report": MAIN},
+        yields=6,
     ),
     MetricRow(
         "delay_cost",

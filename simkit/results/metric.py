@@ -28,6 +28,12 @@ metric does not depend on the number of threads."""
 
 Better = Literal["high", "low"]
 """Which numbers of a metric are better."""
+Screen = Literal["summary", "sweep", "comparison", "groups", "charts", "tiles", "report"]
+"""Where metrics are shown unless the user names others: summaries and sweeps; sweeps whose runs
+differ in them; comparisons; tables of groups of jobs; charts of all jobs and of groups; the
+report's tiles; its table of several runs."""
+MAIN: Final = ("",)
+"""What `MetricFacts.shown` has of a screen that shows a metric's value or mean alone."""
 DISTRIBUTION: Final = ("mean", "p50", "p90", "p99", "max")
 """Numbers of a distribution that people are shown."""
 Values = Mapping[str, float | int | None]
@@ -50,6 +56,10 @@ class MetricFacts:
     """The same for single numbers: ``{"import": "low"}``."""
     share: bool = field(default=False, kw_only=True)
     """Whether its numbers are parts of a whole, which people read in per cent."""
+    shown: Mapping[Screen, tuple[str, ...]] = field(default_factory=dict, kw_only=True)
+    """Screen → which of its numbers are there by default: `MAIN`, or ``("", "p90")``."""
+    yields: int = field(default=0, kw_only=True)
+    """Its turn to be left out of a sweep's table that is too wide, from 1; 0: it stays."""
     needs: tuple[str, ...] = field(default=(), kw_only=True)
     """Columns or facts without which a run does not have it."""
 
@@ -345,10 +355,12 @@ def counts_row(what: str, value: Callable[[_S], Found]) -> MetricRow[_S]:
     )
 
 
-def throughput_row(what: str, value: Callable[[_S], Found]) -> MetricRow[_S]:
+def throughput_row(what: str, value: Callable[[_S], Found], **facts: Any) -> MetricRow[_S]:
     """Return the row of `throughput`: of jobs, tasks or instances."""
     formula = f"{what} that finished within the window / its length in hours"
-    return MetricRow(f"throughput_{what}_per_h", "1/h", formula, value, "time", better="high")
+    return MetricRow(
+        f"throughput_{what}_per_h", "1/h", formula, value, "time", better="high", **facts
+    )
 
 
 def throughput(finished: int, window: RunWindow) -> Found:

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 1
 """The version of run folders that this module reads."""
-_STATES: Final = ("finished", "killed", "rejected", "running", "waiting")
-"""States of jobs at the end of a run, in the order in which they are shown."""
 PORTABLE: Final = "portable_scenario"
 """Key of `run.json`: the scenario as it enters the digest (`scenario.portable_form`)."""
 
@@ -145,7 +143,9 @@ class Run:
             return size
         counts = found if isinstance(found, dict) else {}
         states = [
-            f"{n:,} {state}" for state in _STATES if isinstance(n := counts.get(state), int) and n
+            f"{n:,} {state}"
+            for state in records.STATUSES
+            if isinstance(n := counts.get(state), int) and n
         ]
         return f"{size}: {', '.join(states)}" if states else size
 

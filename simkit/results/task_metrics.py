@@ -15,6 +15,7 @@ import polars as pl
 from simkit.arrays import Bools
 from simkit.results.machine_records import MachineRecords, Requests
 from simkit.results.metric import (
+    MAIN,
     Better,
     Found,
     Metric,
@@ -247,6 +248,7 @@ TASK_METRICS: Final[tuple[MetricRow[TaskRecords], ...]] = (
         "the last task that it depends on); starting over does not count again; count: instances",
         _instance_waits,
         better="low",
+        shown={"comparison": MAIN, "report": MAIN},
         needs=("bags",),
     ),
     throughput_row("tasks", _tasks_per_h),

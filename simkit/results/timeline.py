@@ -19,6 +19,7 @@ from simkit.arrays import Floats
 from simkit.errors import RunError
 from simkit.power.ledger import COLUMNS, RATES, STORED, Flows
 from simkit.results.metric import (
+    MAIN,
     Found,
     Metric,
     MetricRow,
@@ -327,6 +328,8 @@ TIMELINE_METRICS: Final[tuple[MetricRow[TimelineSums], ...]] = (
         "time",
         better="high",
         share=True,
+        shown={"summary": MAIN, "tiles": MAIN, "report": MAIN},
+        yields=4,
     ),
     MetricRow(
         "offered_load_{resource}",
@@ -338,6 +341,7 @@ TIMELINE_METRICS: Final[tuple[MetricRow[TimelineSums], ...]] = (
         ),
         "arrivals",
         share=True,
+        shown={"report": MAIN},
     ),
     MetricRow(
         "backlog",
@@ -352,6 +356,7 @@ TIMELINE_METRICS: Final[tuple[MetricRow[TimelineSums], ...]] = (
             sums.whole.rows,
         ),
         "time",
+        shown={"report": ("", "max")},
     ),
     MetricRow(
         "unsuccessful_share",

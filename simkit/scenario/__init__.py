@@ -27,8 +27,14 @@ from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 from pydantic_core.core_schema import CoreSchema, ModelSchema
 
 from simkit.errors import ScenarioError
+from simkit.rules import Rules
 from simkit.scenario.cluster import ClusterSection
-from simkit.scenario.policy import EstimatorChoice, PolicySection, compat_period_s
+from simkit.scenario.policy import (
+    USUAL_ESTIMATES,
+    EstimatorChoice,
+    PolicySection,
+    compat_period_s,
+)
 from simkit.scenario.power import Power
 from simkit.scenario.references import Arguments, Family, FiniteJson, PluginName
 from simkit.scenario.signals import SIGNALS
@@ -36,7 +42,6 @@ from simkit.scenario.value import Value
 from simkit.scenario.workload import WORKLOADS, WorkloadSection
 from simkit.sections import (
     BrokenRulesError,
-    ClockTime,
     Count,
     Duration,
     Many,
@@ -45,8 +50,6 @@ from simkit.sections import (
     schema_of_both,
 )
 from simkit.text import attribute_docstrings
-from simkit.units import LATEST_S
-from simkit.workload.cluster import AdmissionRule
 
 
 def _reference(name: str) -> str:
@@ -108,49 +111,6 @@ LONGEST_NAME = 200
 """Characters of a run's name: it is part of the names of files, which file systems limit to 255."""
 
 
-class Scheduling(Section):
-    """The instants of decisions."""
-
-    every: PositiveDuration | None = None
-    """At multiples of this time if something changed; null: at every change."""
-    step: PositiveDuration | None = None
-    """At all multiples of this time, whether or not something changed: slotted time."""
-
-    @model_validator(mode="after")
-    def _either_every_or_step(self) -> Self:
-        if self.every is not None and self.step is not None:
-            text = "cannot be combined with `every`, which skips steps; remove one of them"
-            raise BrokenRulesError([(("step",), text)])
-        return self
-
-
-class Limits(Section):
-    """What ends a run that would go on for ever, and how much keys may make; null: no limit."""
-
-    simulated_time: ClockTime | None = LATEST_S
-    """Time after the first submission; nothing later is simulated. The default is as long as times
-    are exact, 2**33 s or 272 years."""
-    wall_time: PositiveDuration | None = 7 * 86_400.0
-    """Real time that the simulation may take, also inside of a policy that does not return."""
-    decisions: Count | None = 10_000_000
-    """Decisions in a row between which no job arrives or ends."""
-    retries: Annotated[int, Field(ge=0)] | None = 1000
-    """How often a task may start over after its work was lost; more ends the run. The `retries` of
-    a table count up to here, and more kill the task."""
-    jobs: Count | None = 10_000_000
-    """Most jobs, or users, that a model or a resample makes; a scenario of more is refused before
-    any is drawn. The jobs of a log do not count."""
-    instances: Count | None = 20_000_000
-    """Most instances that start one by one: those of all bags of the workload, a log's too."""
-    machines: Count | None = 200_000
-    """Most machines that `cluster.machines` makes."""
-    steps: Count | None = 20_000_000
-    """Most that a period makes in the time that the jobs take: decisions of `scheduling.step`,
-    changes of a signal, of maintenance or by failures; and steps of a forecast."""
-    runs: Count | None = 10_000
-    """Most runs of a sweep."""
-
-
 class Metrics(Section):
     """Settings of the metrics."""
 
@@ -187,8 +147,8 @@ class Metrics(Section):
         return schema_of_both(cls, names, schema, handler)
 
 
-class Scenario(Section):
-    """The full configuration of a run of simkit."""
+class _Simulated(Section):
+    """What is simulated: the keys of a scenario before the rules of the simulation."""
 
     name: str = "scenario"
     """Name of the run: letters, digits, dots, underscores, hyphens. Default: the file's name."""
@@ -204,20 +164,19 @@ class Scenario(Section):
     """Sources, battery, grid, what machines draw; absent: power is not modelled."""
     policy: PolicySection = Field({}, validate_default=True)
     """Decides what starts when and where."""
-    estimates: EstimatorChoice = Field("requested", validate_default=True)
+    estimates: EstimatorChoice = Field(USUAL_ESTIMATES, validate_default=True)
     """Run times that the policy sees: requested, actual, user-mean, or {type: perturbed, …};
     with `correction`, what becomes of those that a job outlives."""
     processes: Many[ProcessSection] = ()
     """SimPy processes of the user, [{path: my_process.py:MyProcess, args: {…}}]; they run next to
     the engine's own, and may take machines away and give them back."""
-    walltime: Literal["kill", "ignore"] = "ignore"
-    """kill: a job is killed at its requested time; ignore: it runs to its end."""
-    admission: AdmissionRule = Field(default_factory=AdmissionRule)
-    """Which submitted tasks the policy sees."""
-    scheduling: Scheduling = Field(default_factory=Scheduling)
-    """When the policy is called."""
-    limits: Limits = Field(default_factory=Limits)
-    """What ends a run that would go on for ever, and how much keys may make."""
+
+
+class Scenario(Rules, _Simulated):
+    """The full configuration of a run of simkit."""
+
+    noun = "scenario"
+
     metrics: Metrics = Field(default_factory=Metrics)
     """How metrics are computed."""
     learn: Learn | None = None

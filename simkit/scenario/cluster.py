@@ -27,6 +27,7 @@ from simkit.sections import (
     PositiveDuration,
     Section,
     check_order,
+    or_infinite,
 )
 from simkit.text import counted
 from simkit.units import amount_on_grid
@@ -349,10 +350,10 @@ class PartitionSection(Section):
             machines=tuple(machines) if own else None,
             priority=self.priority,
             preempt=self.preempt,
-            max_time_s=_or_infinite(self.max_time),
-            max_demand=_or_infinite(self.max_processors),
-            max_running_per_user=_or_infinite(self.max_running_per_user),
-            max_waiting_per_user=_or_infinite(self.max_waiting_per_user),
+            max_time_s=or_infinite(self.max_time),
+            max_demand=or_infinite(self.max_processors),
+            max_running_per_user=or_infinite(self.max_running_per_user),
+            max_waiting_per_user=or_infinite(self.max_waiting_per_user),
             queues=numbers["queues"],
             partitions=numbers["partitions"],
         )
@@ -605,10 +606,6 @@ def _numbers(
         else:
             unknown.append(_unknown_name(entry, column, tuple(names.values())))
     return frozenset(found), unknown
-
-
-def _or_infinite(limit: float | None) -> float:
-    return inf if limit is None else float(limit)
 
 
 def _unknown_name(name: str, column: str, names: Sequence[str]) -> str:

@@ -150,6 +150,7 @@ def starts_with(path: KeyPath, head: KeyPath) -> bool:
 
 def cut_at_scalar(path: KeyPath, data: Any) -> KeyPath:
     """Return the path up to the first value that holds no keys: a section in its short form."""
+    path = without_listed(path, data)
     for depth, step in enumerate(path):
         if isinstance(data, dict):
             data = data.get(step, {})
@@ -157,6 +158,15 @@ def cut_at_scalar(path: KeyPath, data: Any) -> KeyPath:
             data = data[step]
         else:
             return path[:depth]
+    return path
+
+
+def without_listed(path: KeyPath, data: Any) -> KeyPath:
+    """Return the path without the key that a list in the place of a section stands for."""
+    for depth, step in enumerate(path):
+        if isinstance(data, list) and step in Location(Scenario, path[:depth]).listed:
+            return path[:depth] + path[depth + 1 :]
+        data = data.get(step) if isinstance(data, dict) else None
     return path
 
 

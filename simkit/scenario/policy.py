@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import (
     AfterValidator,
@@ -79,6 +79,10 @@ class FitnessChoice(PluginChoice):
     """What scores machines for a task, or pairs of the two."""
 
     type: Annotated[str, PluginName(_GROUP, "fitness")]
+
+
+USUAL_ESTIMATES: Final = "requested"
+"""The default of a scenario's estimates."""
 
 
 class EstimatorChoice(PluginChoice):

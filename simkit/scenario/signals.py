@@ -57,7 +57,7 @@ from simkit.sections import (
     Share,
 )
 from simkit.text import counted
-from simkit.units import DAY_S, parse_duration
+from simkit.units import DAY_S, WEEK_S, parse_duration
 from simkit.workload import RowReport, Workload
 
 if TYPE_CHECKING:  # how traces lie on the clock is imported when a signal is built
@@ -244,13 +244,14 @@ class SignalContext:
         with plugins.blaming_author(made, what):
             self.refuse_beyond(made.changes(self.span.last_s - self.span.first_s), "changes")
             if not type(section).build.__module__.startswith("simkit."):
+                made = curves.Checked(made, quantity.least)
                 context._try_out(made)
         return made
 
-    def _try_out(self, made: curves.Signal) -> None:
-        """Go once through a signal of another package: no run must stumble over what it returns.
+    def _try_out(self, made: curves.Checked) -> None:
+        """Go once through a signal: what is wrong is best known before the run.
 
-        Raises TraceError for a value that is no number or out of range, or a change not ahead.
+        Raises TraceError as `curves.Checked` does.
         """
         at = max(self.span.first_s, made.start_s)
         last = min(self.span.last_s + self.ahead_s, made.end_s)
@@ -258,8 +259,8 @@ class SignalContext:
             return
         steps = 0
         while at < last or not steps:
-            curves.checked_value(made, at, self.quantity.least)
-            at = curves.checked_change(made, at)
+            made.value(at)
+            at = made.next_change(at)
             steps += 1
             self.refuse_beyond(steps, "changes")
 
@@ -532,7 +533,49 @@ class ConstantSignal(SignalSource):
         return curves.Constant(self.value, context.quantity.unit)
 
 
-class ScheduleSignal(SignalSource):
+class Pattern(NamedTuple):
+    """Values that recur; the run and its auditor each lay them on their clock."""
+
+    values: Mapping[float, float]
+    """Second of the period → the value from then on, at least one. Before the first entry the last
+    one holds."""
+    period_s: float
+    local: bool = False
+    """Whether periods are days, or weeks from Monday 0:00 on, of a local clock; else they begin at
+    the run's zero."""
+    zone: str | None = None
+    """Zone of the local clock; None: that of the run's site."""
+
+
+class RecurringSignal(SignalSource):
+    """Keys of every signal whose values recur: its form is `pattern`."""
+
+    @abstractmethod
+    def pattern(self) -> Pattern:
+        """Return what recurs."""
+
+    def build(self, context: SignalContext) -> curves.Signal:
+        from simkit.power.signal_patterns import Schedule
+
+        pattern = self.pattern()
+        context.quantity.check(min(pattern.values.values()))
+        if not pattern.local:
+            return Schedule(pattern.values, period_s=pattern.period_s, unit=context.quantity.unit)
+        if math.isnan(context.epoch_s):
+            raise ScenarioError(
+                f"a {self.type} follows the local clock, but the date of the run's zero is "
+                "unknown; add power.align: {zero: 2019-01-01T00:00:00+00:00}"
+            )
+        return Schedule(
+            pattern.values,
+            period_s=pattern.period_s,
+            unit=context.quantity.unit,
+            epoch_s=context.epoch_s,
+            time_zone=pattern.zone or context.clock,
+        )
+
+
+class ScheduleSignal(RecurringSignal):
     """A pattern of the day or the week on the local clock, such as a tariff."""
 
     day: DayPattern | None = None
@@ -548,23 +591,10 @@ class ScheduleSignal(SignalSource):
             raise ValueError("needs either day or week; give one of the two")
         return self
 
-    def build(self, context: SignalContext) -> curves.Signal:
-        from simkit.power.signal_patterns import WEEK_S, Schedule
-
-        pattern = weekly(self.week) if self.week is not None else dict(self.day or {})
-        context.quantity.check(min(pattern.values()))
-        if math.isnan(context.epoch_s):
-            raise ScenarioError(
-                "a schedule follows the local clock, but the date of the run's zero is unknown; "
-                "add power.align: {zero: 2019-01-01T00:00:00+00:00}"
-            )
-        return Schedule(
-            pattern,
-            period_s=DAY_S if self.week is None else WEEK_S,
-            unit=context.quantity.unit,
-            epoch_s=context.epoch_s,
-            time_zone=self.zone or context.clock,
-        )
+    def pattern(self) -> Pattern:
+        if self.week is not None:
+            return Pattern(weekly(self.week), WEEK_S, local=True, zone=self.zone)
+        return Pattern(self.day or {}, DAY_S, local=True, zone=self.zone)
 
 
 class LevelsSignal(SignalSource):

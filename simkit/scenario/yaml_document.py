@@ -28,7 +28,14 @@ from simkit.errors import PluginError, ScenarioError, did_you_mean
 from simkit.power.signal_trace import PowerTrace
 from simkit.scenario import SWEEP_REFUSAL, Scenario
 from simkit.scenario.bundled import find_scenario
-from simkit.scenario.overrides import cut_at_scalar, dotted, set_value, split_key, starts_with
+from simkit.scenario.overrides import (
+    cut_at_scalar,
+    dotted,
+    set_value,
+    split_key,
+    starts_with,
+    without_listed,
+)
 from simkit.scenario.references import PATHS_ALONE, Context, PluginName, check_file
 from simkit.scenario.signals import SIGNALS, RecordedSignal, Signal
 from simkit.scenario.yaml_lines import LARGEST_FILE, Values, from_python, parse_yaml
@@ -109,10 +116,10 @@ def locate_problems(
         overrides: what was laid over it.
     """
     document = Document.read(source, overrides)
-    located, others = [], []
+    located, others, data = [], [], document.laid_over({}, [])
     for problem in problems:
         key, _, text = problem.partition(": ")
-        path = split_key(key)
+        path = without_listed(split_key(key), data)
         if text and path[0] in Scenario.model_fields:
             found = Problem(path, text, document.swept_line(path))
             located.append(found if found.line else document.caused(found))

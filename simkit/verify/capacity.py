@@ -25,6 +25,7 @@ from simkit.verify.admission import machines_of, tasks_by_partition
 from simkit.verify.audit import Check, Floats, Ints, NotApplicableError, NotAuditedError, rule
 from simkit.verify.audited_run import TASK, AuditedRun, CapacityEvent, RecordedCapacity
 from simkit.verify.backfill import who_gives_way
+from simkit.verify.folder import BY_LIMIT
 from simkit.verify.input_tasks import UNREADABLE
 from simkit.verify.machines import Edge, MachineLife, last_instant, machine_lives
 
@@ -396,9 +397,8 @@ def check_preemption(run: AuditedRun, check: Check) -> None:
     if for_other_reasons:
         raise NotAuditedError("tasks may stop for other reasons")
     rows = _by_priority(run)
-    by_limit = pl.col("reason").fill_null("").str.contains("requested time")
     stopped = pl.col("outcome").is_in(("lost", "suspended"))
-    stopped |= (pl.col("outcome") == "killed") & ~by_limit
+    stopped |= (pl.col("outcome") == "killed") & ~BY_LIMIT
     rows = rows.with_columns(stopped.fill_null(value=False).alias("stopped"))
     victims = rows.filter("stopped")
     check.examined = victims.height

@@ -50,6 +50,8 @@ COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
     "energy": records.ENERGY,
 }
 """Table → the columns that it begins with, each with its type and meaning."""
+BY_LIMIT: Final = pl.col("reason").fill_null("").str.contains("(?i)wall.?time|requested time")
+"""Whether a job was killed by the limit of `RunFolder.killed_after`, which is no event."""
 OF_POWER: Final = ("power", "energy")
 """Tables of runs with power alone."""
 FURTHER: Final = (
@@ -399,6 +401,11 @@ class RunFolder:
         clock = self.scenario.scheduling
         period = clock.every or clock.step
         return None if period is None else on_grid(period)
+
+    def killed_after(self, requested: str = "requested_time_s") -> pl.Expr:
+        """Return how long a job may run, in s, by its requested time; null: to its end."""
+        kills = self.scenario.walltime == "kill"
+        return pl.col(requested) if kills else pl.lit(None, pl.Float64)
 
     @property
     def power_limits_capacity(self) -> bool:

@@ -9,6 +9,7 @@ import polars as pl
 
 from simkit.verify.audit import Check, rule
 from simkit.verify.audited_run import TASK, UNIT, AuditedRun, beside, previous, without
+from simkit.verify.folder import BY_LIMIT
 
 _STATUSES = ("finished", "killed", "rejected", "running", "waiting")
 _OUTCOMES = ("finished", "killed", "suspended", "lost", "running")
@@ -298,8 +299,6 @@ _KINDS: Final = (
     "rejected", "reserved", "reservation_failed", "cancelled", "suspended", "resumed", "killed",
     "lost", "capacity", "switched",
 )  # fmt: skip
-_BY_LIMIT: Final = "(?i)wall.?time|requested time"
-"""What a reason says if the requested time is over: that is no event."""
 _AT: Final = ["time_s", *TASK]
 
 
@@ -445,7 +444,7 @@ def _check_killed(run: AuditedRun, events: pl.DataFrame, check: Check) -> None:
     check.add_rows("the detail is not the job's reason", at.filter(wrong))
     twice = events.filter(pl.struct(TASK).is_duplicated())
     check.add_rows("the task is killed twice", twice)
-    forced = killed.filter(~pl.col("reason").str.contains(_BY_LIMIT) & (pl.col("tasks") == 1)).join(
+    forced = killed.filter(~BY_LIMIT & (pl.col("tasks") == 1)).join(
         events, on=TASK, how="anti", maintain_order="left"
     )
     check.add_rows("a killed event is missing", forced)

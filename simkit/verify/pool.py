@@ -41,7 +41,7 @@ class PoolJobs:
     """Whether it never enters the queue."""
     submit: Floats
     run: Floats
-    """From start to end in s: the true run time, or the requested time if the job is killed."""
+    """From start to end in s: the true run time, or less if the job is killed."""
     requested: Floats
     """NaN if there is no request."""
     estimate: Floats
@@ -84,9 +84,7 @@ class PoolJobs:
             rank=np.arange(jobs.height),
             rejected=(jobs["status"] == "rejected").to_numpy(),
             submit=_floats(jobs, "submit_time_s"),
-            run=_floats(jobs, "trace_run_time_s")
-            if run.scenario.walltime != "kill"
-            else np.fmin(_floats(jobs, "trace_run_time_s"), _floats(jobs, "requested_time_s")),
+            run=_floats(jobs, "until_killed_s"),
             requested=_floats(jobs, "requested_time_s"),
             estimate=estimate,
             size=size,
@@ -129,6 +127,8 @@ def _jobs(run: AuditedRun) -> pl.DataFrame:
         "jobs", "job_id", "user", "submit_time_s", "requested_time_s", "estimate_s",
         "trace_run_time_s", "status", "qos", "value", "deadline_s", *run.resources,
     ).with_row_index("row")  # fmt: skip
+    ran = pl.min_horizontal("trace_run_time_s", run.killed_after())
+    jobs = jobs.with_columns(until_killed_s=ran)
     if run.alike:
         jobs = jobs.hstack(tasks.drop("job_id"))
     else:

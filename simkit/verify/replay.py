@@ -33,6 +33,7 @@ from simkit.verify.audit import (
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.backfill import Conservative, Easy, NoBackfill, Rule
 from simkit.verify.estimates import ADDED_S
+from simkit.verify.folder import BY_LIMIT
 from simkit.verify.machines import maintenance_windows
 from simkit.verify.pool import Pool, PoolJobs, Rules, Sort, Windows, pool_windows
 
@@ -221,9 +222,8 @@ def _compare(check: Check, run: AuditedRun, expected: Floats) -> None:
 
 def _compare_attempts(check: Check, run: AuditedRun, due: pl.DataFrame) -> None:
     """Record the attempts that start or are preempted at another instant, the first one first."""
-    by_limit = pl.col("reason").fill_null("").str.contains("requested time")
     reasons = run.jobs.select("job_id", "reason")
-    stopped = (pl.col("outcome") == "lost") | ((pl.col("outcome") == "killed") & ~by_limit)
+    stopped = (pl.col("outcome") == "lost") | ((pl.col("outcome") == "killed") & ~BY_LIMIT)
     found = run.allocations.join(reasons, on="job_id", how="left", maintain_order="left").select(
         "job_id", "attempt", "start_time_s", preempted_s=pl.when(stopped).then("end_time_s")
     )

@@ -8,6 +8,7 @@ import polars as pl
 from simkit.text import counted
 from simkit.verify.audit import TICK, Check, Floats, Ints, NotApplicableError, NotAuditedError, rule
 from simkit.verify.audited_run import TASK, UNIT, AuditedRun, beside, previous, without
+from simkit.verify.folder import BY_LIMIT
 from simkit.verify.input_tasks import TASK_TABLES
 from simkit.verify.inputs import InputTasks, compare_with_input
 from simkit.verify.trace import near_recorded
@@ -399,22 +400,20 @@ def check_run_time(run: AuditedRun, check: Check) -> None:
 @rule
 def check_walltime(run: AuditedRun, check: Check) -> None:
     """Jobs are killed at their requested time if and only if asked."""
-    setting = run.scenario.walltime
     work = run.work
     check.examined = work.height
-    by_limit = pl.col("reason").fill_null("").str.contains("(?i)wall.?time|requested time")
     killed = run.jobs.filter(pl.col("status") == "killed")
     spent = killed.join(run.given_up, on="job_id", how="semi", maintain_order="left")
-    killed = killed.filter(by_limit | ~pl.col("job_id").is_in(spent["job_id"].implode()))
+    killed = killed.filter(BY_LIMIT | ~pl.col("job_id").is_in(spent["job_id"].implode()))
     if spent.height and not run.retries_known:
         check.notes["kills at the last attempt are not checked"] = "the input is not known"
-    if setting == "ignore":
-        check.add_rows("killed at its walltime, which is ignored", killed.filter(by_limit))
+    if run.scenario.walltime == "ignore":
+        check.add_rows("killed at its walltime, which is ignored", killed.filter(BY_LIMIT))
         if not run.policy_may_kill:
-            others = killed.filter(~by_limit)
+            others = killed.filter(~BY_LIMIT)
             check.add_rows("killed, but nothing in this scenario kills", others)
         return
-    limit, single = pl.col("requested_time_s"), pl.col("tasks_of_job") == 1
+    limit, single = run.killed_after(), pl.col("tasks_of_job") == 1
     # The table of jobs has the limit of the first task only; the input has those of all.
     several = work.filter(~single)
     limits = _limits_of_tasks(run) if several.height else None
@@ -423,7 +422,7 @@ def check_walltime(run: AuditedRun, check: Check) -> None:
         several = several.drop("requested_time_s").join(limits, on=TASK, maintain_order="left")
         over.append(several.filter(pl.col("executed_s") > limit).select(over[0].columns))
     check.add_rows("runs longer than its requested time", pl.concat(over))
-    suspects = killed.filter(by_limit) if run.policy_may_kill else killed
+    suspects = killed.filter(BY_LIMIT) if run.policy_may_kill else killed
     stopped = work.filter(pl.col("outcome") == "killed", single)
     at_limit = stopped.group_by("job_id").agg((pl.col("executed_s") == limit).any().alias("exact"))
     rows = suspects.join(at_limit, on="job_id", how="left", maintain_order="left")

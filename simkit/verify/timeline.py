@@ -186,16 +186,15 @@ def ends_of_stopped(run: AuditedRun) -> Floats | None:
     corrects = run.scenario.estimates.correction != "none"
     if pieces.is_empty() and not corrects:
         return np.empty(0)
-    kills = run.scenario.walltime == "kill"
     if run.redone is not None or (run.run_times_may_differ and not pieces["gang"].all()):
         return None  # how much of its work was done, or is to be done, is not recorded
-    if kills and (pieces["tasks_of_job"] > 1).any():
+    if run.scenario.walltime == "kill" and (pieces["tasks_of_job"] > 1).any():
         return None  # the limit of the first task alone is recorded
     run_times = run.tasks.select(*TASK, work="trace_run_time_s").unique(TASK, keep="first")
     rows = run.pieces.join(run_times, on=TASK, how="left", maintain_order="left")
     span = pl.col("end_time_s") - pl.col("start_time_s")
     done = (span.cum_sum() - span).over(*UNIT, "attempt").fill_null(0.0)
-    work = pl.min_horizontal("work", "requested_time_s") if kills else pl.col("work")
+    work = pl.min_horizontal("work", run.killed_after())
     rows = rows.with_columns(begun=pl.col("start_time_s") - done, work=work)
     if not corrects:
         rows = rows.join(pieces.select(UNIT).unique(), on=UNIT, how="semi")

@@ -199,8 +199,8 @@ class _Looker:
 
     def __init__(self, first: Original, time_s: float, progress: Any) -> None:
         self._first, self._time_s, self._progress = first, time_s, progress
-        rules, last = first.experiment.rules, first.run.timeline["time_s"]
-        clocked = rules.every_s is not None or rules.step_s is not None
+        last = first.run.timeline["time_s"]
+        clocked = first.experiment.scenario.scheduling.period_s is not None
         # Without a clock, the last row up to the time is that of the last decision.
         self._since_s = -inf if clocked else float(last.filter(last <= time_s).max())  # type: ignore[arg-type]
         self._due_s = -inf

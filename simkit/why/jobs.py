@@ -409,8 +409,7 @@ class _Explainer:
         self._jobs: dict[JobId, dict[str, Any]] = {
             row["job_id"]: row for row in mine.iter_rows(named=True)
         }
-        rules = first.experiment.rules
-        clocked = rules.every_s is not None or rules.step_s is not None
+        clocked = first.experiment.scenario.scheduling.period_s is not None
         ends = again.allocations["end_time_s"].drop_nulls().sort().to_numpy() if clocked else None
         self._end_s = watcher.end_s
         names = first.experiment.cluster.resources

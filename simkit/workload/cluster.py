@@ -1,4 +1,4 @@
-"""A cluster: its machines, partitions, rule of admission, and the capacity changes known ahead."""
+"""A cluster: its machines, partitions, and the capacity changes known ahead."""
 
 from __future__ import annotations
 
@@ -8,52 +8,16 @@ from heapq import merge
 from itertools import cycle, islice
 from math import inf, lcm
 from pathlib import Path
-from typing import Annotated, Final, Literal, NamedTuple, Self
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
-from pydantic import Field, model_validator
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import ScenarioError
-from simkit.sections import BrokenRulesError, Count, Facts, InfiniteIsNone
 from simkit.units import LARGEST_AMOUNT, TIME_GRID, amount_on_grid, time_on_grid
 from simkit.workload.capacity import CapacityChange, ChangeKind, WhenTaken
 from simkit.workload.trace import RowReport
 from simkit.workload.workload import Workload
-
-AdmissionOrder = Literal["fifo", "qos", "value"]
-"""Who goes first: the oldest, the highest quality of service, or the highest value."""
-
-
-class AdmissionRule(Facts):
-    """Which submitted tasks the policy sees; by default all of them.
-
-    DeepRM's ten slots and backlog of sixty are ``AdmissionRule(slots=10, backlog=60)``; RARE's
-    ready pool of five and wait pool of 144 by QoS are ``AdmissionRule(slots=5, backlog=144,
-    order="qos")``.
-    """
-
-    noun = "admission"
-
-    slots: Annotated[Count | None, InfiniteIsNone] = None
-    """How many waiting tasks the policy sees at most; null: all."""
-    backlog: Annotated[Annotated[int, Field(ge=0)] | None, InfiniteIsNone] = None
-    """How many tasks may wait behind the slots; more are rejected; null: no limit."""
-    refill: Literal["at_once", "next_decision"] = "at_once"
-    """A free slot is filled within the decision that frees it, or before the next decision."""
-    order: AdmissionOrder = "fifo"
-    """Which waiting task gets a free slot: the first, or that with the highest qos or value."""
-    late: Literal["stay", "leave"] = "stay"
-    """What becomes of a job that has not started and can no longer end in time, by its estimate,
-    deadline and qos: it stays, or leaves (is rejected) once the policy would see it."""
-
-    @model_validator(mode="after")
-    def _order_needs_slots(self) -> Self:
-        if self.order != "fifo" and self.slots is None:
-            text = f"{self.order} needs slots; add their number"
-            raise BrokenRulesError([(("order",), text)])
-        return self
-
 
 MAINTENANCE: Final = "maintenance"
 """The cause of changes that belong to a maintenance window, in the records."""

@@ -59,12 +59,6 @@ def test_real_places_are_as_the_page_says(name):
     assert rows(name) <= shown()
 
 
-def test_the_page_speaks_of_every_place_and_point():
-    text = (PAGES / "gleamm-exceedance.md").read_text("utf-8")
-    for name in page.PLACES:
-        assert text.count(f"| {name} |") == 1 + 2 * len(page.POINTS_W)
-
-
 SURPLUS_THEN_NONE = [
     # kW of each hour, rate kW, carried at 100 kW: hours, time
     ([200, 0, 50, 300], 100, 0.75, 0.75),  # 100 kWh stored, gone after the second hour

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import os
-import re
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -48,26 +47,6 @@ def nights(quarters, mean=True):
         [[(quarters[t] + quarters[t + quarter]) / 2 if mean else quarters[t] for t in night]
          for night in times]
     )  # fmt: skip
-
-
-def saved(slots, hours=8):
-    """Return the share of carbon that the best slot within so many hours of 1:00 saves."""
-    near = slots[:, 16 - 2 * hours : 17 + 2 * hours]
-    return 1 - near.min(axis=1).sum() / slots[:, 16].sum()
-
-
-def test_the_plain_script_gives_the_figures_of_the_page(quarters):
-    slots, text = nights(quarters), PAGE.read_text("utf-8")
-    shown = re.findall(r"\| ± (\d) h \| (\d+) \| ([\d.]+) % \|", text)
-    assert shown == [
-        (str(h), str(4 * h + 1), f"{saved(slots, h):.1%}"[:-1]) for h in (1, 2, 4, 6, 8)
-    ]
-    assert f"{saved(slots):.2%}" == "13.52%"
-    assert f"{1 - (slots.min(axis=1) / slots[:, 16]).mean():.2%}" == "13.55%"
-    # The authors' code: values at the half-hour, one job left out of one side, or of both.
-    at_start = nights(quarters, mean=False)
-    assert f"{1 - at_start[1:].min(axis=1).sum() / at_start[:, 16].sum():.2%}" == "13.76%"
-    assert f"{saved(at_start[1:]):.2%}" == "13.49%"
 
 
 @pytest.mark.thorough

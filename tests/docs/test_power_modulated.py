@@ -10,12 +10,13 @@ import pytest
 
 from simkit.arrays import stream
 from simkit.engine.recorder import Recorder
-from simkit.engine.simulation import Rules, Simulation
+from simkit.engine.simulation import Simulation
 from simkit.policies.orderings import QoS
 from simkit.policies.ready_pool import ReadyPoolPolicy
 from simkit.policy import Place
 from simkit.policy.estimates import Actual
 from simkit.results.run_writer import MemoryWriter
+from simkit.rules import Rules
 from simkit.traces.models import RareModel
 from simkit.workload.cluster import Cluster
 

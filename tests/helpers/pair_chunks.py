@@ -11,11 +11,11 @@ import numpy as np
 from engine_runs import a_bag, make_jobs, simulate
 
 from simkit.arrays import Floats
-from simkit.engine.simulation import Rules
 from simkit.learners.pairs.scorer import PairScorer
 from simkit.policies.cloudsimpy import CloudSimPy, makespan
 from simkit.policy.pairs import MachineTaskPairs
 from simkit.policy.remaining_work import WorkFitness
+from simkit.rules import Rules
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 
@@ -48,7 +48,9 @@ def engine_run(
     """Return the engine's makespan, and how many instances start when and where."""
     names = tuple(f"m{row}" for row in range(len(capacity)))
     cluster, begin_s = Cluster(("cpu", "mem"), names, capacity), floor(workload.submit_time_s[0])
-    found = simulate(policy, workload, cluster, seed, rules=Rules(every_s=1.0))["allocations"]
+    found = simulate(policy, workload, cluster, seed, rules=Rules(scheduling={"every": 1.0}))[
+        "allocations"
+    ]
     columns = found.select("start_time_s", "task_id", "machine_id", "count").rows()
     placed = instances((start - begin_s, *rest) for start, *rest in columns)
     start_s, end_s = (found[name].to_numpy() for name in ("start_time_s", "end_time_s"))

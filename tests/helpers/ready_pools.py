@@ -57,7 +57,7 @@ def hours_of_starts(agent: Any, experiment: Experiment, until: int) -> dict[int,
     """
     load, cluster, found = experiment.trace.workload, experiment.cluster, dict[int, int]()
     simulation = Simulation(
-        load, cluster, Recorder(load, cluster.resources, Nowhere()), rules=experiment.rules,
+        load, cluster, Recorder(load, cluster.resources, Nowhere()), rules=experiment.scenario,
         predictor=experiment.predictor, site=experiment.site,
     )  # fmt: skip
     agent.reset(simulation.info, np.random.default_rng(0))

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from engine_runs import TaskRow, a_bag, make_jobs
 
-from simkit.engine.simulation import Rules
 from simkit.policies.cloudsimpy import CloudSimPy
 from simkit.policies.fitness import Balance
 from simkit.policy import Policy
 from simkit.policy.fitness import FitnessPolicy
+from simkit.rules import Rules
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 
@@ -24,7 +24,7 @@ Row = tuple[int, float, float, float]
 ONE = Cluster(("cpu", "mem"), ("a",), np.array([[4.0, 4.0]]))
 TWO = Cluster(("cpu", "mem"), ("a", "b"), np.array([[4.0, 4.0]] * 2))
 SHAPES = Cluster(("cpu", "mem"), ("even", "cores"), np.array([[4.0, 4.0], [8.0, 2.0]]))
-EVERY_SECOND = Rules(every_s=1.0)
+EVERY_SECOND = Rules(scheduling={"every": 1.0})
 POLICIES: dict[str, Callable[[], Policy]] = {
     "own rules": lambda: FitnessPolicy(Balance()),
     "CloudSimPy's": lambda: CloudSimPy("balance"),

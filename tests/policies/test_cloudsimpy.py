@@ -11,10 +11,10 @@ from workloads import one_task_jobs
 
 from simkit import simulate as run_scenario
 from simkit.arrays import stream
-from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policies.cloudsimpy import CloudSimPy, makespan
 from simkit.policies.fitness import Tetris
+from simkit.rules import Rules
 from simkit.scenario.bundled import scenario_path
 from simkit.scenario.yaml_document import load_scenario
 from simkit.traces.task_table import read_task_table
@@ -22,7 +22,7 @@ from simkit.training.evaluate import Candidate, evaluate
 from simkit.verify import verify_run
 from simkit.workload.cluster import Cluster, Partition
 
-EVERY_SECOND = Rules(every_s=1.0)
+EVERY_SECOND = Rules(scheduling={"every": 1.0})
 FIVE = Cluster(("cpu", "mem"), tuple("abcde"), np.array([[64.0, 1.0]] * 5))
 TWO = Cluster(("cpu", "mem"), ("a", "b"), np.array([[4.0, 4.0]] * 2))
 NAMES = {"firstfit": "first-fit", "tetris": "tetris", "sjf": "sjf", "ljf": "ljf"}

@@ -17,11 +17,11 @@ from trace_files import oracle_file
 from workloads import one_task_jobs
 
 from simkit.arrays import stream
-from simkit.engine.simulation import Rules
 from simkit.policies.slotted import SlottedPacker, SlottedSJF, SlottedTetris
 from simkit.policy.estimates import Actual
+from simkit.rules import AdmissionRule, Rules
 from simkit.workload import Workload
-from simkit.workload.cluster import AdmissionRule, Cluster
+from simkit.workload.cluster import Cluster
 
 RATES = ("0.1", "0.379", "0.596", "0.705", "1")
 KNOBS = ("0.01", "0.02", "0.05", "0.1", "0.2", "0.5")
@@ -33,7 +33,7 @@ HEURISTICS = {
 VOID = 10
 ARRIVALS_END = 50
 """The step before which no episode of the original ends; ours ends with its last job."""
-RULES = Rules(step_s=1.0, admission=AdmissionRule(slots=10, backlog=60))
+RULES = Rules(scheduling={"step": 1.0}, admission=AdmissionRule(slots=10, backlog=60))
 POOL = Cluster.pool({"cpu": 10.0, "mem": 10.0})
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import plain_easy_plus_plus
 import pytest
 
-from simkit.engine.simulation import Rules
 from simkit.errors import ScenarioError
 from simkit.policies.easy import Easy
 from simkit.policies.orderings import FCFS
@@ -48,8 +47,8 @@ def test_schedules_are_those_of_a_plain_replay(correction, order, machines, simu
         if machines > 1:
             rows = np.full((machines, 1), PROCESSORS / machines)
             cluster = Cluster(("processors",), tuple(map(str, range(machines))), rows)
-        policy, rules = OrderedPolicy(FCFS(), Easy(order=order)), Rules(correction=correction)
-        run = simulate(policy, jobs, cluster, rules=rules, predictor=UserMean())
+        policy = OrderedPolicy(FCFS(), Easy(order=order))
+        run = simulate(policy, jobs, cluster, predictor=UserMean(), correction=correction)
         assert run.starts == expected
 
 

@@ -10,7 +10,6 @@ import pytest
 from workloads import mixed_jobs
 
 from simkit import check_policy, plugins
-from simkit.engine.simulation import Rules
 from simkit.policies.lookahead import Lookahead
 from simkit.policy import SystemInfo
 from simkit.policy.declared import reads_estimates
@@ -18,7 +17,8 @@ from simkit.policy.estimates import Actual
 from simkit.policy.fitness import FitnessPolicy
 from simkit.policy.greedy import GreedyPolicy
 from simkit.policy.ordered import OrderedPolicy
-from simkit.workload.cluster import AdmissionRule, Cluster, Maintenance, Partition
+from simkit.rules import AdmissionRule, Rules
+from simkit.workload.cluster import Cluster, Maintenance, Partition
 
 ARGUMENTS = {
     "hold": {"longer_than": 5},
@@ -153,7 +153,7 @@ def test_admission_loses_no_task(order, backfill, refill, simulate, job_columns)
 @pytest.mark.parametrize("order", ORDERS)
 def test_periodic_decisions(order, backfill, simulate, job_columns):
     jobs = job_columns([(1, 3, 2, 5), (1, 4, 3, 4), (0, 7, 1, 2), (2, 0, 4, 0)] * 5)
-    run = simulate(compose(order, backfill), jobs, 4, rules=Rules(every_s=10.0))
+    run = simulate(compose(order, backfill), jobs, 4, rules=Rules(scheduling={"every": 10.0}))
     assert run["jobs"]["status"].to_list() == ["finished"] * 20
     assert (run["jobs"]["start_time_s"] % 10.0 == 0).all()
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from workloads import mixed_jobs
 
 import simkit
-from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policies.cloudsimpy import CloudSimPy
 from simkit.policies.conservative import Conservative
@@ -22,8 +21,9 @@ from simkit.policies.orderings import FCFS, LJF, SJF, Random
 from simkit.policy.estimates import Actual
 from simkit.policy.fitness import FitnessPolicy
 from simkit.policy.ordered import OrderedPolicy
+from simkit.rules import AdmissionRule, Rules
 from simkit.verify import verify_run
-from simkit.workload.cluster import AdmissionRule, Cluster
+from simkit.workload.cluster import Cluster
 
 SAMPLE = {"type": "swf", "path": "sample:lublin_1000", "window": {"jobs": "0..149"}}
 CANDIDATES = [{"fitness": "tetris"}, {"order": "sjf", "backfill": "easy"}, {"order": "fcfs"}]

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit import check_policy
-from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policies.easy import Easy
 from simkit.policies.green_slot import GreenSlot
@@ -25,7 +24,7 @@ from simkit.power.forecast import PerfectForecast
 from simkit.power.machine_model import ConstantPue, CurvedPue, PowerModel
 from simkit.power.signal import Constant
 from simkit.power.site import Foresight, Grid, Site
-from simkit.workload.cluster import AdmissionRule
+from simkit.rules import AdmissionRule, Rules
 
 pytestmark = [pytest.mark.long, pytest.mark.sampled]
 

@@ -15,7 +15,6 @@ from engine_runs import simulate
 
 from simkit.analysis.intervals import seed_interval
 from simkit.arrays import stream
-from simkit.engine.simulation import Rules
 from simkit.policies.orderings import FCFS, SJF, HighestValue, QoS
 from simkit.policies.ready_pool import ReadyPoolPolicy
 from simkit.policy.estimates import Actual
@@ -24,9 +23,10 @@ from simkit.power.forecast import PerfectForecast
 from simkit.power.machine_model import PowerModel
 from simkit.power.signal_patterns import Levels
 from simkit.power.site import Foresight, Site, Source
+from simkit.rules import AdmissionRule, Rules
 from simkit.scenario.value import Value
 from simkit.traces.models import RareModel
-from simkit.workload.cluster import AdmissionRule, Cluster
+from simkit.workload.cluster import Cluster
 
 HOUR_S = 3600.0
 SEEDS, UNITS = 6, 10

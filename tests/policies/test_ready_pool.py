@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.engine.simulation import Rules
 from simkit.errors import ScenarioError
 from simkit.policies.orderings import (
     FCFS,
@@ -23,7 +22,8 @@ from simkit.policies.orderings import (
 from simkit.policies.ready_pool import ReadyPool, ReadyPoolPolicy
 from simkit.policy import Suspend
 from simkit.policy.task import Allocation, Task
-from simkit.workload.cluster import AdmissionRule, CapacityStep, Cluster, Maintenance
+from simkit.rules import AdmissionRule, Rules
+from simkit.workload.cluster import CapacityStep, Cluster, Maintenance
 
 ORDERS = (FCFS, SJF, Random, QoS, HighestValue, ValueDensity, LeastSlack, HRRN)
 

@@ -7,7 +7,6 @@ import pytest
 from workloads import one_task_jobs
 
 import simkit
-from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policies.slotted import (
     SlottedArea,
@@ -17,13 +16,14 @@ from simkit.policies.slotted import (
     SlottedSJF,
     SlottedTetris,
 )
-from simkit.workload.cluster import AdmissionRule, Cluster
+from simkit.rules import AdmissionRule, Rules
+from simkit.workload.cluster import Cluster
 
 POOL = Cluster.pool({"cpu": 10.0, "mem": 10.0})
 
 
 def rules(slots=10):
-    return Rules(step_s=1.0, admission=AdmissionRule(slots=slots, backlog=60))
+    return Rules(scheduling={"step": 1.0}, admission=AdmissionRule(slots=slots, backlog=60))
 
 
 def workload(rows, unit=(1.0, 1.0), step=1.0):
@@ -82,7 +82,7 @@ def test_units_and_steps_of_another_size(simulate):
     policy = SlottedTetris(step="1min", unit=[0.1, 4.0])
     load = workload(JOBS, unit=(0.1, 4.0), step=60.0)
     cluster = Cluster.pool({"cpu": 1.0, "mem": 40.0})
-    minutes = Rules(step_s=60.0, admission=AdmissionRule(slots=10, backlog=60))
+    minutes = Rules(scheduling={"step": 60.0}, admission=AdmissionRule(slots=10, backlog=60))
     run = simulate(policy, load, cluster, rules=minutes)
     assert run.starts == [240, 0, 0, 120]
 

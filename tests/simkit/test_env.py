@@ -28,14 +28,6 @@ HPC = {
     "workload": {"type": "swf", "path": "sample:lublin_1000", "window": {"jobs": 250}},
     "policy": {"order": "fcfs", "backfill": "none"},
 }
-POOL = {
-    "name": "pool",
-    "workload": {"type": "swf", "path": "sample:lublin_1000", "window": {"jobs": 20}},
-    "cluster": {"machines": [{"count": 1, "cpu": 10, "mem": 10}]},
-    "estimates": "actual",
-    "admission": {"slots": 3, "backlog": 1},
-    "scheduling": {"step": "1s"},
-}
 DEEPRM = load_scenario(scenario_path("deeprm")).model_dump(mode="json")
 
 
@@ -184,16 +176,6 @@ def test_every_bundled_scenario_has_an_observation(scenario, observation):
     check_env(env, skip_render_check=True)
     stated = SchedulingEnv(scenario, observation)
     assert np.array_equal(stated.reset(seed=1)[0], env.reset(seed=1)[0])
-
-
-@pytest.mark.parametrize("scenario", DEFAULTS)
-def test_an_agent_that_guesses_plays_an_episode_on_it(scenario):
-    env = SchedulingEnv(scenario)
-    env.action_space.seed(0)
-    _, info = play(env, lambda env, mask: int(env.action_space.sample(mask)))
-    metrics = info["metrics"]
-    assert metrics["finished"] > 0.9 * metrics["jobs"]
-    assert metrics["killed"] == metrics["rejected"] == 0
 
 
 # ---- what a step does -----------------------------------------------------------------------------
@@ -396,17 +378,6 @@ def test_gymnasiums_checker_has_nothing_to_say(kind):
         check_env(env.unwrapped)
     env.close()
     env.close()
-
-
-def test_observations_lie_in_their_space_through_an_episode():
-    for name, arguments in KINDS.values():
-        env = gymnasium.make(name, max_decisions=150, **arguments).unwrapped
-        assert env.reset(seed=2)[0] in env.observation_space
-        over = False
-        while not over:
-            observation, _, terminated, truncated, _ = env.step(env.action_space.sample())
-            assert observation in env.observation_space
-            over = terminated or truncated
 
 
 def test_a_line_of_text():

@@ -145,18 +145,6 @@ def test_before_the_first_reset_and_after_an_end(kind, how):
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_copies_have_generators_of_their_own(how):
-    env = SchedulingEnv("deeprm")
-    env.reset(seed=1)
-    env.action_space.seed(1)
-    other = HOW[how](env)
-    drawn = [other.reset()[1]["seed"] for _ in range(3)]
-    assert [env.reset()[1]["seed"] for _ in range(3)] == drawn
-    assert env.action_space.sample() == other.action_space.sample()
-    assert env.np_random is not other.np_random
-
-
-@pytest.mark.parametrize("how", HOW)
 def test_the_records_of_a_copy_are_those_of_the_whole_episode(how):
     env = SchedulingEnv("quickstart", actions="next-head", records=True)
     env.reset(seed=0)

@@ -71,6 +71,7 @@ SPECIAL = ["trace info {}", "trace check {}", "trace convert {} out.swf", "init 
            "evaluate quickstart --agent {}", "burst-times predict {} -o x"]  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.skipif(os.name != "posix", reason="pipes and devices")
 @pytest.mark.parametrize("words", SPECIAL)
 @pytest.mark.parametrize("kind", ["/dev/zero", "/dev/null", "pipe"])

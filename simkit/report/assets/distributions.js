@@ -1,33 +1,36 @@
 // Waits and slowdowns: their distributions over all jobs, and by group.
 
-const MEASURES = [
-  ["wait_time_s", "Wait time", "waited at most"],
-  ["bounded_slowdown", "Bounded slowdown", "slowed down at most"],
-];
+function measures(runs) { // [name, title] of the metrics that are drawn
+  return Object.keys(runs[0].distributions).map((name) => [name, metricName(name).replace(/^./, (first) => first.toUpperCase())]);
+}
+
+function isTime(metric) {
+  return metric.endsWith("_s");
+}
 
 function distributionCharts(runs) {
-  return el("div", { class: "pair" }, MEASURES.map(([metric, title, label]) => {
+  return el("div", { class: "pair" }, measures(runs).map(([metric, title]) => {
     const curves = runs.map((run, n) => ({
       css: `var(--run-${n})`, text: curveText(run, metric, runs.length > 1), ...run.distributions[metric],
     })).filter((curve) => curve.values.length);
-    return curveFigure(title, label, metric, curves);
+    return curveFigure(title, metric, curves);
   }));
 }
 
 function curveText(run, metric, named) {
   const { mean, count, without } = run.distributions[metric];
-  const number = (value) => (metric === "wait_time_s" ? duration(value) : plain(value));
+  const number = (value) => (isTime(metric) ? duration(value) : plain(value));
   const lost = without ? `; ${counted(without, "job")} without one` : "";
   return `${named ? `${run.label}: ` : ""}mean ${number(mean)} of ${counted(count, "job")}${lost}`;
 }
 
-function curveFigure(title, label, metric, curves) {
+function curveFigure(title, metric, curves) {
   if (!curves.length) return el("figure", {}, el("figcaption", {}, el("b", {}, title)), el("p", { class: "soft" }, "No job has a value."));
-  const time = metric === "wait_time_s";
+  const time = isTime(metric), label = metricName(metric);
   const high = Math.max(time ? 60 : 10, ...curves.map((curve) => curve.values[curve.values.length - 1])) * 1.15;
   const x = { low: 1, high, log: true, label: `${label} (logarithmic${time ? "; below 1 s at the left edge" : ""})`, ticks: time ? waitTicks(1, high) : powerTicks(1, high) };
   const y = { low: 0, high: 100, label: "jobs", ticks: [0, 25, 50, 75, 100].map((n) => [n, `${n}%`]) };
-  const { root, layer, sx, sy } = chartFrame(`${title}: share of jobs that ${label} so much`, x, y);
+  const { root, layer, sx, sy } = chartFrame(`${title}: share of jobs with at most each ${label}`, x, y);
   for (const curve of curves) {
     layer.append(svg("path", {
       d: pathOf(stepped(shareSteps(curve, high)).map(([value, share]) => [sx(value), sy(share)])),
@@ -66,7 +69,7 @@ function recordedFigure(members) {
     })),
   ];
   return el("div", {},
-    curveFigure("Recorded and simulated waits", "waited at most", "wait_time_s", curves),
+    curveFigure("Recorded and simulated waits", "wait_time_s", curves),
     el("p", { class: "soft" }, `${counted(recorded.count, "job")} of ${plain(jobs)} have a recorded wait; only they count here.`));
 }
 
@@ -74,19 +77,19 @@ const GROUP_WORDS = { size: "size", length: "length", user: "user", group: "grou
 
 function groupSection(runs) {
   const kinds = Object.keys(GROUP_WORDS).filter((by) => runs.some((run) => run.groups[by]));
-  let by = kinds[0], measure = MEASURES[0][0];
+  let by = kinds[0], measure = measures(runs)[0][0];
   const place = el("div");
   const show = () => place.replaceChildren(groupTable(runs, by, measure));
   show();
   return el("div", {},
     el("div", { class: "toolbar" },
       choice("Group jobs by", kinds.map((kind) => [kind, `By ${GROUP_WORDS[kind]}`]), by, (value) => { by = value; show(); }),
-      choice("Metric", MEASURES.map(([name, title]) => [name, title]), measure, (value) => { measure = value; show(); })),
+      choice("Metric", measures(runs), measure, (value) => { measure = value; show(); })),
     place);
 }
 
 function groupTable(runs, by, measure) {
-  const time = measure === "wait_time_s", number = (value) => (value === null ? "–" : time ? duration(value) : plain(value));
+  const time = isTime(measure), number = (value) => (value === null ? "–" : time ? duration(value) : plain(value));
   const rows = [];
   const names = [...new Set(runs.flatMap((run) => (run.groups[by]?.rows || []).map((row) => row.name)))];
   for (const [place, name] of names.entries()) {

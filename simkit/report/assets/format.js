@@ -62,17 +62,11 @@ function unitFor(unit, size) {
 function quantity(value, unit) {
   if (value === null || value === undefined) return "–";
   if (unit === "s") return duration(value);
+  if (unit === "share") return percent(value);
   if (unit === "1" || unit === "1/h" || !unit) return plain(value); // the name says "per hour"
   if (unit.length > 12) return plain(value); // a sentence, shown elsewhere
   const [factor, name] = unitFor(unit, Math.abs(value));
   return `${plain(value / factor)} ${name}`;
-}
-
-// a share as per cent where the metric is one; all others by their unit
-const SHARES = /^(machine_)?(utilisation|offered_load)|_(share|fraction)$|^(renewable_fraction|self_consumption|fragmentation|stranded|unsuccessful_share|value_ratio|completion_ratio)/;
-function metricText(name, value, unit) {
-  if (unit === "1" && SHARES.test(name)) return percent(value);
-  return quantity(value, unit);
 }
 
 // "wait_time_s" as "wait time"

@@ -2,13 +2,6 @@
 
 const COUNTS = ["finished", "killed", "rejected", "running", "waiting"];
 const COUNT_TEXTS = { running: "still running", waiting: "still waiting", other: "not recorded" };
-const HEADLINES = ["wait_time_s", "wait_time_s.p90", "bounded_slowdown", "utilisation", "makespan_s", "energy_cost", "carbon_kg", "renewable_fraction"];
-const KEY_METRICS = [
-  "wait_time_s", "wait_time_s.p50", "wait_time_s.p90", "wait_time_s.p99", "wait_time_s.max", "wait_since_release_s", "instance_wait_time_s",
-  "bounded_slowdown", "bounded_slowdown.p90", "turnaround_time_s", "utilisation", "offered_load", "backlog", "backlog.max", "makespan_s",
-  "throughput_jobs_per_h", "energy_kwh", "renewable_fraction", "self_consumption", "grid_kwh.import", "unserved_kwh", "curtailment_kwh",
-  "energy_cost", "carbon_kg", "job_value", "deadline_misses",
-];
 
 // Name → {value, unit, metric} of all numbers of a run.
 function numbersOfRun(run) {
@@ -19,14 +12,6 @@ function numbersOfRun(run) {
     for (const [key, value] of Object.entries(metric.values)) found.set(`${metric.name}.${key}`, { value, unit: metric.unit, metric });
   }
   return found;
-}
-
-function expanded(names, numbers) { // "utilisation" as that of each resource
-  return names.flatMap((name) => numbers.has(name) ? [name] : [...numbers.keys()].filter((one) => one.startsWith(`${name}_`) && !one.includes(".")));
-}
-
-function ownMetrics(run) { // those of the user, which a scenario names
-  return run.metrics.filter((metric) => metric.own).map((metric) => metric.name);
 }
 
 function countsText(counts) {
@@ -49,10 +34,9 @@ function overview(runs) {
   if (runs.length > 1) return section("overview", "Overview", comparisonTable(runs));
   const numbers = numbersOfRun(run);
   const priced = (name) => name !== "energy_cost" || numbers.get(name).value; // 0: nothing had a price
-  const names = [...expanded(HEADLINES, numbers).filter(priced).slice(0, 8), ...ownMetrics(run)];
-  const tiles = names.map((name) => {
+  const tiles = run.tiles.filter(priced).map((name) => {
     const { value, unit, metric } = numbers.get(name);
-    return el("div", { class: "tile", title: metric.formula }, el("div", { class: "tile-name" }, tileName(name)), el("div", { class: "tile-value" }, metricText(name, value, unit)),
+    return el("div", { class: "tile", title: metric.formula }, el("div", { class: "tile-name" }, tileName(name)), el("div", { class: "tile-value" }, quantity(value, unit)),
       el("div", { class: "soft" }, tileNote(name, metric)));
   });
   return section("overview", "Overview",
@@ -80,13 +64,13 @@ function tileNote(name, metric) {
 
 function comparisonTable(runs) {
   const numbers = runs.map(numbersOfRun);
-  const names = [...new Set([...numbers.flatMap((found) => expanded(KEY_METRICS, found)), ...runs.flatMap(ownMetrics)])];
+  const names = [...new Set(runs.flatMap((run) => run.report))];
   const row = (name, cells, title) => el("tr", {}, el("th", { scope: "row", title: title || null }, name), cells.map((text) => el("td", { class: "number" }, text)));
   const head = el("tr", {}, el("th", { scope: "col" }, ""), runs.map((run, n) => el("th", { scope: "col", class: "number" }, el("span", { class: "swatch", style: { background: `var(--run-${n})` } }), run.label)));
   const states = ["submitted", ...COUNTS, "other"].filter((state) => runs.some((run) => run.counts[state]));
   return el("div", { class: "table-box", tabindex: "0", role: "region", "aria-label": "Runs side by side" }, el("table", {}, el("thead", {}, head), el("tbody", {},
     states.map((state) => row(`jobs ${COUNT_TEXTS[state] || state}`, runs.map((run) => plain(run.counts[state])))),
-    names.map((name) => row(meanName(name, numbers), numbers.map((found) => found.has(name) ? metricText(name, found.get(name).value, found.get(name).unit) : "–"), numbers.find((found) => found.has(name)).get(name).metric.formula)))));
+    names.map((name) => row(meanName(name, numbers), numbers.map((found) => found.has(name) ? quantity(found.get(name).value, found.get(name).unit) : "–"), numbers.find((found) => found.has(name)).get(name).metric.formula)))));
 }
 
 function meanName(name, numbers) {
@@ -115,7 +99,7 @@ function gains(runs, one) {
 
 function differencesTable({ differences, level }) {
   const rows = differences.map((d) => {
-    const text = (value) => metricText(d.metric, value, d.unit);
+    const text = (value) => quantity(value, d.unit);
     const interval = d.low === null || d.low === undefined ? "none" : `${signed(d.low, text)} to ${signed(d.high, text)}`;
     return el("tr", {}, el("th", { scope: "row" }, metricName(d.metric)), [text(d.a), text(d.b), signed(d.difference, text)].map((cell) => el("td", { class: "number" }, cell)),
       el("td", { class: "number", title: d.method }, interval), el("td", {}, d.better === null ? "" : shareBar(d.better, d.equal, d.worse)), el("td", { class: "number" }, plain(d.n)));
@@ -211,7 +195,7 @@ function sourceSection(runs) {
 
 function metricsTable(run) {
   const rows = run.metrics.map((metric) => el("tr", {}, el("th", { scope: "row" }, el("code", {}, metric.name)),
-    el("td", {}, Object.entries(metric.values).map(([key, value]) => el("div", {}, `${key === "value" ? "" : `${key} `}${metricText(metric.name, value, metric.unit)}`))),
+    el("td", {}, Object.entries(metric.values).map(([key, value]) => el("div", {}, `${key === "value" ? "" : `${key} `}${quantity(value, metric.unit)}`))),
     el("td", {}, metric.formula), el("td", {}, metric.window), el("td", { class: "number" }, plain(metric.count)), el("td", { class: "number" }, plain(metric.censored))));
   return el("div", { class: "table-box", tabindex: "0", role: "region", "aria-label": "All metrics" }, el("table", { class: "metrics" },
     el("thead", {}, el("tr", {}, ["metric", "numbers", "formula", "window", "count", "without"].map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, rows)));

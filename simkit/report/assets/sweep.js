@@ -48,7 +48,7 @@ function curveChart({ x, rows, metrics, level }, metric, log = false) {
   }
   const points = [...series.values()].flat();
   if (!points.length) return el("p", { class: "soft" }, "No run has a value.");
-  const share = unit === "1" && SHARES.test(name), of = share ? 100 : 1;
+  const share = unit === "share", of = share ? 100 : 1;
   const values = points.flatMap((point) => [point[1], point[2] ?? point[1], point[3] ?? point[1]]).map((value) => value * of);
   const [div, sign] = share ? [1, "%"] : axisUnit(unit, Math.max(...values.map(Math.abs)));
   const positive = points.map((point) => (point[1] * of) / div).filter((value) => value > 0);
@@ -75,7 +75,7 @@ function curveChart({ x, rows, metrics, level }, metric, log = false) {
     }
     layer.append(svg("path", { d: pathOf(line.map((p) => [sx(p[0]), y(p[1])])), class: "curve", style: { stroke: css, strokeDasharray: dash } }),
       ...line.map((p) => svg("circle", { cx: sx(p[0]), cy: y(p[1]), r: 3.4, style: { fill: css } },
-        svg("title", {}, `${label}, ${x} ${plain(p[0], 6)}: ${metricText(name, p[1], unit)}${p[2] === null ? "" : `, ${metricText(name, p[2], unit)} to ${metricText(name, p[3], unit)}`}`))));
+        svg("title", {}, `${label}, ${x} ${plain(p[0], 6)}: ${quantity(p[1], unit)}${p[2] === null ? "" : `, ${quantity(p[2], unit)} to ${quantity(p[3], unit)}`}`))));
     entries.push({ text: label, css, dash });
   }
   return el("figure", { class: "wide" }, legend(entries), root,
@@ -99,7 +99,7 @@ function groupDots(sweep) {
 }
 
 function dotChart({ by, rows, metrics, level }, metric) {
-  const { name, unit } = metrics[metric], share = unit === "1" && SHARES.test(name), of = share ? 100 : 1;
+  const { name, unit } = metrics[metric], share = unit === "share", of = share ? 100 : 1;
   const cells = cutCells(rows, metric);
   const shown = rows.map((row, n) => ({ ...row, cell: cells[n] })).filter((row) => row.cell[0] !== null).slice(0, 60);
   if (!shown.length) return el("p", { class: "soft" }, "No run has a value.");
@@ -126,7 +126,7 @@ function summaryTable({ by, metrics, rows, notes }) {
       name: metricName(name), title: `${name}${unit && unit !== "1" ? `, ${unit}` : ""}`, number: true, value: (row) => row.cells[n][0],
       cell: (row) => {
         const [mean, , most, best, good] = row.cells[n];
-        const text = `${metricText(name, mean, unit)}${most === null || mean === null ? "" : ` ± ${metricText(name, most - mean, unit)}`}`;
+        const text = `${quantity(mean, unit)}${most === null || mean === null ? "" : ` ± ${quantity(most - mean, unit)}`}`;
         return best ? el("b", {}, text) : good ? `${text} ~` : text;
       },
     })),

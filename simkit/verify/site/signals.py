@@ -1,7 +1,7 @@
 """The signals of a run's site, made again when they are needed, and what its machines may draw.
 
-Schedules, random levels, sums, means and scales are recomputed here. Files are read by the readers
-of the scenario's own signals; how they are laid on the run's clock is in `recorded`.
+Patterns, random levels, sums, means and scales are recomputed here. Files are read by the readers
+of the scenario's own signals; how they are laid on the clock is in `course`.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ from simkit.scenario.signals import (
     ConstantSignal,
     LevelsSignal,
     MeansSignal,
+    Pattern,
     RecordedSignal,
+    RecurringSignal,
     ScaledSignal,
-    ScheduleSignal,
     SignalSource,
     SumSignal,
 )
@@ -70,8 +71,6 @@ _LEAST = {WATT: 0.0, CARBON: 0.0}
 """Unit → the least value that counts."""
 _OF_WEATHER = 2.5e-6
 """Share of the rated power by which power from weather may differ: processors round otherwise."""
-_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_GROUPS = {"weekdays": _DAYS[:5], "weekend": _DAYS[5:]}
 _BLOCK = 1024
 """Levels that are drawn at once."""
 _MONDAY = 3.0 * DAY
@@ -207,8 +206,9 @@ class SiteSignals:
             raise NotAuditedError("the rows of the ledger are not in order")
         if isinstance(section, ConstantSignal):
             return Course.constant(section.value)
-        if isinstance(section, ScheduleSignal):
-            return _schedule(section, self._clock, *span)
+        if isinstance(section, RecurringSignal):
+            pattern = section.pattern()
+            return recurring(pattern, self._clock if pattern.local else None, *span)
         if isinstance(section, LevelsSignal):
             return _levels(section, self._run.scenario.seed, place, *span)
         if isinstance(section, SumSignal):
@@ -284,41 +284,28 @@ def _between(points: Mapping[float, float], at: Floats) -> Floats:
 # ---- signals without a file ---------------------------------------------------------------------
 
 
-def _schedule(section: ScheduleSignal, clock: Clock, first: float, last: float) -> Course:
-    """Return a pattern of the day or the week over a span of the run, on the clock of a place."""
-    weekly = section.week is not None
-    period = 7.0 * DAY if weekly else DAY
-    entries = _of_day(section.day or {}) if section.week is None else _of_week(section.week)
-    at, values = (np.array(column) for column in zip(*sorted(entries.items()), strict=True))
-    shift = _MONDAY if weekly else 0.0
-    pieces_of(first, last, period / len(at), "a schedule")
-    begins, ahead = offsets(section.zone or clock.shown, clock.epoch + first, clock.epoch + last)
+def recurring(pattern: Pattern, clock: Clock | None, first: float, last: float) -> Course:
+    """Return a pattern over a span of the run, on a local clock or, without one, from its zero."""
+    period = on_grid(pattern.period_s)
+    entries = sorted((on_grid(at), value) for at, value in pattern.values.items())
+    at, values = (np.array(column) for column in zip(*entries, strict=True))
+    pieces_of(first, last, period / len(at), "a pattern that recurs")
+    epoch, begins, ahead = 0.0, np.array([first]), np.array([0.0])
+    if clock is not None:
+        epoch = clock.epoch
+        begins, ahead = offsets(pattern.zone or clock.shown, epoch + first, epoch + last)
+    shift = _MONDAY if clock is not None and period == 7.0 * DAY else 0.0
     times, found = [], []
-    for begin, end, offset in zip(begins, [*begins[1:], clock.epoch + last], ahead, strict=True):
+    for begin, end, offset in zip(begins, [*begins[1:], epoch + last], ahead, strict=True):
         local = begin + offset + shift, end + offset + shift
         periods = np.arange(np.floor(local[0] / period), np.floor(local[1] / period) + 1.0)
         edges = (periods[:, None] * period + at).ravel()
         row = int(np.searchsorted(edges, local[0], side="right"))
         inside = edges[row : np.searchsorted(edges, local[1], side="left")]
-        times.append(np.append(local[0], inside) - offset - shift - clock.epoch)
+        times.append(np.append(local[0], inside) - offset - shift - epoch)
         # before the first entry of a period the last one holds
         found.append(values[np.arange(row - 1, row + len(inside)) % len(at)])
     return Course(np.concatenate(times), np.concatenate(found))
-
-
-def _of_day(entries: Mapping[float, float]) -> dict[float, float]:
-    return {on_grid(at): value for at, value in entries.items()}
-
-
-def _of_week(week: Mapping[str, Mapping[float, float]]) -> dict[float, float]:
-    found: dict[float, float] = {}
-    for name, entries in week.items():
-        for day in _GROUPS.get(name, (name,)):
-            for at, value in _of_day(entries).items():
-                at += _DAYS.index(day) * DAY
-                if found.setdefault(at, value) != value:
-                    raise NotAuditedError(f"a schedule names an instant twice, as of {name}")
-    return found
 
 
 def _levels(section: LevelsSignal, seed: int, place: str, first: float, last: float) -> Course:

@@ -16,13 +16,13 @@ from simkit.agent.burst_classes import (
     classes_paper,
 )
 from simkit.agent.slotted import Slotted
-from simkit.engine.simulation import Rules
 from simkit.errors import ScenarioError
 from simkit.learners.lockstep.class_games import ClassGames, potential, view_of
 from simkit.learners.lockstep.class_rules import RULES, play
 from simkit.learners.lockstep.class_slots import ClassLockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.policy.estimates import Actual
+from simkit.rules import Rules
 from simkit.traces.models.deeprm import SchedQRMModel
 from simkit.workload.cluster import Cluster
 
@@ -50,7 +50,7 @@ def test_lockstep_is_the_simulation(jobs, rate, starts, patience, seed):
     workload = model.generate(np.random.default_rng(seed)).workload
     games = ClassGames(ClassLockstep(MODEL, sets), starts, patience=patience)
     tracker, pool = ClassTracker(MODEL, patience), Cluster.pool({"cpu": 10.0, "mem": 10.0})
-    run = begin(workload, pool, rules=Rules(step_s=1.0), predictor=Actual())
+    run = begin(workload, pool, rules=Rules(scheduling={"step": 1.0}), predictor=Actual())
     simulation = run.simulation
     tracker.reset(simulation.info)
     actions = ClassActions(tracker, starts)

@@ -16,14 +16,14 @@ from simkit.agent.observe_slots import SlotSet, slot_set
 from simkit.agent.rewards import make_reward
 from simkit.agent.slotted import Slotted
 from simkit.agent.slotted_tracker import SlottedTracker
-from simkit.engine.simulation import Rules
 from simkit.learners.lockstep import Lockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.policy.estimates import Actual
+from simkit.rules import AdmissionRule, Rules
 from simkit.traces.models.deeprm import DeepRMModel
 from simkit.units import time_on_grid
 from simkit.workload import Workload
-from simkit.workload.cluster import AdmissionRule, Cluster
+from simkit.workload.cluster import Cluster
 
 TINY = Slotted(
     capacity=(4, 3), slots=2, horizon=7, max_length=6, backlog=1, backlog_shown=3, memory=3
@@ -45,7 +45,8 @@ def assert_equal_runs(
     reward = make_reward("slowdown", {"least_run_s": model.step_s / 2})
     capacity = dict(zip(("cpu", "mem"), map(float, model.capacity), strict=True))
     rules = Rules(
-        step_s=model.step_s, admission=AdmissionRule(slots=model.slots, backlog=model.backlog)
+        scheduling={"step": model.step_s},
+        admission=AdmissionRule(slots=model.slots, backlog=model.backlog),
     )
     run = begin(jobs, Cluster.pool(capacity), rules=rules, predictor=Actual(), observer=reward)
     simulation = run.simulation

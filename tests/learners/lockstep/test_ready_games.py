@@ -114,7 +114,7 @@ class Both:
         load, cluster = experiment.trace.workload, experiment.cluster
         self.rewards = [reward(name) for name in parts]
         self.simulation = Simulation(
-            load, cluster, Recorder(load, cluster.resources, Nowhere()), rules=experiment.rules,
+            load, cluster, Recorder(load, cluster.resources, Nowhere()), rules=experiment.scenario,
             predictor=experiment.predictor, seed=seed, site=experiment.site,
             observer=WeightedRewards([(1.0, part) for part in (*self.rewards, self.ends)]),
         )  # fmt: skip

@@ -13,12 +13,13 @@ from workloads import one_task_jobs
 from simkit.agent.slotted import Slotted, SlottedUnits
 from simkit.agent.slotted_tracker import SlottedTracker
 from simkit.engine.recorder import Recorder
-from simkit.engine.simulation import Rules, Simulation
+from simkit.engine.simulation import Simulation
 from simkit.errors import ScenarioError
 from simkit.policy import Cancel, Kill, Place, Suspend, SystemInfo
 from simkit.policy.estimates import Actual
 from simkit.policy.task import Task
-from simkit.workload.cluster import AdmissionRule, Cluster, Maintenance
+from simkit.rules import AdmissionRule, Rules
+from simkit.workload.cluster import Cluster, Maintenance
 
 SMALL = Slotted(capacity=(4, 3), slots=3, horizon=8, max_length=6, backlog=4, memory=3)
 NOTHING = type("Nothing", (), {"write": lambda self, table, rows: None})()
@@ -35,7 +36,7 @@ def simulation(rows, model=SMALL, *, predictor=None, maintenance=(), refill="at_
     amounts = (c * u for c, u in zip(model.capacity, model.unit or (1.0, 1.0), strict=True))
     cluster = Cluster.pool(dict(zip(load.resources, amounts, strict=True)), maintenance=maintenance)
     rules = Rules(
-        step_s=model.step_s,
+        scheduling={"step": model.step_s},
         admission=AdmissionRule(slots=model.slots, backlog=model.backlog, refill=refill),
     )
     recorder = Recorder(load, load.resources, NOTHING)

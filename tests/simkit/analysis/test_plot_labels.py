@@ -96,6 +96,7 @@ def runs(write_run, random_jobs):
     return make
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dated", [False, True])
 @pytest.mark.parametrize("span_s", [3 * MINUTE, 3000.0, 0.9 * DAY, 20 * DAY, 200 * DAY, 8 * YEAR])
 def test_spans_from_minutes_to_years(runs, span_s, dated):
@@ -103,7 +104,7 @@ def test_spans_from_minutes_to_years(runs, span_s, dated):
     check(drawn(lambda: draw_runs(runs(1, span_s, **info))))
 
 
-@pytest.mark.parametrize("count", [1, 2, 4, 6])
+@pytest.mark.parametrize("count", [1, 6])
 def test_one_run_to_six(runs, count):
     check(drawn(lambda: draw_runs(runs(count))))
 
@@ -206,7 +207,7 @@ def test_sources_whose_files_have_changed_are_not_told_apart(tmp_path):
     assert "solar-roof and wind" in " ".join(text.get_text() for text in texts(figure))
 
 
-@pytest.mark.parametrize("count", [1, 2, 4, 6])
+@pytest.mark.parametrize("count", [1, 6])
 def test_every_resource_is_drawn(count):
     machines = [{"count": 4, "processors": 16, "gpus": 4, "memory_gb": 128}]
     jobs = {
@@ -329,7 +330,7 @@ def test_a_sweep_shows_means_and_intervals_over_seeds(write_run, random_jobs):
             "workload.load",
             "wait_time",
             (),
-            "y: no run has the metric 'wait_time'; did you mean.*there are",
+            "y: no run has the metric 'wait_time'; did you mean",
         ),
         ("workload.load", "wait_time_s", "polisy", "by: no scenario.*'polisy'"),
         ("name", "wait_time_s", (), "x: name is s in all 4 runs; they differ in"),
@@ -504,6 +505,7 @@ def test_dates_of_ticks_are_few_round_and_within(seed):
         assert {date.microsecond for date in found} == {0}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Asia/Kathmandu"])
 @pytest.mark.parametrize("days", [0.5, 3, 25, 90, 500, 3000])
 def test_labels_name_their_instants(runs, days, zone):

@@ -45,21 +45,6 @@ def test_the_run_is_whole(tmp_path, stderr_too):
     assert open_run(tmp_path / "run").digest == simulate("quickstart").digest
 
 
-def test_the_sweep_is_whole(tmp_path):
-    (tmp_path / "s.yaml").write_text(
-        "workload: {type: lublin, jobs: 20, processors: 16}\nsweep: {seed: [0, 1]}\n"
-    )
-    assert unread(tmp_path, "sweep", "s.yaml", "-j", "1", "-o", "out") == 0
-    assert len(list(tmp_path.rglob("metrics.json"))) == 2
-
-
-def test_commands_that_only_print_succeed(runs):
-    sample = Path(__file__).parents[3] / "traces/samples/lublin_1000.swf.gz"
-    assert unread(runs, "compare", "a", "b") == 0
-    assert unread(runs, "trace", "info", str(sample)) == 0
-    assert unread(runs, "policies") == 0
-
-
 def test_verify_still_gives_its_verdict(runs):
     assert unread(runs, "verify", "a") == 0
     info = json.loads((runs / "a" / "run.json").read_text())

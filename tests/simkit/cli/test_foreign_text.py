@@ -188,6 +188,7 @@ WRONG_TYPES = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("key", "value", "said"), WRONG_TYPES)
 def test_wrong_types_in_run_json_are_told_by_every_command(simkit, key, value, said, base):
     info = json.loads((base / "run.json").read_text())

@@ -255,7 +255,6 @@ def test_a_job_without_limit_has_no_time_limit(simkit, limits, lines):
     text = Path("log.yaml").read_text()
     assert "\n".join(["", *lines, ""]) in text
     assert ("time limits: the policy knows" in done.out) == ("estimates: actual" in lines)
-    assert finished_all(simkit, "log.yaml")
 
 
 def test_without_a_zone_a_line_says_what_to_set(simkit):
@@ -294,12 +293,13 @@ def test_a_table_of_several_resources_gets_one_machine_for_all_jobs(simkit):
 NAMES = ["long", "on", "12", "a: b", 'quo"te', "über", "#1", "no partition", "[x]"]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_partitions_of_any_name(simkit, name):
-    Path("sacct.txt").write_text(SACCT.replace("|gpu|", f"|{name}|"))
+def test_partitions_of_any_name(simkit):
+    head, row, *_ = SACCT.splitlines()
+    rows = [row.replace("1|ada|gpu", f"{n}|ada|{name}") for n, name in enumerate(NAMES)]
+    Path("sacct.txt").write_text("\n".join([head, *rows]) + "\n")
     assert simkit("init", "sacct.txt").code == 0
     partitions = load_scenario(Path("sacct.yaml")).cluster.partitions
-    assert [part.name for part in partitions] == [name, "cpu"]
+    assert [part.name for part in partitions] == NAMES
     assert finished_all(simkit, "sacct.yaml")
 
 

@@ -42,16 +42,6 @@ def test_a_format_that_is_given_counts(trace):
     assert "SWF has 18" in result.err
 
 
-@pytest.mark.parametrize("command", [["info"], ["check"], ["convert", "out.swf"]])
-def test_an_unknown_format_is_an_error_that_names_those_there_are(trace, command):
-    Path("note.txt").write_text("Dear all,\n")
-    result = trace(command[0], "note.txt", *command[1:])
-    assert result.code == 3
-    for word in ("note.txt:1: the format is not recognised", "--format swf", "--format sacct"):
-        assert word in result.err
-    assert not Path("out.swf").exists()
-
-
 def test_convert_keeps_waits_and_statuses_and_counts_names_from_1(trace):
     result = trace("convert", "log.txt", "log.swf")
     assert "3 rows read = 1 accepted + 1 repaired + 1 dropped" in result.out
@@ -86,18 +76,6 @@ def test_fix_does_not_put_swf_in_the_place_of_another_format(trace):
     assert result.code == 3
     assert "is the log itself" in result.err
     assert Path("log.txt").read_text() == SACCT
-
-
-def test_missing_columns_are_named_with_the_command_that_prints_them(trace):
-    Path("few.txt").write_text("JobID|User\n1|ada\n")
-    result = trace("check", "few.txt")
-    assert result.code == 3
-    for words in (
-        "few.txt:1: no column Submit, no column Elapsed (or ElapsedRaw, or both Start and End), "
-        "no column AllocCPUS (or ",
-        "sacct --allusers --allocations --parsable2 --format=JobID,",
-    ):
-        assert words in result.err
 
 
 def test_the_list_marks_what_was_not_compared_with_a_file(trace):
@@ -145,19 +123,4 @@ def test_info_counts_jobs_by_the_queues_and_partitions_of_the_header(trace):
         ["2", "normal", "2", "50.0%"],
         ["3", "gpu", "3", "75.0%", "8"],
         ["4", "1", "25.0%", "2"],
-    ]
-
-
-def test_info_counts_jobs_of_tables_by_name(trace):
-    facts = json.loads(trace("info", "log.txt", "--json").out)
-    assert facts["jobs by partition"] == [
-        {"name": "short", "jobs": 1, "peak": {"processors": 4}},
-        {"name": "long", "jobs": 1, "peak": {"processors": 8}},
-    ]
-    assert "jobs by queue" not in facts
-    lines = [line.split() for line in trace("info", "log.txt").out.splitlines()]
-    assert lines[-3:] == [
-        ["Partition", "jobs", "share", "peak", "processors"],
-        ["short", "1", "50.0%", "4"],
-        ["long", "1", "50.0%", "8"],
     ]

@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.engine.admission import RankedBacklog
-from simkit.engine.simulation import Rules
 from simkit.errors import ScenarioError
 from simkit.policy import Cancel, Kill, Place, Suspend
 from simkit.policy.task import Task
-from simkit.workload.cluster import AdmissionRule
+from simkit.rules import AdmissionRule, Rules
 
 ENDS = "job_id start_time_s status"
 
@@ -51,19 +50,6 @@ def test_slots_limit_what_a_policy_sees():
     assert run.rows("timeline", "time_s waiting backlog running") == [
         (0, 2, 2, 1), (5, 2, 1, 1), (10, 2, 0, 1), (15, 1, 0, 1), (20, 0, 0, 1), (25, 0, 0, 0),
     ]  # fmt: skip
-
-
-def test_refill_at_once_shows_in_the_same_decision():
-    seen = []
-
-    def schedule(state):
-        while state.queue:
-            seen.append((state.now, [task.index for task in state.queue]))
-            yield from list(greedy(state))
-
-    run = simulate(schedule, rigid(*[(0, 5, 1)] * 4), rules=rules(slots=2))
-    assert run.starts() == {0: 0, 1: 0, 2: 0, 3: 0}
-    assert seen == [(0, [0, 1]), (0, [2, 3])]
 
 
 def test_refill_at_the_next_decision():
@@ -174,15 +160,6 @@ def test_who_goes_first(order, expected, refill):
     )
     rules = Rules(admission=AdmissionRule(slots=1, refill=refill, order=order))
     assert order_of_starts(simulate(one_at_a_time, load, rules=rules)) == expected
-
-
-def test_a_late_comer_of_high_quality_overtakes_those_held_back():
-    load = worthy(rigid((0, 5, 1), (1, 5, 1), (2, 5, 1)), [0.1, 0.2, 0.9])
-    rules = Rules(admission=AdmissionRule(slots=1, order="qos"))
-    # job 0 starts at once, and job 1 takes its slot as the first to come while nobody else waits
-    assert simulate(one_at_a_time, load, rules=rules).starts() == {0: 0, 1: 5, 2: 10}
-    load = worthy(rigid((0, 5, 1), (0, 5, 1), (1, 5, 1), (2, 5, 1)), [0.5, 0.4, 0.2, 0.9])
-    assert order_of_starts(simulate(one_at_a_time, load, rules=rules)) == [0, 1, 3, 2]
 
 
 @given(st.lists(st.one_of(st.floats(0.01, 1), st.integers(0, 20)), max_size=40))

@@ -21,14 +21,14 @@ from run_checks import (
     pieces_of,
 )
 
-from simkit.engine.simulation import Rules
 from simkit.policies.conservative import Conservative
 from simkit.policies.easy import Easy
 from simkit.policies.orderings import FCFS, SJF
 from simkit.policy.estimates import Actual, Perturbed, Requested, UserMean
 from simkit.policy.ordered import OrderedPolicy
+from simkit.rules import AdmissionRule, Rules
 from simkit.workload import Workload
-from simkit.workload.cluster import AdmissionRule, Cluster, Maintenance, Partition
+from simkit.workload.cluster import Cluster, Maintenance, Partition
 
 RESOURCES = ("cpu", "mem")
 LONGEST = 2000.0  # after this the wild policy calms down, so that runs end
@@ -108,11 +108,11 @@ def clusters(draw):
     return Cluster(RESOURCES, names, capacity, partitions, tuple(windows))
 
 
-PERIODS = [{}, {}, {"every_s": 2.5}, {"every_s": 10.0}, {"step_s": 5.0}]
+PERIODS = [{}, {}, {"every": 2.5}, {"every": 10.0}, {"step": 5.0}]
 RULES = st.builds(
-    lambda walltime, periods, admission: Rules(walltime, admission=admission, **periods),
+    Rules,
     walltime=st.sampled_from(["ignore", "kill"]),
-    periods=st.sampled_from(PERIODS),
+    scheduling=st.sampled_from(PERIODS),
     admission=st.builds(
         AdmissionRule,
         slots=st.sampled_from([None, None, 1, 3]),

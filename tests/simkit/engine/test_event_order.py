@@ -10,14 +10,13 @@ from __future__ import annotations
 import pytest
 from engine_runs import a_gang, greedy, make_jobs, pool_away, rigid, simulate
 
-from simkit.engine.simulation import Rules
 from simkit.policy import Cancel, Place, WakeAt
 from simkit.policy.estimates import UserMean
 from simkit.power.facts import Supply
 from simkit.power.machine_model import PowerModel
 from simkit.power.signal import Steps
 from simkit.power.site import Site, Source
-from simkit.workload.cluster import AdmissionRule
+from simkit.rules import AdmissionRule, Rules
 
 NO_BACKLOG = Rules(admission=AdmissionRule(slots=1, backlog=0))
 JOB_LOG = "job_id start_time_s end_time_s status"
@@ -192,7 +191,12 @@ def test_all_before_wake(what, jobs, windows, every, decisions):
             yield WakeAt(10.0)
         yield from inner(state)
 
-    simulate(logged(log, schedule), rigid(*jobs), pool_away(*windows), rules=Rules(every_s=every))
+    simulate(
+        logged(log, schedule),
+        rigid(*jobs),
+        pool_away(*windows),
+        rules=Rules(scheduling={"every": every}),
+    )
     assert log == decisions
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from engine_runs import a_bag, greedy, make_jobs, simulate
 
-from simkit.engine.simulation import Rules
+from simkit.rules import Rules
 from simkit.workload.cluster import Cluster
 
 PIECES = "task_id machine_id first_instance count start_time_s end_time_s outcome"

@@ -13,11 +13,11 @@ from simkit.agent.observe_slots import deeprm_compact, deeprm_image
 from simkit.agent.observe_system import FitnessPairs, feasible_pairs, pair_features
 from simkit.agent.slotted import Slotted
 from simkit.agent.slotted_tracker import SlottedTracker
-from simkit.engine.simulation import Rules
 from simkit.policy import Place
-from simkit.workload.cluster import AdmissionRule, Cluster, Maintenance
+from simkit.rules import AdmissionRule, Rules
+from simkit.workload.cluster import Cluster, Maintenance
 
-STEPWISE = Rules(step_s=1, admission=AdmissionRule(slots=10, backlog=60))
+STEPWISE = Rules(scheduling={"step": 1}, admission=AdmissionRule(slots=10, backlog=60))
 
 
 def shares(numbers: object) -> list[float]:

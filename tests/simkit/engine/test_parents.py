@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from engine_runs import a_bag, a_gang, begin, greedy, make_jobs, simulate
 
-from simkit.engine.simulation import Rules
 from simkit.policy import Kill
-from simkit.workload.cluster import AdmissionRule
+from simkit.rules import AdmissionRule, Rules
 
 ENDS = "task_id start_time_s end_time_s status"
 

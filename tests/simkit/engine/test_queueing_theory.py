@@ -67,6 +67,7 @@ def mean_wait_md1(load: float) -> float:
     return load / (1 - load) * MEAN_S / 2
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("servers", "load", "run_times"),
     [

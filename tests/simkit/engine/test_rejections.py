@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from engine_runs import a_gang, greedy, make_jobs, rigid, simulate
 
-from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policy import Place, Reject, Suspend
-from simkit.workload.cluster import AdmissionRule
+from simkit.rules import AdmissionRule, Rules
 
 ENDS = "job_id start_time_s status reason"
 
@@ -118,11 +117,6 @@ def test_a_policy_sees_what_it_may_reject():
 
     simulate(schedule, make_jobs((0, a_gang(4, 5), a_gang(4, 5)), (0, a_gang(4, 5))))
     assert seen[:2] == [[(0, True), (1, True), (2, True)], [(1, False), (2, True)]]
-
-
-def test_deadlines_count_as_well():
-    work = rigid((0, 5, 4), (0, 5, 4)).with_columns(deadline_s=np.array([np.inf, 9.0]))
-    assert simulate(greedy, work, rules=leaving()).starts() == {0: 0.0, 1: None}
 
 
 def test_without_quality_or_deadlines_nobody_can_be_late():

@@ -7,9 +7,8 @@ from engine_runs import a_gang, greedy, make_jobs, rigid, simulate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.engine.simulation import Rules
 from simkit.policy import Kill, Reject
-from simkit.workload.cluster import AdmissionRule
+from simkit.rules import AdmissionRule, Rules
 
 TIMES = "job_id submit_time_s release_time_s start_time_s wait_time_s"
 
@@ -162,13 +161,6 @@ def test_without_contention_every_job_starts_at_its_release(drawn, ample):
         ends = [jobs[row][1] + think for row, think in links.get(f"j{job}", [])]
         assert released[job] == max(submit, release[job], *ends)
         assert jobs[job][0] == released[job] if ample else jobs[job][0] >= released[job]
-
-
-def test_a_workload_that_holds_no_job_back_has_no_further_column():
-    plain = rigid((0, 5, 1), (3, 5, 1))
-    run = simulate(greedy, released_at(plain, 0, 2))
-    assert "release_time_s" not in run["jobs"].columns
-    assert not len(released_at(plain, 0, 2).release_time_s)
 
 
 def test_a_predecessor_may_be_submitted_later_or_have_ended_before():

@@ -8,10 +8,9 @@ from engine_runs import a_bag, a_gang, greedy, make_jobs, rigid, simulate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.engine.simulation import Rules
-from simkit.engine.system import Limits
 from simkit.errors import LimitError
 from simkit.policy import Suspend
+from simkit.rules import Limits, Rules
 from simkit.workload.capacity import CapacityChange
 from simkit.workload.cluster import Cluster
 

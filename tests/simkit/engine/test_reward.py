@@ -10,16 +10,17 @@ from engine_runs import a_bag, a_gang, begin, greedy, make_jobs, rigid
 from simkit.agent.reward import WeightedRewards
 from simkit.agent.rewards import REWARDS, make_reward
 from simkit.engine.recorder import Recorder
-from simkit.engine.simulation import Rules, Simulation
+from simkit.engine.simulation import Simulation
 from simkit.errors import PluginError, ScenarioError
 from simkit.gym.episodes import Episode, Episodes, Nowhere
 from simkit.policies.easy import Easy
 from simkit.policies.orderings import FCFS
 from simkit.policy import Kill, Place, Resume, Suspend
 from simkit.policy.ordered import OrderedPolicy
+from simkit.rules import AdmissionRule, Rules
 from simkit.scenario import Scenario
 from simkit.scenario.value import deadlines, with_values
-from simkit.workload.cluster import AdmissionRule, Cluster, Failures, Maintenance
+from simkit.workload.cluster import Cluster, Failures, Maintenance
 
 OF_VALUE = ("value", "value-at-decision", "value-on-completion", "qos-violations")
 """Rewards that need jobs of value and quality."""
@@ -126,7 +127,7 @@ def check(run, reward, capacity) -> None:
 def test_what_ends_between_decisions_is_paid_to_the_instant():
     # job 0 runs from 0 to 3.5, job 1 comes at 3 and must wait for it: it runs from 4 to 6
     load = rigid((0, 3.5, 4), (3, 2, 4))
-    run, reward = play(begin, greedy, load, names=PLAIN, rules=Rules(step_s=1))
+    run, reward = play(begin, greedy, load, names=PLAIN, rules=Rules(scheduling={"step": 1}))
     assert run.starts() == {0: 0, 1: 4}
     assert reward.earned == {
         # at 0, 1, 2, 3, 4, 5, 6, and at the end
@@ -179,7 +180,8 @@ def test_a_slotted_run(seed, backlog):
     load = make_jobs(*jobs, resources=("cpu", "mem"))
     names = PLAIN
     rules = Rules(
-        step_s=1, admission=AdmissionRule(slots=10 if backlog > 1 else 1, backlog=backlog)
+        scheduling={"step": 1},
+        admission=AdmissionRule(slots=10 if backlog > 1 else 1, backlog=backlog),
     )
 
     def schedule(state):
@@ -244,34 +246,6 @@ def test_kills_rejections_failures_and_suspensions(seed):
     statuses = set(run["jobs"]["status"])
     assert {"finished", "killed", "rejected"} <= statuses
     assert {"suspended", "lost"} & set(run["allocations"]["outcome"])
-
-
-def test_sums_do_not_depend_on_when_they_are_asked_for():
-    rng = np.random.default_rng(2)
-    rows = (np.cumsum(rng.exponential(3, 90)), rng.exponential(9, 90), rng.integers(1, 5, 90))
-    load = rigid(*zip(*rows, strict=True))
-    names = PLAIN
-    _, often = play(begin, greedy, load, names=names)
-    once = Several(names)
-    simulation = begin(load, observer=once).simulation
-    once.begin(load, simulation.info)
-    for state in simulation.decisions():
-        for action in greedy(state):
-            simulation.apply(action)
-    once.look(simulation.now)
-    assert once.totals == pytest.approx(often.totals, rel=1e-12)
-
-
-def test_whoever_looks_on_changes_nothing():
-    load = rigid(*((0.25 * t, 1 + t % 7, 1 + t % 4) for t in range(60)))
-    names = PLAIN
-    seen, _ = play(begin, greedy, load, names=names)
-    unseen = begin(load)
-    for state in unseen.simulation.decisions():
-        for action in greedy(state):
-            unseen.simulation.apply(action)
-    for table in ("jobs", "tasks", "allocations", "timeline"):
-        assert seen[table].equals(unseen[table])
 
 
 def test_a_second_run_begins_anew():

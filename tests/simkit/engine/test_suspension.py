@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from engine_runs import greedy, rigid, simulate
 
-from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError
 from simkit.policy import Place, Resume, Suspend
+from simkit.rules import Rules
 from simkit.workload.cluster import Cluster, Partition
 
 JOB = "job_id start_time_s end_time_s run_time_s suspended_time_s lost_time_s attempts status"

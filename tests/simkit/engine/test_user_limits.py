@@ -7,12 +7,12 @@ from engine_runs import a_bag, a_gang, greedy, make_jobs, pool, simulate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simkit.engine.simulation import Rules
 from simkit.policies.easy import Easy
 from simkit.policies.orderings import FCFS, SJF
 from simkit.policy import Kill, Place
 from simkit.policy.ordered import OrderedPolicy
-from simkit.workload.cluster import AdmissionRule, Partition
+from simkit.rules import AdmissionRule, Rules
+from simkit.workload.cluster import Partition
 
 ONE_EACH = Partition("one", max_running_per_user=1)
 

@@ -14,7 +14,7 @@ from engine_runs import greedy, rigid, simulate
 
 import simkit
 from simkit.agent.rewards import make_reward
-from simkit.engine.processes import SimulationView
+from simkit.engine.outages import SimulationView
 from simkit.errors import ProcessError, ScenarioError
 from simkit.gym.episodes import Episode, Episodes
 from simkit.verify import verify_run
@@ -226,7 +226,7 @@ def test_an_event_that_fails_unheard_ends_the_run_with_a_sentence():
 
 @pytest.mark.parametrize("again", ["timeout(0)", "past event"])
 def test_a_process_may_not_stop_time(again, monkeypatch):
-    monkeypatch.setattr("simkit.engine.processes.RESUMED_AT_ONCE", 1000)
+    monkeypatch.setattr("simkit.engine.outages.RESUMED_AT_ONCE", 1000)
     left = iter(range(10_000))  # without the check the test fails instead of hanging
 
     def spin(view: SimulationView) -> Iterator[Any]:
@@ -241,7 +241,7 @@ def test_a_process_may_not_stop_time(again, monkeypatch):
 
 
 def test_only_what_happens_at_one_instant_is_counted(monkeypatch):
-    monkeypatch.setattr("simkit.engine.processes.RESUMED_AT_ONCE", 4)
+    monkeypatch.setattr("simkit.engine.outages.RESUMED_AT_ONCE", 4)
     times: list[float] = []
 
     def walk(view: SimulationView) -> Iterator[Any]:

@@ -130,13 +130,6 @@ def test_a_workload_and_a_cluster_of_ones_own() -> None:
     assert run.info["inputs"] == []
 
 
-def test_errors_are_simkit_errors() -> None:
-    with pytest.raises(simkit.SimkitError, match="did you mean 'quickstart'"):
-        simkit.simulate("quickstrat")
-    with pytest.raises(simkit.SimkitError, match="has no schedule"):
-        simkit.simulate("quickstart", policy=type("Half", (), {"reset": lambda *_: None}))
-
-
 def test_a_resource_of_the_cluster_that_no_job_asks_for(tmp_path):
     """It is recorded as 0 of every job, and the metrics and the audit know it."""
     machines = {"cluster.machines": [{"count": 4, "processors": 64, "gpu": 2}]}

@@ -41,19 +41,6 @@ def table(folder: Path, *requests: int) -> Path:
     return path
 
 
-def sacct(folder: Path, *requests: int) -> Path:
-    """Write the same as sacct does, with limits in minutes."""
-    head = "JobIDRaw|User|Submit|Start|End|NCPUS|TimelimitRaw|State\n"
-    rows = [
-        f"{n}|ann|2024-01-01T00:{n:02}:00|2024-01-01T01:00:00|2024-01-01T01:01:40|1|"
-        f"{request / 60 if request >= 0 else ''}|COMPLETED"
-        for n, request in enumerate(requests, 1)
-    ]
-    path = folder / "sacct.txt"
-    path.write_text(head + "\n".join(rows) + "\n")
-    return path
-
-
 def run(path: Path, kind: str, settings: str = "", policy: str = POLICY) -> tuple[str, Any, str]:
     """Return the standard error of `simkit run`, the run, and the line of the policy."""
     scenario = path.parent / "scenario.yaml"
@@ -69,7 +56,7 @@ def run(path: Path, kind: str, settings: str = "", policy: str = POLICY) -> tupl
     return result.stderr, open_run(out), line
 
 
-WRITERS = {"swf": swf, "jobs": table, "sacct": sacct}
+WRITERS = {"swf": swf, "jobs": table}
 
 
 @pytest.mark.parametrize("kind", WRITERS)

@@ -47,6 +47,7 @@ def made_up_table(draw: random.Random) -> str:
     return "\n".join(lines) + "\n"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(20))
 def test_no_job_is_dropped(tmp_path: Path, seed: int) -> None:
     log, target = tmp_path / "sacct.txt", tmp_path / "first.yaml"

@@ -99,6 +99,7 @@ def first_submit(run: simkit.Run) -> float:
     return float(run.jobs["submit_time_s"].min())  # type: ignore[arg-type]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(PAIRS))
 def test_random_forks_keep_the_past_and_the_same_policy_the_digest(
     seed: int, tmp_path: Path

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -19,7 +18,6 @@ pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="signals to processes"),
 ]
 
-TESTS = Path(__file__).resolve().parents[2]
 SLOW = """
 import pathlib
 import polars as pl  # which listens to Ctrl-C itself
@@ -86,22 +84,3 @@ def test_sigterm_still_ends_a_run(tmp_path: Path) -> None:
         _, err = process.communicate(timeout=30)
     assert process.returncode == 130, err
     assert open_run(tmp_path / "out", allow_partial=True).status == "interrupted"
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "training/test_train.py::test_a_kill_between_two_renames_leaves_the_old_checkpoint",
-        "training/test_workers.py::test_ctrl_c_ends_workers_at_once_and_without_a_word[starting]",
-    ],
-)
-def test_tests_of_ctrl_c_do_not_notice(name: str, tmp_path: Path) -> None:
-    """Ctrl-C reaches pytest's own process, and one that a test starts."""
-    with child(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist",
-         f"tests/simkit/{name}", f"--basetemp={tmp_path / 'own'}"],
-        TESTS.parent, stdout=subprocess.PIPE, preexec_fn=ignore,
-    ) as process:  # fmt: skip
-        printed, _ = process.communicate(timeout=120)
-    assert process.returncode == 0, printed
-    assert "1 passed" in printed

@@ -154,14 +154,6 @@ def test_it_is_judged_as_an_agent(command: Simkit) -> None:
 # ---- what is refused ------------------------------------------------------------------------------
 
 
-def test_it_is_code_and_refused_without_leave(own: Path) -> None:
-    with pytest.raises(
-        ScenarioError, match=r"policy.algorithm: .*mine.py:First' is code, which wo"
-    ):
-        simkit.simulate(LOG, policy=section(), allow_code=False)
-    assert not (own / "loaded").exists()
-
-
 OTHERS = """
 import numpy as np
 from gymnasium import spaces

@@ -10,12 +10,13 @@ from workloads import mixed_jobs
 
 from simkit.arrays import Floats
 from simkit.engine.recorder import Recorder
-from simkit.engine.simulation import Rules, Simulation
+from simkit.engine.simulation import Simulation
 from simkit.policies.fitness import Balance
 from simkit.policy import State
 from simkit.policy.estimates import Correction, Requested
 from simkit.policy.fitness import FitnessPolicy
 from simkit.results.run_writer import MemoryWriter
+from simkit.rules import Rules
 from simkit.workload.cluster import Cluster, Maintenance
 
 CAPACITY = np.array([[4.0, 2.0], [4.0, 2.0], [2.0, 4.0]])
@@ -86,7 +87,9 @@ def test_at_every_decision(
     load = mixed_jobs(seed, 20, gap_s=gap_s, most=6, requests=(0.0, 0.1, 0.5, 1.0), gangs=0.4)
     cluster = Cluster(("cpu", "mem"), tuple("abc"), CAPACITY, maintenance=windows)
     recorder = Recorder(load, cluster.resources, MemoryWriter({}, digested=False))
-    rules, fitness = Rules(every_s=every_s, correction=correction), Checked()
-    simulation = Simulation(load, cluster, recorder, rules=rules, predictor=HalfOfRequested())
+    rules, fitness = Rules(scheduling={"every": every_s}), Checked()
+    simulation = Simulation(
+        load, cluster, recorder, rules=rules, predictor=HalfOfRequested(), correction=correction
+    )
     simulation.run(FitnessPolicy(fitness), seed=0)
     assert fitness.decisions > 0

@@ -12,7 +12,7 @@ from workloads import mixed_jobs
 
 from simkit.arrays import stream
 from simkit.engine.recorder import Recorder
-from simkit.engine.simulation import Rules, Simulation
+from simkit.engine.simulation import Simulation
 from simkit.errors import PolicyError
 from simkit.policies.conservative import Conservative
 from simkit.policies.easy import Easy
@@ -24,6 +24,7 @@ from simkit.policy.estimates import Actual
 from simkit.policy.fitness import FitnessPolicy
 from simkit.policy.ordered import OrderedPolicy
 from simkit.policy.what_if import PATIENCE, play_on
+from simkit.rules import Rules
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 
@@ -134,7 +135,7 @@ def test_periodic_decisions(make, drawn):
     ends = watched(
         make(), drawn.workload(), MACHINES,
         lambda state: looks or looks.append(foreseen(state, make(), every_s=5.0)),
-        Rules(every_s=5.0),
+        Rules(scheduling={"every": 5.0}),
     )  # fmt: skip
     assert looks[0] == ends.of
 

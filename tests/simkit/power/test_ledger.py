@@ -6,7 +6,6 @@ import math
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from energy_meter import MeteredBattery, imbalance
 from hypothesis import given
@@ -25,18 +24,12 @@ from simkit.power.controller import (
 from simkit.power.facts import BatteryFacts
 from simkit.power.ledger import (
     COLUMNS,
-    RATES,
-    BatteryRows,
     Flows,
-    Footprint,
     Ledger,
     StoredEnergy,
     first_wrong,
     share_out,
 )
-from simkit.records import ENERGY, POWER
-from simkit.results.energy_bills import BILLED
-from simkit.results.timeline import binned_power
 
 KWH = 3.6e6
 
@@ -106,32 +99,6 @@ def test_which_source_serves_what() -> None:
     shares = share_out(columns_of(*(flows for flows, _ in SHARES)))
     rows = list(zip(*(column.tolist() for column in shares.values()), strict=True))
     assert rows == [expected for _, expected in SHARES]
-
-
-def test_export_brings_money_and_takes_its_part_of_what_is_stored() -> None:
-    """2 J of 10 J leave, three quarters of them to the grid."""
-    stored = StoredEnergy(10.0, carried=Footprint(carbon_g=50.0, cost=5.0))
-    ledger = Ledger(stored=stored)
-    sale = Flows(discharge_w=2, load_w=0.5, export_w=1.5, export_price_per_kwh=KWH)
-    ledger.advance(1.0, sale, 8.0)
-    totals = ledger.totals()
-    assert totals["cost"] == -1.5  # paid for when it was charged
-    assert (totals["load_cost"], totals["load_carbon_g"]) == pytest.approx((0.25, 2.5))
-    assert stored.carried.carbon_g == pytest.approx(40.0)
-
-
-def test_generation_may_have_a_price_and_carbon_too() -> None:
-    ledger = Ledger()
-    ledger.advance(
-        2.0,
-        Flows(
-            generation_w=5, curtailment_w=1, load_w=4,
-            generation_price_per_kwh=0.1 * KWH, generation_gco2_per_kwh=10 * KWH,
-        ),
-    )  # fmt: skip
-    totals = ledger.totals()
-    assert (totals["cost"], totals["carbon_g"]) == pytest.approx((0.8, 80.0))
-    assert (totals["load_cost"], totals["load_carbon_g"]) == pytest.approx((0.8, 80.0))
 
 
 UNBALANCED = [
@@ -208,54 +175,6 @@ def test_stored_carbon_is_billed_when_it_is_used(leak: float) -> None:
         assert stored.carried.carbon_g == pytest.approx(0.0, abs=1e-3)
 
 
-def moved(
-    spans: npt.ArrayLike, stored: npt.ArrayLike, *, carbon: float = 0.0, grid: float = 0.0,
-    powers: npt.ArrayLike = -1.0,
-) -> BatteryRows:  # fmt: skip
-    """Rows in which a battery is charged (power above 0), discharged (below) or rests."""
-    span = np.array(spans, dtype=float)
-    power = np.broadcast_to(np.array(powers, dtype=float), span.shape)
-    same = np.ones_like(span)
-    return BatteryRows(
-        span, np.array(stored, dtype=float), power > 0, power < 0, carbon * same, 0 * same,
-        grid * same,
-    )  # fmt: skip
-
-
-def test_a_mixed_store_gives_the_mean_of_what_it_holds() -> None:
-    """3 J with 30 g, 3 J with 90 g come in, and then 2 of the 6 J leave."""
-    stored = StoredEnergy(3.0, carried=Footprint(carbon_g=30.0, cost=3.0, grid_share=1.0))
-    course = stored.follow(moved([1, 1, 1], [6.0, 6.0, 4.0], carbon=90.0, powers=[1, 0, -1]))
-    assert course.gone_carbon_g.tolist() == pytest.approx([0.0, 0.0, 40.0])
-    assert course.gone_cost.tolist() == pytest.approx([0.0, 0.0, 1.0])
-    assert course.carbon_g.tolist() == pytest.approx([120.0, 120.0, 80.0])
-    assert course.grid_share.tolist() == pytest.approx([0.5, 0.5, 0.5])
-    assert stored.carried == pytest.approx((80.0, 2.0, 0.5))
-
-
-def test_energy_from_the_grid_leaks_like_any_other() -> None:
-    """Half of 8 J leaks away at rest, then 6 J from the grid come in: 6 of 10 J are the grid's."""
-    stored = StoredEnergy(8.0, carried=Footprint(grid_share=0.0))
-    course = stored.follow(moved([1, 1], [4.0, 10.0], grid=1.0, powers=[0, 1]))
-    assert course.grid_share.tolist() == pytest.approx([0.0, 0.6])
-
-
-def test_what_leaves_a_leaking_store_does_not_depend_on_the_steps() -> None:
-    facts = BatteryFacts(capacity_kwh=1.0, initial_soc=1.0, self_discharge_per_day=0.5)
-    left = []
-    for steps in (1, 360):
-        battery, times = Battery(facts), np.arange(1, steps + 1) * (36_000.0 / steps)
-        stored = StoredEnergy(KWH, facts.self_discharge_per_s, Footprint(100.0))
-        contents = []
-        for time in times.tolist():
-            battery.run(-20.0, time)
-            contents.append(battery.energy_j)
-        course = stored.follow(moved(np.diff(times, prepend=0.0), contents))
-        left.append(math.fsum(course.gone_carbon_g))
-    assert 20.0 < left[0] < 30.0  # 0.2 kWh of 1 kWh, that shrinks by itself
-    assert left[1] == pytest.approx(left[0], rel=1e-11)
-
-
 def simulated_days(days: int, seed: int) -> tuple[Ledger, MeteredBattery, StoredEnergy, Collected]:
     """Settle a site of random weather, load, prices and grid limits, event by event."""
     rng = np.random.default_rng(seed)
@@ -307,29 +226,6 @@ def test_everything_closes_over_random_days() -> None:
     assert (rows["stored_j"] <= battery.facts.capacity_j).all()
 
 
-def test_totals_do_not_depend_on_the_output_interval() -> None:
-    ledger, _, _, sink = simulated_days(2, seed=4)
-    totals, rows = ledger.totals(), sink.rows()
-    end = math.ceil(ledger.time_s / 3600) * 3600
-    for length in (1.0, 60.0, 300.0, 3600.0):
-        view = binned_power(rows, np.arange(0, end + length, length))
-        for name in RATES:
-            total = totals[name.removesuffix("_per_s") if name.endswith("_s") else name[:-2] + "_j"]
-            assert math.fsum(view[name] * length) == pytest.approx(total, rel=1e-9, abs=1e-9)
-    assert view["stored_j"][-1] == rows["stored_j"][-1]
-
-
-def test_bins_by_hand() -> None:
-    sink = Collected()
-    ledger = Ledger(on_rows=sink.chunks.append)
-    ledger.advance(10.0, Flows(generation_w=6, load_w=6))
-    ledger.advance(15.0, Flows(import_w=12, load_w=12))
-    ledger.close()
-    view = binned_power(sink.rows(), [0.0, 8.0, 12.0, 20.0])
-    assert view["generation_w"].tolist() == [6.0, 3.0, 0.0]
-    assert view["load_w"].tolist() == [6.0, 9.0, 4.5]
-
-
 def test_rows_are_handed_on_in_chunks() -> None:
     sink = Collected()
     ledger = Ledger(on_rows=sink.chunks.append)
@@ -357,17 +253,6 @@ def test_a_row_goes_on_while_nothing_changes() -> None:
     rows = sink.rows()
     assert rows["end_s"].tolist() == [2, 3, 4, 9]
     assert rows["stored_j"].tolist() == [49, 50, 51, 50]
-
-
-def test_a_ledger_without_rows_still_makes_a_table() -> None:
-    sink = Collected()
-    Ledger(on_rows=sink.chunks.append).close()
-    assert [len(column) for column in sink.rows().values()] == [0] * len(COLUMNS)
-
-
-def test_the_records_name_every_column() -> None:
-    assert tuple(POWER) == COLUMNS
-    assert tuple(ENERGY) == ("job_id", *BILLED)
 
 
 def test_a_year_of_small_steps_closes() -> None:

@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 
 from simkit.dates import parse_zone, standard_offset_s, weekly
 from simkit.errors import TraceError
-from simkit.power.signal_patterns import WEEK_S, Schedule
+from simkit.power.signal_patterns import Schedule
+from simkit.scenario.signals import Pattern
+from simkit.units import WEEK_S
+from simkit.verify.site.signals import recurring
 
 HOUR = 3600.0
 DALLAS = ZoneInfo("America/Chicago")
@@ -83,6 +86,15 @@ def test_nothing_changes_before_the_next_change(quarter, zone):
     change = tariff.next_change(t)
     assert change > t
     assert {tariff.value(x) for x in np.arange(t, change, 450.0)} == {tariff.value(t)}
+
+
+@given(st.lists(st.integers(0, 89), min_size=1, unique=True), st.integers(-500, 500))
+def test_the_auditor_lays_a_pattern_like_the_run(seconds, first):
+    pattern = Pattern({float(at): float(at % 7) for at in seconds}, 90.0)
+    found = recurring(pattern, None, float(first), first + 300.0)
+    due = Schedule(pattern.values, period_s=90.0)
+    times = np.arange(first, first + 300.0, 0.5)
+    assert found.at(times).tolist() == [due.value(time) for time in times]
 
 
 def test_a_schedule_of_one_value_never_changes():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from hashlib import sha256
 from typing import Any
 
@@ -130,6 +131,19 @@ def test_an_undefined_metric_is_null_without_a_warning(scenario):
 def test_what_cannot_be_a_metric_is_refused_before_the_run(name, scenario):
     with pytest.raises(ScenarioError, match=rf"metrics\.custom.*{name}"):
         build_metrics(load_scenario(scenario("longest", name)))
+
+
+@pytest.mark.parametrize("wrong", ["mine.py:nope", "mine.py:sized", 5, "unheard-of"])
+@pytest.mark.parametrize("place", ["metrics.1", "metrics.custom.1"])
+def test_errors_are_at_the_place_that_the_user_wrote(
+    scenario, tmp_path, wrong, place, simkit
+):  # fmt: skip
+    names = [*scenario("longest")["metrics"], wrong]
+    (tmp_path / "s.yaml").write_text(
+        json.dumps(BASE | {"metrics": {"custom": names} if "custom" in place else names})
+    )
+    found = simkit("validate", tmp_path / "s.yaml")
+    assert re.search(rf"s.yaml:1: {re.escape(place)}: ", found.err)
 
 
 def test_all_that_is_wrong_with_metrics_is_said_at_once(scenario, tmp_path):

@@ -154,36 +154,6 @@ def test_where_the_facility_adds_nothing_there_is_no_overhead_at_all():
     assert bills[1].overhead_j == pytest.approx(0.5 * bills[1].energy_j)
 
 
-def test_on_a_curve_the_price_of_a_share_changes_with_the_others():
-    """At 50 % a machine draws 140 W above idle, at 100 % 310 W; two jobs share them evenly."""
-    records = Records((BENT,), ((8.0, 2.0),))
-    records.start(1, [(0, 4)], (1.0, 0.0))
-    records.hold(10.0, import_w=230)
-    records.start(2, [(0, 4)], (1.0, 0.0))
-    records.hold(10.0, import_w=400)
-    records.end(1)
-    records.hold(10.0, import_w=230)
-    records.end(2)
-    bills = records.bills()
-    assert bills[1].energy_j == pytest.approx(140 * 10 + 155 * 10)
-    assert bills[2].energy_j == pytest.approx(155 * 10 + 140 * 10)
-
-
-def test_the_mix_of_sources_is_that_of_the_hour():
-    records = Records(capacity=((1.0, 1.0),))
-    records.start(1, [(0, 1)], (1.0, 0.0))
-    records.hold(10.0, generation_w=300)
-    records.end(1)
-    records.start(2, [(0, 1)], (1.0, 0.0))
-    records.hold(10.0, generation_w=60, import_w=240, carbon_gco2_per_kwh=3600)
-    records.end(2)
-    bills = records.bills()
-    assert bills[1] == pytest.approx(Bill(energy_j=2000, renewable_j=2000))
-    assert bills[2] == pytest.approx(
-        Bill(energy_j=2000, renewable_j=400, grid_j=1600, carbon_g=1.6)
-    )
-
-
 def test_a_job_on_the_battery_pays_for_the_hour_in_which_it_was_charged():
     """Charged at 500 g/kWh, discharged at 100 g/kWh: 500 / (0.9 · 0.8) g a kWh of the job."""
     facts = BatteryFacts(
@@ -208,24 +178,6 @@ def test_power_that_is_not_served_is_not_billed():
     records.hold(10.0, import_w=75, unserved_w=225)
     records.end(1)
     assert records.bills()[1] == pytest.approx(Bill(energy_j=500, grid_j=500))
-
-
-def test_a_machine_that_boots_or_is_off_draws_nobodys_power():
-    records = Records((LINE, LINE), ((1.0, 1.0), (1.0, 1.0)))
-    for standing in (350.0, 105.0):
-        records.hold(10.0, import_w=standing, load_w=standing, standing_w=standing)
-    assert idle_bill(records.power).energy_j == pytest.approx(10 * 350 + 10 * 105)
-
-
-def test_a_job_that_starts_where_another_ends_is_billed_within_a_row():
-    """Nothing changes in what flows, so that the ledger has one row of 20 s."""
-    records = Records()
-    for job in (1, 2):
-        records.start(job, [(0, 4)], (1.0, 0.0))
-        records.hold(10.0, import_w=300)
-        records.end(job)
-    assert records.power.collect().height == 1
-    assert [bill.energy_j for bill in records.bills().values()] == pytest.approx([2000, 2000])
 
 
 @pytest.mark.parametrize("model", [LINE, BENT])

@@ -130,14 +130,6 @@ def test_last_digits_are_no_energy_of_the_battery(taken_kwh, leaked_kwh, stored,
     assert found["self_discharge"] == pytest.approx(self_discharge, rel=1e-6, abs=0)
 
 
-def test_each_metric_has_unit_formula_and_window(day):
-    for metric in measured(day, 0.0, 4 * HOUR).values():
-        assert (metric["count"], metric["censored"]) == (4, 0)
-        assert metric["window"].endswith("0 s to 14400 s")
-        assert metric["unit"]
-        assert metric["formula"].endswith("; count: rows")
-
-
 ADDITIVE = ("load_kwh", "served_kwh", "generation_kwh", "grid_kwh", "battery_kwh", "carbon_kg")
 
 

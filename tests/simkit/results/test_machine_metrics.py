@@ -14,7 +14,6 @@ from simkit.experiment import carry_out, prepare
 from simkit.results import machine_records as machine_segments
 from simkit.results.all_metrics import compute_metrics
 from simkit.results.machine_metrics import (
-    MachinesInUse,
     MachineUtilisation,
     machine_metrics,
     utilisation_series,
@@ -80,56 +79,6 @@ def test_each_machine_has_its_own_utilisation():
     assert found["machine_utilisation_cpu"]["mean"] == pytest.approx(0.25 / 2)
     assert found["machine_utilisation_mem"]["max"] == pytest.approx(0.5)
     assert found["machine_utilisation_cpu"]["std"] == pytest.approx(np.std([0.25, 0], ddof=1))
-
-
-def test_machines_in_use_hold_at_least_one_instance():
-    held = [(0, 0, 1, 0.0, 4.0), (0, 0, 1, 2.0, 6.0), (0, 1, 1, 5.0, 10.0)]
-    found = measured(records_of([*TWO, (9, 9)], [(1, 0.1)], held))
-    # machine 0 for 6 s, machine 1 for 5 s, both from 5 to 6; nothing on the third
-    assert found["machines_in_use"] == {"mean": pytest.approx(1.1), "max": 2, "used": 2}
-
-
-def test_a_machine_that_hands_over_to_another_at_one_instant_is_no_peak_of_two():
-    found = measured(records_of(TWO, [(1, 0.1)], [(0, 0, 1, 0.0, 5.0), (0, 1, 1, 5.0, 10.0)]))
-    assert found["machines_in_use"] == {"mean": 1, "max": 1, "used": 2}
-
-
-def test_allocations_count_up_to_the_end_of_the_window():
-    held = [(0, 0, 1, -5.0, 3.0), (0, 0, 1, 8.0, 50.0), (0, 1, 1, 6.0, None)]
-    found = measured(records_of([(1, 1), (1, 1)], [(1, 0)], held))
-    assert found["machine_utilisation_cpu"]["mean"] == pytest.approx((0.5 + 0.4) / 2)
-
-
-STRANDED = [
-    # (cpu, mem) that one allocation holds of (4, 1); which shares of cpu and mem are stranded
-    ((4, 0.1), 0, 0.9),  # no core is left, so the other memory is of no use
-    ((1, 1), 0.75, 0),  # no memory is left, so three cores are of no use
-    ((3, 0.7), 0, 0),  # 1 core and 0.3 are left: room for the smallest of each
-    ((1, 0.95), 0.75, 0),  # 0.05 is less memory than any task asks
-    ((4, 1), 0, 0),  # nothing is left, nothing is stranded
-]
-
-
-@pytest.mark.parametrize(("held", "cpu", "mem"), STRANDED)
-def test_what_is_free_is_stranded_if_another_resource_is_used_up(held, cpu, mem):
-    # tasks ask at least 1 core and 0.1 memory; row 0 is the one that holds something
-    asked = [held, (1, 0.5), (2, 0.1)]
-    found = measured(records_of([(4, 1)], asked, [(0, 0, 1, 0.0, 10.0)]))
-    assert found["stranded_cpu"]["value"] == pytest.approx(cpu)
-    assert found["stranded_mem"]["value"] == pytest.approx(mem)
-
-
-def test_tasks_that_ask_no_memory_strand_nothing():
-    asked = [(1, 1), (1, 0)]
-    found = measured(records_of([(4, 1)], asked, [(0, 0, 1, 0.0, 10.0)]))
-    assert found["stranded_cpu"]["value"] == 0
-
-
-def test_a_machine_that_is_down_offers_nothing():
-    # machine 0 is away from 2 to 6 and comes back; what it lacks is no capacity
-    changes = [(2, 0, {"cpu": 0, "mem": 0}), (6, 0, {"cpu": 4, "mem": 1})]
-    found = measured(records_of(TWO, [(1, 0.5)], [(0, 0, 4, 6.0, 10.0)], changes))
-    assert found["machine_utilisation_cpu"]["max"] == pytest.approx(4 * 4 / (4 * 6))
 
 
 def test_a_capacity_change_names_only_the_resources_that_it_changes():
@@ -260,22 +209,6 @@ def test_every_metric_equals_a_count_second_by_second(run, at_once):
         assert series[f"utilisation_{name}"].to_list() == pytest.approx(expected)
 
 
-@given(runs())
-def test_segments_cover_every_machine_without_gaps(run):
-    requests, held, changes, _ = run
-    as_floats = [(*rest, float(s), None if e is None else float(e)) for *rest, s, e in held]
-    records = records_of([(4, 1)] * MACHINES, requests, as_floats, changes)
-    for part in segments(records, records.requests(), 0.0, 10.0, cuts=np.array([2.5, 99.0])):
-        assert (part.seconds > 0).all()
-        assert 2.5 in part.start_s
-        assert part.start_s[part.begins].tolist() == [0.0] * MACHINES
-        total = np.bincount(part.machine, part.seconds)
-        assert total.tolist() == [10.0] * MACHINES
-        later = ~part.begins
-        ends = (part.start_s + part.seconds)[:-1]
-        assert (part.start_s[1:][later[1:]] == ends[later[1:]]).all()
-
-
 # ---- the series for plots ------------------------------------------------------------------------
 
 
@@ -294,10 +227,6 @@ def test_a_series_over_no_time_has_no_rows():
     series = utilisation_series(records_of(TWO, [], []), 5.0, 5.0)
     assert len(series) == 0
     assert "utilisation_mem_low" in series.columns
-
-
-def test_machines_in_use_of_nothing_is_zero():
-    assert MachinesInUse(0).peak() == 0
 
 
 # ---- runs of the engine --------------------------------------------------------------------------

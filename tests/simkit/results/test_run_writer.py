@@ -131,17 +131,6 @@ def test_a_full_disk_does_not_take_the_finished_run(tmp_path, monkeypatch):
     assert status(tmp_path / "run" / "unfinished") == "failed"
 
 
-def test_another_scenarios_run_is_replaced_by_force_alone(tmp_path):
-    finished(tmp_path / "run", name="other")
-    with pytest.raises(RunError, match="holds the run of another scenario, 'other'"):
-        RunWriter(tmp_path / "run", INFO)
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["name"] == "other"
-    forced = RunWriter(tmp_path / "run", INFO, force=True)
-    forced.close_tables()
-    forced.complete({}, {})
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["name"] == "test"
-
-
 def test_a_folder_with_other_things_is_refused_and_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(RunError, match=r"holds other files \(thesis.tex\).*--force"):
@@ -157,12 +146,6 @@ def test_two_writers_do_not_share_a_folder(tmp_path):
         RunWriter(tmp_path / "run", INFO)
     first.abandon("interrupted", "", {})
     RunWriter(tmp_path / "run", INFO).abandon("interrupted", "", {})
-
-
-def test_a_file_in_the_way(tmp_path):
-    (tmp_path / "run").write_text("")
-    with pytest.raises(RunError, match="cannot be written"):
-        RunWriter(tmp_path / "run", INFO)
 
 
 def _full_disk(after):

@@ -203,9 +203,3 @@ def test_metrics_of_tasks_and_machines_appear_if_they_add_something(
     assert list(found)[-1] == "jobs"
     for metric in found.values():
         assert {"unit", "formula", "window", "count", "censored"} <= metric.keys()
-
-
-def test_machines_together_are_utilised_as_the_timeline_says(run_tables):
-    found = metrics_of(run_tables(THREE, 4), 2, gang=True)
-    mean = found["machine_utilisation_processors"]["mean"]  # of two machines of one size
-    assert mean == pytest.approx(found["utilisation_processors"]["value"])

@@ -259,15 +259,6 @@ def test_export_power(folder, tmp_path):
     assert "gives no format" in str(call("export", folder, tmp_path / "p.txt").exception)
 
 
-def test_plot_power(folder, tmp_path):
-    pytest.importorskip("matplotlib")
-    assert call("plot", folder, "--kind", "power").output == f"picture: {folder / 'power.png'}\n"
-    assert (folder / "power.png").stat().st_size > 10_000
-    refused = call("plot", folder, folder, "-k", "power", "-o", tmp_path / "p.png")
-    assert refused.exit_code == 2
-    assert "2 runs; a picture of power shows one" in refused.output
-
-
 POWER_LINES = [
     # what the scenario says of power, the line that `simkit run` prints
     (
@@ -294,13 +285,3 @@ def test_the_line_on_power(power, line):
         machines, zero = {"idle_w": 60, "full_w": 200}, "2019-04-01T00:00:00Z"
         scenario["power"] = {"machines": machines, "align": {"zero": zero}, **power}
     assert power_line(prepare(load_scenario(scenario))) == line
-
-
-def test_run_prints_the_line_where_there_is_power(tmp_path):
-    name = tmp_path / "s.yaml"
-    name.write_text(
-        "name: s\nworkload: {type: lublin, jobs: 5, processors: 8}\n"
-        "power: {machines: {idle_w: 60, full_w: 200}, grid: {}}\n"
-    )
-    shown = call("run", name, "-o", tmp_path / "run").output
-    assert "\nPower       grid without limit, no supply limit, no forecast\n" in shown

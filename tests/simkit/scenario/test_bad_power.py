@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
-import signal
-import subprocess
-import time
 from pathlib import Path
 
 import pytest
-from children import SIMKIT, child
 from command_line import Simkit
-
-from simkit.results.run_folder import open_run
 
 HOURS = 96
 
@@ -182,53 +175,3 @@ def test_all_that_is_wrong_with_the_files_is_told_at_once(simkit):
     assert [line.split(": ")[1] for line in lines] == [
         "power.machines", "power.sources.a", "power.sources.b", "power.controller",
     ]  # fmt: skip
-
-
-SLOW = """
-import time
-from pathlib import Path
-from simkit import Place
-
-
-class Slow:
-    def reset(self, info, rng):
-        self.calls = 0
-
-    def schedule(self, state):
-        self.calls += 1
-        if self.calls > 40:
-            Path("busy").touch()
-            time.sleep(0.05)
-        for task in state.queue:
-            if on := state.fit(task):
-                yield Place(task, on)
-"""
-
-
-def test_ctrl_c_keeps_the_results_so_far_with_their_power(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write_files()
-    scenario(**wind("1e6"))
-    Path("slow.py").write_text(SLOW)
-    text = Path("bad.yaml").read_text().replace("jobs: 20", "jobs: 2000")
-    Path("bad.yaml").write_text(f"{text}policy: {{path: slow.py:Slow}}\n")
-    with child(
-        [*SIMKIT, "run", "bad.yaml", "-o", "run"], tmp_path,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    ) as process:  # fmt: skip
-        end = time.monotonic() + 30
-        while not Path("busy").exists() and time.monotonic() < end:
-            time.sleep(0.02)
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
-    assert process.returncode == 130, err
-    assert "Traceback" not in err
-    assert "run has the results so far" in err
-    run = open_run("run", allow_partial=True)
-    assert run.status == "interrupted"
-    assert json.loads(Path("run/run.json").read_text())["power"]["machines.full_w"] == 320.0
-    rows = run.power
-    assert rows.height > 0
-    # the ledger goes from the start without gaps, and is closed in every row
-    assert rows["start_s"][1:].to_list() == rows["end_s"][:-1].to_list()
-    assert (rows["load_w"] + rows["curtailment_w"] == rows["generation_w"]).all()

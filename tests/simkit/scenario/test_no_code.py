@@ -95,39 +95,6 @@ def test_every_command_that_reads_a_scenario_can_refuse_code(
     assert not code.exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "where"),
-    [
-        (["run", "--set", "policy.order=mine.py:Mine"], "override: policy.order"),
-        (["validate", "--set", "estimates=mine.py:Mine"], "override: estimates"),
-        (["show", "--set", "policy.order=mine.py:Mine"], "override: policy.order"),
-        (["sweep", "--set", "policy.order=mine.py:Mine"], "override: policy.order"),
-        (["train", "--learner", "mine.py:Mine"], "override: learn.learner"),
-        (["evaluate", "--policy", "mine.py:Mine"], "policy.path"),
-        (["evaluate", "--policy", "sjf", "--policy", "mine:Mine"], "policy.name"),
-        (["evaluate", "--policy", "{order: 'mine.py:Mine'}"], "policy.order"),
-        (["evaluate", "--policy", "sjf", "--set", "estimates=mine.py:Mine"], "override: estimates"),
-    ],
-)
-def test_options_that_name_code_are_refused_like_the_scenario(
-    arguments: list[str],
-    where: str,
-    code: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    command, *options = arguments
-    path = write(WORKLOAD + LEARN)
-    monkeypatch.setattr("sys.argv", ["simkit", command, path, "--no-code", *options])
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert end.value.code == 2
-    said = capsys.readouterr().err
-    assert said.startswith(where)
-    assert "is code, which would run; read it, and leave --no-code out" in said
-    assert not code.exists()
-
-
 def test_without_the_option_validate_runs_the_code(
     code: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,6 +91,7 @@ def test_every_option_that_takes_text_is_tried() -> None:
     assert {option for _, options in commands() for option in options} == TEXTS.keys()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("words", "option", "text"), CASES)
 def test_no_option_runs_code(
     words: list[str],

@@ -12,6 +12,7 @@ from simkit.power.facts import BatteryFacts
 from simkit.scenario import Scenario, json_schema, scenario_hash
 from simkit.scenario.bundled import scenario_path
 from simkit.scenario.power import Power
+from simkit.scenario.signals import SIGNALS
 from simkit.scenario.yaml_document import load_scenario, scenario_to_yaml
 
 LUBLIN = {"type": "lublin", "jobs": 100, "processors": 64}
@@ -59,21 +60,37 @@ FILES = [
 ]  # fmt: skip
 OTHERS = [
     1500,
-    {"type": "constant", "value": 1500},
     {"type": "schedule", "day": {"7:00": 3, "22:30": 1, "9h": 2}},
     {"type": "schedule", "week": {"weekdays": {"0:00": 1}, "weekend": {"0:00": 2}}},
-    {"type": "levels", "high_w": 1e5, "low_w": 0},
     {"type": "sum", "signals": [1, {"type": "scaled", "signal": {"type": "levels", "high_w": 2,
                                                                  "low_w": 1}, "factor": 0.5}]},
-    {"type": "gleamm-sample", "part": "solar"},
     {"type": "plugin", "reader": "my.module:read", "args": {"year": 2020}},
 ]  # fmt: skip
+CHOICES = {
+    "schedule": {"day": {"7:00": 3}}, "wind-toolkit": {"rated_w": 2e6}, "epw-wind": {"rated_w": 1},
+    "csv": {"column": "kw", "unit": "kW"}, "price": {"column": "price"},
+}  # fmt: skip
+"""Kind of signal → what its rules ask for besides the keys without a default."""
 
 
-@pytest.mark.parametrize("signal", [*FILES, *OTHERS], ids=str)
+def least_of(kind):
+    """Return an entry of a kind of signal with the keys that have no default."""
+    schema = SIGNALS.classes()[kind].model_json_schema()
+    values = {"number": 1, "array": [1], "string": "site.csv"}
+    entry = {}
+    for key in set(schema["required"]) - {"type"}:
+        of_key = schema["properties"][key]
+        named = of_key.get("enum") or ["my.module:read"] if key == "reader" else of_key.get("enum")
+        entry[key] = named[0] if named else values[of_key.get("type", "number")]
+    return {"type": kind} | entry | CHOICES.get(kind, {})
+
+
+@pytest.mark.parametrize("signal", [*FILES, *OTHERS, *SIGNALS.names()], ids=str)
 def test_every_kind_of_signal_reads_back_as_its_json_and_as_its_yaml(signal, file):
     if signal in FILES:
         signal = signal | {"path": file}
+    elif isinstance(signal, str):
+        signal = least_of(signal)
     first = scenario(**source(signal))
     again = Scenario.model_validate(json.loads(json.dumps(first.model_dump(mode="json"))))
     assert again == first

@@ -11,13 +11,13 @@ from pydantic import ValidationError
 from simkit.errors import ScenarioError
 from simkit.power.facts import BatteryFacts
 from simkit.power.signal_trace import Gaps
+from simkit.rules import AdmissionRule
 from simkit.scenario import (
     Scenario,
     json_schema,
     scenario_hash,
 )
 from simkit.sections import problems_of
-from simkit.workload.cluster import AdmissionRule
 
 LUBLIN = {"type": "lublin", "jobs": 100, "processors": 64}
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from simkit import plugins
 from simkit.errors import ScenarioError
 from simkit.scenario import scenario_hash
-from simkit.scenario.overrides import anchor_paths, parse_overrides
+from simkit.scenario.overrides import parse_overrides
 from simkit.scenario.yaml_document import (
     check_names,
     load_scenario,
@@ -164,14 +164,6 @@ def test_variables_are_expanded_in_paths_alone(monkeypatch):
             for line, key in ((4, "estimates.factor"), (5, "policy.args"))
         ),
     ]
-
-
-def test_a_path_of_the_command_line_starts_from_the_working_folder_after_its_variables(
-    monkeypatch, folder
-):
-    monkeypatch.setenv("HERE", str(folder))
-    laid_over = anchor_paths({"workload.path": "${HERE}/log.swf"}, Path("/elsewhere"))
-    assert laid_over == {"workload.path": str(folder / "log.swf")}
 
 
 @pytest.mark.parametrize(
@@ -342,13 +334,6 @@ def test_an_override_that_does_not_go_with_the_files_keys_is_named():
     ]
 
 
-def test_an_override_is_not_blamed_for_the_files_own_problems():
-    source = write(WORKLOAD + "policy: {ordr: sjf}\n")
-    assert problems(source, **{"policy.backfill": "none"}) == [
-        "s.yaml:2: policy.ordr: unknown key; did you mean 'order'?"
-    ]
-
-
 def test_what_is_found_after_loading_names_the_override_below_its_key():
     source = write(WORKLOAD + "policy: {order: sjf, backfill: easy}\n")
     found = ["policy.backfill: 'easy' takes no argument", "policy.order: is wrong", "policy: is"]
@@ -357,13 +342,6 @@ def test_what_is_found_after_loading_names_the_override_below_its_key():
         "s.yaml:2: policy.order: is wrong",
         "override policy.backfill.depht: policy.backfill: 'easy' takes no argument",
         "override policy.backfill.depht: policy: is",
-    ]
-
-
-def test_the_files_own_problems_stay_beside_those_of_overrides():
-    assert problems(write(WORKLOAD + "walltme: kill\n"), seed="x") == [
-        "s.yaml:2: walltme: unknown key; did you mean 'walltime'?",
-        "override: seed: must be a whole number, not 'x'",
     ]
 
 

@@ -14,7 +14,6 @@ from simkit.verify import verify_run
 pytestmark = pytest.mark.filterwarnings("ignore:.*rejected")
 HEADER = "job_id,submit_time_s,run_time_s,processors,requested_time_s,user,queue,deadline_s\n"
 HOT = [{"name": "hot", "queues": [1], "priority": 1}, {"name": "rest", "preempt": "suspend"}]
-ONE_EACH = {"partitions": [{"name": "all", "max_running_per_user": 1}]}
 LATE = {"value": {"qos": 0.01, "deadlines": "column"}, "admission": {"late": "leave"}}
 
 
@@ -32,18 +31,6 @@ def run_of(folder: Path, rows: str, cluster: dict[str, Any], **keys: Any) -> Run
 
 def statuses(run: Run) -> list[tuple[int, str, float | None]]:
     return run.jobs.sort("job_id").select("job_id", "status", "start_time_s").rows()
-
-
-@pytest.mark.parametrize("clock", [{}, {"scheduling": {"every": 60}}, {"scheduling": {"step": 7}}])
-def test_late_jobs_that_their_users_limit_lets_in_leave(
-    tmp_path: Path, clock: dict[str, Any]
-) -> None:
-    rows = "1,0,100,1,100,7,1,1000\n2,1,10,1,10,7,1,50\n3,2,10,1,10,7,1,50\n4,3,5,1,5,7,1,9999\n"
-    run = run_of(tmp_path, rows, ONE_EACH, **LATE, **clock)
-    assert [status for _, status, _ in statuses(run)] == [
-        "finished", "rejected", "rejected", "finished",
-    ]  # fmt: skip
-    assert run.events["time_s"].n_unique() == 1  # both leave when the first is seen
 
 
 def test_a_late_job_leaves_that_comes_in_as_a_running_one_is_cancelled(tmp_path: Path) -> None:
@@ -76,67 +63,3 @@ def test_a_task_is_suspended_at_its_start_and_goes_on_at_once(tmp_path: Path, sl
         of_first = run.allocations.filter(job_id=1).select("start_time_s", "end_time_s")
         assert of_first.rows() == [(0, 0), (0, 50), (59, 109)]
         assert run.metrics["starts_past_suspended"]["count"] == 2
-
-
-PROCESS = """
-def strike(view, running):
-    yield view.timeout(100)
-    view.take_away([0], running=running, cause="strike")
-    yield view.timeout(50)
-    view.give_back(cause="strike")
-"""
-
-
-@pytest.mark.parametrize("running", ["requeue", "suspend", "drain"])
-@pytest.mark.parametrize("limit", ["resources", "power"])
-def test_a_process_takes_machines_while_power_limits_them(
-    tmp_path: Path, limit: str, running: str
-) -> None:
-    (tmp_path / "process.py").write_text(PROCESS)
-    process = {"path": f"{tmp_path / 'process.py'}:strike", "args": {"running": running}}
-    power = {
-        "machines": {"idle_w": 50, "full_w": 200}, "grid": {"import_limit_w": 600},
-        "supply": {"limit": limit}, "align": {"zero": "2020-01-01T00:00:00Z"},
-    }  # fmt: skip
-    rows = "1,0,500,2,600,7,1,999\n"
-    run_of(tmp_path, rows, {}, processes=[process], power=power)
-
-
-def test_a_process_takes_a_pool_in_maintenance(tmp_path: Path) -> None:
-    (tmp_path / "process.py").write_text(PROCESS)
-    process = {"path": f"{tmp_path / 'process.py'}:strike", "args": {"running": "requeue"}}
-    window = {"start": 120, "duration": 60, "processors": 2}
-    rows = "1,0,500,2,600,7,1,999\n2,110,5,2,5,7,1,999\n3,155,5,2,5,7,1,999\n"
-    run_of(tmp_path, rows, {"maintenance": [window]}, processes=[process])
-
-
-@pytest.mark.parametrize("clock", [{"step": "5m"}, {"every": "5m"}])
-@pytest.mark.parametrize("keys", [{}, {"walltime": "kill"}])
-@pytest.mark.parametrize("way", ["requeue", "suspend", "drain"])
-def test_rows_at_ends_that_lost_work_would_have_had(
-    tmp_path: Path, clock: dict[str, Any], keys: dict[str, Any], way: str
-) -> None:
-    rows = "".join(f"{n},{97 * n},{40 * n},3,{30 * n},7,1,99999\n" for n in range(1, 25))
-    failures = {"mtbf": "10m", "mttr": "2m", "running": way}
-    cluster = {"machines": [{"count": 2, "processors": 4}], "failures": failures}
-    run = run_of(tmp_path, rows, cluster, scheduling=clock, seed=3, **keys)
-    assert way == "drain" or run.allocations["outcome"].is_in(["lost", "suspended"]).any()
-
-
-@pytest.mark.parametrize("clock", [{}, {"scheduling": {"every": 60}}])
-@pytest.mark.parametrize("correction", ["tsafrir", "request"])
-def test_estimates_that_are_over_between_decisions(
-    tmp_path: Path, clock: dict[str, Any], correction: str
-) -> None:
-    predictor = tmp_path / "predictor.py"
-    predictor.write_text(
-        "class Nothing:\n    learns = True\n    def reset(self, workload, rng): pass\n"
-        "    def estimates(self, first, last):\n        import numpy as np\n"
-        "        return np.zeros(last - first)\n"
-        "    def on_submission(self, task): return float(task.instances % 2)\n"
-        "    def on_end(self, task, run_time_s): pass\n"
-    )
-    rows = "".join(f"{n},{7 * n},{3 * n},{1 + n % 4},{2 * n},7,1,99999\n" for n in range(1, 30))
-    estimates = {"type": f"{predictor}:Nothing", "correction": correction}
-    policy = {"order": "fcfs", "backfill": "easy"}
-    run_of(tmp_path, rows, {}, estimates=estimates, policy=policy, **clock)

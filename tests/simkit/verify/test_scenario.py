@@ -137,14 +137,6 @@ def test_a_cluster_from_python_takes_the_place_of_the_scenarios(tmp_path: Path) 
     assert verify_run(tmp_path / "run").ok
 
 
-def test_limits_that_were_not_met_change_no_digest(tmp_path: Path) -> None:
-    scenario = {"workload": {"type": "uniform", "jobs": 5, "processors": 2, "offered_load": 0.5}}
-    plain = simkit.simulate(scenario)
-    limited = simkit.simulate(scenario | {"limits": {"retries": 7}}, output=tmp_path / "run")
-    assert limited.digest == plain.digest
-    assert verify_run(tmp_path / "run").ok
-
-
 NAMES: list[Callable[[dict[str, Any]], Any]] = [
     lambda info: info["estimates"].update(name="requested"),
     lambda info: info["estimates"].update(told_run_time=0),

@@ -126,8 +126,9 @@ def replay_without(experiment, removal, job):
     load, cluster = experiment.trace.workload, experiment.cluster
     store = MemoryWriter({}, digested=False)
     simulation = Simulation(
-        load, cluster, Recorder(load, cluster.resources, store, ()), rules=experiment.rules,
-        predictor=experiment.predictor, seed=experiment.scenario.seed, site=experiment.site,
+        load, cluster, Recorder(load, cluster.resources, store, ()), rules=experiment.scenario,
+        correction=experiment.scenario.estimates.correction, predictor=experiment.predictor,
+        seed=experiment.scenario.seed, site=experiment.site,
         processes=experiment.build_processes(),
     )  # fmt: skip
     policy.simulation = simulation

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -13,10 +11,8 @@ import simkit
 from simkit.cli import app
 from simkit.dates import parse_zone
 from simkit.errors import PolicyError, RunError
-from simkit.text import amount_text
 from simkit.why.at import queue_at
-from simkit.why.causes import MEANINGS, Cause
-from simkit.why.intervals import few_jobs
+from simkit.why.causes import Cause
 from simkit.why.jobs import explain, explain_jobs, longest_waits
 from simkit.why.rerun import RunClock, clock_of
 from simkit.why.summary import explain_summary
@@ -62,17 +58,6 @@ def test_the_head_waits_for_running_jobs_and_others_for_the_order(simulate):
     assert "behind job 2, which waits" in behind.text()
 
 
-def test_one_processor_and_one_job_are_singular(simulate):
-    rows = ["1,0,100,4,100,1,1", "2,10,50,1,50,1,1"]
-    text = explain(simulate(rows), 2).text()
-    assert "user 1, 1 processor, expected" in text
-    assert "short by 1 processor; job 1 must end first" in text
-    assert "job 2, 1 processor, waiting" in queue_at(simulate(rows), 20.0).text()
-    assert amount_text(1.0, "gpus") == "1 gpu"
-    assert amount_text(1.0, "memory") == "1 memory"
-    assert amount_text(1000.5, "gpus") == "1,000.5 gpus"
-
-
 def test_neighbours_of_one_cause_are_one_span(simulate):
     rows = ["1,0,100,1,100,1,1", "2,0,300,2,300,1,1", "3,5,9,4,9,1,1", "4,400,9,1,9,1,1"]
     (span,) = explain(simulate(rows), 3).rows()
@@ -95,12 +80,6 @@ def test_another_task_of_a_job_is_called_so(tmp_path):
     ]
     assert "job 2" not in own.text().replace("job 2 of", "")
     assert "job 2 must end first" in other.text() or "behind job 2" in other.text()
-
-
-def test_few_jobs_and_another_task_of_the_job():
-    assert few_jobs([7], 7) == "another task of its job"
-    assert few_jobs([7, 8, 9], 8) == "jobs 7 and 9 and another task of its job"
-    assert few_jobs([7, 8], 3) == "jobs 7 and 8"
 
 
 def test_a_job_that_would_delay_the_head_waits_for_its_reservation(simulate):
@@ -180,16 +159,6 @@ def test_the_machine_that_came_nearest_while_others_are_away(tmp_path):
     (piece,) = explain(run, 3).intervals
     assert piece.cause is Cause.MAINTENANCE
     assert piece.sentence == "no machine has room, m-1 came nearest: short by 1 cpu"
-
-
-def test_free_resources_that_are_scattered(simulate):
-    machines = [{"name": "m", "count": 2, "processors": 2}]
-    rows = ["1,0,100,1,100,1,1", "2,0,100,1,100,1,1", "3,10,5,2,5,1,1"]
-    table = [*rows[:2], rows[2]]
-    run = simulate(table, {"fitness": "spread"}, cluster={"machines": machines})
-    found = explain(run, 3)
-    assert found.wait is not None
-    assert sum(i.length_s for i in found.intervals) == found.wait.length_s
 
 
 def test_a_release_and_a_clock(simulate, tmp_path):
@@ -453,16 +422,6 @@ def test_a_name_in_html_is_harmless(simulate):
     assert "&lt;script&gt;" in found._repr_html_()
 
 
-def test_one_rerun_for_many_jobs(simulate):
-    run = simulate(FULL)
-    assert [e.job_id for e in explain_jobs(run, longest_waits(run, 20))] == [2, 3]
-    assert [span.cause for span in explain(run, 2).rows()] == [Cause.RESOURCE]
-
-
-def test_every_cause_has_a_meaning():
-    assert set(MEANINGS) == set(Cause)
-
-
 # ---- the command ---------------------------------------------------------------------------------
 
 
@@ -493,12 +452,3 @@ def test_the_command_wants_one_question(folder):
         result = _explain(folder, *words)
         assert result.exit_code == 2
         assert "give the ids of jobs, or one of" in " ".join(result.output.split())
-
-
-def test_normal_runs_know_nothing_of_explanations():
-    """Rooms that simulate do not import this one; `why` and `lines` are asked by it alone."""
-    root = Path(__file__).parents[3] / "simkit"
-    for room in ("engine", "policy", "experiment", "results"):
-        for path in (root / room).rglob("*.py"):
-            assert "simkit.why" not in path.read_text(encoding="utf-8"), path
-    assert os.sep

@@ -105,6 +105,7 @@ BROKEN = {
     "change raises": (CHANGE, "{}['x']", "larger_of_two.py:.*KeyError: 'x'"),
     "change stays": (CHANGE, "time_s", "next_change"),
     "change goes back": (CHANGE, "time_s - 1", "next_change"),
+    "change is text": (CHANGE, "'7'", "'7'"),
     "change is not a number": (CHANGE, "float('nan')", "nan"),
     "build raises": (BUILD, "return {}['x']", "larger_of_two.py:.*KeyError: 'x'"),
     "build gives nothing": (BUILD, "pass", "NoneType"),
@@ -127,15 +128,25 @@ def test_a_kind_whose_code_is_broken_is_refused_before_the_run(mistake):
         simulate(larger(1, 2))
 
 
-def test_a_kind_that_fails_late_is_blamed():
+LATE = [
+    ("time_s + 1e4", "1.0 if time_s < 1e4 else {}['x']", PolicyError,
+     r"larger_of_two.py:\d+: the signal Larger failed at"),
+    ("time_s + 1e4", "1.0 if time_s < 1e4 else '7'", TraceError, r"Larger.value\(.* is '7'"),
+    ("time_s + 1e4", "1.0 if time_s < 1e4 else -1", TraceError, r"Larger.value\(.* is -1 W"),
+    ("time_s + 1e4 if time_s < 1e4 else '7'", "1.0", TraceError, "Larger.next_change.* '7'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "value", "error", "named"), LATE)
+def test_a_kind_that_fails_late_is_blamed(change, value, error, named):
     """The jobs last longer than is known beforehand, since they wait."""
-    break_code(VALUE, "1.0 if time_s < 1e4 else {}['x']")
-    break_code(CHANGE, "time_s + 1e4")
+    break_code(VALUE, value)
+    break_code(CHANGE, change)
     keys = larger(1, 2)
     keys["workload"] = {"type": "swf", "path": "log.swf"}
     row = "{} 0 -1 9000 1 -1 -1 1 9000 -1 1 1 -1 -1 -1 -1 -1 -1\n"
     Path("log.swf").write_text("; MaxProcs: 1\n" + row.format(1) + row.format(2))
-    with pytest.raises(PolicyError, match=r"larger_of_two.py:\d+: the signal Larger failed at"):
+    with pytest.raises(error, match=named):
         simulate(keys)
 
 

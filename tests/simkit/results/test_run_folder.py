@@ -9,7 +9,8 @@ import pytest
 
 from simkit.errors import RunError
 from simkit.power.facts import BatteryFacts
-from simkit.results.run_folder import POWER_TABLES, TABLES, MemoryRun, open_run
+from simkit.records import POWER_TABLES, TABLES
+from simkit.results.run_folder import MemoryRun, open_run
 from simkit.units import KWH_J
 
 JOBS = {

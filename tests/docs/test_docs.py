@@ -137,6 +137,7 @@ def test_tutorial(tmp_path: Path, monkeypatch) -> None:
     assert runner.failures == 0, "".join(report)
 
 
+@pytest.mark.thorough
 def test_the_tests_of_an_author_run(tmp_path: Path) -> None:
     """The test that the page on policies proposes passes where it is written."""
     for block in blocks(DOCS / "howto" / "own-policy.md"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from hashlib import sha256
@@ -16,6 +16,15 @@ import simkit
 from simkit.results.run_writer import TABLES, RunDigest
 from simkit.verify import verify_run
 from simkit.verify.audit import Audit
+
+
+def with_cells(frame: pl.DataFrame, row: int, **values: Any) -> pl.DataFrame:
+    """Return a table with other cells in a row; a function gets the old value."""
+    for column, value in values.items():
+        cells = frame[column].to_list()
+        cells[row] = value(cells[row]) if callable(value) else value
+        frame = frame.with_columns(pl.Series(column, cells, dtype=frame.schema[column]))
+    return frame
 
 
 @dataclass
@@ -34,6 +43,15 @@ class Records:
 
     def copy(self) -> Records:
         return Records(deepcopy(self.info), deepcopy(self.metrics), dict(self.tables))
+
+    def set(self, table: str, row: int, **values: Any) -> None:
+        """Change cells of a row; see `with_cells`."""
+        self.tables[table] = with_cells(self.tables[table], row, **values)
+
+    def take(self, table: str, choose: Callable[[list[int]], list[int]]) -> None:
+        """Take other rows of a table, by their numbers."""
+        frame = self.tables[table]
+        self.tables[table] = frame[choose(list(range(frame.height)))]
 
     def save(self, folder: Path) -> Path:
         folder.mkdir()

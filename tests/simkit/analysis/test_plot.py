@@ -55,14 +55,6 @@ def test_without_an_epoch_the_axis_counts_days(write_run, random_jobs, tmp_path,
     )
 
 
-def test_several_runs_share_a_picture(folder, write_run, random_jobs, tmp_path):
-    other = write_run("other", random_jobs(200, seed=1), capacity=60)
-    text = written(plot_compare, [folder, other], tmp_path / "p.svg").read_text()
-    assert "Comparison of runs" in text
-    assert "tiny" in text
-    assert "other" in text
-
-
 def test_runs_in_which_nothing_started_or_one_job_only_can_be_drawn(write_run, tmp_path):
     one = {"job_id": [1], "submit_time_s": [0.0], "run_time_s": [0.0], "processors": [1.0]}
     for name, start in (("one", 0.0), ("none", None)):

@@ -89,6 +89,7 @@ class HoldsALock(Good):
         self.lock = threading.Lock()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "policy",
     [

@@ -11,7 +11,6 @@ import pytest
 
 import simkit
 from simkit.env import SchedulingEnv
-from simkit.errors import ScenarioError
 from simkit.scenario import Scenario, scenario_hash
 from simkit.scenario.bundled import sample_path
 
@@ -58,16 +57,6 @@ def test_what_is_no_scenario_is_told_alike(
 ) -> None:
     with pytest.raises(simkit.SimkitError, match=text):
         call(source)
-
-
-@pytest.mark.parametrize("call", [simulated, swept, SchedulingEnv])
-def test_a_run_folder_or_log_is_told_alike(call: Callable[[Any], object]) -> None:
-    simkit.simulate(SMALL, output="run")
-    Path("log.swf.gz").write_bytes(LOG.read_bytes())
-    for source, text in (("run", "this is a run folder"), ("log.swf.gz", "this is a log")):
-        for named in (source, Path(source)):
-            with pytest.raises(simkit.SimkitError, match=text):
-                call(named)
 
 
 @pytest.mark.parametrize("as_given", [str, Path])
@@ -137,11 +126,3 @@ def test_a_file_of_a_policy_starts_from_where_the_text_stands(tmp_path: Path) ->
         run = simkit.simulate("quickstart", overrides={"workload": SMALL["workload"] | {"jobs": 2}},
                               policy="below/mine.py:Mine")  # fmt: skip
     assert run.info["scenario"]["policy"]["path"] == f"{place}:Mine"
-
-
-def test_what_is_known_is_what_works() -> None:
-    with pytest.raises(ScenarioError) as caught:
-        simkit.simulate(SMALL, policy="nothing-like-it")
-    known = str(caught.value).partition("known: ")[2].split(", ")
-    assert "sjf" in known
-    assert "easy" not in known

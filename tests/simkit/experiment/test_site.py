@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.errors import ScenarioError, TraceError
+from simkit.errors import ScenarioError
 from simkit.power.controller import SourceOrder
 from simkit.power.facts import BatteryFacts, Checkpoints, Supply
 from simkit.power.forecast import GivenForecast, NoisyForecast, PerfectForecast, Persistence
@@ -374,12 +374,6 @@ def test_a_level_depends_on_its_step_alone(times, step):
         change = signal.next_change(time)
         assert change > time
         assert signal.value(math.nextafter(change, -math.inf)) == signal.value(time)
-
-
-def test_levels_out_of_range_are_refused():
-    for high, low, share, step in ((1, 2, 0.5, 1), (2, 1, 1.5, 1), (2, 1, 0.5, 0)):
-        with pytest.raises(TraceError, match="levels: "):
-            Levels(high, low, high_share=share, step_s=step, seed=0)
 
 
 # --- machines ----------------------------------------------------------------------------------

@@ -8,10 +8,8 @@ import polars as pl
 import pytest
 
 from simkit.errors import RunError
-from simkit.power.facts import BatteryFacts
 from simkit.records import POWER_TABLES, TABLES
-from simkit.results.run_folder import MemoryRun, open_run
-from simkit.units import KWH_J
+from simkit.results.run_folder import open_run
 
 JOBS = {
     "job_id": [3, 1, 2],
@@ -68,17 +66,6 @@ def test_a_run_with_power_has_two_tables_more(folder):
 def test_a_run_without_power_has_no_table_of_it(folder):
     with pytest.raises(RunError, match="the tables of the run are jobs, tasks, allocations"):
         open_run(folder).scan("power")
-
-
-def test_a_run_with_a_battery_has_its_facts():
-    battery = {"capacity_kwh": 2.0, "initial_soc": 0.5, "charge_efficiency": 0.9,
-               "discharge_efficiency": 0.8}  # fmt: skip
-    run = MemoryRun({"scenario": {"power": {"battery": battery}}}, {})
-    assert run.battery == BatteryFacts(
-        capacity_kwh=2, charge_efficiency=0.9, discharge_efficiency=0.8, initial_soc=0.5
-    )
-    assert run.stored_at_start_j == KWH_J
-    assert MemoryRun({"scenario": {"power": None}}, {}).battery is None
 
 
 def damage_json(folder):

@@ -185,12 +185,6 @@ def test_a_file_holds_the_table(run, tmp_path, monkeypatch, name, every):
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_pieces_make_the_same_table(run, monkeypatch):
-    whole = run.power_every("10m")
-    monkeypatch.setattr(time_bins, "_ROWS_AT_ONCE", 5)
-    assert run.power_every("10m").equals(whole)
-
-
 PROBLEMS = [
     # interval, what the error says
     (0, "0 is not above 0; write 300, 5m or 1h"),

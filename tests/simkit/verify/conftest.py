@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import polars as pl
 import pytest
 from pydantic import ValidationError
+from run_records import with_cells
 
 from simkit.results.all_metrics import compute_metrics
 from simkit.results.run_folder import MemoryRun
@@ -138,12 +139,7 @@ class World:
 
     def set(self, table: str, row: int, **values: Any) -> None:
         """Change some columns of a row; a function gets the old value."""
-        frame = self.tables[table]
-        for column, value in values.items():
-            cells = frame[column].to_list()
-            cells[row] = value(cells[row]) if callable(value) else value
-            frame = frame.with_columns(pl.Series(column, cells, dtype=frame.schema[column]))
-        self.tables[table] = frame
+        self.tables[table] = with_cells(self.tables[table], row, **values)
 
     def drop(self, table: str, row: int) -> None:
         frame = self.tables[table].with_row_index("nth")

@@ -203,24 +203,14 @@ def cell(table: str, column: str, row: int | None = None, value: Any = other) ->
     """Change one cell; the row in the middle unless it is given."""
 
     def change(run: Records) -> None:
-        frame = run.tables[table]
-        cells = frame[column].to_list()
-        at = frame.height // 2 if row is None else row
-        cells[at] = value(cells[at]) if callable(value) else value
-        series = pl.Series(column, cells, dtype=frame.schema[column])
-        run.tables[table] = frame.with_columns(series)
+        at = run.tables[table].height // 2 if row is None else row
+        run.set(table, at, **{column: value})
 
     return change
 
 
 def rows(table: str, choose: Callable[[list[int]], list[int]]) -> Change:
-    """Take other rows of a table, by their numbers."""
-
-    def change(run: Records) -> None:
-        frame = run.tables[table]
-        run.tables[table] = frame[choose(list(range(frame.height)))]
-
-    return change
+    return lambda run: run.take(table, choose)
 
 
 def info(*path: str, value: Any = other) -> Change:

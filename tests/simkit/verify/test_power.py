@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 from run_records import Records, simulated
 
@@ -61,17 +60,7 @@ def test_an_honest_run_that_knows_every_state_passes(honest: Records, tmp_path: 
 
 
 def cell(table: str, row: int, **values: Any) -> Change:
-    """Change cells of a row; a function gets the old value."""
-
-    def change(run: Records) -> None:
-        frame = run.tables[table]
-        for column, value in values.items():
-            cells = frame[column].to_list()
-            cells[row] = value(cells[row]) if callable(value) else value
-            frame = frame.with_columns(pl.Series(column, cells, dtype=frame.schema[column]))
-        run.tables[table] = frame
-
-    return change
+    return lambda run: run.set(table, row, **values)
 
 
 def power(column: str, value: Any, where: str | None = None, nth: int = 3, **also: Any) -> Change:
@@ -79,19 +68,13 @@ def power(column: str, value: Any, where: str | None = None, nth: int = 3, **als
 
     def change(run: Records) -> None:
         rows = run.tables["power"][where or column].to_numpy()
-        cell("power", int(np.flatnonzero(rows > 0)[nth]), **{column: value}, **also)(run)
+        run.set("power", int(np.flatnonzero(rows > 0)[nth]), **{column: value}, **also)
 
     return change
 
 
 def rows(table: str, choose: Callable[[list[int]], list[int]]) -> Change:
-    """Take other rows of a table, by their numbers."""
-
-    def change(run: Records) -> None:
-        frame = run.tables[table]
-        run.tables[table] = frame[choose(list(range(frame.height)))]
-
-    return change
+    return lambda run: run.take(table, choose)
 
 
 def times(factor: float) -> Callable[[float], float]:
@@ -109,8 +92,8 @@ def in_scenario(section: str, **values: Any) -> Change:
 def swapped(run: Records) -> None:
     """Swap two bills, so that their sum is right."""
     first, second = run.tables["energy"]["energy_j"][1:3].to_list()
-    cell("energy", 1, energy_j=second)(run)
-    cell("energy", 2, energy_j=first)(run)
+    run.set("energy", 1, energy_j=second)
+    run.set("energy", 2, energy_j=first)
 
 
 MUTATIONS = [

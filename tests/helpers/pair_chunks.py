@@ -8,7 +8,7 @@ from math import floor
 from pathlib import Path
 
 import numpy as np
-from engine_runs import simulate
+from engine_runs import a_bag, make_jobs, simulate
 
 from simkit.arrays import Floats
 from simkit.learners.pairs.scorer import PairScorer
@@ -35,20 +35,11 @@ def short_and_long_jobs(table: Path, count: int) -> Path:
 
 def workload_of(jobs: Sequence[tuple[float, Sequence[Bag]]]) -> Workload:
     """Return jobs of (submission, bags)."""
-    submit = [time for time, _ in jobs]
-    tasks = np.array([bag for _, bags in jobs for bag in bags], float).reshape(-1, 4)
-    return Workload(
-        resources=("cpu", "mem"),
-        job_id=np.arange(len(jobs)),
-        submit_time_s=np.array(submit, float),
-        first_task=np.cumsum([0, *(len(bags) for _, bags in jobs)]),
-        task_id=np.arange(len(tasks)),
-        instances=tasks[:, 0].astype(int),
-        request=tasks[:, 1:3].copy(),
-        run_time_s=tasks[:, 3].copy(),
-        requested_time_s=np.full(len(tasks), np.nan),
-        gang=np.zeros(len(tasks), bool),
+    rows = (
+        (time, *(a_bag(count, run, np.nan, (cpu, mem)) for count, cpu, mem, run in bags))
+        for time, bags in jobs
     )
+    return make_jobs(*rows, resources=("cpu", "mem"))
 
 
 def engine_run(

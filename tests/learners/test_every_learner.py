@@ -92,6 +92,7 @@ def test_all_mistakes_come_at_once(learner):
     assert places == {"device", "learn.arguments.itterations", "learn.arguments.iterations"}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("learner", "library", "extra"),
     [

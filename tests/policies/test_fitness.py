@@ -15,6 +15,7 @@ from simkit.policy import SystemInfo
 from simkit.policy.fitness import FitnessPolicy
 from simkit.policy.pairs import MachineTaskPairs, TaskColumns
 from simkit.policy.queue import TaskQueue
+from simkit.policy.room import MachineRoom
 from simkit.policy.task import Task
 from simkit.workload.cluster import Cluster, Maintenance
 
@@ -218,3 +219,49 @@ def test_nothing_starts_that_maintenance_would_cut_short(name, simulate):
     cluster = Cluster(("cpu", "mem"), ("a", "b"), TWO.capacity, maintenance=(window,))
     run = simulate(FitnessPolicy({**MACHINES, **PAIRS}[name]()), bags((6, 1, 1, 6)), cluster)
     assert [(row[0], row[2], row[3]) for row in started(run)] == [(0, 1, 4), (6, 1, 2)]
+
+
+# ---- placement rules: which machine comes first ------------------------------------------------------
+
+# Shares of the largest machine (8 cpu, 64 mem): cpu 4/8, 2/8, 4/8, 2/8; mem 8/64, 16/64, 64/64, 0.
+ROOM = np.array([[4.0, 8.0], [2.0, 16.0], [4.0, 64.0], [2.0, 0.0]])
+
+
+def order_of(rule, request, fitting):
+    task = Task(0, 0, 0.0, request)
+    return rule.order(task, ROOM, CAPACITY, np.array(fitting)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("rule", "request_", "fitting", "expected"),
+    [
+        (fitness.FirstFit, (1.0, 0.0), [0, 1, 2, 3], [0, 1, 2, 3]),
+        # cpu alone: ½ ¼ ½ ¼; ties go by row
+        (fitness.BestFit, (1.0, 0.0), [0, 1, 2, 3], [1, 3, 0, 2]),
+        (fitness.WorstFit, (1.0, 0.0), [0, 1, 2, 3], [0, 2, 1, 3]),
+        # memory alone: of the machines that have room
+        (fitness.BestFit, (0.0, 4.0), [0, 1, 2], [0, 1, 2]),
+        (fitness.WorstFit, (0.0, 4.0), [0, 1, 2], [2, 1, 0]),
+        # both: 0.625, 0.5, 1.5
+        (fitness.BestFit, (1.0, 4.0), [0, 1, 2], [1, 0, 2]),
+        (fitness.WorstFit, (1.0, 4.0), [0, 1, 2], [2, 0, 1]),
+        # asks for nothing: all alike
+        (fitness.BestFit, (0.0, 0.0), [0, 1, 2, 3], [0, 1, 2, 3]),
+    ],
+)
+def test_order_of_placements(rule, request_, fitting, expected):
+    assert order_of(begun(rule()), request_, fitting) == expected
+
+
+@pytest.mark.parametrize(
+    "rule", [fitness.FirstFit, fitness.BestFit, fitness.WorstFit, fitness.RandomFit]
+)
+def test_instances_go_where_the_rule_says_and_no_more_than_fit(rule):
+    task = Task(0, 0, 0.0, (1.0, 4.0), instances=5)
+    chosen = begun(rule())
+    on = MachineRoom(CAPACITY, ROOM.copy()).fit(task, chosen)
+    assert sum(count for _, count in on) == 5
+    for machine, count in on:
+        assert (np.array(task.request) * count <= ROOM[machine]).all()
+    if rule is not fitness.RandomFit:
+        assert [m for m, _ in on] == order_of(chosen, task.request, [0, 1, 2])[: len(on)]

@@ -24,10 +24,6 @@ CARBON = [300.0, 200.0, 80.0, 300.0, 90.0, 50.0, 300.0]
 # One dip after the other, 10 s each; tasks wait at most 60 s.
 WHOLE = [
     # (gap, run time, processors), starts
-    # The cleanest slot.
-    ([(0, 10, 1)], [50]),
-    # Two slots together: 90 + 50.
-    ([(0, 20, 1)], [40]),
     # Slots lie on the clock, whenever a job comes.
     ([(13, 10, 1)], [50]),
     # The second finds the machine full, and takes the best slot that is free.

@@ -188,22 +188,20 @@ def test_scenarios_that_are_refused(section, message):
 def test_arguments_that_are_refused():
     with pytest.raises(ScenarioError) as caught:
         Lookahead([Lookahead([OrderedPolicy(FCFS())]), 3], "makspan")
-    assert caught.value.problems == (
-        "lookahead: candidate 0, Lookahead, looks ahead itself; list its candidates in its place",
-        "lookahead: candidate 1, int, is no policy; a policy has reset(info, rng) and "
-        "schedule(state)",
-        "lookahead: objective is 'makspan'; did you mean 'makespan'?",
-    )
-    with pytest.raises(ScenarioError, match="there is no candidate; give a list of policies"):
-        Lookahead([])
-    with pytest.raises(ScenarioError, match="is no list; give a list of policies"):
-        Lookahead(OrderedPolicy(FCFS()))
-    with pytest.raises(ScenarioError, match="candidate 0, CloudSimPy, cannot begin in the middle"):
-        Lookahead([CloudSimPy()])
+    for named, problem in zip(
+        ("candidate 0, Lookahead", "candidate 1, int", "objective"),
+        caught.value.problems,
+        strict=True,
+    ):
+        assert problem.startswith(f"lookahead: {named}")
     locked = OrderedPolicy(FCFS())
     locked.lock = threading.Lock()
-    with pytest.raises(ScenarioError, match="candidate 0, OrderedPolicy, cannot be copied"):
-        Lookahead([locked])
+    for candidates, named in (
+        ([], "no candidate"), (OrderedPolicy(FCFS()), "no list"),
+        ([CloudSimPy()], "candidate 0, CloudSimPy"), ([locked], "candidate 0, OrderedPolicy"),
+    ):  # fmt: skip
+        with pytest.raises(ScenarioError, match=named):
+            Lookahead(candidates)
 
 
 def test_errors_of_custom_candidates_name_them(tmp_path):

@@ -8,7 +8,14 @@ from workloads import one_task_jobs
 
 import simkit
 from simkit.errors import PolicyError, ScenarioError
-from simkit.policies.slotted import SlottedPacker, SlottedRandom, SlottedSJF, SlottedTetris
+from simkit.policies.slotted import (
+    SlottedArea,
+    SlottedHeadroom,
+    SlottedPacker,
+    SlottedRandom,
+    SlottedSJF,
+    SlottedTetris,
+)
 from simkit.rules import AdmissionRule, Rules
 from simkit.workload.cluster import Cluster
 
@@ -152,3 +159,92 @@ def test_other_slots_steps_and_clusters_are_refused_before_the_run(changes, told
     for problem, place in zip(refused.value.problems, told, strict=True):
         assert place in problem
     assert not (tmp_path / "run").exists()
+
+
+# --- small and soon first ------------------------------------------------------------------------
+
+
+def batch(lengths, sizes):
+    """Return jobs that all come at 0, each with as many units of both resources."""
+    return one_task_jobs(0.0, lengths, np.column_stack((sizes, sizes)))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_with_zeros_it_is_reserving_sjf(seed, simulate):
+    rng = np.random.default_rng(seed)
+    jobs = batch(rng.integers(1, 12, 30), rng.integers(1, 10, 30))
+    found = simulate(SlottedArea(0, 0, horizon=40), jobs, POOL, rules=rules()).starts
+    assert (
+        found == simulate(SlottedSJF(reserve="best", horizon=40), jobs, POOL, rules=rules()).starts
+    )
+    assert found != simulate(SlottedArea(horizon=40), jobs, POOL, rules=rules()).starts
+
+
+@pytest.mark.parametrize(
+    ("power", "delay", "expected"),
+    [
+        (0, 0, [3, 0]),  # the shorter one first
+        (1, 0, [0, 4]),  # 4 · 2 is less than 3 · 8
+    ],
+)
+def test_size_counts(power, delay, expected, simulate):
+    jobs = batch([4, 3], [3, 8])
+    assert simulate(SlottedArea(power, delay), jobs, POOL, rules=rules()).starts == expected
+
+
+def test_what_can_start_soon_goes_first(simulate):
+    jobs = batch([2, 4, 6], [8, 3, 2])  # once the first is placed, the last fits beside it
+    assert simulate(SlottedArea(0, 0), jobs, POOL, rules=rules()).starts == [0, 2, 0]
+    jobs = batch([2, 3, 6], [8, 9, 2])  # the second would wait for the last, or the other way round
+    assert simulate(SlottedArea(0, 0), jobs, POOL, rules=rules()).starts == [0, 2, 5]
+    assert simulate(SlottedArea(0, 4), jobs, POOL, rules=rules()).starts == [0, 6, 0]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "told"),
+    [
+        ({"power": 2000}, "power is 2000; it must be a number from 0 to 10"),  # once an overflow
+        ({"power": True}, "power is True"),
+        ({"delay": True}, "delay is True"),
+        ({"delay": 10**400}, "delay is 1000"),
+        ({"power": "a"}, "power is 'a'"),
+    ],
+)
+def test_numbers_outside_their_ranges_are_told(numbers, told):
+    with pytest.raises(ScenarioError, match=f"slotted area: {told}"):
+        SlottedArea(**numbers)
+
+
+# --- long tasks leave room ------------------------------------------------------------------------
+
+# Of both resources alike: 3 units for 2 steps, and 5 units for 10.
+SHORT_AND_LONG = one_task_jobs(0.0, [2, 10], [[3, 3], [5, 5]])
+
+
+@pytest.mark.parametrize(
+    ("headroom", "long", "patience", "expected"),
+    [
+        (0, 4, 50, [0, 0]),  # nothing need stay free: plain SJF
+        (2, 4, 50, [0, 0]),  # 3 + 5 + 2 are the pool's 10
+        (3, 4, 50, [0, 2]),  # 3 + 5 + 3 are more: it waits for the short one's end
+        (3, 11, 50, [0, 0]),  # 10 steps are not long
+        (6, 4, 5, [0, 5]),  # 5 + 6 never fit: it goes after its patience
+        (6, 4, 0, [0, 0]),
+    ],
+)
+def test_a_long_task_leaves_room(headroom, long, patience, expected, simulate):
+    policy = SlottedHeadroom(headroom, long, patience)
+    assert simulate(policy, SHORT_AND_LONG, POOL, rules=rules()).starts == expected
+
+
+@pytest.mark.parametrize(
+    ("make", "names"),
+    [
+        (lambda: SlottedArea(-1, float("nan"), slots=0), ["slots", "power", "delay"]),
+        (lambda: SlottedHeadroom(-1, 0, 1.5), ["headroom", "long", "patience"]),
+    ],
+)
+def test_all_numbers_are_told_at_once(make, names):
+    with pytest.raises(ScenarioError) as told:
+        make()
+    assert [text.split(":")[1].split()[0] for text in told.value.problems] == names

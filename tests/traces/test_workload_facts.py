@@ -4,35 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from engine_runs import a_bag, make_jobs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.workload import Workload
 from simkit.workload.trace import QUANTILES, offered_load, spread, workload_facts
 
-
-def workload(submit, tasks_of, instances, cpu, run, **facts):
-    """Jobs with `tasks_of` tasks each; the rest is one number a task."""
-    tasks = len(instances)
-    return Workload(
-        resources=("cpu",),
-        job_id=np.arange(len(submit)),
-        submit_time_s=np.array(submit, float),
-        first_task=np.concatenate(([0], np.cumsum(tasks_of))),
-        task_id=np.arange(tasks),
-        instances=np.array(instances),
-        request=np.array(cpu, float)[:, None],
-        run_time_s=np.array(run, float),
-        requested_time_s=np.full(tasks, np.nan),
-        gang=np.zeros(tasks, bool),
-        **facts,
-    )
-
-
-THREE = workload(
-    submit=[-10, 3599, 7200], tasks_of=[1, 2, 1], instances=[1, 2, 3, 10],
-    cpu=[1, 0.5, 0.5, 2], run=[10, 20, 30, 5],
-)  # fmt: skip
+THREE = make_jobs(
+    (-10, a_bag(1, 10)),
+    (3599, a_bag(2, 20, request=(0.5,)), a_bag(3, 30, request=(0.5,))),
+    (7200, a_bag(10, 5, request=(2,))),
+    resources=("cpu",),
+)
 
 
 def test_counts_and_span():
@@ -55,7 +38,7 @@ def test_sizes_count_every_instance_and_every_task_once():
 
 
 def test_run_times_of_single_instances_count_where_they_are_known():
-    own = workload([0], [1], [3], [1], [20], instance_run_time_s=np.array([10.0, 20.0, 30.0]))
+    own = make_jobs((0, a_bag(3, 20)), instance_run_time_s=[10.0, 20.0, 30.0])
     assert workload_facts(own)["run_time_s"]["max"] == 30
 
 
@@ -68,8 +51,7 @@ def test_run_times_of_single_instances_count_where_they_are_known():
     ],
 )
 def test_the_busiest_hour(submit, start, jobs):
-    n = len(submit)
-    facts = workload_facts(workload(submit, [1] * n, [1] * n, [1] * n, [1] * n))
+    facts = workload_facts(make_jobs(*((at, a_bag(1, 1)) for at in submit)))
     assert facts["busiest_hour"] == {"start_s": start, "jobs": jobs}
 
 
@@ -78,7 +60,7 @@ def test_offered_load_is_against_known_capacities_over_the_span():
         {"cpu": 175 / (2 * 7210)}
     )
     assert offered_load(THREE, {"cpu": 0.0}) == {}
-    at_once = workload([5, 5], [1, 1], [1, 1], [1, 1], [1, 1])
+    at_once = make_jobs((5, a_bag(1, 1)), (5, a_bag(1, 1)), resources=("cpu",))
     assert offered_load(at_once, {"cpu": 2.0}) == {}
     assert workload_facts(at_once)["arrivals_per_h"]["jobs"] is None
 

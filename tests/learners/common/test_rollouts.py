@@ -96,7 +96,3 @@ def test_minibatches_go_through_everything_once_an_epoch_in_another_order():
     assert [sorted(epoch) for epoch in epochs] == [list(range(10))] * 2
     assert epochs[0] != epochs[1]
     assert all((part.returns == part.actions + 100).all() for part in parts)
-
-
-def test_an_empty_batch_has_no_minibatches():
-    assert list(minibatches(batch(0), 4, 3, np.random.default_rng(0))) == []

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from simkit.agent.slotted import Slotted
 from simkit.errors import PolicyError, ScenarioError
-from simkit.learners.lockstep import Lockstep
+from simkit.learners.lockstep import Lockstep, replicas
 from simkit.learners.lockstep.job_sets import JobSets
 
 TINY = Slotted(
@@ -128,3 +128,22 @@ def test_wrong_arguments_are_told(row, choices, message):
     with pytest.raises(ScenarioError) as error:
         Lockstep(TINY, job_sets(row), **choices)
     assert message in str(error.value)
+
+
+# --- windows of free steps, in the bits of one number ---------------------------------------------
+
+
+@pytest.mark.parametrize("steps", [1, 7, 24, 25, 48, 49, 63, 64])
+@pytest.mark.parametrize("share", [0.5, 0.9, 1.0])
+def test_bits_find_the_windows_that_a_pass_over_the_steps_finds(steps, share):
+    rng = np.random.default_rng(steps)
+    free = rng.random((steps, 5, 200)) < share
+    length = rng.integers(0, steps + 2, (5, 200)).astype(np.int16)
+    bits = replicas.first_run(replicas.packed(free), length)
+    passed = replicas.first_run_of_many(free.astype(np.int16), length)
+    assert (bits == passed).all()
+
+
+def test_no_replica_at_all():
+    free, length = np.zeros((7, 0), np.bool_), np.zeros(0, np.int16)
+    assert replicas.first_run(replicas.packed(free), length).shape == (0,)

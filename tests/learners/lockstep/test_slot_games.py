@@ -47,14 +47,6 @@ def test_a_replay_gives_the_same_rewards_and_observations(observation, mask):
     assert np.array_equal(game.finish, again.finish)
 
 
-@pytest.mark.parametrize("observation", ["deeprm-image", "deeprm-compact"])
-def test_sets_without_jobs_have_no_decisions(observation):
-    read = slot_input(observation, MODEL)
-    games = ObservedGames(Lockstep(MODEL, JobSets.empty(2, 1, 2), 3), read.observe, masked=True)
-    kept = roll_out(games, policy(read), np.random.default_rng(0))
-    assert (len(kept.actions), kept.rewards.shape) == (0, (0, 6))
-
-
 def test_as_a_set_only_what_fits_now_may_be_placed():
     games = SlotGames(Lockstep(MODEL, sets(4), 3))
     while len(games.active):

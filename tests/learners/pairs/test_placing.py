@@ -69,7 +69,7 @@ def test_each_instance_goes_where_it_scores_highest(name):
         scores, queue, kinds = CompiledScores(SCORERS[name]), TaskQueue(2), int(rng.choice([3, 30]))
         come = [make_task(index, rng, kinds) for index in range(60)]
         come = [come[index] for index in rng.permutation(60)]
-        for _ in range(30):
+        for _ in range(12):
             for _ in range(min(len(come), int(rng.integers(0, 20)))):
                 queue.add(come.pop())
             machines = np.flatnonzero(rng.random(len(MACHINES)) < rng.choice([0.3, 1.0]))

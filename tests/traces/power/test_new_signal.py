@@ -76,13 +76,9 @@ def test_a_scenario_runs_and_reads_back():
 
 
 def larger(*parts: object) -> dict[str, object]:
-    keys = scenario()
-    first, second = parts
-    keys["power"]["sources"]["tide"]["signal"] = {
-        "type": "larger",
-        "first": first,
-        "second": second,
-    }
+    keys, (first, second) = scenario(), parts
+    signal = {"type": "larger", "first": first, "second": second}
+    keys["power"]["sources"]["tide"]["signal"] = signal
     return keys
 
 

@@ -92,13 +92,6 @@ def test_a_turbine_follows_its_curve():
     assert curve.rated_w == 100
 
 
-def test_the_generic_turbine_grows_with_the_cube():
-    curve = cubic_turbine(300e3, cut_in_m_s=3.0, rated_m_s=12.0)
-    expected = 300e3 * (7.5**3 - 27) / (12**3 - 27)
-    assert curve.power(np.array([7.5]))[0] == pytest.approx(expected, rel=1e-2)
-    assert curve.power(np.array([2.9, 12.0, 25.0, 26.0])).tolist() == [0, 300e3, 300e3, 0]
-
-
 def test_wind_power_counts_turbines_and_height(file):
     weather = read_wind_toolkit(file(WIND))
     curve = TurbineCurve("linear", np.array([0.0, 30.0]), np.array([0.0, 30.0]))

@@ -19,10 +19,10 @@ from simkit.learners.common.distributions import entropy, masked_log_softmax
 VALUES = torch.tensor([[1.0, 2.0, 4.0]])
 
 
-def trained(loss_of, steps: int = 3000) -> torch.Tensor:
+def trained(loss_of, steps: int = 400) -> torch.Tensor:
     """Return the probabilities of a softmax whose logits were trained by a loss."""
     logits = torch.zeros(1, 3, requires_grad=True)
-    optimiser = torch.optim.Adam([logits], 0.02)
+    optimiser = torch.optim.Adam([logits], 0.1)
     for _ in range(steps):
         optimiser.zero_grad()
         loss_of(masked_log_softmax(logits)).backward()
@@ -83,7 +83,7 @@ def test_the_temperature_settles_where_the_entropy_is_wanted():
     logits = torch.zeros(1, 3, requires_grad=True)
     log_temperature = torch.zeros((), requires_grad=True)
     optimiser = torch.optim.SGD([logits, log_temperature], 0.3)
-    for _ in range(3000):
+    for _ in range(1000):
         chances = masked_log_softmax(logits)
         loss = soft_policy_loss(VALUES, chances, log_temperature.exp().detach())
         loss = loss + temperature_loss(log_temperature, chances, 0.6)

@@ -7,11 +7,11 @@ import os
 import re
 import signal
 import time
-from collections import Counter
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -84,14 +84,20 @@ def pytest_terminal_summary(
 ) -> None:
     """Say what was left out."""
     missing = [name for name in INTEGRATIONS if find_spec(name) is None]
+    every = sampling(config)
     if leaves_out_thorough(config):
         terminalreporter.write_line(
             "left out: tests marked slow or thorough, among them all of Stable-Baselines3, TorchRL, "
-            f"Dask and a browser, and {SAMPLE - 1} of {SAMPLE} cases of those marked sampled; "
+            f"Dask and a browser, and about {every - 1} of {every} cases of those marked sampled; "
             "run make test-all"
         )
     elif missing:
         terminalreporter.write_line(f"skipped: tests of {', '.join(missing)}; run make test-all")
+    elif every > 1:
+        terminalreporter.write_line(
+            f"left out: tests marked slow, and about {every - 1} of {every} cases of those marked "
+            "sampled; run make slow"
+        )
     late = [
         report
         for report in terminalreporter.stats.get("skipped", ())
@@ -113,10 +119,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(f"{TOO_LATE} {budget:g} s")
 
 
-COMPILED = re.compile(r"tests/learners/.*(/pairs/|/pool/|deepjs|fitness|rlscheduler)")
+COMPILED = re.compile(r"tests/learners/(.*[/_[])?(pairs/|pool/|deepjs|fitness|rlscheduler)")
 """Tests that let numba compile, for seconds: one worker has all of them, and compiles once."""
-SAMPLE = 5
-"""`make test` runs one of so many cases of a test marked `sampled`."""
+
+
+def sampling(config: pytest.Config) -> int:
+    """Return of how many cases of a test marked `sampled` about one is run, and the first anyway.
+
+    `make test`: of five; `make test-all`: of two; `make slow`, and a test called by name: each.
+    """
+    if leaves_out_thorough(config):
+        return 5
+    return 2 if "not slow" in config.getoption("markexpr") else 1
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -128,15 +142,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if COMPILED.search(item.nodeid):
             item.add_marker(pytest.mark.xdist_group("compiled"))
-    if leaves_out_thorough(config):
-        cases: Counter[str] = Counter()
-        left_out = []
-        for item in items:
-            if item.get_closest_marker("sampled"):
-                rule = item.nodeid.partition("[")[0]
-                if cases[rule] % SAMPLE:
-                    left_out.append(item)
-                cases[rule] += 1
+    every = sampling(config)
+    rules: set[str] = set()
+    left_out = []
+    for item in items:
+        if item.get_closest_marker("sampled"):
+            rule, _, case = item.nodeid.partition("[")
+            # by checksum: every other place would be the same value of a second parameter
+            if rule in rules and crc32(case.encode()) % every:
+                left_out.append(item)
+            rules.add(rule)
+    if left_out:
         config.hook.pytest_deselected(items=left_out)
         left = set(left_out)
         items[:] = [item for item in items if item not in left]

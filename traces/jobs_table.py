@@ -163,12 +163,11 @@ class JobsTable(TableKeys, LineFormat):
         table = read_columns(path, wanted, bad, self, tally, remedy=_remedy(wanted))
         past_there = [name for name in PAST if name in table.columns]
         there = [name for name in JOBS.of_kind("instant") if name in table.frame]
-        instants = [name for name in there if name not in PAST]
-        own = {name: factor for name, factor in self.factors.items() if name not in PAST}
         derived = () if "run_time_s" in wanted else START_AND_END
         if derived:
             table = self._with_run_times(table)
-        table = table.scaled(factors_of(own, table, instants, path, tally))
+        factors = factors_of(self.factors, table, there, path, tally, PAST)
+        table = table.scaled({name: by for name, by in factors.items() if name not in PAST})
         table = table.with_one_form_of_ids(["job_id"])
         read = {*table.frame["job_id"], *table.malformed["job_id"]}
         table, repaired = apply_rules(table, self.row_rules(table), tally)

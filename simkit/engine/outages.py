@@ -167,9 +167,9 @@ class MachineFailures:
         self._down: set[int] = set()
         self._awaited: set[int] = set()
         self._started = -1
-        machines = len(system.cluster.capacity)
+        machines, failing = len(system.cluster.capacity), system.cluster.failing
         streams = rng.spawn(machines)
-        for machine in range(machines) if failures.machines is None else failures.machines:
+        for machine in range(machines) if failing is None else failing:
             system.events.process(self._life(machine, streams[machine]))
         system.events.worth_waiting.append(self._worth_waiting)
 
@@ -185,13 +185,13 @@ class MachineFailures:
         """Make one machine fail and be repaired, without end; a SimPy process."""
         failures, events, outages = self._failures, self._system.events, self._outages
         while True:
-            yield events.timeout(rng.exponential(failures.mtbf_s))
+            yield events.timeout(rng.exponential(failures.mtbf))
             self._down.add(machine)
             down = CapacityChange(
                 events.now, machine, "down", FAILURE, (), failures.running, _FAULT
             )
             outages.take_place([down])
-            yield events.timeout(rng.exponential(failures.mttr_s))
+            yield events.timeout(rng.exponential(failures.mttr))
             self._down.discard(machine)
             self._awaited.discard(machine)
             outages.take_place([CapacityChange(events.now, machine, "up", FAILURE, fault=_FAULT)])

@@ -572,10 +572,7 @@ def _of_periods(scenario: Scenario, cluster: Cluster, length_s: float) -> Iterat
         key = "cluster.maintenance"
         yield Size(key, changes, "changes of machines", "steps", longer)
     if cluster.failures is not None:
-        failing, cycle_s = (
-            cluster.failures.machines,
-            cluster.failures.mtbf_s + cluster.failures.mttr_s,
-        )
-        machines = len(cluster.machine_names) if failing is None else len(failing)
+        cycle_s = cluster.failures.mtbf + cluster.failures.mttr
+        machines = len(cluster.machine_names if cluster.failing is None else cluster.failing)
         changes = 2 * machines * length_s / cycle_s
         yield Size("cluster.failures", changes, "changes of machines", "steps", longer)

@@ -8,12 +8,14 @@ the battery's state, `simkit.engine.power_supply` lets the supply limit what run
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from numbers import Real
 from typing import Annotated, Final, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
+from simkit.errors import ScenarioError
+from simkit.power.signal import CARBON, PRICE, WATT
 from simkit.sections import (
     AtLeastZero,
     BrokenRulesError,
@@ -203,6 +205,38 @@ class Noise(Facts):
     """How long an error lasts; also how fast it grows."""
     issue: PositiveDuration = 3600.0
     """Time between two forecasts; until the next, the last one holds."""
+
+
+class Quantity(NamedTuple):
+    """What a signal measures."""
+
+    unit: str
+    name: str
+    """Its name in messages."""
+    least: float = 0.0
+    """Smallest value allowed."""
+
+    def check(self, value: float) -> None:
+        """Raise ScenarioError for a value that it cannot have."""
+        if value < self.least:
+            raise ScenarioError(
+                f"is {value:g} {self.unit}; {self.name} must be at least {self.least:g}: give the "
+                "amount without a sign"
+            )
+
+
+POWER: Final = Quantity(WATT, "power")
+ENERGY_PRICE: Final = Quantity(PRICE, "a price", -math.inf)
+CARBON_INTENSITY: Final = Quantity(CARBON, "carbon intensity")
+TEMPERATURE: Final = Quantity("degC", "temperature", -math.inf)
+GRID: Final[Mapping[str, Quantity]] = {
+    "import_limit_w": POWER,
+    "export_limit_w": POWER,
+    "price_per_kwh": ENERGY_PRICE,
+    "export_price_per_kwh": ENERGY_PRICE,
+    "carbon_gco2_per_kwh": CARBON_INTENSITY,
+}
+"""Key of a grid → what it measures; the limits may be infinite."""
 
 
 # --- what holds signals or curves is no section, and checks its numbers itself -------------------

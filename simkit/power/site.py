@@ -19,7 +19,18 @@ from simkit.errors import ScenarioError
 from simkit.policy import Policy
 from simkit.policy.state import Foreseen
 from simkit.power.controller import Controller, GridOffer, SourceOrder
-from simkit.power.facts import FINITE, NOT_NEGATIVE, BatteryFacts, Range, Supply, range_problems
+from simkit.power.facts import (
+    CARBON_INTENSITY,
+    ENERGY_PRICE,
+    FINITE,
+    GRID,
+    NOT_NEGATIVE,
+    POWER,
+    BatteryFacts,
+    Range,
+    Supply,
+    range_problems,
+)
 from simkit.power.forecast import Forecast
 from simkit.power.machine_model import ConstantPue, PowerModel, Pue
 from simkit.power.signal import WATT, Amount, Signal
@@ -45,14 +56,12 @@ class Grid:
     def __post_init__(self) -> None:
         """Raise ScenarioError with everything that is wrong about the numbers."""
         limit = Range("at least 0", lambda v: v >= 0)
-        ranges = {
-            "import_limit_w": limit,
-            "export_limit_w": limit,
-            "price_per_kwh": FINITE,
-            "export_price_per_kwh": FINITE,
-            "carbon_gco2_per_kwh": NOT_NEGATIVE,
+        ranges = {POWER: limit, ENERGY_PRICE: FINITE, CARBON_INTENSITY: NOT_NEGATIVE}
+        numbers = {
+            name: ranges[quantity]
+            for name, quantity in GRID.items()
+            if not isinstance(getattr(self, name), Signal)
         }
-        numbers = {n: r for n, r in ranges.items() if not isinstance(getattr(self, n), Signal)}
         if problems := range_problems(self, **numbers):
             raise ScenarioError(f"grid: {problem}" for problem in problems)
 
@@ -62,7 +71,7 @@ class Grid:
         Raises ScenarioError if the signal of a limit or of carbon is below 0.
         """
         offer = GridOffer(*(_at(amount, time_s) for amount in vars(self).values()))
-        for name in ("import_limit_w", "export_limit_w", "carbon_gco2_per_kwh"):
+        for name in _AT_LEAST_0:
             if not getattr(offer, name) >= 0:
                 raise ScenarioError(
                     f"grid: {name} is {getattr(offer, name):g} at {time_s:.9g} s; it must be at "
@@ -80,6 +89,7 @@ def _at(amount: Amount, time_s: float) -> float:
     return amount.value(time_s) if isinstance(amount, Signal) else float(amount)
 
 
+_AT_LEAST_0: Final = tuple([name for name, quantity in GRID.items() if quantity.least == 0])
 NO_GRID: Final = Grid(0.0, 0.0)
 
 

@@ -189,24 +189,17 @@ class ContainerTrace(Section):
         return replace(cluster, changes=tuple(changes), inputs=inputs, reports=reports)
 
 
-class RandomFailures(Section):
+class RandomFailures(Failures):
     """Machines fail at random and are repaired; both times are exponentially distributed."""
 
-    mtbf: PositiveDuration
-    """Mean time between failures of one machine."""
-    mttr: PositiveDuration
-    """Mean time to repair."""
-    running: WhenTaken = "requeue"
-    """Running tasks start over elsewhere, pause, or (drain) end first."""
     machines: Many[str] | None = None
     """Names of the groups of machines that fail; null: all."""
 
-    def build(self, groups: Groups) -> Failures:
-        """Return the failures, with the rows of the groups."""
-        rows = None
-        if self.machines is not None:
-            rows = tuple(sorted(row for name in self.machines for row in groups[name]))
-        return Failures(self.mtbf, self.mttr, rows, self.running)
+    def rows(self, groups: Groups) -> tuple[int, ...] | None:
+        """Return the rows of the machines that fail; None: all."""
+        if self.machines is None:
+            return None
+        return tuple(sorted(row for name in self.machines for row in groups[name]))
 
 
 class MachineGroup(Section):
@@ -437,7 +430,8 @@ class ClusterSection(Section):
             cluster,
             partitions=tuple(partitions) or cluster.partitions,
             maintenance=tuple(maintenance),
-            failures=None if self.failures is None else self.failures.build(groups),
+            failures=self.failures,
+            failing=None if self.failures is None else self.failures.rows(groups),
         )
 
     def _machines(self, workload: Workload) -> tuple[Cluster, Groups]:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
 from simkit.errors import ScenarioError, SimkitError, did_you_mean
-from simkit.scenario.signals import TEMPERATURE, Signal, SignalContext
+from simkit.power.facts import TEMPERATURE
+from simkit.scenario.signals import Signal, SignalContext
 from simkit.sections import (
     AtLeastZero,
     BrokenRulesError,

@@ -18,13 +18,18 @@ from pydantic import Field, model_validator
 from simkit import plugins
 from simkit.errors import PluginError, SimkitError
 from simkit.power import signal as curves
-from simkit.power.facts import BatteryFacts, Noise, Supply
+from simkit.power.facts import (
+    CARBON_INTENSITY,
+    ENERGY_PRICE,
+    GRID,
+    POWER,
+    BatteryFacts,
+    Noise,
+    Supply,
+)
 from simkit.scenario.machine_power import Machines, PueCurve
 from simkit.scenario.references import PluginChoice, PluginName
 from simkit.scenario.signals import (
-    CARBON_INTENSITY,
-    ENERGY_PRICE,
-    POWER,
     Align,
     AmountSignal,
     Findings,
@@ -247,16 +252,9 @@ class GridSection(Section):
         """Return the connection; problems of its signals are collected."""
         from simkit.power.site import Grid
 
-        quantities = {
-            "import_limit_w": POWER,
-            "export_limit_w": POWER,
-            "price_per_kwh": ENERGY_PRICE,
-            "export_price_per_kwh": ENERGY_PRICE,
-            "carbon_gco2_per_kwh": CARBON_INTENSITY,
-        }
         amounts = {
             key: context.amount(section, f"power.grid.{key}", quantity)
-            for key, quantity in quantities.items()
+            for key, quantity in GRID.items()
             if (section := getattr(self, key)) is not None
         }
         return Grid(**amounts)

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 from zlib import crc32
 
 import numpy as np
@@ -41,7 +41,7 @@ from simkit import plugins
 from simkit.dates import fixed_zone, parse_zone, weekly
 from simkit.errors import PluginError, ScenarioError, SimkitError, TraceError
 from simkit.power import signal as curves
-from simkit.power.signal import CARBON, PRICE, WATT
+from simkit.power.facts import POWER, Quantity
 from simkit.power.signal_trace import Gaps, PowerTrace, long_fill_warning
 from simkit.scenario.references import Arguments, Family, File, Kind, PluginName
 from simkit.sections import (
@@ -121,30 +121,6 @@ class Align(Section):
         if problems:
             raise BrokenRulesError(problems)
         return self
-
-
-class Quantity(NamedTuple):
-    """What a signal measures."""
-
-    unit: str
-    name: str
-    """Its name in messages."""
-    least: float = 0.0
-    """Smallest value allowed."""
-
-    def check(self, value: float) -> None:
-        """Raise ScenarioError for a value that it cannot have."""
-        if value < self.least:
-            raise ScenarioError(
-                f"is {value:g} {self.unit}; {self.name} must be at least {self.least:g}: give the "
-                "amount without a sign"
-            )
-
-
-POWER: Final = Quantity(WATT, "power")
-ENERGY_PRICE: Final = Quantity(PRICE, "a price", -math.inf)
-CARBON_INTENSITY: Final = Quantity(CARBON, "carbon intensity")
-TEMPERATURE: Final = Quantity("degC", "temperature", -math.inf)
 
 
 class Findings:

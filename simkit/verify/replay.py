@@ -15,7 +15,8 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from simkit.scenario.policy import BackfillChoice, ComposedPolicy
+from simkit.scenario.policy import PLACEMENT, BackfillChoice, ComposedPolicy
+from simkit.sections import Section
 from simkit.verify.admission import limits_users
 from simkit.verify.audit import (
     ENDLESS,
@@ -378,6 +379,17 @@ def _backfill(choice: BackfillChoice) -> str:
     if name == "conservative" and arguments == {"compress": "queue"}:
         return "conservative"
     return " ".join([name, *(f"with {key} {value}" for key, value in arguments.items())])
+
+
+def decides_at_changes_alone(policy: Section) -> bool:
+    """Return whether a policy is known to ask for no decision, and to read no signal of power.
+
+    Keys that stand need neither, nor does backfilling that plans no starts.
+    """
+    if not isinstance(policy, ComposedPolicy) or policy.placement.type != PLACEMENT:
+        return False
+    rule = BACKFILLS.get(_backfill(policy.backfill), Conservative)
+    return policy.order.type in STATIC and isinstance(rule(), NoBackfill)
 
 
 def _needs_steady_pool(run: AuditedRun) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from simkit.scenario.policy import ComposedPolicy
 from simkit.verify.admission import limits_users
 from simkit.verify.audit import (
     Bools,
@@ -25,6 +24,7 @@ from simkit.verify.audit import (
 )
 from simkit.verify.audited_run import TASK, UNIT, AuditedRun, previous
 from simkit.verify.estimates import correction_instants, stale_corrections
+from simkit.verify.replay import decides_at_changes_alone
 
 _GONE = -1e15
 """Change that no number of instances makes up for: a task that was killed does not wait."""
@@ -224,13 +224,8 @@ def _check_rounds(run: AuditedRun, time: Floats, corrected: Floats, check: Check
 
 def _may_wake(run: AuditedRun) -> bool:
     """Whether decisions may be made although no table shows a change."""
-    policy = run.scenario.policy
-    plain = {"fcfs", "sjf", "ljf", "none", "easy", "first-fit"}  # they ask for no decision
-    composed = isinstance(policy, ComposedPolicy) and plain >= {
-        part.type for part in (policy.order, policy.backfill, policy.placement)
-    }
-    # Nor do they read a signal: power that limits nothing gives them nothing to decide.
-    return not composed or run.power_limits_capacity or bool(run.scenario.processes)
+    others = run.power_limits_capacity or bool(run.scenario.processes)
+    return others or not decides_at_changes_alone(run.scenario.policy)
 
 
 # ---- what is held -------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ import numpy as np
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import ScenarioError
+from simkit.sections import Facts, PositiveDuration
 from simkit.units import LARGEST_AMOUNT, TIME_GRID, amount_on_grid, time_on_grid
 from simkit.workload.capacity import CapacityChange, ChangeKind, WhenTaken
 from simkit.workload.trace import RowReport
@@ -68,25 +69,17 @@ class CapacityStep(NamedTuple):
     """(R,) added to the machine's capacity; negative takes away."""
 
 
-@dataclass(frozen=True)
-class Failures:
-    """Machines fail at random and are repaired: both times are exponentially distributed."""
+class Failures(Facts):
+    """Machines fail at random and are repaired; both times are exponentially distributed."""
 
-    mtbf_s: float
-    """Mean time between the repair of a machine and its next failure."""
-    mttr_s: float
+    noun = "failures"
+
+    mtbf: PositiveDuration
+    """Mean time between failures of one machine."""
+    mttr: PositiveDuration
     """Mean time to repair."""
-    machines: tuple[int, ...] | None = None
-    """Rows of the machines that fail; None: all."""
     running: WhenTaken = "requeue"
-
-    def __post_init__(self) -> None:
-        """Raise ScenarioError for times that are not positive."""
-        for name in ("mtbf_s", "mttr_s"):
-            if not 0 < getattr(self, name) < np.inf:
-                raise ScenarioError(
-                    f"failures: {name} is {getattr(self, name):g}; it must be a positive time"
-                )
+    """Running tasks start over elsewhere, pause, or (drain) end first."""
 
 
 _KINDS: Final[tuple[ChangeKind, ChangeKind]] = ("take", "give")
@@ -147,6 +140,8 @@ class Cluster:
     absent: tuple[int, ...] = ()
     """Rows of the machines that are not there at the start: they join later."""
     failures: Failures | None = None
+    failing: tuple[int, ...] | None = None
+    """Rows of the machines that fail; None: all."""
     inputs: tuple[Path, ...] = ()
     """Files that the cluster was read from."""
     reports: Mapping[str, RowReport] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """The core knows no names of plug-ins: what it needs to know of one, that says of itself.
 
-A name of a policy, a reader, a signal, an estimator or a learner stands in no file of simkit as a
-constant, but for the defaults of the schema, nor in a help text, but for examples of syntax. Words
+A name of a policy, a reader, a signal, an estimator, a controller or a learner stands in no file of
+simkit as a constant, but for the defaults of the schema, nor in a help text, but for examples of syntax. Words
 of the scenario's own keys and of the tables' columns, which some plug-ins share, do not count.
 """
 
@@ -26,6 +26,7 @@ INDEPENDENT = {"verify"}
 
 ALLOWED: dict[str, set[str]] = {
     "scenario/policy.py": {"fcfs", "first-fit"},  # the defaults of a policy's parts
+    "scenario/power.py": {"source-order"},  # the default of a controller
     "scenario/cluster.py": {"alibaba2017"},  # the default of a trace of machines
     "experiment/calibration.py": {"fcfs", "sjf", "user-mean"},  # what it compares
     "agent/actions.py": {"easy", "sjf"},  # the rule behind the actions that pick a job
@@ -66,7 +67,7 @@ def vocabulary() -> set[str]:
 
 def names() -> set[str]:
     """Return the distinctive names of plug-ins that are not keys of the core's own schema."""
-    kinds = ("policies", "readers", "signals", "predictors", "learners")
+    kinds = ("policies", "readers", "signals", "predictors", "controllers", "learners")
     points = [point for kind in kinds for point in entry_points(group=f"simkit.{kind}")]
     own = {point.name for point in points if point.value.startswith("simkit.scenario.")}
     found = {point.name.partition(".")[2] or point.name for point in points} - own

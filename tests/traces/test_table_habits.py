@@ -10,7 +10,7 @@ import pytest
 from trace_files import refusal
 
 import simkit
-from simkit.errors import TraceError
+from simkit.errors import ScenarioError, TraceError
 from simkit.traces.jobs_table import JobsTable, read_jobs_table
 from simkit.traces.task_table import read_task_table
 from simkit.verify import verify_run
@@ -364,12 +364,22 @@ DATES = ("1,2024-03-01 08:00,60,2,2024-03-01 10:00", "2,2024-03-01 08:30,60,2,",
         (("1,soon,60,2,", DATES[1]), {"zone": "UTC"}, ":2: submit_time_s is 'soon'"),
         ((DATES[1], "1,soon,60,2,"), {"zone": "UTC"}, ":3: submit_time_s is 'soon'"),
         (("1,2024-03-01 08:00,60,2,99",), {"zone": "UTC"}, "deadline_s: no time can be read"),
-        (DATES, {"zone": "UTC", "factors": {"submit_time_s": 0.001}}, "submit_time_s holds dates"),
         (("1,01.03.2024 08:00,60,2,",), {"zone": "UTC"}, 'time_format: "%d.%m.%Y %H:%M"'),
     ],
 )
 def test_dates_that_cannot_be_read(table, rows, keys, problem):
     assert problem in refusal(read_jobs_table, table(DATED, *rows), **keys)
+
+
+@pytest.mark.parametrize("column", ["submit_time_s", "start_time_s"])
+def test_dates_take_no_factor(table, column):
+    past = [f"{row},2024-03-01 09:00" for row in DATES]
+    workload = {"type": "jobs", "path": str(table(f"{DATED},start_time_s", *past)), "zone": "UTC",
+                "factors": {column: 0.001}}  # fmt: skip
+    with pytest.raises(ScenarioError, match=rf"^workload\.factors\.{column}: "):
+        simkit.simulate(
+            {"workload": workload, "cluster": {"processors": 4}, "policy": {"recorded": {}}}
+        )
 
 
 def test_an_unknown_amount_is_not_none_of_it(table):

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import polars as pl
 
 from simkit.arrays import Bools, Floats, Ints
-from simkit.errors import TraceError
+from simkit.errors import ScenarioError, TraceError
 from simkit.files import (
     SpecialFileError,
     TooMuchError,
@@ -199,18 +199,21 @@ def factors_of(
     instants: Sequence[str],
     path: Path,
     tally: Tally,
+    following: Collection[str] = (),
 ) -> Mapping[str, float]:
-    """Return the factors; raise TraceError for one of a column of dates.
+    """Return the factors; raise ScenarioError, with their places, for those of columns of dates.
 
-    Note the `instants` of the table without one, where submit times, the first of them, have one.
+    Note the `instants` of the table without one, where submit times, the first of them, have one;
+    those `following` take that one.
     """
     if not np.isnan(table.epoch_s) and (names := [n for n in instants if n in factors]):
-        raise TraceError(
-            f"{path}: {names[0]} holds dates, which a factor cannot convert; leave factors."
-            f"{names[0]} out"
+        raise ScenarioError(
+            f"workload.factors.{name}: {path} has dates in this column, which a factor cannot "
+            "convert; leave it out"
+            for name in names
         )
     for name in instants[1:] if instants[0] in factors else ():
-        if name not in factors:
+        if name not in factors and name not in following:
             tally.note(f"factors multiplies {instants[0]}, and {name} not", np.ones(1, int))
     return factors
 

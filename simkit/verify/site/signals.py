@@ -21,7 +21,7 @@ import polars as pl
 
 from simkit.dates import is_utc
 from simkit.errors import SimkitError
-from simkit.power.signal import CARBON, PRICE, WATT
+from simkit.power.facts import GRID, POWER, TEMPERATURE, Quantity
 from simkit.scenario.machine_power import (
     GroupedMachines,
     LinearMachine,
@@ -59,16 +59,8 @@ from simkit.verify.site.course import (
     total,
 )
 
-TEMPERATURE = "degC"
-_UNITS = {
-    "import_limit_w": WATT, "export_limit_w": WATT, "price_per_kwh": PRICE,
-    "export_price_per_kwh": PRICE, "carbon_gco2_per_kwh": CARBON,
-}  # fmt: skip
-"""Key of the grid → the unit of its signal."""
 _Size = Callable[[], tuple[str, float]]
 """Returns peak or mean, and how large it is in W; nothing if a record is not scaled."""
-_LEAST = {WATT: 0.0, CARBON: 0.0}
-"""Unit → the least value that counts."""
 _OF_WEATHER = 2.5e-6
 """Share of the rated power by which power from weather may differ: processors round otherwise."""
 _BLOCK = 1024
@@ -117,11 +109,11 @@ class SiteSignals:
         signal = getattr(grid, key)
         if signal is None:
             return Course.constant(np.inf)
-        return self._at(f"power.grid.{key}", signal, _UNITS[key])
+        return self._at(f"power.grid.{key}", signal, GRID[key])
 
     def critical(self) -> Course:
         """Return the critical load in W."""
-        return self._at("power.critical_w", self._run.setting("power", "critical_w"), WATT)
+        return self._at("power.critical_w", self._run.setting("power", "critical_w"), POWER)
 
     @property
     def _pue(self) -> PueCurve:
@@ -156,7 +148,7 @@ class SiteSignals:
                 return "mean", section.times_load * self.load_w
             return "", 0.0
 
-        return self._at(place, section.signal, WATT, size)
+        return self._at(place, section.signal, POWER, size)
 
     @cached_property
     def load_w(self) -> float:
@@ -177,16 +169,16 @@ class SiteSignals:
         ends = tasks.select("job_id", "trace_run_time_s").join(submitted, on="job_id")
         last = ends.select((pl.col("submit_time_s") + pl.col("trace_run_time_s")).max()).item()
         first = min(0.0, float(str(jobs["submit_time_s"].min())))
-        course = self._make("power.critical_w", critical, WATT, (first, float(last)), None)
+        course = self._make("power.critical_w", critical, POWER, (first, float(last)), None)
         return course.integral(first, float(last)) / (float(last) - first)
 
     def _at(
-        self, place: str, section: SignalSource, unit: str, size: _Size | None = None
+        self, place: str, section: SignalSource, quantity: Quantity, size: _Size | None = None
     ) -> Course:
         """Return the signal at a place over the run, made once; the error names the place."""
         if place not in self._made:
             try:
-                self._made[place] = self._make(place, section, unit, self._span, size)
+                self._made[place] = self._make(place, section, quantity, self._span, size)
             except NotAuditedError as error:
                 self._made[place] = NotAuditedError(f"{place}: {error}")
             except (OSError, EOFError, ValueError, SimkitError, zlib.error) as error:
@@ -198,8 +190,8 @@ class SiteSignals:
         return made
 
     def _make(
-        self, place: str, section: SignalSource, unit: str, span: tuple[float, float],
-        size: _Size | None,
+        self, place: str, section: SignalSource, quantity: Quantity,
+        span: tuple[float, float], size: _Size | None,
     ) -> Course:  # fmt: skip
         """Return the course of a section; `size` says to which peak or mean a record is scaled."""
         if not span[0] <= span[1]:
@@ -214,29 +206,28 @@ class SiteSignals:
         if isinstance(section, SumSignal):
             parts = enumerate(section.signals)
             each = [(f"{place}.signals.{n}", part) for n, part in parts]
-            return total([self._make(at, part, unit, span, None) for at, part in each])
+            return total([self._make(at, part, quantity, span, None) for at, part in each])
         if isinstance(section, ScaledSignal):
-            of = self._make(f"{place}.signal", section.signal, unit, span, None)
+            of = self._make(f"{place}.signal", section.signal, quantity, span, None)
             return of.scaled(section.factor)
         if isinstance(section, MeansSignal):
             step = on_grid(section.step)
             whole = np.floor(span[0] / step) * step, (np.floor(span[1] / step) + 1.0) * step
-            of = self._make(f"{place}.signal", section.signal, unit, whole, size)
+            of = self._make(f"{place}.signal", section.signal, quantity, whole, size)
             return of.means(step, *span)
         if isinstance(section, RecordedSignal):
-            return self._recorded(place, section, unit, span, size)
+            return self._recorded(place, section, quantity, span, size)
         raise NotAuditedError(f"signals of type {section.type} are not recomputed")
 
     def _recorded(
-        self, place: str, section: RecordedSignal, unit: str, span: tuple[float, float],
-        size: _Size | None,
+        self, place: str, section: RecordedSignal, quantity: Quantity,
+        span: tuple[float, float], size: _Size | None,
     ) -> Course:  # fmt: skip
         """Return what a file says on the clock of the run."""
         record = self._read(section)
-        if record.unit != unit:
+        if record.unit != quantity.unit:
             raise NotAuditedError(f"the file is in {record.unit}")
-        if unit in _LEAST:
-            record = record.at_least(_LEAST[unit])
+        record = record.at_least(quantity.least)
         gaps, align = section.gaps, self._run.setting("power", "align")
         what, wanted = ("", 0.0) if size is None else size()
         factor = 1.0

@@ -79,7 +79,7 @@ def clusters(draw):
         RESOURCES, tuple(f"m{row}" for row in range(machines)), capacity,
         changes=tuple(changes),
         absent=tuple(absent),
-        failures=failures and Failures(40.0, 5.0, running=failures),
+        failures=failures and Failures(mtbf=40.0, mttr=5.0, running=failures),
     )  # fmt: skip
 
 

@@ -157,7 +157,9 @@ def same_totals(late: pl.DataFrame, at_once: pl.DataFrame, error: float) -> None
 def test_the_account_follows_machines_that_fail_and_boot(jobs):
     model = PowerModel.linear(10.0, 100.0, "processors", off_w=1.0, boot_s=120.0, boot_w=50.0)
     names = tuple(f"m{row}" for row in range(10))
-    cluster = Cluster(("processors",), names, np.ones((10, 1)), failures=Failures(3e4, 2e3))
+    cluster = Cluster(
+        ("processors",), names, np.ones((10, 1)), failures=Failures(mtbf=3e4, mttr=2e3)
+    )
     late, at_once = (
         simulate(policy(FCFS(), Easy()), jobs, cluster, site=Site((model,) * 10, grid=TARIFF))
         for policy in (OrderedPolicy, Undeclared)

@@ -76,7 +76,7 @@ def test_maintenance_containers_and_faults_at_once_never_go_below_nothing():
 def failing(**facts) -> Cluster:
     return Cluster(
         ("processors",), ("a", "b", "c"), np.full((3, 1), 4.0),
-        failures=Failures(**{"mtbf_s": 50.0, "mttr_s": 10.0} | facts),
+        failures=Failures(**{"mtbf": 50.0, "mttr": 10.0} | facts),
     )  # fmt: skip
 
 
@@ -121,12 +121,12 @@ def test_what_a_machine_will_have_later_counts_for_what_can_ever_run():
 def test_a_run_ends_although_some_machine_is_always_down(machines):
     cluster = Cluster(
         ("processors",), tuple(f"m{n}" for n in range(machines)), np.full((machines, 1), 4.0),
-        failures=Failures(50.0, 50.0),
+        failures=Failures(mtbf=50.0, mttr=50.0),
     )  # fmt: skip
     run = simulate(greedy, rigid((0, 10, 4), (0, 10, 4)), cluster)
     assert {status for (status,) in run.rows("jobs", "status")} == {"finished"}
 
 
 def test_a_policy_that_places_nothing_is_not_given_repairs_for_ever():
-    run = simulate(lambda _: (), rigid((0, 10, 4)), failing(mtbf_s=5.0, mttr_s=5.0))
+    run = simulate(lambda _: (), rigid((0, 10, 4)), failing(mtbf=5.0, mttr=5.0))
     assert run.rows("jobs", "status") == [("waiting",)]

@@ -221,7 +221,7 @@ def test_kills_rejections_failures_and_suspensions(seed):
     cluster = Cluster(
         ("cpu", "mem"), ("a", "b", "c"), np.array([[4.0, 6.0], [6.0, 6.0], [6.0, 2.0]]),
         maintenance=(Maintenance(50.5, 90.25, 1, (6.0, 6.0), "requeue"),),
-        failures=Failures(150.0, 10.0, running="requeue"),
+        failures=Failures(mtbf=150.0, mttr=10.0, running="requeue"),
     )  # fmt: skip
     rules = Rules(walltime="kill", admission=AdmissionRule(slots=4, backlog=3))
 

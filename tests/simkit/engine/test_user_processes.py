@@ -120,7 +120,7 @@ def test_a_task_is_let_go_if_its_machine_never_comes_back():
 
 
 def test_a_failed_machine_returns_when_repaired_and_given_back():
-    cluster = machines(1, failures=Failures(5.0, 5.0))
+    cluster = machines(1, failures=Failures(mtbf=5.0, mttr=5.0))
     run = simulate(greedy, rigid((0, 30, 1)), cluster, processes=[Outage(1.0, 50.0)], seed=3)
     held = [(t, c) for t, _, c, cause in capacities(run) if 1 < t < 51]
     assert not any(capacity for _, capacity in held)

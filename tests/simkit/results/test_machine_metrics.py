@@ -250,9 +250,7 @@ def failing_run():
         gang=np.zeros(tasks, bool),
     )
     capacity = np.array([[4, 1], [4, 1], [8, 1], [2, 0.5]], float)
-    cluster = Cluster(
-        ("cpu", "mem"), tuple("abcd"), capacity, failures=Failures(mtbf_s=120, mttr_s=30)
-    )
+    cluster = Cluster(("cpu", "mem"), tuple("abcd"), capacity, failures=Failures(mtbf=120, mttr=30))
     scenario = load_scenario({"workload": {"type": "poisson", "jobs": 1, "processors": 1,
                                            "offered_load": 0.5},
                               "cluster": {"processors": 1}, "policy": {"order": "fcfs"}})  # fmt: skip

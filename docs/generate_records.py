@@ -7,8 +7,14 @@ import re
 
 def tables() -> str:
     """Return a section a table: its columns and their meaning."""
-    from simkit.records import JOBS_CORRECTED, JOBS_RELEASED, JOBS_ROUTED, JOBS_WITH_VALUE
-    from simkit.results.run_folder import POWER_TABLES, TABLES
+    from simkit.records import (
+        JOBS_CORRECTED,
+        JOBS_RELEASED,
+        JOBS_ROUTED,
+        JOBS_WITH_VALUE,
+        POWER_TABLES,
+        TABLES,
+    )
 
     parts = [_section(name, columns) for name, columns in (TABLES | POWER_TABLES).items()]
     worth = "\n".join(_table(JOBS_WITH_VALUE))

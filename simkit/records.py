@@ -164,6 +164,19 @@ ENERGY: Final = {
 }
 """One row a job id, in the order of jobs; only in runs with power."""
 
+JOBS_FURTHER: Final = {**JOBS_WITH_VALUE, **JOBS_RELEASED, **JOBS_CORRECTED, **JOBS_ROUTED}
+"""All that jobs may have between `reason` and the resources, in order."""
+TABLES: Final = {
+    "jobs": JOBS,
+    "tasks": TASKS,
+    "allocations": ALLOCATIONS,
+    "timeline": TIMELINE,
+    "events": EVENTS,
+}
+"""Tables of every run, in the order of the digest → the columns that they begin with."""
+POWER_TABLES: Final = {"power": POWER, "energy": ENERGY}
+"""Further tables of runs with power."""
+
 STATUSES: Final = ("finished", "killed", "rejected", "running", "waiting")
 OUTCOMES: Final = ("finished", "killed", "suspended", "lost", "running")
 

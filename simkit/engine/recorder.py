@@ -15,7 +15,7 @@ import numpy as np
 
 from simkit.arrays import Floats, Ints
 from simkit.policy.estimates import CORRECTIONS, Correction, corrected
-from simkit.records import EVENTS, OUTCOMES, STATUSES, TableSink
+from simkit.records import EVENTS, OUTCOMES, STATUSES, TABLES, TableSink
 from simkit.units import TIME_GRID
 from simkit.workload import Workload
 from simkit.workload.workload import JOB_COLUMNS, OF_JOBS
@@ -27,10 +27,6 @@ CHUNK = 32_768
 """Rows of a table that are held before they are handed on."""
 FLUSH_EVERY = 4096
 """Decisions between two calls of `flush`."""
-
-
-TABLES = ("jobs", "tasks", "allocations", "timeline", "events")
-"""The tables that a recorder makes, in the order in which it hands them on."""
 
 
 class Outcome(IntEnum):

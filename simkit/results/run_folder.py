@@ -38,17 +38,6 @@ FORMAT: Final = 1
 PORTABLE: Final = "portable_scenario"
 """Key of `run.json`: the scenario as it enters the digest (`scenario.portable_form`)."""
 
-TABLES: Final = {
-    "jobs": records.JOBS,
-    "tasks": records.TASKS,
-    "allocations": records.ALLOCATIONS,
-    "timeline": records.TIMELINE,
-    "events": records.EVENTS,
-}
-"""Tables of every run → their columns."""
-POWER_TABLES: Final = {"power": records.POWER, "energy": records.ENERGY}
-"""Further tables of runs with power."""
-
 _Result = TypeVar("_Result")
 
 
@@ -293,7 +282,8 @@ class Run:
     @property
     def tables(self) -> dict[str, dict[str, str]]:
         """The run's tables → the columns that each must have, with their meaning."""
-        return {**TABLES, **POWER_TABLES} if self.has_power else TABLES
+        every = records.TABLES
+        return {**every, **records.POWER_TABLES} if self.has_power else every
 
     @cached_property
     def metrics(self) -> Metrics:

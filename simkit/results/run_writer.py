@@ -39,6 +39,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
+from simkit import records
 from simkit.errors import RunError
 from simkit.files import PART
 from simkit.results.metric import CUSTOM
@@ -51,7 +52,7 @@ from simkit.results.output_folder import (
 )
 from simkit.results.run_folder import PORTABLE, MemoryRun, Run
 
-TABLES: Final = ("jobs", "tasks", "allocations", "timeline", "events", "power", "energy")
+TABLES: Final = (*records.TABLES, *records.POWER_TABLES)
 """The tables that the digest covers, in order; only runs with power have the last two."""
 
 

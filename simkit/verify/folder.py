@@ -40,24 +40,10 @@ LARGE: Final = 600_000
 """Rows from which on a table stays on disk."""
 ROWS_AT_ONCE: Final = 262_144
 """Rows of a large table that are read at a time."""
-COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
-    "jobs": records.JOBS,
-    "tasks": records.TASKS,
-    "allocations": records.ALLOCATIONS,
-    "timeline": records.TIMELINE,
-    "events": records.EVENTS,
-    "power": records.POWER,
-    "energy": records.ENERGY,
-}
+COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {**records.TABLES, **records.POWER_TABLES}
 """Table → the columns that it begins with, each with its type and meaning."""
 BY_LIMIT: Final = pl.col("reason").fill_null("").str.contains("(?i)wall.?time|requested time")
 """Whether a job was killed by the limit of `RunFolder.killed_after`, which is no event."""
-OF_POWER: Final = ("power", "energy")
-"""Tables of runs with power alone."""
-FURTHER: Final = (
-    *records.JOBS_WITH_VALUE, *records.JOBS_RELEASED, *records.JOBS_CORRECTED, *records.JOBS_ROUTED,
-)  # fmt: skip
-"""Columns that jobs may have after these, in order; then one a resource."""
 
 
 def types_of(column: str, about: str) -> tuple[str, ...]:
@@ -533,7 +519,7 @@ def _tables_of(folder: Path, scenario: Scenario, *, complete: bool) -> Iterator[
     """Yield the tables that the run must have; an incomplete run may lack those of power."""
     for name in COLUMNS:
         there = complete or (folder / f"{name}.parquet").is_file()
-        if name not in OF_POWER or (scenario.power is not None and there):
+        if name not in records.POWER_TABLES or (scenario.power is not None and there):
             yield name
 
 

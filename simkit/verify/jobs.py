@@ -7,12 +7,10 @@ from typing import Any, Final
 
 import polars as pl
 
+from simkit.records import OUTCOMES, STATUSES
 from simkit.verify.audit import Check, rule
 from simkit.verify.audited_run import TASK, UNIT, AuditedRun, beside, previous, without
 from simkit.verify.folder import BY_LIMIT
-
-_STATUSES = ("finished", "killed", "rejected", "running", "waiting")
-_OUTCOMES = ("finished", "killed", "suspended", "lost", "running")
 
 
 @rule
@@ -63,7 +61,7 @@ def check_statuses(run: AuditedRun, check: Check) -> None:
     """A job's status agrees with its times, tasks and allocations."""
     of_allocations = (
         pl.len().alias("allocations"),
-        *((pl.col("outcome") == name).sum().alias(f"with_{name}") for name in _OUTCOMES),
+        *((pl.col("outcome") == name).sum().alias(f"with_{name}") for name in OUTCOMES),
     )
     of_tasks = (
         pl.len().alias("tasks"),
@@ -77,8 +75,8 @@ def check_statuses(run: AuditedRun, check: Check) -> None:
     for message, wrong in _status_rules().items():
         check.add_rows(message, jobs.filter(wrong))
     for table, column, known in (
-        (run.tasks, "status", _STATUSES),
-        (run.allocations, "outcome", _OUTCOMES),
+        (run.tasks, "status", STATUSES),
+        (run.allocations, "outcome", OUTCOMES),
     ):
         strange = table.filter(~pl.col(column).is_in(known).fill_null(False))
         check.add_rows(f"the {column} is not one of {', '.join(known)}", strange)
@@ -93,11 +91,11 @@ def _status_rules() -> dict[str, pl.Expr]:
     finished, killed, rejected = status == "finished", status == "killed", status == "rejected"
     running, waiting = status == "running", status == "waiting"
     has_time = pl.any_horizontal(start.is_not_null(), end.is_not_null())
-    unknown = ~status.is_in(_STATUSES).fill_null(False)
+    unknown = ~status.is_in(STATUSES).fill_null(False)
     all_finished = (pl.col("tasks") > 0) & (pl.col("tasks") == pl.col("tasks_finished"))
     halted = pl.any_horizontal(pl.col("with_killed") > 0, pl.col("with_running") > 0)
     return {
-        f"the status is not one of {', '.join(_STATUSES)}": unknown,
+        f"the status is not one of {', '.join(STATUSES)}": unknown,
         "finished without a start or an end": finished & (start.is_null() | end.is_null()),
         "finished without a finished allocation": finished & (pl.col("with_finished") == 0),
         "finished, but a task is not": finished & (pl.col("tasks") > pl.col("tasks_finished")),

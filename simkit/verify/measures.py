@@ -13,13 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
+from simkit.records import STATUSES
 from simkit.verify.admission import tasks_by_partition
 from simkit.verify.audit import Floats, Ints
 from simkit.verify.audited_run import TASK, AuditedRun
 
-Numbers = dict[tuple[str, str], float | None]
-"""(metric, number) → value, as ``metrics[metric][number]``."""
-_STATUSES = ("finished", "killed", "rejected", "running", "waiting")
+Numbers = dict[tuple[str, str], float | str | None]
+"""(metric, number) → value, as ``metrics[metric][number]``; of ``unit``: text."""
+_UNITS = {"_s": "s", "_per_h": "1/h", "_kwh": "kWh", "_w": "W"}
+"""Ending of a metric's name → its unit."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +40,21 @@ def share(part: float, whole: float) -> float | None:
 
 
 def counted(
-    metric: str, values: Mapping[str, float | None], count: float, censored: float = 0
+    metric: str,
+    values: Mapping[str, float | None],
+    count: float,
+    censored: float = 0,
+    unit: str | None = None,
 ) -> Numbers:
-    """Return a metric's numbers with its count and what is censored."""
-    own: Numbers = {(metric, name): value for name, value in values.items()}
-    return own | {(metric, "count"): float(count), (metric, "censored"): float(censored)}
+    """Return a metric's numbers with its count, what is censored, and its unit.
+
+    Without `unit`, it is the one that the metric's name ends in, ``1`` for ratios.
+    """
+    named = next((unit for end, unit in _UNITS.items() if metric.endswith(end)), "1")
+    numbers: Numbers = {(metric, name): value for name, value in values.items()}
+    numbers[metric, "count"], numbers[metric, "censored"] = float(count), float(censored)
+    numbers[metric, "unit"] = unit or named
+    return numbers
 
 
 def distribution(metric: str, values: Floats, of: float) -> Numbers:
@@ -61,8 +73,8 @@ def distribution(metric: str, values: Floats, of: float) -> Numbers:
 
 def statuses(metric: str, rows: pl.DataFrame) -> Numbers:
     """Return how many rows there are, and how many of each status."""
-    tally = {name: float((rows["status"] == name).sum()) for name in _STATUSES}
-    return counted(metric, {"submitted": float(rows.height), **tally}, rows.height)
+    tally = {name: float((rows["status"] == name).sum()) for name in STATUSES}
+    return counted(metric, {"submitted": float(rows.height), **tally}, rows.height, unit=metric)
 
 
 def over_time(run: AuditedRun, window: Window) -> Numbers:
@@ -78,7 +90,7 @@ def over_time(run: AuditedRun, window: Window) -> Numbers:
         numbers |= counted(f"utilisation_{name}", {"value": share(used, available)}, allocations)
     waiting = _column(run, "waiting") + _column(run, "backlog")
     area, top, rows = _integral(run, window, waiting, 0.0)
-    numbers |= counted("backlog", {"mean": share(area, length), "max": top}, rows)
+    numbers |= counted("backlog", {"mean": share(area, length), "max": top}, rows, unit="tasks")
     ended = run.only("allocations", "count", "start_time_s", "end_time_s", "outcome")
     ended = ended.drop_nulls("end_time_s")
     spent = (ended["count"] * (ended["end_time_s"] - ended["start_time_s"])).to_numpy()
@@ -147,7 +159,7 @@ def of_tasks(run: AuditedRun, window: Window) -> Numbers:
     numbers |= _throughput("instances", int(inside["count"].sum()), window)
     lost = int(allocations.filter(pl.col("outcome") == "lost")["count"].sum())
     killed = int(allocations.filter(pl.col("outcome") == "killed")["count"].sum())
-    numbers |= counted("retries", {"value": float(lost)}, allocations.height)
+    numbers |= counted("retries", {"value": float(lost)}, allocations.height, unit="instances")
     tries = finished["attempt"]
     mean = share(float((finished["count"] * tries).sum()), instances)
     top = float(tries.to_numpy().max()) if instances else None
@@ -172,7 +184,8 @@ def _in_vain(run: AuditedRun) -> Numbers:
             sums[name] = float((held * one).sum())
         for what, value in sums.items():
             count = run.allocations.height - running
-            numbers |= counted(f"{outcome}_{what}_s", {"value": value}, count, running)
+            unit = "s" if what == "instance" else f"{what} s"
+            numbers |= counted(f"{outcome}_{what}_s", {"value": value}, count, running, unit)
     return numbers
 
 
@@ -302,7 +315,7 @@ def _in_use(parts: _Stretches, machines: int, window: Window) -> Numbers:
         "max": float(number.max()),
         "used": float(len(np.unique(parts.machine[busy]))),
     }
-    return counted("machines_in_use", values, machines)
+    return counted("machines_in_use", values, machines, unit="machines")
 
 
 def _idle_gaps(parts: _Stretches, machines: int) -> Numbers:
@@ -380,7 +393,8 @@ def of_suspensions(run: AuditedRun) -> Numbers:
         for other, time in _between(starts[machine], since, until)
         if other != task and priority[other] <= priority[task]
     }
-    return counted("starts_past_suspended", {"value": float(len(passed))}, suspensions)
+    count = {"value": float(len(passed))}
+    return counted("starts_past_suspended", count, suspensions, unit="starts")
 
 
 def _between(begun: list[tuple[Any, float]], since: float, until: float) -> list[tuple[Any, float]]:

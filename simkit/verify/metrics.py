@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import Any, Final
 
 import numpy as np
@@ -34,8 +33,8 @@ _RELATIVE_ERROR = 1e-9
 """Sums of the same numbers in another order differ by less."""
 _PARTS = ("order", "backfill", "placement", "fitness")
 """Keys of a policy that name its parts; each is the kind of their entry points too."""
-_ABOUT = ("unit", "formula", "window")
-"""Keys of a metric that are text."""
+_ABOUT = ("formula", "window")
+"""Keys of a metric that are for people."""
 
 
 @rule
@@ -63,7 +62,7 @@ def check_metrics(run: AuditedRun, check: Check) -> None:
 
 
 def _check_form(run: AuditedRun, expected: Numbers, check: Check) -> None:
-    """Check that there is no other metric or number, and the units.
+    """Check that there is no other metric or number.
 
     Metrics that the policy may have brought are noted: their formulas are not known here.
     """
@@ -84,11 +83,7 @@ def _check_form(run: AuditedRun, expected: Numbers, check: Check) -> None:
             continue
         for key in sorted(entry.keys() - keys[metric] - {*_ABOUT}):
             check.add("the metric has no such number", {"metric": metric, "number": key})
-        check.examined += 1
-        if entry.get("unit") != unit_of(metric):
-            row = {"metric": metric, "found": entry.get("unit"), "expected": unit_of(metric)}
-            check.add("the unit is not that of the metric", row)
-        for key in ("formula", "window"):
+        for key in _ABOUT:
             if not (isinstance(entry.get(key), str) and entry[key]):
                 check.add(f"the metric has no {key}", {"metric": metric})
 
@@ -122,11 +117,11 @@ def _is_own(kind: str, name: str) -> bool:
     return bool(points) and all(point.module.startswith("simkit.") for point in points)
 
 
-def _equal(found: Any, expected: float | None) -> bool:
+def _equal(found: Any, expected: float | str | None) -> bool:
     if isinstance(found, bool):
         return False
-    if expected is None or not isinstance(found, (int, float)):
-        return found is None and expected is None
+    if not isinstance(expected, (int, float)) or not isinstance(found, (int, float)):
+        return bool(found == expected)
     return math.isclose(found, expected, rel_tol=_RELATIVE_ERROR, abs_tol=_RELATIVE_ERROR)
 
 
@@ -327,8 +322,12 @@ def _energy(run: AuditedRun, start_s: float, end_s: float) -> Numbers:
     numbers |= _of_sources(joule) | _of_battery(run, joule, (start_s, end_s))
     rows = float((length > 0).sum())
     for metric in {metric for metric, _ in numbers}:
-        numbers |= counted(metric, {}, rows)
+        numbers |= counted(metric, {}, rows, unit=_OF_BILLS.get(metric))
     return numbers
+
+
+_OF_BILLS: Final = {"carbon_kg": "kg CO2e", "energy_cost": "currency of the prices"}
+"""Units of what energy carries."""
 
 
 def _of_sources(joule: dict[str, float]) -> Numbers:
@@ -400,10 +399,10 @@ def _value(run: AuditedRun, jobs: pl.DataFrame) -> Numbers:
             if name != "in_time" or "qos" in there:
                 numbers["job_value", name] = float(worth[which].sum())
                 numbers["value_ratio", name] = share(float(worth[which].sum()), float(worth.sum()))
-        numbers |= counted("job_value", {}, finished.sum(), (~finished).sum())
+        numbers |= counted("job_value", {}, finished.sum(), (~finished).sum(), "value")
         numbers |= counted("value_ratio", {}, jobs.height)
     hours = _delay_s(run, jobs, last) / 3600
-    return numbers | counted("delay_cost", {"value": hours}, jobs.height)
+    return numbers | counted("delay_cost", {"value": hours}, jobs.height, unit="job h")
 
 
 def _last_instant(run: AuditedRun) -> float:
@@ -423,12 +422,8 @@ def _lateness(jobs: pl.DataFrame, due: Floats, last: float) -> tuple[Bools, Bool
 
 def _of_lateness(name: str, late: Bools, known: Bools) -> Numbers:
     count, of = int(late.sum()), int(known.sum())
-    return {
-        (name, "value"): float(count),
-        (name, "share"): share(count, of),
-        (name, "count"): float(of),
-        (name, "censored"): float(len(known) - of),
-    }
+    values = {"value": float(count), "share": share(count, of)}
+    return counted(name, values, of, len(known) - of, "jobs")
 
 
 def _delay_s(run: AuditedRun, jobs: pl.DataFrame, last: float) -> float:
@@ -451,32 +446,3 @@ def _delay_s(run: AuditedRun, jobs: pl.DataFrame, last: float) -> float:
     idle = (np.cumsum(inside[order]) > 0) & (np.cumsum(running[order]) == 0)
     same = job[1:] == job[:-1]
     return float(np.diff(time)[idle[:-1] & same].sum()) if len(time) else 0.0
-
-
-_UNITS: Final = (
-    # names, as a regular expression, and their unit; the first that fits counts
-    (r"(lost|killed)_instance_s", "s"),
-    (r"(?:lost|killed)_(?P<resource>.+)_s", "{resource} s"),
-    (r".*_time_s|wait_since_release_s|makespan_s|awrt_s", "s"),
-    (r"throughput_.*_per_h", "1/h"),
-    (r"jobs|qos_violations|deadline_misses", "jobs"),
-    (r"tasks|backlog", "tasks"),
-    (r"retries", "instances"),
-    (r"starts_past_suspended", "starts"),
-    (r"machines_in_use", "machines"),
-    (r"job_value", "value"),
-    (r"delay_cost", "job h"),
-    (r".*_kwh", "kWh"),
-    (r"grid_import_peak_w", "W"),
-    (r"carbon_kg", "kg CO2e"),
-    (r"energy_cost", "currency of the prices"),
-)
-_RATIO: Final = "1"
-
-
-def unit_of(metric: str) -> str:
-    """Return a metric's unit; ``1`` for ratios."""
-    for names, unit in _UNITS:
-        if match := re.fullmatch(names, metric):
-            return unit.format(**match.groupdict())
-    return _RATIO

@@ -16,6 +16,7 @@ from typing import Any, Final
 import polars as pl
 
 from simkit.errors import RunError
+from simkit.records import JOBS_FURTHER
 from simkit.scenario import portable_form
 from simkit.scenario.cluster import PartitionSection
 from simkit.sections import Section
@@ -28,7 +29,7 @@ from simkit.verify.audit import (
     rule,
 )
 from simkit.verify.audited_run import AuditedRun
-from simkit.verify.folder import COLUMNS, FURTHER, RunFolder, digest_of
+from simkit.verify.folder import COLUMNS, RunFolder, digest_of
 from simkit.verify.input_tasks import UNREADABLE, epoch_of_table
 from simkit.verify.inputs import clock_of_log, log_of
 
@@ -152,7 +153,7 @@ def _columns_of(run: RunFolder, table: str) -> list[str]:
         asked = [name for name in run.columns_of("jobs") if name in run.resources]
     elif table == "timeline":
         asked = [f"{kind}_{name}" for kind in ("allocated", "capacity") for name in run.resources]
-    further = [name for name in FURTHER if table == "jobs" and name in there]
+    further = [name for name in JOBS_FURTHER if table == "jobs" and name in there]
     return [*COLUMNS[table], *further, *asked]
 
 

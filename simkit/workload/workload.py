@@ -19,14 +19,7 @@ from simkit import shown
 from simkit.arrays import Bools, Floats, Ints, wrong_shapes
 from simkit.dates import date_text, is_dated
 from simkit.errors import TraceError
-from simkit.records import (
-    JOBS,
-    JOBS_CORRECTED,
-    JOBS_RELEASED,
-    JOBS_ROUTED,
-    JOBS_WITH_VALUE,
-    TASKS,
-)
+from simkit.records import JOBS, JOBS_FURTHER, JOBS_WITH_VALUE, TASKS
 from simkit.text import counted, printable
 from simkit.units import LATEST_S, LONGEST_S, format_duration, request_on_grid, time_on_grid
 from simkit.workload.dependencies import (
@@ -42,9 +35,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-COLUMNS: Final = frozenset(
-    {*JOBS, *JOBS_WITH_VALUE, *JOBS_CORRECTED, *JOBS_ROUTED, *JOBS_RELEASED, *TASKS}
-)
+COLUMNS: Final = frozenset({*JOBS, *JOBS_FURTHER, *TASKS})
 """Columns of a run's jobs and tasks: no resource has such a name, as it is a column itself."""
 
 
@@ -64,7 +55,7 @@ JOB_COLUMNS = ("user", "group", "executable", "queue", "partition")
 """Numbers that a log gives a job; -1 where it gives none."""
 
 
-OF_JOBS: Final = ("qos", "value", "deadline_s")
+OF_JOBS: Final = tuple(JOBS_WITH_VALUE)
 """Columns of a job's worth, one number per job; each is optional."""
 _PER: Final = (
     dict.fromkeys(("job_id", "submit_time_s", *JOB_COLUMNS, *OF_JOBS, "release_time_s"), "job")

@@ -26,7 +26,7 @@ def test_the_mask_is_that_of_info():
 
 
 @pytest.mark.thorough
-def test_torchrl_trains_with_the_mask():
+def test_torchrl_plays_and_derives_with_the_mask():
     torch = pytest.importorskip("torch")
     pytest.importorskip("torchrl")
     from tensordict.nn import TensorDictModule, TensorDictSequential
@@ -48,21 +48,11 @@ def test_torchrl_trains_with_the_mask():
     )
     with_mask = TensorDictModule(lambda mask: mask.bool(), ["action_mask"], ["mask"])
     policy = TensorDictSequential(with_mask, actor)
-    optimizer = torch.optim.Adam(network.parameters(), lr=1e-2)
-    before = [parameter.detach().clone() for parameter in network.parameters()]
-    frames = 0
-    while frames < 2_000:
+    for _ in range(3):
         with torch.no_grad():
             played = env.rollout(500, policy)
         steps = torch.arange(len(played))
         assert played["action_mask"].bool()[steps, played["action"]].all()
-        returns = played["next", "reward"].squeeze(-1).flip(0).cumsum(0).flip(0)
-        logits = network(played["observation"])
-        chances = MaskedCategorical(logits=logits, mask=played["action_mask"].bool())
-        loss = -(chances.log_prob(played["action"]) * (returns - returns.mean())).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        frames += len(played)
-    changed = zip(before, network.parameters(), strict=True)
-    assert any((old != new).any() for old, new in changed)
+    chances = MaskedCategorical(network(played["observation"]), mask=played["action_mask"].bool())
+    chances.log_prob(played["action"]).mean().backward()
+    assert any(parameter.grad.any() for parameter in network.parameters())

@@ -43,12 +43,10 @@ job_id,submit_time_s,run_time_s,instances,cpu,mem,gpu
 
 
 def finished_all(simkit, scenario):
-    """Run and audit a scenario; return whether all its jobs finished."""
+    """Run a scenario; return whether all its jobs finished."""
     folder = f"{scenario}.run"
     done = simkit("run", scenario, "-o", folder)
     assert done.code == 0, done.err
-    audit = simkit("verify", folder)
-    assert audit.code == 0, audit.out
     return set(open_run(folder).jobs["status"]) == {"finished"}
 
 

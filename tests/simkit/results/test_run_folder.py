@@ -8,7 +8,8 @@ import polars as pl
 import pytest
 
 from simkit.errors import RunError
-from simkit.results.run_folder import POWER_TABLES, TABLES, open_run
+from simkit.records import POWER_TABLES, TABLES
+from simkit.results.run_folder import open_run
 
 JOBS = {
     "job_id": [3, 1, 2],

@@ -163,7 +163,9 @@ class PowerSupply:
         to shut down, or change for other reasons than power.
         """
         models = self._site.models
-        if not self._outages.any and not any(m.boot_s or m.shutdown_s for m in models):
+        if not self._outages.any and not any(
+            m.standing.boot or m.standing.shutdown for m in models
+        ):
             return {}
         if self._pool is not None:
             return {0: {"on": self._pool.on, "booting": 0.0}}

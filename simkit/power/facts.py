@@ -150,6 +150,26 @@ def _is_share(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
 
 
+class Standing(Facts):
+    """What a machine draws while it is off, boots or shuts down; in a pool, a processor."""
+
+    noun = "machine power"
+
+    off_w: AtLeastZero = 0.0
+    """Power when switched off."""
+    boot: TimeSpent = 0.0
+    """Time from switching on to being ready."""
+    boot_w: AtLeastZero | None = None
+    """Power while booting; null: idle power."""
+    shutdown: TimeSpent = 0.0
+    """Time from switching off to being off, at idle power."""
+
+    def times(self, machines: float) -> Standing:
+        """Return what so many of them draw together."""
+        boot_w = None if self.boot_w is None else machines * self.boot_w
+        return self.model_copy(update={"off_w": machines * self.off_w, "boot_w": boot_w})
+
+
 class Checkpoints(Facts):
     """Tasks save their work at regular intervals of run time and resume from there."""
 

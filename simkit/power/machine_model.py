@@ -18,7 +18,7 @@ import numpy as np
 
 from simkit.arrays import Floats
 from simkit.errors import ScenarioError
-from simkit.power.facts import NOT_NEGATIVE, POSITIVE, range_problems
+from simkit.power.facts import NOT_NEGATIVE, POSITIVE, Standing, range_problems
 from simkit.power.signal import Signal
 
 
@@ -64,25 +64,12 @@ class PowerModel:
     """Names of the resources that draw dynamic power."""
     curves: tuple[Curve, ...]
     """One for each resource."""
-    off_w: float = 0.0
-    """Power when switched off."""
-    boot_s: float = 0.0
-    """Time from switching on to being ready."""
-    boot_w: float | None = None
-    """Power while booting; None: idle power. A boot takes boot_w · boot_s of energy."""
-    shutdown_s: float = 0.0
-    """Time from switching off to being off, at idle power."""
+    standing: Standing = field(default_factory=Standing)
+    """While it is off, boots or shuts down."""
 
     def __post_init__(self) -> None:
         """Raise ScenarioError with everything that is wrong."""
-        problems = range_problems(
-            self,
-            idle_w=NOT_NEGATIVE,
-            off_w=NOT_NEGATIVE,
-            boot_s=NOT_NEGATIVE,
-            boot_w=NOT_NEGATIVE,
-            shutdown_s=NOT_NEGATIVE,
-        )
+        problems = range_problems(self, idle_w=NOT_NEGATIVE)
         if len(self.resources) != len(self.curves):
             problems.append(f"{len(self.curves)} curves for {len(self.resources)} resources")
         for resource, curve in zip(self.resources, self.curves, strict=False):
@@ -92,18 +79,18 @@ class PowerModel:
 
     @classmethod
     def linear(
-        cls, idle_w: float, full_w: float, resource: str = "cpu", **facts: float
+        cls, idle_w: float, full_w: float, resource: str = "cpu", **standing: float
     ) -> PowerModel:
         """Return idle + (full − idle) · u.
 
         X. Fan, W.-D. Weber and L. A. Barroso, "Power provisioning for a warehouse-sized computer",
-        ISCA 2007. `facts` are off_w, boot_s, boot_w and shutdown_s. Raises ScenarioError, also for
+        ISCA 2007. `standing` are keys of `Standing`. Raises ScenarioError, also for
         a full power below idle.
         """
-        return cls.per_resource(idle_w, {resource: full_w - idle_w}, **facts)
+        return cls.per_resource(idle_w, {resource: full_w - idle_w}, **standing)
 
     @classmethod
-    def table(cls, watts: Sequence[float], resource: str = "cpu", **facts: float) -> PowerModel:
+    def table(cls, watts: Sequence[float], resource: str = "cpu", **standing: float) -> PowerModel:
         """Return straight lines through total powers in W at equal steps of utilisation.
 
         Eleven numbers are the power at 0, 10, …, 100 %, as in results of SPECpower_ssj2008 in
@@ -115,18 +102,20 @@ class PowerModel:
             )
         steps = tuple(np.linspace(0.0, 1.0, len(watts)).tolist())
         above_idle = tuple([float(w - watts[0]) for w in watts])
-        return cls(float(watts[0]), (resource,), (Curve(steps, above_idle),), **facts)
+        return cls(float(watts[0]), (resource,), (Curve(steps, above_idle),), Standing(**standing))
 
     @classmethod
-    def per_resource(cls, idle_w: float, full_w: Mapping[str, float], **facts: float) -> PowerModel:
+    def per_resource(
+        cls, idle_w: float, full_w: Mapping[str, float], **standing: float
+    ) -> PowerModel:
         """Return idle + Σ full · u; `full_w` is what each resource adds in W when fully used."""
         curves = tuple([Curve((0.0, 1.0), (0.0, float(watts))) for watts in full_w.values()])
-        return cls(idle_w, tuple(full_w), curves, **facts)
+        return cls(idle_w, tuple(full_w), curves, Standing(**standing))
 
     @property
     def boot_power_w(self) -> float:
         """Power while booting, in W."""
-        return self.idle_w if self.boot_w is None else self.boot_w
+        return self.idle_w if self.standing.boot_w is None else self.standing.boot_w
 
     @property
     def full_w(self) -> float:

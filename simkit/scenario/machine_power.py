@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
 from simkit.errors import ScenarioError, SimkitError, did_you_mean
-from simkit.power.facts import TEMPERATURE
+from simkit.power.facts import TEMPERATURE, Standing
 from simkit.scenario.signals import Signal, SignalContext
 from simkit.sections import (
     AtLeastZero,
@@ -26,7 +26,6 @@ from simkit.sections import (
     Positive,
     Section,
     SectionName,
-    TimeSpent,
 )
 
 if TYPE_CHECKING:
@@ -38,17 +37,8 @@ Part = tuple[str, "MachineFacts", Rows]
 """Dotted place, what a machine draws, rows of these machines."""
 
 
-class MachineFacts(Section, ABC):
+class MachineFacts(Standing, ABC):
     """Keys of every machine; they describe one machine, in a pool one processor."""
-
-    off_w: AtLeastZero = 0.0
-    """Power when switched off."""
-    boot: TimeSpent = 0.0
-    """Time from switching on to being ready."""
-    boot_w: AtLeastZero | None = None
-    """Power while booting; null: idle power."""
-    shutdown: TimeSpent = 0.0
-    """Time from switching off to being off, at idle power."""
 
     @abstractmethod
     def model(self, cluster: Cluster) -> PowerModel:
@@ -57,12 +47,7 @@ class MachineFacts(Section, ABC):
     @property
     def _standing(self) -> dict[str, Any]:
         """What every model takes."""
-        return {
-            "off_w": self.off_w,
-            "boot_s": self.boot,
-            "boot_w": self.boot_w,
-            "shutdown_s": self.shutdown,
-        }
+        return {key: getattr(self, key) for key in Standing.model_fields}
 
     def build(self, cluster: Cluster) -> tuple[PowerModel, ...]:
         """Return (M,) the model of each machine, as `_built` does."""
@@ -383,8 +368,7 @@ def _times(model: PowerModel, number: float) -> PowerModel:
     return replace(
         model,
         idle_w=number * model.idle_w,
-        off_w=number * model.off_w,
-        boot_w=None if model.boot_w is None else number * model.boot_w,
+        standing=model.standing.times(number),
         curves=tuple(curves),
     )
 

@@ -155,7 +155,7 @@ def same_totals(late: pl.DataFrame, at_once: pl.DataFrame, error: float) -> None
 
 
 def test_the_account_follows_machines_that_fail_and_boot(jobs):
-    model = PowerModel.linear(10.0, 100.0, "processors", off_w=1.0, boot_s=120.0, boot_w=50.0)
+    model = PowerModel.linear(10.0, 100.0, "processors", off_w=1.0, boot=120.0, boot_w=50.0)
     names = tuple(f"m{row}" for row in range(10))
     cluster = Cluster(
         ("processors",), names, np.ones((10, 1)), failures=Failures(mtbf=3e4, mttr=2e3)

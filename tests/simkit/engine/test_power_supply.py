@@ -222,7 +222,7 @@ def test_what_does_not_end_within_a_year_never_will(fcfs, running, longest_day):
 
 
 def test_machines_go_off_and_boot(fcfs):
-    model = PowerModel.linear(10.0, 100.0, "processors", off_w=1.0, boot_s=20.0, boot_w=50.0)
+    model = PowerModel.linear(10.0, 100.0, "processors", off_w=1.0, boot=20.0, boot_w=50.0)
     run = simulate(
         fcfs, rigid((0, 300, 1), (210, 10, 2)), machines(2),
         site=site(sun(200, 101), models=(model,) * 2),
@@ -240,7 +240,7 @@ def test_machines_go_off_and_boot(fcfs):
 
 
 def test_a_policy_switches_machines():
-    model = PowerModel.linear(10.0, 100.0, "processors", boot_s=5.0)
+    model = PowerModel.linear(10.0, 100.0, "processors", boot=5.0)
 
     def schedule(state):
         if state.now == 0:
@@ -419,8 +419,8 @@ def test_what_joins_needs_power():
 @pytest.mark.parametrize("of_machines", [False, True])
 def test_easy_keeps_its_promise_to_the_head_where_processors_boot(of_machines):
     signal = Steps([0, 1000], [100, 200], 1e6, past_end="hold")
-    model = PowerModel.linear(10.0, 100.0, "processors", boot_s=50.0)
-    pool_model = PowerModel.linear(20.0, 200.0, "processors", boot_s=50.0)
+    model = PowerModel.linear(10.0, 100.0, "processors", boot=50.0)
+    pool_model = PowerModel.linear(20.0, 200.0, "processors", boot=50.0)
     jobs = rigid((0, 20, 1), (1, 50, 2), (2, 1000, 1))
     run = simulate(
         OrderedPolicy(FCFS(), Easy()), jobs, machines(2) if of_machines else 2,

@@ -87,7 +87,7 @@ def test_some_requests_are_missing(tmp_path: Path) -> None:
     stderr, done, _ = run(swf(tmp_path, -1, 60, 300, 400), "swf")  # one is raised to its run time
     assert "2 of 4 jobs (50%) lack a requested time" in stderr
     assert PERFECT in stderr
-    assert "user-mean with workload.requested_time: raw" in stderr
+    assert "workload.requested_time: raw" in stderr
     assert done.estimates == "requested (50% run times)"
     stderr, done, _ = run(swf(tmp_path, -1, *[300] * 9), "swf")  # a tenth is as in most logs
     assert (stderr, done.estimates) == ("", "requested")

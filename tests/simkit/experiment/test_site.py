@@ -389,7 +389,7 @@ def test_a_pool_draws_the_power_of_all_its_processors():
     facts = {"off_w": 5, "boot": "2m", "boot_w": 150, "shutdown": 30}
     (model,) = build(machines=MACHINES | facts).models
     expected = PowerModel.linear(
-        1000.0, 2000.0, "processors", off_w=50.0, boot_s=120.0, boot_w=1500.0, shutdown_s=30.0
+        1000.0, 2000.0, "processors", off_w=50.0, boot=120.0, boot_w=1500.0, shutdown=30.0
     )
     assert model == expected
     assert build(machines=MACHINES).models[0].boot_power_w == 1000

@@ -41,7 +41,7 @@ def test_full_power_is_that_of_all_resources() -> None:
 
 
 def test_a_boot_draws_its_own_power_for_its_own_time() -> None:
-    model = PowerModel.linear(100, 300, off_w=5, boot_s=120, boot_w=200, shutdown_s=30)
+    model = PowerModel.linear(100, 300, off_w=5, boot=120, boot_w=200, shutdown=30)
     machine = MachinePower(model, "m1", Switch.OFF)
     log = [(0.0, machine.switch.value, machine.standing_w())]
     assert machine.switch_on(10.0) == 130.0
@@ -80,7 +80,7 @@ WRONG = [
     (lambda: PowerModel.linear(300, 100), "power in use is 200 W below idle"),
     (lambda: PowerModel.linear(-1, 100), "idle_w is -1"),
     (lambda: PowerModel.table([100.0]), "the table has 1 numbers"),
-    (lambda: PowerModel.linear(1, 2, boot_s=math.inf), "boot_s is inf"),
+    (lambda: PowerModel.linear(1, 2, boot=math.inf), "machine power.boot: "),
     (lambda: PowerModel(1.0, ("cpu",), (Curve((0.0, 0.5), (0.0, 9.0)),)), "rise from 0 to 1"),
     (lambda: PowerModel(1.0, ("cpu",), ()), "0 curves for 1 resources"),
     (lambda: ConstantPue(0.9), "0.9 is not at least 1"),

@@ -88,3 +88,8 @@ def test_by_step_it_is_the_mean_of_sums_written_out(seed):
         for t in range(decisions):
             to_come = [rewards[steps[:, m] >= steps[t, n], m].sum() for m in same]
             assert np.isclose(found[t, n], np.mean(to_come))
+
+
+def test_without_a_decision_there_is_no_mean():
+    assert decision_means(np.zeros((0, 4)), 2).shape == (0, 4)
+    assert step_means(np.zeros((0, 4)), np.zeros((0, 4), np.int64), 2).shape == (0, 4)

@@ -77,6 +77,12 @@ def test_the_number_of_threads_is_set_back_after_an_error():
     assert torch.get_num_threads() == before
 
 
+def test_what_is_drawn_has_a_stream_of_its_own():
+    made = Fit()
+    assert made.stream("a").random() == made.stream("a").random()
+    assert made.stream("a").random() != made.stream("b").random()
+
+
 def test_a_damaged_checkpoint_is_refused(tmp_path, monkeypatch):
     made = Fit()
     monkeypatch.setattr(made, "_network", build(SHAPE.model_copy(update={"layers": (2, 5, 1)})))

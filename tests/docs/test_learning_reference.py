@@ -32,16 +32,15 @@ def told(head: str, page: str = LEARNERS) -> set[str]:
     return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
 
 
-SLOW = ("deepjs", "fitness", "rlscheduler")
+MARKS = {
+    "deepjs": pytest.mark.slow, "fitness": pytest.mark.thorough, "rlscheduler": pytest.mark.thorough,
+}  # fmt: skip
 """Learners whose shortest training takes many seconds."""
 
 
 @pytest.mark.parametrize(
     "learner",
-    [
-        pytest.param(name, marks=pytest.mark.thorough) if name in SLOW else name
-        for name in plugins.names("simkit.learners")
-    ],
+    [pytest.param(name, marks=MARKS.get(name, ())) for name in plugins.names("simkit.learners")],
 )
 def test_all_that_a_training_writes_is_told(learner, tmp_path):
     trained = train(small_scenario(learner, 1), tmp_path / "training")

@@ -210,10 +210,14 @@ def test_it_learns(learner, where, arguments, key, share):
     assert after.get("unfinished", 0) == 0
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("learner", "arguments"),
-    [("cocorl", {"iterations": 30}), ("rare", {"iterations": 8, "updates": 120, "replay": 50_000})],
+    [
+        pytest.param("cocorl", {"iterations": 30}, marks=pytest.mark.thorough),
+        pytest.param(
+            "rare", {"iterations": 8, "updates": 120, "replay": 50_000}, marks=pytest.mark.slow
+        ),
+    ],
 )
 def test_it_loses_less_value_than_first_come_first_served(learner, arguments):
     """And far less than untrained, on held-out streams."""

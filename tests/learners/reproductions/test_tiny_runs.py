@@ -41,6 +41,10 @@ class Tiny(NamedTuple):
     marks: tuple[Any, ...] = (pytest.mark.thorough,)
 
 
+SLOW = (pytest.mark.slow,)
+"""Half a minute and more: two stay for `make test-all`, one page of games and one of power."""
+
+
 def makespans_are_above_the_bound(judged: pl.DataFrame) -> bool:
     bound = judged.filter(pl.col("label") == BOUND)["makespan"].to_numpy()
     return all(
@@ -67,7 +71,7 @@ def everyone_is_judged_with_all_jobs(judged: pl.DataFrame) -> bool:
 
 TINY = {
     "cocorl": Tiny(cocorl.carry_out, (replace(GREEN, seeds=2),), "cocorl.csv",
-                   lambda judged: set(judged["load"]) >= {20, 120}),
+                   lambda judged: set(judged["load"]) >= {20, 120}, marks=SLOW),
     "deepjs": Tiny(
         deepjs.carry_out,
         (DeepJSSetting(
@@ -75,13 +79,15 @@ TINY = {
             repeats=1, alone=1, generations=1, variant_repeats=1, draws=2,
         ),),
         "deepjs-judged.csv", makespans_are_above_the_bound, "alibaba/cloudsimpy_jobs.csv.gz",
-        (pytest.mark.slow,),
+        marks=SLOW,
     ),
-    "deeprm": Tiny(deeprm.carry_out, (DEEPRM,), "deeprm.csv", everyone_is_judged_with_all_jobs),
+    "deeprm": Tiny(
+        deeprm.carry_out, (DEEPRM,), "deeprm.csv", everyone_is_judged_with_all_jobs, marks=SLOW
+    ),
     "launchpad": Tiny(launchpad.carry_out, (replace(GREEN, streams=10, episodes=2),), "launchpad.csv",
                       lambda judged: set(judged["pool"]) == {5, 15}),
     "rare": Tiny(rare.carry_out, (GREEN,), "rare.csv",
-                 lambda judged: judged["value"].is_between(0, 1).all()),
+                 lambda judged: judged["value"].is_between(0, 1).all(), marks=SLOW),
     "rlscheduler": Tiny(
         rlscheduler.carry_out,
         (RLSchedulerSetting(
@@ -89,12 +95,12 @@ TINY = {
             their_iterations=1,
         ),),
         "rlscheduler.csv", lambda judged: {"fcfs", "hold"} <= set(judged["candidate"]),
-        "swf/HPC2N-2002-2.2-cln.swf.gz", (pytest.mark.slow,),
+        "swf/HPC2N-2002-2.2-cln.swf.gz", marks=SLOW,
     ),
     "schedqrm": Tiny(
         schedqrm.carry_out,
         (study.SchedQRMSetting(1, 2, 60, 6, ("paper", study.WHOLE, study.PPO), 2), logs.QUICK),
-        "schedqrm-loads.csv", lambda judged: (judged["slowdown"] >= 1).all(),
+        "schedqrm-loads.csv", lambda judged: (judged["slowdown"] >= 1).all(), marks=SLOW,
     ),
     "sofia": Tiny(
         sofia.carry_out,

@@ -103,7 +103,13 @@ POLICIES = {
 }
 
 
-@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+@pytest.mark.parametrize(
+    "policy",
+    [
+        pytest.param(policy, id=name, marks=[pytest.mark.thorough] if name == "clean parts" else [])
+        for name, policy in POLICIES.items()
+    ],
+)
 def test_keeps_the_rules_of_policies(policy):
     check_policy(policy)
 

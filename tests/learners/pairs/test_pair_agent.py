@@ -194,6 +194,7 @@ class Forgetful:
         return self.agent.schedule(state) if self.rng.random() < 0.7 else ()
 
 
+@pytest.mark.thorough
 def test_decisions_that_an_agent_was_not_asked_about(table, tmp_path, monkeypatch):
     pytest.importorskip("numba")
     folder = bundle(tmp_path / "agent", RULES["balance"])

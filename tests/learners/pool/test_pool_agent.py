@@ -47,6 +47,7 @@ RULES: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.thorough  # compiling it takes seconds
 @given(
     rows=ROWS, seed=st.integers(0, 99), units=st.sampled_from([0, 3]),
     visible=st.sampled_from([1, 3, 128]), rules=st.sampled_from(RULES),

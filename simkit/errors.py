@@ -118,8 +118,18 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     Capitals make no difference.
     """
     choices = sorted(known)
-    small = {choice.casefold() for choice in choices}
-    if near := get_close_matches(name.casefold(), sorted(small), n=1, cutoff=0.6):
-        same = [choice for choice in choices if choice.casefold() == near[0]]
-        return f"; did you mean {get_close_matches(name, same, n=1, cutoff=0.0)[0]!r}?"
+    if near := nearest(name, choices):
+        return f"; did you mean {near!r}?"
     return f"; known: {', '.join(choices)}" if choices else ""
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is nearest to a mistyped one; None if all are far from it.
+
+    Capitals make no difference.
+    """
+    choices = sorted(known)
+    small = sorted({choice.casefold() for choice in choices})
+    near = get_close_matches(name.casefold(), small, n=1, cutoff=0.6)
+    same = [choice for choice in choices if choice.casefold() in near]
+    return get_close_matches(name, same, n=1, cutoff=0.0)[0] if same else None

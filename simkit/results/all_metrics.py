@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import polars as pl
 
 from simkit import plugins
-from simkit.errors import PluginError, RunError, ScenarioError, SimkitError, did_you_mean
+from simkit.errors import PluginError, RunError, ScenarioError, SimkitError, nearest
 from simkit.policy.declared import PolicyMetric
 from simkit.results.custom_metrics import CustomMetric, custom_metric
 from simkit.results.energy_metrics import ENERGY_METRICS, energy_metrics
@@ -113,12 +113,12 @@ def full_name(name: str, known: Collection[str]) -> str:
 
 
 def other_names(name: str, known: Collection[str]) -> str:
-    """Return how a message about an unknown metric ends: the nearest name, or where all are."""
-    near = did_you_mean(name, known)
-    if near.endswith("?"):
-        return near
-    usual = [one for shown in shown_on("summary") for one in full_names(shown, known)]
-    return f"; usual: {', '.join(usual)}; all are in metrics.json, parts as wait_time_s.p99"
+    """Return how a message about an unknown metric ends: the nearest name, or the usual ones."""
+    if near := nearest(name, known):
+        return f"; did you mean {near!r}?"
+    ordered = sorted(known)
+    usual = [one for shown in shown_on("summary") for one in full_names(shown, ordered)]
+    return f"; usual: {', '.join(usual)}; name a part like wait_time_s.p99" if usual else ""
 
 
 def _is_one_of(row: MetricFacts, name: str) -> bool:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from simkit.plugins import entry_points
 from simkit.text import counted, printable
 
 Floats = npt.NDArray[np.float64]
@@ -179,6 +180,12 @@ def rule(judge: Callable[[_Run, Check], None]) -> Callable[[_Run], Check]:
         return check
 
     return checked
+
+
+def is_own(group: str, name: str) -> bool:
+    """Return whether a name is that of an entry point whose code is simkit's."""
+    points = [point for point in entry_points(group) if point.name == name]
+    return bool(points) and all(point.module.startswith("simkit.") for point in points)
 
 
 def name_of(judge: Callable[..., object]) -> str:

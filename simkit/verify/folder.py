@@ -42,7 +42,7 @@ ROWS_AT_ONCE: Final = 262_144
 """Rows of a large table that are read at a time."""
 COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {**records.TABLES, **records.POWER_TABLES}
 """Table → the columns that it begins with, each with its type and meaning."""
-BY_LIMIT: Final = pl.col("reason").fill_null("").str.contains("(?i)wall.?time|requested time")
+BY_LIMIT: Final = pl.col("reason").eq_missing("requested time is over")
 """Whether a job was killed by the limit of `RunFolder.killed_after`, which is no event."""
 
 
@@ -388,10 +388,14 @@ class RunFolder:
         period = clock.every or clock.step
         return None if period is None else on_grid(period)
 
-    def killed_after(self, requested: str = "requested_time_s") -> pl.Expr:
+    @property
+    def walltime_kills(self) -> bool:
+        """Whether jobs are killed when their requested time is over."""
+        return self.scenario.walltime == "kill"
+
+    def killed_after(self) -> pl.Expr:
         """Return how long a job may run, in s, by its requested time; null: to its end."""
-        kills = self.scenario.walltime == "kill"
-        return pl.col(requested) if kills else pl.lit(None, pl.Float64)
+        return pl.col("requested_time_s") if self.walltime_kills else pl.lit(None, pl.Float64)
 
     @property
     def power_limits_capacity(self) -> bool:

@@ -21,7 +21,7 @@ from simkit.verify.audited_run import TASK, AuditedRun
 Numbers = dict[tuple[str, str], float | str | None]
 """(metric, number) → value, as ``metrics[metric][number]``; of ``unit``: text."""
 _UNITS = {"_s": "s", "_per_h": "1/h", "_kwh": "kWh", "_w": "W"}
-"""Ending of a metric's name → its unit."""
+"""Ending of the name of a metric that is not of a resource → its unit."""
 
 
 @dataclass(frozen=True)
@@ -48,17 +48,18 @@ def counted(
 ) -> Numbers:
     """Return a metric's numbers with its count, what is censored, and its unit.
 
-    Without `unit`, it is the one that the metric's name ends in, ``1`` for ratios.
+    Without `unit`, it is the one that the metric's name ends in, ``1`` for ratios. A name that ends
+    in a resource needs it: the resource may be called ``tpu_w``.
     """
-    named = next((unit for end, unit in _UNITS.items() if metric.endswith(end)), "1")
+    named = next((known for end, known in _UNITS.items() if metric.endswith(end)), "1")
     numbers: Numbers = {(metric, name): value for name, value in values.items()}
     numbers[metric, "count"], numbers[metric, "censored"] = float(count), float(censored)
     numbers[metric, "unit"] = unit or named
     return numbers
 
 
-def distribution(metric: str, values: Floats, of: float) -> Numbers:
-    """Return the distribution of values, which `of` jobs (or others) might have."""
+def distribution(metric: str, values: Floats, of: float, unit: str | None = None) -> Numbers:
+    """Return the distribution of values, which `of` jobs (or others) might have; see `counted`."""
     some = len(values) > 0
     found: dict[str, float | None] = {
         "mean": float(np.mean(values)) if some else None,
@@ -68,7 +69,7 @@ def distribution(metric: str, values: Floats, of: float) -> Numbers:
         "p99": float(np.quantile(values, 0.99)) if some else None,
         "max": float(np.max(values)) if some else None,
     }
-    return counted(metric, found, len(values), of - len(values))
+    return counted(metric, found, len(values), of - len(values), unit)
 
 
 def statuses(metric: str, rows: pl.DataFrame) -> Numbers:
@@ -87,7 +88,8 @@ def over_time(run: AuditedRun, window: Window) -> Numbers:
         used, _, _ = _integral(run, window, _column(run, f"allocated_{name}"), 0.0)
         most = np.maximum(_column(run, f"allocated_{name}"), _column(run, f"capacity_{name}"))
         available, _, _ = _integral(run, window, most, there)
-        numbers |= counted(f"utilisation_{name}", {"value": share(used, available)}, allocations)
+        value = {"value": share(used, available)}
+        numbers |= counted(f"utilisation_{name}", value, allocations, unit="1")
     waiting = _column(run, "waiting") + _column(run, "backlog")
     area, top, rows = _integral(run, window, waiting, 0.0)
     numbers |= counted("backlog", {"mean": share(area, length), "max": top}, rows, unit="tasks")
@@ -233,12 +235,13 @@ def of_machines(run: AuditedRun, window: Window) -> Numbers:
             for amount in (parts.held, parts.available)
         )
         some = there > 0
-        numbers |= distribution(f"machine_utilisation_{name}", used[some] / there[some], machines)
+        shares = used[some] / there[some]
+        numbers |= distribution(f"machine_utilisation_{name}", shares, machines, unit="1")
         if len(run.resources) > 1:
             scarce = np.delete(parts.free < least, r, axis=1).any(axis=1)
             left = float((parts.free[:, r] * parts.seconds)[scarce].sum())
             value = share(left, float((parts.available[:, r] * parts.seconds).sum()))
-            numbers |= counted(f"stranded_{name}", {"value": value}, machines)
+            numbers |= counted(f"stranded_{name}", {"value": value}, machines, unit="1")
     return (
         numbers | _in_use(parts, machines, window) | _idle_gaps(parts, machines)
         | _fragmentation(run, parts, asked, weights)
@@ -348,7 +351,8 @@ def _fragmentation(run: AuditedRun, parts: _Stretches, asked: Floats, weights: F
     for r, name in enumerate(run.resources):
         area = parts.free[:, r] * parts.seconds
         value = share(float((area * unfit[place.reshape(-1), r]).sum()), float(area.sum()))
-        numbers |= counted(f"fragmentation_{name}", {"value": value}, len(run.capacity))
+        machines = len(run.capacity)
+        numbers |= counted(f"fragmentation_{name}", {"value": value}, machines, unit="1")
     return numbers
 
 

@@ -8,12 +8,11 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from simkit.plugins import entry_points
 from simkit.power.facts import BatteryFacts
 from simkit.scenario.bundled import agent_label, agent_names
 from simkit.scenario.policy import AgentPolicy, policies_in
 from simkit.sections import Section
-from simkit.verify.audit import KWH, Bools, Check, Floats, NotApplicableError, rule
+from simkit.verify.audit import KWH, Bools, Check, Floats, NotApplicableError, is_own, rule
 from simkit.verify.audited_run import TASK, UNIT, AuditedRun
 from simkit.verify.folder import CUSTOM
 from simkit.verify.measures import (
@@ -108,13 +107,10 @@ def _is_foreign(policy: Section) -> bool:
     names = {kind: getattr(part, "type", None) for kind, part in parts.items()}
     names |= {"compat": getattr(policy, "compat", None)}
     names |= {"policy": getattr(policy, "name", getattr(policy, "path", None))}
-    return not all(_is_own(kind, name) for kind, name in names.items() if name is not None)
-
-
-def _is_own(kind: str, name: str) -> bool:
-    """Return whether a name is that of an entry point whose code is simkit's."""
-    points = [point for point in entry_points("simkit.policies") if point.name == f"{kind}.{name}"]
-    return bool(points) and all(point.module.startswith("simkit.") for point in points)
+    return not all(
+        is_own("simkit.policies", f"{kind}.{name}")
+        for kind, name in names.items() if name is not None
+    )  # fmt: skip
 
 
 def _equal(found: Any, expected: float | str | None) -> bool:
@@ -277,7 +273,7 @@ def _offered_loads(run: AuditedRun, jobs: pl.DataFrame, first: float, last: floa
         held = np.concatenate([[at_first], capacity])
         there = float((held * lengths).sum())
         load = {"value": share(asked.get(resource, 0.0), there)}
-        numbers |= counted(f"offered_load_{resource}", load, jobs.height)
+        numbers |= counted(f"offered_load_{resource}", load, jobs.height, unit="1")
     return numbers
 
 

@@ -182,6 +182,8 @@ BACKFILLS: Final[dict[str, Callable[[], Rule]]] = {
     "conservative, by planned starts": partial(Conservative, by_start=True),
 }
 """Backfilling rules that are replayed."""
+_WITHOUT_PLANS: Final = frozenset({"none", "easy", "easy, the shortest first"})
+"""Those that plan no starts, so that nothing is to be decided when a planned start comes."""
 _DISTURBING: Final = {
     "capacity": "the capacity changes",
     "reserved": "jobs wait for reservations",
@@ -384,12 +386,11 @@ def _backfill(choice: BackfillChoice) -> str:
 def decides_at_changes_alone(policy: Section) -> bool:
     """Return whether a policy is known to ask for no decision, and to read no signal of power.
 
-    Keys that stand need neither, nor does backfilling that plans no starts.
+    Static orders ask for no wake-up; neither does backfilling without planned starts.
     """
     if not isinstance(policy, ComposedPolicy) or policy.placement.type != PLACEMENT:
         return False
-    rule = BACKFILLS.get(_backfill(policy.backfill), Conservative)
-    return policy.order.type in STATIC and isinstance(rule(), NoBackfill)
+    return policy.order.type in STATIC and _backfill(policy.backfill) in _WITHOUT_PLANS
 
 
 def _needs_steady_pool(run: AuditedRun) -> None:

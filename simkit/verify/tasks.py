@@ -407,7 +407,7 @@ def check_walltime(run: AuditedRun, check: Check) -> None:
     killed = killed.filter(BY_LIMIT | ~pl.col("job_id").is_in(spent["job_id"].implode()))
     if spent.height and not run.retries_known:
         check.notes["kills at the last attempt are not checked"] = "the input is not known"
-    if run.scenario.walltime == "ignore":
+    if not run.walltime_kills:
         check.add_rows("killed at its walltime, which is ignored", killed.filter(BY_LIMIT))
         if not run.policy_may_kill:
             others = killed.filter(~BY_LIMIT)

@@ -188,7 +188,7 @@ def ends_of_stopped(run: AuditedRun) -> Floats | None:
         return np.empty(0)
     if run.redone is not None or (run.run_times_may_differ and not pieces["gang"].all()):
         return None  # how much of its work was done, or is to be done, is not recorded
-    if run.scenario.walltime == "kill" and (pieces["tasks_of_job"] > 1).any():
+    if run.walltime_kills and (pieces["tasks_of_job"] > 1).any():
         return None  # the limit of the first task alone is recorded
     run_times = run.tasks.select(*TASK, work="trace_run_time_s").unique(TASK, keep="first")
     rows = run.pieces.join(run_times, on=TASK, how="left", maintain_order="left")

@@ -15,7 +15,13 @@ from simkit.cli.text import as_text
 from simkit.experiment.workers import SweepOutcome
 from simkit.report.facts import distributions_of, run_facts
 from simkit.results import all_metrics, job_metrics
-from simkit.results.all_metrics import full_name, full_names, metric_numbers, shown_on
+from simkit.results.all_metrics import (
+    full_name,
+    full_names,
+    metric_numbers,
+    other_names,
+    shown_on,
+)
 from simkit.results.metric import MAIN, Found, MetricRow, Screen
 
 SMALL = {
@@ -79,3 +85,11 @@ def test_without_a_resource_a_name_is_that_of_every_resource(name, full):
              "offered_load_cpu"]  # fmt: skip
     assert full_names(name, known) == full
     assert full_name(name, known) == (full or [name])[0]
+
+
+def test_an_unknown_metric_is_answered_by_the_nearest_or_the_usual_ones_in_order():
+    known = {"makespan_s", "utilisation_b", "utilisation_a", "wait_time_s", "zoo"}
+    usual = "wait_time_s, utilisation_a, utilisation_b, makespan_s"
+    assert other_names("wait_tim_s", known) == "; did you mean 'wait_time_s'?"
+    assert other_names("q", known) == f"; usual: {usual}; name a part like wait_time_s.p99"
+    assert other_names("q", []) == ""

@@ -506,9 +506,7 @@ def replayed(
     segments = schedule(jobs, machines, easy=easy, kill=kill)
     stopped = {s.job_id for s in segments if s.outcome == "killed"}
     jobs = [
-        j._replace(status="killed", reason="reached its requested time (walltime)")
-        if j.job_id in stopped
-        else j
+        j._replace(status="killed", reason="requested time is over") if j.job_id in stopped else j
         for j in jobs
     ]
     world = build(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_records import Records
 
 import simkit
 from simkit.results.run_folder import Run
@@ -63,3 +64,65 @@ def test_a_task_is_suspended_at_its_start_and_goes_on_at_once(tmp_path: Path, sl
         of_first = run.allocations.filter(job_id=1).select("start_time_s", "end_time_s")
         assert of_first.rows() == [(0, 0), (0, 50), (59, 109)]
         assert run.metrics["starts_past_suspended"]["count"] == 2
+
+
+def test_a_resource_may_be_named_like_a_unit(tmp_path: Path) -> None:
+    """No metric's unit is guessed from a resource: utilisation_tpu_w is a ratio, not a power."""
+    table, names = tmp_path / "jobs.csv", ("cpu", "tpu_w", "gpu_s", "net_kwh", "io_per_h")
+    table.write_text(f"job_id,submit_time_s,run_time_s,{','.join(names)}\n1,0,9,1,1,1,1,1\n")
+    scenario = {
+        "workload": {"type": "jobs", "path": str(table), "resources": list(names)},
+        "cluster": {"machines": [{"count": 2, **dict.fromkeys(names, 2)}]},
+    }
+    run = simkit.simulate(scenario, output=tmp_path / "run")
+    assert run.metrics["fragmentation_tpu_w"]["unit"] == "1"
+    assert verify_run(tmp_path / "run", inputs=[tmp_path]).found == {}
+
+
+OWN_ESTIMATOR = """
+from simkit.policy.estimates import Requested
+
+
+class Mine(Requested):
+    requests = "{}"
+"""
+
+
+@pytest.mark.parametrize("requests", ["used", "bound", "unknown"])
+def test_a_custom_estimator_may_say_what_requests_are_to_it(tmp_path: Path, requests: str) -> None:
+    """Its code is not run by the auditor, which says that the name is not checked."""
+    (tmp_path / "est.py").write_text(OWN_ESTIMATOR.format(requests))
+    rows = "1,0,10,4,10,7,1,999\n2,1,20,4,20,7,1,999\n"
+    keys = {"estimates": f"{tmp_path / 'est.py'}:Mine", "policy": "fcfs+easy"}
+    run_of(tmp_path, rows, {}, **keys)
+    checks = verify_run(tmp_path / "run", inputs=[tmp_path]).checks
+    (about,) = (check.notes for check in checks if check.name == "run-info")
+    assert "estimator" in about["name of estimates not checked"]
+
+
+OWN_POLICY = """
+from simkit.policy import Kill, Place
+
+
+class Impatient:
+    def reset(self, info, rng):
+        pass
+
+    def schedule(self, state):
+        for allocation in list(state.running):
+            yield Kill(allocation.task, "walltime budget")
+        for task in state.queue:
+            if (on := state.fit(task)) is not None:
+                yield Place(task, on)
+"""
+
+
+def test_a_policy_may_kill_for_a_walltime_of_its_own(tmp_path: Path) -> None:
+    """Only the engine's own reason is the limit: any other kill is an event, and needs its row."""
+    (tmp_path / "own.py").write_text(OWN_POLICY)
+    rows = "1,0,100,4,100,7,1,999\n2,20,10,4,10,8,1,999\n"
+    run = run_of(tmp_path, rows, {}, policy=f"{tmp_path / 'own.py'}:Impatient")
+    assert run.jobs.sort("job_id")["reason"].to_list() == ["walltime budget", ""]
+    records = Records.read(tmp_path / "run")
+    records.take("events", lambda _: [])
+    assert "events" in verify_run(records.save(tmp_path / "bad"), inputs=[tmp_path]).found

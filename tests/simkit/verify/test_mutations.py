@@ -108,7 +108,7 @@ MUTATIONS: list[tuple[str, Change, str]] = [
     ("rejected, yet it ran", cell("jobs", 3, status="rejected", reason="no"), "statuses"),
     ("allocation that never ends", cell("allocations", 3, end_time_s=None), "statuses"),
     ("killed without a reason", lambda w: kill(w, 9, ""), "statuses"),
-    ("killed for an ignored walltime", lambda w: kill(w, 9, "walltime"), "walltime"),
+    ("killed for an ignored walltime", lambda w: kill(w, 9, "requested time is over"), "walltime"),
     ("killed though nothing kills", lambda w: kill(w, 9, "killed by the policy"), "walltime"),
     ("rejected though it fits", lambda w: reject(w, 9), "rejections"),
     ("timeline goes back", cell("timeline", 3, time_s=0.0), "timeline"),

@@ -233,7 +233,7 @@ _ROW_INCHES: Final = 0.24
 def plot_groups(
     runs: Sequence[RunOrFolder], by: By, target: str | PathLike[str] | None = None
 ) -> Figure:
-    """Draw the mean and the 90th percentile of each group's waits and slowdowns (`shown_on`).
+    """Draw the mean and the 90th percentile of each group's waits and bounded slowdowns.
 
     Args:
         runs: at least one run, or its folder; a colour each.

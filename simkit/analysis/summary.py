@@ -27,7 +27,7 @@ from simkit.text import counted
 if TYPE_CHECKING:
     import polars as pl
 
-NOT_FINISHED: Final = tuple(f"{COUNTS.name}.{status}" for status in COUNTS.parts)
+UNFINISHED_COUNTS: Final = tuple(f"{COUNTS.name}.{status}" for status in COUNTS.parts)
 """Shown in every summary where a run has such jobs: the means of the others leave them out."""
 
 
@@ -169,8 +169,8 @@ def summarise(
         runs: a sweep, runs, or folders with runs in them or below them.
         by: dotted keys of the scenario; ``policy`` stands for the whole policy. None: all keys that
             differ between the runs, but the seed.
-        metrics: names as in `simkit.metric_numbers`, such as ``wait_time_s.p99``; None: those
-            of `shown_on`, and the user's.
+        metrics: names as in `simkit.metric_numbers`, such as ``wait_time_s.p99``; None: wait,
+            bounded slowdown, utilisation, makespan, and the user's.
         level: of confidence, between 0 and 1.
 
     A group holds the runs with the same values of `by`. If they differ in more than the seed, a
@@ -261,7 +261,7 @@ def _numbers(
         missing = (f"no run has {name!r}{other_names(name, known)}" for name in unknown)
         raise RunError("metric: " + "\n  ".join(missing))
     wanted += [
-        name for name in NOT_FINISHED
+        name for name in UNFINISHED_COUNTS
         if name not in wanted and any(name in one and one[name].value for one in every)
     ]  # fmt: skip
     numbers = {name: [one[name].value if name in one else None for one in every] for name in wanted}

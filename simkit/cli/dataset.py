@@ -66,7 +66,11 @@ def record(
         ),
     ] = None,
     actions: Annotated[
-        str | None, typer.Option(help="What an action does, as in the environment.")
+        str | None,
+        typer.Option(
+            help="What an action does: start, next-head, pick or classes; slots in slotted time; "
+            "ready-pool; default: slots or start."
+        ),
     ] = None,
     observation: Annotated[str | None, typer.Option(help="What is seen.")] = None,
     slots: Annotated[int | None, typer.Option(min=1, help="Tasks to choose from.")] = None,

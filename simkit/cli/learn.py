@@ -172,7 +172,7 @@ def evaluate(
         int | None,
         typer.Option(
             min=1,
-            help="Held-out job sets; default: those that the workload numbers, else 10 seeds.",
+            help="Held-out job sets; default: the workload's own numbered job sets, else 10 seeds.",
         ),
     ] = None,
     seeds: Annotated[str | None, typer.Option(help="Seeds as job sets: 0..9 or 0,3,7.")] = None,

@@ -488,7 +488,8 @@ def _chosen(
     if not informative:
         return columns, []
     rows, left_out = {**shown_on("summary"), **shown_on("sweep")}, []
-    for name in sorted((n for n in rows if rows[n].yields), key=lambda n: rows[n].yields):
+    ranks = {name: row.left_out_rank for name, row in rows.items() if row.left_out_rank}
+    for name in sorted(ranks, key=ranks.__getitem__):
         if sum(column.width + GAP for column in columns) <= room:
             break
         if any(column.name == name for column in columns):

@@ -16,6 +16,7 @@ from simkit.cli.text import Blocks, Line, echo, print_blocks, print_or_json, rou
 from simkit.progress import PATIENCE_S, progress_bar
 
 if TYPE_CHECKING:
+    from simkit.scenario.workload import WorkloadModel
     from simkit.workload import RowReport
 
 TABLES = "alibaba2017"
@@ -87,6 +88,9 @@ def generate(
     elf-bursts is not a model: it compiles C++ programs, and measures the sections of their ELF
     files and how long they run. The same command resumes an interrupted one.
     """
+    known = (*_models(), TABLES, PROGRAMS)
+    if model not in known:
+        raise typer.BadParameter(f"{model!r} is not a model; known: {', '.join(known)}")
     if (target is None) == (output is None):
         raise typer.BadParameter("name the place to write to once, as TARGET or with --output")
     place = target or output
@@ -115,6 +119,14 @@ def generate(
         _generate_log(model, place, jobs, processors, load, seed, settings or [])
 
 
+def _models() -> dict[str, type[WorkloadModel]]:
+    """Return the types of workload that draw rigid jobs, by name."""
+    from simkit.scenario.workload import WORKLOADS, WorkloadModel
+
+    kinds = WORKLOADS.classes().items()
+    return {name: kind for name, kind in kinds if issubclass(kind, WorkloadModel)}
+
+
 def _generate_log(
     model: str,
     target: Path,
@@ -128,18 +140,12 @@ def _generate_log(
     from simkit import plugins
     from simkit.experiment.workload import read_trace
     from simkit.scenario.overrides import parse_overrides
-    from simkit.scenario.workload import WORKLOADS, WorkloadModel
     from simkit.scenario.yaml_document import load_scenario
 
-    kinds = WORKLOADS.classes().items()
-    models = {name: kind for name, kind in kinds if issubclass(kind, WorkloadModel)}
-    if model not in models:
-        known = ", ".join([*models, TABLES, PROGRAMS])
-        raise typer.BadParameter(f"{model!r} is not a model; known: {known}")
     keys: dict[str, Any] = {"type": model, "jobs": jobs, "processors": processors or 128}
     if load is not None:
         keys["offered_load"] = load
-    elif not (settings or models[model].has_arrivals):
+    elif not (settings or _models()[model].has_arrivals):
         keys["offered_load"] = 0.7
     scenario = load_scenario({"workload": keys | parse_overrides(settings), "seed": seed})
     trace = read_trace(scenario.workload, seed)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shlex
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -20,13 +20,21 @@ from pydantic import ValidationError
 from simkit.analysis.compare import compare_runs
 from simkit.analysis.paired_runs import pair_runs
 from simkit.analysis.runs_below import POLICY, SEED, Settings
-from simkit.analysis.summary import NOT_FINISHED, SIGNS, Summary, summarise
+from simkit.analysis.summary import SIGNS, UNFINISHED_COUNTS, Summary, summarise
 from simkit.arrays import Floats
 from simkit.errors import RunError, SimkitError
 from simkit.plugins import code_refused
 from simkit.records import STATUSES
 from simkit.report.gantt import short_name
-from simkit.results.all_metrics import full_name, full_names, is_share, metric_numbers, shown_on
+from simkit.results.all_metrics import (
+    TABLES,
+    facts_of,
+    full_name,
+    full_names,
+    is_share,
+    metric_numbers,
+    shown_on,
+)
 from simkit.results.group_metrics import UNKNOWN, By, group_of, metrics_by
 from simkit.results.job_metrics import JOB_METRICS
 from simkit.results.metric import ABOUT, CUSTOM, Metrics, Screen, counted_resource, entries
@@ -38,9 +46,10 @@ from simkit.units import parse_duration
 from simkit.why.jobs import longest_waiting
 
 _ABOUT: Final = ("formula", "window", "count", "censored")
-_SCREENS: Final[tuple[Screen, ...]] = ("tiles", "report")
-_SHARE: Final = "share"
-"""What the page knows as the unit of shares, which it shows in per cent."""
+_SCREENS: Final[Mapping[Screen, int | None]] = {"tiles": 4, "report": None}
+"""Screen of the page → the most resources that it shows of a metric; None: all."""
+_SHARE: Final = None
+"""What the page has as the unit of shares, which it shows in per cent; no metric's unit is null."""
 _OF_ROWS: Final = ("read", "accepted", "repaired", "dropped")
 """Counts of the log's rows."""
 _MOST_INPUTS: Final = 200
@@ -99,8 +108,8 @@ def _metrics(run: Run) -> dict[str, list[Any]]:
         metrics = Metrics()
     known, own = metric_numbers(metrics), metrics.get(CUSTOM, {})
     shown = {
-        screen: [one for name in shown_on(screen) for one in full_names(name, known)]
-        for screen in _SCREENS
+        screen: [one for name in shown_on(screen) for one in full_names(name, known)[:most]]
+        for screen, most in _SCREENS.items()
     }
     return {screen: [*names, *own] for screen, names in shown.items()} | {
         "metrics": [
@@ -109,15 +118,20 @@ def _metrics(run: Run) -> dict[str, list[Any]]:
                 "values": {key: n for key, n in metric.items() if key not in ABOUT},
                 **{key: metric.get(key) for key in _ABOUT},
                 "unit": shown_unit(name, metric.get("unit", "")),
+                "note": "" if name in own or (row := facts_of(name)) is None else row.in_short,
+                "of_jobs": name in _OF_JOBS,
             }
             for name, metric in entries(metrics).items()
         ]
     }
 
 
-def shown_unit(name: str, unit: str) -> str:
+_OF_JOBS: Final = frozenset(row.name for row in TABLES["single jobs"])
+
+
+def shown_unit(name: str, unit: str) -> str | None:
     """Return the unit of a metric's numbers, `_SHARE` if the page shows them in per cent."""
-    return _SHARE if unit == "1" and is_share(name) else unit
+    return _SHARE if unit == "1" and is_share(name) else str(unit)
 
 
 def _scenario_text(run: Run) -> str:
@@ -407,7 +421,7 @@ def _judged_metrics(runs: Sequence[Run]) -> list[str]:
     judged = [name for name in heads if every[0][name].better]
     more = [f"{name}.p90" for name in usual if f"{name}.p90" in common]
     known = [name for name in (*usual, *more, *judged) if name in common]
-    return [name for name in dict.fromkeys(known) if name not in NOT_FINISHED][:_MOST_METRICS]
+    return [name for name in dict.fromkeys(known) if name not in UNFINISHED_COUNTS][:_MOST_METRICS]
 
 
 def _summary_table(summary: Summary) -> dict[str, Any]:

@@ -234,7 +234,7 @@ ENERGY_METRICS: Final[tuple[MetricRow[EnergySums], ...]] = (
         },
         better="low",
         shown={"sweep": MAIN, "report": MAIN},
-        yields=7,
+        left_out_rank=7,
     ),
     _row(
         "generation_kwh",
@@ -283,7 +283,7 @@ ENERGY_METRICS: Final[tuple[MetricRow[EnergySums], ...]] = (
         lambda sums: {"import": sums.kwh("import"), "export": sums.kwh("export")},
         parts={"import": "low"},
         shown={"sweep": ("import",), "report": ("import",)},
-        yields=3,
+        left_out_rank=3,
     ),
     _row(
         "grid_import_peak_w",
@@ -312,7 +312,7 @@ ENERGY_METRICS: Final[tuple[MetricRow[EnergySums], ...]] = (
         lambda sums: {"value": sums.amounts["cost_per_s"], "load": sums.amounts["load_cost_per_s"]},
         better="low",
         shown={"sweep": MAIN, "tiles": MAIN, "report": MAIN},
-        yields=8,
+        left_out_rank=8,
     ),
     _row(
         "battery_kwh",

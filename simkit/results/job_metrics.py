@@ -121,7 +121,7 @@ JOB_METRICS: Final[tuple[JobMetric, ...]] = (
             "tiles": MAIN,
             "report": ("", "p90"),
         },
-        yields=2,
+        left_out_rank=2,
     ),
     JobMetric(
         "per_processor_bounded_slowdown",
@@ -364,8 +364,9 @@ WHOLE_JOBS: Final[tuple[MetricRow[JobRecords], ...]] = (
         _makespan,
         "all jobs submitted",
         better="low",
+        in_short="first submit to last end",
         shown={"summary": MAIN, "tiles": MAIN, "report": MAIN},
-        yields=1,
+        left_out_rank=1,
     ),
     throughput_row("jobs", _throughput, shown={"report": MAIN}),
     MetricRow(
@@ -567,7 +568,7 @@ VALUE_METRICS: Final[tuple[MetricRow[ValueSums], ...]] = (
         better="high",
         share=True,
         shown={"sweep": MAIN},
-        yields=5,
+        left_out_rank=5,
     ),
     _lateness(
         "qos_violations",
@@ -575,7 +576,7 @@ VALUE_METRICS: Final[tuple[MetricRow[ValueSums], ...]] = (
         "qos",
         lambda tally: (tally.violated, tally.unviolated, tally.submitted),
         shown={"sweep": ("share",)},
-        yields=9,
+        left_out_rank=9,
     ),
     _lateness(
         "deadline_misses",
@@ -583,7 +584,7 @@ VALUE_METRICS: Final[tuple[MetricRow[ValueSums], ...]] = (
         "deadlines",
         lambda tally: (tally.missed, tally.met, tally.deadlines),
         shown={"sweep": ("share",), "report": MAIN},
-        yields=6,
+        left_out_rank=6,
     ),
     MetricRow(
         "delay_cost",

@@ -58,7 +58,9 @@ class MetricFacts:
     """Whether its numbers are parts of a whole, which people read in per cent."""
     shown: Mapping[Screen, tuple[str, ...]] = field(default_factory=dict, kw_only=True)
     """Screen → which of its numbers are there by default: `MAIN`, or ``("", "p90")``."""
-    yields: int = field(default=0, kw_only=True)
+    in_short: str = field(default="", kw_only=True)
+    """What it is in a few words, where the formula is too long; empty: its name says enough."""
+    left_out_rank: int = field(default=0, kw_only=True)
     """Its turn to be left out of a sweep's table that is too wide, from 1; 0: it stays."""
     needs: tuple[str, ...] = field(default=(), kw_only=True)
     """Columns or facts without which a run does not have it."""

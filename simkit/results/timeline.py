@@ -328,8 +328,9 @@ TIMELINE_METRICS: Final[tuple[MetricRow[TimelineSums], ...]] = (
         "time",
         better="high",
         share=True,
+        in_short="allocated of what was available",
         shown={"summary": MAIN, "tiles": MAIN, "report": MAIN},
-        yields=4,
+        left_out_rank=4,
     ),
     MetricRow(
         "offered_load_{resource}",

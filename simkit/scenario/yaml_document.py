@@ -24,7 +24,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 
 from simkit import plugins
-from simkit.errors import PluginError, ScenarioError, did_you_mean
+from simkit.errors import PluginError, ScenarioError
 from simkit.power.signal_trace import PowerTrace
 from simkit.scenario import SWEEP_REFUSAL, Scenario
 from simkit.scenario.bundled import find_scenario
@@ -389,7 +389,8 @@ def read_signal_file(keys: Mapping[str, Any]) -> PowerTrace:
     kinds = SIGNALS.classes().items()
     recorded = [name for name, kind in kinds if issubclass(kind, RecordedSignal)]
     if (name := str(keys.get("type"))) not in recorded:
-        raise ScenarioError(f"type: {name} is not read from a file{did_you_mean(name, recorded)}")
+        known = ", ".join(sorted(recorded))
+        raise ScenarioError(f"type: {name} is not read from a file; known: {known}")
     data = {"signal": dict(keys)}
     try:
         signal = _Place.model_validate(

@@ -58,11 +58,13 @@ function unitFor(unit, size) {
   return scales.find(([factor]) => size >= factor) || scales[scales.length - 1];
 }
 
+const SHARE = null; // the unit of shares, which are shown in per cent
+
 // a metric's number with its unit
 function quantity(value, unit) {
   if (value === null || value === undefined) return "–";
   if (unit === "s") return duration(value);
-  if (unit === "share") return percent(value);
+  if (unit === SHARE) return percent(value);
   if (unit === "1" || unit === "1/h" || !unit) return plain(value); // the name says "per hour"
   if (unit.length > 12) return plain(value); // a sentence, shown elsewhere
   const [factor, name] = unitFor(unit, Math.abs(value));

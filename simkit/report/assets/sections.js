@@ -36,8 +36,8 @@ function overview(runs) {
   const priced = (name) => name !== "energy_cost" || numbers.get(name).value; // 0: nothing had a price
   const tiles = run.tiles.filter(priced).map((name) => {
     const { value, unit, metric } = numbers.get(name);
-    return el("div", { class: "tile", title: metric.formula }, el("div", { class: "tile-name" }, tileName(name)), el("div", { class: "tile-value" }, quantity(value, unit)),
-      el("div", { class: "soft" }, tileNote(name, metric)));
+    return el("div", { class: "tile", title: metric.formula }, el("div", { class: "tile-name" }, tileName(name, metric)), el("div", { class: "tile-value" }, quantity(value, unit)),
+      el("div", { class: "soft" }, tileNote(metric)));
   });
   return section("overview", "Overview",
     el("div", { class: "tiles" }, el("div", { class: "tile" }, el("div", { class: "tile-name" }, "jobs"), el("div", { class: "tile-value" }, plain(run.counts.submitted)), el("div", { class: "soft" }, countParts(run.counts))), tiles),
@@ -49,17 +49,17 @@ function countParts(counts) {
   return parts.join(", ") || "none submitted";
 }
 
-function tileName(name) {
-  const means = ["wait_time_s", "bounded_slowdown"].includes(name) ? "mean " : "";
-  return means + metricName(name);
+function isMean(name, { values }) { // whether a metric's own name stands for its mean
+  return !name.includes(".") && !("value" in values) && "mean" in values;
 }
 
-function tileNote(name, metric) {
-  if (name.startsWith("wait_time_s") || name.startsWith("bounded_slowdown")) {
-    return metric.censored ? `${counted(metric.count, "job")}; ${plain(metric.censored)} without one` : counted(metric.count, "job");
-  }
-  if (metric.unit?.length > 12) return `in the ${metric.unit}`;
-  return name.startsWith("utilisation") ? "allocated of what was available" : name === "makespan_s" ? "first submit to last end" : "";
+function tileName(name, metric) {
+  return (isMean(name, metric) ? "mean " : "") + metricName(name);
+}
+
+function tileNote({ count, censored, unit, note, of_jobs: ofJobs }) {
+  if (ofJobs) return counted(count, "job") + (censored ? `; ${plain(censored)} without one` : "");
+  return unit?.length > 12 ? `in the ${unit}` : note;
 }
 
 function comparisonTable(runs) {
@@ -75,7 +75,7 @@ function comparisonTable(runs) {
 
 function meanName(name, numbers) {
   const { metric } = numbers.find((found) => found.has(name)).get(name);
-  return metricName(name) + (!name.includes(".") && "mean" in metric.values ? ", mean" : "");
+  return metricName(name) + (isMean(name, metric) ? ", mean" : "");
 }
 
 function gainsSection(runs, comparisons) {

@@ -48,7 +48,7 @@ function curveChart({ x, rows, metrics, level }, metric, log = false) {
   }
   const points = [...series.values()].flat();
   if (!points.length) return el("p", { class: "soft" }, "No run has a value.");
-  const share = unit === "share", of = share ? 100 : 1;
+  const share = unit === SHARE, of = share ? 100 : 1;
   const values = points.flatMap((point) => [point[1], point[2] ?? point[1], point[3] ?? point[1]]).map((value) => value * of);
   const [div, sign] = share ? [1, "%"] : axisUnit(unit, Math.max(...values.map(Math.abs)));
   const positive = points.map((point) => (point[1] * of) / div).filter((value) => value > 0);
@@ -99,7 +99,7 @@ function groupDots(sweep) {
 }
 
 function dotChart({ by, rows, metrics, level }, metric) {
-  const { name, unit } = metrics[metric], share = unit === "share", of = share ? 100 : 1;
+  const { name, unit } = metrics[metric], share = unit === SHARE, of = share ? 100 : 1;
   const cells = cutCells(rows, metric);
   const shown = rows.map((row, n) => ({ ...row, cell: cells[n] })).filter((row) => row.cell[0] !== null).slice(0, 60);
   if (!shown.length) return el("p", { class: "soft" }, "No run has a value.");

@@ -71,7 +71,7 @@ def test_no_gaps_are_said_to_be_none():
     [
         (
             ("solar",),
-            "ScenarioError: type: solar is not read from a file; did you mean 'epw-solar'?",
+            "ScenarioError: type: solar is not read from a file; known: carbon, csv, epw-solar,",
         ),
         (("constant", "--set", "value=3"), "type: constant is not read from a file"),
         (("gleamm-sample", "--set", "part=sun"), "part: unknown value 'sun'"),

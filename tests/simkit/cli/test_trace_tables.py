@@ -55,3 +55,10 @@ def test_models_of_logs_have_no_machines(generate):
     done = generate("lublin", "x.swf", "--machines", 3)
     assert (done.code, "lublin has no --machines" in done.err) == (2, True)
     assert generate("lublin", "-o", "x.swf", "--jobs", 5).out == "x.swf written: 5 jobs\n"
+
+
+def test_any_other_word_lists_the_models(generate):
+    for words in (("lublinn",), ("models", "x.swf")):
+        done = generate(*words)
+        assert done.code == 2
+        assert "lublin, poisson" in " ".join(done.err.split())

@@ -13,7 +13,7 @@ from simkit.analysis.summary import summarise
 from simkit.cli.run_text import sweep_blocks
 from simkit.cli.text import as_text
 from simkit.experiment.workers import SweepOutcome
-from simkit.report.facts import distributions_of, run_facts
+from simkit.report.facts import distributions_of, run_facts, shown_unit
 from simkit.results import all_metrics, job_metrics
 from simkit.results.all_metrics import (
     full_name,
@@ -58,6 +58,22 @@ def test_a_new_row_is_on_every_screen_that_it_names():
     assert "new_h" in facts["tiles"]
     assert "new_h" in facts["report"]
     assert "new_h" in as_text(sweep_blocks(Path("here"), [outcome])).splitlines()[0]
+
+
+def test_tiles_show_a_few_resources_and_the_report_all(tmp_path):
+    names, table = tuple("abcdef"), tmp_path / "jobs.csv"
+    table.write_text(f"job_id,submit_time_s,run_time_s,{','.join(names)}\n1,0,9,1,1,1,1,1,1\n")
+    workload = {"type": "jobs", "path": str(table), "resources": list(names)}
+    cluster = {"machines": [{"count": 1, **dict.fromkeys(names, 2)}]}
+    facts = run_facts(simkit.simulate({"workload": workload, "cluster": cluster}))
+    every = [f"utilisation_{name}" for name in names]
+    assert [name for name in facts["tiles"] if name in every] == every[:4]
+    assert [name for name in facts["report"] if name in every] == every
+
+
+def test_a_metric_in_a_unit_called_share_is_not_shown_in_per_cent():
+    assert shown_unit("utilisation_cpu", "1") is None
+    assert shown_unit("mine", "share") == "share"
 
 
 def test_what_is_shown_of_jobs_and_their_groups_is_known_there():

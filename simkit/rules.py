@@ -1,8 +1,8 @@
 """The rules of a simulation, whatever its policy: walltime, admission, the clock, limits.
 
-Each class is a section of a scenario and, with the same names and units, an object in Python, whose
-durations are in s: `Rules(walltime="kill", scheduling=Scheduling(every=60.0))`. A scenario is itself
-the `Rules` of its simulation; how its estimates are corrected is an argument of `Simulation`.
+Each class is a section of a scenario and, with the same names and units, an object in Python:
+`Rules(walltime="kill", scheduling=Scheduling(every=60.0))`, with durations in s. A scenario is
+itself the `Rules` of its simulation; how its estimates are corrected is an argument of `Simulation`.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class Execution:
         self._run((allocation,), 0.0, now + work)
 
     def _until_killed(self, task: Task, work: float) -> tuple[float, int]:
-        """Return how long a task will run, in s, and its outcome: 0 (it ends by itself) or killed."""
+        """Return how long a task will run, in s, and its outcome: 0 at its own end, or killed."""
         if self._killed_after_s is None:
             return work, 0
         limit = self._killed_after_s(task.requested_time_s)

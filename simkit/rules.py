@@ -2,7 +2,7 @@
 
 Each class is a section of a scenario and, with the same names and units, an object in Python:
 `Rules(walltime="kill", scheduling=Scheduling(every=60.0))`, with durations in s. A scenario is
-itself the `Rules` of its simulation; how its estimates are corrected is an argument of `Simulation`.
+itself the `Rules` of its simulation; `Simulation` takes the correction of estimates beside them.
 """
 
 from __future__ import annotations

@@ -88,8 +88,8 @@ def over_time(run: AuditedRun, window: Window) -> Numbers:
         used, _, _ = _integral(run, window, _column(run, f"allocated_{name}"), 0.0)
         most = np.maximum(_column(run, f"allocated_{name}"), _column(run, f"capacity_{name}"))
         available, _, _ = _integral(run, window, most, there)
-        value = {"value": share(used, available)}
-        numbers |= counted(f"utilisation_{name}", value, allocations, unit="1")
+        part = {"value": share(used, available)}
+        numbers |= counted(f"utilisation_{name}", part, allocations, unit="1")
     waiting = _column(run, "waiting") + _column(run, "backlog")
     area, top, rows = _integral(run, window, waiting, 0.0)
     numbers |= counted("backlog", {"mean": share(area, length), "max": top}, rows, unit="tasks")

@@ -1,8 +1,8 @@
 """The rules of a simulation, whatever its policy: walltime, admission, the clock, limits.
 
 Each class is a section of a scenario and, with the same names and units, an object in Python:
-`Rules(walltime="kill", scheduling=Scheduling(every=60.0))`. A scenario is itself the `Rules` of
-its simulation.
+`Rules(walltime="kill", scheduling=Scheduling(every=60.0))`, with durations in s. A scenario is
+itself the `Rules` of its simulation; `Simulation` takes the correction of estimates beside them.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ class Scheduling(Facts):
     every: Period | None = None
     """At multiples of this time if something changed; null: at every change."""
     step: Period | None = None
-    """At all multiples of this time, whether or not something changed: slotted time."""
+    """At all multiples of this time, whether or not something changed, from the first submission on
+    for as long as jobs are to come, run or wait: slotted time."""
 
     @model_validator(mode="after")
     def _either_every_or_step(self) -> Self:
@@ -85,13 +86,17 @@ class Scheduling(Facts):
 
     @property
     def period_s(self) -> float | None:
-        """The time of which decisions come at multiples, on the grid of times; None: any time."""
+        """Seconds from one possible decision to the next, on the grid of times; None: any time."""
         period = self.every if self.step is None else self.step
         return None if period is None else float(time_on_grid(period))
 
 
 class Limits(Facts):
-    """What ends a run that would go on for ever, and how much keys may make; null: no limit."""
+    """What ends a run that would go on for ever, and how much keys may make; null: no limit.
+
+    A `Simulation` made in Python meets `simulated_time`, `decisions` and `retries` itself; the
+    others are kept by what reads a scenario and carries it out.
+    """
 
     noun = "limits"
 
@@ -133,9 +138,14 @@ class Rules(Facts):
     limits: Limits = Field(default_factory=Limits)
     """What ends a run that would go on for ever, and how much keys may make."""
 
+    @property
+    def kills(self) -> bool:
+        """Whether a job is killed when its requested time is over."""
+        return self.walltime == "kill"
+
     def killed_after_s(self, requested_s: Seconds) -> Seconds | float:
-        """Return how long tasks may run that requested these times, in s; infinity: to their end.
+        """Return the longest run times allowed for these requested times, in s; infinity: any.
 
         NaN, an unknown request, stays NaN.
         """
-        return requested_s if self.walltime == "kill" else inf
+        return requested_s if self.kills else inf

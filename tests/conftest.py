@@ -124,9 +124,9 @@ COMPILED = re.compile(r"tests/learners/(.*[/_[])?(pairs/|pool/|deepjs|fitness|rl
 
 
 def sampling(config: pytest.Config) -> int:
-    """Return of how many cases of a test marked `sampled` about one is run, and the first anyway.
+    """Return n where about one in n cases of a test marked `sampled` is run; its first always is.
 
-    `make test`: of five; `make test-all`: of two; `make slow`, and a test called by name: each.
+    5 for `make test`, 2 for `make test-all`, 1 for `make slow` and for tests called by name.
     """
     if leaves_out_thorough(config):
         return 5

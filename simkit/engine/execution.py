@@ -48,7 +48,7 @@ class Execution:
         workload = system.workload
         self._run_time_s = workload.longest_run_time_s().item  # the fastest way to one number
         self._own_times = InstanceTimes(workload) if len(workload.instance_run_time_s) else None
-        self._killed_after_s = rules.killed_after_s if rules.walltime == "kill" else None
+        self._killed_after_s = rules.killed_after_s if rules.kills else None
         self._additions = CORRECTIONS[correction]
         self._watched = bool(self._additions) or self._observer is not None
         self._unusual = self._killed_after_s is not None or self._watched
@@ -101,7 +101,7 @@ class Execution:
         self._run((allocation,), 0.0, now + work)
 
     def _until_killed(self, task: Task, work: float) -> tuple[float, int]:
-        """Return how long a task will run, in s, and the outcome: 0, it ends by itself; killed."""
+        """Return how long a task will run, in s, and its outcome: 0 at its own end, or killed."""
         if self._killed_after_s is None:
             return work, 0
         limit = self._killed_after_s(task.requested_time_s)

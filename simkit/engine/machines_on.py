@@ -43,7 +43,7 @@ class PoolUnits:
         self._size = self._capacity[0]
         self._by_power = supply.limit == "power"
         self._peak_w = supply.peak_w or model.full_w
-        self._off_w, self._span_w = model.standing.off_w, model.full_w - model.standing.off_w
+        self._off_w, self._span_w = model.switching.off_w, model.full_w - model.switching.off_w
         self.on = self._size
         """Units that are on, in units of the first resource."""
         self._booting: deque[tuple[float, float]] = deque()  # (when they are on, how many)
@@ -53,7 +53,7 @@ class PoolUnits:
     @property
     def boots(self) -> bool:
         """Whether it takes time to come on."""
-        return self._model.standing.boot > 0
+        return self._model.switching.boot > 0
 
     @property
     def booting(self) -> float:
@@ -99,8 +99,8 @@ class PoolUnits:
         target = self.most(available_w)
         booting = self.booting
         if target > self.on + booting:
-            if self._model.standing.boot:
-                self._booting.append((now + self._model.standing.boot, target - self.on - booting))
+            if self._model.switching.boot:
+                self._booting.append((now + self._model.switching.boot, target - self.on - booting))
             else:
                 self.on = target
         while self._booting and target < self.on + booting:  # the youngest first
@@ -131,7 +131,7 @@ class PoolUnits:
         on = min(max(self.on / self._size, busy), 1.0)
         booting = min(self.booting / self._size, 1.0 - on)
         off = 1.0 - on - booting
-        return on * model.idle_w + booting * model.boot_power_w + off * model.standing.off_w
+        return on * model.idle_w + booting * model.boot_power_w + off * model.switching.off_w
 
     def _changes(self, now: float) -> list[CapacityChange]:
         amounts = self.amounts(self.on)
@@ -166,7 +166,7 @@ class Switch(Enum):
 class MachinePower:
     """The switch of one machine, a plain object; call `settle` at `next_change`.
 
-    off ──switch_on──▶ booting ──boot_s──▶ on ──switch_off──▶ shutting down ──shutdown_s──▶ off
+    off ──switch_on──▶ booting ──boot──▶ on ──switch_off──▶ shutting down ──shutdown──▶ off
     """
 
     __slots__ = ("model", "name", "next_change", "switch")
@@ -183,14 +183,14 @@ class MachinePower:
 
         Raises PolicyError unless it is off.
         """
-        return self._begin(Switch.OFF, Switch.BOOTING, time_s, self.model.standing.boot)
+        return self._begin(Switch.OFF, Switch.BOOTING, time_s, self.model.switching.boot)
 
     def switch_off(self, time_s: float) -> float:
         """Begin to shut down; return the time in s at which it is off.
 
         Raises PolicyError unless it is on.
         """
-        return self._begin(Switch.ON, Switch.SHUTTING_DOWN, time_s, self.model.standing.shutdown)
+        return self._begin(Switch.ON, Switch.SHUTTING_DOWN, time_s, self.model.switching.shutdown)
 
     def settle(self, time_s: float) -> bool:
         """Be on or off if that time has come; return whether something changed."""
@@ -203,7 +203,7 @@ class MachinePower:
     def standing_w(self) -> float:
         """Return the power in W not attributed to any job."""
         if self.switch is Switch.OFF:
-            return self.model.standing.off_w
+            return self.model.switching.off_w
         return self.model.boot_power_w if self.switch is Switch.BOOTING else self.model.idle_w
 
     def _begin(self, needed: Switch, then: Switch, time_s: float, length_s: float) -> float:
@@ -234,13 +234,13 @@ class MachineUnits:
         self._wanted = [True] * len(models)  # on, or on the way there
         self._turned_off = [False] * len(models)  # by the policy
         self._supply = supply
-        self._off_w = math.fsum(model.standing.off_w for model in models)
+        self._off_w = math.fsum(model.switching.off_w for model in models)
         self._full_w = math.fsum(model.full_w for model in models)
         if supply.limit == "resources":
             first = capacity[:, 0]
             self._weight: list[float] = (first / first.sum()).tolist()
         else:
-            self._weight = [model.full_w - model.standing.off_w for model in models]
+            self._weight = [model.full_w - model.switching.off_w for model in models]
         self._least = min(self._weight)
         self._used = math.fsum(self._weight)
         self._draining: set[int] = set()
@@ -330,7 +330,7 @@ class MachineUnits:
         if switch.switch is Switch.BOOTING:
             return switch.next_change
         then = switch.next_change if switch.switch is Switch.SHUTTING_DOWN else now
-        return then + switch.model.standing.boot
+        return then + switch.model.switching.boot
 
     def switch_off(self, machine: int, now: float) -> list[CapacityChange]:
         """Turn a machine off, as the policy asks; return what changes now."""

@@ -214,7 +214,7 @@ def machine_steps(
                 continue
             steps = [step for step in steps if step.time_s <= start or step.machine != row]
         for row in order[present:coming]:
-            joins[row] = start + units.switches[row].model.standing.boot
+            joins[row] = start + units.switches[row].model.switching.boot
         for row, due in joins.items():
             step = CapacityStep(due, row, tuple(capacity[row].tolist()))
             if step not in steps:

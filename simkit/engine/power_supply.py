@@ -164,7 +164,7 @@ class PowerSupply:
         """
         models = self._site.models
         if not self._outages.any and not any(
-            m.standing.boot or m.standing.shutdown for m in models
+            m.switching.boot or m.switching.shutdown for m in models
         ):
             return {}
         if self._pool is not None:

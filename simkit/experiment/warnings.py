@@ -190,7 +190,7 @@ def _perfect_knowledge(scenario: Scenario, workload: Workload) -> str:
     if requests == "used":
         return (
             f"warning: estimates: {lacking}, so the policy knows their true run times; "
-            "for less knowledge, choose other estimates, see simkit policies"
+            "for less knowledge, choose other estimates (simkit policies lists them)"
             f"{f', with {raw}' if raw else ''}"
         )
     if requests == "bound" and raw:
@@ -203,7 +203,7 @@ def _perfect_knowledge(scenario: Scenario, workload: Workload) -> str:
 
 
 def _kills_nobody(scenario: Scenario, workload: Workload) -> str:
-    if scenario.walltime != "kill":
+    if not scenario.kills:
         return ""
     requested = workload.requested_time_s
     if (scenario.killed_after_s(requested) < workload.longest_run_time_s()).any():

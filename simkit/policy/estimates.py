@@ -53,12 +53,12 @@ class Predictor(Protocol):
 
 
 Requests = Literal["used", "bound", "unknown"]
-"""What requested times are to an estimator: the estimates themselves, their upper bound, or nothing
-that is known of it. Where they are missing, the true run time stands in."""
+"""What requested times are to an estimator: the estimates themselves, their upper bound, or
+unknown. Where they are missing, the true run time stands in."""
 
 
 def requests_of(estimator: object) -> Requests:
-    """Return what an estimator's class declares of requested times; what it inherits is not it."""
+    """Return what an estimator's class declares of requested times; base classes do not count."""
     declared: Requests = getattr(estimator, "__dict__", {}).get("requests", "unknown")
     return declared
 

@@ -150,8 +150,8 @@ def _is_share(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
 
 
-class Standing(Facts):
-    """What a machine draws while it is off, boots or shuts down; in a pool, a processor."""
+class Switching(Facts):
+    """A machine, in a pool a processor, off, booting and shutting down: times in s, powers in W."""
 
     noun = "machine power"
 
@@ -160,12 +160,12 @@ class Standing(Facts):
     boot: TimeSpent = 0.0
     """Time from switching on to being ready."""
     boot_w: AtLeastZero | None = None
-    """Power while booting; null: idle power."""
+    """Power while booting, so that a boot takes boot_w · boot of energy; null: idle power."""
     shutdown: TimeSpent = 0.0
     """Time from switching off to being off, at idle power."""
 
-    def times(self, machines: float) -> Standing:
-        """Return what so many of them draw together."""
+    def scaled(self, machines: float) -> Switching:
+        """Return the same for a number of machines together: their powers, and the times of one."""
         boot_w = None if self.boot_w is None else machines * self.boot_w
         return self.model_copy(update={"off_w": machines * self.off_w, "boot_w": boot_w})
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from simkit.arrays import Floats
 from simkit.errors import ScenarioError
-from simkit.power.facts import NOT_NEGATIVE, POSITIVE, Standing, range_problems
+from simkit.power.facts import NOT_NEGATIVE, POSITIVE, Switching, range_problems
 from simkit.power.signal import Signal
 
 
@@ -64,11 +64,11 @@ class PowerModel:
     """Names of the resources that draw dynamic power."""
     curves: tuple[Curve, ...]
     """One for each resource."""
-    standing: Standing = field(default_factory=Standing)
+    switching: Switching = field(default_factory=Switching)
     """While it is off, boots or shuts down."""
 
     def __post_init__(self) -> None:
-        """Raise ScenarioError with everything that is wrong."""
+        """Raise ScenarioError with all that is wrong with idle power and curves."""
         problems = range_problems(self, idle_w=NOT_NEGATIVE)
         if len(self.resources) != len(self.curves):
             problems.append(f"{len(self.curves)} curves for {len(self.resources)} resources")
@@ -79,18 +79,18 @@ class PowerModel:
 
     @classmethod
     def linear(
-        cls, idle_w: float, full_w: float, resource: str = "cpu", **standing: float
+        cls, idle_w: float, full_w: float, resource: str = "cpu", **switching: float
     ) -> PowerModel:
         """Return idle + (full − idle) · u.
 
         X. Fan, W.-D. Weber and L. A. Barroso, "Power provisioning for a warehouse-sized computer",
-        ISCA 2007. `standing` are keys of `Standing`. Raises ScenarioError, also for
-        a full power below idle.
+        ISCA 2007. `switching` are keys of `Switching`. Raises ScenarioError, also for a full power
+        below idle; with wrong keys of `switching`, for those alone.
         """
-        return cls.per_resource(idle_w, {resource: full_w - idle_w}, **standing)
+        return cls.per_resource(idle_w, {resource: full_w - idle_w}, **switching)
 
     @classmethod
-    def table(cls, watts: Sequence[float], resource: str = "cpu", **standing: float) -> PowerModel:
+    def table(cls, watts: Sequence[float], resource: str = "cpu", **switching: float) -> PowerModel:
         """Return straight lines through total powers in W at equal steps of utilisation.
 
         Eleven numbers are the power at 0, 10, …, 100 %, as in results of SPECpower_ssj2008 in
@@ -102,20 +102,22 @@ class PowerModel:
             )
         steps = tuple(np.linspace(0.0, 1.0, len(watts)).tolist())
         above_idle = tuple([float(w - watts[0]) for w in watts])
-        return cls(float(watts[0]), (resource,), (Curve(steps, above_idle),), Standing(**standing))
+        return cls(
+            float(watts[0]), (resource,), (Curve(steps, above_idle),), Switching(**switching)
+        )
 
     @classmethod
     def per_resource(
-        cls, idle_w: float, full_w: Mapping[str, float], **standing: float
+        cls, idle_w: float, full_w: Mapping[str, float], **switching: float
     ) -> PowerModel:
         """Return idle + Σ full · u; `full_w` is what each resource adds in W when fully used."""
         curves = tuple([Curve((0.0, 1.0), (0.0, float(watts))) for watts in full_w.values()])
-        return cls(idle_w, tuple(full_w), curves, Standing(**standing))
+        return cls(idle_w, tuple(full_w), curves, Switching(**switching))
 
     @property
     def boot_power_w(self) -> float:
         """Power while booting, in W."""
-        return self.idle_w if self.standing.boot_w is None else self.standing.boot_w
+        return self.idle_w if self.switching.boot_w is None else self.switching.boot_w
 
     @property
     def full_w(self) -> float:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
 from simkit.errors import ScenarioError, SimkitError, did_you_mean
-from simkit.power.facts import TEMPERATURE, Standing
+from simkit.power.facts import TEMPERATURE, Switching
 from simkit.scenario.signals import Signal, SignalContext
 from simkit.sections import (
     AtLeastZero,
@@ -37,7 +37,7 @@ Part = tuple[str, "MachineFacts", Rows]
 """Dotted place, what a machine draws, rows of these machines."""
 
 
-class MachineFacts(Standing, ABC):
+class MachineFacts(Switching, ABC):
     """Keys of every machine; they describe one machine, in a pool one processor."""
 
     @abstractmethod
@@ -47,7 +47,7 @@ class MachineFacts(Standing, ABC):
     @property
     def _standing(self) -> dict[str, Any]:
         """What every model takes."""
-        return {key: getattr(self, key) for key in Standing.model_fields}
+        return {key: getattr(self, key) for key in Switching.model_fields}
 
     def build(self, cluster: Cluster) -> tuple[PowerModel, ...]:
         """Return (M,) the model of each machine, as `_built` does."""
@@ -368,7 +368,7 @@ def _times(model: PowerModel, number: float) -> PowerModel:
     return replace(
         model,
         idle_w=number * model.idle_w,
-        standing=model.standing.times(number),
+        switching=model.switching.scaled(number),
         curves=tuple(curves),
     )
 

@@ -70,14 +70,14 @@ class CapacityStep(NamedTuple):
 
 
 class Failures(Facts):
-    """Machines fail at random and are repaired; both times are exponentially distributed."""
+    """Machines fail at random and are repaired; both times (s) are exponentially distributed."""
 
     noun = "failures"
 
     mtbf: PositiveDuration
-    """Mean time between failures of one machine."""
+    """Mean time from the repair of a machine to its next failure."""
     mttr: PositiveDuration
-    """Mean time to repair."""
+    """Mean time from a failure to the repair."""
     running: WhenTaken = "requeue"
     """Running tasks start over elsewhere, pause, or (drain) end first."""
 

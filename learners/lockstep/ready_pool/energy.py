@@ -51,7 +51,7 @@ class PoolEnergy:
         model, units = self.model, np.array(self.capacity)[:, None]
         use = np.divide(held, units, out=np.zeros(held.shape), where=units > 0)
         on = np.maximum(powered[0] / units[0], use.max(axis=0))
-        standing = on * model.idle_w + (1.0 - on) * model.standing.off_w
+        standing = on * model.idle_w + (1.0 - on) * model.switching.off_w
         machines = standing.copy()
         for name, curve in zip(model.resources, model.curves, strict=True):
             machines += curve.powers_w(use[self.resources.index(name)])

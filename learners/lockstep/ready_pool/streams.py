@@ -201,7 +201,7 @@ def _problems(experiment: Experiment, step_s: float) -> Iterable[str]:
         return
     if site.battery is not None:
         yield "power.battery: what it holds depends on the load, which lock-step does not follow"
-    if len(site.models) != 1 or any(model.standing.boot for model in site.models):
+    if len(site.models) != 1 or any(model.switching.boot for model in site.models):
         yield "power.machines: lock-step knows a pool whose units need no time to boot"
     section = scenario.power
     if section is None or section.forecast is None or section.forecast.type != "perfect":

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from simkit.dates import parse_zone, standard_offset_s, weekly
 from simkit.errors import ScenarioError, TraceError
 from simkit.power.signal_patterns import Schedule
-from simkit.scenario.signals import Pattern
+from simkit.scenario.signals import SIGNALS, Pattern
 from simkit.units import WEEK_S
 from simkit.verify.site.signals import recurring
 
@@ -139,6 +139,8 @@ def test_a_schedule_of_one_value_never_changes():
 
 
 def test_mistakes():
+    with pytest.raises(TraceError, match="week: is empty"):
+        SIGNALS.find("schedule").of(week={})
     with pytest.raises(TraceError, match="'monday': no such days; write mon"):
         weekly({"monday": {0.0: 1.0}})
     for name in ("Mars/Olympus", "UTC+25", "", "../etc"):

@@ -266,48 +266,124 @@ def parts_of(signal: Signal) -> Iterator[Signal]:
                 yield from parts_of(part)
 
 
-def checked_change(signal: Signal, time_s: float) -> float:
-    """Return a signal's next change; raises TraceError unless it is after `time_s`."""
+def checked_change(signal: Signal, time_s: float, where: str = "") -> float:
+    """Return a signal's next change; raises TraceError unless it is after `time_s`.
+
+    `where` begins the message.
+    """
     after = signal.next_change(time_s)
     if not (isinstance(after, Real) and after > time_s):
         raise TraceError(
-            f"{type(signal).__name__}.next_change({time_s:.9g}) is {after!r}; it must be a later "
-            "time in s, or infinity"
+            f"{where}{type(signal).__name__}.next_change({time_s:.9g}) is {after!r}; it must be a "
+            "later time in s, or infinity"
         )
     return after
 
 
 class Checked(Signal):
-    """A signal of another package, whose answers are checked one by one for as long as a run goes.
+    """A signal of another package, whose answers are checked for as long as a run goes.
 
     Args:
         signal: that is asked.
         least: the smallest value allowed.
+        place: dotted place in the scenario; begins messages.
 
     Every answer raises TraceError, with the signal's class and the time, for a value that is not a
-    finite number or is too small, and for a change that is not ahead.
+    finite number or is too small, and for a change that is not ahead. Whole arrays are asked for
+    where the class that defines `value` and `next_change`, or one below it, has a method of its own
+    for them; else values are asked for one by one.
     """
 
-    def __init__(self, signal: Signal, least: float) -> None:
+    def __init__(self, signal: Signal, least: float, place: str = "") -> None:
         super().__init__(signal.unit, signal.start_s, signal.end_s)
         self.signal, self._least = signal, least
+        self._where = f"{place}: " if place else ""
+        self._quick = frozenset(_quick_methods(type(signal)))
 
     def value(self, time_s: float) -> float:
         value = self.signal.value(time_s)
-        asked = f"{type(self.signal).__name__}.value({time_s:.9g})"
-        if not (isinstance(value, Real) and math.isfinite(value)):
-            raise TraceError(f"{asked} is {value!r}; it must be a finite number")
-        if value < self._least:
-            raise TraceError(
-                f"{asked} is {value:g} {self.unit}; it must be at least {self._least:g}"
-            )
-        return float(value)
+        if isinstance(value, Real) and math.isfinite(value) and value >= self._least:
+            return float(value)
+        raise self._wrong("value", (time_s,), value, self.unit, self._least)
 
     def next_change(self, time_s: float) -> float:
-        return checked_change(self.signal, time_s)
+        return checked_change(self.signal, time_s, self._where)
 
     def changes(self, length_s: float) -> float:
         return self.signal.changes(length_s)
+
+    def values(self, times_s: npt.ArrayLike) -> Floats:
+        if "values" not in self._quick:
+            return super().values(times_s)
+        times = np.asarray(times_s, dtype=np.float64)
+        found = self.signal.values(times)
+        return self._sound(self._floats("values", (), found), times)
+
+    def pieces(self, start_s: float, end_s: float) -> tuple[Floats, Floats]:
+        if "pieces" not in self._quick:
+            return super().pieces(start_s, end_s)
+        span, found = (start_s, end_s), self.signal.pieces(start_s, end_s)
+        if not (isinstance(found, tuple) and len(found) == 2):
+            raise self._error("pieces", span, f"is {found!r}; it must be starts and values")
+        starts = self._floats("pieces", span, found[0])
+        edges = np.append(starts, end_s)
+        if edges[0] != start_s or not (np.diff(edges) >= 0).all():
+            raise self._error("pieces", span, "has starts that do not ascend from the first time")
+        return starts, self._sound(self._floats("pieces", span, found[1]), starts)
+
+    def integral(self, start_s: float, end_s: float) -> float:
+        if "integral" not in self._quick:
+            return super().integral(start_s, end_s)
+        found = self.signal.integral(start_s, end_s)
+        least = self._least * (end_s - start_s) if end_s > start_s else 0.0
+        if isinstance(found, Real) and math.isfinite(found) and found >= least:
+            return float(found)
+        raise self._wrong("integral", (start_s, end_s), found, f"{self.unit} s", least)
+
+    def _floats(self, method: str, times: tuple[float, ...], answer: object) -> Floats:
+        try:
+            return np.asarray(answer, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise self._error(method, times, f"is {answer!r}; it must be numbers") from None
+
+    def _sound(self, found: Floats, times: Floats) -> Floats:
+        """Return values, one for each time, that are all allowed."""
+        if found.shape != times.shape:
+            raise TraceError(
+                f"{self._where}{type(self.signal).__name__}: {found.size} values for {times.size} "
+                "times; values and pieces return one for each"
+            )
+        sound = np.isfinite(found) & (found >= self._least)
+        if not sound.all():
+            row = int(np.argmin(sound.ravel()))
+            time, value = float(times.ravel()[row]), float(found.ravel()[row])
+            raise self._wrong("value", (time,), value, self.unit, self._least)
+        return found
+
+    def _wrong(
+        self, method: str, times: tuple[float, ...], answer: object, unit: str, least: float
+    ) -> TraceError:
+        """Return the error for an answer that is not a finite number, or too small."""
+        if isinstance(answer, Real) and math.isfinite(answer):
+            rule = f"is {answer:g} {unit}; it must be at least {least:g}"
+        else:
+            rule = f"is {answer!r}; it must be a finite number"
+        return self._error(method, times, rule)
+
+    def _error(self, method: str, times: tuple[float, ...], what: str) -> TraceError:
+        given = ", ".join(f"{time:.9g}" for time in times)
+        return TraceError(f"{self._where}{type(self.signal).__name__}.{method}({given}) {what}")
+
+
+def _quick_methods(kind: type[Signal]) -> Iterator[str]:
+    """Yield the methods for whole spans that know what `value` and `next_change` of a class say."""
+
+    def definer(name: str) -> type:
+        return next(base for base in kind.__mro__ if name in vars(base))
+
+    for name in ("values", "pieces", "integral"):
+        if all(issubclass(definer(name), definer(basic)) for basic in ("value", "next_change")):
+            yield name
 
 
 def check_span(start_s: float, end_s: float) -> None:

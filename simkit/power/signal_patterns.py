@@ -34,10 +34,11 @@ class Schedule(Signal):
             Before its first entry the last one holds.
         period_s: its length, `DAY_S` or any other. Weeks begin on Monday 0:00.
         unit: of the values.
-        epoch_s: the Unix time of the run's zero; 0, in UTC: periods begin at the run's zero.
-        time_zone: of the clock, see `dates.parse_zone`.
+        epoch_s: the Unix time of the run's zero; None: there is no clock, and periods, weeks too,
+            begin at the run's zero.
+        time_zone: of the clock, see `dates.parse_zone`; goes with `epoch_s`.
 
-    Raises TraceError if the zone is unknown.
+    Raises TraceError if the zone is unknown, or given without `epoch_s`.
     """
 
     def __init__(
@@ -46,15 +47,19 @@ class Schedule(Signal):
         *,
         period_s: float = DAY_S,
         unit: str = WATT,
-        epoch_s: float = 0.0,
+        epoch_s: float | None = None,
         time_zone: str = "UTC",
     ) -> None:
         super().__init__(unit)
+        if epoch_s is None and time_zone != "UTC":
+            raise TraceError(f"schedule: time_zone {time_zone!r} goes with epoch_s; give both")
         entries = sorted(pattern.items())
         self._at = [float(time_on_grid(at)) for at, _ in entries]
         self._value = [float(value) for _, value in entries]
         self._period = float(time_on_grid(period_s))
-        self._epoch = float(time_on_grid(epoch_s))
+        self._epoch = float(time_on_grid(epoch_s or 0.0))
+        follows_weeks = epoch_s is not None and self._period == WEEK_S
+        self._monday = _THURSDAY_S if follows_weeks else 0.0
         self._zone = parse_zone(time_zone)
 
     def value(self, time_s: float) -> float:
@@ -80,8 +85,7 @@ class Schedule(Signal):
         """Return the second of the period on the local clock, and its offset from UTC in s."""
         instant = self._epoch + time_s
         offset = utc_offset_s(self._zone, instant)
-        days = _THURSDAY_S if self._period == WEEK_S else 0.0
-        return (instant + offset + days) % self._period, offset
+        return (instant + offset + self._monday) % self._period, offset
 
     def _clock_change(self, before_s: float, after_s: float, offset: float) -> float:
         """Return the first whole second at which the offset from UTC differs."""

@@ -17,8 +17,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from zlib import crc32
 
 import numpy as np
@@ -57,7 +58,7 @@ from simkit.sections import (
     Share,
 )
 from simkit.text import counted
-from simkit.units import DAY_S, WEEK_S, parse_duration
+from simkit.units import DAY_S, TIME_GRID, WEEK_S, parse_duration
 from simkit.workload import RowReport, Workload
 
 if TYPE_CHECKING:  # how traces lie on the clock is imported when a signal is built
@@ -220,8 +221,11 @@ class SignalContext:
         with plugins.blaming_author(made, what):
             self.refuse_beyond(made.changes(self.span.last_s - self.span.first_s), "changes")
             if not type(section).build.__module__.startswith("simkit."):
-                made = curves.Checked(made, quantity.least)
-                context._try_out(made)
+                checked = curves.Checked(made, quantity.least, place)
+                context._try_out(checked)
+                # simkit's own signals are finite, but may be negative after the span
+                if quantity.least > -math.inf or not _is_own(made):
+                    return checked
         return made
 
     def _try_out(self, made: curves.Checked) -> None:
@@ -291,6 +295,11 @@ class SignalContext:
                 f"makes {count:,.0f} {noun} in the time that the jobs take, and at most "
                 f"{self.most_steps:,} are allowed; use longer steps, or raise limits.steps"
             )
+
+
+def _is_own(signal: curves.Signal) -> bool:
+    """Return whether a signal and all its parts are of simkit's own classes."""
+    return all(type(part).__module__.startswith("simkit.") for part in curves.parts_of(signal))
 
 
 class SignalSource(Kind):
@@ -457,6 +466,8 @@ def _of_day(value: object) -> object:
 
 
 def _known_days(week: dict[str, dict[float, float]]) -> dict[str, dict[float, float]]:
+    if not week:
+        raise ValueError("is empty; give at least one day, {weekdays: {7:00: 0.3}}")
     try:
         weekly(week)
     except TraceError as error:
@@ -509,18 +520,54 @@ class ConstantSignal(SignalSource):
         return curves.Constant(self.value, context.quantity.unit)
 
 
-class Pattern(NamedTuple):
-    """Values that recur; the run and its auditor each lay them on their clock."""
+@dataclass(frozen=True)
+class Pattern:
+    """Values that recur; the run and its auditor each lay them on their clock.
 
-    values: Mapping[float, float]
-    """Second of the period → the value from then on, at least one. Before the first entry the last
-    one holds."""
+    Raises ScenarioError, with all that is wrong, for entries or a period out of their range.
+    """
+
+    entries: Mapping[float, float]
+    """Second of the period → the value from then on, finite, at least one. Before the first entry
+    the last one holds."""
     period_s: float
+    """Length of the period, at least a step of the grid of times (about a microsecond)."""
     local: bool = False
     """Whether periods are days, or weeks from Monday 0:00 on, of a local clock; else they begin at
     the run's zero."""
     zone: str | None = None
     """Zone of the local clock; None: that of the run's site."""
+
+    def __post_init__(self) -> None:
+        """Keep a copy of the entries, so that what has been checked stays as it is."""
+        object.__setattr__(self, "entries", dict(self.entries))
+        if problems := list(self._problems()):
+            raise ScenarioError(problems)
+
+    def _problems(self) -> Iterator[str]:
+        period = _number(self.period_s)
+        if not TIME_GRID <= period < math.inf:
+            yield (
+                f"the period of the pattern is {self.period_s!r} s; it must be finite and at least "
+                f"{TIME_GRID:.2g} s"
+            )
+            period = math.inf
+        if not self.entries:
+            yield "the pattern is empty; give it at least one entry, such as {0.0: 100.0}"
+        if late := [at for at in self.entries if not 0 <= _number(at) < period]:
+            yield (
+                f"the pattern has an entry at {late[0]!r} s; it must be at least 0 s and before "
+                f"the end of the period, {period:.10g} s"
+            )
+        for at, value in self.entries.items():
+            if not math.isfinite(_number(value)):
+                yield f"the pattern's value at {at!r} s is {value!r}; it must be a finite number"
+                return
+
+
+def _number(given: object) -> float:
+    """Return a number, or NaN, which is in no range, for anything else."""
+    return float(given) if isinstance(given, Real) else math.nan
 
 
 class RecurringSignal(SignalSource):
@@ -530,20 +577,31 @@ class RecurringSignal(SignalSource):
     def pattern(self) -> Pattern:
         """Return what recurs."""
 
+    def checked_pattern(self) -> Pattern:
+        """Return what recurs; raises PluginError if `pattern` returns something else."""
+        with plugins.blaming_author(self, f"the signal {self.type!r}"):
+            pattern = self.pattern()
+        if not isinstance(pattern, Pattern):
+            raise PluginError(
+                f"the signal {self.type!r}: pattern returned a {type(pattern).__name__}; it "
+                "returns a simkit.scenario.signals.Pattern"
+            )
+        return pattern
+
     def build(self, context: SignalContext) -> curves.Signal:
         from simkit.power.signal_patterns import Schedule
 
-        pattern = self.pattern()
-        context.quantity.check(min(pattern.values.values()))
+        pattern = self.checked_pattern()
+        context.quantity.check(min(pattern.entries.values()))
         if not pattern.local:
-            return Schedule(pattern.values, period_s=pattern.period_s, unit=context.quantity.unit)
+            return Schedule(pattern.entries, period_s=pattern.period_s, unit=context.quantity.unit)
         if math.isnan(context.epoch_s):
             raise ScenarioError(
                 f"a {self.type} follows the local clock, but the date of the run's zero is "
                 "unknown; add power.align: {zero: 2019-01-01T00:00:00+00:00}"
             )
         return Schedule(
-            pattern.values,
+            pattern.entries,
             period_s=pattern.period_s,
             unit=context.quantity.unit,
             epoch_s=context.epoch_s,

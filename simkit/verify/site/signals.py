@@ -199,7 +199,7 @@ class SiteSignals:
         if isinstance(section, ConstantSignal):
             return Course.constant(section.value)
         if isinstance(section, RecurringSignal):
-            pattern = section.pattern()
+            pattern = section.checked_pattern()
             return recurring(pattern, self._clock if pattern.local else None, *span)
         if isinstance(section, LevelsSignal):
             return _levels(section, self._run.scenario.seed, place, *span)
@@ -278,7 +278,7 @@ def _between(points: Mapping[float, float], at: Floats) -> Floats:
 def recurring(pattern: Pattern, clock: Clock | None, first: float, last: float) -> Course:
     """Return a pattern over a span of the run, on a local clock or, without one, from its zero."""
     period = on_grid(pattern.period_s)
-    entries = sorted((on_grid(at), value) for at, value in pattern.values.items())
+    entries = sorted((on_grid(at), value) for at, value in pattern.entries.items())
     at, values = (np.array(column) for column in zip(*entries, strict=True))
     pieces_of(first, last, period / len(at), "a pattern that recurs")
     epoch, begins, ahead = 0.0, np.array([first]), np.array([0.0])

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.errors import TraceError
-from simkit.power.signal import BLOCK, Constant, Scaled, Signal, Steps, Sum
+from simkit.power.signal import BLOCK, Checked, Constant, Scaled, Signal, Steps, Sum
 from simkit.units import TIME_GRID
 
 INF = math.inf
@@ -196,3 +196,72 @@ def test_signals_can_be_copied_and_sent_to_another_process():
     signal = Scaled(Steps([0.0, 10.0], [1.0, 3.0], 20.0, past_end="wrap"), 2.0)
     for other in (copy.deepcopy(signal), pickle.loads(pickle.dumps(signal))):
         assert [other.value(t) for t in (0.0, 10.0, 25.0)] == [2, 6, 2]
+
+
+class Walked(Steps):
+    """Defines `value` anew, so what `Steps` knows of whole spans does not hold for it."""
+
+    def value(self, time_s):
+        return 2 * super().value(time_s)
+
+
+class Whole(Steps):
+    """Counts how it is asked, and answers about spans with what it was told to."""
+
+    answer, asked = None, 0
+
+    def value(self, time_s):
+        self.asked += 1
+        return super().value(time_s)
+
+    def values(self, times_s):
+        return super().values(times_s) if self.answer is None else self.answer
+
+    def pieces(self, start_s, end_s):
+        return super().pieces(start_s, end_s) if self.answer is None else self.answer
+
+    def integral(self, start_s, end_s):
+        return super().integral(start_s, end_s) if self.answer is None else self.answer
+
+
+def of_class(kind):
+    signal = kind([0, 10, 20], [1.0, 3.0, 2.0], 30)
+    return signal, Checked(signal, 0.0, "power.sources.sun")
+
+
+@pytest.mark.parametrize(("kind", "factor"), [(Steps, 1), (Walked, 2), (Whole, 1)])
+def test_a_checked_signal_says_what_the_signal_says(kind, factor):
+    signal, checked = of_class(kind)
+    assert checked.values([[5, 15], [25, 0]]).tolist() == [
+        [factor, 3 * factor], [2 * factor, factor],
+    ]  # fmt: skip
+    starts, values = checked.pieces(5, 25)
+    assert (starts.tolist(), (values / factor).tolist()) == ([5, 10, 20], [1, 3, 2])
+    assert checked.integral(5, 25) == 45 * factor
+    assert checked.integral(5, 5) == 0
+    assert getattr(signal, "asked", 0) == 0  # whole spans are asked for at once
+
+
+@pytest.mark.parametrize(
+    ("method", "answer", "named"),
+    [
+        ("values", [1.0, math.nan], r"Whole\.value\(9\) is nan"),
+        ("values", [1.0, -2.0], r"Whole\.value\(9\) is -2 W; it must be at least 0"),
+        ("values", [1.0], "1 values for 2 times"),
+        ("values", "high", "high"),
+        ("pieces", 7, r"Whole\.pieces\(5, 9\) is 7"),
+        ("pieces", ([5.0], ["high"]), "high"),
+        ("pieces", ([5.0, 6.0], [1.0, -2.0]), r"Whole\.value\(6\) is -2 W"),
+        ("pieces", ([4.0], [1.0]), r"Whole\.pieces\(5, 9\)"),
+        ("pieces", ([5.0, 3.0], [1.0, 2.0]), r"Whole\.pieces\(5, 9\)"),
+        ("integral", math.nan, r"Whole\.integral\(5, 9\) is nan"),
+        ("integral", -1.0, r"Whole\.integral\(5, 9\) is -1 W s; it must be at least 0"),
+        ("integral", "7", r"Whole\.integral\(5, 9\) is '7'"),
+    ],
+)
+def test_a_wrong_answer_about_a_span_is_refused_with_its_place(method, answer, named):
+    signal, checked = of_class(Whole)
+    signal.answer = answer
+    arguments = ([5.0, 9.0],) if method == "values" else (5.0, 9.0)
+    with pytest.raises(TraceError, match=rf"^power\.sources\.sun: .*{named}"):
+        getattr(checked, method)(*arguments)

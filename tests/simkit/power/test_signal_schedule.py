@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.dates import parse_zone, standard_offset_s, weekly
-from simkit.errors import TraceError
+from simkit.errors import ScenarioError, TraceError
 from simkit.power.signal_patterns import Schedule
-from simkit.scenario.signals import Pattern
+from simkit.scenario.signals import SIGNALS, Pattern
 from simkit.units import WEEK_S
 from simkit.verify.site.signals import recurring
 
@@ -88,13 +88,50 @@ def test_nothing_changes_before_the_next_change(quarter, zone):
     assert {tariff.value(x) for x in np.arange(t, change, 450.0)} == {tariff.value(t)}
 
 
-@given(st.lists(st.integers(0, 89), min_size=1, unique=True), st.integers(-500, 500))
-def test_the_auditor_lays_a_pattern_like_the_run(seconds, first):
-    pattern = Pattern({float(at): float(at % 7) for at in seconds}, 90.0)
-    found = recurring(pattern, None, float(first), first + 300.0)
-    due = Schedule(pattern.values, period_s=90.0)
-    times = np.arange(first, first + 300.0, 0.5)
+@given(
+    st.lists(st.integers(0, 89), min_size=1, unique=True),
+    st.integers(-500, 500),
+    st.sampled_from([1.0, WEEK_S / 90]),
+)
+def test_the_auditor_lays_a_pattern_like_the_run(seconds, first, scale):
+    """A week too begins at the run's zero, if it follows no clock."""
+    pattern = Pattern({at * scale: float(at % 7) for at in seconds}, 90.0 * scale)
+    found = recurring(pattern, None, first * scale, (first + 300.0) * scale)
+    due = Schedule(pattern.entries, period_s=pattern.period_s)
+    times = np.arange(first, first + 300.0, 0.5) * scale
     assert found.at(times).tolist() == [due.value(time) for time in times]
+
+
+def test_a_week_without_a_clock_begins_at_the_zero_of_the_run():
+    week = {0.0: 100.0, 24 * HOUR: 200.0}
+    assert [Schedule(week, period_s=WEEK_S).value(d * 24 * HOUR) for d in (0, 1, 4, 7)] == [
+        100, 200, 200, 100,
+    ]  # fmt: skip
+    assert Schedule(week, period_s=WEEK_S, epoch_s=0.0).value(0.0) == 200  # a Thursday
+    with pytest.raises(TraceError, match="goes with epoch_s"):
+        Schedule(week, time_zone="America/Chicago")
+
+
+@pytest.mark.parametrize(
+    ("entries", "period_s", "named"),
+    [
+        ({}, 60.0, ["empty"]),
+        ({0.0: 1.0, 5.0: math.nan}, 60.0, ["5.0 s is nan"]),
+        ({0.0: math.inf}, 60.0, ["0.0 s is inf"]),
+        ({0.0: "7"}, 60.0, ["0.0 s is '7'"]),
+        ({-1.0: 1.0}, 60.0, ["entry at -1.0 s"]),
+        ({60.0: 1.0}, 60.0, ["entry at 60.0 s"]),
+        ({math.nan: 1.0}, 60.0, ["entry at nan s"]),
+        ({0.0: 1.0}, 0.0, ["period"]),
+        ({0.0: 1.0}, 1e-9, ["period"]),
+        ({-1.0: math.nan}, math.inf, ["period", "entry", "nan"]),
+    ],
+)
+def test_a_pattern_checks_itself_and_names_all_that_is_wrong(entries, period_s, named):
+    with pytest.raises(ScenarioError) as caught:
+        Pattern(entries, period_s)
+    assert len(caught.value.problems) == len(named)
+    assert all(text in line for text, line in zip(named, caught.value.problems, strict=True))
 
 
 def test_a_schedule_of_one_value_never_changes():
@@ -102,6 +139,8 @@ def test_a_schedule_of_one_value_never_changes():
 
 
 def test_mistakes():
+    with pytest.raises(TraceError, match="week: is empty"):
+        SIGNALS.find("schedule").of(week={})
     with pytest.raises(TraceError, match="'monday': no such days; write mon"):
         weekly({"monday": {0.0: 1.0}})
     for name in ("Mars/Olympus", "UTC+25", "", "../etc"):

@@ -14,9 +14,13 @@ from typer.testing import CliRunner
 from simkit import simulate
 from simkit.cli import app
 from simkit.errors import PolicyError, ScenarioError, TraceError
+from simkit.power.facts import ENERGY_PRICE
+from simkit.power.signal import Constant
+from simkit.power.signal_align import Span
 from simkit.scenario import Scenario
-from simkit.scenario.signals import SIGNALS
+from simkit.scenario.signals import SIGNALS, Align, SignalContext
 from simkit.scenario.yaml_document import load_scenario
+from simkit.verify import verify_run
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "howto" / "power-data.md").read_text("utf-8")
@@ -40,17 +44,18 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Install the how-to's file, its entry point and a function, and stand next to a file."""
     (tmp_path / "tidal_power.py").write_text(shown("python") + FUNCTION)
     (tmp_path / "larger_of_two.py").write_text(shown("python", 1))
+    (tmp_path / "canteen.py").write_text(shown("python", 2))
     points = tomllib.loads(shown("toml"))["project"]["entry-points"]
     assert points == {"simkit.signals": {"tidal": "tidal_power:TidalSignal"}}
     info = tmp_path / "tidal_power-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Name: tidal-power\nVersion: 1.0\n")
     names = "tidal = tidal_power:TidalSignal\nflat = tidal_power:flat\n"
-    names += "larger = larger_of_two:LargerSignal\n"
+    names += "larger = larger_of_two:LargerSignal\ncanteen = canteen:CanteenSignal\n"
     (info / "entry_points.txt").write_text(f"[simkit.signals]\n{names}")
     (tmp_path / "tide.csv").write_text(TIDE)
     monkeypatch.syspath_prepend(str(tmp_path))
-    for module in ("tidal_power", "larger_of_two"):
+    for module in ("tidal_power", "larger_of_two", "canteen"):
         monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.chdir(tmp_path)
 
@@ -93,6 +98,7 @@ def test_a_kind_may_hold_other_signals():
 VALUE = "max(part.value(time_s) for part in self.parts)"
 CHANGE = "min(part.next_change(time_s) for part in self.parts)"
 BUILD = 'return Larger(context.part(self.first, "first"), context.part(self.second, "second"))'
+CONSTANT = "from simkit.power.signal import Constant; return Constant({})"
 BROKEN = {
     # what stands in the how-to's file, and in its place → what the message names
     "value raises": (VALUE, "{}['x']", "larger_of_two.py:.*KeyError: 'x'"),
@@ -109,15 +115,21 @@ BROKEN = {
     "change is not a number": (CHANGE, "float('nan')", "nan"),
     "build raises": (BUILD, "return {}['x']", "larger_of_two.py:.*KeyError: 'x'"),
     "build gives nothing": (BUILD, "pass", "NoneType"),
+    "build gives a negative signal": (BUILD, CONSTANT.format(-1.0), "-1 W"),
     "no unit": ("super().__init__(one.unit, *both)", "pass", "Larger"),
 }  # fmt: skip
 
 
+def replace_in(file: str, old: str, new: str) -> None:
+    """Replace a piece of the code of a file."""
+    text = Path(file).read_text()
+    assert old in text
+    Path(file).write_text(text.replace(old, new))
+
+
 def break_code(old: str, new: str) -> None:
     """Replace a piece of the code of `larger`."""
-    text = Path("larger_of_two.py").read_text()
-    assert old in text
-    Path("larger_of_two.py").write_text(text.replace(old, new))
+    replace_in("larger_of_two.py", old, new)
 
 
 @pytest.mark.parametrize("mistake", BROKEN)
@@ -128,12 +140,13 @@ def test_a_kind_whose_code_is_broken_is_refused_before_the_run(mistake):
         simulate(larger(1, 2))
 
 
+BLAMED = r"^power\.sources\.tide: Larger"
 LATE = [
     ("time_s + 1e4", "1.0 if time_s < 1e4 else {}['x']", PolicyError,
      r"larger_of_two.py:\d+: the signal Larger failed at"),
-    ("time_s + 1e4", "1.0 if time_s < 1e4 else '7'", TraceError, r"Larger.value\(.* is '7'"),
-    ("time_s + 1e4", "1.0 if time_s < 1e4 else -1", TraceError, r"Larger.value\(.* is -1 W"),
-    ("time_s + 1e4 if time_s < 1e4 else '7'", "1.0", TraceError, "Larger.next_change.* '7'"),
+    ("time_s + 1e4", "1.0 if time_s < 1e4 else '7'", TraceError, BLAMED + r".value\(.* is '7'"),
+    ("time_s + 1e4", "1.0 if time_s < 1e4 else -1", TraceError, BLAMED + r".value\(.* is -1 W"),
+    ("time_s + 1e4 if time_s < 1e4 else '7'", "1.0", TraceError, BLAMED + ".next_change.* '7'"),
 ]  # fmt: skip
 
 
@@ -142,12 +155,87 @@ def test_a_kind_that_fails_late_is_blamed(change, value, error, named):
     """The jobs last longer than is known beforehand, since they wait."""
     break_code(VALUE, value)
     break_code(CHANGE, change)
+    with pytest.raises(error, match=named):
+        simulate(waiting())
+
+
+def waiting() -> dict[str, object]:
+    """Return a scenario of two jobs; the second waits for the first."""
     keys = larger(1, 2)
     keys["workload"] = {"type": "swf", "path": "log.swf"}
     row = "{} 0 -1 9000 1 -1 -1 1 9000 -1 1 1 -1 -1 -1 -1 -1 -1\n"
     Path("log.swf").write_text("; MaxProcs: 1\n" + row.format(1) + row.format(2))
-    with pytest.raises(error, match=named):
-        simulate(keys)
+    return keys
+
+
+def test_a_signal_of_simkits_own_class_is_refused_when_it_falls_below_0_late():
+    steps = "from simkit.power.signal import Steps; return Steps([0, 1e4], [1, -5], 1e5)"
+    break_code(BUILD, steps)
+    with pytest.raises(TraceError, match=r"^power\.sources\.tide: Steps.value\(10000\) is -5 W"):
+        simulate(waiting())
+
+
+def test_a_signal_of_simkits_own_class_that_may_be_negative_is_asked_directly():
+    break_code(BUILD, CONSTANT.format(-3.0))
+    context = SignalContext(Align(), 0.0, None, 0, Span(0.0, 9e3))
+    section = SIGNALS.find("larger").of(first=1, second=2)
+    made = context.make(section, "power.grid.price_per_kwh", ENERGY_PRICE)
+    assert isinstance(made, Constant)
+
+
+def recurring(**power: object) -> dict[str, object]:
+    keys = scenario()
+    keys["power"] |= {"sources": {"tide": {"signal": {"type": "canteen", "cooking_w": 2000}}}}
+    keys["power"] |= power
+    return keys
+
+
+PATTERN = "Pattern({10 * 3600.0: self.cooking_w, 14 * 3600.0: 0.0}, DAY_S, local=True)"
+DATED = {"align": {"zero": "2024-07-05T11:00:00+00:00", "zone": "UTC-06:00"}}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "watts"),
+    [
+        (PATTERN, [0.0, 2000.0]),  # 5:00 at the site
+        (PATTERN.replace("local", "zone='UTC', local"), [2000.0, 0.0]),
+        ("Pattern({0.0: 7.0, 86400.0: 9.0}, 7 * DAY_S)", [7.0, 9.0]),  # though it is a Friday
+    ],
+)
+def test_a_pattern_is_laid_on_its_clock_and_verified(pattern, watts):
+    replace_in("canteen.py", PATTERN, pattern)
+    Path("jobs.csv").write_text("job_id,submit_time_s,run_time_s,processors\n1,0,90000,1\n")
+    keys = recurring(**DATED) | {
+        "workload": {"type": "jobs", "path": "jobs.csv"}, "cluster": {"processors": 1},
+    }  # fmt: skip
+    run = simulate(keys, output="run")
+    assert list(dict.fromkeys(run.power["generation_w"]))[:2] == watts
+    audit = verify_run("run")
+    assert audit.ok, audit.checks
+    assert not next(check.skipped for check in audit.checks if check.name == "generation")
+
+
+PATTERNS = {
+    "Pattern({}, 60.0)": "empty",
+    "Pattern({0.0: 1.0, 5.0: float('nan')}, 60.0)": "5.0 s is nan",
+    "Pattern({0.0: 1.0}, 0.0)": "period",
+    "Pattern({99.0: 1.0}, 60.0)": "99.0",
+    "Pattern({0.0: -1.0}, 60.0)": "-1 W",
+    "Pattern({0.0: 1.0}, 60.0, local=True, zone='Mars')": "Mars",
+    "{0.0: 1.0}": "dict",
+    "Pattern([1.0], 60.0)": "canteen.py:.*TypeError",
+}
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_wrong_pattern_is_refused_before_the_run_with_all_else(pattern):
+    replace_in("canteen.py", PATTERN, pattern)
+    grid = {"carbon_gco2_per_kwh": {"type": "canteen", "cooking_w": 1}}
+    with pytest.raises(ScenarioError) as caught:
+        simulate(recurring(grid=grid, **DATED))
+    places = rf"power\.sources\.tide: .*{PATTERNS[pattern]}", r"power\.grid\.carbon"
+    for place in places:
+        assert any(re.match(place, line) for line in caught.value.problems), caught.value
 
 
 def test_a_reader_of_a_kind_that_fails_is_blamed():

@@ -21,7 +21,7 @@ from simkit.sections import (
     InfiniteIsNone,
     PositiveDuration,
 )
-from simkit.units import LATEST_S, TIME_GRID, time_on_grid
+from simkit.units import LATEST_S, TIME_GRID, WEEK_S, time_on_grid
 
 Seconds = TypeVar("Seconds", float, Floats)
 
@@ -103,7 +103,7 @@ class Limits(Facts):
     simulated_time: ClockTime | None = LATEST_S
     """Time after the first submission; nothing later is simulated. The default is as long as times
     are exact, 2**33 s or 272 years."""
-    wall_time: PositiveDuration | None = 7 * 86_400.0
+    wall_time: PositiveDuration | None = WEEK_S
     """Real time that the simulation may take, also inside of a policy that does not return."""
     decisions: Count | None = 10_000_000
     """Decisions in a row between which no job arrives or ends."""

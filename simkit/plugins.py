@@ -109,6 +109,11 @@ class _State(threading.local):
 _state = _State()
 
 
+def is_of_simkit(module: str) -> bool:
+    """Return whether a module, given by its dotted name, is simkit's and not another package's."""
+    return f"{module}.".startswith("simkit.")
+
+
 @contextmanager
 def code_refused(refuse: bool = True, *, remedy: str | None = None) -> Iterator[None]:
     """Let `find` raise PluginError for a name of code, whoever asks for it, in this thread.
@@ -425,7 +430,7 @@ def _files_of(owner: object) -> set[str]:
         modules |= {
             base.__module__ for base in (part if isinstance(part, type) else type(part)).__mro__
         }
-    loaded = (sys.modules.get(name) for name in modules if not f"{name}.".startswith("simkit."))
+    loaded = (sys.modules.get(name) for name in modules if not is_of_simkit(name))
     files = {getattr(module, "__file__", None) for module in loaded}
     own = {file for file in files if file is not None}
     listed = (each for part in parts if isinstance(part, list) for each in part)

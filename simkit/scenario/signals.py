@@ -220,7 +220,7 @@ class SignalContext:
             )
         with plugins.blaming_author(made, what):
             self.refuse_beyond(made.changes(self.span.last_s - self.span.first_s), "changes")
-            if not type(section).build.__module__.startswith("simkit."):
+            if not plugins.is_of_simkit(type(section).build.__module__):
                 checked = curves.Checked(made, quantity.least, place)
                 context._try_out(checked)
                 # simkit's own signals are finite, but may be negative after the span
@@ -299,7 +299,7 @@ class SignalContext:
 
 def _is_own(signal: curves.Signal) -> bool:
     """Return whether a signal and all its parts are of simkit's own classes."""
-    return all(type(part).__module__.startswith("simkit.") for part in curves.parts_of(signal))
+    return all(plugins.is_of_simkit(type(part).__module__) for part in curves.parts_of(signal))
 
 
 class SignalSource(Kind):

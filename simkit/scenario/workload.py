@@ -284,7 +284,7 @@ def recognise(path: Path) -> str:
     """
     head = first_line(path)[1]
     formats = trace_formats()
-    order = sorted(formats, key=lambda name: formats[name].__module__.startswith("simkit."))
+    order = sorted(formats, key=lambda name: plugins.is_of_simkit(formats[name].__module__))
     ending = path.name.lower().removesuffix(".gz")
     by_content = (name for name in order if formats[name].recognise(path, head))
     by_name = (name for name in order if ending.endswith(formats[name].suffixes or "\0"))

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from simkit.plugins import entry_points
+from simkit.plugins import entry_points, is_of_simkit
 from simkit.text import counted, printable
 
 Floats = npt.NDArray[np.float64]
@@ -185,7 +185,7 @@ def rule(judge: Callable[[_Run, Check], None]) -> Callable[[_Run], Check]:
 def is_own(group: str, name: str) -> bool:
     """Return whether a name is that of an entry point whose code is simkit's."""
     points = [point for point in entry_points(group) if point.name == name]
-    return bool(points) and all(point.module.startswith("simkit.") for point in points)
+    return bool(points) and all(is_of_simkit(point.module) for point in points)
 
 
 def name_of(judge: Callable[..., object]) -> str:

@@ -126,10 +126,10 @@ COMPILED = re.compile(r"tests/learners/(.*[/_[])?(pairs/|pool/|deepjs|fitness|rl
 def sampling(config: pytest.Config) -> int:
     """Return n where about one in n cases of a test marked `sampled` is run; its first always is.
 
-    5 for `make test`, 2 for `make test-all`, 1 for `make slow` and for tests called by name.
+    8 for `make test`, 2 for `make test-all`, 1 for `make slow` and for tests called by name.
     """
     if leaves_out_thorough(config):
-        return 5
+        return 8
     return 2 if "not slow" in config.getoption("markexpr") else 1
 
 

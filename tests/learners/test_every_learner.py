@@ -65,6 +65,7 @@ def test_more_iterations_later_are_as_all_at_once_or_refused(learner, tmp_path):
             agent_after(3, "later")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_an_evaluation_changes_nothing(learner):
     check_held_out_changes_nothing(lambda: small_training(learner))

@@ -171,6 +171,7 @@ CONFORMING = PLAIN | {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "make",
     [

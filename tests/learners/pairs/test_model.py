@@ -90,6 +90,7 @@ def test_play_is_the_engine(name):
     check()
 
 
+@pytest.mark.thorough
 @given(jobs=JOBS, begin_s=BEGIN, capacity=MACHINES)
 def test_the_rule_balance_is_the_fitness_balance(jobs, begin_s, capacity):
     load = small_workload(jobs, begin_s)
@@ -97,13 +98,8 @@ def test_the_rule_balance_is_the_fitness_balance(jobs, begin_s, capacity):
     check_equal(found, CloudSimPy("balance"), load, capacity)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *(pytest.param(n, marks=pytest.mark.thorough) for n in ("terms", "terms and a layer")),
-        "paper",
-    ],
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ["terms", "terms and a layer", "paper"])
 def test_a_roll_out_is_the_engine_that_draws(name, monkeypatch):
     drawn: list[tuple[int, int]] = []  # pairs that fit, and the number of the one that was drawn
     original = PairTable.draw
@@ -134,6 +130,7 @@ def test_a_roll_out_is_the_engine_that_draws(name, monkeypatch):
     check()
 
 
+@pytest.mark.thorough
 @given(jobs=JOBS, capacity=MACHINES, seed=SEED)
 def test_what_a_roll_out_has_seen(jobs, capacity, seed):
     """Each decision's features are those of the pairs that fit then; here, DeepJS's own."""
@@ -280,6 +277,7 @@ def test_looking_ahead_by_brute_force(jobs, machines, most):
     assert found.chosen.tolist() == chosen
 
 
+@pytest.mark.thorough
 @given(jobs=JOBS, capacity=MACHINES)
 def test_the_lookahead_has_the_best_rule_if_all_comes_together(jobs, capacity):
     together = small_workload([(0.0, [bag for _, bags in jobs for bag in bags])])
@@ -292,6 +290,7 @@ def test_the_lookahead_has_the_best_rule_if_all_comes_together(jobs, capacity):
     assert chunk.lower_bound() <= found.makespan
 
 
+@pytest.mark.thorough
 def test_what_never_fits_makes_the_makespan_infinite():
     """1 - 0.3 - 0.1 + 0.3 + 0.1 is less than 1, so the last task never gets all of it."""
     load = workload_of([(0, [(1, 0.3, 0, 1), (1, 0.1, 0, 1), (1, 1, 0, 1)])])

@@ -21,6 +21,8 @@ JOBS = [
     (9.0, [(7, 3.0, 0.15, 2.0), (1, 1.0, 0.1, 40.0)]),
 ]
 CHUNK = Chunk.of(workload_of(JOBS), np.array([[4.0, 1.0]] * 2))
+pytestmark = pytest.mark.thorough
+
 OBJECTIVES: list[Objective] = ["makespan", "turnaround", "weighted-turnaround", "slowdown"]
 
 

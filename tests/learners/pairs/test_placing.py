@@ -17,6 +17,8 @@ from simkit.policy.pairs import MachineTaskPairs, TaskColumns
 from simkit.policy.queue import TaskQueue
 from simkit.policy.task import Task
 
+pytestmark = pytest.mark.thorough
+
 MACHINES = np.array([[4.0, 1.0], [4.0, 1.0], [8.0, 1.0], [4.0, 0.0], [8.0, 2.0]])
 TOTAL = MACHINES.sum(axis=0)
 DRAWN = np.random.default_rng(3).normal(size=(3, len(TERMS)))

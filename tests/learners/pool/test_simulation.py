@@ -87,6 +87,7 @@ def test_small_workloads(rows, name, scale, backfill):
     assert simulate(jobs, RULES[name](jobs), backfill=backfill).tolist() == expected
 
 
+@pytest.mark.thorough
 @given(rows=ROWS, longer=st.integers(1, 12), keep=st.sampled_from([0.0, 0.2, 0.55]))
 def test_small_workloads_with_jobs_held(rows, longer, keep):
     workload = small_workload(rows)

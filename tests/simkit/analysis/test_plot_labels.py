@@ -233,7 +233,8 @@ def test_every_resource_is_drawn(count):
     assert any(axes.patches for axes in figure.axes if "gpus" in axes.get_title(loc="left"))
 
 
-@pytest.mark.parametrize("groups", [0, 1, 8, 40])
+@pytest.mark.sampled
+@pytest.mark.parametrize("groups", [40, 0, 1, 8])
 def test_comparisons(write_run, random_jobs, groups):
     sides = []
     for side in range(2):
@@ -342,6 +343,7 @@ def test_wrong_names_of_a_sweep(write_run, random_jobs, x, y, by, told):
         simkit.plot_sweep(runs, x, y, by=by)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
 def test_every_kind_of_picture_is_written_the_same_each_time(
     write_run, random_jobs, tmp_path, ending

@@ -49,10 +49,15 @@ def made_by(policy: Any, folder: Path, **changes: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def easy(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Calibration]:
-    """Return the log of a site under EASY, and what calibrates it."""
-    log = made_by(PLAIN, tmp_path_factory.mktemp("easy"))
-    return log, calibrate(load_scenario(log), SPLIT, workers=1)
+def easy_log(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Return a scenario of the log of a site under EASY."""
+    return made_by(PLAIN, tmp_path_factory.mktemp("easy"))
+
+
+@pytest.fixture(scope="module")
+def easy(easy_log: dict[str, Any]) -> tuple[dict[str, Any], Calibration]:
+    """Return it, and what calibrates it."""
+    return easy_log, calibrate(load_scenario(easy_log), SPLIT, workers=1)
 
 
 @pytest.mark.thorough
@@ -102,6 +107,7 @@ def test_workers_change_nothing(easy: tuple[dict[str, Any], Calibration]) -> Non
     assert json.dumps(again.as_dict()) == json.dumps(found.as_dict())
 
 
+@pytest.mark.thorough
 def test_reporting_weeks_choose_nothing(easy: tuple[dict[str, Any], Calibration]) -> None:
     """Whatever the candidates make of them, the choice stays the same."""
     _, found = easy
@@ -225,10 +231,10 @@ def test_every_policy_that_is_tried_is_one() -> None:
     ],
 )
 def test_what_is_no_past_is_refused(
-    easy: tuple[dict[str, Any], Calibration], changes: dict[str, Any], text: str, error: Any
+    easy_log: dict[str, Any], changes: dict[str, Any], text: str, error: Any
 ) -> None:
     with pytest.raises(error, match=text):
-        calibrate(load_scenario(easy[0], overrides=changes), SPLIT, workers=1)
+        calibrate(load_scenario(easy_log, overrides=changes), SPLIT, workers=1)
 
 
 def test_a_log_without_waits_is_refused(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def is_caught(run: AuditedRun, honest: Any, order: str, backfill: str) -> bool:
     return bool(check_schedule(declared(run, order, backfill)).found) is not same
 
 
-@pytest.mark.sampled
+@pytest.mark.thorough
 @pytest.mark.parametrize(("order", "backfill"), POLICIES)
 def test_no_schedule_passes_as_that_of_another_policy(
     order: str, backfill: str, honest: Any
@@ -126,6 +126,7 @@ def test_no_schedule_passes_as_that_of_another_policy(
     assert wrong == []
 
 
+@pytest.mark.thorough
 def test_the_schedules_of_the_log_differ(honest: Any) -> None:
     """What the test above rests on: most pairs of policies do not have one schedule."""
     schedules = [tuple(starts_of(honest(*policy))) for policy in POLICIES]

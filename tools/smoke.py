@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-BUDGET_S = 40
+BUDGET_S = 30
 """Seconds in which tests start; the rest of a minute is for imports and for the last of them."""
 ALWAYS = ("tests/simkit/test_architecture.py", "tests/simkit/test_packaging.py", "tests/golden")
 ROOMS = ("simkit", "traces", "policies", "learners")

@@ -23,7 +23,8 @@ from simkit.learners.classes.agent import ClassAgent
 from simkit.learners.classes.description import ClassDescription
 from simkit.learners.common.bundle import Bundle, network_of, read_bundle
 from simkit.learners.common.inference import masked_log_softmax
-from simkit.learners.description import Actions, AgentDescription
+from simkit.learners.games.slot_description import Actions, AgentDescription
+from simkit.learners.games.view_agent import ViewAgent, ViewDescription
 from simkit.learners.pairs.agent import PairAgent
 from simkit.learners.pairs.description import PairDescription
 from simkit.learners.pool.agent import PoolAgent
@@ -84,7 +85,7 @@ def load_agent(
     if keep is not None and not isinstance(keep, bool):
         raise ScenarioError(f"agent: keep is {keep!r}; it must be true or false")
     given = {"choose": choose, "patience": patience, "compat": compat, "keep": keep, "step": step}
-    agent = _build(read_bundle(folder), given)
+    agent = _build(read_bundle(folder), given, scenario)
     kind, accepted, because = _ACCEPTED[type(agent)]
     if others := [k for k, value in given.items() if value is not None and k not in accepted]:
         raise ScenarioError(
@@ -96,13 +97,13 @@ def load_agent(
     return agent
 
 
-def _build(bundle: Bundle, given: Mapping[str, Any]) -> Agent:
+def _build(bundle: Bundle, given: Mapping[str, Any], scenario: Scenario | None) -> Agent:
     """Return the agent; raises RunError if the description is malformed."""
     where, remedy = bundle.folder / DESCRIPTION, "restore the bundle or train the agent again"
     kind = str(bundle.description["actions"].get("type"))  # a damaged one may be a list
     models: dict[str, type[Section]] = {
         "jobs": PoolDescription, "pairs": PairDescription, "classes": ClassDescription,
-        "ready-pool": ReadyDescription,
+        "ready-pool": ReadyDescription, "view": ViewDescription,
     }  # fmt: skip
     model, stated = models.get(kind, AgentDescription), bundle.description
     try:
@@ -118,6 +119,8 @@ def _build(bundle: Bundle, given: Mapping[str, Any]) -> Agent:
         if kind == "ready-pool":
             choose = given["choose"] or "greedy"
             return ReadyAgent(bundle, ReadyDescription.read(stated), choose=choose)
+        if kind == "view":
+            return ViewAgent(bundle, ViewDescription.read(stated), scenario)
         return SlottedAgent(
             bundle, AgentDescription.read(stated),
             choose=given["choose"] or "sample", patience=given["patience"] or PATIENCE,
@@ -332,7 +335,7 @@ def _shown(value: object) -> str:
     return "not set" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-Agent = SlottedAgent | PoolAgent | PairAgent | ClassAgent | ReadyAgent
+Agent = SlottedAgent | PoolAgent | PairAgent | ClassAgent | ReadyAgent | ViewAgent
 _ACCEPTED: Final[Mapping[type, tuple[str, frozenset[str], str]]] = {
     SlottedAgent: ("numbered slots", frozenset({"choose", "patience"}), "which only know slots"),
     PoolAgent: ("a pool", frozenset(), "which pick the job with the highest score"),
@@ -343,5 +346,6 @@ _ACCEPTED: Final[Mapping[type, tuple[str, frozenset[str], str]]] = {
         "burst classes", frozenset({"keep", "step"}), "which place the highest-scoring class",
     ),
     ReadyAgent: ("a ready pool", frozenset({"choose"}), "which act as in their training"),
+    ViewAgent: ("a view", frozenset(), "which take the action with the highest score"),
 }  # fmt: skip
 """Agent class → what it acts on, accepted arguments, why no others."""

@@ -35,13 +35,13 @@ from simkit.learners.common.actor_critic.recurrent import (
     look,
 )
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
+from simkit.learners.common.baselines import MovingMean
 from simkit.learners.common.distributions import (
     entropy,
     log_probability,
     masked_log_softmax,
     sample,
 )
-from simkit.learners.common.moving_mean import MovingMean
 from simkit.learners.common.networks import ActorCritic, SetScorer, build, seeded
 from simkit.learners.common.objectives import clipped_gain
 from simkit.learners.common.optimisers import linear, set_learning_rate, take_step
@@ -203,6 +203,7 @@ class CoCoRLTraining(TorchTraining):
     """A training with CoCoRL."""
 
     learner = "cocorl"
+    criterion = "lost_value"
     less_is_better = ("lost_value", "lost_value_drawn", "cost", "cost_drawn")
 
     def __init__(

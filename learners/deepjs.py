@@ -138,6 +138,7 @@ class DeepJSTraining(TorchTraining):
 
     learner = "deepjs"
     extendable = True
+    criterion = "cost"
     less_is_better = ("cost",)
 
     def __init__(

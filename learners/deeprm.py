@@ -20,6 +20,7 @@ from torch import nn
 from simkit.arrays import Floats
 from simkit.learners.common.arguments import Extent, NotNegative, Share, prepared
 from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
+from simkit.learners.common.games import NOTHING_DONE
 from simkit.learners.common.networks import Perceptron
 from simkit.learners.common.optimisers import OptimiserName
 from simkit.learners.common.rollouts import Batch, Rollouts, roll_out
@@ -27,7 +28,7 @@ from simkit.learners.common.training import Stateful
 from simkit.learners.lockstep import Lockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import DeepRMJobs
-from simkit.learners.lockstep.outcome import NOTHING_DONE, outcome
+from simkit.learners.lockstep.outcome import outcome
 from simkit.learners.lockstep.slot_games import ObservedGames
 from simkit.learners.reinforce import ReinforceArguments, ReinforceTraining
 from simkit.learners.warm_start import WarmStart, imitate

@@ -110,6 +110,7 @@ class FitnessTraining(SeededTraining):
 
     learner = "fitness"
     extendable = True
+    criterion = "cost_ratio"
     less_is_better = ("cost_ratio",)
 
     def __init__(

@@ -29,8 +29,8 @@ from simkit.learners.common.actor_critic.policy_losses import (
     temperature_loss,
 )
 from simkit.learners.common.arguments import Share, prepared
+from simkit.learners.common.baselines import MovingMean
 from simkit.learners.common.distributions import entropy
-from simkit.learners.common.moving_mean import MovingMean
 from simkit.learners.common.optimisers import linear
 from simkit.learners.common.training import Stateful
 from simkit.learners.common.trajectories import Transitions, joined

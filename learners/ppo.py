@@ -17,18 +17,12 @@ import numpy as np
 import torch
 from pydantic import Field, model_validator
 
-from simkit.agent.actions import Starts
-from simkit.agent.burst_classes import PATIENCE
 from simkit.arrays import Floats, Ints
-from simkit.learners.common.arguments import (
-    NotNegative,
-    Positive,
-    Share,
-    prepared,
-)
-from simkit.learners.common.baselines import step_means
+from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
+from simkit.learners.common.baselines import in_units_of_means, step_means
 from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
-from simkit.learners.common.networks import ActorCritic, SetScorer, build, seeded
+from simkit.learners.common.games import NOTHING_DONE, Source
+from simkit.learners.common.networks import ActorCritic, build, seeded
 from simkit.learners.common.objectives import clipped_gain, squared_error
 from simkit.learners.common.optimisers import linear, take_step
 from simkit.learners.common.returns import (
@@ -40,55 +34,32 @@ from simkit.learners.common.returns import (
 from simkit.learners.common.rollouts import Batch, Rollouts, minibatches, roll_out
 from simkit.learners.common.shapes import Width
 from simkit.learners.common.torch_training import TorchTraining
-from simkit.learners.layouts import (
-    BurstClasses,
-    Layout,
-    LayoutName,
-    NumberedSlots,
-    PlayedGames,
-)
-from simkit.learners.lockstep import Objective
-from simkit.learners.lockstep.class_jobs import ClassJobs
-from simkit.learners.lockstep.job_sets import JobSets
-from simkit.learners.lockstep.job_sources import (
-    JobSource,
-    job_source,
-    refuse_loads_without_sets,
-    refuse_without_jobs,
-)
-from simkit.learners.lockstep.outcome import NOTHING_DONE, outcome
+from simkit.learners.games.choice import GamesArguments, games_of, usual_numbers
 from simkit.scenario import Scenario
-from simkit.sections import BrokenRulesError, Count, Many, Section
+from simkit.sections import BrokenRulesError, Count, Many
 from simkit.training import Training
 
 VALUE_SHARE: Final = 0.5
 """Weight of the critic's error relative to the policy's gain."""
 LARGEST_GRADIENT: Final = 0.5
 """Gradients are clipped to this norm."""
+USUAL: Final = {
+    "job_sets": 12, "rollouts": 4, "decay": 1.0, "held_out_sets": 40, "max_decisions": 20_000,
+}  # fmt: skip
+"""Defaults for simulations, which take longer than job sets in lock-step."""
 
 
-class PPOArguments(Section):
+class PPOArguments(GamesArguments):
     """The keys of `learn.arguments`."""
 
     iterations: Count = 40
     """Iterations of the training."""
-    loads: Many[Positive] = ()
-    """Offered loads to mix, equally many jobs of each; none: that of the workload."""
     weights: Many[Positive] = ()
     """Relative weight of each load in the policy's gain; none: all the same."""
     job_sets: Count = 100
-    """New job sets per iteration, over all loads."""
+    """New slices per iteration, over all loads: job sets, or windows of a log."""
     rollouts: Annotated[int, Field(ge=2)] = 8
-    """Episodes of each job set."""
-    objective: Objective = "slowdown"
-    """What is minimised: the slowdown or the completion time of the jobs."""
-    layout: LayoutName = "slots"
-    """Numbered slots, or a slot for each length of a job (`classes`)."""
-    starts: Starts = "now"
-    """Tasks may start now or wait, or (`ahead`) each gets its earliest place at once."""
-    patience: Annotated[int, Field(ge=0)] = PATIENCE
-    """With `layout: classes` and `starts: now`, the most steps in a row in which nothing runs
-    although a task fits."""
+    """Episodes of each slice."""
     hidden: Width = 64
     """Units of each layer."""
     learning_rate: Positive = 0.001
@@ -103,10 +74,6 @@ class PPOArguments(Section):
     """Passes over the decisions of an iteration."""
     batch: Count = 4096
     """Decisions per step of Adam."""
-    held_out_sets: Count = 100
-    """Job sets on which the agent is evaluated; the same for all trainings, never trained on."""
-    max_decisions: Count = 3000
-    """Largest number of decisions in an episode; jobs still open then count as unfinished."""
 
     @model_validator(mode="after")
     def _classes_minimise_slowdown(self) -> Self:
@@ -141,12 +108,11 @@ def begin(
     job, or a missing device; PluginError without safetensors, which the first checkpoint needs.
     """
 
-    def source_of(chosen: PPOArguments) -> JobSource:
-        if chosen.layout == "classes":
-            return ClassJobs(scenario, "the learner ppo", chosen.loads)
-        return job_source(scenario, "ppo", chosen.loads)
+    def source_of(chosen: PPOArguments) -> Source[Any]:
+        return games_of(scenario, chosen, "ppo", chosen.job_sets)
 
-    chosen, source = prepared(PPOArguments, arguments, source_of, device)
+    given = {**usual_numbers(scenario, USUAL, arguments), **arguments}
+    chosen, source = prepared(PPOArguments, given, source_of, device)
     return PPOTraining(scenario, source, chosen, seed, device)
 
 
@@ -156,20 +122,17 @@ class PPOTraining(TorchTraining):
     learner = "ppo"
 
     def __init__(
-        self, scenario: Scenario, source: JobSource, arguments: PPOArguments, seed: int, device: str
-    ) -> None:
+        self, scenario: Scenario, source: Source[Any], arguments: PPOArguments, seed: int,
+        device: str,
+    ) -> None:  # fmt: skip
         super().__init__(scenario, arguments, seed, ("job_sets", "actions", "parts"))
         self.chosen, self.device = arguments, device
         # Environment
-        self.source, self.model = source, source.model
-        self.unseen_sets = source.held_out(arguments.held_out_sets)
-        refuse_without_jobs({"held_out_sets": self.unseen_sets})
-        refuse_loads_without_sets(arguments.job_sets, arguments.loads, source)
+        self.source = source
+        self.unseen = source.held_out(arguments.held_out_sets)
+        self.criterion = source.criterion
         # Agent
-        self.layout: Layout = NumberedSlots(self.model, arguments.starts)
-        if arguments.layout == "classes":
-            self.layout = BurstClasses(self.model, arguments.starts, arguments.patience)
-        shape = self.layout.scorer(arguments.hidden)
+        shape = source.scorer(arguments.hidden)
         with seeded(self.stream("weights")):
             self._network = ActorCritic(build(shape), arguments.hidden).to(device)
         self.optimiser = torch.optim.Adam(self.network.parameters(), arguments.learning_rate)
@@ -187,11 +150,11 @@ class PPOTraining(TorchTraining):
         only `NOTHING_DONE` is returned.
         """
         chosen = self.chosen
-        sets = self.source.draw(self.generators["job_sets"], chosen.job_sets)
-        if not sets.jobs.any():
-            return NOTHING_DONE
+        slices = self.source.draw(self.generators["job_sets"], chosen.job_sets)
         # Rollout
-        games = self._games(sets, chosen.rollouts)
+        games = self.source.games(slices, chosen.rollouts)
+        if not len(games.active):
+            return NOTHING_DONE
         rollouts = roll_out(games, self.network, self.generators["actions"], self.device)
         # Advantages
         batch = self._batch(rollouts, *self._advantages(rollouts))
@@ -200,19 +163,14 @@ class PPOTraining(TorchTraining):
         parts = minibatches(batch, chosen.batch, chosen.epochs, self.generators["parts"])
         entropies = [self._improve(part, weight) for part in parts]
         # Logging
-        results = outcome(games.lockstep)
+        results = games.outcome()
         return {
             "return": float(rollouts.rewards.sum(axis=0).mean()),
-            "slowdown": results["slowdown"],
-            "unfinished": results["unfinished"],
+            **{name: results[name] for name in ("slowdown", "unfinished") if name in results},
             "decisions": float(len(rollouts.actions)),
             "choices": float(len(batch)),
             "entropy": float(np.mean(entropies)) if entropies else 0.0,
         }
-
-    def _games(self, sets: JobSets, replicas: int) -> PlayedGames:
-        chosen = self.chosen
-        return self.layout.games(sets, replicas, chosen.objective, chosen.max_decisions)
 
     def _advantages(self, rollouts: Rollouts) -> tuple[Floats, Floats]:
         """Return (D,) advantages, and (D,) targets of the critic.
@@ -221,6 +179,8 @@ class PPOTraining(TorchTraining):
         where returns are a hundred times as large, would drown out gains at low loads.
         """
         chosen, steps, rewards = self.chosen, rollouts.grid(rollouts.step), rollouts.rewards
+        if self.source.relative:
+            rewards = in_units_of_means(rewards, chosen.rollouts)
         baseline = step_means(rewards, steps, chosen.rollouts)
         difference = rollouts.rows(rewards_to_go(rewards, 1.0) - baseline)
         unit = deviation_by_group(difference, self._load(rollouts.episode))
@@ -232,7 +192,7 @@ class PPOTraining(TorchTraining):
     def _load(self, episode: Ints) -> Ints:
         """Return (D,) number of the load of each decision's episode."""
         chosen = self.chosen
-        return self.source.source_of(chosen.job_sets)[episode // chosen.rollouts]
+        return self.source.group_of(chosen.job_sets)[episode // chosen.rollouts]
 
     def _batch(self, rollouts: Rollouts, advantages: Floats, returns: Floats) -> Batch:
         """Return the decisions that left a choice; advantages are divided by their deviation.
@@ -266,14 +226,14 @@ class PPOTraining(TorchTraining):
         Actions are drawn as in training, with the same draws in every evaluation; with classes, the
         likeliest actions are taken. ``return``: mean return of an episode.
         """
-        games, rng = self._games(self.unseen_sets, 1), self.stream("held_out")
-        rollouts = roll_out(games, self.network, rng, self.device, greedy=self.layout.greedy)
+        games, rng = self.source.games(self.unseen), self.stream("held_out")
+        rollouts = roll_out(games, self.network, rng, self.device, greedy=self.source.greedy)
         return {
-            **outcome(games.lockstep),
-            "return": float(rollouts.rewards.sum(axis=0).mean()),
+            **games.outcome(),
+            "return": (mean := float(rollouts.rewards.sum(axis=0).mean())),
+            "cost": -mean,
         }
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         actor = self.network.actor
-        assert isinstance(actor, SetScorer)
-        self.write_network(folder, actor, self.layout.describe(actor.shape), curve_end)
+        self.write_network(folder, actor, self.source.describe(actor.shape), curve_end)

@@ -26,7 +26,7 @@ from simkit.learners.common.shapes import Width
 from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.common.training import Stateful
 from simkit.learners.common.value_baseline import ValueBaseline
-from simkit.learners.description import describe
+from simkit.learners.games.slot_description import describe
 from simkit.learners.lockstep import Lockstep, Objective
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import JobSource, refuse_without_jobs

@@ -25,6 +25,7 @@ from simkit.learners.common.arguments import (
     prepared,
 )
 from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
+from simkit.learners.common.games import NOTHING_DONE
 from simkit.learners.common.natural_gradient import (
     Trust,
     as_vector,
@@ -38,7 +39,7 @@ from simkit.learners.common.optimisers import OptimiserName
 from simkit.learners.common.rollouts import Batch, Rollouts, minibatches, roll_out
 from simkit.learners.lockstep import Lockstep, MeteredLockstep
 from simkit.learners.lockstep.job_sources import SofiaJobs
-from simkit.learners.lockstep.outcome import NOTHING_DONE, outcome
+from simkit.learners.lockstep.outcome import outcome
 from simkit.learners.reinforce import ReinforceArguments, ReinforceTraining
 from simkit.scenario import Scenario
 from simkit.sections import Count

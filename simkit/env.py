@@ -4,9 +4,7 @@
     observation, info = env.reset(seed=0)
     observation, reward, terminated, truncated, info = env.step(action)
 
-At a decision the agent acts as often as it likes while time stands still. An action that places a
-task is carried out at once, with reward 0. The void action, or one that does nothing, lets time go
-on to the next decision; the reward is what has accrued meanwhile.
+How an agent plays an episode is said in `simkit.gym.agent_view.Play`.
 
 Importing this module registers the ids of `simkit.gym.agent_view`.
 """
@@ -43,6 +41,7 @@ from simkit.errors import PluginError, ScenarioError, TraceError
 from simkit.experiment import Experiment
 from simkit.gym.agent_view import (
     AgentView,
+    Play,
     ReplicaNumbers,
     action_number,
     autoreset_mode,
@@ -65,7 +64,7 @@ Numbers = npt.NDArray[np.float32]
 
 TRIES = 1000
 """Seeds that a reset tries, one after another, if they draw no job."""
-_LIVE = frozenset({"_episode", "_reward", "_actions", "_encoder", "_took", "_numbers"})
+_LIVE = frozenset({"_episode", "_reward", "_play", "_took", "_numbers"})
 """Attributes of an environment that are not copied, but made again."""
 
 
@@ -174,9 +173,9 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
             unit, actions, action_arguments,
         )  # fmt: skip
         self._system = first.state.info
-        self._actions, self._encoder = self._view.build(self.scenario, self._system)
-        self.observation_space: spaces.Space[Numbers] = observation_space(self._encoder.schema)
-        self.action_space = spaces.Discrete(self._actions.count)
+        self._play = Play(*self._view.build(self.scenario, self._system))
+        self.observation_space: spaces.Space[Numbers] = observation_space(self.schema)
+        self.action_space = spaces.Discrete(self._play.actions.count)
         self._episode: Episode | None = None
         self._played: _Played | None = None
         self._numbers: ReplicaNumbers | None = None
@@ -199,7 +198,7 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         """Make the environment again, and bring it to where it was by taking the same actions."""
         self.__dict__.update(state)
         self._reward = make_reward(*self._rewarding)
-        self._actions, self._encoder = self._view.build(self.scenario, self._system)
+        self._play = Play(*self._view.build(self.scenario, self._system))
         self._episode = self._numbers = None
         if (played := self._played) is not None:
             experiment = self._episodes.prepare(played.seed, **played.chosen)
@@ -229,12 +228,12 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
     @property
     def schema(self) -> ObservationSchema:
         """The meaning, range and unit of each number of an observation."""
-        return self._encoder.schema
+        return self._play.encoder.schema
 
     @property
     def void(self) -> int:
         """The action that lets time go on."""
-        return self._actions.count - 1
+        return self._play.actions.count - 1
 
     @property
     def state(self) -> State:
@@ -284,16 +283,12 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         self._episode, self._over, self._lost = episode, False, 0
         self._played = _Played(experiment.scenario.seed, chosen)
         self._took = self._played.actions
-        self._actions.reset(episode.state.info)
-        self._encoder.reset(episode.state.info)
-        self._decides = self._go_on(episode)
-        episode.collect()
-        self._actions.update(episode.state)
+        self._play.begin(episode)
         info = self._info(episode)
         info["seed"] = drawn = experiment.scenario.seed
         if windows is not None and "workload" not in chosen:
             info["first_job"] = chosen.get("first_job", windows.drawn(drawn))
-        return self._encoder.encode(episode.state), info
+        return self._play.observe(), info
 
     def _drawn(self, chosen: Mapping[str, Any], seed: int | None, *, skip: bool) -> Experiment:
         """Return the experiment of a seed, None: of a random one.
@@ -324,57 +319,32 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         episode = self._episode or self._running()
         if self._over:
             raise gymnasium.error.ResetNeeded("the episode is over; call reset")
-        state, number = episode.state, action_number(action)
-        meant = self._actions.action_of(state, number) if self._decides else None
-        reward = 0.0
-        if meant is None:
-            goes_on = self._actions.goes_on(state)
-        else:
-            episode.apply(meant)
-            goes_on = not self._actions.asks(state)
-        if goes_on:
-            self._decides = self._decides and self._go_on(episode)
-            reward = episode.collect()
+        play, number = self._play, action_number(action)
+        reward = play.step(number)
         self._took.append(number)
-        terminated = not self._decides and not episode.out_of_time
-        truncated = episode.out_of_time or (
-            self._decides and len(self._took) == self._max_decisions
-        )
+        terminated = not play.asked and not episode.out_of_time
+        truncated = episode.out_of_time or (play.asked and len(self._took) == self._max_decisions)
         if truncated:
             episode.close()
-        self._actions.update(state)
         info = self._info(episode)
         if terminated or truncated:
             self._over = True
             info["metrics"] = {**episode.summary(), "decisions": len(self._took)}
             if self._metrics == "run":
                 info["metrics"] |= episode.run_metrics()
-        return self._encoder.encode(state), reward, terminated, truncated, info
-
-    def _go_on(self, episode: Episode) -> bool:
-        """Let time go on until the agent is asked again; False: the episode is over."""
-        actions, state = self._actions, episode.state
-        while True:
-            for place in actions.end(state):
-                episode.apply(place)
-            if not episode.advance():
-                return False
-            for place in actions.begin(state):
-                episode.apply(place)
-            if actions.asks(state):
-                return True
+        return play.observe(), reward, terminated, truncated, info
 
     def _info(self, episode: Episode) -> dict[str, Any]:
         cost = 0.0
         if self._cost:
             lost = episode.lost()
             cost, self._lost = float(lost - self._lost), lost
-        state = episode.state
-        return {"action_mask": self._actions.mask(state), "cost": cost, "time_s": state.now}
+        return {"action_mask": self._play.mask(), "cost": cost, "time_s": episode.state.now}
 
     def action_masks(self) -> Bools:
         """Return (M + 1,) ``info["action_mask"]`` as truth values, under sb3-contrib's name."""
-        return self._actions.mask(self.state).view(np.bool_)
+        self._running()
+        return self._play.mask().view(np.bool_)
 
     def policy(self, model: Any, statistics: Any = None) -> ModelPolicy:
         """Return a model that was trained here as a policy, for `simkit.simulate`.

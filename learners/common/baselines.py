@@ -6,11 +6,14 @@ n // K. The same jobs arrive in all K, so their differences are due to the actio
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from simkit.arrays import Floats, Ints
 
-__all__ = ["decision_means", "step_means"]
+__all__ = ["MovingMean", "decision_means", "in_units_of_means", "step_means"]
 
 
 def decision_means(returns: Floats, rollouts: int) -> Floats:
@@ -55,3 +58,47 @@ def step_means(rewards: Floats, steps: Ints, rollouts: int) -> Floats:
     means = returns.reshape(episodes // rollouts, rollouts, length).mean(axis=1)
     result: Floats = means[np.arange(episodes) // rollouts, steps]
     return result
+
+
+def in_units_of_means(rewards: Floats, rollouts: int) -> Floats:
+    """Return (T, N) rewards in units of the mean magnitude of their instance's returns.
+
+    So an instance in which all waits are long counts no more than one in which they are short: the
+    gain is that of a ratio. An instance whose returns are 0 keeps its rewards.
+
+    Args:
+        rewards: (T, N), 0 after an episode's end.
+        rollouts: K episodes of each instance; N is a multiple of it.
+    """
+    means = np.abs(rewards.sum(axis=0).reshape(-1, rollouts)).mean(axis=1)
+    result: Floats = rewards / np.repeat(np.where(means > 0, means, 1.0), rollouts)
+    return result
+
+
+class MovingMean:
+    """A mean that gives the latest numbers the most weight."""
+
+    def __init__(self, share: float = 0.1, first: float | None = None) -> None:
+        """Start at a prior estimate, or at 0 until the first number arrives.
+
+        Args:
+            share: weight of a new number; the n-th number weighs 1 / n if that is more.
+            first: prior estimate, worth 1 / share numbers; None: none.
+        """
+        self._share = share
+        self.value = 0.0 if first is None else float(first)
+        self._count = 0 if first is None else round(1.0 / share)
+
+    def take(self, number: float) -> None:
+        """Add a number."""
+        self._count += 1
+        share = max(self._share, 1.0 / self._count)
+        self.value += share * (float(number) - self.value)
+
+    def state(self) -> dict[str, Any]:
+        """Return the mean and the count of numbers."""
+        return {"value": self.value, "count": self._count}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restore what `state` returned."""
+        self.value, self._count = float(state["value"]), int(state["count"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,30 +18,10 @@ from torch import Tensor
 from simkit.agent.encoder import Numbers
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.common.distributions import log_probability, masked_log_softmax, sample
+from simkit.learners.common.games import Games
 from simkit.learners.common.networks import ActorCritic, Network
 
-__all__ = ["Games", "Rollouts", "minibatches", "roll_out"]
-
-
-class Games(Protocol):
-    """N episodes that are played together; A of them are still active."""
-
-    @property
-    def active(self) -> Ints:
-        """(A,) numbers of the active episodes, ascending."""
-
-    @property
-    def steps(self) -> Ints:
-        """(N,) time steps that have passed in each episode."""
-
-    def observe(self) -> npt.NDArray[Any]:
-        """Return (A, K) observations, as the network reads them."""
-
-    def mask(self) -> Bools:
-        """Return (A, actions) which actions are allowed."""
-
-    def step(self, actions: Ints, /) -> Floats:
-        """Take (A,) actions; return (A,) rewards. Episodes that end leave `active`."""
+__all__ = ["Rollouts", "minibatches", "roll_out"]
 
 
 @dataclass(frozen=True)

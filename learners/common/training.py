@@ -111,7 +111,7 @@ class SeededTraining(Training):
         Args:
             folder: the bundle's folder.
             weights: arrays by name.
-            description: entries of agent.json; see `simkit.learners.description.describe`.
+            description: entries of agent.json, with all keys of `REQUIRED`.
             curve_end: the last row of the metrics.
         """
         origin = {"versions": versions(), "curve_end": dict(curve_end), **self.identity()}

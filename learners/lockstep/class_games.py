@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -11,6 +12,7 @@ from simkit.agent.actions import Starts
 from simkit.agent.burst_classes import ClassView, class_set, classes_paper
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.lockstep.class_slots import ClassLockstep
+from simkit.learners.lockstep.outcome import outcome
 
 __all__ = ["ClassGames", "ClassMask", "potential", "view_of"]
 
@@ -113,6 +115,10 @@ class ClassGames:
         rewards = rewards + after - self._potential
         self._potential = after[goes_on]
         return rewards
+
+    def outcome(self) -> Mapping[str, float]:
+        """Return how the jobs fared; see `outcome`."""
+        return outcome(self.lockstep)
 
 
 _LONGER, _SHORTER, _OWN, _FILL, _START = 1.3, 0.66, 0.33, 1.15, 0.4

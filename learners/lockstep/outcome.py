@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Final
-
 import numpy as np
 
 from simkit.arrays import Bools, Ints
 from simkit.learners.lockstep import Lockstep
-
-NOTHING_DONE: Final[Mapping[str, float]] = MappingProxyType(
-    {"return": 0.0, "unfinished": 0.0, "decisions": 0.0}
-)
-"""The numbers of an iteration whose job sets are empty."""
 
 
 def outcome(game: Lockstep) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from simkit.agent.observe_slots import slot_set
 from simkit.agent.slotted import SlottedView
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.lockstep import Lockstep
+from simkit.learners.lockstep.outcome import outcome
 
 
 class SlotGames:
@@ -50,6 +51,10 @@ class SlotGames:
     def step(self, actions: Ints) -> Floats:
         """Take (A,) actions; return (A,) rewards."""
         return self.lockstep.step(actions)
+
+    def outcome(self) -> Mapping[str, float]:
+        """Return how the jobs fared; see `outcome`."""
+        return outcome(self.lockstep)
 
 
 class ObservedGames(SlotGames):

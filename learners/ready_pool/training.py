@@ -11,7 +11,7 @@ from torch import Tensor
 
 from simkit.learners.common.actor_critic.off_policy import ActorAndCritics, actor_and_critics
 from simkit.learners.common.actor_critic.policy_losses import regression_loss, regression_weights
-from simkit.learners.common.moving_mean import MovingMean
+from simkit.learners.common.baselines import MovingMean
 from simkit.learners.common.networks import seeded
 from simkit.learners.common.optimisers import linear, take_step
 from simkit.learners.common.shapes import ImageShape, SetScorerShape
@@ -40,6 +40,7 @@ within an iteration or two."""
 class OffPolicyTraining(TorchTraining, Generic[Chosen]):
     """A training of an actor and its critics on a ready pool."""
 
+    criterion = "lost_value"
     less_is_better = ("lost_value", "lost_value_drawn", "cost", "cost_drawn")
 
     def __init__(

@@ -120,6 +120,11 @@ class QueueSet:
         self._whole = 6 + len(info.resources)  # columns of the tasks
         self.reset(info)
 
+    @staticmethod
+    def is_whole(column: str) -> bool:
+        """Return whether a column is of the whole system, and so the same in every row."""
+        return column.startswith("free.") or column in ("waiting", "backlog", "running", "next_end")
+
     def _schema(self) -> ObservationSchema:
         time, count = f"t / (t + {self._time:g} s)", f"n / (n + {self._count:g})"
         tasks = {

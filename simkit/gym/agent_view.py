@@ -1,4 +1,4 @@
-"""What an agent sees of a scenario, what its actions mean there, and the environment's arguments.
+"""What an agent sees of a scenario, what its actions mean there, and how it plays an episode.
 
 The Gymnasium environment and a trained model that runs as a policy build both from the same
 `AgentView`, so that a model decides in a run as it does in the environment.
@@ -22,15 +22,16 @@ from weakref import finalize
 
 import numpy as np
 
-from simkit.agent.actions import ACTIONS, Actions, SlotActions, make_actions
+from simkit.agent.actions import ACTIONS, Actions, Mask, SlotActions, make_actions
 from simkit.agent.burst_classes import classes_of
-from simkit.agent.encoder import Encoder, ObservationSchema
+from simkit.agent.encoder import Encoder, Numbers, ObservationSchema
 from simkit.agent.observation import make_encoder
 from simkit.agent.ready_pool_actions import ready_pool_of
 from simkit.agent.slotted import Slotted, whole_units
 from simkit.agent.slotted_tracker import SlottedTracker
 from simkit.errors import PolicyError, ScenarioError
 from simkit.experiment.api import scenario_source
+from simkit.gym.episodes import Episode
 from simkit.plugins import instantiate
 from simkit.policy import SystemInfo
 from simkit.scenario import Scenario
@@ -183,6 +184,79 @@ class AgentView:
         return make_encoder(
             name, info, tracker, with_slots(name, self.observation_arguments, slots)
         )
+
+
+class Play:
+    """An agent's side of an episode: it is asked, answers by a number, and is paid.
+
+        play = Play(*view.build(scenario, info))
+        play.begin(episode)
+        while play.asked:
+            reward = play.step(choose(play.observe(), play.mask()))
+
+    At a decision the agent acts as often as it likes while time stands still: an action that places
+    a task is carried out at once, with reward 0. The void action, or one that does nothing, lets
+    time go on to the next decision; the reward is what has accrued meanwhile.
+
+    Attributes:
+        actions: what its numbers mean.
+        encoder: what it sees.
+        asked: whether the agent is asked; False: the episode is over.
+    """
+
+    def __init__(self, actions: Actions, encoder: Encoder) -> None:
+        self.actions, self.encoder = actions, encoder
+        self.asked = False
+
+    def begin(self, episode: Episode) -> None:
+        """Go to the first decision of a new episode."""
+        self.episode = episode
+        self.actions.reset(episode.state.info)
+        self.encoder.reset(episode.state.info)
+        self.asked = self._go_on()
+        episode.collect()
+        self.actions.update(episode.state)
+
+    def step(self, number: int) -> float:
+        """Act once while asked; return the reward.
+
+        Raises PolicyError for a number that is not an action.
+        """
+        episode, actions = self.episode, self.actions
+        state, reward = episode.state, 0.0
+        meant = actions.action_of(state, number) if self.asked else None
+        if meant is None:
+            goes_on = actions.goes_on(state)
+        else:
+            episode.apply(meant)
+            goes_on = not actions.asks(state)
+        if goes_on:
+            self.asked = self.asked and self._go_on()
+            reward = episode.collect()
+        actions.update(state)
+        return reward
+
+    def observe(self) -> Numbers:
+        """Return what the agent sees now, of the shape of the encoder's schema."""
+        return self.encoder.encode(self.episode.state)
+
+    def mask(self) -> Mask:
+        """Return (M + 1,), fresh: 1 for actions that the agent may take."""
+        return self.actions.mask(self.episode.state)
+
+    def _go_on(self) -> bool:
+        """Let time go on until the agent is asked again; False: the episode is over."""
+        episode, actions = self.episode, self.actions
+        state = episode.state
+        while True:
+            for place in actions.end(state):
+                episode.apply(place)
+            if not episode.advance():
+                return False
+            for place in actions.begin(state):
+                episode.apply(place)
+            if actions.asks(state):
+                return True
 
 
 def with_slots(observation: str, arguments: Mapping[str, Any] | None, slots: int) -> dict[str, Any]:

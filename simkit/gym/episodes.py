@@ -225,6 +225,9 @@ class Episode:
             self._blame(error)
             raise
         self._jobs = len(load)
+        submitted = load.submit_time_s
+        self.begin_s, self.span_s = float(submitted[0]), float(submitted[-1] - submitted[0])
+        """The first submission on the trace's clock, and the time from it to the last, in s."""
         self._decisions = self._simulation.decisions()
         self._closed = False
         self.out_of_time = False
@@ -354,8 +357,8 @@ class Episodes:
         self.windows: LogWindows | None = None
         """Windows that episodes replay; None: they replay all jobs."""
         if windows is not None:
-            log, keep_times = self._first.trace.workload, goes_by_the_clock(scenario)
-            self.windows = LogWindows(log, windows, keep_times=keep_times)
+            keep_times = goes_by_the_clock(scenario)
+            self.windows = LogWindows(self.workload, windows, keep_times=keep_times)
         section = scenario.workload
         self._log: Workload | None = None
         """The log as it was read, if its transforms depend on the seed."""
@@ -366,6 +369,23 @@ class Episodes:
             resources = scenario.cluster.resources
             trace = read_trace(plain_section, scenario.seed, resources=resources)
             self._log = fill_whole_memory(trace.workload, self._first.cluster)
+
+    @property
+    def workload(self) -> Workload:
+        """The jobs that the scenario's own seed gives."""
+        return self._first.trace.workload
+
+    def in_windows(self, windows: EpisodeWindows) -> Episodes:
+        """Return episodes of the same jobs that replay windows of them.
+
+        Raises ScenarioError if there is no such window.
+        """
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin._given = self._given[0], windows
+        keep_times = goes_by_the_clock(self._given[0])
+        twin.windows = LogWindows(self.workload, windows, keep_times=keep_times)
+        return twin
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Episodes:
         """Return episodes of the same jobs, which can be played at the same time as these.
@@ -542,6 +562,12 @@ class LogWindows:
                 break
             row -= len(starts)
         return starts[row]
+
+    def spread(self, count: int) -> list[int]:
+        """Return the ranks of the first jobs of up to `count` windows, spread evenly, ascending."""
+        starts = [first for stretch in self._starts for first in stretch]
+        rows = np.linspace(0, len(starts) - 1, min(count, len(starts))).round().astype(np.int64)
+        return [starts[row] for row in np.unique(rows)]
 
     def take(self, first: int) -> Workload:
         """Return the window that begins with a job, by rank of submission.

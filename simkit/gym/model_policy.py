@@ -15,6 +15,7 @@ from __future__ import annotations
 import inspect
 import pickle
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -328,7 +329,39 @@ def load_model(
     return ModelPolicy(model, scenario, view, statistics, name=path.name)
 
 
-class ModelPolicy:
+class ViewPolicy(ABC):
+    """A policy that sees and acts as an agent does in `SchedulingEnv`."""
+
+    @abstractmethod
+    def _build(self, info: SystemInfo) -> tuple[Actions, Encoder]:
+        """Return actions and encoder; raises ScenarioError if the cluster does not suit them."""
+
+    @abstractmethod
+    def _choose(self, state: State) -> int:
+        """Return the number of the next action."""
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        """Begin a run; raises ScenarioError if the cluster does not suit the agent."""
+        self._actions, self._encoder = self._build(info)
+        self._actions.reset(info)
+        self._encoder.reset(info)
+
+    def schedule(self, state: State) -> Iterator[Action]:
+        """Act as the agent chooses, until nothing is asked or time goes on."""
+        actions = self._actions
+        actions.update(state)
+        yield from actions.begin(state)
+        while actions.asks(state):
+            meant = actions.action_of(state, self._choose(state))
+            if meant is not None:
+                yield meant
+                actions.update(state)
+            elif actions.goes_on(state):
+                break
+        yield from actions.end(state)
+
+
+class ModelPolicy(ViewPolicy):
     """A model as a policy: it sees and acts as in `SchedulingEnv`, and takes its likeliest action.
 
     ``predict`` is called with those of ``state``, ``episode_start``, ``action_masks`` and
@@ -412,29 +445,11 @@ class ModelPolicy:
         return actions, encoder
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
-        """Begin a run; raises ScenarioError if the cluster does not suit the model."""
-        self._actions, self._encoder = self._build(info)
-        self._actions.reset(info)
-        self._encoder.reset(info)
+        super().reset(info, rng)
         self._memory: Any = None
         self._begins = True
 
-    def schedule(self, state: State) -> Iterator[Action]:
-        """Act as the model chooses, until nothing is asked or time goes on."""
-        actions = self._actions
-        actions.update(state)
-        yield from actions.begin(state)
-        while actions.asks(state):
-            meant = actions.action_of(state, self._choose(state))
-            if meant is not None:
-                yield meant
-                actions.update(state)
-            elif actions.goes_on(state):
-                break
-        yield from actions.end(state)
-
     def _choose(self, state: State) -> int:
-        """Return the next action."""
         offered: dict[str, Any] = {
             "state": self._memory, "episode_start": np.array([self._begins]), "deterministic": True,
         }  # fmt: skip

@@ -85,8 +85,9 @@ class Learn(Section):
     """Arguments of the learner, which checks them itself."""
     held_out_every: Count = 10
     """Iterations between evaluations on the held-out job sets; one comes before the first."""
-    criterion: str = "slowdown"
-    """The held-out metric by which agents are compared; lower must be better."""
+    criterion: str | None = None
+    """The held-out metric by which agents are compared; lower must be better. null: that of the
+    learner."""
     keep: Literal["last", "best"] = "last"
     """Which agent is written: that of the last iteration, or the one with the lowest held-out
     criterion. Its result on these job sets is biased: evaluate it on others."""

@@ -50,9 +50,12 @@ class Training(ABC):
     extendable: bool = False
     """Whether a training can be extended later: no iteration depends on the total, and `load`
     accepts a checkpoint that differs only in that number."""
+    criterion: str = "slowdown"
+    """The held-out metric by which agents are compared unless `learn.criterion` names another."""
     less_is_better: tuple[str, ...] = ()
     """Held-out metrics that `learn.criterion` may name, besides those whose names begin with
-    ``slowdown``, ``turnaround`` or ``unfinished``. The lowest value is the best."""
+    ``slowdown``, ``bounded_slowdown``, ``turnaround``, ``wait``, ``cost`` or ``unfinished``. The
+    lowest value is the best."""
 
     @abstractmethod
     def step(self) -> Mapping[str, float]:

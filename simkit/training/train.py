@@ -75,7 +75,9 @@ def open_log(folder: Path, iteration: int) -> TrainingLog:
 
 HELD_OUT: Final = "held_out_"
 """Prefix of the names of held-out metrics."""
-LESS_IS_BETTER: Final = ("slowdown", "turnaround", "unfinished")
+LESS_IS_BETTER: Final = (
+    "slowdown", "bounded_slowdown", "turnaround", "wait", "cost", "unfinished",
+)  # fmt: skip
 """Prefixes of metric names where lower is better."""
 _LEARNERS: Final = "simkit.learners"
 _CLOCK: Final = ("wall_time_s", "decisions_per_s")
@@ -113,7 +115,7 @@ class Trained:
     def criterion(self) -> str:
         """The held-out metric by which agents are compared, as a column of the rows."""
         learn = (self.info.get("scenario") or {}).get("learn") or {}
-        return HELD_OUT + str(learn.get("criterion", ""))
+        return HELD_OUT + str(self.info.get("criterion") or learn.get("criterion") or "")
 
     def __repr__(self) -> str:
         done, whole = self.info.get("iteration", 0), self.info.get("iterations", 0)
@@ -188,10 +190,10 @@ def train(
     refuse_sweep(scenario)
     section = _section(scenario)
     training = _begin(scenario, section, device)
-    _check_criterion(section.criterion, training)
+    criterion = _criterion(section, training)
     folder = TrainingFolder(Path(output))
-    course = _Course(training, section, folder, checkpoint_every_s)
-    wanted = _identity(scenario, section, training, device)
+    course = _Course(training, section, criterion, folder, checkpoint_every_s)
+    wanted = _identity(scenario, section, training, device) | {"criterion": criterion}
     if not folder.find(wanted, force=force, extendable=training.extendable):
         course.judge_untrained()  # may raise; nothing has been written or deleted so far
     info = folder.open(wanted, force=force, extendable=training.extendable)
@@ -255,19 +257,20 @@ def _missing(name: str, cause: BaseException | None) -> PluginError | None:
     )
 
 
-def _check_criterion(criterion: str, training: Training) -> None:
-    """Raise ScenarioError unless `learn.criterion` is a metric where lower is better."""
-    own = training.less_is_better
+def _criterion(section: Learn, training: Training) -> str:
+    """Return the criterion; raises ScenarioError unless lower is better."""
+    criterion = section.criterion or training.criterion
+    own = (training.criterion, *training.less_is_better)
     if not (criterion.startswith(LESS_IS_BETTER) or criterion in own):
         raise ScenarioError(
             f"learn.criterion: {criterion!r} is not a metric where lower is better, such as "
-            f"slowdown{did_you_mean(criterion, (*LESS_IS_BETTER, *own))}"
+            f"{own[0]}{did_you_mean(criterion, (*LESS_IS_BETTER, *own))}"
         )
+    return criterion
 
 
-def _check_held_out(learn: Learn, found: Mapping[str, float]) -> None:
+def _check_held_out(learn: Learn, criterion: str, found: Mapping[str, float]) -> None:
     """Raise ScenarioError if the held-out metrics lack the criterion, or what needs them."""
-    criterion = learn.criterion
     if not found:
         _refuse_what_compares(learn)
         return
@@ -289,9 +292,7 @@ def _refuse_what_compares(learn: Learn) -> None:
     given = {
         "keep": "best" if learn.keep == "best" else None,
         "patience": learn.patience,
-        "criterion": None
-        if learn.criterion == Learn.model_fields["criterion"].default
-        else learn.criterion,
+        "criterion": learn.criterion,
     }
     problems = [
         f"learn.{key}: is {value}, but {learn.learner} holds nothing out, so that no agents are "
@@ -326,9 +327,11 @@ class _Course:
         self,
         training: Training,
         section: Learn,
+        criterion: str,
         folder: TrainingFolder,
         checkpoint_every_s: float,
     ) -> None:
+        self._criterion = criterion
         self.rows: list[Row] = []
         self._training = training
         self._learn = section
@@ -438,7 +441,7 @@ class _Course:
         last = iteration >= self._training.iterations
         if always or last or iteration % self._learn.held_out_every == 0:
             found = _with_extra(self._learn.learner, self._training.held_out)
-            _check_held_out(self._learn, found)
+            _check_held_out(self._learn, self._criterion, found)
             row |= {HELD_OUT + name: value for name, value in _finite(found).items()}
         return row
 
@@ -448,13 +451,9 @@ class _Course:
         if self._learn.keep == "best" and self._keeps_agent():
             self._save()
 
-    @property
-    def _criterion(self) -> str:
-        return HELD_OUT + self._learn.criterion
-
     def _evaluations(self) -> list[tuple[float, float]]:
         """Return (criterion, iteration) of every evaluation on the held-out sets."""
-        name = self._criterion
+        name = HELD_OUT + self._criterion
         return [(row[name], row["iteration"]) for row in self.rows if name in row]
 
     def _keeps_agent(self) -> bool:
@@ -483,7 +482,7 @@ class _Course:
         self._info["iteration"] = self._training.iteration
         if evaluated:
             best, iteration = min(evaluated)
-            self._info["best"] = {self._criterion: best, "iteration": int(iteration)}
+            self._info["best"] = {HELD_OUT + self._criterion: best, "iteration": int(iteration)}
         self._mark("incomplete")
         self._saved = perf_counter()
 

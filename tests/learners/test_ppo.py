@@ -11,7 +11,6 @@ from trainings import deeprm_scenario, small_training
 
 from simkit.learners.common.rollouts import roll_out
 from simkit.learners.lockstep.job_sources import MixedJobs, job_source
-from simkit.learners.lockstep.outcome import outcome
 from simkit.learners.ppo import PPOTraining
 from simkit.scenario import Scenario
 from simkit.training.evaluate import Candidate, evaluate
@@ -28,7 +27,7 @@ def test_an_agent_that_places_ahead_runs_as_in_its_training(tmp_path):
     made = training(starts="ahead")
     made.step()
     made.write_agent(tmp_path / "agent", {"slowdown": 2.5})
-    games = made._games(made.unseen_sets, 1)
+    games = made.source.games(made.unseen)
     while len(games.active):
         mask = games.mask()
         assert (mask[:, -1] != mask[:, :-1].any(axis=1)).all()
@@ -37,7 +36,7 @@ def test_an_agent_that_places_ahead_runs_as_in_its_training(tmp_path):
         games.step(np.where(mask, logits, -np.inf).argmax(axis=1))
     greedy = {"agent": str(tmp_path / "agent"), "args": {"choose": "greedy"}}
     found = evaluate(deeprm_scenario(), [Candidate("agent", greedy)], sets=3, workers=1)
-    assert found.candidates[0].pooled_mean == pytest.approx(outcome(games.lockstep)["slowdown"])
+    assert found.candidates[0].pooled_mean == pytest.approx(games.outcome()["slowdown"])
 
 
 def test_a_load_counts_by_its_weight_in_the_gain():
@@ -45,7 +44,7 @@ def test_a_load_counts_by_its_weight_in_the_gain():
     parts = []
     for made in (equal, weighted):
         sets = made.source.draw(np.random.default_rng(0), 4)
-        games = made._games(sets, made.chosen.rollouts)
+        games = made.source.games(sets, made.chosen.rollouts)
         rollouts = roll_out(games, made.network, np.random.default_rng(0))
         parts.append(made._batch(rollouts, *made._advantages(rollouts)))
     ratio = (parts[1].advantage / parts[0].advantage).numpy()

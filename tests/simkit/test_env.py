@@ -122,7 +122,7 @@ def test_heuristics_through_step_give_the_schedule_of_the_run_slotted(order, see
         head = min(waiting, key=lambda task: (key(task), task.index), default=None)
         if head is None or env.state.fit(head) is None:
             return env.void
-        tracker = env._actions._tracker
+        tracker = env._play.actions._tracker
         return next(slot for slot in range(env.void) if tracker.task(slot) is head)
 
     _, info = play(env, choose, seed)

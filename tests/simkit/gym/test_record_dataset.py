@@ -329,7 +329,7 @@ def test_an_agent_that_draws_tells_how_likely_its_action_was(tmp_path):
     assert env.records().jobs.equals(simkit.simulate(scenario, seed=4).jobs)
     env.reset(seed=4)
     for row, action in enumerate(data.action[:-1]):
-        allowed = env._actions.mask_now(env.state).view(np.bool_)  # as in its training
+        allowed = env._play.actions.mask_now(env.state).view(np.bool_)  # as in its training
         chances = masked_log_softmax(agent._network.logits(data.observation[row]), allowed)
         assert data.probability[row] == pytest.approx(np.exp(chances[action]))
         env.step(action)

@@ -1,4 +1,4 @@
-"""Layouts of waiting jobs for a scorer: numbered slots, or one slot for each burst class.
+"""Lock-step games as a source: job sets laid out in numbered slots, or in one for each burst class.
 
 A layout defines the observation, the shape of the scorer, the games, and the description of the
 agent for its bundle.
@@ -9,32 +9,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
+import numpy as np
+
 from simkit.agent.actions import Starts
 from simkit.agent.burst_classes import PATIENCE, class_schema
 from simkit.agent.encoder import ObservationSchema
 from simkit.agent.observe_slots import context_size, slot_set_schema, slot_size
 from simkit.agent.slotted import Slotted
+from simkit.arrays import Ints
 from simkit.learners.classes.description import class_scorer, describe_classes
-from simkit.learners.common.rollouts import Games
-from simkit.learners.common.shapes import SetScorerShape
-from simkit.learners.description import describe
+from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
+from simkit.learners.games.slot_description import describe
 from simkit.learners.lockstep import Lockstep, Objective
 from simkit.learners.lockstep.class_games import ClassGames
 from simkit.learners.lockstep.class_slots import ClassLockstep
 from simkit.learners.lockstep.job_sets import JobSets
+from simkit.learners.lockstep.job_sources import JobSource
 from simkit.learners.lockstep.slot_games import SlotGames
 
-__all__ = ["BurstClasses", "Layout", "LayoutName", "NumberedSlots", "PlayedGames"]
+__all__ = ["BurstClasses", "Layout", "LayoutName", "LockstepSource", "NumberedSlots"]
 
 LayoutName = Literal["slots", "classes"]
-
-
-class PlayedGames(Games, Protocol):
-    """Games that report job outcomes."""
-
-    @property
-    def lockstep(self) -> Lockstep:
-        """The lock-step environment."""
+LayoutGames = SlotGames | ClassGames
 
 
 class Layout(Protocol):
@@ -50,7 +46,9 @@ class Layout(Protocol):
     def scorer(self, hidden: int) -> SetScorerShape:
         """Return the shape of a scorer with `hidden` units per layer."""
 
-    def games(self, sets: JobSets, replicas: int, objective: Objective, limit: int) -> PlayedGames:
+    def games(
+        self, sets: JobSets, replicas: int, objective: Objective, limit: int
+    ) -> SlotGames | ClassGames:
         """Return new games; for the arguments see `Lockstep`."""
 
     def describe(self, shape: SetScorerShape) -> dict[str, Any]:
@@ -76,7 +74,9 @@ class NumberedSlots:
             features=slot_size(model), hidden=hidden, others=1, activation="relu",
         )  # fmt: skip
 
-    def games(self, sets: JobSets, replicas: int, objective: Objective, limit: int) -> PlayedGames:
+    def games(
+        self, sets: JobSets, replicas: int, objective: Objective, limit: int
+    ) -> SlotGames | ClassGames:
         return SlotGames(Lockstep(self.model, sets, replicas, objective, limit), self.starts)
 
     def describe(self, shape: SetScorerShape) -> dict[str, Any]:
@@ -99,7 +99,9 @@ class BurstClasses:
     def scorer(self, hidden: int) -> SetScorerShape:
         return class_scorer(self.model, hidden)
 
-    def games(self, sets: JobSets, replicas: int, objective: Objective, limit: int) -> PlayedGames:
+    def games(
+        self, sets: JobSets, replicas: int, objective: Objective, limit: int
+    ) -> SlotGames | ClassGames:
         lockstep = ClassLockstep(self.model, sets, replicas, limit=limit)
         return ClassGames(lockstep, self.starts, patience=self.patience, shaped=True)
 
@@ -107,3 +109,41 @@ class BurstClasses:
         return describe_classes(
             shape, self.schema, self.model, self.starts, "possible", self.patience
         )
+
+
+@dataclass(frozen=True)
+class LockstepSource:
+    """Job sets of a slotted model, played in lock-step; a `Source`."""
+
+    jobs: JobSource
+    layout: Layout
+    objective: Objective
+    most_decisions: int
+    """Decisions after which an episode is cut off."""
+
+    criterion: ClassVar = "slowdown"
+    relative: ClassVar = False
+
+    @property
+    def greedy(self) -> bool:
+        """Whether its agents take their likeliest action when they are judged."""
+        return self.layout.greedy
+
+    def scorer(self, hidden: int) -> SetScorerShape:
+        return self.layout.scorer(hidden)
+
+    def draw(self, rng: np.random.Generator, count: int) -> JobSets:
+        return self.jobs.draw(rng, count)
+
+    def held_out(self, count: int) -> JobSets:
+        return self.jobs.held_out(count)
+
+    def group_of(self, count: int) -> Ints:
+        return self.jobs.source_of(count)
+
+    def games(self, slices: JobSets, replicas: int = 1) -> LayoutGames:
+        return self.layout.games(slices, replicas, self.objective, self.most_decisions)
+
+    def describe(self, shape: PerceptronShape | SetScorerShape) -> dict[str, Any]:
+        assert isinstance(shape, SetScorerShape)
+        return self.layout.describe(shape)

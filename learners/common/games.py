@@ -1,0 +1,89 @@
+"""Games: N episodes that are played together, and where they come from; NumPy alone.
+
+A learner plays whatever it is given:
+
+    slices = source.draw(rng, 12)             # 12 problems, such as windows of a log
+    games = source.games(slices, replicas=4)  # each is played 4 times
+    while len(games.active):
+        rewards = games.step(choose(games.observe(), games.mask()))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from simkit.arrays import Bools, Floats, Ints
+from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
+
+__all__ = ["NOTHING_DONE", "Games", "Source"]
+
+NOTHING_DONE: Final[Mapping[str, float]] = MappingProxyType(
+    {"return": 0.0, "unfinished": 0.0, "decisions": 0.0}
+)
+"""The numbers of an iteration whose slices are empty."""
+
+
+class Games(Protocol):
+    """N episodes that are played together; A of them are still active."""
+
+    @property
+    def active(self) -> Ints:
+        """(A,) numbers of the active episodes, ascending."""
+
+    @property
+    def steps(self) -> Ints:
+        """(N,) time steps that have passed in each episode; the same time for the same step."""
+
+    def observe(self) -> npt.NDArray[Any]:
+        """Return (A, K) observations, as the network reads them."""
+
+    def mask(self) -> Bools:
+        """Return (A, actions) which actions are allowed."""
+
+    def step(self, actions: Ints, /) -> Floats:
+        """Take (A,) actions; return (A,) rewards. Episodes that end leave `active`."""
+
+    def outcome(self) -> Mapping[str, float]:
+        """Return how the jobs of all episodes fared, every job counted."""
+
+
+Slices = TypeVar("Slices")
+
+
+class Source(Protocol[Slices]):
+    """Where a learner's games come from: slices of one workload, drawn or held out."""
+
+    @property
+    def greedy(self) -> bool:
+        """Whether its agents take their likeliest action when they are judged, or draw one."""
+
+    @property
+    def criterion(self) -> str:
+        """The held-out metric by which agents are compared, or ``cost``, minus the mean return."""
+
+    @property
+    def relative(self) -> bool:
+        """Whether returns are compared in units of their slice's mean, as slices differ much."""
+
+    def scorer(self, hidden: int) -> PerceptronShape | SetScorerShape:
+        """Return the shape of a network over the observations, with `hidden` units per layer."""
+
+    def draw(self, rng: np.random.Generator, count: int) -> Slices:
+        """Return fresh slices, never held-out ones."""
+
+    def held_out(self, count: int) -> Slices:
+        """Return slices to judge on, the same ones for every training."""
+
+    def group_of(self, count: int) -> Ints:
+        """Return (count,) the load of each drawn slice, if several are mixed; else 0."""
+
+    def games(self, slices: Slices, replicas: int = 1) -> Games:
+        """Return new games; episode n plays slice n // `replicas`."""
+
+    def describe(self, shape: PerceptronShape | SetScorerShape) -> dict[str, Any]:
+        """Return what a bundle says of the agent."""

@@ -1,0 +1,152 @@
+"""What a learner plays: the fastest games that are equal to the engine, for any scenario.
+
+Job sets of DeepRM, Sofia and SchedQRM are played in lock-step, by thousands; every other scenario,
+and one with a view of its own, is played as simulations side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
+
+from simkit.agent.actions import Starts
+from simkit.agent.burst_classes import PATIENCE
+from simkit.errors import ScenarioError
+from simkit.gym.agent_view import AgentView
+from simkit.learners.common.arguments import Positive
+from simkit.learners.games.job_sets import BurstClasses, LayoutName, LockstepSource, NumberedSlots
+from simkit.learners.games.simulations import SimulatedSource
+from simkit.learners.lockstep import Objective
+from simkit.learners.lockstep.class_jobs import ClassJobs
+from simkit.learners.lockstep.job_sources import (
+    JobSource,
+    job_source,
+    refuse_loads_without_sets,
+    refuse_without_jobs,
+)
+from simkit.scenario import Scenario
+from simkit.sections import Count, Many, Section
+from simkit.traces.models.deeprm import DeepRMModel, SchedQRMModel, SofiaModel
+
+__all__ = ["GamesArguments", "games_of", "usual_numbers", "usual_view"]
+
+SLOTS: Final = 32
+"""Usual number of waiting tasks to choose from."""
+
+
+class GamesArguments(Section):
+    """Which games are played; a part of the arguments of learners."""
+
+    # job sets in lock-step
+    loads: Many[Positive] = ()
+    """Offered loads to mix, equally many jobs of each; none: that of the workload."""
+    objective: Objective = "slowdown"
+    """What is minimised: the slowdown or the completion time of the jobs."""
+    layout: LayoutName | None = None
+    """Numbered slots, or a slot for each length of a job (`classes`); null: that of the workload's
+    paper."""
+    starts: Starts = "now"
+    """Tasks may start now or wait, or (`ahead`) each gets its earliest place at once."""
+    patience: Annotated[int, Field(ge=0)] = PATIENCE
+    """With `layout: classes` and `starts: now`, the most steps in a row in which nothing runs
+    although a task fits."""
+    # simulations
+    observation: str | None = None
+    """What is seen: an encoder's name, or several joined by `+`; null: the waiting tasks as a set,
+    and the power of a site that forecasts it."""
+    actions: Literal["start", "next-head", "pick", "slots", "classes", "ready-pool"] | None = None
+    """What an action means; null: `next-head`, or `ready-pool` for admission to slots."""
+    slots: Count | None = None
+    """Waiting tasks to choose from; null: 32, or `admission.slots`."""
+    reward: str | None = None
+    """What is paid; null: `value` where jobs have a value, else `bounded-slowdown`."""
+    jobs: Count | None = None
+    """Jobs of a slice; null: 128, or fewer of a short log."""
+    held_out: Annotated[float, Field(gt=0, lt=1)] = 0.2
+    """Share of a recorded workload, its end, that is held out."""
+    # both
+    held_out_sets: Count = 100
+    """Slices on which the agent is evaluated; the same for all trainings, never trained on."""
+    max_decisions: Count = 3000
+    """Largest number of decisions in an episode; jobs still open then count as unfinished."""
+
+
+LOCKSTEP: Final = ("loads", "objective", "layout", "starts", "patience")
+"""Arguments of job sets in lock-step."""
+SIMULATED: Final = ("observation", "actions", "slots", "reward", "jobs", "held_out")
+"""Arguments of simulations."""
+
+
+def games_of(
+    scenario: Scenario, chosen: GamesArguments, learner: str, job_sets: int
+) -> LockstepSource | SimulatedSource:
+    """Return the source of the games of a scenario.
+
+    Args:
+        scenario: any.
+        chosen: which games.
+        learner: its name, for messages.
+        job_sets: slices of an iteration.
+
+    Raises ScenarioError, all problems at once, for arguments that do not suit the scenario.
+    """
+    given = chosen.model_fields_set
+    in_lockstep = isinstance(scenario.workload, DeepRMModel | SofiaModel | SchedQRMModel)
+    if in_lockstep and not given.intersection(SIMULATED):
+        return _lockstep(scenario, chosen, learner, job_sets)
+    if wrong := [key for key in LOCKSTEP if key in given]:
+        because = (
+            "is for job sets in lock-step, but "
+            + (" and ".join(key for key in SIMULATED if key in given) + " asks for simulations"
+               if in_lockstep else f"a workload of type {scenario.workload.type} is simulated")
+        )  # fmt: skip
+        raise ScenarioError([f"learn.arguments.{key}: {because}; leave it out" for key in wrong])
+    view = usual_view(scenario, chosen)
+    reward = chosen.reward or ("bounded-slowdown" if scenario.value is None else "value")
+    return SimulatedSource.of(
+        scenario, view, reward, jobs=chosen.jobs, held_out=chosen.held_out,
+        most_decisions=chosen.max_decisions,
+    )  # fmt: skip
+
+
+def usual_numbers(
+    scenario: Scenario, simulated: Mapping[str, Any], given: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return a learner's defaults for simulations if it simulates a scenario, else none."""
+    in_lockstep = isinstance(scenario.workload, DeepRMModel | SofiaModel | SchedQRMModel)
+    return {} if in_lockstep and not set(SIMULATED).intersection(given) else simulated
+
+
+def usual_view(scenario: Scenario, chosen: GamesArguments) -> AgentView:
+    """Return what an agent sees and does in a scenario, where nothing else is asked for."""
+    actions, observation = chosen.actions, chosen.observation
+    if scenario.scheduling.step is not None and scenario.admission.slots is not None:
+        actions = actions or "ready-pool"
+    elif scenario.scheduling.step is None:
+        actions = actions or "next-head"
+    if observation is None and actions in ("start", "next-head", "pick"):
+        forecast = scenario.power is not None and scenario.power.forecast is not None
+        observation = "queue-set+power-forecast" if forecast else "queue-set"
+    own_slots = actions in ("slots", "classes", "ready-pool")
+    slots = chosen.slots or (None if own_slots else scenario.admission.slots or SLOTS)
+    return AgentView(observation=observation, actions=actions, slots=slots)
+
+
+def _lockstep(
+    scenario: Scenario, chosen: GamesArguments, learner: str, job_sets: int
+) -> LockstepSource:
+    """Return job sets in lock-step; raises ScenarioError for a pool that is none in steps."""
+    layout = chosen.layout
+    if layout is None:
+        layout = "classes" if isinstance(scenario.workload, SchedQRMModel) else "slots"
+    if layout == "classes":
+        jobs: JobSource = ClassJobs(scenario, f"the learner {learner}", chosen.loads)
+        kind: Any = BurstClasses(jobs.model, chosen.starts, chosen.patience)
+    else:
+        jobs = job_source(scenario, learner, chosen.loads)
+        kind = NumberedSlots(jobs.model, chosen.starts)
+    refuse_without_jobs({"held_out_sets": jobs.held_out(chosen.held_out_sets)})
+    refuse_loads_without_sets(job_sets, chosen.loads, jobs)
+    return LockstepSource(jobs, kind, chosen.objective, chosen.max_decisions)

@@ -1,0 +1,286 @@
+"""Games of any scenario: simulations that are played side by side, and the slices they replay.
+
+A slice is a window of a recorded workload, or a set of jobs that a model draws. The end of a log is
+held out; of a model, the first seeds are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Final, Self
+
+import numpy as np
+
+from simkit.agent.actions import Actions
+from simkit.agent.encoder import Encoder, Numbers, ObservationSchema
+from simkit.agent.rewards import make_reward
+from simkit.arrays import Bools, Floats, Ints
+from simkit.gym.agent_view import AgentView, Play
+from simkit.gym.episodes import Episode, Episodes, EpisodeWindows, LogWindows
+from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
+from simkit.learners.games.view_agent import SetPlaces, describe_view, network_shape
+from simkit.results.job_metrics import JOB_METRICS
+from simkit.scenario import Scenario
+from simkit.training.evaluate import judge
+
+__all__ = ["SimulatedGames", "SimulatedSource", "Slice"]
+
+CLOCK: Final = 256
+"""Time steps in which the jobs of a slice are submitted."""
+JOBS: Final = 128
+"""Usual number of jobs of a slice."""
+_FIRST_SEED: Final = 2**20
+"""Seeds below are never trained on."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """What an episode replays."""
+
+    seed: int
+    first_job: int | None = None
+    """Rank of the first job of a window; None: all jobs of the seed."""
+
+
+class SimulatedGames:
+    """N simulations, each with an agent's view of its own; they are stepped in turn.
+
+    Attributes:
+        plays: one for each episode.
+    """
+
+    def __init__(
+        self, plays: Sequence[Play], episodes: Sequence[Episode], order: Ints | None, most: int,
+        *, keeps_records: bool = False,
+    ) -> None:  # fmt: skip
+        """Begin all episodes.
+
+        Args:
+            plays: N.
+            episodes: N, which have just been made.
+            order: (K,) the places of an observation in the order in which a network reads them;
+                None: as they are.
+            most: decisions after which an episode is cut off.
+            keeps_records: whether the episodes do, so that all metrics of jobs can be told.
+        """
+        self._keeps_records = keeps_records
+        self.plays, self._order, self._most = plays, order, most
+        self._decisions = np.zeros(len(plays), np.int64)
+        self._steps = np.zeros(len(plays), np.int64)
+        self._begin_s = np.array([episode.begin_s for episode in episodes])
+        self._step_s = np.array([max(episode.span_s / CLOCK, 1.0) for episode in episodes])
+        for play, episode in zip(plays, episodes, strict=True):
+            play.begin(episode)
+        self.active = np.flatnonzero([play.asked for play in plays])
+        self._tick(self.active)
+
+    @property
+    def steps(self) -> Ints:
+        """(N,) time steps that have passed; the jobs of a slice are submitted in `CLOCK` steps."""
+        return self._steps
+
+    def observe(self) -> Numbers:
+        """Return (A, K) float32."""
+        seen = np.array(
+            [self.plays[n].observe().reshape(-1) for n in self.active.tolist()], np.float32
+        )
+        if not len(self.active):
+            seen = np.zeros((0, self.plays[0].encoder.schema.size), np.float32)
+        return seen if self._order is None else seen[:, self._order]
+
+    def mask(self) -> Bools:
+        """Return (A, M + 1) which actions do something."""
+        if not len(self.active):
+            return np.zeros((0, self.plays[0].actions.count), np.bool_)
+        return np.array([self.plays[n].mask() for n in self.active.tolist()]).view(np.bool_)
+
+    def step(self, actions: Ints) -> Floats:
+        """Take (A,) actions; return (A,) rewards."""
+        active = self.active
+        rewards = np.array(
+            [self.plays[n].step(a) for n, a in zip(active.tolist(), actions.tolist(), strict=True)]
+        )
+        self._decisions[active] += 1
+        self._tick(active)
+        asked = np.array([self.plays[n].asked for n in active.tolist()], np.bool_)
+        cut = asked & (self._decisions[active] >= self._most)
+        for n in active[cut].tolist():
+            self.plays[n].episode.close()
+        self.active = active[asked & ~cut]
+        return rewards
+
+    def _tick(self, active: Ints) -> None:
+        now = np.array([self.plays[n].episode.now for n in active.tolist()])
+        passed = (now - self._begin_s[active]) / self._step_s[active]
+        self._steps[active] = np.clip(passed, 0, 64 * CLOCK).astype(np.int64)
+
+    def outcome(self) -> Mapping[str, float]:
+        """Return figures over all jobs; what has not ended counts with its value so far.
+
+        Returns:
+            ``jobs``, ``unfinished``, and ``decisions``: mean of an episode; where the records were
+            kept, ``slowdown``, ``bounded_slowdown`` and ``wait_time_s`` as well: means over all
+            jobs.
+        """
+        counts = [play.episode.summary() for play in self.plays]
+        found = {
+            "jobs": float(sum(one["jobs"] for one in counts)),
+            "unfinished": float(sum(one["unfinished"] for one in counts)),
+            "decisions": float(self._decisions.mean()),
+        }
+        return {**self._judged(), **found} if self._keeps_records else found
+
+    def _judged(self) -> dict[str, float]:
+        metrics = {metric.name: metric for metric in JOB_METRICS}
+        runs = [play.episode.records() for play in self.plays]
+        found = {}
+        for name in ("slowdown", "bounded_slowdown", "wait_time_s"):
+            rows = [judge(run, metrics[name], 10.0) for run in runs]
+            jobs = sum(row["jobs"] for row in rows)
+            found[name] = sum(row["sum"] for row in rows) / jobs if jobs else float("nan")
+        return found
+
+
+@dataclass(frozen=True)
+class SimulatedSource:
+    """Slices of any scenario, played as simulations."""
+
+    scenario: Scenario
+    """Of an episode: without a policy of its own, and of a model with no more than `jobs`."""
+    view: AgentView
+    """What an agent sees, and what its actions mean."""
+    reward: str
+    """What it is paid; see `make_reward`."""
+    most_decisions: int
+    """Decisions after which an episode is cut off."""
+    episodes: Episodes
+    trained: LogWindows | None
+    """Windows to train on; None: a model draws the jobs of each slice."""
+    unseen: LogWindows | None
+    """Windows that are held out."""
+
+    greedy: ClassVar = True
+    relative: ClassVar = True
+
+    @classmethod
+    def of(
+        cls,
+        scenario: Scenario,
+        view: AgentView,
+        reward: str,
+        *,
+        jobs: int | None = None,
+        held_out: float | str = 0.2,
+        most_decisions: int = 20_000,
+    ) -> Self:
+        """Read a scenario and its trace.
+
+        Args:
+            scenario: any.
+            view: what an agent sees and does.
+            reward: what it is paid.
+            jobs: of a slice; None: those of `workload.window.jobs`, else `JOBS`, or fewer where the
+                held-out part has less than two such windows.
+            held_out: the part of a recorded workload that is held out; see `EpisodeWindows`.
+            most_decisions: of an episode.
+
+        Raises ScenarioError or TraceError if it cannot be played.
+        """
+        workload = scenario.workload
+        if workload.is_drawn:
+            own = getattr(workload, "jobs", None)
+            if isinstance(own, int):
+                less = {"jobs": min(own, jobs or JOBS)}
+                scenario = scenario.model_copy(
+                    update={"workload": workload.model_copy(update=less)}
+                )
+            episodes = Episodes(scenario)
+            return cls(scenario, view, reward, most_decisions, episodes, None, None)
+        window = workload.window
+        if window is not None and window.jobs is not None:
+            jobs = jobs or window.jobs.last - window.jobs.first + 1
+            whole = workload.model_copy(update={"window": window.model_copy(update={"jobs": None})})
+            scenario = scenario.model_copy(update={"workload": whole})
+        plain = Episodes(scenario)
+        if jobs is None:
+            share = held_out if isinstance(held_out, float) else 0.2
+            jobs = max(min(JOBS, int(len(plain.workload) * share) // 2), 1)
+        episodes = plain.in_windows(EpisodeWindows(jobs, "all"))
+        trained, unseen = (
+            LogWindows(plain.workload, EpisodeWindows(jobs, part, held_out))
+            for part in ("train", "held_out")
+        )
+        return cls(scenario, view, reward, most_decisions, episodes, trained, unseen)
+
+    @property
+    def criterion(self) -> str:
+        """The metric of jobs that the reward sums up, or `cost`."""
+        sums = {
+            "slowdown": "slowdown",
+            "bounded-slowdown": "bounded_slowdown",
+            "wait": "wait_time_s",
+        }
+        return sums.get(self.reward, "cost")
+
+    @cached_property
+    def _example(self) -> tuple[Actions, Encoder]:
+        episode = self._episode(self.held_out(1)[0])
+        return self.view.build(self.scenario, episode.state.info)
+
+    @property
+    def schema(self) -> ObservationSchema:
+        """What an agent sees."""
+        return self._example[1].schema
+
+    @property
+    def actions(self) -> int:
+        """How many actions it has, the void one included."""
+        return self._example[0].count
+
+    @cached_property
+    def places(self) -> SetPlaces | None:
+        """Where a scorer of a set finds its items; None: there is none in the observation."""
+        return SetPlaces.of(self.schema, self.actions - 1)
+
+    def scorer(self, hidden: int) -> PerceptronShape | SetScorerShape:
+        """Return the shape of a scorer of the waiting tasks, or of a perceptron without a set."""
+        return network_shape(self.schema, self.actions, hidden)
+
+    def draw(self, rng: np.random.Generator, count: int) -> list[Slice]:
+        seeds = rng.integers(_FIRST_SEED, 2**31, count).tolist()
+        if self.trained is None:
+            return [Slice(seed) for seed in seeds]
+        return [Slice(seed, self.trained.drawn(seed)) for seed in seeds]
+
+    def held_out(self, count: int) -> list[Slice]:
+        """Return windows spread over the held-out part, or the sets of the first seeds."""
+        if self.unseen is None:
+            return [Slice(seed) for seed in range(count)]
+        ranks = self.unseen.spread(count)
+        return [Slice(self.scenario.seed + n, first) for n, first in enumerate(ranks)]
+
+    def group_of(self, count: int) -> Ints:
+        return np.zeros(count, np.int64)
+
+    def games(self, slices: Sequence[Slice], replicas: int = 1) -> SimulatedGames:
+        """Return new games; with one replica, they keep their records."""
+        order = None if self.places is None else self.places.order
+        episodes = [
+            self._episode(one, keeps_records=replicas == 1)
+            for one in slices
+            for _ in range(replicas)
+        ]
+        plays = [Play(*self.view.build(self.scenario, e.state.info)) for e in episodes]
+        return SimulatedGames(
+            plays, episodes, order, self.most_decisions, keeps_records=replicas == 1
+        )
+
+    def _episode(self, one: Slice, *, keeps_records: bool = False) -> Episode:
+        experiment = deepcopy(self.episodes).prepare(one.seed, first_job=one.first_job)
+        return Episode(experiment, make_reward(self.reward), records=keeps_records)
+
+    def describe(self, shape: PerceptronShape | SetScorerShape) -> dict[str, Any]:
+        return describe_view(shape, self.schema, self.actions, self.view, self.scenario)

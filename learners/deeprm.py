@@ -30,7 +30,7 @@ from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import DeepRMJobs
 from simkit.learners.lockstep.outcome import outcome
 from simkit.learners.lockstep.slot_games import ObservedGames
-from simkit.learners.reinforce import ReinforceArguments, ReinforceTraining
+from simkit.learners.slot_reinforce import SlotReinforceArguments, SlotReinforceTraining
 from simkit.learners.warm_start import WarmStart, imitate
 from simkit.scenario import Scenario
 from simkit.sections import Count
@@ -47,7 +47,7 @@ CHUNK: Final = 16_384
 """Decisions per chunk of a gradient, so that the activations fit into the caches."""
 
 
-class DeepRMArguments(ReinforceArguments):
+class DeepRMArguments(SlotReinforceArguments):
     """The keys of `learn.arguments`."""
 
     job_sets: Count = 100
@@ -92,7 +92,7 @@ def begin(
     return DeepRMTraining(scenario, source, chosen, seed, device)
 
 
-class DeepRMTraining(ReinforceTraining):
+class DeepRMTraining(SlotReinforceTraining):
     """A training with DeepRM."""
 
     learner = "deeprm"

@@ -14,7 +14,8 @@ waiting jobs (`per_job`), so that states with few jobs are learned as well as th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -24,17 +25,13 @@ import torch
 from pydantic import Field, model_validator
 
 from simkit.agent.actions import Starts
-from simkit.agent.burst_classes import PATIENCE, class_schema
-from simkit.arrays import Bools, Ints
-from simkit.learners.classes.description import class_scorer, describe_classes
+from simkit.agent.burst_classes import PATIENCE
+from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.common.action_values import ValueNetwork, best_next, follow, target_of
-from simkit.learners.common.arguments import (
-    Extent,
-    NotNegative,
-    Positive,
-    prepared,
-)
-from simkit.learners.common.networks import Network, build, seeded
+from simkit.learners.common.arguments import Extent, NotNegative, Positive, prepared
+from simkit.learners.common.baselines import in_units_of_means, step_means
+from simkit.learners.common.games import NOTHING_DONE, Games, Source
+from simkit.learners.common.networks import build, seeded
 from simkit.learners.common.optimisers import (
     OptimiserName,
     linear,
@@ -43,34 +40,38 @@ from simkit.learners.common.optimisers import (
     take_step,
 )
 from simkit.learners.common.replay import NSteps, PrioritisedReplay, Replay
-from simkit.learners.common.shapes import PerceptronShape, Width
+from simkit.learners.common.returns import rewards_to_go
+from simkit.learners.common.shapes import Width
 from simkit.learners.common.torch_training import Kept, TorchTraining
 from simkit.learners.common.training import Stateful
-from simkit.learners.lockstep.class_games import ClassGames, ClassMask
-from simkit.learners.lockstep.class_jobs import ClassJobs
-from simkit.learners.lockstep.class_slots import ClassLockstep, Reading
-from simkit.learners.lockstep.job_sets import JobSets
-from simkit.learners.lockstep.job_sources import refuse_loads_without_sets, refuse_without_jobs
-from simkit.learners.lockstep.outcome import outcome
+from simkit.learners.games.choice import GamesArguments, games_of, usual_numbers
+from simkit.learners.games.job_sets import ClassRules
+from simkit.learners.lockstep.class_games import ClassMask
+from simkit.learners.lockstep.class_slots import Reading
 from simkit.scenario import Scenario
-from simkit.sections import BrokenRulesError, Count, Many, Section
+from simkit.sections import BrokenRulesError, Count
 from simkit.training import Training
 
 Part = Annotated[float, Field(ge=0, le=1)]
 LARGEST_GRADIENT: Final = 10.0
 """Gradients are clipped to this norm."""
+USUAL: Final = {
+    "iterations": 40, "job_sets": 12, "rollouts": 4, "held_out_sets": 40, "max_decisions": 20_000,
+    "replay": 20_000, "per_job": False, "decisions_per_update": 32, "learning_rate": 0.001,
+}  # fmt: skip
+"""Defaults for simulations, which take longer than job sets in lock-step."""
 
 
-class DQNArguments(Section):
+class DQNArguments(GamesArguments):
     """The keys of `learn.arguments`."""
 
     iterations: Count = 120
     """Iterations of the training."""
-    loads: Many[Positive] = ()
-    """Loads to mix, equally many jobs of each; none: that of the workload. For SchedQRM's workload,
-    the load is the number of jobs over the number of classes."""
     job_sets: Count = 360
-    """New job sets per iteration, played in parallel."""
+    """New slices per iteration, played in parallel: job sets, or windows of a log."""
+    rollouts: Count = 1
+    """Episodes of each slice. With 2 or more, what an action earned is compared with the mean of
+    the slice's episodes from the same time step on, and learned once all have ended."""
     # the environment
     starts: Starts = "ahead"
     """A job is placed as early as it fits, or (`now`) only if it fits now; else time passes."""
@@ -150,10 +151,15 @@ def begin(
     safetensors, which the first checkpoint needs.
     """
 
-    def source_of(chosen: DQNArguments) -> ClassJobs:
-        return ClassJobs(scenario, "the learner dqn", chosen.loads, horizon=chosen.horizon)
+    def source_of(chosen: DQNArguments) -> Source[Any]:
+        classes = ClassRules(
+            horizon=chosen.horizon, mask=chosen.mask, reading=chosen.reading,
+            penalty=chosen.penalty, shaped=chosen.shaping, paper=chosen.network == "perceptron",
+        )  # fmt: skip
+        return games_of(scenario, chosen, "dqn", chosen.job_sets, classes)
 
-    chosen, source = prepared(DQNArguments, arguments, source_of, device)
+    given = {**usual_numbers(scenario, USUAL, arguments), **arguments}
+    chosen, source = prepared(DQNArguments, given, source_of, device)
     return DQNTraining(scenario, source, chosen, seed, device)
 
 
@@ -163,20 +169,20 @@ class DQNTraining(TorchTraining):
     learner = "dqn"
 
     def __init__(
-        self, scenario: Scenario, source: ClassJobs, arguments: DQNArguments, seed: int, device: str
-    ) -> None:
+        self, scenario: Scenario, source: Source[Any], arguments: DQNArguments, seed: int,
+        device: str,
+    ) -> None:  # fmt: skip
         super().__init__(scenario, arguments, seed, ("job_sets", "actions", "memories"))
         self.chosen, self.device = arguments, device
         # Environment
-        self.source, self.model = source, source.model
-        self.unseen_sets = source.held_out(arguments.held_out_sets)
-        refuse_without_jobs({"held_out_sets": self.unseen_sets})
-        refuse_loads_without_sets(arguments.job_sets, arguments.loads, source)
-        self.paper = arguments.network == "perceptron"
-        self.schema = class_schema(self.model, paper=self.paper)
+        self.source = source
+        self.unseen = source.held_out(arguments.held_out_sets)
+        self.criterion = source.criterion
         # Agent
+        self.shape = source.scorer(arguments.hidden)
         with seeded(self.stream("weights")):
-            self._network = ValueNetwork(self._build(), duelling=arguments.duelling).to(device)
+            network = ValueNetwork(build(self.shape), duelling=arguments.duelling)
+        self._network = network.to(device)
         self.target = target_of(self._network)
         self.optimiser = make_optimiser(
             arguments.optimiser, self.network.parameters(), arguments.learning_rate
@@ -185,13 +191,6 @@ class DQNTraining(TorchTraining):
         kind = PrioritisedReplay if arguments.prioritised else Replay
         self.memory = kind(arguments.replay)
         self.progress = Progress()
-
-    def _build(self) -> Network:
-        chosen, model = self.chosen, self.model
-        if not self.paper:
-            return build(class_scorer(model, chosen.hidden))
-        layers = (self.schema.size, chosen.hidden, model.actions)
-        return build(PerceptronShape(type="perceptron", layers=layers, activation="relu"))
 
     @property
     def network(self) -> ValueNetwork:
@@ -211,68 +210,79 @@ class DQNTraining(TorchTraining):
         explore = linear(chosen.explore, chosen.explore_end, 2 * done)
         if chosen.falls:
             set_learning_rate(self.optimiser, linear(chosen.learning_rate, 0.0, done))
-        sets = self.source.draw(self.generators["job_sets"], chosen.job_sets)
-        games = self._games(sets, shaped=chosen.shaping)
-        n_steps = [NSteps(chosen.steps, 1.0) for _ in range(len(sets))]
-        returns, losses = np.zeros(len(sets)), list[float]()
+        slices = self.source.draw(self.generators["job_sets"], chosen.job_sets)
+        games = self.source.games(slices, chosen.rollouts)
+        if not len(games.active):
+            return NOTHING_DONE
+        recorder = self._recorder(len(games.steps))
+        returns, losses, decisions = np.zeros(len(games.steps)), list[float](), 0
         seen = self._see(games)
         while len(active := games.active):
             # Act
             actions, is_random = self._act(seen, explore)
-            rewards = games.step(actions) / self.model.slots
+            steps = games.steps[active]
+            rewards = games.step(actions) / self.unit
             returns[active] += rewards
+            decisions += len(active)
             # Remember
             after = np.zeros_like(seen)
             goes_on = np.isin(active, games.active)
             after[goes_on] = still_active = self._see(games)
-            for row, steps in enumerate([n_steps[game] for game in active.tolist()]):
-                is_cut = games.lockstep.cut[active[row]]  # the outcome is unknown
-                complete = steps.cut(seen[row]) if is_random[row] or is_cut else []
-                if not is_cut:
-                    one_step = seen[row], int(actions[row]), float(rewards[row]), after[row]
-                    complete += steps.add(*one_step, over=not goes_on[row])
-                for transition in complete:
-                    self.memory.add(transition)
+            move = Move(
+                active, steps, seen, actions, is_random, rewards, after, ~goes_on, games.cut[active]
+            )
+            self._remember(recorder.add(move))
             seen = still_active
             # Learn
-            for _ in self.progress.updates_due(len(active), chosen.decisions_per_update):
-                if len(self.memory) >= chosen.batch:
-                    losses.append(self._learn())
+            losses += self._learn_from(len(active))
+        losses += self._learn_from(self._remember(recorder.rest()))
         # Logging
-        results = outcome(games.lockstep)
+        results = games.outcome()
         return {
-            "return": float(returns.mean()) * self.model.slots,
-            "slowdown": results["slowdown"],
-            "unfinished": results["unfinished"],
-            "decisions": float(games.lockstep.decisions.sum()),
+            "return": float(returns.mean()) * self.unit,
+            **{name: results[name] for name in ("slowdown", "unfinished") if name in results},
+            "decisions": float(decisions),
             "explore": explore,
             "loss": float(np.mean(losses)) if losses else 0.0,
         }
 
-    def _games(self, sets: JobSets, *, shaped: bool = False) -> ClassGames:
-        chosen = self.chosen
-        lockstep = ClassLockstep(
-            self.model, sets, reading=chosen.reading, penalty=chosen.penalty,
-            limit=chosen.max_decisions,
-        )  # fmt: skip
-        return ClassGames(
-            lockstep, chosen.starts, chosen.mask, patience=chosen.patience, paper=self.paper,
-            shaped=shaped,
-        )  # fmt: skip
+    @property
+    def unit(self) -> int:
+        """What rewards are counted in: the number of jobs to choose from, apart from waiting."""
+        return self.shape.outputs - 1
 
-    def _see(self, games: ClassGames) -> npt.NDArray[np.float32]:
+    def _recorder(self, episodes: int) -> NStepRecorder | ComparingRecorder:
+        chosen = self.chosen
+        if chosen.rollouts == 1:
+            return NStepRecorder(episodes, chosen.steps)
+        return ComparingRecorder(episodes, chosen.rollouts, relative=self.source.relative)
+
+    def _remember(self, transitions: Iterable[Transition]) -> int:
+        """Store transitions in the memory; return how many."""
+        count = 0
+        for transition in transitions:
+            self.memory.add(transition)
+            count += 1
+        return count
+
+    def _learn_from(self, decisions: int) -> list[float]:
+        """Make the updates due after further decisions; return their losses."""
+        due = self.progress.updates_due(decisions, self.chosen.decisions_per_update)
+        return [self._learn() for _ in due if len(self.memory) >= self.chosen.batch]
+
+    def _see(self, games: Games) -> npt.NDArray[np.float32]:
         """Return (A, K + M + 2): observations, masks, and the number of waiting jobs."""
-        parts = games.observe(), games.mask(), games.lockstep.waiting()[:, None]
+        parts = games.observe(), games.mask(), games.waiting()[:, None]
         return np.concatenate(parts, axis=1, dtype=np.float32)
 
     def _split(self, seen: npt.NDArray[np.float32]) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the observations and the masks in the rows of `_see`, as tensors."""
         both = torch.from_numpy(seen).to(self.device)
-        return both[:, : self.schema.size], both[:, self.schema.size : -1] > 0
+        return both[:, : self.shape.inputs], both[:, self.shape.inputs : -1] > 0
 
     def _act(self, seen: npt.NDArray[np.float32], explore: float) -> tuple[Ints, Bools]:
         """Return (A,) actions, the best or random ones, and (A,) whether they are not the best."""
-        rng, allowed = self.generators["actions"], seen[:, self.schema.size : -1]
+        rng, allowed = self.generators["actions"], seen[:, self.shape.inputs : -1]
         random = (allowed * rng.random(allowed.shape)).argmax(axis=1)
         best = self._best(seen)
         actions = np.where(rng.random(len(seen)) < explore, random, best)
@@ -316,19 +326,105 @@ class DQNTraining(TorchTraining):
         return float(loss.detach())
 
     def evaluate(self) -> Mapping[str, float]:
-        """Evaluate the agent on the held-out sets, with its best actions; see `outcome`."""
-        games = self._games(self.unseen_sets)
+        """Evaluate the agent on the held-out slices, with its best actions; see `outcome`.
+
+        Where they do not say how the jobs fared, ``cost`` is minus the mean return of an episode.
+        """
+        games, total = self.source.games(self.unseen), 0.0
         while len(games.active):
-            games.step(self._best(self._see(games)))
-        return outcome(games.lockstep)
+            total += float(games.step(self._best(self._see(games))).sum())
+        results = games.outcome()
+        cost = -total / len(games.steps)
+        return results if self.criterion in results else {**results, "cost": cost}
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         network = self.network.advantages
-        description = describe_classes(
-            network.shape, self.schema, self.model, self.chosen.starts, self.chosen.mask,
-            self.chosen.patience,
-        )  # fmt: skip
-        self.write_network(folder, network, description, curve_end)
+        self.write_network(folder, network, self.source.describe(network.shape), curve_end)
+
+
+Transition = Mapping[str, npt.ArrayLike]
+Seen = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Move:
+    """An action of each of A active episodes."""
+
+    episode: Ints
+    """(A,) numbers of the episodes."""
+    step: Ints
+    """(A,) time steps."""
+    seen: Seen
+    """(A, …) what was seen; see `DQNTraining._see`."""
+    actions: Ints
+    """(A,)"""
+    is_random: Bools
+    """(A,) whether the action was not the best one."""
+    rewards: Floats
+    """(A,)"""
+    after: Seen
+    """(A, …) what was seen after it; 0 at an episode's end."""
+    ends: Bools
+    """(A,) whether the episode ended with it."""
+    is_cut: Bools
+    """(A,) whether it did as it was cut off."""
+
+
+class NStepRecorder:
+    """Makes n-step transitions of moves, as soon as they are complete."""
+
+    def __init__(self, episodes: int, n: int) -> None:
+        self._n_steps = [NSteps(n, 1.0) for _ in range(episodes)]
+
+    def add(self, move: Move) -> Iterator[Transition]:
+        """Take a move of the active episodes; yield what is complete."""
+        for row, steps in enumerate([self._n_steps[game] for game in move.episode.tolist()]):
+            is_cut = move.is_cut[row]  # the outcome is unknown
+            complete = steps.cut(move.seen[row]) if move.is_random[row] or is_cut else []
+            if not is_cut:
+                one = move.seen[row], int(move.actions[row]), float(move.rewards[row])
+                complete += steps.add(*one, move.after[row], over=bool(move.ends[row]))
+            yield from complete
+
+    def rest(self) -> Iterator[Transition]:
+        """Yield what is left when all episodes have ended: nothing."""
+        return iter(())
+
+
+class ComparingRecorder:
+    """Compares what actions earned with the mean of their slice's episodes, when all have ended.
+
+    An action is credited with its return, to the episode's end, minus `step_means`. Nothing is
+    estimated by a network, and every slice counts alike, however long its waits are.
+    """
+
+    def __init__(self, episodes: int, rollouts: int, *, relative: bool) -> None:
+        """Expect `rollouts` episodes of each slice; `relative`: see `Source`."""
+        self._episodes, self._rollouts, self._relative = episodes, rollouts, relative
+        self._moves: list[Move] = []
+
+    def add(self, move: Move) -> Iterator[Transition]:
+        """Take a move of the active episodes."""
+        self._moves.append(move)
+        return iter(())
+
+    def rest(self) -> Iterator[Transition]:
+        """Yield a transition for each decision that left a choice."""
+        shape = len(self._moves), self._episodes
+        rewards, steps = np.zeros(shape), np.zeros(shape, np.int64)
+        for number, move in enumerate(self._moves):
+            rewards[number, move.episode], steps[number, move.episode] = move.rewards, move.step
+        if self._relative:
+            rewards = in_units_of_means(rewards, self._rollouts)
+        credit = rewards_to_go(rewards) - step_means(rewards, steps, self._rollouts)
+        credit /= max(float(credit.std()), 1e-12)
+        for number, move in enumerate(self._moves):
+            for row, episode in enumerate(move.episode.tolist()):
+                yield {
+                    "seen": move.seen[row], "action": int(move.actions[row]),
+                    "reward": float(credit[number, episode]), "after": move.after[row],
+                    "discount": 0.0,
+                }  # fmt: skip
 
 
 class Progress:

@@ -1,163 +1,260 @@
-"""The base of the REINFORCE learners deeprm and sofia: arguments, job sets, and credit.
+"""REINFORCE on any scenario, by the natural gradient or the plain one.
 
-Each job set is played several times with the current policy. The credit of an action is its return
-minus a baseline: the mean return of the same job set's rollouts at the same decision, or the
-estimate of a value network.
+R. J. Williams, "Simple statistical gradient-following algorithms for connectionist reinforcement
+learning" (1992): each iteration plays every slice several times with the current policy, and makes
+decisions likelier whose return is above a baseline. The baseline is the mean return of the same
+slice's rollouts from the same time step on, or at the same decision, or the estimate of a value
+network. As returns grow with the load, they count in units of their slice's mean where slices
+differ much. The natural gradient bounds how far an iteration moves the policy (S. Kakade, "A
+natural policy gradient", 2001). Decisions that leave no choice are not learned from.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Final, Literal
 
+import numpy as np
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
+from torch import Tensor
 
-from simkit.arrays import Floats
-from simkit.learners.common.arguments import Positive
-from simkit.learners.common.baselines import decision_means
-from simkit.learners.common.networks import Perceptron, seeded
-from simkit.learners.common.optimisers import OptimiserName, make_optimiser
-from simkit.learners.common.returns import rewards_to_go
-from simkit.learners.common.rollouts import Rollouts
-from simkit.learners.common.shapes import Width
+from simkit.arrays import Floats, Ints
+from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
+from simkit.learners.common.baselines import decision_means, in_units_of_means, step_means
+from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
+from simkit.learners.common.games import NOTHING_DONE, Source
+from simkit.learners.common.natural_gradient import Trust, as_vector, policy_step
+from simkit.learners.common.networks import Network, Perceptron, build, seeded
+from simkit.learners.common.returns import deviation_by_group, rewards_to_go
+from simkit.learners.common.rollouts import Batch, Rollouts, roll_out
+from simkit.learners.common.shapes import PerceptronShape, SetScorerShape, Width
 from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.common.training import Stateful
 from simkit.learners.common.value_baseline import ValueBaseline
-from simkit.learners.games.slot_description import describe
-from simkit.learners.lockstep import Lockstep, Objective
-from simkit.learners.lockstep.job_sets import JobSets
-from simkit.learners.lockstep.job_sources import JobSource, refuse_without_jobs
-from simkit.learners.lockstep.slot_games import ObservedGames
-from simkit.learners.lockstep.slot_inputs import slot_input
+from simkit.learners.games.choice import GamesArguments, games_of, usual_numbers
 from simkit.scenario import Scenario
-from simkit.sections import BrokenRulesError, Count, Section
+from simkit.sections import Count
+from simkit.training import Training
 
-VALUE_UNITS = 20
-"""Hidden units of the value network."""
+CHUNK: Final = 2048
+"""Decisions per chunk of a gradient, so that the activations fit into the caches."""
+USUAL: Final = {"job_sets": 12, "rollouts": 4, "held_out_sets": 40, "max_decisions": 20_000}
+"""Defaults for simulations, which take longer than job sets in lock-step."""
 
 
-class ReinforceArguments(Section):
-    """The arguments of both learners."""
+class ReinforceArguments(GamesArguments):
+    """The keys of `learn.arguments`."""
 
-    iterations: Count = 1000
+    iterations: Count = 60
     """Iterations of the training."""
-    rollouts: Count = 20
-    """Episodes of each job set."""
-    fresh: bool = True
-    """Draw new job sets in each iteration; false: use the same ones, as in the original."""
-    objective: Objective = "slowdown"
-    """What is minimised: the slowdown or the completion time of the jobs."""
-    hidden: Width = 20
-    """Units of the hidden layer."""
-    learning_rate: Positive = 0.001
-    """Learning rate of the optimiser."""
-    discount: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """Discount factor per decision."""
-    mask: bool = False
-    """Mask actions that would do nothing, except the void action."""
-    baseline: Literal["decision", "value"] = "decision"
-    """The mean over a job set's rollouts at the same decision, or a value network."""
-    # each learner has its own defaults for these
-    job_sets: Count
-    observation: str
-    optimiser: OptimiserName
-    held_out_sets: Count
+    job_sets: Count = 100
+    """New slices per iteration, over all loads: job sets, or windows of a log."""
+    rollouts: Annotated[int, Field(ge=2)] = 8
+    """Episodes of each slice."""
+    hidden: Width = 64
+    """Units of each layer."""
+    baseline: Literal["step", "decision", "value"] = "step"
+    """The mean return of a slice's rollouts from the same time step on, or at the same decision; or
+    a value network."""
+    update: Literal["natural", "gradient"] = "natural"
+    """How the weights are updated: a bounded step along the natural gradient, or one step of Adam
+    along the gradient."""
+    kl: Positive = 0.02
+    """Natural gradient: upper bound on the mean KL divergence of a step, in nats."""
+    damping: NotNegative = 0.01
+    """Natural gradient: added to the diagonal of the Fisher matrix."""
+    products: Count = 10
+    """Natural gradient: maximum number of products with the Fisher matrix."""
+    fisher_share: Share = 0.2
+    """Natural gradient: share of the decisions used for the Fisher matrix and the KL divergence."""
+    learning_rate: Positive = 0.01
+    """Learning rate of Adam, with `update: gradient`."""
+    entropy: NotNegative = 0.0
+    """Weight of the policy's mean entropy, in nats."""
 
-    @model_validator(mode="after")
-    def _baseline_differs_from_return(self) -> Self:
-        if self.baseline == "decision" and self.rollouts == 1:
-            text = (
-                "is 1, but with baseline decision the mean over a job set's rollouts is then the "
-                "rollout's own return, so nothing is learned; give 2 or more, or baseline: value"
-            )
-            raise BrokenRulesError([(("rollouts",), text)])
-        return self
+
+def begin(
+    scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
+) -> Training:
+    """Return a new training; an entry point of ``simkit.learners``.
+
+    Raises ScenarioError, all problems at once, for arguments that are out of range or do not suit
+    the scenario, job sets without a job, or a missing device; PluginError without safetensors,
+    which the first checkpoint needs.
+    """
+
+    def source_of(chosen: ReinforceArguments) -> Source[Any]:
+        return games_of(scenario, chosen, "reinforce", chosen.job_sets)
+
+    given = {**usual_numbers(scenario, USUAL, arguments), **arguments}
+    chosen, source = prepared(ReinforceArguments, given, source_of, device)
+    return ReinforceTraining(scenario, source, chosen, seed, device)
 
 
 class ReinforceTraining(TorchTraining):
-    """A training; a learner defines how weights are drawn and what an iteration does."""
+    """A training with REINFORCE."""
 
+    learner = "reinforce"
     extendable = True
-    chosen: ReinforceArguments
 
     def __init__(
-        self,
-        scenario: Scenario,
-        source: JobSource,
-        arguments: ReinforceArguments,
-        seed: int,
+        self, scenario: Scenario, source: Source[Any], arguments: ReinforceArguments, seed: int,
         device: str,
-        *,
-        streams: tuple[str, ...] = (),
-        value_learning_rate: float = 0.001,
-    ) -> None:
-        """Build the training.
-
-        `streams` are generators in addition to ``job_sets``, ``actions`` and ``value``.
-        """
-        super().__init__(scenario, arguments, seed, ("job_sets", "actions", "value", *streams))
+    ) -> None:  # fmt: skip
+        super().__init__(scenario, arguments, seed, ("job_sets", "actions", "sample", "value"))
         self.chosen, self.device = arguments, device
         # Environment
-        self.source, self.model = source, source.model
-        self.fixed_sets = source.draw(self.stream("fixed_job_sets"), arguments.job_sets)
-        self.unseen_sets = source.held_out(arguments.held_out_sets)
-        fixed = {} if arguments.fresh else {"job_sets": self.fixed_sets}
-        refuse_without_jobs({"held_out_sets": self.unseen_sets, **fixed})
+        self.source = source
+        self.unseen = source.held_out(arguments.held_out_sets)
+        self.criterion = source.criterion
         # Agent
-        self.input = slot_input(arguments.observation, self.model)
+        shape = source.scorer(arguments.hidden)
         with seeded(self.stream("weights")):
-            network = self.input.perceptron(arguments.hidden, self.model.actions)
-            self.draw_weights(network)
-            value = self.input.perceptron(VALUE_UNITS, 1).to(device)
-        self._network = network.to(device)
-        self.optimiser = make_optimiser(
-            arguments.optimiser, self.network.parameters(), arguments.learning_rate
-        )
-        self.value = ValueBaseline(
-            value, rng=self.generators["value"], learning_rate=value_learning_rate
-        )
-
-    @abstractmethod
-    def draw_weights(self, network: Perceptron) -> None:
-        """Draw the policy's initial weights with torch's global generator."""
+            self._network = build(shape).to(device)
+            value = Perceptron(_value_shape(shape, arguments.hidden)).to(device)
+        self.weights = list(self._network.parameters())
+        self.optimiser = torch.optim.Adam(self.weights, arguments.learning_rate)
+        self.value = ValueBaseline(value, rng=self.generators["value"])
 
     @property
-    def network(self) -> Perceptron:
+    def network(self) -> Network:
         return self._network
 
     def parts(self) -> Mapping[str, Stateful]:
-        return {"value": self.value}
+        return {"value": self.value} if self.chosen.baseline == "value" else {}
 
-    def draw_job_sets(self) -> JobSets:
-        """Return the job sets for an iteration."""
-        if not self.chosen.fresh:
-            return self.fixed_sets
-        return self.source.draw(self.generators["job_sets"], self.chosen.job_sets)
+    def iterate(self) -> Mapping[str, float]:
+        """Return numbers to log.
 
-    def games(self, lockstep: Lockstep) -> ObservedGames:
-        """Return a lock-step environment with the policy's observations and masks."""
-        return ObservedGames(lockstep, self.input.observe, masked=self.chosen.mask)
-
-    def credit(self, rollouts: Rollouts) -> tuple[Floats, Floats, dict[str, float]]:
-        """Return (D,) advantages and (D,) returns of the decisions, and numbers to log.
-
-        If the baseline is a value network, it learns, and its ``explained_variance`` is logged.
+        ``return``: mean return of an episode; ``slowdown``, ``unfinished``: of the rollouts, over
+        all jobs; ``decisions``: of all rollouts; ``choices``: decisions that left a choice;
+        ``entropy``: the mean over these, in nats; with a value network ``explained_variance``; with
+        the natural gradient ``kl`` in nats, ``backtracks``, ``products`` and ``residual`` of
+        `NaturalStep`. If no job set has a job, nothing is learned, and only `NOTHING_DONE` is
+        returned.
         """
-        to_go = rewards_to_go(rollouts.rewards, self.chosen.discount)  # (T, N)
+        chosen = self.chosen
+        slices = self.source.draw(self.generators["job_sets"], chosen.job_sets)
+        # Rollout
+        games = self.source.games(slices, chosen.rollouts)
+        if not len(games.active):
+            return NOTHING_DONE
+        rollouts = roll_out(games, self.network, self.generators["actions"], self.device)
+        # Credit
+        advantage, value_metrics = self._credit(rollouts)
+        # Update
+        batch = self._batch(rollouts, advantage)
+        update = {"natural": self._natural, "gradient": self._plain}
+        metrics = update[chosen.update](batch) if len(batch) else {}
+        # Logging
+        results = games.outcome()
+        return {
+            "return": float(rollouts.rewards.sum(axis=0).mean()),
+            **{name: results[name] for name in ("slowdown", "unfinished") if name in results},
+            "decisions": float(len(rollouts.actions)),
+            "choices": float(len(batch)),
+            **metrics,
+            **value_metrics,
+        }
+
+    def _credit(self, rollouts: Rollouts) -> tuple[Floats, dict[str, float]]:
+        """Return (D,) advantages, and numbers to log."""
+        chosen, rewards = self.chosen, rollouts.rewards  # (T, N)
+        if self.source.relative:
+            rewards = in_units_of_means(rewards, chosen.rollouts)
+        to_go = rewards_to_go(rewards)
         returns = rollouts.rows(to_go)  # (D,)
-        if self.chosen.baseline == "decision":
-            baseline = rollouts.rows(decision_means(to_go, self.chosen.rollouts))
-            return returns - baseline, returns, {}
-        seen = torch.from_numpy(rollouts.seen).to(self.device)
-        advantage = returns - self.value.predict(seen)
-        return advantage, returns, {"explained_variance": self.value.fit(seen, returns)}
+        if chosen.baseline == "value":
+            seen = torch.from_numpy(rollouts.seen).to(self.device)
+            advantage = returns - self.value.predict(seen)
+            return advantage, {"explained_variance": self.value.fit(seen, returns)}
+        if chosen.baseline == "decision":
+            baseline = decision_means(to_go, chosen.rollouts)
+        else:
+            baseline = step_means(rewards, rollouts.grid(rollouts.step), chosen.rollouts)
+        return returns - rollouts.rows(baseline), {}
+
+    def _batch(self, rollouts: Rollouts, advantage: Floats) -> Batch:
+        """Return the decisions that left a choice; advantages are divided by their deviation.
+
+        This is done for each load separately, lest the highest drowns out the others.
+        """
+        rows = np.flatnonzero(rollouts.allowed.sum(axis=1) > 1)
+        scaled = advantage[rows] / deviation_by_group(
+            advantage[rows], self._load(rollouts.episode[rows])
+        )
+        return rollouts.batch(rows, scaled, np.zeros(len(rows)), self.device)
+
+    def _load(self, episode: Ints) -> Ints:
+        """Return (D,) number of the load of each decision's episode."""
+        chosen = self.chosen
+        return self.source.group_of(chosen.job_sets)[episode // chosen.rollouts]
+
+    def _natural(self, batch: Batch) -> dict[str, float]:
+        """Take a natural gradient step; the Fisher matrix and the KL are those of a sample."""
+        chosen = self.chosen
+        mean_entropy = self._add_gradient(batch)
+        count = max(1, round(chosen.fisher_share * len(batch)))
+        drawn = self.generators["sample"].choice(len(batch), count, replace=False)
+        step = policy_step(
+            self._log_probs, self.weights,
+            -as_vector([weights.grad for weights in self.weights if weights.grad is not None]),
+            batch[torch.from_numpy(np.sort(drawn))],
+            Trust(kl=chosen.kl, products=chosen.products),
+            damping=chosen.damping, entropy_weight=chosen.entropy,
+        )  # fmt: skip
+        return {
+            "entropy": mean_entropy, "kl": step.kl, "backtracks": float(step.backtracks),
+            "products": float(step.products), "residual": step.residual,
+        }  # fmt: skip
+
+    def _plain(self, batch: Batch) -> dict[str, float]:
+        """Take one step of Adam along the gradient."""
+        mean_entropy = self._add_gradient(batch)
+        self.optimiser.step()
+        return {"entropy": mean_entropy}
+
+    def _add_gradient(self, batch: Batch) -> float:
+        """Set the gradients of minus the mean gain; return the mean entropy."""
+        self.optimiser.zero_grad(set_to_none=False)
+        total_entropy = 0.0
+        for part in _chunks(batch):
+            log_probs = self._log_probs(part)
+            part_entropy = entropy(log_probs).sum()
+            gain = (log_probability(log_probs, part.actions) * part.advantage).sum()
+            objective = (gain + self.chosen.entropy * part_entropy) / len(batch)
+            (-objective).backward()  # type: ignore[no-untyped-call]
+            total_entropy += float(part_entropy.detach())
+        return total_entropy / len(batch)
+
+    def _log_probs(self, part: Batch) -> Tensor:
+        """Return (B, actions) log-probabilities under the current policy."""
+        return masked_log_softmax(self.network(part.seen), part.allowed)
+
+    def evaluate(self) -> Mapping[str, float]:
+        """Evaluate the agent on the held-out slices; see the games' `outcome`.
+
+        Actions are drawn as in training, with the same draws in every evaluation, or the likeliest
+        are taken, as the source says. ``return``: mean return of an episode; ``cost``: minus that.
+        """
+        games, rng = self.source.games(self.unseen), self.stream("held_out")
+        rollouts = roll_out(games, self.network, rng, self.device, greedy=self.source.greedy)
+        mean = float(rollouts.rewards.sum(axis=0).mean())
+        return {**games.outcome(), "return": mean, "cost": -mean}
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
-        description = describe(
-            self.network.shape, self.input.schema, self.model,
-            "possible" if self.chosen.mask else "none",
-        )  # fmt: skip
-        self.write_network(folder, self.network, description, curve_end)
+        shape = self.network.shape
+        self.write_network(folder, self.network, self.source.describe(shape), curve_end)
+
+
+def _value_shape(shape: PerceptronShape | SetScorerShape, hidden: int) -> PerceptronShape:
+    """Return the shape of a value network that sees what a policy of this shape sees."""
+    layers = (shape.inputs, hidden, 1)
+    return PerceptronShape(type="perceptron", layers=layers, activation="relu")
+
+
+def _chunks(batch: Batch) -> Iterator[Batch]:
+    for first in range(0, len(batch), CHUNK):
+        yield batch[slice(first, first + CHUNK)]

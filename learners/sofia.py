@@ -26,13 +26,7 @@ from simkit.learners.common.arguments import (
 )
 from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
 from simkit.learners.common.games import NOTHING_DONE
-from simkit.learners.common.natural_gradient import (
-    Trust,
-    as_vector,
-    divergence,
-    fisher_product,
-    natural_step,
-)
+from simkit.learners.common.natural_gradient import Trust, as_vector, policy_step
 from simkit.learners.common.networks import Perceptron
 from simkit.learners.common.objectives import clipped_gain, reinforce_gain
 from simkit.learners.common.optimisers import OptimiserName
@@ -40,13 +34,13 @@ from simkit.learners.common.rollouts import Batch, Rollouts, minibatches, roll_o
 from simkit.learners.lockstep import Lockstep, MeteredLockstep
 from simkit.learners.lockstep.job_sources import SofiaJobs
 from simkit.learners.lockstep.outcome import outcome
-from simkit.learners.reinforce import ReinforceArguments, ReinforceTraining
+from simkit.learners.slot_reinforce import SlotReinforceArguments, SlotReinforceTraining
 from simkit.scenario import Scenario
 from simkit.sections import Count
 from simkit.training import Training
 
 
-class SofiaArguments(ReinforceArguments):
+class SofiaArguments(SlotReinforceArguments):
     """The keys of `learn.arguments`."""
 
     job_sets: Count = 5
@@ -112,7 +106,7 @@ def begin(
     return SofiaTraining(scenario, source, chosen, seed, device)
 
 
-class SofiaTraining(ReinforceTraining):
+class SofiaTraining(SlotReinforceTraining):
     """A training on the Sofia study's batches."""
 
     learner = "sofia"
@@ -216,20 +210,11 @@ class SofiaTraining(ReinforceTraining):
         count = max(1, round(chosen.fisher_share * len(batch)))
         drawn = self.generators["sample"].choice(len(batch), count, replace=False)
         sample = batch[torch.from_numpy(np.sort(drawn))]
-        current = self._log_probs(sample)
-        old = current.detach()
-
-        @torch.no_grad()
-        def effect() -> tuple[float, float]:
-            new = self._log_probs(sample)
-            taken, before = (log_probability(each, sample.actions) for each in (new, old))
-            better = (sample.advantage * ((taken - before).exp() - 1)).double().mean()
-            more_entropy = entropy(new).mean() - entropy(old).mean()
-            return divergence(old, new), float(better + chosen.entropy * more_entropy)
-
-        fisher = fisher_product(current, self.weights, chosen.damping)
         trust = Trust(kl=chosen.kl, products=chosen.products)
-        step = natural_step(self.weights, as_vector(gradient), fisher, effect, trust)
+        step = policy_step(
+            self._log_probs, self.weights, as_vector(gradient), sample, trust,
+            damping=chosen.damping, entropy_weight=chosen.entropy,
+        )  # fmt: skip
         return {
             "entropy": float(mean_entropy.detach()), "kl": step.kl,
             "backtracks": float(step.backtracks), "products": float(step.products),

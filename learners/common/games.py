@@ -39,6 +39,13 @@ class Games(Protocol):
     def steps(self) -> Ints:
         """(N,) time steps that have passed in each episode; the same time for the same step."""
 
+    @property
+    def cut(self) -> Bools:
+        """(N,) whether each episode was cut off before its end; what would follow is unknown."""
+
+    def waiting(self) -> Ints:
+        """Return (A,) how many jobs wait."""
+
     def observe(self) -> npt.NDArray[Any]:
         """Return (A, K) observations, as the network reads them."""
 

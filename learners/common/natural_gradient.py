@@ -19,6 +19,9 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from simkit.learners.common.distributions import entropy, log_probability
+from simkit.learners.common.rollouts import Batch
+
 __all__ = [
     "NaturalStep",
     "Solution",
@@ -28,6 +31,7 @@ __all__ = [
     "divergence",
     "fisher_product",
     "natural_step",
+    "policy_step",
 ]
 
 Product = Callable[[Tensor], Tensor]
@@ -180,6 +184,42 @@ def natural_step(
         change = change * SHORTER
     _set(parameters, begin)
     return NaturalStep(0.0, 0.0, 0, solution.products, solution.residual)
+
+
+def policy_step(
+    log_probabilities: Callable[[Batch], Tensor],
+    parameters: Sequence[Tensor],
+    gradient: Tensor,
+    sample: Batch,
+    trust: Trust,
+    *,
+    damping: float,
+    entropy_weight: float,
+) -> NaturalStep:
+    """Take a natural step for the mean of probability ratio times advantage, plus entropy.
+
+    Args:
+        log_probabilities: returns (B, A) log-probabilities of B decisions at the current weights.
+        parameters: P weights in all, changed in place.
+        gradient: (P,) float64, gradient of the objective over all decisions, for ascent.
+        sample: decisions on which the Fisher matrix, the KL and the gain are measured.
+        trust: the bound and the accuracy.
+        damping: see `fisher_product`.
+        entropy_weight: weight of the mean entropy in the objective.
+    """
+    current = log_probabilities(sample)
+    old = current.detach()
+
+    @torch.no_grad()
+    def effect() -> tuple[float, float]:
+        new = log_probabilities(sample)
+        taken, before = (log_probability(each, sample.actions) for each in (new, old))
+        better = (sample.advantage * ((taken - before).exp() - 1)).double().mean()
+        more_entropy = entropy(new).mean() - entropy(old).mean()
+        return divergence(old, new), float(better + entropy_weight * more_entropy)
+
+    fisher = fisher_product(current, parameters, damping)
+    return natural_step(parameters, gradient, fisher, effect, trust)
 
 
 def _set(parameters: Sequence[Tensor], vector: Tensor) -> None:

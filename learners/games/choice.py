@@ -16,7 +16,13 @@ from simkit.agent.burst_classes import PATIENCE
 from simkit.errors import ScenarioError
 from simkit.gym.agent_view import AgentView
 from simkit.learners.common.arguments import Positive
-from simkit.learners.games.job_sets import BurstClasses, LayoutName, LockstepSource, NumberedSlots
+from simkit.learners.games.job_sets import (
+    BurstClasses,
+    ClassRules,
+    LayoutName,
+    LockstepSource,
+    NumberedSlots,
+)
 from simkit.learners.games.simulations import SimulatedSource
 from simkit.learners.lockstep import Objective
 from simkit.learners.lockstep.class_jobs import ClassJobs
@@ -77,10 +83,16 @@ LOCKSTEP: Final = ("loads", "objective", "layout", "starts", "patience")
 """Arguments of job sets in lock-step."""
 SIMULATED: Final = ("observation", "actions", "slots", "reward", "jobs", "held_out")
 """Arguments of simulations."""
+CLASSES: Final = ("horizon", "mask", "reading", "penalty", "shaping", "network")
+"""Arguments of burst classes, which a learner may have of its own."""
 
 
 def games_of(
-    scenario: Scenario, chosen: GamesArguments, learner: str, job_sets: int
+    scenario: Scenario,
+    chosen: GamesArguments,
+    learner: str,
+    job_sets: int,
+    classes: ClassRules | None = None,
 ) -> LockstepSource | SimulatedSource:
     """Return the source of the games of a scenario.
 
@@ -89,14 +101,16 @@ def games_of(
         chosen: which games.
         learner: its name, for messages.
         job_sets: slices of an iteration.
+        classes: how burst classes are seen and paid for, by a learner that takes them wherever it
+            can; None: the usual ones, for SchedQRM's workload or where they are asked for.
 
     Raises ScenarioError, all problems at once, for arguments that do not suit the scenario.
     """
     given = chosen.model_fields_set
     in_lockstep = isinstance(scenario.workload, DeepRMModel | SofiaModel | SchedQRMModel)
     if in_lockstep and not given.intersection(SIMULATED):
-        return _lockstep(scenario, chosen, learner, job_sets)
-    if wrong := [key for key in LOCKSTEP if key in given]:
+        return _lockstep(scenario, chosen, learner, job_sets, classes)
+    if wrong := [key for key in (*LOCKSTEP, *CLASSES) if key in given]:
         because = (
             "is for job sets in lock-step, but "
             + (" and ".join(key for key in SIMULATED if key in given) + " asks for simulations"
@@ -135,18 +149,41 @@ def usual_view(scenario: Scenario, chosen: GamesArguments) -> AgentView:
 
 
 def _lockstep(
-    scenario: Scenario, chosen: GamesArguments, learner: str, job_sets: int
+    scenario: Scenario,
+    chosen: GamesArguments,
+    learner: str,
+    job_sets: int,
+    classes: ClassRules | None,
 ) -> LockstepSource:
     """Return job sets in lock-step; raises ScenarioError for a pool that is none in steps."""
     layout = chosen.layout
     if layout is None:
-        layout = "classes" if isinstance(scenario.workload, SchedQRMModel) else "slots"
+        wanted = SchedQRMModel if classes is None else SchedQRMModel | DeepRMModel
+        layout = "classes" if isinstance(scenario.workload, wanted) else "slots"
+    _refuse_other_layouts(chosen, layout)
     if layout == "classes":
-        jobs: JobSource = ClassJobs(scenario, f"the learner {learner}", chosen.loads)
-        kind: Any = BurstClasses(jobs.model, chosen.starts, chosen.patience)
+        rules = classes or ClassRules()
+        who = f"the learner {learner}"
+        jobs: JobSource = ClassJobs(scenario, who, chosen.loads, horizon=rules.horizon)
+        kind: Any = BurstClasses(jobs.model, chosen.starts, chosen.patience, rules)
     else:
         jobs = job_source(scenario, learner, chosen.loads)
         kind = NumberedSlots(jobs.model, chosen.starts)
     refuse_without_jobs({"held_out_sets": jobs.held_out(chosen.held_out_sets)})
     refuse_loads_without_sets(job_sets, chosen.loads, jobs)
     return LockstepSource(jobs, kind, chosen.objective, chosen.max_decisions)
+
+
+def _refuse_other_layouts(chosen: GamesArguments, layout: LayoutName) -> None:
+    """Raise ScenarioError, all problems at once, for arguments of another layout."""
+    given, wrong = chosen.model_fields_set, []
+    if layout == "slots":
+        wrong = [f"{key}: is for layout: classes; leave it out" for key in CLASSES if key in given]
+    elif chosen.objective != "slowdown":
+        wrong.append(
+            f"objective: is {chosen.objective}, but layout: classes supports only slowdown"
+        )
+    if "patience" in given and (layout == "slots" or chosen.starts == "ahead"):
+        wrong.append("patience: is for layout: classes with starts: now; leave it out")
+    if wrong:
+        raise ScenarioError([f"learn.arguments.{text}" for text in wrong])

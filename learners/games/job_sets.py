@@ -21,13 +21,13 @@ from simkit.learners.classes.description import class_scorer, describe_classes
 from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
 from simkit.learners.games.slot_description import describe
 from simkit.learners.lockstep import Lockstep, Objective
-from simkit.learners.lockstep.class_games import ClassGames
-from simkit.learners.lockstep.class_slots import ClassLockstep
+from simkit.learners.lockstep.class_games import ClassGames, ClassMask
+from simkit.learners.lockstep.class_slots import ClassLockstep, Reading
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import JobSource
 from simkit.learners.lockstep.slot_games import SlotGames
 
-__all__ = ["BurstClasses", "Layout", "LayoutName", "LockstepSource", "NumberedSlots"]
+__all__ = ["BurstClasses", "ClassRules", "Layout", "LayoutName", "LockstepSource", "NumberedSlots"]
 
 LayoutName = Literal["slots", "classes"]
 LayoutGames = SlotGames | ClassGames
@@ -43,7 +43,7 @@ class Layout(Protocol):
     def schema(self) -> ObservationSchema:
         """The meaning of the numbers of an observation."""
 
-    def scorer(self, hidden: int) -> SetScorerShape:
+    def scorer(self, hidden: int) -> PerceptronShape | SetScorerShape:
         """Return the shape of a scorer with `hidden` units per layer."""
 
     def games(
@@ -51,7 +51,7 @@ class Layout(Protocol):
     ) -> SlotGames | ClassGames:
         """Return new games; for the arguments see `Lockstep`."""
 
-    def describe(self, shape: SetScorerShape) -> dict[str, Any]:
+    def describe(self, shape: PerceptronShape | SetScorerShape) -> dict[str, Any]:
         """Return the description of an agent for its bundle."""
 
 
@@ -79,35 +79,58 @@ class NumberedSlots:
     ) -> SlotGames | ClassGames:
         return SlotGames(Lockstep(self.model, sets, replicas, objective, limit), self.starts)
 
-    def describe(self, shape: SetScorerShape) -> dict[str, Any]:
+    def describe(self, shape: PerceptronShape | SetScorerShape) -> dict[str, Any]:
         return describe(shape, self.schema, self.model, self.starts)
 
 
 @dataclass(frozen=True)
+class ClassRules:
+    """How burst classes are seen and paid for; see `ClassGames` and `ClassLockstep`."""
+
+    horizon: int = 201
+    mask: ClassMask = "possible"
+    reading: Reading = "delay"
+    penalty: float = 210.0
+    shaped: bool = True
+    paper: bool = False
+    """A perceptron reads the paper's observation; else a scorer of classes reads `class_set`."""
+
+
+@dataclass(frozen=True)
 class BurstClasses:
-    """A slot for each length of a job, as in SchedQRM; rewards are shaped."""
+    """A slot for each length of a job, as in SchedQRM; rewards are shaped, if not ruled out."""
 
     model: Slotted
     starts: Starts
     patience: int = PATIENCE
+    rules: ClassRules = ClassRules()
     greedy: ClassVar = True
 
     @property
     def schema(self) -> ObservationSchema:
-        return class_schema(self.model)
+        return class_schema(self.model, paper=self.rules.paper)
 
-    def scorer(self, hidden: int) -> SetScorerShape:
-        return class_scorer(self.model, hidden)
+    def scorer(self, hidden: int) -> PerceptronShape | SetScorerShape:
+        if not self.rules.paper:
+            return class_scorer(self.model, hidden)
+        layers = (self.schema.size, hidden, self.model.actions)
+        return PerceptronShape(type="perceptron", layers=layers, activation="relu")
 
     def games(
         self, sets: JobSets, replicas: int, objective: Objective, limit: int
     ) -> SlotGames | ClassGames:
-        lockstep = ClassLockstep(self.model, sets, replicas, limit=limit)
-        return ClassGames(lockstep, self.starts, patience=self.patience, shaped=True)
+        rules = self.rules
+        lockstep = ClassLockstep(
+            self.model, sets, replicas, reading=rules.reading, penalty=rules.penalty, limit=limit
+        )
+        return ClassGames(
+            lockstep, self.starts, rules.mask, patience=self.patience, paper=rules.paper,
+            shaped=rules.shaped,
+        )  # fmt: skip
 
-    def describe(self, shape: SetScorerShape) -> dict[str, Any]:
+    def describe(self, shape: PerceptronShape | SetScorerShape) -> dict[str, Any]:
         return describe_classes(
-            shape, self.schema, self.model, self.starts, "possible", self.patience
+            shape, self.schema, self.model, self.starts, self.rules.mask, self.patience
         )
 
 
@@ -129,7 +152,7 @@ class LockstepSource:
         """Whether its agents take their likeliest action when they are judged."""
         return self.layout.greedy
 
-    def scorer(self, hidden: int) -> SetScorerShape:
+    def scorer(self, hidden: int) -> PerceptronShape | SetScorerShape:
         return self.layout.scorer(hidden)
 
     def draw(self, rng: np.random.Generator, count: int) -> JobSets:
@@ -145,5 +168,4 @@ class LockstepSource:
         return self.layout.games(slices, replicas, self.objective, self.most_decisions)
 
     def describe(self, shape: PerceptronShape | SetScorerShape) -> dict[str, Any]:
-        assert isinstance(shape, SetScorerShape)
         return self.layout.describe(shape)

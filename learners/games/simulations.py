@@ -50,6 +50,7 @@ class SimulatedGames:
 
     Attributes:
         plays: one for each episode.
+        cut: (N,) whether each was cut off before its end.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class SimulatedGames:
         self.plays, self._order, self._most = plays, order, most
         self._decisions = np.zeros(len(plays), np.int64)
         self._steps = np.zeros(len(plays), np.int64)
+        self.cut = np.zeros(len(plays), np.bool_)
         self._begin_s = np.array([episode.begin_s for episode in episodes])
         self._step_s = np.array([max(episode.span_s / CLOCK, 1.0) for episode in episodes])
         for play, episode in zip(plays, episodes, strict=True):
@@ -81,6 +83,11 @@ class SimulatedGames:
     def steps(self) -> Ints:
         """(N,) time steps that have passed; the jobs of a slice are submitted in `CLOCK` steps."""
         return self._steps
+
+    def waiting(self) -> Ints:
+        """Return (A,) how many tasks wait."""
+        counts = [len(self.plays[n].episode.state.queue.tasks) for n in self.active.tolist()]
+        return np.array(counts, np.int64)
 
     def observe(self) -> Numbers:
         """Return (A, K) float32."""
@@ -109,6 +116,7 @@ class SimulatedGames:
         cut = asked & (self._decisions[active] >= self._most)
         for n in active[cut].tolist():
             self.plays[n].episode.close()
+            self.cut[n] = True
         self.active = active[asked & ~cut]
         return rewards
 

@@ -101,6 +101,7 @@ class Lockstep:
         self.finish = self.start.copy()
         self.decisions = np.zeros(games, np.int64)
         self.steps = np.zeros(games, np.int64)
+        self.cut = np.zeros(games, np.bool_)
         self._set = self.active // self.replicas
         self._next = np.zeros(games, np.int64)  # the job that arrives next
         self._now = self._enter[self._set, 0]
@@ -116,6 +117,10 @@ class Lockstep:
     def _new_slots(self, games: int) -> ReplicaSlots:
         """Return empty slots for `games` games."""
         return ReplicaSlots(self.model, games, self._jobs_a_set)
+
+    def waiting(self) -> Ints:
+        """Return (A,) how many jobs wait, shown or not."""
+        return self._slots.waiting
 
     def view(self) -> SlottedView:
         """Return what the active replicas see, with A as the leading axis.
@@ -270,9 +275,14 @@ class Lockstep:
         """Switch off the replicas whose game is over."""
         idle = moved & (self._slots.waiting == 0) & (self._grid.last_finish <= self._now)
         self._in_system[idle] = 0.0  # exactly 0, without rounding errors
-        over = idle & (self._next_enter == NEVER)
+        self._end_or_cut(idle & (self._next_enter == NEVER))
+
+    def _end_or_cut(self, over: Bools) -> None:
+        """Switch off the replicas whose game is over, (A,), or is cut off at the limit."""
         if self.limit is not None:
-            over |= self.decisions[self.active] >= self.limit
+            cut = ~over & (self.decisions[self.active] >= self.limit)
+            self.cut[self.active[cut]] = True
+            over = over | cut
         if over.any():
             self._close(over)
 

@@ -77,6 +77,15 @@ class ClassGames:
         games = self.lockstep
         return games.decisions if self._starts == "ahead" else games.steps
 
+    @property
+    def cut(self) -> Bools:
+        """(N,) whether each episode was cut off before its end."""
+        return self.lockstep.cut
+
+    def waiting(self) -> Ints:
+        """Return (A,) how many jobs wait."""
+        return self.lockstep.waiting()
+
     def observe(self) -> npt.NDArray[Any]:
         """Return (A, K) float32."""
         return self._observe(view_of(self.lockstep), self.lockstep.model)

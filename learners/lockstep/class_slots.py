@@ -93,8 +93,6 @@ class ClassLockstep(Lockstep):
     """
 
     ends_when_placed = True
-    cut: Bools
-    """(N,) games that were over at the limit, before all was placed."""
 
     def __init__(
         self,
@@ -146,10 +144,6 @@ class ClassLockstep(Lockstep):
         """Return (A, M) how many jobs of each class wait behind the one that is shown."""
         return self.classes.behind[:-1].T
 
-    def waiting(self) -> Ints:
-        """Return (A,) how many jobs wait, shown or not."""
-        return self.classes.waiting
-
     def busy(self) -> Bools:
         """Return (A,) whether any job that was placed runs now or later."""
         busy: Bools = self._grid.last_finish > self._now
@@ -192,15 +186,5 @@ class ClassLockstep(Lockstep):
         cost: Floats = (1.0 / np.arange(1, self.model.slots + 1)) @ waiting
         return cost
 
-    def reset(self) -> None:
-        self.cut = np.zeros(len(self.job_sets) * self.replicas, np.bool_)
-        super().reset()
-
     def _end(self, moved: Bools) -> None:
-        over = (self._slots.waiting == 0) & (self._next_enter == NEVER)
-        if self.limit is not None:
-            cut = ~over & (self.decisions[self.active] >= self.limit)
-            self.cut[self.active[cut]] = True
-            over |= cut
-        if over.any():
-            self._close(over)
+        self._end_or_cut((self._slots.waiting == 0) & (self._next_enter == NEVER))

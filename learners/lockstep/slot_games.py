@@ -33,6 +33,15 @@ class SlotGames:
         """(N,) steps that have passed in each."""
         return self.lockstep.steps
 
+    @property
+    def cut(self) -> Bools:
+        """(N,) whether each episode was cut off before its end."""
+        return self.lockstep.cut
+
+    def waiting(self) -> Ints:
+        """Return (A,) how many jobs wait."""
+        return self.lockstep.waiting()
+
     def observe(self) -> npt.NDArray[Any]:
         """Return (A, K) float32; see `slot_set`."""
         games = self.lockstep

@@ -63,7 +63,7 @@ def load_agent(
         scenario: the scenario to run on; None: only the cluster is checked, when a run begins.
         choose: for slots, pairs and ready pools. ``sample`` draws each action from the network's
             probabilities, as in training; ``greedy`` takes the most probable one, which with slots
-            may never schedule some jobs. None: ``sample`` for slots, else ``greedy``.
+            may never schedule some jobs. None: as the bundle says for slots, else ``greedy``.
         patience: for slots. After this many steps in which a task fitted but none was placed, the
             task that can begin soonest is placed anyway, so that a run ends; None: `PATIENCE`.
         compat: for pairs. Another simulator whose rules of time the agent follows.
@@ -121,10 +121,10 @@ def _build(bundle: Bundle, given: Mapping[str, Any], scenario: Scenario | None) 
             return ReadyAgent(bundle, ReadyDescription.read(stated), choose=choose)
         if kind == "view":
             return ViewAgent(bundle, ViewDescription.read(stated), scenario)
-        return SlottedAgent(
-            bundle, AgentDescription.read(stated),
-            choose=given["choose"] or "sample", patience=given["patience"] or PATIENCE,
-        )  # fmt: skip
+        described = AgentDescription.read(stated)
+        choose = given["choose"] or described.choose
+        patience = given["patience"] or PATIENCE
+        return SlottedAgent(bundle, described, choose=choose, patience=patience)
     except SimkitError:
         raise
     except ValidationError as error:

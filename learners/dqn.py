@@ -60,6 +60,8 @@ USUAL: Final = {
     "replay": 20_000, "per_job": False, "decisions_per_update": 32, "learning_rate": 0.001,
 }  # fmt: skip
 """Defaults for simulations, which take longer than job sets in lock-step."""
+SLOTS: Final = {**USUAL, "job_sets": 24, "held_out_sets": 100, "max_decisions": 3000}
+"""Defaults for numbered slots."""
 
 
 class DQNArguments(GamesArguments):
@@ -158,7 +160,7 @@ def begin(
         )  # fmt: skip
         return games_of(scenario, chosen, "dqn", chosen.job_sets, classes)
 
-    given = {**usual_numbers(scenario, USUAL, arguments), **arguments}
+    given = {**usual_numbers(scenario, USUAL, arguments, SLOTS), **arguments}
     chosen, source = prepared(DQNArguments, given, source_of, device)
     return DQNTraining(scenario, source, chosen, seed, device)
 
@@ -339,7 +341,8 @@ class DQNTraining(TorchTraining):
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         network = self.network.advantages
-        self.write_network(folder, network, self.source.describe(network.shape), curve_end)
+        described = self.source.describe(network.shape) | {"choose": "greedy"}
+        self.write_network(folder, network, described, curve_end)
 
 
 Transition = Mapping[str, npt.ArrayLike]

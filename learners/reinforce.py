@@ -63,12 +63,12 @@ class ReinforceArguments(GamesArguments):
     along the gradient."""
     kl: Positive = 0.02
     """Natural gradient: upper bound on the mean KL divergence of a step, in nats."""
-    damping: NotNegative = 0.01
+    damping: NotNegative = 0.001
     """Natural gradient: added to the diagonal of the Fisher matrix."""
     products: Count = 10
     """Natural gradient: maximum number of products with the Fisher matrix."""
     fisher_share: Share = 0.2
-    """Natural gradient: share of the decisions used for the Fisher matrix and the KL divergence."""
+    """Natural gradient: share of the decisions used for the Fisher matrix."""
     learning_rate: Positive = 0.01
     """Learning rate of Adam, with `update: gradient`."""
     entropy: NotNegative = 0.0
@@ -193,7 +193,7 @@ class ReinforceTraining(TorchTraining):
         return self.source.group_of(chosen.job_sets)[episode // chosen.rollouts]
 
     def _natural(self, batch: Batch) -> dict[str, float]:
-        """Take a natural gradient step; the Fisher matrix and the KL are those of a sample."""
+        """Take a natural gradient step; the Fisher matrix is that of a sample."""
         chosen = self.chosen
         mean_entropy = self._add_gradient(batch)
         count = max(1, round(chosen.fisher_share * len(batch)))
@@ -201,7 +201,7 @@ class ReinforceTraining(TorchTraining):
         step = policy_step(
             self._log_probs, self.weights,
             -as_vector([weights.grad for weights in self.weights if weights.grad is not None]),
-            batch[torch.from_numpy(np.sort(drawn))],
+            batch[torch.from_numpy(np.sort(drawn))], batch,
             Trust(kl=chosen.kl, products=chosen.products),
             damping=chosen.damping, entropy_weight=chosen.entropy,
         )  # fmt: skip

@@ -212,7 +212,7 @@ class SofiaTraining(SlotReinforceTraining):
         sample = batch[torch.from_numpy(np.sort(drawn))]
         trust = Trust(kl=chosen.kl, products=chosen.products)
         step = policy_step(
-            self._log_probs, self.weights, as_vector(gradient), sample, trust,
+            self._log_probs, self.weights, as_vector(gradient), sample, sample, trust,
             damping=chosen.damping, entropy_weight=chosen.entropy,
         )  # fmt: skip
         return {

@@ -191,6 +191,7 @@ def policy_step(
     parameters: Sequence[Tensor],
     gradient: Tensor,
     sample: Batch,
+    measured: Batch,
     trust: Trust,
     *,
     damping: float,
@@ -202,23 +203,24 @@ def policy_step(
         log_probabilities: returns (B, A) log-probabilities of B decisions at the current weights.
         parameters: P weights in all, changed in place.
         gradient: (P,) float64, gradient of the objective over all decisions, for ascent.
-        sample: decisions on which the Fisher matrix, the KL and the gain are measured.
+        sample: decisions of the Fisher matrix.
+        measured: decisions on which the KL and the gain are measured.
         trust: the bound and the accuracy.
         damping: see `fisher_product`.
         entropy_weight: weight of the mean entropy in the objective.
     """
-    current = log_probabilities(sample)
-    old = current.detach()
+    with torch.no_grad():
+        old = log_probabilities(measured)
 
     @torch.no_grad()
     def effect() -> tuple[float, float]:
-        new = log_probabilities(sample)
-        taken, before = (log_probability(each, sample.actions) for each in (new, old))
-        better = (sample.advantage * ((taken - before).exp() - 1)).double().mean()
+        new = log_probabilities(measured)
+        taken, before = (log_probability(each, measured.actions) for each in (new, old))
+        better = (measured.advantage * ((taken - before).exp() - 1)).double().mean()
         more_entropy = entropy(new).mean() - entropy(old).mean()
         return divergence(old, new), float(better + entropy_weight * more_entropy)
 
-    fisher = fisher_product(current, parameters, damping)
+    fisher = fisher_product(log_probabilities(sample), parameters, damping)
     return natural_step(parameters, gradient, fisher, effect, trust)
 
 

@@ -126,11 +126,32 @@ def games_of(
 
 
 def usual_numbers(
-    scenario: Scenario, simulated: Mapping[str, Any], given: Mapping[str, Any]
+    scenario: Scenario,
+    simulated: Mapping[str, Any],
+    given: Mapping[str, Any],
+    slots: Mapping[str, Any] | None = None,
 ) -> Mapping[str, Any]:
-    """Return a learner's defaults for simulations if it simulates a scenario, else none."""
+    """Return a learner's defaults for simulations if it simulates a scenario, else none.
+
+    A learner that lays jobs out in classes wherever it can may have others for numbered slots.
+    """
     in_lockstep = isinstance(scenario.workload, DeepRMModel | SofiaModel | SchedQRMModel)
-    return {} if in_lockstep and not set(SIMULATED).intersection(given) else simulated
+    if not in_lockstep or set(SIMULATED).intersection(given):
+        return simulated
+    layout = given.get("layout") or usual_layout(scenario, anywhere=True)
+    return slots if slots is not None and layout == "slots" else {}
+
+
+def usual_layout(scenario: Scenario, *, anywhere: bool) -> LayoutName:
+    """Return how jobs of a pool in steps are laid out, where nothing else is asked for.
+
+    Args:
+        scenario: of a workload in lock-step.
+        anywhere: whether classes are preferred wherever no slots are numbered; else they are for
+            SchedQRM's workload alone.
+    """
+    free = anywhere and scenario.admission.slots is None
+    return "classes" if free or isinstance(scenario.workload, SchedQRMModel) else "slots"
 
 
 def usual_view(scenario: Scenario, chosen: GamesArguments) -> AgentView:
@@ -156,10 +177,7 @@ def _lockstep(
     classes: ClassRules | None,
 ) -> LockstepSource:
     """Return job sets in lock-step; raises ScenarioError for a pool that is none in steps."""
-    layout = chosen.layout
-    if layout is None:
-        wanted = SchedQRMModel if classes is None else SchedQRMModel | DeepRMModel
-        layout = "classes" if isinstance(scenario.workload, wanted) else "slots"
+    layout = chosen.layout or usual_layout(scenario, anywhere=classes is not None)
     _refuse_other_layouts(chosen, layout)
     if layout == "classes":
         rules = classes or ClassRules()

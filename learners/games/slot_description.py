@@ -50,6 +50,8 @@ class AgentDescription(Section):
     actions: Actions
     slotted: SlottedPart  # type: ignore[valid-type] # made of the fields of Slotted
     resources: tuple[str, ...]  # of the pool, in order
+    choose: Literal["sample", "greedy"] = "sample"
+    """How it chooses where a run does not say: by its probabilities, or the best action."""
 
     @classmethod
     def read(cls, stated: Mapping[str, Any]) -> Self:

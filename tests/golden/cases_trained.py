@@ -52,6 +52,10 @@ TRAININGS: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "dqn paper": (CLASSES, DQN | {
         "network": "perceptron", "mask": "none", "reading": "clock", "max_decisions": 60,
     }),
+    "reinforce": (DEEPRM, SETS | {"hidden": 8}),
+    "reinforce gradient": (SOFIA, SETS | {
+        "hidden": 8, "update": "gradient", "baseline": "value", "starts": "ahead",
+    }),
     "sofia natural": (SOFIA, SETS | HORIZON | {"update": "natural", "last_step": 10}),
     "sofia proximal": (SOFIA, SETS | HORIZON | {
         "update": "proximal", "batch": 64, "mask": True, "observation": "sofia-compact",

@@ -115,6 +115,13 @@ SMALLEST: dict[str, Smallest] = {
         {"warm_up": 2, "reject": True, "critics": 2, "filter": "exponential", "popart": False},
         {"encoder": "small", "max_start": 12, "advance": "each", "hours": 40, "replay": 60},
     ]),
+    "reinforce": Smallest(deeprm_scenario, {
+        "iterations": 4, "job_sets": 4, "rollouts": 3, "held_out_sets": 3, "hidden": 8,
+    }, [
+        {"update": "gradient", "entropy": 0.01, "loads": [0.3, 1.3]},
+        {"baseline": "value", "starts": "ahead"},
+        {"baseline": "decision", "objective": "completion"},
+    ]),
     "rlscheduler": Smallest(pool_scenario, {
         "iterations": 4, "candidates": 6, "windows": 3, "fewest_jobs": 30, "most_jobs": 60,
         "held_out_windows": 2, "least_slowdown": 1.5, "start": "fcfs", "held_out_share": 0.2,

@@ -19,7 +19,7 @@ from simkit.learners.common.action_values import ValueNetwork, best_next
 from simkit.learners.common.bundle import hash_bundle
 from simkit.learners.common.networks import build
 from simkit.learners.common.shapes import PerceptronShape
-from simkit.learners.dqn import DQNTraining
+from simkit.learners.dqn import ComparingRecorder, DQNTraining, Move
 from simkit.learners.lockstep.class_games import ClassGames
 from simkit.learners.lockstep.class_rules import RULES, play
 from simkit.learners.lockstep.class_slots import ClassLockstep
@@ -41,8 +41,8 @@ def plain(**changes: Any) -> dict[str, Any]:
     [(schedqrm_scenario, "ahead", "sjf-in-order"), (deeprm_scenario, "now", "sjf")],
 )
 def test_untrained_it_is_shortest_first(where, starts, rule):
-    made = training(where=where(), starts=starts)
-    games = ClassLockstep(made.model, made.unseen_sets)
+    made = training(where=where(), starts=starts, layout="classes")
+    games = ClassLockstep(made.source.jobs.model, made.unseen)
     play(games, RULES[rule])
     assert made.held_out() == outcome(games)
 
@@ -68,8 +68,8 @@ def test_an_error_counts_by_the_job_that_waits():
     for per_job in (True, False):
         made = training(per_job=per_job, batch=64, duelling=False)
         for waiting in jobs:
-            seen = np.zeros(made.schema.size + made.model.actions + 1, np.float32)
-            seen[made.schema.size :] = 1.0
+            seen = np.zeros(made.shape.inputs + made.shape.outputs + 1, np.float32)
+            seen[made.shape.inputs :] = 1.0
             seen[-1] = waiting
             made.memory.add(
                 {"seen": seen, "action": 0, "reward": -3.0, "after": seen, "discount": 0.0}
@@ -119,8 +119,8 @@ def agent_in(folder: Path, made: DQNTraining, iterations: int = 3) -> Path:
 def starts_in_lockstep(made: DQNTraining, where: Scenario) -> list[int]:
     sets = JobSets(*where.workload.draw_sets(stream(where.seed, "workload"), 1))  # type: ignore[union-attr]
     games = ClassGames(
-        ClassLockstep(made.model, sets), made.chosen.starts, patience=made.chosen.patience,
-        paper=made.paper,
+        ClassLockstep(made.source.jobs.model, sets), made.chosen.starts,
+        patience=made.chosen.patience, paper=made.chosen.network == "perceptron",
     )  # fmt: skip
     while len(games.active):
         games.step(made._best(made._see(games)))
@@ -191,8 +191,8 @@ def test_what_was_cut_off_is_not_taken_for_the_end():
     memory = made.memory.state()
     assert len(memory["discount"]) > 0
     assert (memory["discount"] == 1.0).all()  # eight jobs need eight decisions: none ended
-    sets = made.unseen_sets
-    games = ClassGames(ClassLockstep(made.model, sets, limit=3), shaped=True)
+    sets = made.unseen
+    games = ClassGames(ClassLockstep(made.source.jobs.model, sets, limit=3), shaped=True)
     total = np.zeros(len(sets))
     first = games._potential
     assert first is not None
@@ -200,3 +200,23 @@ def test_what_was_cut_off_is_not_taken_for_the_end():
         total[active] += games.step(RULES["sjf-in-order"].choose(games.lockstep))
     assert games.lockstep.cut.all()
     assert (total < 0).all()
+
+
+def test_a_return_is_compared_with_the_mean_of_its_slice():
+    """Two episodes of one slice: the second waits longer at its second step."""
+    recorder = ComparingRecorder(2, 2, relative=True)
+    both, none = np.array([0, 1]), np.zeros(2, np.bool_)
+    for step, rewards in enumerate(([-1.0, -1.0], [-1.0, -5.0])):
+        seen = np.full((2, 1), step, np.float32)
+        move = Move(both, np.full(2, step), seen, both, none, np.array(rewards), seen, none, none)
+        assert list(recorder.add(move)) == []
+    found = list(recorder.rest())
+    assert [row["reward"] for row in found] == pytest.approx([1.0, -1.0, 1.0, -1.0])
+    assert [row["action"] for row in found] == [0, 1, 0, 1]
+    assert all(row["discount"] == 0.0 for row in found)
+
+
+@pytest.mark.parametrize("key", [{"mask": "none"}, {"network": "perceptron"}, {"horizon": 30}])
+def test_rules_of_classes_are_refused_elsewhere(key):
+    with pytest.raises(ScenarioError, match=f"learn.arguments.{next(iter(key))}: "):
+        training(where=deeprm_scenario(), **key)

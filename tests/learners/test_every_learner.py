@@ -127,14 +127,14 @@ def test_its_agent_is_a_policy(learner, tmp_path):
 
 @pytest.mark.parametrize(
     ("learner", "form"),
-    [(learner, form) for learner in ("deeprm", "ppo", "sofia")
+    [(learner, form) for learner in ("deeprm", "ppo", "reinforce", "sofia")
      for form in ({}, *SMALLEST[learner].forms)],
 )  # fmt: skip
 def test_an_iteration_without_a_job_changes_nothing(learner, form, monkeypatch):
     made = small_training(learner, **form)
     made.step()  # after it, Adam moves weights even where the gradient is 0
     before = weights(made)
-    if learner == "ppo":
+    if learner in ("ppo", "reinforce"):
         monkeypatch.setattr(type(made.source), "draw", lambda *_: JobSets.empty(2, 3, 2))
     else:
         monkeypatch.setattr(made, "draw_job_sets", lambda: JobSets.empty(4, 3, 2))
@@ -183,6 +183,10 @@ LEARNS: list[tuple[str, Scenario | None, dict[str, Any], str, float]] = [
     }, "slowdown", 0.75),
     ("ppo", deeprm_scenario(workload=CROWDED), PPO, "slowdown", 0.75),
     ("ppo", sofia_scenario(positions=20), PPO, "slowdown", 0.75),
+    ("reinforce", deeprm_scenario(workload=CROWDED), {
+        "iterations": 12, "job_sets": 16, "rollouts": 6, "hidden": 32, "held_out_sets": 40,
+        "kl": 0.1,
+    }, "slowdown", 0.8),
     *(("sofia", None, SOFIA | {"update": update}, "slowdown", 0.85)
       for update in ("natural", "gradient", "proximal")),
     ("rlscheduler", None, {"iterations": 15, "candidates": 10, "windows": 6},
@@ -283,9 +287,10 @@ REFUSED: dict[str, list[tuple[Scenario | dict[str, Any], dict[str, Any], str]]] 
         ({}, {"explore": 2}, "explore"),
         ({}, {"horizon": 8}, "workload"),  # jobs take up to 10 steps
         ({}, {"job_sets": 2, "loads": [0.2, 0.9, 2.0]}, "job_sets"),
-        ({"workload": POISSON}, {}, "workload.type"),
         ({"estimates": "user-mean"}, {}, "estimates"),
         ({"scheduling": {}}, {}, "scheduling"),
+        ({}, {"objective": "completion"}, "objective"),
+        ({}, {"jobs": 20, "loads": [0.5]}, "loads"),
     ],
     "fitness": [
         ({}, {"candidates": 1}, "candidates"),
@@ -312,6 +317,13 @@ REFUSED: dict[str, list[tuple[Scenario | dict[str, Any], dict[str, Any], str]]] 
         ({}, {"warm_up": 9}, "warm_up"),
         ({}, {"decisions": 1}, "decisions"),
         ({}, {"encoder": "large"}, "encoder"),  # too many convolutions for so small an image
+    ],
+    "reinforce": [
+        (sofia_scenario(), {"loads": [0.5]}, "loads"),
+        ({}, {"loads": [0.1, 0.2, 1.8]}, "job_sets"),
+        ({}, {"patience": 3}, "patience"),
+        ({}, {"rollouts": 1}, "rollouts"),
+        ({"workload": {"type": "deeprm", "rate": 0.0001}}, {}, "held_out_sets"),
     ],
     "rlscheduler": [
         ({"cluster": {"machines": [{"count": 2, "processors": 16}]}}, {}, "cluster"),

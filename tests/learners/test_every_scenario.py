@@ -1,0 +1,121 @@
+"""Learners that play any scenario: each kind trains them, and their agents run as in their games."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from small_scenarios import CLASSES, DEEPRM, READY, SOFIA
+
+from simkit import plugins, simulate
+from simkit.arrays import stream
+from simkit.learners.common.games import Games
+from simkit.learners.games.simulations import SimulatedGames, SimulatedSource, Slice
+from simkit.learners.lockstep.job_sets import JobSets
+from simkit.scenario import Scenario
+from simkit.scenario.yaml_document import load_scenario
+
+JOBS = 8
+"""Of a slice that is simulated."""
+
+
+class Kind(NamedTuple):
+    """A scenario as it is trained on, and what makes a run of it replay one of the slices."""
+
+    trained: Mapping[str, Any]
+    first: Mapping[str, Any]
+    arguments: Mapping[str, Any]
+
+
+def of_log(name: str, **arguments: int) -> Kind:
+    """Return a bundled scenario that replays a sample of a log."""
+    stated = load_scenario(name, single=True).model_dump(mode="json", exclude={"policy"})
+    window = {"workload": {**stated["workload"], "window": {"jobs": f"0..{JOBS - 1}"}}}
+    return Kind(stated, window, {"jobs": JOBS, **arguments})
+
+
+GREEN = {
+    "workload": {"type": "lublin", "jobs": JOBS, "processors": 256, "offered_load": 2.0},
+    "power": {
+        "machines": {"idle_w": 60, "full_w": 200},
+        "sources": {"solar": {"signal": {"type": "gleamm-sample", "part": "solar"}, "times_load": 1}},
+        "align": {"offset": 0},
+        "battery": {"capacity_kwh": 20},
+        "supply": {"limit": "power", "running": "suspend"},
+        "forecast": {"type": "noisy", "horizon": "24h", "step": "1h"},
+    },
+}  # fmt: skip
+KINDS: dict[str, Kind] = {
+    "log": of_log("quickstart", job_sets=24),  # few of which have to wait
+    "cloud": of_log("cloud-quickstart"),
+    "green": Kind(GREEN, {}, {"jobs": JOBS}),
+    "rare": Kind(READY | {"workload": READY["workload"] | {"jobs": JOBS}}, {}, {}),
+    "deeprm": Kind(DEEPRM, {}, {"starts": "ahead"}),
+    "sofia": Kind(SOFIA, {}, {"starts": "ahead"}),
+    "schedqrm": Kind(CLASSES, {}, {"starts": "ahead"}),
+}
+SMALL: dict[str, dict[str, Any]] = {
+    "dqn": {"batch": 8, "decisions_per_update": 8, "replay": 200, "rollouts": 2},
+    "reinforce": {"rollouts": 2},
+}
+"""Learner → its own arguments at their smallest."""
+
+
+def begin(learner: str, kind: Kind) -> Any:
+    few = {"iterations": 1, "job_sets": 2, "held_out_sets": 2, "hidden": 8}
+    arguments = {**few, **SMALL[learner], **kind.arguments}
+    scenario = Scenario.model_validate({**kind.trained, "seed": 3})
+    return plugins.find("simkit.learners", learner)(scenario, arguments, seed=0)
+
+
+def play_greedily(made: Any, games: Games) -> None:
+    network = made.network
+    network = getattr(network, "actor", getattr(network, "advantages", network))
+    while len(games.active):
+        with torch.inference_mode():
+            scores = network(torch.from_numpy(games.observe())).numpy()
+        games.step(np.where(games.mask(), scores, -np.inf).argmax(axis=1))
+
+
+def starts_in_games(made: Any) -> list[float]:
+    """Return when tasks of the scenario's own seed, or of a log's first window, start."""
+    scenario, source = made.scenario, made.source
+    if isinstance(source, SimulatedSource):
+        games = source.games([Slice(scenario.seed, None if source.trained is None else 0)])
+        play_greedily(made, games)
+        assert isinstance(games, SimulatedGames)
+        return starts(games.plays[0].episode.records())
+    sets = JobSets(*scenario.workload.draw_sets(stream(scenario.seed, "workload"), 1))
+    games = source.games(sets)
+    play_greedily(made, games)
+    lockstep = games.lockstep
+    found: list[float] = (lockstep.start[0] - sets.enter[0, 0])[sets.there[0]].tolist()
+    return found
+
+
+def starts(run: Any) -> list[float]:
+    begin = run.jobs["submit_time_s"].min()
+    started = run.tasks.sort("job_id", "task_id")["start_time_s"] - begin
+    found: list[float] = started.to_list()
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("learner", SMALL)
+def test_its_agent_runs_as_in_its_games(learner: str, kind: str, tmp_path: Path) -> None:
+    made = begin(learner, KINDS[kind])
+    before = {name: weights.clone() for name, weights in made.network.state_dict().items()}
+    logged = made.step()
+    assert np.isfinite([*logged.values()]).all(), logged
+    assert any((before[name] != now).any() for name, now in made.network.state_dict().items())
+    made.write_agent(tmp_path / "agent", {})
+    policy: dict[str, Any] = {"agent": str(tmp_path / "agent")}
+    if kind in ("deeprm", "sofia") and learner != "dqn":
+        policy["args"] = {"choose": "greedy"}
+    stated = {**KINDS[kind].trained, **KINDS[kind].first, "seed": 3, "policy": policy}
+    found = starts(simulate(stated))
+    assert found == pytest.approx(starts_in_games(made))

@@ -1,15 +1,20 @@
-"""A deep Q-network that schedules jobs laid out by burst class, as in SchedQRM.
+"""A deep Q-network on any scenario; for jobs laid out by burst class, as in SchedQRM.
 
-"SchedQRM" (CCIT 2019), with the algorithm of V. Mnih et al., "Human-level control through deep
-reinforcement learning" (2015): the network estimates the return of each action. It plays many job
-sets at once, mostly taking the action with the highest value, and learns from random transitions of
-a replay memory, with a slow copy of itself for the targets. Later additions to the algorithm are
-options: double, duelling, n-step and prioritised.
+V. Mnih et al., "Human-level control through deep reinforcement learning" (2015): the network
+estimates the return of each action. It plays many slices at once, mostly taking the action with the
+highest value, and learns from random transitions of a replay memory, with a slow copy of itself for
+the targets. Later additions to the algorithm are options: double, duelling, n-step and prioritised.
 
-Four more options matter here: classes without a job are masked instead of punished (`mask`); one
-scorer looks at every class (`network`); an estimate of the future return is taken out of the
-rewards (`shaping`), so that only the difference is learned; and errors are divided by the number of
-waiting jobs (`per_job`), so that states with few jobs are learned as well as those with many.
+Where slices differ much, as windows of a log do, estimates of later values are too rough to tell
+actions apart. With `rollouts`, each slice is played several times, and an action is valued by what
+its episode earned from then on, compared with the mean of the slice's episodes: Monte Carlo control
+(R. S. Sutton and A. G. Barto, "Reinforcement learning", 2018, section 5.4) with a baseline.
+
+Four more options matter to burst classes ("SchedQRM", CCIT 2019): classes without a job are masked
+instead of punished (`mask`); one scorer looks at every class (`network`); an estimate of the future
+return is taken out of the rewards (`shaping`), so that only the difference is learned; and errors
+are divided by the number of waiting jobs (`per_job`), so that states with few jobs are learned as
+well as those with many.
 """
 
 from __future__ import annotations
@@ -40,7 +45,7 @@ from simkit.learners.common.optimisers import (
     take_step,
 )
 from simkit.learners.common.replay import NSteps, PrioritisedReplay, Replay
-from simkit.learners.common.returns import rewards_to_go
+from simkit.learners.common.returns import deviation_by_group, rewards_to_go
 from simkit.learners.common.shapes import Width
 from simkit.learners.common.torch_training import Kept, TorchTraining
 from simkit.learners.common.training import Stateful
@@ -60,7 +65,9 @@ USUAL: Final = {
     "replay": 20_000, "per_job": False, "decisions_per_update": 32, "learning_rate": 0.001,
 }  # fmt: skip
 """Defaults for simulations, which take longer than job sets in lock-step."""
-SLOTS: Final = {**USUAL, "job_sets": 24, "held_out_sets": 100, "max_decisions": 3000}
+SLOTS: Final = {
+    **USUAL, "starts": "now", "job_sets": 24, "held_out_sets": 100, "max_decisions": 3000,
+}  # fmt: skip
 """Defaults for numbered slots."""
 
 
@@ -148,9 +155,9 @@ def begin(
 ) -> Training:
     """Return a new training; an entry point of ``simkit.learners``.
 
-    Raises ScenarioError, all problems at once, for a scenario that is not SchedQRM's or DeepRM's
-    workload on a pool in steps, arguments out of range, or a missing device; PluginError without
-    safetensors, which the first checkpoint needs.
+    Raises ScenarioError, all problems at once, for arguments that are out of range or do not suit
+    the scenario, job sets without a job, or a missing device; PluginError without safetensors,
+    which the first checkpoint needs.
     """
 
     def source_of(chosen: DQNArguments) -> Source[Any]:
@@ -231,7 +238,16 @@ class DQNTraining(TorchTraining):
             goes_on = np.isin(active, games.active)
             after[goes_on] = still_active = self._see(games)
             move = Move(
-                active, steps, seen, actions, is_random, rewards, after, ~goes_on, games.cut[active]
+                active,
+                steps,
+                seen,
+                actions,
+                is_random,
+                self._allowed(seen).sum(axis=1) > 1,
+                rewards,
+                after,
+                ~goes_on,
+                games.cut[active],
             )
             self._remember(recorder.add(move))
             seen = still_active
@@ -277,6 +293,10 @@ class DQNTraining(TorchTraining):
         parts = games.observe(), games.mask(), games.waiting()[:, None]
         return np.concatenate(parts, axis=1, dtype=np.float32)
 
+    def _allowed(self, seen: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Return the masks in the rows of `_see`."""
+        return seen[:, self.shape.inputs : -1]
+
     def _split(self, seen: npt.NDArray[np.float32]) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the observations and the masks in the rows of `_see`, as tensors."""
         both = torch.from_numpy(seen).to(self.device)
@@ -284,7 +304,7 @@ class DQNTraining(TorchTraining):
 
     def _act(self, seen: npt.NDArray[np.float32], explore: float) -> tuple[Ints, Bools]:
         """Return (A,) actions, the best or random ones, and (A,) whether they are not the best."""
-        rng, allowed = self.generators["actions"], seen[:, self.shape.inputs : -1]
+        rng, allowed = self.generators["actions"], self._allowed(seen)
         random = (allowed * rng.random(allowed.shape)).argmax(axis=1)
         best = self._best(seen)
         actions = np.where(rng.random(len(seen)) < explore, random, best)
@@ -308,11 +328,12 @@ class DQNTraining(TorchTraining):
             name: torch.from_numpy(drawn.columns[name]).to(self.device)
             for name in ("action", "reward", "discount")
         }
-        after, allowed_after = self._split(drawn.columns["after"])
-        ends = columns["discount"] == 0
-        allowed_after[ends] = True  # nothing follows, but each row must allow something
-        later = best_next(self.network, self.target, after, allowed_after, double=chosen.double)
-        target = columns["reward"] + columns["discount"] * later
+        target = columns["reward"]
+        if not (ends := columns["discount"] == 0).all():
+            after, allowed = self._split(drawn.columns["after"])
+            allowed[ends] = True  # nothing follows, but each row must allow something
+            later = best_next(self.network, self.target, after, allowed, double=chosen.double)
+            target = target + columns["discount"] * later
         values = self.network(*self._split(drawn.columns["seen"]))
         error = values.gather(-1, columns["action"].unsqueeze(-1)).squeeze(-1) - target.float()
         if chosen.per_job:
@@ -363,6 +384,8 @@ class Move:
     """(A,)"""
     is_random: Bools
     """(A,) whether the action was not the best one."""
+    is_free: Bools
+    """(A,) whether there was another one."""
     rewards: Floats
     """(A,)"""
     after: Seen
@@ -420,12 +443,13 @@ class ComparingRecorder:
         if self._relative:
             rewards = in_units_of_means(rewards, self._rollouts)
         credit = rewards_to_go(rewards) - step_means(rewards, steps, self._rollouts)
-        credit /= max(float(credit.std()), 1e-12)
+        slices = np.repeat(np.arange(self._episodes) // self._rollouts, len(credit))
+        credit /= deviation_by_group(credit.T.ravel(), slices).reshape(credit.T.shape).T
         for number, move in enumerate(self._moves):
-            for row, episode in enumerate(move.episode.tolist()):
+            for row in np.flatnonzero(move.is_free).tolist():
                 yield {
                     "seen": move.seen[row], "action": int(move.actions[row]),
-                    "reward": float(credit[number, episode]), "after": move.after[row],
+                    "reward": float(credit[number, move.episode[row]]), "after": move.after[row],
                     "discount": 0.0,
                 }  # fmt: skip
 

@@ -208,7 +208,9 @@ def test_a_return_is_compared_with_the_mean_of_its_slice():
     both, none = np.array([0, 1]), np.zeros(2, np.bool_)
     for step, rewards in enumerate(([-1.0, -1.0], [-1.0, -5.0])):
         seen = np.full((2, 1), step, np.float32)
-        move = Move(both, np.full(2, step), seen, both, none, np.array(rewards), seen, none, none)
+        move = Move(
+            both, np.full(2, step), seen, both, none, ~none, np.array(rewards), seen, none, none
+        )
         assert list(recorder.add(move)) == []
     found = list(recorder.rest())
     assert [row["reward"] for row in found] == pytest.approx([1.0, -1.0, 1.0, -1.0])

@@ -54,12 +54,12 @@ KINDS: dict[str, Kind] = {
     "cloud": of_log("cloud-quickstart"),
     "green": Kind(GREEN, {}, {"jobs": JOBS}),
     "rare": Kind(READY | {"workload": READY["workload"] | {"jobs": JOBS}}, {}, {}),
-    "deeprm": Kind(DEEPRM, {}, {"starts": "ahead"}),
+    "deeprm": Kind(DEEPRM, {}, {"starts": "ahead", "job_sets": 100}),
     "sofia": Kind(SOFIA, {}, {"starts": "ahead"}),
     "schedqrm": Kind(CLASSES, {}, {"starts": "ahead"}),
 }
 SMALL: dict[str, dict[str, Any]] = {
-    "dqn": {"batch": 8, "decisions_per_update": 8, "replay": 200, "rollouts": 2},
+    "dqn": {"batch": 4, "decisions_per_update": 8, "replay": 200, "rollouts": 2},
     "reinforce": {"rollouts": 2},
 }
 """Learner → its own arguments at their smallest."""

@@ -99,7 +99,7 @@ def test_all_mistakes_come_at_once(learner):
     [
         *((learner, "safetensors.numpy", "agents") for learner in LEARNERS),
         *((learner, "numba", "learn") for learner in ("deepjs", "fitness", "rlscheduler")),
-        *((learner, "cma", "learn") for learner in ("fitness", "rlscheduler")),
+        *((learner, "cma", "learn") for learner in ("evolution", "fitness", "rlscheduler")),
     ],
 )
 def test_without_its_libraries_it_names_the_extra(learner, library, extra, monkeypatch):
@@ -127,14 +127,14 @@ def test_its_agent_is_a_policy(learner, tmp_path):
 
 @pytest.mark.parametrize(
     ("learner", "form"),
-    [(learner, form) for learner in ("deeprm", "ppo", "sofia")
+    [(learner, form) for learner in ("actor-critic", "deeprm", "evolution", "ppo", "sofia")
      for form in ({}, *SMALLEST[learner].forms)],
 )  # fmt: skip
 def test_an_iteration_without_a_job_changes_nothing(learner, form, monkeypatch):
     made = small_training(learner, **form)
     made.step()  # after it, Adam moves weights even where the gradient is 0
     before = weights(made)
-    if learner == "ppo":
+    if learner in ("actor-critic", "evolution", "ppo"):
         monkeypatch.setattr(type(made.source), "draw", lambda *_: JobSets.empty(2, 3, 2))
     else:
         monkeypatch.setattr(made, "draw_job_sets", lambda: JobSets.empty(4, 3, 2))

@@ -122,7 +122,7 @@ class LockstepSource:
     """Decisions after which an episode is cut off."""
 
     criterion: ClassVar = "slowdown"
-    relative: ClassVar = False
+    in_steps: ClassVar = True
 
     @property
     def greedy(self) -> bool:

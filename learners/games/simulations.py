@@ -163,7 +163,7 @@ class SimulatedSource:
     """Windows that are held out."""
 
     greedy: ClassVar = True
-    relative: ClassVar = True
+    in_steps: ClassVar = False
 
     @classmethod
     def of(
@@ -263,7 +263,7 @@ class SimulatedSource:
         return [Slice(self.scenario.seed + n, first) for n, first in enumerate(ranks)]
 
     def group_of(self, count: int) -> Ints:
-        return np.zeros(count, np.int64)
+        return np.arange(count)
 
     def games(self, slices: Sequence[Slice], replicas: int = 1) -> SimulatedGames:
         """Return new games; with one replica, they keep their records."""

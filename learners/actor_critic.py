@@ -2,10 +2,10 @@
 
 P. Christodoulou, "Soft actor-critic for discrete action settings" (2019), adapted to scheduling:
 each iteration plays every slice of the workload several times, and a decision's return is counted
-from the mean of the slice's rollouts from the same time step on. This takes out what no action
-changes, and leaves the best policy the same, as such a mean is a function of the state (A. Y. Ng,
-D. Harada and S. Russell, "Policy invariance under reward transformations", 1999). Decisions that
-leave no choice are not learned from.
+from the mean of the slice's rollouts from the same step of time on, or the same decision. This
+takes out what no action changes, and leaves the best policy the same, as such a mean is a function
+of the state (A. Y. Ng, D. Harada and S. Russell, "Policy invariance under reward transformations",
+1999). Decisions that leave no choice are not learned from.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from simkit.learners.common.actor_critic.critics import Critic, Critics
 from simkit.learners.common.actor_critic.off_policy import ActorAndCritics
 from simkit.learners.common.actor_critic.policy_losses import soft_policy_loss, temperature_loss
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
-from simkit.learners.common.baselines import in_units_of_means, step_means
+from simkit.learners.common.baselines import decision_means, step_means
 from simkit.learners.common.distributions import entropy
 from simkit.learners.common.games import NOTHING_DONE, Source
 from simkit.learners.common.networks import Network, build, seeded
@@ -186,15 +186,16 @@ class ActorCriticTraining(TorchTraining):
     def _differences(self, rollouts: Rollouts) -> Floats:
         """Return (D,) returns from each decision on, minus their mean over the slice's rollouts.
 
-        They are in standard deviations of their load.
+        They are in standard deviations of their group of slices.
         """
-        chosen, rewards = self.chosen, rollouts.rewards
-        if self.source.relative:
-            rewards = in_units_of_means(rewards, chosen.rollouts)
-        mean = step_means(rewards, rollouts.grid(rollouts.step), chosen.rollouts)
-        difference = rollouts.rows(rewards_to_go(rewards, 1.0) - mean)
-        load = self.source.group_of(chosen.job_sets)[rollouts.episode // chosen.rollouts]
-        result: Floats = difference / deviation_by_group(difference, load)
+        chosen, to_go = self.chosen, rewards_to_go(rollouts.rewards, 1.0)
+        if self.source.in_steps:
+            mean = step_means(rollouts.rewards, rollouts.grid(rollouts.step), chosen.rollouts)
+        else:
+            mean = decision_means(to_go, chosen.rollouts)
+        difference = rollouts.rows(to_go - mean)
+        group = self.source.group_of(chosen.job_sets)[rollouts.episode // chosen.rollouts]
+        result: Floats = difference / deviation_by_group(difference, group)
         return result
 
     def _decisions(self, rollouts: Rollouts, difference: Floats) -> Columns:

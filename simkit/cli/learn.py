@@ -459,8 +459,11 @@ def training_progress(*, enabled: bool) -> Iterator[Callable[[Training, Row], No
         rates = [f"{row['decisions_per_s']:,.0f} decisions/s"] if "decisions_per_s" in row else []
         if judged_s:
             rates.append(f"evaluations {format_duration(judged_s)}")
-        if found := [f"{k} {v:,.4g}" for k, v in row.items() if k.startswith(HELD_OUT)]:
-            last["held out"] = ", " + found[0].replace("_", " ")
+        held_out = {name: value for name, value in row.items() if name.startswith(HELD_OUT)}
+        if held_out:
+            name = HELD_OUT + training.criterion
+            name = name if name in held_out else next(iter(held_out))
+            last["held out"] = f", {name.replace('_', ' ')} {held_out[name]:,.4g}"
         bar.update(
             row_of_bar,
             total=training.iterations,

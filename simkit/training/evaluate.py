@@ -329,8 +329,8 @@ def _refuse_equal_sets(rows: Sequence[Mapping[str, Any]], sets: int) -> None:
     if sets > 1 and rows[0]["submitted"] and len({row["workload"] for row in rows}) == 1:
         raise ScenarioError(
             f"evaluate: the {sets} job sets are the same, as the workload is not drawn at random; "
-            "evaluate one with --sets 1, judge windows of it with --windows, or give the workload "
-            "`resample: {}`, so that seeds differ"
+            "evaluate one with --sets 1, judge windows of it with --held-out or --windows, or give "
+            "the workload `resample: {}`, so that seeds differ"
         )
 
 

@@ -124,7 +124,7 @@ class LockstepSource:
 
     criterion: ClassVar = "slowdown"
     held_out_metrics: ClassVar = (*OUTCOME, "return", "cost")
-    relative: ClassVar = False
+    in_steps: ClassVar = True
 
     @property
     def greedy(self) -> bool:

@@ -148,7 +148,7 @@ class SimulatedSource:
         "cost",
     )  # fmt: skip
     """Names of what its agents are judged by."""
-    relative: ClassVar = True
+    in_steps: ClassVar = False
 
     @classmethod
     def of(
@@ -219,7 +219,7 @@ class SimulatedSource:
         return self.slices.held_out(count)
 
     def group_of(self, count: int) -> Ints:
-        return np.zeros(count, np.int64)
+        return np.arange(count)
 
     def games(self, slices: Sequence[Slice], replicas: int = 1) -> SimulatedGames:
         """Return new games; with one replica, they keep their records."""

@@ -42,6 +42,7 @@ class OffPolicyTraining(TorchTraining, Generic[Chosen]):
 
     criterion = "lost_value"
     less_is_better = ("lost_value", "lost_value_drawn", "cost", "cost_drawn")
+    held_out_metrics = less_is_better
 
     def __init__(
         self, scenario: Scenario, source: ReadySource, arguments: Chosen,

@@ -72,6 +72,14 @@ def test_an_evaluation_changes_nothing(learner):
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
+def test_the_names_of_its_held_out_metrics_are_those_it_says(learner):
+    made = small_training(learner)
+    names = set(made.held_out_metrics)
+    if names:
+        assert {made.criterion, *made.held_out()} <= names
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
 def test_another_seed_is_another_training(learner, tmp_path):
     one, other = small_training(learner, 1), small_training(learner, 2)
     one.save(tmp_path)

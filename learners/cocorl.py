@@ -205,6 +205,7 @@ class CoCoRLTraining(TorchTraining):
     learner = "cocorl"
     criterion = "lost_value"
     less_is_better = ("lost_value", "lost_value_drawn", "cost", "cost_drawn")
+    held_out_metrics = ("cost_limit", *less_is_better)
 
     def __init__(
         self, scenario: Scenario, source: ReadySource, arguments: CoCoRLArguments, seed: int,

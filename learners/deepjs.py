@@ -140,6 +140,7 @@ class DeepJSTraining(TorchTraining):
     extendable = True
     criterion = "cost"
     less_is_better = ("cost",)
+    held_out_metrics = ("cost",)
 
     def __init__(
         self, scenario: Scenario, source: ChunkSource, arguments: DeepJSArguments, seed: int,

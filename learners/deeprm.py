@@ -28,7 +28,7 @@ from simkit.learners.common.training import Stateful
 from simkit.learners.lockstep import Lockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import DeepRMJobs
-from simkit.learners.lockstep.outcome import outcome
+from simkit.learners.lockstep.outcome import OUTCOME, outcome
 from simkit.learners.lockstep.slot_games import ObservedGames
 from simkit.learners.slot_reinforce import SlotReinforceArguments, SlotReinforceTraining
 from simkit.learners.warm_start import WarmStart, imitate
@@ -96,6 +96,7 @@ class DeepRMTraining(SlotReinforceTraining):
     """A training with DeepRM."""
 
     learner = "deeprm"
+    held_out_metrics = (*OUTCOME, "return")
     chosen: DeepRMArguments
 
     def __init__(

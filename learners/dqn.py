@@ -33,8 +33,8 @@ from simkit.agent.actions import Starts
 from simkit.agent.burst_classes import PATIENCE
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.common.action_values import ValueNetwork, best_next, follow, target_of
-from simkit.learners.common.arguments import Extent, NotNegative, Positive, prepared
-from simkit.learners.common.baselines import in_units_of_means, step_means
+from simkit.learners.common.arguments import Extent, NotNegative, Positive, Share, prepared
+from simkit.learners.common.baselines import decision_means, step_means
 from simkit.learners.common.games import NOTHING_DONE, Games, Source
 from simkit.learners.common.networks import build, seeded
 from simkit.learners.common.optimisers import (
@@ -62,11 +62,11 @@ LARGEST_GRADIENT: Final = 10.0
 """Gradients are clipped to this norm."""
 USUAL: Final = {
     "iterations": 40, "job_sets": 12, "rollouts": 4, "held_out_sets": 40, "max_decisions": 20_000,
-    "replay": 20_000, "per_job": False, "decisions_per_update": 32, "learning_rate": 0.001,
+    "discount": 0.95, "replay": 20_000, "per_job": False, "decisions_per_update": 32, "learning_rate": 0.001,
 }  # fmt: skip
 """Defaults for simulations, which take longer than job sets in lock-step."""
 SLOTS: Final = {
-    **USUAL, "starts": "now", "job_sets": 24, "held_out_sets": 100, "max_decisions": 3000,
+    **USUAL, "discount": 1.0, "starts": "now", "job_sets": 24, "held_out_sets": 100, "max_decisions": 3000,
 }  # fmt: skip
 """Defaults for numbered slots."""
 
@@ -81,6 +81,8 @@ class DQNArguments(GamesArguments):
     rollouts: Count = 1
     """Episodes of each slice. With 2 or more, what an action earned is compared with the mean of
     the slice's episodes from the same time step on, and learned once all have ended."""
+    discount: Share = 1.0
+    """Discount factor per decision."""
     # the environment
     starts: Starts = "ahead"
     """A job is placed as early as it fits, or (`now`) only if it fits now; else time passes."""
@@ -272,8 +274,9 @@ class DQNTraining(TorchTraining):
     def _recorder(self, episodes: int) -> NStepRecorder | ComparingRecorder:
         chosen = self.chosen
         if chosen.rollouts == 1:
-            return NStepRecorder(episodes, chosen.steps)
-        return ComparingRecorder(episodes, chosen.rollouts, relative=self.source.relative)
+            return NStepRecorder(episodes, chosen.steps, chosen.discount)
+        in_steps = self.source.in_steps
+        return ComparingRecorder(episodes, chosen.rollouts, chosen.discount, in_steps=in_steps)
 
     def _remember(self, transitions: Iterable[Transition]) -> int:
         """Store transitions in the memory; return how many."""
@@ -399,8 +402,8 @@ class Move:
 class NStepRecorder:
     """Makes n-step transitions of moves, as soon as they are complete."""
 
-    def __init__(self, episodes: int, n: int) -> None:
-        self._n_steps = [NSteps(n, 1.0) for _ in range(episodes)]
+    def __init__(self, episodes: int, n: int, discount: float) -> None:
+        self._n_steps = [NSteps(n, discount) for _ in range(episodes)]
 
     def add(self, move: Move) -> Iterator[Transition]:
         """Take a move of the active episodes; yield what is complete."""
@@ -420,13 +423,15 @@ class NStepRecorder:
 class ComparingRecorder:
     """Compares what actions earned with the mean of their slice's episodes, when all have ended.
 
-    An action is credited with its return, to the episode's end, minus `step_means`. Nothing is
-    estimated by a network, and every slice counts alike, however long its waits are.
+    An action is credited with its return minus `step_means`, or `decision_means` where time does
+    not pass in steps. Credits are in deviations of their slice, so that slices with long waits
+    count no more than others.
     """
 
-    def __init__(self, episodes: int, rollouts: int, *, relative: bool) -> None:
-        """Expect `rollouts` episodes of each slice; `relative`: see `Source`."""
-        self._episodes, self._rollouts, self._relative = episodes, rollouts, relative
+    def __init__(self, episodes: int, rollouts: int, discount: float, *, in_steps: bool) -> None:
+        """Expect `rollouts` episodes of each slice; `in_steps`: see `Source`."""
+        self._episodes, self._rollouts = episodes, rollouts
+        self._discount, self._in_steps = discount, in_steps
         self._moves: list[Move] = []
 
     def add(self, move: Move) -> Iterator[Transition]:
@@ -440,9 +445,11 @@ class ComparingRecorder:
         rewards, steps = np.zeros(shape), np.zeros(shape, np.int64)
         for number, move in enumerate(self._moves):
             rewards[number, move.episode], steps[number, move.episode] = move.rewards, move.step
-        if self._relative:
-            rewards = in_units_of_means(rewards, self._rollouts)
-        credit = rewards_to_go(rewards) - step_means(rewards, steps, self._rollouts)
+        to_go = rewards_to_go(rewards, self._discount)
+        if self._in_steps and self._discount == 1:
+            credit = to_go - step_means(rewards, steps, self._rollouts)
+        else:
+            credit = to_go - decision_means(to_go, self._rollouts)
         slices = np.repeat(np.arange(self._episodes) // self._rollouts, len(credit))
         credit /= deviation_by_group(credit.T.ravel(), slices).reshape(credit.T.shape).T
         for number, move in enumerate(self._moves):

@@ -112,6 +112,7 @@ class FitnessTraining(SeededTraining):
     extendable = True
     criterion = "cost_ratio"
     less_is_better = ("cost_ratio",)
+    held_out_metrics = ("cost_ratio", "cost", "unfinished")
 
     def __init__(
         self, scenario: Scenario, source: ChunkSource, arguments: FitnessArguments, seed: int

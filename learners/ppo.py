@@ -19,12 +19,12 @@ from pydantic import Field, model_validator
 
 from simkit.arrays import Floats, Ints
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
-from simkit.learners.common.baselines import in_units_of_means, step_means
+from simkit.learners.common.baselines import decision_means, step_means
 from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
 from simkit.learners.common.games import NOTHING_DONE, Source
 from simkit.learners.common.networks import ActorCritic, build, seeded
 from simkit.learners.common.objectives import clipped_gain, squared_error
-from simkit.learners.common.optimisers import linear, take_step
+from simkit.learners.common.optimisers import linear, set_learning_rate, take_step
 from simkit.learners.common.returns import (
     deviation_by_group,
     generalised_advantages,
@@ -44,7 +44,8 @@ VALUE_SHARE: Final = 0.5
 LARGEST_GRADIENT: Final = 0.5
 """Gradients are clipped to this norm."""
 USUAL: Final = {
-    "job_sets": 12, "rollouts": 4, "decay": 1.0, "held_out_sets": 40, "max_decisions": 20_000,
+    "job_sets": 12, "rollouts": 4, "decay": 0.9, "largest": 2.0, "batch": 512,
+    "falls": True, "held_out_sets": 40, "max_decisions": 20_000,
 }  # fmt: skip
 """Defaults for simulations, which take longer than job sets in lock-step."""
 
@@ -64,10 +65,14 @@ class PPOArguments(GamesArguments):
     """Units of each layer."""
     learning_rate: Positive = 0.001
     """Learning rate of Adam."""
+    falls: bool = False
+    """Whether the learning rate falls linearly to 0 during the training."""
     decay: Share = 0.95
     """λ: share of the next time step's advantages that counts for the decisions before it."""
     clip: Positive = 0.2
     """The ratio of probabilities is clipped to 1 ± this."""
+    largest: Positive | None = None
+    """Advantages beyond this many standard deviations count as that many; null: as they are."""
     entropy: NotNegative = 0.01
     """Initial weight of the policy's mean entropy, in nats; it falls linearly to 0."""
     epochs: Count = 3
@@ -159,6 +164,8 @@ class PPOTraining(TorchTraining):
         # Advantages
         batch = self._batch(rollouts, *self._advantages(rollouts))
         # Update
+        if chosen.falls:
+            set_learning_rate(self.optimiser, self._rate)
         weight = linear(chosen.entropy, 0.0, (self.iteration - 1) / self.iterations)
         parts = minibatches(batch, chosen.batch, chosen.epochs, self.generators["parts"])
         entropies = [self._improve(part, weight) for part in parts]
@@ -172,6 +179,10 @@ class PPOTraining(TorchTraining):
             "entropy": float(np.mean(entropies)) if entropies else 0.0,
         }
 
+    @property
+    def _rate(self) -> float:
+        return linear(self.chosen.learning_rate, 0.0, (self.iteration - 1) / self.iterations)
+
     def _advantages(self, rollouts: Rollouts) -> tuple[Floats, Floats]:
         """Return (D,) advantages, and (D,) targets of the critic.
 
@@ -179,13 +190,16 @@ class PPOTraining(TorchTraining):
         where returns are a hundred times as large, would drown out gains at low loads.
         """
         chosen, steps, rewards = self.chosen, rollouts.grid(rollouts.step), rollouts.rewards
-        if self.source.relative:
-            rewards = in_units_of_means(rewards, chosen.rollouts)
-        baseline = step_means(rewards, steps, chosen.rollouts)
-        difference = rollouts.rows(rewards_to_go(rewards, 1.0) - baseline)
+        to_go = rewards_to_go(rewards, 1.0)
+        if self.source.in_steps:
+            baseline = step_means(rewards, steps, chosen.rollouts)
+        else:
+            baseline = decision_means(to_go, chosen.rollouts)
+        difference = rollouts.rows(to_go - baseline)
         unit = deviation_by_group(difference, self._load(rollouts.episode))
         values = rollouts.grid(rollouts.rows(baseline) + unit * rollouts.value)
-        decay = np.where(time_moved(steps), chosen.decay, 1.0)
+        passed = time_moved(steps) if self.source.in_steps else True
+        decay = np.where(passed, chosen.decay, np.ones(rewards.shape))
         advantages = generalised_advantages(rewards, values, decay)
         return rollouts.rows(advantages), rollouts.rows(advantages + values - baseline) / unit
 
@@ -202,6 +216,8 @@ class PPOTraining(TorchTraining):
         rows = np.flatnonzero(rollouts.allowed.sum(axis=1) > 1)
         load = self._load(rollouts.episode[rows])
         scaled = advantages[rows] / deviation_by_group(advantages[rows], load)
+        if self.chosen.largest is not None:
+            scaled = np.clip(scaled, -self.chosen.largest, self.chosen.largest)
         if weights := self.chosen.weights:
             scaled *= np.array(weights)[load] / np.mean(weights)
         return rollouts.batch(rows, scaled, returns[rows], self.device)

@@ -4,8 +4,7 @@ R. J. Williams, "Simple statistical gradient-following algorithms for connection
 learning" (1992): each iteration plays every slice several times with the current policy, and makes
 decisions likelier whose return is above a baseline. The baseline is the mean return of the same
 slice's rollouts from the same time step on, or at the same decision, or the estimate of a value
-network. As returns grow with the load, they count in units of their slice's mean where slices
-differ much. The natural gradient bounds how far an iteration moves the policy (S. Kakade, "A
+network. Advantages count in deviations of their load, or in simulations of their slice. The natural gradient bounds how far an iteration moves the policy (S. Kakade, "A
 natural policy gradient", 2001). Decisions that leave no choice are not learned from.
 """
 
@@ -22,7 +21,7 @@ from torch import Tensor
 
 from simkit.arrays import Floats, Ints
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
-from simkit.learners.common.baselines import decision_means, in_units_of_means, step_means
+from simkit.learners.common.baselines import decision_means, step_means
 from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
 from simkit.learners.common.games import NOTHING_DONE, Source
 from simkit.learners.common.natural_gradient import Trust, as_vector, policy_step
@@ -40,7 +39,10 @@ from simkit.training import Training
 
 CHUNK: Final = 2048
 """Decisions per chunk of a gradient, so that the activations fit into the caches."""
-USUAL: Final = {"job_sets": 12, "rollouts": 4, "held_out_sets": 40, "max_decisions": 20_000}
+USUAL: Final = {
+    "job_sets": 12, "rollouts": 4, "discount": 0.95, "largest": 2.0, "held_out_sets": 40,
+    "max_decisions": 20_000,
+}  # fmt: skip
 """Defaults for simulations, which take longer than job sets in lock-step."""
 
 
@@ -55,9 +57,14 @@ class ReinforceArguments(GamesArguments):
     """Episodes of each slice."""
     hidden: Width = 64
     """Units of each layer."""
-    baseline: Literal["step", "decision", "value"] = "step"
+    discount: Share = 1.0
+    """Discount factor per decision."""
+    baseline: Literal["step", "decision", "value"] | None = None
     """The mean return of a slice's rollouts from the same time step on, or at the same decision; or
-    a value network."""
+    a value network; null: by the step where time passes in steps and `discount` is 1, else by the
+    decision."""
+    largest: Positive | None = None
+    """Advantages beyond this many standard deviations count as that many; null: as they are."""
     update: Literal["natural", "gradient"] = "natural"
     """How the weights are updated: a bounded step along the natural gradient, or one step of Adam
     along the gradient."""
@@ -162,15 +169,14 @@ class ReinforceTraining(TorchTraining):
     def _credit(self, rollouts: Rollouts) -> tuple[Floats, dict[str, float]]:
         """Return (D,) advantages, and numbers to log."""
         chosen, rewards = self.chosen, rollouts.rewards  # (T, N)
-        if self.source.relative:
-            rewards = in_units_of_means(rewards, chosen.rollouts)
-        to_go = rewards_to_go(rewards)
+        to_go = rewards_to_go(rewards, chosen.discount)
         returns = rollouts.rows(to_go)  # (D,)
         if chosen.baseline == "value":
             seen = torch.from_numpy(rollouts.seen).to(self.device)
             advantage = returns - self.value.predict(seen)
             return advantage, {"explained_variance": self.value.fit(seen, returns)}
-        if chosen.baseline == "decision":
+        by_step = self.source.in_steps and chosen.discount == 1
+        if chosen.baseline == "decision" or (chosen.baseline is None and not by_step):
             baseline = decision_means(to_go, chosen.rollouts)
         else:
             baseline = step_means(rewards, rollouts.grid(rollouts.step), chosen.rollouts)
@@ -179,16 +185,18 @@ class ReinforceTraining(TorchTraining):
     def _batch(self, rollouts: Rollouts, advantage: Floats) -> Batch:
         """Return the decisions that left a choice; advantages are divided by their deviation.
 
-        This is done for each load separately, lest the highest drowns out the others.
+        This is done for each load or slice separately, lest the highest drowns out the others.
         """
         rows = np.flatnonzero(rollouts.allowed.sum(axis=1) > 1)
         scaled = advantage[rows] / deviation_by_group(
             advantage[rows], self._load(rollouts.episode[rows])
         )
+        if self.chosen.largest is not None:
+            scaled = np.clip(scaled, -self.chosen.largest, self.chosen.largest)
         return rollouts.batch(rows, scaled, np.zeros(len(rows)), self.device)
 
     def _load(self, episode: Ints) -> Ints:
-        """Return (D,) number of the load of each decision's episode."""
+        """Return (D,) number of the load, or the slice, of each decision's episode."""
         chosen = self.chosen
         return self.source.group_of(chosen.job_sets)[episode // chosen.rollouts]
 

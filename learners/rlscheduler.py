@@ -190,6 +190,7 @@ class RLSchedulerTraining(SeededTraining):
     """A training of a scorer of jobs."""
 
     learner = "rlscheduler"
+    held_out_metrics = ("slowdown", "slowdown_geometric", "slowdown_ratio")
     extendable = True
 
     def __init__(self, scenario: Scenario, arguments: RLSchedulerArguments, seed: int) -> None:

@@ -33,7 +33,7 @@ from simkit.learners.common.optimisers import OptimiserName
 from simkit.learners.common.rollouts import Batch, Rollouts, minibatches, roll_out
 from simkit.learners.lockstep import Lockstep, MeteredLockstep
 from simkit.learners.lockstep.job_sources import SofiaJobs
-from simkit.learners.lockstep.outcome import outcome
+from simkit.learners.lockstep.outcome import OUTCOME, outcome
 from simkit.learners.slot_reinforce import SlotReinforceArguments, SlotReinforceTraining
 from simkit.scenario import Scenario
 from simkit.sections import Count
@@ -110,6 +110,7 @@ class SofiaTraining(SlotReinforceTraining):
     """A training on the Sofia study's batches."""
 
     learner = "sofia"
+    held_out_metrics = (*OUTCOME, "return")
     chosen: SofiaArguments
 
     def __init__(

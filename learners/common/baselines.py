@@ -13,7 +13,7 @@ import numpy as np
 
 from simkit.arrays import Floats, Ints
 
-__all__ = ["MovingMean", "decision_means", "in_units_of_means", "step_means"]
+__all__ = ["MovingMean", "decision_means", "step_means"]
 
 
 def decision_means(returns: Floats, rollouts: int) -> Floats:
@@ -57,21 +57,6 @@ def step_means(rewards: Floats, steps: Ints, rollouts: int) -> Floats:
     returns = by_step.reshape(episodes, length)[:, ::-1].cumsum(axis=1)[:, ::-1]
     means = returns.reshape(episodes // rollouts, rollouts, length).mean(axis=1)
     result: Floats = means[np.arange(episodes) // rollouts, steps]
-    return result
-
-
-def in_units_of_means(rewards: Floats, rollouts: int) -> Floats:
-    """Return (T, N) rewards in units of the mean magnitude of their instance's returns.
-
-    So an instance in which all waits are long counts no more than one in which they are short: the
-    gain is that of a ratio. An instance whose returns are 0 keeps its rewards.
-
-    Args:
-        rewards: (T, N), 0 after an episode's end.
-        rollouts: K episodes of each instance; N is a multiple of it.
-    """
-    means = np.abs(rewards.sum(axis=0).reshape(-1, rollouts)).mean(axis=1)
-    result: Floats = rewards / np.repeat(np.where(means > 0, means, 1.0), rollouts)
     return result
 
 

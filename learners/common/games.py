@@ -74,8 +74,11 @@ class Source(Protocol[Slices]):
         """The held-out metric by which agents are compared, or ``cost``, minus the mean return."""
 
     @property
-    def relative(self) -> bool:
-        """Whether returns are compared in units of their slice's mean, as slices differ much."""
+    def in_steps(self) -> bool:
+        """Whether a slice's rollouts are compared at the same time step, else at the same decision.
+
+        Time that does not pass in steps is never quite the same.
+        """
 
     def scorer(self, hidden: int) -> PerceptronShape | SetScorerShape:
         """Return the shape of a network over the observations, with `hidden` units per layer."""
@@ -87,7 +90,7 @@ class Source(Protocol[Slices]):
         """Return slices to judge on, the same ones for every training."""
 
     def group_of(self, count: int) -> Ints:
-        """Return (count,) the load of each drawn slice, if several are mixed; else 0."""
+        """Return (count,) the group of each drawn slice; returns vary alike within a group."""
 
     def games(self, slices: Slices, replicas: int = 1) -> Games:
         """Return new games; episode n plays slice n // `replicas`."""

@@ -19,7 +19,10 @@ from simkit.learners.common.shapes import (
     SetScorerShape,
 )
 
-__all__ = ["LARGEST_FLOW", "PlainNetwork", "PlainRecurrent", "masked_log_softmax", "plain_network"]
+__all__ = [
+    "LARGEST_FLOW", "PlainNetwork", "PlainRecurrent", "masked_log_softmax", "plain_network",
+    "weight_sizes",
+]  # fmt: skip
 
 Array = npt.NDArray[np.floating]
 
@@ -75,10 +78,7 @@ class _PlainPerceptron:
     """The perceptron; weights are (in, out)."""
 
     def __init__(self, shape: PerceptronShape, weights: Mapping[str, Array]) -> None:
-        sizes: dict[str, tuple[int, ...]] = {}
-        for layer, (before, after) in enumerate(pairwise(shape.layers)):
-            sizes |= {f"layers.{layer}.weight": (before, after), f"layers.{layer}.bias": (after,)}
-        _refuse_misfits(weights, sizes, "perceptron")
+        _refuse_misfits(weights, weight_sizes(shape), "perceptron")
         self._is_tanh = shape.activation == "tanh"
         self._layers = [
             (weights[f"layers.{layer}.weight"], weights[f"layers.{layer}.bias"])
@@ -118,10 +118,15 @@ def _refuse_misfits(
         raise RunError(f"the weights are not those of this {kind}: {shown}")
 
 
-def _set_scorer_sizes(shape: SetScorerShape) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each weight of `networks.SetScorer`, (out, in) as in torch."""
+def weight_sizes(shape: PerceptronShape | SetScorerShape) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each weight by name: of a perceptron (in, out), of a scorer (out, in)."""
+    sizes: dict[str, tuple[int, ...]] = {}
+    if isinstance(shape, PerceptronShape):
+        for layer, (before, after) in enumerate(pairwise(shape.layers)):
+            sizes |= {f"layers.{layer}.weight": (before, after), f"layers.{layer}.bias": (after,)}
+        return sizes
     hidden = shape.hidden
-    sizes: dict[str, tuple[int, ...]] = {
+    sizes = {
         "item.weight": (hidden, shape.features), "item.bias": (hidden,),
         "context.weight": (hidden, shape.context), "context.bias": (hidden,),
         "beside.weight": (hidden, hidden), "beside.bias": (hidden,),
@@ -140,7 +145,7 @@ class _PlainSetScorer:
     """The scorer of sets; see `simkit.learners.common.networks.SetScorer`."""
 
     def __init__(self, shape: SetScorerShape, weights: Mapping[str, Array]) -> None:
-        _refuse_misfits(weights, _set_scorer_sizes(shape), "set scorer")
+        _refuse_misfits(weights, weight_sizes(shape), "set scorer")
         self._shape, self._weights = shape, dict(weights)
 
     def _linear(self, name: str, flow: Array) -> Array:

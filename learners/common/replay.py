@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from simkit.arrays import Floats, Ints
 
-__all__ = ["Drawn", "NSteps", "PrioritisedReplay", "Replay"]
+__all__ = ["Columns", "Drawn", "NSteps", "PrioritisedReplay", "Replay"]
 
 Row = Mapping[str, npt.ArrayLike]
 Columns = dict[str, npt.NDArray[Any]]
@@ -71,6 +71,22 @@ class Replay:
         self._written += 1
         return place
 
+    def extend(self, columns: Columns) -> Ints:
+        """Store (B, …) transitions in their order, the last of them if they are too many.
+
+        All must have the columns and types of the first ones. Returns the row numbers.
+        """
+        count = len(next(iter(columns.values())))
+        if not self._columns:
+            for name, column in columns.items():
+                self._columns[name] = np.zeros((self.size, *column.shape[1:]), column.dtype)
+        first = max(count - self.size, 0)
+        places = (self._written + np.arange(first, count)) % self.size
+        for name, column in columns.items():
+            self._columns[name][places] = column[first:]
+        self._written += count
+        return places
+
     def draw(self, count: int, rng: np.random.Generator) -> Drawn:
         """Draw rows with replacement; raises ValueError if there is none."""
         self._refuse_empty()
@@ -123,6 +139,11 @@ class PrioritisedReplay(Replay):
         place = super().add(row)
         self._priority[place] = self._largest
         return place
+
+    def extend(self, columns: Columns) -> Ints:
+        places = super().extend(columns)
+        self._priority[places] = self._largest
+        return places
 
     def draw(self, count: int, rng: np.random.Generator) -> Drawn:
         """Draw rows with replacement, one from each of `count` equal parts of the probability."""

@@ -75,6 +75,11 @@ class SeededTraining(Training):
     def iterate(self) -> Mapping[str, float]:
         """Run an iteration; return the numbers that `simkit train` logs."""
 
+    @property
+    def held_out_metrics(self) -> tuple[str, ...]:
+        source = getattr(self, "source", None)  # of the games, if they tell how the jobs fared
+        return tuple(getattr(source, "held_out_metrics", ()))
+
     def step(self) -> Mapping[str, float]:
         self.iteration += 1
         return self.iterate()

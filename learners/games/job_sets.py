@@ -25,6 +25,7 @@ from simkit.learners.lockstep.class_games import ClassGames, ClassMask
 from simkit.learners.lockstep.class_slots import ClassLockstep, Reading
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import JobSource
+from simkit.learners.lockstep.outcome import OUTCOME
 from simkit.learners.lockstep.slot_games import SlotGames
 
 __all__ = ["BurstClasses", "ClassRules", "Layout", "LayoutName", "LockstepSource", "NumberedSlots"]
@@ -145,7 +146,8 @@ class LockstepSource:
     """Decisions after which an episode is cut off."""
 
     criterion: ClassVar = "slowdown"
-    relative: ClassVar = False
+    held_out_metrics: ClassVar = (*OUTCOME, "return", "cost")
+    in_steps: ClassVar = True
 
     @property
     def greedy(self) -> bool:

@@ -1,13 +1,8 @@
-"""Games of any scenario: simulations that are played side by side, and the slices they replay.
-
-A slice is a window of a recorded workload, or a set of jobs that a model draws. The end of a log is
-held out; of a model, the first seeds are.
-"""
+"""Games of any scenario: simulations, side by side, of its slices; see `Slices`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Final, Self
@@ -19,30 +14,18 @@ from simkit.agent.encoder import Encoder, Numbers, ObservationSchema
 from simkit.agent.rewards import make_reward
 from simkit.arrays import Bools, Floats, Ints
 from simkit.gym.agent_view import AgentView, Play
-from simkit.gym.episodes import Episode, Episodes, EpisodeWindows, LogWindows
+from simkit.gym.episodes import Episode
 from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
 from simkit.learners.games.view_agent import SetPlaces, describe_view, network_shape
 from simkit.results.job_metrics import JOB_METRICS
 from simkit.scenario import Scenario
 from simkit.training.evaluate import judge
+from simkit.training.held_out import Slice, Slices
 
 __all__ = ["SimulatedGames", "SimulatedSource", "Slice"]
 
 CLOCK: Final = 256
 """Time steps in which the jobs of a slice are submitted."""
-JOBS: Final = 128
-"""Usual number of jobs of a slice."""
-_FIRST_SEED: Final = 2**20
-"""Seeds below are never trained on."""
-
-
-@dataclass(frozen=True)
-class Slice:
-    """What an episode replays."""
-
-    seed: int
-    first_job: int | None = None
-    """Rank of the first job of a window; None: all jobs of the seed."""
 
 
 class SimulatedGames:
@@ -164,14 +147,16 @@ class SimulatedSource:
     """What it is paid; see `make_reward`."""
     most_decisions: int
     """Decisions after which an episode is cut off."""
-    episodes: Episodes
-    trained: LogWindows | None
-    """Windows to train on; None: a model draws the jobs of each slice."""
-    unseen: LogWindows | None
-    """Windows that are held out."""
+    slices: Slices
+    """What is replayed."""
 
     greedy: ClassVar = True
-    relative: ClassVar = True
+    held_out_metrics: ClassVar = (
+        "slowdown", "bounded_slowdown", "wait_time_s", "jobs", "unfinished", "decisions", "return",
+        "cost",
+    )  # fmt: skip
+    """Names of what its agents are judged by."""
+    in_steps: ClassVar = False
 
     @classmethod
     def of(
@@ -197,31 +182,8 @@ class SimulatedSource:
 
         Raises ScenarioError or TraceError if it cannot be played.
         """
-        workload = scenario.workload
-        if workload.is_drawn:
-            own = getattr(workload, "jobs", None)
-            if isinstance(own, int):
-                less = {"jobs": min(own, jobs or JOBS)}
-                scenario = scenario.model_copy(
-                    update={"workload": workload.model_copy(update=less)}
-                )
-            episodes = Episodes(scenario)
-            return cls(scenario, view, reward, most_decisions, episodes, None, None)
-        window = workload.window
-        if window is not None and window.jobs is not None:
-            jobs = jobs or window.jobs.last - window.jobs.first + 1
-            whole = workload.model_copy(update={"window": window.model_copy(update={"jobs": None})})
-            scenario = scenario.model_copy(update={"workload": whole})
-        plain = Episodes(scenario)
-        if jobs is None:
-            share = held_out if isinstance(held_out, float) else 0.2
-            jobs = max(min(JOBS, int(len(plain.workload) * share) // 2), 1)
-        episodes = plain.in_windows(EpisodeWindows(jobs, "all"))
-        trained, unseen = (
-            LogWindows(plain.workload, EpisodeWindows(jobs, part, held_out))
-            for part in ("train", "held_out")
-        )
-        return cls(scenario, view, reward, most_decisions, episodes, trained, unseen)
+        slices = Slices.of(scenario, jobs=jobs, held_out=held_out)
+        return cls(slices.scenario, view, reward, most_decisions, slices)
 
     @property
     def criterion(self) -> str:
@@ -258,20 +220,14 @@ class SimulatedSource:
         return network_shape(self.schema, self.actions, hidden)
 
     def draw(self, rng: np.random.Generator, count: int) -> list[Slice]:
-        seeds = rng.integers(_FIRST_SEED, 2**31, count).tolist()
-        if self.trained is None:
-            return [Slice(seed) for seed in seeds]
-        return [Slice(seed, self.trained.drawn(seed)) for seed in seeds]
+        return self.slices.draw(rng, count)
 
     def held_out(self, count: int) -> list[Slice]:
         """Return windows spread over the held-out part, or the sets of the first seeds."""
-        if self.unseen is None:
-            return [Slice(seed) for seed in range(count)]
-        ranks = self.unseen.spread(count)
-        return [Slice(self.scenario.seed + n, first) for n, first in enumerate(ranks)]
+        return self.slices.held_out(count)
 
     def group_of(self, count: int) -> Ints:
-        return np.zeros(count, np.int64)
+        return np.arange(count)
 
     def games(self, slices: Sequence[Slice], replicas: int = 1) -> SimulatedGames:
         """Return new games; with one replica, they keep their records."""
@@ -287,8 +243,7 @@ class SimulatedSource:
         )
 
     def _episode(self, one: Slice, *, keeps_records: bool = False) -> Episode:
-        experiment = deepcopy(self.episodes).prepare(one.seed, first_job=one.first_job)
-        return Episode(experiment, make_reward(self.reward), records=keeps_records)
+        return Episode(self.slices.prepare(one), make_reward(self.reward), records=keeps_records)
 
     def describe(self, shape: PerceptronShape | SetScorerShape) -> dict[str, Any]:
         return describe_view(shape, self.schema, self.actions, self.view, self.scenario)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from simkit.arrays import Bools, Ints
 from simkit.learners.lockstep import Lockstep
+
+OUTCOME: Final = (
+    "slowdown", "slowdown_of_sets", "turnaround_steps", "jobs", "unfinished", "decisions",
+)  # fmt: skip
+"""The names that `outcome` returns."""
 
 
 def outcome(game: Lockstep) -> dict[str, float]:

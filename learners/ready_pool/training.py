@@ -12,7 +12,7 @@ from torch import Tensor
 from simkit.learners.common.actor_critic.off_policy import ActorAndCritics, actor_and_critics
 from simkit.learners.common.actor_critic.policy_losses import regression_loss, regression_weights
 from simkit.learners.common.baselines import MovingMean
-from simkit.learners.common.networks import seeded
+from simkit.learners.common.networks import Perceptron, seeded
 from simkit.learners.common.optimisers import linear, take_step
 from simkit.learners.common.shapes import ImageShape, SetScorerShape
 from simkit.learners.common.torch_training import TorchTraining
@@ -42,6 +42,7 @@ class OffPolicyTraining(TorchTraining, Generic[Chosen]):
 
     criterion = "lost_value"
     less_is_better = ("lost_value", "lost_value_drawn", "cost", "cost_drawn")
+    held_out_metrics = less_is_better
 
     def __init__(
         self, scenario: Scenario, source: ReadySource, arguments: Chosen,
@@ -122,4 +123,5 @@ class OffPolicyTraining(TorchTraining, Generic[Chosen]):
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         actor = self.network.actor
+        assert not isinstance(actor, Perceptron)
         self.write_network(folder, actor, describe_ready_pool(actor.shape, self.source), curve_end)

@@ -29,9 +29,12 @@ from simkit.cli.text import Blocks, Line, Plain, Table, echo, print_blocks, prin
 
 if TYPE_CHECKING:
     from simkit.analysis.intervals import Interval
+    from simkit.scenario import Scenario as LoadedScenario
+    from simkit.scenario.yaml_document import Source
     from simkit.training import Training
-    from simkit.training.evaluate import Evaluation, Judged
+    from simkit.training.evaluate import Candidate, Evaluation, Judged
     from simkit.training.folder import Row
+    from simkit.training.held_out import Unseen
     from simkit.training.train import Trained
 
 
@@ -46,7 +49,11 @@ def train(
     scenario: Scenario,
     output: Output = None,
     learner: Annotated[
-        str | None, typer.Option(help="Use this learner; default: the scenario's.")
+        str | None,
+        typer.Option(
+            help="Use this learner; default: the scenario's, else the usual one for its workload. "
+            "Arguments and iterations that the scenario gives another learner do not count."
+        ),
     ] = None,
     seed: Seed = None,
     iterations: Annotated[int | None, typer.Option(min=1, help="Iterations in all.")] = None,
@@ -72,15 +79,15 @@ def train(
     """
     from simkit.scenario import scenario_hash
     from simkit.scenario.yaml_document import load_scenario
-    from simkit.training.train import stands_at
+    from simkit.training.train import stands_at, with_learner
     from simkit.training.train import train as do_train
 
     given = {"learn.learner": learner, "learn.iterations": iterations}
     short = [f"{key}={value}" for key, value in given.items() if value is not None]
-    laid_over = overrides([*(settings or ()), *short], seed)
-    loaded = load_scenario(
-        scenario_source(scenario), overrides=laid_over, single=True, allow_code=not no_code
-    )
+    source = scenario_source(scenario)
+    laid_over = _for_its_learner(source, overrides([*(settings or ()), *short], seed))
+    given_scenario = load_scenario(source, overrides=laid_over, single=True, allow_code=not no_code)
+    loaded = with_learner(given_scenario)
     folder = output or TRAININGS / f"{loaded.name}-{scenario_hash(loaded)[:8]}"
     every_s = _seconds(checkpoint_every)
     try:
@@ -96,7 +103,26 @@ def train(
     except KeyboardInterrupt:
         echo(f"interrupted; {stands_at(folder)}", err=True)
         raise typer.Exit(130) from None
-    print_or_json(_training_blocks(done), _as_json(done), as_json=as_json)
+    usual_for = "" if loaded is given_scenario else loaded.workload.type
+    print_or_json(_training_blocks(done, usual_for), _as_json(done), as_json=as_json)
+
+
+def _for_its_learner(source: Source, laid_over: dict[str, Any]) -> dict[str, Any]:
+    """Return overrides that drop what the scenario says to another learner than theirs."""
+    from simkit.scenario.overrides import anchor_paths
+    from simkit.scenario.yaml_document import Document
+
+    key = "learn.learner"
+    if laid_over.get(key) is None:
+        return laid_over
+    others = {name: value for name, value in laid_over.items() if not name.startswith("learn.")}
+    document = Document.read(source, others)
+    data = document.laid_over({}, [])
+    learn = data.get("learn") if isinstance(data, dict) else None
+    theirs = learn.get("learner") if isinstance(learn, dict) else None
+    if theirs is None or anchor_paths({key: theirs}, document.base)[key] == laid_over[key]:
+        return laid_over
+    return {"learn.arguments": {}, "learn.iterations": None, **laid_over}
 
 
 def _seconds(text: str) -> float:
@@ -122,17 +148,25 @@ def _as_json(done: Trained) -> dict[str, Any]:
     }
 
 
-def _training_blocks(done: Trained) -> Blocks:
+def _training_blocks(done: Trained, usual_for: str) -> Blocks:
+    """Yield what came of a training; `usual_for`: the workload whose usual learner was taken."""
+    from simkit.training.train import CLOCK, EVALUATION
     from simkit.units import format_duration
 
     info = done.info
     if done.was_finished:
         yield Line("Training", f"{done.folder} was finished already; --force starts over")
-    seconds = sum(row.get("wall_time_s", 0.0) for row in done.rows)
-    yield Line("Learner", f"{info['learner']}, seed {info['seed']}, {info['device']}")
-    yield Line("Iterations", f"{info['iteration']:,} of {info['iterations']:,} in "
-        f"{format_duration(seconds)}: {info.get('stopped', '')}")  # fmt: skip
-    shown = {k: v for k, v in done.rows[-1].items() if k not in ("iteration", "wall_time_s")}
+    seconds, judged = (
+        format_duration(sum(row.get(name, 0.0) for row in done.rows))
+        for name in ("wall_time_s", EVALUATION)
+    )
+    if any(EVALUATION in row for row in done.rows):
+        seconds += f", and {judged} for evaluations"
+    why = f" (the usual one for {usual_for})" if usual_for else ""
+    yield Line("Learner", f"{info['learner']}{why}, seed {info['seed']}, {info['device']}")
+    yield Line("Iterations", f"{info['iteration']:,} of {info['iterations']:,} in {seconds}: "
+        f"{info.get('stopped', '')}")  # fmt: skip
+    shown = {k: v for k, v in done.rows[-1].items() if k not in ("iteration", *CLOCK)}
     yield Line("Last", ", ".join(f"{name} {value:,.6g}" for name, value in shown.items()))
     if best := info.get("best"):
         name, value = next(iter(best.items()))
@@ -179,10 +213,23 @@ def evaluate(
     windows: Annotated[
         str | None,
         typer.Option(
-            metavar="A..B",
+            metavar="A..B|N",
             help="Windows of the trace as job sets, both ends included: with workload.window.jobs "
-            "0..9, window 2 is jobs 20..29.",
+            "0..9, window 2 is jobs 20..29. Of that key, only the number of jobs counts: windows "
+            "are numbered from the trace's first job. With --held-out: how many.",
         ),
+    ] = None,
+    held_out: Annotated[
+        bool,
+        typer.Option(
+            "--held-out",
+            help="Judge on what trainings hold out: windows spread over the last 20 % of a trace, "
+            "or the first seeds of a model. Share, jobs and number are those of the agent's own "
+            "training; without an agent, 30 windows.",
+        ),
+    ] = False,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="With --held-out: jobs of a set.")
     ] = None,
     metric: Annotated[
         str, typer.Option("--metric", "-m", help="A metric of jobs: slowdown, …; or a makespan.")
@@ -216,7 +263,8 @@ def evaluate(
         write_evaluation,
     )
     from simkit.training.evaluate import evaluate as judge_all
-    from simkit.training.held_out import held_out, parse_seeds, parse_windows
+    from simkit.training.held_out import held_out as sets_of
+    from simkit.training.held_out import parse_seeds, parse_windows
 
     laid_over = overrides(settings, seed)
     loaded = load_scenario(
@@ -224,8 +272,11 @@ def evaluate(
     )
     candidates = [*map(agent_candidate, agent or ()), *map(policy_candidate, policy or ())]
     chosen = parse_seeds(seeds) if seeds is not None else None
-    numbers = parse_windows(windows) if windows is not None else None
-    where = held_out(loaded, sets=sets, seeds=chosen, windows=numbers)
+    unseen = _unseen(loaded, candidates, windows, jobs) if held_out else None
+    if jobs is not None and not held_out:
+        raise typer.BadParameter("--jobs is the size of held-out job sets; add --held-out")
+    numbers = parse_windows(windows) if windows is not None and unseen is None else None
+    where = sets_of(loaded, sets=sets, seeds=chosen, windows=numbers, unseen=unseen)
     if output is not None:
         identity = evaluation_hash(loaded, candidates, where, metric, level)
         check_evaluation(output, identity, force=force)
@@ -242,6 +293,7 @@ def evaluate(
                 sets=sets,
                 seeds=chosen,
                 windows=numbers,
+                unseen=unseen,
                 metric=metric,
                 level=level,
                 workers=workers,
@@ -256,6 +308,26 @@ def evaluate(
     written = [] if output is None else [Plain(f"written to {output}")]
     blocks = chain(_evaluation_blocks(found), written)
     print_or_json(blocks, found.as_json(), as_json=as_json)
+
+
+def _unseen(
+    scenario: LoadedScenario,
+    candidates: Sequence[Candidate],
+    windows: str | None,
+    jobs: int | None,
+) -> Unseen:
+    """Return the held-out job sets that are asked for."""
+    from simkit.scenario.bundled import agent_folder
+    from simkit.training.held_out import Unseen
+
+    if windows is not None and not (windows.isdecimal() and int(windows)):
+        raise typer.BadParameter(
+            f"--windows {windows}: with --held-out, it is how many windows, such as 30"
+        )
+    named = [one.policy["agent"] for one in candidates if "agent" in one.policy]
+    agents = [agent_folder(name, Path.cwd()) for name in named]
+    count = None if windows is None else int(windows)
+    return Unseen.of_agents(scenario, agents, count=count, jobs=jobs)
 
 
 def _evaluation_blocks(found: Evaluation) -> Blocks:
@@ -373,21 +445,31 @@ def training_progress(*, enabled: bool) -> Iterator[Callable[[Training, Row], No
         yield None
         return
     from simkit.progress import progress_bar
-    from simkit.training.train import HELD_OUT
+    from simkit.training.train import EVALUATION, HELD_OUT
+    from simkit.units import format_duration
 
     bar = progress_bar("{task.fields[numbers]}", "{task.fields[rate]}")
     row_of_bar, last = bar.add_task("", numbers="", rate=""), {"held out": ""}
+    judged_s = 0.0
 
     def show(training: Training, row: Row) -> None:
+        nonlocal judged_s
         bar.start()
-        if found := [f"{k} {v:,.4g}" for k, v in row.items() if k.startswith(HELD_OUT)]:
-            last["held out"] = ", " + found[0].replace("_", " ")
+        judged_s += row.get(EVALUATION, 0.0)
+        rates = [f"{row['decisions_per_s']:,.0f} decisions/s"] if "decisions_per_s" in row else []
+        if judged_s:
+            rates.append(f"evaluations {format_duration(judged_s)}")
+        held_out = {name: value for name, value in row.items() if name.startswith(HELD_OUT)}
+        if held_out:
+            name = HELD_OUT + training.criterion
+            name = name if name in held_out else next(iter(held_out))
+            last["held out"] = f", {name.replace('_', ' ')} {held_out[name]:,.4g}"
         bar.update(
             row_of_bar,
             total=training.iterations,
             completed=training.iteration,
             numbers=(f"return {row['return']:,.4g}" if "return" in row else "") + last["held out"],
-            rate=f"{row['decisions_per_s']:,.0f} decisions/s" if "decisions_per_s" in row else "",
+            rate=", ".join(rates),
         )
 
     try:

@@ -312,7 +312,7 @@ def validate(
     """Check a scenario and everything it names, and report all problems at once.
 
     All files are read as `simkit run` reads them, so what is valid can be run; a long log takes
-    its time.
+    its time. With a section `learn`, what is valid can be trained as well.
     """
     from simkit.errors import ScenarioError
     from simkit.experiment.experiment import check_before_reading
@@ -341,6 +341,10 @@ def validate(
     if not problems:
         scenarios = [point.scenario for point in points]
         problems = dict.fromkeys(_run_problems(scenarios, memory))
+    if not problems and len(points) == 1 and points[0].scenario.learn is not None:
+        from simkit.training.train import check_learn
+
+        problems = dict.fromkeys(_problems_of(check_learn, points[0].scenario))
     if problems:
         raise ScenarioError(locate_problems(problems, source, laid_over))
     runs = f", a sweep of {len(points):,} runs" if len(points) > 1 else ""

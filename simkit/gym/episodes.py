@@ -371,6 +371,11 @@ class Episodes:
             self._log = fill_whole_memory(trace.workload, self._first.cluster)
 
     @property
+    def scenario(self) -> Scenario:
+        """The scenario that is replayed."""
+        return self._given[0]
+
+    @property
     def workload(self) -> Workload:
         """The jobs that the scenario's own seed gives."""
         return self._first.trace.workload
@@ -553,6 +558,11 @@ class LogWindows:
                 f"{len(log):,} the part {choice.part!r} has {longest:,} in a row; take fewer jobs, "
                 "another held_out, or from: all"
             )
+
+    @property
+    def jobs(self) -> int:
+        """Jobs of a window."""
+        return self._jobs
 
     def drawn(self, seed: int) -> int:
         """Return the rank of the first job of a seed's window; all windows are equally likely."""

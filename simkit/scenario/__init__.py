@@ -77,8 +77,9 @@ LearnerName = Annotated[str, PluginName("simkit.learners")]
 class Learn(Section):
     """How `simkit train` trains an agent; runs of the scenario ignore it."""
 
-    learner: LearnerName
-    """Name of a learner: an entry point, package.module:function or file.py:function."""
+    learner: LearnerName | None = None
+    """Name of a learner: an entry point, package.module:function or file.py:function. null: the
+    usual one for the workload."""
     iterations: Count | None = None
     """Iterations of the training; null: the learner's default."""
     arguments: Arguments = Field(default_factory=dict)

@@ -57,6 +57,14 @@ class Training(ABC):
     ``slowdown``, ``bounded_slowdown``, ``turnaround``, ``wait``, ``cost`` or ``unfinished``. The
     lowest value is the best."""
 
+    @property
+    def held_out_metrics(self) -> tuple[str, ...]:
+        """The names that `held_out` returns, if they are known before; else empty.
+
+        Another `learn.criterion` is then refused before anything is played.
+        """
+        return ()
+
     @abstractmethod
     def step(self) -> Mapping[str, float]:
         """Run one iteration; return the metrics to log: ``return``, ``decisions``, …."""

@@ -25,14 +25,14 @@ from simkit.analysis.plot_style import (
 from simkit.arrays import Floats
 from simkit.errors import RunError
 from simkit.text import counted, printable
-from simkit.training.train import HELD_OUT, Trained, open_training
+from simkit.training.train import CLOCK, HELD_OUT, Trained, open_training
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_NOT_DRAWN: Final = ("iteration", "wall_time_s", "decisions", "decisions_per_s")
+_NOT_DRAWN: Final = ("iteration", "decisions", *CLOCK)
 """Columns of a training's speed, which are not curves."""
 _MOST_PANELS: Final = 12
 _MOST_TRAININGS: Final = 6

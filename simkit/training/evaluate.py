@@ -30,7 +30,7 @@ from simkit.errors import (
     SimkitError,
     did_you_mean,
 )
-from simkit.experiment import prepare, replay
+from simkit.experiment import Experiment, prepare, replay
 from simkit.experiment.workers import Executor, InProcess, LocalProcesses, PlannedRun, SweepOutcome
 from simkit.files import read_json
 from simkit.policy.declared import PolicyMetric
@@ -45,7 +45,15 @@ from simkit.scenario.overrides import anchor_paths
 from simkit.scenario.policy import section_of
 from simkit.scenario.yaml_document import load_scenario
 from simkit.scenario.yaml_lines import parse_scalar
-from simkit.training.held_out import TRACES, applied, held_out
+from simkit.training.held_out import (
+    TRACES,
+    WINDOW,
+    Unseen,
+    applied,
+    forget_logs,
+    held_out,
+    prepare_window,
+)
 
 
 @dataclass(frozen=True)
@@ -177,6 +185,7 @@ def evaluate(
     sets: int | None = None,
     seeds: Sequence[int] | None = None,
     windows: Sequence[int] | None = None,
+    unseen: Unseen | None = None,
     metric: str = "slowdown",
     level: float = 0.95,
     resamples: int = 2000,
@@ -195,6 +204,7 @@ def evaluate(
         windows: windows of the scenario's trace that serve as job sets instead, such as
             ``range(202, 522)``: with ``workload.window: {jobs: 0..9}``, window k holds jobs 10 k to
             10 k + 9, and its seed is the scenario's + k.
+        unseen: the job sets that a training holds out instead.
         metric: of single jobs: slowdown, bounded_slowdown, wait_time_s, turnaround_time_s, …; or
             of the whole job set: makespan_s, or one that a policy brings.
         level: of confidence, between 0 and 1.
@@ -217,21 +227,21 @@ def evaluate(
     chosen = judged_metric(metric)
     scenarios = [_with_policy(scenario, candidate, allow_code) for candidate in candidates]
     labels = labelled(candidates, [one.policy.label for one in scenarios])
-    where = held_out(scenario, sets=sets, seeds=seeds, windows=windows)
+    where = held_out(scenario, sets=sets, seeds=seeds, windows=windows, unseen=unseen)
     numbers = range(len(where)) if windows is None else windows
     jobs: list[PlannedRun] = [
-        ({"label": label, "set": number, **overrides}, applied(one, overrides), "")
+        ({"label": label, "set": number, **given}, _planned(one, given), "")
         for label, one in zip(labels, (s.model_dump(mode="json") for s in scenarios), strict=True)
-        for number, overrides in zip(numbers, where, strict=True)
+        for number, given in zip(numbers, where, strict=True)
     ]
     if executor is None:
         executor = InProcess() if workers == 1 else LocalProcesses(workers)
     try:
         with suppress(NoJobsError):  # of this one set; an error that concerns all is reported once
-            prepare(Scenario.model_validate(jobs[0][1]), memory=TRACES)
+            _prepared(jobs[0])
         rows = _run(jobs, chosen, scenario.metrics.tau, executor, on_end)
     finally:
-        TRACES.forget()
+        forget_logs()
     _refuse_equal_sets(rows, len(where))
     kinds = [candidate.kind for candidate in candidates]
     found = _evaluation(scenario.name, chosen, labels, kinds, rows, (level, resamples))
@@ -290,10 +300,10 @@ def _run(
 
 def judge_job(job: PlannedRun, *, metric: str, tau: float) -> SweepOutcome:
     """Carry out one run in memory and judge it; an error becomes part of the outcome."""
-    assignment, data, _ = job
+    assignment = job[0]
     try:
         chosen = judged_metric(metric)
-        run = replay(prepare(Scenario.model_validate(data), memory=TRACES), tables_judged(chosen))
+        run = replay(_prepared(job), tables_judged(chosen))
         return SweepOutcome(assignment, Path(), "done", metrics=judge(run, chosen, tau))
     except NoJobsError:
         return SweepOutcome(assignment, Path(), "done", metrics=NOTHING_JUDGED)
@@ -301,13 +311,26 @@ def judge_job(job: PlannedRun, *, metric: str, tau: float) -> SweepOutcome:
         return SweepOutcome(assignment, Path(), "failed", str(error))
 
 
+def _planned(scenario: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON of a job set's run; of a window of a log, that of the whole log."""
+    return dict(scenario) if WINDOW in given else applied(scenario, given)
+
+
+def _prepared(job: PlannedRun) -> Experiment:
+    assignment, data, _ = job
+    scenario = Scenario.model_validate(data)
+    if WINDOW in assignment:
+        return prepare_window(scenario, assignment[WINDOW], assignment["seed"])
+    return prepare(scenario, memory=TRACES)
+
+
 def _refuse_equal_sets(rows: Sequence[Mapping[str, Any]], sets: int) -> None:
     """Raise ScenarioError if all sets hold the same jobs: they are one, not many."""
     if sets > 1 and rows[0]["submitted"] and len({row["workload"] for row in rows}) == 1:
         raise ScenarioError(
             f"evaluate: the {sets} job sets are the same, as the workload is not drawn at random; "
-            "evaluate one with --sets 1, judge windows of it with --windows, or give the workload "
-            "`resample: {}`, so that seeds differ"
+            "evaluate one with --sets 1, judge windows of it with --held-out or --windows, or give "
+            "the workload `resample: {}`, so that seeds differ"
         )
 
 

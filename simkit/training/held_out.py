@@ -1,15 +1,33 @@
-"""Held-out job sets: overrides of a scenario that each give it other jobs: seeds, sets, windows."""
+"""Held-out job sets: what trainings hold out of a scenario, and other seeds, numbers, windows.
+
+`Slices` are what learners play and are judged on: windows of a log, whose end is held out, or sets
+that a model draws, whose first seeds are. `Unseen` gives the same ones to `simkit evaluate`. Most
+job sets are overrides of a scenario; a held-out window is none, since it consists of the jobs of
+the log as the training read it: see `prepare_window`.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
 
 from simkit.arrays import stream
-from simkit.errors import ScenarioError
+from simkit.errors import RunError, ScenarioError
+from simkit.experiment import Experiment
+from simkit.experiment.policy import build_policy, cluster_problems, scenario_problems
 from simkit.experiment.workload import TraceMemory
+from simkit.files import read_json
+from simkit.gym.episodes import Episodes, EpisodeWindows, LogWindows
+from simkit.power.site import policy_problems
 from simkit.scenario import Scenario
+from simkit.scenario.bundled import DESCRIPTION
+from simkit.scenario.policy import RecordedPolicy, policies_in
 from simkit.scenario.workload import Window
 from simkit.sections import JobRange
 from simkit.text import counted
@@ -102,6 +120,7 @@ def held_out(
     sets: int | None = None,
     seeds: Sequence[int] | None = None,
     windows: Sequence[int] | None = None,
+    unseen: Unseen | None = None,
 ) -> list[dict[str, Any]]:
     """Return the overrides of each job set, dotted key → value.
 
@@ -111,11 +130,13 @@ def held_out(
         sets: how many: original sets 0, 1, …, or seeds 0, 1, ….
         seeds: the seeds, for any workload.
         windows: the windows of a recorded trace; see `window_overrides`.
+        unseen: what a training holds out; a set of a recorded trace is a ``window`` (not a key of
+            the scenario) and a seed.
 
     Raises ScenarioError for wrong numbers, and TraceError if windows are those of a trace that
     cannot be read.
     """
-    choices = {"sets": sets, "seeds": seeds, "windows": windows}
+    choices = {"sets": sets, "seeds": seeds, "windows": windows, "unseen": unseen}
     given = [name for name, value in choices.items() if value is not None]
     if len(given) > 1:
         raise ScenarioError(
@@ -129,8 +150,13 @@ def held_out(
         return [{"seed": seed} for seed in seeds]
     if windows is not None:
         return window_overrides(scenario, windows)
+    less: dict[str, Any] = {}
+    if unseen is not None:
+        if not scenario.workload.is_drawn:
+            return unseen.windows_of(scenario)
+        sets, less = unseen.count, unseen.fewer_jobs(scenario)
     if "original_set" not in type(scenario.workload).model_fields:
-        return [{"seed": seed} for seed in range(SEEDS if sets is None else sets)]
+        return [{**less, "seed": seed} for seed in range(SEEDS if sets is None else sets)]
     count = ORIGINAL_SETS if sets is None else sets
     # another seed for each set: agents and policies that draw should not draw alike in all sets
     return [
@@ -159,3 +185,253 @@ def applied(scenario: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[s
         section, _, rest = key.partition(".")
         made[section] = applied(made[section], {rest: value}) if rest else value
     return made
+
+
+JOBS: Final = 128
+"""Usual number of jobs of a slice."""
+SHARE: Final = 0.2
+"""Usual share of a log, its end, that is held out."""
+_FIRST_SEED: Final = 2**20
+"""Seeds below are never trained on."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """What an episode replays."""
+
+    seed: int
+    first_job: int | None = None
+    """Rank of the first job of a window; None: all jobs of the seed."""
+
+
+@dataclass(frozen=True)
+class Slices:
+    """All slices of a scenario."""
+
+    scenario: Scenario
+    """Of an episode: a model with no more than `jobs`, a log without `workload.window.jobs`."""
+    episodes: Episodes
+    trained: LogWindows | None
+    """Windows to train on; None: a model draws the jobs of each slice."""
+    unseen: LogWindows | None
+    """Windows that are held out."""
+
+    @classmethod
+    def of(
+        cls,
+        scenario: Scenario,
+        *,
+        jobs: int | None = None,
+        held_out: float | str = SHARE,
+        log: Episodes | None = None,
+    ) -> Self:
+        """Read a scenario and its trace.
+
+        Args:
+            scenario: any.
+            jobs: of a slice; None: those of `workload.window.jobs`, else `JOBS`, or fewer where the
+                held-out part has less than two such windows.
+            held_out: the part of a log that is held out; see `EpisodeWindows`.
+            log: the scenario's `whole_log`, where it was read before.
+
+        Raises ScenarioError or TraceError if it cannot be replayed.
+        """
+        workload = scenario.workload
+        if workload.is_drawn:
+            scenario = of_fewer_jobs(scenario, jobs or JOBS)
+            return cls(scenario, Episodes(scenario), None, None)
+        if jobs is None and workload.window is not None and workload.window.jobs is not None:
+            jobs = workload.window.jobs.last - workload.window.jobs.first + 1
+        plain = whole_log(scenario) if log is None else log
+        if jobs is None:
+            share = held_out if isinstance(held_out, float) else SHARE
+            jobs = max(min(JOBS, int(len(plain.workload) * share) // 2), 1)
+        episodes = plain.in_windows(EpisodeWindows(jobs, "all"))
+        trained, unseen = (
+            LogWindows(plain.workload, EpisodeWindows(jobs, part, held_out))
+            for part in ("train", "held_out")
+        )
+        return cls(episodes.scenario, episodes, trained, unseen)
+
+    def draw(self, rng: np.random.Generator, count: int) -> list[Slice]:
+        """Return fresh slices, never held-out ones."""
+        seeds = rng.integers(_FIRST_SEED, 2**31, count).tolist()
+        if self.trained is None:
+            return [Slice(seed) for seed in seeds]
+        return [Slice(seed, self.trained.drawn(seed)) for seed in seeds]
+
+    def held_out(self, count: int) -> list[Slice]:
+        """Return windows spread over the held-out part, or the sets of the first seeds."""
+        if self.unseen is None:
+            return [Slice(seed) for seed in range(count)]
+        ranks = self.unseen.spread(count)
+        return [Slice(self.scenario.seed + n, first) for n, first in enumerate(ranks)]
+
+    def prepare(self, one: Slice) -> Experiment:
+        """Return the experiment of a slice, which has no policy; may be played next to others."""
+        return deepcopy(self.episodes).prepare(one.seed, first_job=one.first_job)
+
+
+def whole_log(scenario: Scenario) -> Episodes:
+    """Return episodes of a recorded workload, whatever `workload.window.jobs` says."""
+    workload = scenario.workload
+    if workload.window is not None and workload.window.jobs is not None:
+        window = workload.window.model_copy(update={"jobs": None})
+        whole = workload.model_copy(update={"window": window})
+        scenario = scenario.model_copy(update={"workload": whole})
+    return Episodes(scenario)
+
+
+def of_fewer_jobs(scenario: Scenario, most: int) -> Scenario:
+    """Return a scenario whose model draws at most so many jobs, if it counts them."""
+    own = getattr(scenario.workload, "jobs", None)
+    if not isinstance(own, int) or own <= most:
+        return scenario
+    fewer = scenario.workload.model_copy(update={"jobs": most})
+    return scenario.model_copy(update={"workload": fewer})
+
+
+WINDOW: Final = "window"
+"""Key of a job set that is a window of a log: ``first..last``, ranks by submission."""
+COUNT: Final = 30
+"""Usual number of held-out job sets."""
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """The job sets that a training holds out, and how many of them."""
+
+    count: int = COUNT
+    """Windows spread evenly over the held-out end of a log, or sets that a model draws."""
+    jobs: int | None = None
+    """Jobs of a set; None: of a log, as many as a training takes; of a model, its own number."""
+    share: float = SHARE
+    """Share of a log, its end, that is held out."""
+
+    @classmethod
+    def of_agents(
+        cls,
+        scenario: Scenario,
+        agents: Iterable[Path],
+        *,
+        count: int | None = None,
+        jobs: int | None = None,
+    ) -> Self:
+        """Return what agents were judged on in their trainings, if they were trained like that.
+
+        Args:
+            scenario: what they are judged on now.
+            agents: their folders. The number and size of the first one's job sets count, and the
+                least share that is held out, since none has trained on that.
+            count: in place of the first one's.
+            jobs: in place of the first one's.
+
+        Raises RunError if an agent cannot be read.
+        """
+        facts = [_facts(folder) for folder in agents]
+        arguments = [one.get("arguments") or {} for one in facts]
+        counts = [one["held_out_sets"] for one in arguments if one.get("held_out_sets")]
+        shares = [one["held_out"] for one in arguments if one.get("held_out")]
+        usual = JOBS if scenario.workload.is_drawn else None
+        sizes = [given.get("jobs") or usual
+                 for one, given in zip(facts, arguments, strict=True) if "view" in one]  # fmt: skip
+        return cls(
+            count=count or next(iter(counts), COUNT),
+            jobs=jobs or next(iter(sizes), None),
+            share=min(shares, default=SHARE),
+        )
+
+    def windows_of(self, scenario: Scenario) -> list[dict[str, Any]]:
+        """Return the windows of a recorded workload.
+
+        Raises ScenarioError if the held-out part is shorter than a window.
+        """
+        log = _LOGS.of(scenario)
+        most = round(self.share * len(log.workload))
+        if (self.jobs or 1) > most:
+            raise ScenarioError(
+                f"evaluate: the held-out {self.share:.0%} of the log are {counted(most, 'job')}, "
+                f"fewer than a window of {self.jobs or 1:,}; choose fewer with --jobs"
+            )
+        slices = Slices.of(scenario, jobs=self.jobs, held_out=self.share, log=log)
+        assert slices.episodes.windows is not None
+        length = slices.episodes.windows.jobs
+        return [
+            {WINDOW: str(JobRange(one.first_job, one.first_job + length - 1)), "seed": one.seed}
+            for one in slices.held_out(self.count)
+            if one.first_job is not None
+        ]
+
+    def fewer_jobs(self, scenario: Scenario) -> dict[str, Any]:
+        """Return the override of a model that draws more than `jobs`."""
+        if self.jobs is None or of_fewer_jobs(scenario, self.jobs) is scenario:
+            return {}
+        return {"workload.jobs": self.jobs}
+
+
+def _facts(agent: Path) -> dict[str, Any]:
+    path = agent / DESCRIPTION
+    try:
+        found = read_json(path)
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path}: cannot be read ({error}); train the agent again") from error
+    return found if isinstance(found, dict) else {}
+
+
+class _Logs:
+    """The log that this process read last for windows of it; policies share it."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Episodes] = {}
+
+    def of(self, scenario: Scenario) -> Episodes:
+        """Return episodes of the whole log."""
+        key = scenario.model_dump_json(exclude={"policy", "learn", "name"})
+        if key not in self._kept:
+            self._kept = {key: whole_log(scenario)}
+        return self._kept[key]
+
+    def forget(self) -> None:
+        self._kept.clear()
+
+
+_LOGS: Final = _Logs()
+
+
+def forget_logs() -> None:
+    """Release the logs that this process keeps for its evaluations."""
+    TRACES.forget()
+    _LOGS.forget()
+
+
+def prepare_window(scenario: Scenario, window: str, seed: int) -> Experiment:
+    """Return the experiment of a window of a log, as a training plays it.
+
+    The jobs are those of the log after all transforms, which belong to the scenario's own seed; the
+    window's seed is that of the run.
+
+    Args:
+        scenario: its policy decides.
+        window: ``first..last``; see `Unseen.windows_of`.
+        seed: of the run.
+
+    Raises ScenarioError if the policy does not suit the scenario.
+    """
+    if any(isinstance(one, RecordedPolicy) for one in policies_in(scenario.policy)):
+        raise ScenarioError(
+            "evaluate: the policy recorded starts jobs when the log says, and a held-out window "
+            "has times of its own; leave it out, or give --windows"
+        )
+    first, last = map(int, window.split(".."))
+    episodes = _LOGS.of(scenario).in_windows(EpisodeWindows(last - first + 1, "all"))
+    made = deepcopy(episodes).prepare(seed, first_job=first)
+    own = made.scenario.model_copy(update={"policy": scenario.policy})
+    policy = build_policy(own)
+    problems = [
+        *scenario_problems(policy, own),
+        *cluster_problems(policy, made.cluster, own, made.trace.workload),
+        *policy_problems(policy, made.site),
+    ]
+    if problems:
+        raise ScenarioError(problems)
+    return replace(made, scenario=own, policy=policy)

@@ -8,7 +8,7 @@ numbers and the same agent as one that was not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -80,13 +80,16 @@ LESS_IS_BETTER: Final = (
 )  # fmt: skip
 """Prefixes of metric names where lower is better."""
 _LEARNERS: Final = "simkit.learners"
-_CLOCK: Final = ("wall_time_s", "decisions_per_s")
+EVALUATION: Final = "evaluation_time_s"
+"""Seconds that the evaluation on held-out job sets took; `wall_time_s` leaves them out."""
+CLOCK: Final = ("wall_time_s", EVALUATION, "decisions_per_s")
 """Metrics that depend on the machine and its load; a bundle leaves them out."""
 _EXTRA: Final = ("torch", "safetensors", "gymnasium", "cma", "numba")
 """Packages of the extra `learn`, which learners may need."""
 
 Watch = Callable[[Training, Row], None]
-"""Is called after every iteration with its row of the metrics, e.g. to show progress."""
+"""Is called with each row of the metrics, e.g. to show progress: that of the untrained agent, then
+after every iteration."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -172,10 +175,11 @@ def train(
     force: bool = False,
     watch: Watch | None = None,
 ) -> Trained:
-    """Train an agent on a scenario that has a section `learn`, or continue such a training.
+    """Train an agent on a scenario, or continue such a training.
 
     Args:
-        scenario: without a sweep; its seed is that of the training.
+        scenario: without a sweep; its seed is that of the training. See `with_learner` for one
+            that names no learner.
         output: the folder: new, empty, or of the same training, which then resumes.
         device: where the learner computes: ``cpu`` or ``cuda``.
         checkpoint_every_s: seconds from one checkpoint to the next; there is also one at the end
@@ -187,10 +191,9 @@ def train(
     RunError (the folder). On Ctrl-C and SIGTERM it ends the iteration, writes a checkpoint and
     raises KeyboardInterrupt.
     """
-    refuse_sweep(scenario)
-    section = _section(scenario)
-    training = _begin(scenario, section, device)
-    criterion = _criterion(section, training)
+    scenario, training, criterion = _checked(scenario, device)
+    section = scenario.learn
+    assert section is not None
     folder = TrainingFolder(Path(output))
     course = _Course(training, section, criterion, folder, checkpoint_every_s)
     wanted = _identity(scenario, section, training, device) | {"criterion": criterion}
@@ -208,19 +211,39 @@ def train(
         folder.close()
 
 
-def _section(scenario: Scenario) -> Learn:
-    if scenario.learn is None:
-        raise ScenarioError(
-            "learn: is missing, so no learner is named; add `learn: {learner: "
-            "NAME}` or give --learner NAME; known: "
-            f"{', '.join(plugins.names(_LEARNERS)) or 'none'}"
-        )
-    return scenario.learn
+def with_learner(scenario: Scenario) -> Scenario:
+    """Return the scenario with the usual learner for its workload, unless it names one.
+
+    Raises PluginError if no learners are installed.
+    """
+    section = scenario.learn or Learn()
+    if section.learner is not None:
+        return scenario
+    usual: str = plugins.find("simkit.tools", "learn.usual")(scenario)
+    return scenario.model_copy(update={"learn": section.model_copy(update={"learner": usual})})
+
+
+def check_learn(scenario: Scenario) -> None:
+    """Check all of the section `learn` that is known before the first game.
+
+    Raises what `train` raises: ScenarioError, or PluginError for a learner that is unknown or whose
+    packages are missing.
+    """
+    _checked(scenario, "cpu")
+
+
+def _checked(scenario: Scenario, device: str) -> tuple[Scenario, Training, str]:
+    """Return a scenario with a learner, its training, which has done nothing, and the criterion."""
+    refuse_sweep(scenario)
+    scenario = with_learner(scenario)
+    assert scenario.learn is not None
+    training = _begin(scenario, scenario.learn, device)
+    return scenario, training, _criterion(scenario.learn, training)
 
 
 def _begin(scenario: Scenario, section: Learn, device: str) -> Training:
     """Return what the section's learner begins."""
-    name = section.learner
+    name = _name(section)
     try:
         begin = plugins.find(_LEARNERS, name)
     except PluginError as error:
@@ -238,6 +261,11 @@ def _begin(scenario: Scenario, section: Learn, device: str) -> Training:
             "simkit.training.Training"
         )
     return training
+
+
+def _name(section: Learn) -> str:
+    assert section.learner is not None  # `with_learner` has seen to it
+    return section.learner
 
 
 def _with_extra(name: str, call: Callable[[], Any]) -> Any:
@@ -266,7 +294,17 @@ def _criterion(section: Learn, training: Training) -> str:
             f"learn.criterion: {criterion!r} is not a metric where lower is better, such as "
             f"{own[0]}{did_you_mean(criterion, (*LESS_IS_BETTER, *own))}"
         )
+    if training.held_out_metrics:
+        _check_known(section, criterion, training.held_out_metrics)
     return criterion
+
+
+def _check_known(learn: Learn, criterion: str, names: Collection[str]) -> None:
+    if criterion not in names:
+        raise ScenarioError(
+            f"learn.criterion: {criterion!r} is not among the held-out metrics of "
+            f"{learn.learner}{did_you_mean(criterion, names)}"
+        )
 
 
 def _check_held_out(learn: Learn, criterion: str, found: Mapping[str, float]) -> None:
@@ -274,11 +312,7 @@ def _check_held_out(learn: Learn, criterion: str, found: Mapping[str, float]) ->
     if not found:
         _refuse_what_compares(learn)
         return
-    if criterion not in found:
-        raise ScenarioError(
-            f"learn.criterion: {criterion!r} is not among the held-out metrics of "
-            f"{learn.learner}{did_you_mean(criterion, found)}"
-        )
+    _check_known(learn, criterion, found)
     if not isfinite(found[criterion]):
         raise ScenarioError(
             f"learn.criterion: the held-out {criterion} is {found[criterion]}: there is no job, or "
@@ -410,7 +444,10 @@ class _Course:
         self, log: TrainingLog, watch: Watch | None, interrupted: Callable[[], bool]
     ) -> None:
         if not self.rows:
-            self._add(log, self._first or self._measured({"iteration": 0}, always=True))
+            first = self._first or self._measured({"iteration": 0}, always=True)
+            self._add(log, first)
+            if watch is not None:
+                watch(self._training, first)
         while (why := self._reason_to_stop()) is None:
             if interrupted():
                 self._save()
@@ -427,7 +464,7 @@ class _Course:
     def _step(self) -> Row:
         """Do an iteration; return its row."""
         begin = perf_counter()
-        logged = _with_extra(self._learn.learner, self._training.step)
+        logged = _with_extra(_name(self._learn), self._training.step)
         seconds = perf_counter() - begin
         row: Row = {"iteration": self._training.iteration, "wall_time_s": seconds}
         row |= _finite(logged)
@@ -440,7 +477,10 @@ class _Course:
         iteration = self._training.iteration
         last = iteration >= self._training.iterations
         if always or last or iteration % self._learn.held_out_every == 0:
-            found = _with_extra(self._learn.learner, self._training.held_out)
+            begin = perf_counter()
+            found = _with_extra(_name(self._learn), self._training.held_out)
+            if found:
+                row[EVALUATION] = perf_counter() - begin
             _check_held_out(self._learn, self._criterion, found)
             row |= {HELD_OUT + name: value for name, value in _finite(found).items()}
         return row
@@ -488,7 +528,7 @@ class _Course:
 
     def _write_agent(self) -> None:
         last = self.rows[-1] if self.rows else {}
-        row = {name: value for name, value in last.items() if name not in _CLOCK}
+        row = {name: value for name, value in last.items() if name not in CLOCK}
         self._folder.replace_folder(
             AGENT, lambda place: self._training.write_agent(place, curve_end=row)
         )

@@ -48,7 +48,8 @@ def written(page: Path) -> str:
 INTEGRATIONS = re.compile("stable_baselines3|sb3_contrib|torchrl|--on dask")
 SLOW = ("docs/howto/burst-times.md", "docs/howto/cloud-traces.md", "docs/howto/green-datacenter.md",
         "docs/howto/gymnasium.md", "docs/howto/notebooks.md", "docs/howto/report.md",
-        "docs/howto/train-an-agent.md", "docs/howto/what-if.md",
+        "docs/howto/train-an-agent.md", "docs/howto/train-on-your-log.md",
+        "docs/howto/train-on-your-site.md", "docs/howto/what-if.md",
         "docs/howto/what-really-happened.md", "docs/howto/write-a-learner.md",
         "docs/reference/learners.md")  # fmt: skip
 """Pages that simulate or train for seconds."""

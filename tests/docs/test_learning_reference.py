@@ -50,7 +50,7 @@ def test_all_that_a_training_writes_is_told(learner, tmp_path):
     assert set(columns) <= told("column of `metrics.parquet`")
     of_some = {
         "slotted", "resources", "horizon", "backlog_shown", "step_s", "ready", "waiting", "longest",
-        "worth", "view", "slots",
+        "worth", "view", "slots", "choose",
     }  # fmt: skip
     found = json.loads((trained.agent / "agent.json").read_text("utf-8"))
     assert set(found) | of_some == told("key of `agent.json`")

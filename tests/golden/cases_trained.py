@@ -47,6 +47,8 @@ TRAININGS: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
     }),
     "ppo": (DEEPRM, SETS | {"hidden": 8, "batch": 64}),
     "ppo ahead": (SOFIA, SETS | {"hidden": 8, "batch": 64, "starts": "ahead"}),
+    "actor-critic": (DEEPRM, SETS | {"hidden": 8, "batch": 32, "updates": 5, "replay": 300}),
+    "evolution": (DEEPRM, {"job_sets": 4, "candidates": 4, "held_out_sets": 3, "hidden": 2}),
     "dqn": (CLASSES, DQN),
     "dqn now": (CLASSES, DQN | {"starts": "now", "prioritised": True, "duelling": False}),
     "dqn paper": (CLASSES, DQN | {

@@ -66,6 +66,13 @@ READY = {
 REPLAYED = {**READY, "updates": 3, "replay": 300}
 
 SMALLEST: dict[str, Smallest] = {
+    "actor-critic": Smallest(deeprm_scenario, {
+        "iterations": 4, "job_sets": 4, "rollouts": 3, "held_out_sets": 3, "hidden": 8, "batch": 32,
+        "updates": 5, "replay": 300, "steps": 4,
+    }, [
+        {"loads": [0.3, 1.3], "critics": 1, "objective": "completion"},
+        {"starts": "ahead"},
+    ]),
     "cocorl": Smallest(ready_scenario, READY, [
         {"cost_limit": 1.0, "reject": True, "gains_twice": True, "derivative": 1.0},
         {"max_start": 12, "advance": "each", "hours": 40},  # games end within an iteration
@@ -99,6 +106,12 @@ SMALLEST: dict[str, Smallest] = {
         {"network": "perceptron", "mask": "none", "reading": "clock", "max_decisions": 60},
         {"prioritised": True, "falls": False, "optimiser": "rmsprop", "reading": "decisions"},
         {"starts": "now"},
+    ]),
+    "evolution": Smallest(deeprm_scenario, {
+        "iterations": 4, "job_sets": 4, "candidates": 4, "held_out_sets": 3, "hidden": 2,
+    }, [
+        {"loads": [0.3, 1.3], "averaged": 1},
+        {"search": "antithetic", "starts": "ahead"},
     ]),
     "fitness": Smallest(bags_scenario, {
         "iterations": 4, "candidates": 4, "jobs": 5, "chunks": 3, "units": 2,
@@ -174,6 +187,8 @@ def weights(training: Any) -> dict[str, bytes]:
     """Return the bytes of a training's weights by name."""
     if hasattr(training, "scorer"):
         return {"scorer": training.scorer.flat.tobytes()}
+    if hasattr(training, "search"):
+        return {"mean": training.search.mean.tobytes()}
     return {name: array.tobytes() for name, array in weights_of(training.network).items()}
 
 

@@ -204,7 +204,7 @@ def test_what_was_cut_off_is_not_taken_for_the_end():
 
 def test_a_return_is_compared_with_the_mean_of_its_slice():
     """Two episodes of one slice: the second waits longer at its second step."""
-    recorder = ComparingRecorder(2, 2, relative=True)
+    recorder = ComparingRecorder(2, 2, 1.0, in_steps=True)
     both, none = np.array([0, 1]), np.zeros(2, np.bool_)
     for step, rewards in enumerate(([-1.0, -1.0], [-1.0, -5.0])):
         seen = np.full((2, 1), step, np.float32)

@@ -72,6 +72,14 @@ def test_an_evaluation_changes_nothing(learner):
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
+def test_the_names_of_its_held_out_metrics_are_those_it_says(learner):
+    made = small_training(learner)
+    names = set(made.held_out_metrics)
+    if names:
+        assert {made.criterion, *made.held_out()} <= names
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
 def test_another_seed_is_another_training(learner, tmp_path):
     one, other = small_training(learner, 1), small_training(learner, 2)
     one.save(tmp_path)
@@ -99,7 +107,7 @@ def test_all_mistakes_come_at_once(learner):
     [
         *((learner, "safetensors.numpy", "agents") for learner in LEARNERS),
         *((learner, "numba", "learn") for learner in ("deepjs", "fitness", "rlscheduler")),
-        *((learner, "cma", "learn") for learner in ("fitness", "rlscheduler")),
+        *((learner, "cma", "learn") for learner in ("evolution", "fitness", "rlscheduler")),
     ],
 )
 def test_without_its_libraries_it_names_the_extra(learner, library, extra, monkeypatch):
@@ -127,14 +135,15 @@ def test_its_agent_is_a_policy(learner, tmp_path):
 
 @pytest.mark.parametrize(
     ("learner", "form"),
-    [(learner, form) for learner in ("deeprm", "ppo", "reinforce", "sofia")
+    [(learner, form)
+     for learner in ("actor-critic", "deeprm", "evolution", "ppo", "reinforce", "sofia")
      for form in ({}, *SMALLEST[learner].forms)],
 )  # fmt: skip
 def test_an_iteration_without_a_job_changes_nothing(learner, form, monkeypatch):
     made = small_training(learner, **form)
     made.step()  # after it, Adam moves weights even where the gradient is 0
     before = weights(made)
-    if learner in ("ppo", "reinforce"):
+    if learner in ("actor-critic", "evolution", "ppo", "reinforce"):
         monkeypatch.setattr(type(made.source), "draw", lambda *_: JobSets.empty(2, 3, 2))
     else:
         monkeypatch.setattr(made, "draw_job_sets", lambda: JobSets.empty(4, 3, 2))

@@ -85,7 +85,7 @@ def starts_in_games(made: Any) -> list[float]:
     """Return when tasks of the scenario's own seed, or of a log's first window, start."""
     scenario, source = made.scenario, made.source
     if isinstance(source, SimulatedSource):
-        games = source.games([Slice(scenario.seed, None if source.trained is None else 0)])
+        games = source.games([Slice(scenario.seed, None if source.slices.trained is None else 0)])
         play_greedily(made, games)
         assert isinstance(games, SimulatedGames)
         return starts(games.plays[0].episode.records())

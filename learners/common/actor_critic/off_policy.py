@@ -16,7 +16,7 @@ from simkit.learners.common.action_values import follow, target_of
 from simkit.learners.common.actor_critic.critics import Critic, Critics, expected_value
 from simkit.learners.common.distributions import masked_log_softmax
 from simkit.learners.common.images.network import ImageEncoder, ImageNetwork
-from simkit.learners.common.networks import SetScorer, build
+from simkit.learners.common.networks import Network, SetScorer, build
 from simkit.learners.common.shapes import ImageShape, SetScorerShape
 from simkit.learners.common.trajectories import Transitions
 
@@ -64,7 +64,7 @@ class ActorAndCritics(nn.Module):
             learners train it.
     """
 
-    def __init__(self, actor: SetScorer | ImageNetwork, critics: Critics, discount: float) -> None:
+    def __init__(self, actor: Network | ImageNetwork, critics: Critics, discount: float) -> None:
         """Copy the critics as targets.
 
         Args:

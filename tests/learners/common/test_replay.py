@@ -27,6 +27,16 @@ def test_a_full_memory_forgets_its_oldest_rows():
     assert (drawn.weights == 1).all()
 
 
+@pytest.mark.parametrize("kind", [Replay, PrioritisedReplay])
+def test_many_rows_at_once_are_as_one_after_another(kind):
+    one, many = filled(kind(4), 7), kind(4)
+    for first, last in ((0, 2), (2, 7)):  # the second part alone is more than the memory holds
+        rows = np.arange(first, last)
+        many.extend({"seen": np.stack((rows, 2.0 * rows), axis=1), "action": rows})
+    for name, column in one.state().items():
+        assert np.array_equal(many.state()[name], column), name
+
+
 def test_an_empty_memory_has_nothing_to_draw():
     for memory in (Replay(3), PrioritisedReplay(3)):
         with pytest.raises(ValueError, match="empty"):

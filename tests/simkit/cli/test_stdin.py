@@ -47,8 +47,8 @@ def test_every_command_that_takes_a_scenario_takes_standard_input(piped):
 
 
 def test_train_reads_standard_input(piped):
-    result = piped(LUBLIN, "train", "-")
-    assert (result.code, "learn: is missing" in result.err) == (2, True)
+    result = piped(f"{LUBLIN}learn: {{learner: deprm}}\n", "train", "-")
+    assert (result.code, "learn.learner: 'deprm' is not known" in result.err) == (2, True)
 
 
 @pytest.mark.parametrize("command", ["run", "sweep", "validate", "show", "train", "evaluate"])

@@ -1,0 +1,104 @@
+"""Evolution: it begins at the plain rule, slices count alike, its agent runs as it plays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from trainings import check_resume, deeprm_scenario, schedqrm_scenario, small_training
+
+from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
+from simkit.learners.evolution import Genes, gains, play
+from simkit.scenario import Scenario
+from simkit.training.evaluate import Candidate, evaluate
+
+RUSH = {
+    "workload": {
+        "type": "poisson", "jobs": 40, "processors": 8, "rate_per_s": 1.0, "mean_run_time_s": 4,
+    },
+    "cluster": {"processors": 8},
+}  # fmt: skip
+"""So many jobs at once that it matters which one begins."""
+SMALL: dict[str, Any] = {"job_sets": 3, "held_out_sets": 4, "max_decisions": 500, "slots": 8}
+
+
+def rush(**changes: Any) -> Scenario:
+    return Scenario.model_validate({**RUSH, **changes})
+
+
+@pytest.mark.parametrize("where", [rush(), schedqrm_scenario()])
+def test_untrained_it_takes_the_first_allowed_action(where):
+    made = small_training("evolution", where=where)
+    games = made.source.games(made.unseen)
+    while len(games.active):
+        games.step(games.mask().argmax(axis=1))
+    found = made.held_out()
+    assert {name: found[name] for name in games.outcome()} == games.outcome()
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        SetScorerShape(
+            type="set-scorer", context=3, items=4, features=2, hidden=5, others=1, activation="relu"
+        ),
+        PerceptronShape(type="perceptron", layers=(11, 3, 5), activation="relu"),
+    ],
+)
+def test_weights_that_are_not_searched_stay_and_the_others_all_count(shape):
+    genes = Genes(shape, np.random.default_rng(0))
+    seen = np.random.default_rng(1).normal(0, 3, (50, 11)).astype(np.float32)
+    assert (genes.network(genes.start).logits(seen) == 0).all()
+    base = genes.start + np.random.default_rng(2).normal(0, 1, len(genes.start))
+    before = genes.network(base).logits(seen)
+    for place in range(len(base)):
+        moved = base.copy()
+        moved[place] += 0.5
+        assert (genes.network(moved).logits(seen) != before).any(), place
+
+
+def test_a_gain_is_a_share_of_the_larger_return_of_either_sign():
+    before = np.array([[-4.0], [0.0], [10.0]])
+    returns = np.array([[-2.0, -8.0, -4.0], [0.0, 1.0, -1.0], [20.0, 5.0, -10.0]])
+    assert gains(returns, before).tolist() == [
+        [0.5, -0.5, 0.0],
+        [0.0, 1.0, -1.0],
+        [0.5, -0.5, -2.0],
+    ]
+
+
+def test_all_candidates_play_the_same_slices_with_the_same_draws():
+    made = small_training("evolution", job_sets=5)
+    assert not made.source.greedy
+    network = made.genes.network(made.genes.start)
+    games = made.source.games(made.source.draw(np.random.default_rng(0), 5), 3)
+    played = play(games, [network] * 3, np.random.default_rng(0))
+    assert (played.returns == played.returns[:, :1]).all()
+    assert len({*played.returns[:, 0]}) > 1
+
+
+def test_its_agent_runs_as_in_its_greedy_games(tmp_path):
+    made = small_training("evolution", where=rush())
+    for _ in range(3):
+        made.step()
+    made.write_agent(tmp_path / "agent", {"slowdown": 2.5})
+    candidate = Candidate("agent", {"agent": str(tmp_path / "agent")})
+    found = evaluate(rush(), [candidate], sets=3, workers=1)
+    assert found.candidates[0].pooled_mean == pytest.approx(made.held_out()["slowdown"])
+
+
+@pytest.mark.parametrize("where", [rush(), schedqrm_scenario()])
+def test_other_games_resume_as_not_interrupted(where, tmp_path):
+    check_resume(lambda: small_training("evolution", where=where), tmp_path)
+
+
+def test_it_learns():
+    made = small_training(
+        "evolution", where=deeprm_scenario(workload={"type": "deeprm", "offered_load": 1.3,
+        "steps": 15}), job_sets=16, candidates=12, hidden=4, held_out_sets=40, iterations=12,
+    )  # fmt: skip
+    before = made.held_out()["slowdown"]
+    for _ in range(12):
+        assert np.isfinite([*made.step().values()]).all()
+    assert made.held_out()["slowdown"] < 0.8 * before

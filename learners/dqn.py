@@ -62,11 +62,13 @@ LARGEST_GRADIENT: Final = 10.0
 """Gradients are clipped to this norm."""
 USUAL: Final = {
     "iterations": 40, "job_sets": 12, "rollouts": 4, "held_out_sets": 40, "max_decisions": 20_000,
-    "discount": 0.95, "replay": 20_000, "per_job": False, "decisions_per_update": 32, "learning_rate": 0.001,
+    "discount": 0.95, "replay": 20_000, "per_job": False, "decisions_per_update": 32,
+    "learning_rate": 0.001,
 }  # fmt: skip
 """Defaults for simulations, which take longer than job sets in lock-step."""
 SLOTS: Final = {
-    **USUAL, "discount": 1.0, "starts": "now", "job_sets": 24, "held_out_sets": 100, "max_decisions": 3000,
+    **USUAL, "discount": 1.0, "starts": "now", "job_sets": 24, "held_out_sets": 100,
+    "max_decisions": 3000,
 }  # fmt: skip
 """Defaults for numbered slots."""
 

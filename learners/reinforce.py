@@ -4,8 +4,9 @@ R. J. Williams, "Simple statistical gradient-following algorithms for connection
 learning" (1992): each iteration plays every slice several times with the current policy, and makes
 decisions likelier whose return is above a baseline. The baseline is the mean return of the same
 slice's rollouts from the same time step on, or at the same decision, or the estimate of a value
-network. Advantages count in deviations of their load, or in simulations of their slice. The natural gradient bounds how far an iteration moves the policy (S. Kakade, "A
-natural policy gradient", 2001). Decisions that leave no choice are not learned from.
+network. Advantages count in deviations of their load, or in simulations of their slice. The natural
+gradient bounds how far an iteration moves the policy (S. Kakade, "A natural policy gradient",
+2001). Decisions that leave no choice are not learned from.
 """
 
 from __future__ import annotations

@@ -51,7 +51,9 @@ RUNS: Mapping[str, tuple[Any, str, dict[str, Any]]] = {
     "deepjs sample": (TABLE, "deepjs", SAMPLE),
 }  # fmt: skip
 """Case → scenario, agent and its arguments."""
-AGENT_OF = {"actor-critic": "ppo", "evolution": "ppo", "sofia": "deeprm", "offline": "rare"}
+AGENT_OF = {
+    "actor-critic": "ppo", "evolution": "ppo", "reinforce": "ppo", "sofia": "deeprm", "offline": "rare",
+}  # fmt: skip
 """Learner without an agent here → the learner whose agents are of the same kind."""
 
 

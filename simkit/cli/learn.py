@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -355,8 +355,18 @@ def _evaluation_blocks(found: Evaluation) -> Blocks:
         yield Line("Log ratio", "mean over the sets of ln(candidate / reference); 0.01 is 1 % more")
     interval = first.interval
     yield Line("Interval", f"{interval.level:.0%}, {interval.method}")
+    if _overlap(found):
+        yield Line("Note", "the windows share jobs, so the intervals are too narrow; take fewer "
+            "with --windows, or shorter ones with --jobs")  # fmt: skip
     if any(one.unfinished for one in found.candidates):
         yield Line("Note", "unfinished jobs count with their value up to the end of the run")
+
+
+def _overlap(found: Evaluation) -> bool:
+    """Return whether held-out windows have jobs in common."""
+    spans = sorted({tuple(map(int, row["window"].split(".."))) for row in found.rows
+                    if "window" in row})  # fmt: skip
+    return any(later[0] <= earlier[1] for earlier, later in pairwise(spans))
 
 
 def _against_blocks(reference: str, others: Sequence[Judged], unit: str) -> Blocks:

@@ -56,8 +56,9 @@ def test_differences_of_a_slice_cancel_at_its_first_decision():
     assert first.sum(axis=1) == pytest.approx(np.zeros(4), abs=1e-9)
 
 
-def test_its_agent_runs_as_in_its_greedy_games(tmp_path):
-    made = small_training("actor-critic", where=rush())
+@pytest.mark.parametrize("seen", [{}, {"observation": "queue-table"}])  # a set, or flat numbers
+def test_its_agent_runs_as_in_its_greedy_games(seen, tmp_path):
+    made = small_training("actor-critic", where=rush(), **seen)
     for _ in range(2):
         made.step()
     made.write_agent(tmp_path / "agent", {"slowdown": 2.5})

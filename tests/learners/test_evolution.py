@@ -20,7 +20,6 @@ RUSH = {
     "cluster": {"processors": 8},
 }  # fmt: skip
 """So many jobs at once that it matters which one begins."""
-SMALL: dict[str, Any] = {"job_sets": 3, "held_out_sets": 4, "max_decisions": 500, "slots": 8}
 
 
 def rush(**changes: Any) -> Scenario:
@@ -78,8 +77,9 @@ def test_all_candidates_play_the_same_slices_with_the_same_draws():
     assert len({*played.returns[:, 0]}) > 1
 
 
-def test_its_agent_runs_as_in_its_greedy_games(tmp_path):
-    made = small_training("evolution", where=rush())
+@pytest.mark.parametrize("seen", [{}, {"observation": "queue-table"}])  # a set, or flat numbers
+def test_its_agent_runs_as_in_its_greedy_games(seen, tmp_path):
+    made = small_training("evolution", where=rush(), **seen)
     for _ in range(3):
         made.step()
     made.write_agent(tmp_path / "agent", {"slowdown": 2.5})

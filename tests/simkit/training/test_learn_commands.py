@@ -164,3 +164,11 @@ def test_policies_alone_are_judged_on_what_is_held_out(simkit):
 def test_what_cannot_be_held_out_is_told(simkit, words, text):
     done = simkit("evaluate", "quickstart", "-p", "fcfs", *words)
     assert (done.code, text in " ".join(done.err.split())) == (2, True), done.err
+
+
+@pytest.mark.parametrize(("windows", "share"), [(2, False), (3, True)])
+def test_windows_that_share_jobs_are_told(simkit, windows, share):
+    done = simkit(
+        "evaluate", "quickstart", "-p", "fcfs", "--held-out", "--windows", windows, "-j", 1
+    )
+    assert ("the windows share jobs" in done.out) == share

@@ -355,6 +355,7 @@ class PowerForecast:
         self._signals, self._steps = tuple(signals), steps
         self._scales = {"price": price_scale, "carbon": carbon_scale}
         self._power_scale_w = power_scale_w
+        self._now_scales = np.array([self._scale(name) for name in NOW[:-1]])
         self.schema = self._schema(scales)
 
     def _scale(self, name: str) -> float:
@@ -397,9 +398,9 @@ class PowerForecast:
             "available": power.available_w, "price": power.price_per_kwh,
             "carbon": power.carbon_gco2_per_kwh,
         }  # fmt: skip
-        now = [_shown(np.array([x]), self._scale(name)) for name, x in amounts.items()]
+        now = _shown(np.array(list(amounts.values())), self._now_scales)
         ahead = [_shown(self._ahead(power, name), self._scale(name)) for name in self._signals]
-        return np.concatenate([*now, [power.soc], *ahead]).astype(np.float32)
+        return np.concatenate([now, [power.soc], *ahead]).astype(np.float32)
 
     def _ahead(self, power: PowerState, name: Foreseen) -> Floats:
         forecast = power.forecast(name)
@@ -411,7 +412,7 @@ class PowerForecast:
         return forecast[: self._steps]
 
 
-def _shown(amounts: Floats, scale: float) -> Floats:
+def _shown(amounts: Floats, scale: float | Floats) -> Floats:
     """Return amounts as x / (|x| + scale), without limit as 1; 0 for what is not known."""
     known = np.nan_to_num(amounts)  # an infinite amount is the largest number
     shown: Floats = known / (np.abs(known) + scale)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -47,6 +48,7 @@ from simkit.workload.cluster import fill_whole_memory
 
 _WIDTH, _STATUS, _IDEAL = 11, 8, 10
 """Numbers in a row of `Recorder.jobs`, and which of them are the status and the ideal time."""
+_WEEK_S = 7 * 86_400.0
 Loss = Literal["killed", "rejected"]
 """An end of a job that can be counted while a run goes on."""
 _LOSSES = {"killed": float(Status.KILLED), "rejected": float(Status.REJECTED)}
@@ -354,6 +356,7 @@ class Episodes:
         """
         self._given = scenario, windows
         self._first = prepare(scenario, policy=NoPolicy())
+        self._restarts = False
         self.windows: LogWindows | None = None
         """Windows that episodes replay; None: they replay all jobs."""
         if windows is not None:
@@ -383,13 +386,21 @@ class Episodes:
     def in_windows(self, windows: EpisodeWindows) -> Episodes:
         """Return episodes of the same jobs that replay windows of them.
 
+        On a site with power, a window begins in the first week of the run's clock, so that no
+        years before it are simulated; the signals move with it, and the battery starts as the
+        scenario says.
+
         Raises ScenarioError if there is no such window.
         """
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin._given = self._given[0], windows
-        keep_times = goes_by_the_clock(self._given[0])
+        scenario = self._given[0]
+        keep_times = goes_by_the_clock(scenario)
         twin.windows = LogWindows(self.workload, windows, keep_times=keep_times)
+        twin._restarts = keep_times and not goes_by_the_clock(
+            scenario.model_copy(update={"power": None})
+        )
         return twin
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Episodes:
@@ -431,6 +442,8 @@ class Episodes:
         trace, cluster, site = self._first.trace, self._first.cluster, self._first.site
         if self.windows is not None and workload is None:
             jobs = self.windows.take(self.windows.drawn(seed) if first_job is None else first_job)
+            if self._restarts:
+                scenario, jobs = _restarted(scenario, jobs)
             trace = Trace(jobs, RowReport(read=len(jobs), accepted=len(jobs)))
         elif (
             workload is not None
@@ -469,6 +482,27 @@ class Episodes:
                 section = _numbered(section, original_set)
             jobs = section.trace(stream(scenario.seed, "workload")).workload
         return section.transformed(jobs, scenario.seed)
+
+
+def _restarted(scenario: Scenario, jobs: Workload) -> tuple[Scenario, Workload]:
+    """Return a scenario with power, and jobs of it, on a clock that starts whole weeks later.
+
+    The first job is submitted in the first week. Weeks, as signals without a date may repeat.
+    """
+    later_s = float(jobs.submit_time_s[0] // _WEEK_S) * _WEEK_S
+    if not later_s or scenario.power is None:
+        return scenario, jobs
+    align = scenario.power.align
+    if isinstance(align.zero, datetime):
+        align = align.model_copy(update={"zero": align.zero + timedelta(seconds=later_s)})
+    elif align.type == "offset":
+        align = align.model_copy(update={"offset": align.offset + later_s})
+    power = scenario.power.model_copy(update={"align": align})
+    moved = jobs.take(
+        np.arange(len(jobs)), submit_time_s=jobs.submit_time_s - later_s,
+        epoch_s=jobs.epoch_s + later_s,
+    )  # fmt: skip
+    return scenario.model_copy(update={"power": power}), moved
 
 
 def _numbered(section: WorkloadSource, original_set: int) -> WorkloadSource:

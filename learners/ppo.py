@@ -81,21 +81,6 @@ class PPOArguments(GamesArguments):
     """Decisions per step of Adam."""
 
     @model_validator(mode="after")
-    def _classes_minimise_slowdown(self) -> Self:
-        if self.layout == "classes" and self.objective != "slowdown":
-            text = f"is {self.objective}, but layout: classes supports only slowdown"
-            raise BrokenRulesError([(("objective",), text)])
-        return self
-
-    @model_validator(mode="after")
-    def _patience_of_classes(self) -> Self:
-        waits = self.layout == "classes" and self.starts == "now"
-        if "patience" in self.model_fields_set and not waits:
-            text = "is for the layout classes with starts: now; leave it out"
-            raise BrokenRulesError([(("patience",), text)])
-        return self
-
-    @model_validator(mode="after")
     def _one_for_each_load(self) -> Self:
         if self.weights and len(self.weights) != len(self.loads):
             text = f"has {len(self.weights)} numbers for {len(self.loads)} loads; give one for each"

@@ -40,6 +40,8 @@ __all__ = ["GamesArguments", "games_of", "usual_numbers", "usual_view"]
 
 SLOTS: Final = 32
 """Usual number of waiting tasks to choose from."""
+HOURS: Final = 24
+"""Most steps of a forecast that are shown."""
 
 
 class GamesArguments(Section):
@@ -157,16 +159,22 @@ def usual_layout(scenario: Scenario, *, anywhere: bool) -> LayoutName:
 def usual_view(scenario: Scenario, chosen: GamesArguments) -> AgentView:
     """Return what an agent sees and does in a scenario, where nothing else is asked for."""
     actions, observation = chosen.actions, chosen.observation
+    forecast = None if scenario.power is None else scenario.power.forecast
     if scenario.scheduling.step is not None and scenario.admission.slots is not None:
         actions = actions or "ready-pool"
     elif scenario.scheduling.step is None:
         actions = actions or "next-head"
     if observation is None and actions in ("start", "next-head", "pick"):
-        forecast = scenario.power is not None and scenario.power.forecast is not None
-        observation = "queue-set+power-forecast" if forecast else "queue-set"
+        observation = "queue-set" if forecast is None else "queue-set+power-forecast"
+    arguments = None
+    if observation == "queue-set+power-forecast" and forecast is not None:
+        steps = int(forecast.horizon // forecast.step)
+        arguments = {"power-forecast": {"steps": min(steps, HOURS)}}
     own_slots = actions in ("slots", "classes", "ready-pool")
     slots = chosen.slots or (None if own_slots else scenario.admission.slots or SLOTS)
-    return AgentView(observation=observation, actions=actions, slots=slots)
+    return AgentView(
+        observation=observation, observation_arguments=arguments, actions=actions, slots=slots
+    )
 
 
 def _lockstep(

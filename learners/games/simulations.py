@@ -38,7 +38,7 @@ class SimulatedGames:
 
     def __init__(
         self, plays: Sequence[Play], episodes: Sequence[Episode], order: Ints | None, most: int,
-        *, keeps_records: bool = False,
+        *, keeps_records: bool = False, tau: float = 10.0,
     ) -> None:  # fmt: skip
         """Begin all episodes.
 
@@ -49,7 +49,9 @@ class SimulatedGames:
                 None: as they are.
             most: decisions after which an episode is cut off.
             keeps_records: whether the episodes do, so that all metrics of jobs can be told.
+            tau: floor of the run time in bounded slowdowns, in s.
         """
+        self._tau = tau
         self._keeps_records = keeps_records
         self.plays, self._order, self._most = plays, order, most
         self._decisions = np.zeros(len(plays), np.int64)
@@ -129,7 +131,7 @@ class SimulatedGames:
         runs = [play.episode.records() for play in self.plays]
         found = {}
         for name in ("slowdown", "bounded_slowdown", "wait_time_s"):
-            rows = [judge(run, metrics[name], 10.0) for run in runs]
+            rows = [judge(run, metrics[name], self._tau) for run in runs]
             jobs = sum(row["jobs"] for row in rows)
             found[name] = sum(row["sum"] for row in rows) / jobs if jobs else float("nan")
         return found
@@ -239,11 +241,14 @@ class SimulatedSource:
         ]
         plays = [Play(*self.view.build(self.scenario, e.state.info)) for e in episodes]
         return SimulatedGames(
-            plays, episodes, order, self.most_decisions, keeps_records=replicas == 1
-        )
+            plays, episodes, order, self.most_decisions, keeps_records=replicas == 1,
+            tau=self.scenario.metrics.tau,
+        )  # fmt: skip
 
     def _episode(self, one: Slice, *, keeps_records: bool = False) -> Episode:
-        return Episode(self.slices.prepare(one), make_reward(self.reward), records=keeps_records)
+        bound = {"tau_s": self.scenario.metrics.tau} if self.reward == "bounded-slowdown" else None
+        reward = make_reward(self.reward, bound)
+        return Episode(self.slices.prepare(one), reward, records=keeps_records)
 
     def describe(self, shape: PerceptronShape | SetScorerShape) -> dict[str, Any]:
         return describe_view(shape, self.schema, self.actions, self.view, self.scenario)

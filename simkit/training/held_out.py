@@ -189,6 +189,8 @@ def applied(scenario: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[s
 
 JOBS: Final = 128
 """Usual number of jobs of a slice."""
+INSTANCES: Final = 16_384
+"""Most instances of the jobs of a usual window, in the mean; bags may have hundreds."""
 SHARE: Final = 0.2
 """Usual share of a log, its end, that is held out."""
 _FIRST_SEED: Final = 2**20
@@ -229,8 +231,8 @@ class Slices:
 
         Args:
             scenario: any.
-            jobs: of a slice; None: those of `workload.window.jobs`, else `JOBS`, or fewer where the
-                held-out part has less than two such windows.
+            jobs: of a slice; None: those of `workload.window.jobs`, else `JOBS`, or fewer where
+                they have more than `INSTANCES`, or the held-out part less than two such windows.
             held_out: the part of a log that is held out; see `EpisodeWindows`.
             log: the scenario's `whole_log`, where it was read before.
 
@@ -245,7 +247,9 @@ class Slices:
         plain = whole_log(scenario) if log is None else log
         if jobs is None:
             share = held_out if isinstance(held_out, float) else SHARE
-            jobs = max(min(JOBS, int(len(plain.workload) * share) // 2), 1)
+            count, instances = len(plain.workload), int(plain.workload.instances.sum())
+            few = INSTANCES * count // max(instances, 1)
+            jobs = max(min(JOBS, few, int(count * share) // 2), 1)
         episodes = plain.in_windows(EpisodeWindows(jobs, "all"))
         trained, unseen = (
             LogWindows(plain.workload, EpisodeWindows(jobs, part, held_out))

@@ -47,7 +47,7 @@ FIRST_TEMPERATURE: Final = 0.01
 """Initial value of a nat of the actor's entropy, in deviations of the returns."""
 TEMPERATURE_RATE: Final = 0.003
 """Learning rate of the logarithm of the temperature."""
-USUAL: Final = {"job_sets": 12, "rollouts": 4, "held_out_sets": 40, "max_decisions": 20_000}
+USUAL: Final = {"job_sets": 12, "rollouts": 4, "held_out_sets": 40, "max_decisions": 5_000}
 """Defaults for simulations, which take longer than job sets in lock-step."""
 
 

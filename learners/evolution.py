@@ -33,7 +33,7 @@ from simkit.training import Training
 
 MOST_WEIGHTS: Final = 1000
 """CMA-ES keeps a covariance of all weights, which takes too long for more."""
-USUAL: Final = {"job_sets": 12, "held_out_sets": 40, "max_decisions": 20_000}
+USUAL: Final = {"job_sets": 12, "held_out_sets": 40, "max_decisions": 5_000}
 """Defaults for simulations, which take longer than job sets in lock-step."""
 
 Weights = dict[str, npt.NDArray[np.float32]]

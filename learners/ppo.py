@@ -45,7 +45,7 @@ LARGEST_GRADIENT: Final = 0.5
 """Gradients are clipped to this norm."""
 USUAL: Final = {
     "job_sets": 12, "rollouts": 4, "decay": 0.9, "largest": 2.0, "batch": 512,
-    "falls": True, "held_out_sets": 40, "max_decisions": 20_000,
+    "falls": True, "held_out_sets": 40, "max_decisions": 5_000,
 }  # fmt: skip
 """Defaults for simulations, which take longer than job sets in lock-step."""
 

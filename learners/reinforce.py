@@ -42,7 +42,7 @@ CHUNK: Final = 2048
 """Decisions per chunk of a gradient, so that the activations fit into the caches."""
 USUAL: Final = {
     "job_sets": 12, "rollouts": 4, "discount": 0.95, "largest": 2.0, "held_out_sets": 40,
-    "max_decisions": 20_000,
+    "max_decisions": 5_000,
 }  # fmt: skip
 """Defaults for simulations, which take longer than job sets in lock-step."""
 

@@ -169,7 +169,7 @@ class SimulatedSource:
         *,
         jobs: int | None = None,
         held_out: float | str = 0.2,
-        most_decisions: int = 20_000,
+        most_decisions: int = 5_000,
     ) -> Self:
         """Read a scenario and its trace.
 

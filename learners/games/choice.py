@@ -121,10 +121,19 @@ def games_of(
         raise ScenarioError([f"learn.arguments.{key}: {because}; leave it out" for key in wrong])
     view = usual_view(scenario, chosen)
     reward = chosen.reward or ("bounded-slowdown" if scenario.value is None else "value")
-    return SimulatedSource.of(
-        scenario, view, reward, jobs=chosen.jobs, held_out=chosen.held_out,
-        most_decisions=chosen.max_decisions,
-    )  # fmt: skip
+    try:
+        return SimulatedSource.of(
+            scenario, view, reward, jobs=chosen.jobs, held_out=chosen.held_out,
+            most_decisions=chosen.max_decisions,
+        )  # fmt: skip
+    except ScenarioError as error:
+        raise ScenarioError([_by_own_keys(text) for text in error.problems]) from error
+
+
+def _by_own_keys(problem: str) -> str:
+    """Return a problem with the windows of an environment's episodes in a learner's words."""
+    own = problem.replace("episode: ", "learn.arguments.jobs: ", 1)
+    return own.replace("fewer jobs, another held_out, or from: all", "fewer jobs, or a larger part")
 
 
 def usual_numbers(

@@ -26,7 +26,7 @@ from simkit.learners.common.actor_critic.policy_losses import soft_policy_loss, 
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
 from simkit.learners.common.baselines import decision_means, step_means
 from simkit.learners.common.distributions import entropy
-from simkit.learners.common.games import NOTHING_DONE, Source
+from simkit.learners.common.games import NOTHING_DONE, Source, results_of
 from simkit.learners.common.networks import Network, build, seeded
 from simkit.learners.common.optimisers import linear, take_step
 from simkit.learners.common.replay import Columns, Replay
@@ -250,13 +250,13 @@ class ActorCriticTraining(TorchTraining):
     def evaluate(self) -> Mapping[str, float]:
         """Evaluate the agent on the held-out slices; see `outcome`.
 
-        Agents that draw their actions do so with the same draws in every evaluation. ``return``:
-        mean return of an episode; ``cost``: minus that.
+        Agents that draw their actions do so with the same draws in every evaluation. See
+        `results_of`.
         """
         games, rng = self.source.games(self.unseen), self.stream("held_out")
         rollouts = roll_out(games, self.actor, rng, self.device, greedy=self.source.greedy)
         mean = float(rollouts.rewards.sum(axis=0).mean())
-        return {**games.outcome(), "return": mean, "cost": -mean}
+        return results_of(games, self.criterion, mean)
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         actor = self.actor

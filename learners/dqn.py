@@ -35,7 +35,7 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.common.action_values import ValueNetwork, best_next, follow, target_of
 from simkit.learners.common.arguments import Extent, NotNegative, Positive, Share, prepared
 from simkit.learners.common.baselines import decision_means, step_means
-from simkit.learners.common.games import NOTHING_DONE, Games, Source
+from simkit.learners.common.games import NOTHING_DONE, Games, Source, results_of
 from simkit.learners.common.networks import build, seeded
 from simkit.learners.common.optimisers import (
     OptimiserName,
@@ -354,16 +354,11 @@ class DQNTraining(TorchTraining):
         return float(loss.detach())
 
     def evaluate(self) -> Mapping[str, float]:
-        """Evaluate the agent on the held-out slices, with its best actions; see `outcome`.
-
-        Where they do not say how the jobs fared, ``cost`` is minus the mean return of an episode.
-        """
+        """Evaluate the agent on the held-out slices, with its best actions; see `outcome`."""
         games, total = self.source.games(self.unseen), 0.0
         while len(games.active):
             total += float(games.step(self._best(self._see(games))).sum())
-        results = games.outcome()
-        cost = -total / len(games.steps)
-        return results if self.criterion in results else {**results, "cost": cost}
+        return results_of(games, self.criterion, total / len(games.steps))
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         network = self.network.advantages

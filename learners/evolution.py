@@ -22,7 +22,7 @@ from simkit.errors import ScenarioError
 from simkit.learners.common.arguments import Positive, attempt, read_arguments
 from simkit.learners.common.bundle import safetensors
 from simkit.learners.common.evolution import AntitheticEvolution, CMAEvolution, Evolution
-from simkit.learners.common.games import NOTHING_DONE, Games, Source
+from simkit.learners.common.games import NOTHING_DONE, Games, Source, results_of
 from simkit.learners.common.inference import PlainNetwork, plain_network, weight_sizes
 from simkit.learners.common.shapes import PerceptronShape, SetScorerShape, Width
 from simkit.learners.common.training import SeededTraining, Stateful
@@ -155,13 +155,13 @@ class EvolutionTraining(SeededTraining):
     def held_out(self) -> Mapping[str, float]:
         """Evaluate the agent on the held-out slices; see `outcome`.
 
-        Agents that draw their actions do so with the same draws in every evaluation. ``return``:
-        mean return of an episode; ``cost``: minus that.
+        Agents that draw their actions do so with the same draws in every evaluation. See
+        `results_of`.
         """
         games = self.source.games(self.unseen)
         rng = None if self.source.greedy else self.stream("held_out")
         mean = float(play(games, [self.genes.network(self.search.mean)], rng).returns.mean())
-        return {**games.outcome(), "return": mean, "cost": -mean}
+        return results_of(games, self.criterion, mean)
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         weights, description = (

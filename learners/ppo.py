@@ -21,7 +21,7 @@ from simkit.arrays import Floats, Ints
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
 from simkit.learners.common.baselines import decision_means, step_means
 from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
-from simkit.learners.common.games import NOTHING_DONE, Source
+from simkit.learners.common.games import NOTHING_DONE, Source, results_of
 from simkit.learners.common.networks import ActorCritic, build, seeded
 from simkit.learners.common.objectives import clipped_gain, squared_error
 from simkit.learners.common.optimisers import linear, set_learning_rate, take_step
@@ -229,11 +229,8 @@ class PPOTraining(TorchTraining):
         """
         games, rng = self.source.games(self.unseen), self.stream("held_out")
         rollouts = roll_out(games, self.network, rng, self.device, greedy=self.source.greedy)
-        return {
-            **games.outcome(),
-            "return": (mean := float(rollouts.rewards.sum(axis=0).mean())),
-            "cost": -mean,
-        }
+        mean = float(rollouts.rewards.sum(axis=0).mean())
+        return results_of(games, self.criterion, mean)
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         actor = self.network.actor

@@ -24,7 +24,7 @@ from simkit.arrays import Floats, Ints
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
 from simkit.learners.common.baselines import decision_means, step_means
 from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
-from simkit.learners.common.games import NOTHING_DONE, Source
+from simkit.learners.common.games import NOTHING_DONE, Source, results_of
 from simkit.learners.common.natural_gradient import Trust, as_vector, policy_step
 from simkit.learners.common.networks import Network, Perceptron, build, seeded
 from simkit.learners.common.returns import deviation_by_group, rewards_to_go
@@ -246,12 +246,12 @@ class ReinforceTraining(TorchTraining):
         """Evaluate the agent on the held-out slices; see the games' `outcome`.
 
         Actions are drawn as in training, with the same draws in every evaluation, or the likeliest
-        are taken, as the source says. ``return``: mean return of an episode; ``cost``: minus that.
+        are taken, as the source says. ``return``: see `results_of`.
         """
         games, rng = self.source.games(self.unseen), self.stream("held_out")
         rollouts = roll_out(games, self.network, rng, self.device, greedy=self.source.greedy)
         mean = float(rollouts.rewards.sum(axis=0).mean())
-        return {**games.outcome(), "return": mean, "cost": -mean}
+        return results_of(games, self.criterion, mean)
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         shape = self.network.shape

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
 
-__all__ = ["NOTHING_DONE", "Games", "Source"]
+__all__ = ["NOTHING_DONE", "Games", "Source", "results_of"]
 
 NOTHING_DONE: Final[Mapping[str, float]] = MappingProxyType(
     {"return": 0.0, "unfinished": 0.0, "decisions": 0.0}
@@ -57,6 +57,17 @@ class Games(Protocol):
 
     def outcome(self) -> Mapping[str, float]:
         """Return how the jobs of all episodes fared, every job counted."""
+
+
+def results_of(games: Games, criterion: str, mean_return: float) -> dict[str, float]:
+    """Return how an agent did in games that are over.
+
+    Returns:
+        The games' outcome; ``return``: mean return of an episode; and, where that is the criterion,
+        ``cost``: minus it.
+    """
+    cost = {"cost": -mean_return} if criterion == "cost" else {}
+    return {**games.outcome(), "return": mean_return, **cost}
 
 
 Slices = TypeVar("Slices")

@@ -146,7 +146,7 @@ class LockstepSource:
     """Decisions after which an episode is cut off."""
 
     criterion: ClassVar = "slowdown"
-    held_out_metrics: ClassVar = (*OUTCOME, "return", "cost")
+    held_out_metrics: ClassVar = (*OUTCOME, "return")
     in_steps: ClassVar = True
 
     @property

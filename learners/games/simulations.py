@@ -153,11 +153,6 @@ class SimulatedSource:
     """What is replayed."""
 
     greedy: ClassVar = True
-    held_out_metrics: ClassVar = (
-        "slowdown", "bounded_slowdown", "wait_time_s", "jobs", "unfinished", "decisions", "return",
-        "cost",
-    )  # fmt: skip
-    """Names of what its agents are judged by."""
     in_steps: ClassVar = False
 
     @classmethod
@@ -186,6 +181,15 @@ class SimulatedSource:
         """
         slices = Slices.of(scenario, jobs=jobs, held_out=held_out)
         return cls(slices.scenario, view, reward, most_decisions, slices)
+
+    @property
+    def held_out_metrics(self) -> tuple[str, ...]:
+        """Names of what its agents are judged by."""
+        cost = ("cost",) if self.criterion == "cost" else ()
+        return (
+            "slowdown", "bounded_slowdown", "wait_time_s", "jobs", "unfinished", "decisions",
+            "return", *cost,
+        )  # fmt: skip
 
     @property
     def criterion(self) -> str:

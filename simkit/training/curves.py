@@ -36,8 +36,6 @@ _NOT_DRAWN: Final = ("iteration", "decisions", *CLOCK)
 """Columns of a training's speed, which are not curves."""
 _MOST_PANELS: Final = 12
 _MOST_TRAININGS: Final = 6
-_MOST_TOLD: Final = 2
-"""Metrics without a change that the title names."""
 _PANEL_INCHES: Final = 2.1
 _SMOOTH_FROM: Final = 60
 """From this many values on, a mean over neighbours is drawn, and the values themselves pale."""
@@ -104,8 +102,9 @@ def _draw(trainings: Sequence[Trained]) -> Figure:
     facts = [f"{counted(more, 'more metric')} not drawn"] if more > 0 else []
     lines = [f"{_words(name)} {value:,.6g}" for name, value in constant.items()]
     if lines:
-        rest = f" and {len(lines) - _MOST_TOLD} more" if len(lines) > _MOST_TOLD else ""
-        facts.append(f"constant: {', '.join(lines[:_MOST_TOLD])}{rest}")
+        # there is room for the name of one
+        told = f"constant: {lines[0]}" if len(lines) == 1 else f"{len(lines)} constant metrics"
+        facts.append(told)
     _head(figure, trainings, facts)
     return figure
 

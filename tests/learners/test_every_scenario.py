@@ -19,6 +19,10 @@ from simkit.learners.games.simulations import SimulatedGames, SimulatedSource, S
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.scenario import Scenario
 from simkit.scenario.yaml_document import load_scenario
+from simkit.training.evaluate import agent_candidate, evaluate
+from simkit.training.held_out import Unseen
+from simkit.training.train import train
+from simkit.verify import verify_run
 
 JOBS = 8
 """Of a slice that is simulated."""
@@ -135,3 +139,34 @@ def test_its_agent_runs_as_in_its_games(learner: str, kind: str, tmp_path: Path)
     stated = {**KINDS[kind].trained, **KINDS[kind].first, "seed": 3, "policy": policy}
     found = starts(simulate(stated))
     assert found == pytest.approx(starts_in_games(made))
+
+
+BUNDLED = (
+    "quickstart", "sdsc-sp2", "kth-sp2", "lublin-256", "theta-2022", "cloud-quickstart",
+    "alibaba-2017", "green-quickstart", "green-carbon", "deeprm", "sofia", "schedqrm", "rare",
+    "deepjs",
+)  # fmt: skip
+FIFTY = {"machines": [{"count": 50, "cpu": 64, "mem": 1.0}]}
+"""The cluster of alibaba-2017: a part of its machines."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BUNDLED)
+@pytest.mark.parametrize("learner", SMALL)
+def test_it_trains_on_a_bundled_scenario_with_no_other_key(
+    learner: str, name: str, tmp_path: Path
+) -> None:
+    learn = {"learner": learner, "iterations": 1}
+    laid_over = {"learn": learn} | ({"cluster": FIFTY} if name == "alibaba-2017" else {})
+    scenario = load_scenario(name, single=True, overrides=laid_over)
+    done = train(scenario, tmp_path / "training")
+    agent = agent_candidate(str(done.folder))
+    part = (
+        {} if scenario.workload.is_drawn or name == "deepjs" else {"workload.window.jobs": "0..99"}
+    )
+    simulate(scenario, policy=dict(agent.policy), overrides=part, output=tmp_path / "run")
+    assert verify_run(tmp_path / "run").ok
+    unseen = Unseen.of_agents(scenario, [done.agent], count=2)
+    found = evaluate(scenario, [agent], unseen=unseen, workers=1)
+    assert found.sets == 2
+    assert found.candidates[0].submitted > 0

@@ -143,7 +143,7 @@ def in_lockstep(
     """Play random choices, seen as a set; return decisions a second."""
     hours, rng = 2200, np.random.default_rng(0)
     env = SchedulingEnv(SCENARIO, actions="ready-pool")
-    pool = env._actions._tracker.pool  # type: ignore[attr-defined]
+    pool = env._play.actions._tracker.pool  # type: ignore[attr-defined]
     where = POWERED if {"energy-cost", "carbon"} & {*parts} else SCENARIO
     streams = streams_of(where, range(64), hours, parts)
     games = ReadyGames(pool, streams, replicas, hours=hours, accounts=parts)

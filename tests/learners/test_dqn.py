@@ -44,7 +44,9 @@ def test_untrained_it_is_shortest_first(where, starts, rule):
     made = training(where=where(), starts=starts, layout="classes")
     games = ClassLockstep(made.source.jobs.model, made.unseen)
     play(games, RULES[rule])
-    assert made.held_out() == outcome(games)
+    found = dict(made.held_out())
+    del found["return"]
+    assert found == outcome(games)
 
 
 @pytest.mark.thorough

@@ -108,7 +108,7 @@ trace check text.txt
 trace convert log.swf out.xyz
 trace generate lublinn out.swf
 trace fetch no-such-log
-train s.yaml
+train s.yaml --learner ppo --set learn.criterion=slowdwn
 train deeprm --set learn.learner=deprm
 train deeprm --set learn={{learner: deeprm, arguments: {{hiden: 3, rollouts: 1, discount: 2}}}}
 evaluate s.yaml --policy sjff

@@ -1,10 +1,11 @@
-"""PPO over slots or burst classes: one scorer for all, and a baseline for every time step.
+"""PPO over whatever is to choose from: one scorer for all, and a baseline for every decision.
 
 J. Schulman, F. Wolski, P. Dhariwal, A. Radford and O. Klimov, "Proximal policy optimization
-algorithms" (2017), adapted to scheduling: each iteration plays every job set several times, and
-compares a decision with the mean return of the same job set's rollouts from the same time step on;
-the critic learns only the remaining difference. Advantages decay over time, not over decisions, as
-many decisions share a time step. Decisions that leave no choice are not learned from.
+algorithms" (2017), adapted to scheduling: each iteration plays every slice several times, and
+compares a decision with the mean return of the same slice's rollouts, in lock-step from the same
+time step on, in simulations from the same decision on; the critic learns only the remaining
+difference. In lock-step, advantages decay over time, as many decisions share a step. Decisions that
+leave no choice are not learned from.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ class PPOArguments(GamesArguments):
     falls: bool = False
     """Whether the learning rate falls linearly to 0 during the training."""
     decay: Share = 0.95
-    """λ: share of the next time step's advantages that counts for the decisions before it."""
+    """λ: share of the advantages after the next time step, or in simulations the next decision,
+    that counts for the decisions before it."""
     clip: Positive = 0.2
     """The ratio of probabilities is clipped to 1 ± this."""
     largest: Positive | None = None
@@ -93,9 +95,9 @@ def begin(
 ) -> Training:
     """Return a new training; an entry point of ``simkit.learners``.
 
-    Raises ScenarioError, all problems at once, for a scenario that is not DeepRM's, Sofia's or,
-    with classes, SchedQRM's workload on a pool in steps, arguments out of range, job sets without a
-    job, or a missing device; PluginError without safetensors, which the first checkpoint needs.
+    Raises ScenarioError, all problems at once, for arguments that are out of range or do not suit
+    the scenario, job sets without a job, or a missing device; PluginError without safetensors,
+    which the first checkpoint needs.
     """
 
     def source_of(chosen: PPOArguments) -> Source[Any]:

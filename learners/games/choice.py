@@ -71,7 +71,9 @@ class GamesArguments(Section):
     reward: str | None = None
     """What is paid; null: `value` where jobs have a value, else `bounded-slowdown`."""
     jobs: Count | None = None
-    """Jobs of a slice; null: 128, or fewer of a short log."""
+    """Jobs of a slice; null: 128, or fewer of a short log or of jobs with many instances. A
+    `workload.window.jobs` of up to 128 jobs is a slice itself, and the others are windows of the
+    whole log that are as long; a longer one is the part of the log that is used."""
     held_out: Annotated[float, Field(gt=0, lt=1)] = 0.2
     """Share of a recorded workload, its end, that is held out."""
     # both

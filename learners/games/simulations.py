@@ -172,8 +172,7 @@ class SimulatedSource:
             scenario: any.
             view: what an agent sees and does.
             reward: what it is paid.
-            jobs: of a slice; None: those of `workload.window.jobs`, else `JOBS`, or fewer where the
-                held-out part has less than two such windows.
+            jobs: of a slice; None: see `Slices.of`.
             held_out: the part of a recorded workload that is held out; see `EpisodeWindows`.
             most_decisions: of an episode.
 

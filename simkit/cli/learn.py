@@ -317,6 +317,7 @@ def _unseen(
     jobs: int | None,
 ) -> Unseen:
     """Return the held-out job sets that are asked for."""
+    from simkit.errors import ScenarioError
     from simkit.scenario.bundled import agent_folder
     from simkit.training.held_out import Unseen
 
@@ -325,7 +326,10 @@ def _unseen(
             f"--windows {windows}: with --held-out, it is how many windows, such as 30"
         )
     named = [one.policy["agent"] for one in candidates if "agent" in one.policy]
-    agents = [agent_folder(name, Path.cwd()) for name in named]
+    try:
+        agents = [agent_folder(name, Path.cwd()) for name in named]
+    except ValueError as error:
+        raise ScenarioError(f"--policy: {error}") from error
     count = None if windows is None else int(windows)
     return Unseen.of_agents(scenario, agents, count=count, jobs=jobs)
 

@@ -577,6 +577,7 @@ def _so_far(jobs: pl.DataFrame, last_s: float) -> pl.DataFrame:
     return jobs.with_columns(
         wait_time_s=pl.col("wait_time_s").fill_null(wait),
         turnaround_time_s=pl.col("turnaround_time_s").fill_null(wait),
+        end_time_s=pl.col("end_time_s").fill_null(last_s),
         run_time_s=pl.when(unfinished)
         .then(pl.col("trace_run_time_s"))
         .otherwise(pl.col("run_time_s")),

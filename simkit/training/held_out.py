@@ -9,6 +9,7 @@ the log as the training read it: see `prepare_window`.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from simkit.arrays import stream
-from simkit.errors import RunError, ScenarioError
+from simkit.errors import RunError, ScenarioError, SimkitWarning
 from simkit.experiment import Experiment
 from simkit.experiment.policy import build_policy, cluster_problems, scenario_problems
 from simkit.experiment.workload import TraceMemory
@@ -26,7 +27,7 @@ from simkit.files import read_json
 from simkit.gym.episodes import Episodes, EpisodeWindows, LogWindows
 from simkit.power.site import policy_problems
 from simkit.scenario import Scenario
-from simkit.scenario.bundled import DESCRIPTION
+from simkit.scenario.bundled import DESCRIPTION, agent_label
 from simkit.scenario.policy import RecordedPolicy, policies_in
 from simkit.scenario.workload import Window
 from simkit.sections import JobRange
@@ -137,7 +138,8 @@ def held_out(
     cannot be read.
     """
     choices = {"sets": sets, "seeds": seeds, "windows": windows, "unseen": unseen}
-    given = [name for name, value in choices.items() if value is not None]
+    options = {"unseen": "held-out"}
+    given = [options.get(name, name) for name, value in choices.items() if value is not None]
     if len(given) > 1:
         raise ScenarioError(
             f"evaluate: {' and '.join(given[:2])} are both given; leave one of them out"
@@ -211,7 +213,7 @@ class Slices:
     """All slices of a scenario."""
 
     scenario: Scenario
-    """Of an episode: a model with no more than `jobs`, a log without `workload.window.jobs`."""
+    """Of an episode: a model with no more than `jobs`, a log without a `short_window`."""
     episodes: Episodes
     trained: LogWindows | None
     """Windows to train on; None: a model draws the jobs of each slice."""
@@ -231,7 +233,7 @@ class Slices:
 
         Args:
             scenario: any.
-            jobs: of a slice; None: those of `workload.window.jobs`, else `JOBS`, or fewer where
+            jobs: of a slice; None: those of a `short_window`, else `JOBS`, or fewer where
                 they have more than `INSTANCES`, or the held-out part less than two such windows.
             held_out: the part of a log that is held out; see `EpisodeWindows`.
             log: the scenario's `whole_log`, where it was read before.
@@ -242,8 +244,8 @@ class Slices:
         if workload.is_drawn:
             scenario = of_fewer_jobs(scenario, jobs or JOBS)
             return cls(scenario, Episodes(scenario), None, None)
-        if jobs is None and workload.window is not None and workload.window.jobs is not None:
-            jobs = workload.window.jobs.last - workload.window.jobs.first + 1
+        if jobs is None:
+            jobs = short_window(scenario)
         plain = whole_log(scenario) if log is None else log
         if jobs is None:
             share = held_out if isinstance(held_out, float) else SHARE
@@ -276,10 +278,22 @@ class Slices:
         return deepcopy(self.episodes).prepare(one.seed, first_job=one.first_job)
 
 
+def short_window(scenario: Scenario) -> int | None:
+    """Return how many jobs `workload.window.jobs` has, if it is a slice itself; None: it is not.
+
+    One of more than `JOBS` is a part of the log, and nothing else of it is played.
+    """
+    window = scenario.workload.window
+    if window is None or window.jobs is None:
+        return None
+    jobs = window.jobs.last - window.jobs.first + 1
+    return jobs if jobs <= JOBS else None
+
+
 def whole_log(scenario: Scenario) -> Episodes:
-    """Return episodes of a recorded workload, whatever `workload.window.jobs` says."""
+    """Return episodes of a recorded workload, beyond a `workload.window.jobs` that is a slice."""
     workload = scenario.workload
-    if workload.window is not None and workload.window.jobs is not None:
+    if workload.window is not None and short_window(scenario) is not None:
         window = workload.window.model_copy(update={"jobs": None})
         whole = workload.model_copy(update={"window": window})
         scenario = scenario.model_copy(update={"workload": whole})
@@ -332,12 +346,27 @@ class Unseen:
 
         Raises RunError if an agent cannot be read.
         """
+        agents = list(agents)
         facts = [_facts(folder) for folder in agents]
-        arguments = [one.get("arguments") or {} for one in facts]
-        counts = [one["held_out_sets"] for one in arguments if one.get("held_out_sets")]
-        shares = [one["held_out"] for one in arguments if one.get("held_out")]
+        arguments = [_mapping(one.get("arguments")) for one in facts]
+        counts = [
+            n for one in arguments if isinstance(n := one.get("held_out_sets"), int) and n > 0
+        ]
+        shares = [
+            share for one in arguments for key in ("held_out", "held_out_share")
+            if isinstance(share := one.get(key), float) and 0 < share < 1
+        ]  # fmt: skip
+        if not scenario.workload.is_drawn:
+            for folder, one in zip(agents, arguments, strict=True):
+                if one.get("held_out_share", 1) == 0:
+                    warnings.warn(
+                        f"agent {agent_label(folder)}: its training held nothing out, so it may "
+                        "have trained on the jobs that it is judged on",
+                        SimkitWarning,
+                        stacklevel=2,
+                    )
         usual = JOBS if scenario.workload.is_drawn else None
-        sizes = [given.get("jobs") or usual
+        sizes = [given["jobs"] if isinstance(given.get("jobs"), int) else usual
                  for one, given in zip(facts, arguments, strict=True) if "view" in one]  # fmt: skip
         return cls(
             count=count or next(iter(counts), COUNT),
@@ -379,6 +408,10 @@ def _facts(agent: Path) -> dict[str, Any]:
         found = read_json(path)
     except (OSError, ValueError) as error:
         raise RunError(f"{path}: cannot be read ({error}); train the agent again") from error
+    return _mapping(found)
+
+
+def _mapping(found: object) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 

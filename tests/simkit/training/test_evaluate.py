@@ -110,6 +110,11 @@ def test_jobs_that_never_end_count_with_their_slowdown_so_far(tmp_path, scenario
     told = judge(run, judged_metric("slowdown"), 10.0)
     assert told["sum"] == pytest.approx(slowdown.sum())
     assert told["unfinished"] == jobs["end_time_s"].null_count()
+    bounded = judge(run, judged_metric("bounded_slowdown"), 10.0)
+    wait = jobs["wait_time_s"].fill_null(last - jobs["submit_time_s"])
+    least = jobs["trace_run_time_s"].clip(lower_bound=10.0)
+    expected = ((wait + jobs["trace_run_time_s"]) / least).clip(lower_bound=1.0)
+    assert (bounded["jobs"], bounded["sum"]) == (len(jobs), pytest.approx(expected.sum()))
 
 
 def test_rejected_jobs_are_counted(scenario):

@@ -125,7 +125,10 @@ def starts(run: Any) -> list[float]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("learner", SMALL)
+@pytest.mark.parametrize(
+    "learner",
+    [n if n == "ppo" else pytest.param(n, marks=pytest.mark.thorough) for n in SMALL],
+)
 def test_its_agent_runs_as_in_its_games(learner: str, kind: str, tmp_path: Path) -> None:
     made = begin(learner, KINDS[kind])
     before = weights(made)

@@ -153,7 +153,7 @@ def test_policies_alone_are_judged_on_what_is_held_out(simkit):
     [
         (["--held-out", "--windows", "0..3"], "with --held-out, it is how many windows"),
         (["--held-out", "--windows", "0"], "with --held-out, it is how many windows"),
-        (["--held-out", "--sets", "3"], "sets and unseen are both given"),
+        (["--held-out", "--sets", "3"], "sets and held-out are both given"),
         (["--jobs", "3"], "add --held-out"),
         (
             ["--held-out", "--jobs", "201"],

@@ -24,7 +24,7 @@ from simkit.learners.common.actor_critic.critics import Critic, Critics
 from simkit.learners.common.actor_critic.off_policy import ActorAndCritics
 from simkit.learners.common.actor_critic.policy_losses import soft_policy_loss, temperature_loss
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
-from simkit.learners.common.baselines import decision_means, step_means
+from simkit.learners.common.baselines import rollout_means
 from simkit.learners.common.distributions import entropy
 from simkit.learners.common.games import NOTHING_DONE, Source, results_of
 from simkit.learners.common.networks import Network, build, seeded
@@ -189,10 +189,10 @@ class ActorCriticTraining(TorchTraining):
         They are in standard deviations of their group of slices.
         """
         chosen, to_go = self.chosen, rewards_to_go(rollouts.rewards, 1.0)
-        if self.source.in_steps:
-            mean = step_means(rollouts.rewards, rollouts.grid(rollouts.step), chosen.rollouts)
-        else:
-            mean = decision_means(to_go, chosen.rollouts)
+        mean = rollout_means(
+            rollouts.rewards, to_go, rollouts.grid(rollouts.step), chosen.rollouts,
+            by_step=self.source.in_steps,
+        )  # fmt: skip
         difference = rollouts.rows(to_go - mean)
         group = self.source.group_of(chosen.job_sets)[rollouts.episode // chosen.rollouts]
         result: Floats = difference / deviation_by_group(difference, group)

@@ -34,7 +34,7 @@ from simkit.agent.burst_classes import PATIENCE
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.common.action_values import ValueNetwork, best_next, follow, target_of
 from simkit.learners.common.arguments import Extent, NotNegative, Positive, Share, prepared
-from simkit.learners.common.baselines import decision_means, step_means
+from simkit.learners.common.baselines import rollout_means
 from simkit.learners.common.games import NOTHING_DONE, Games, Source, results_of
 from simkit.learners.common.networks import build, seeded
 from simkit.learners.common.optimisers import (
@@ -443,10 +443,8 @@ class ComparingRecorder:
         for number, move in enumerate(self._moves):
             rewards[number, move.episode], steps[number, move.episode] = move.rewards, move.step
         to_go = rewards_to_go(rewards, self._discount)
-        if self._in_steps and self._discount == 1:
-            credit = to_go - step_means(rewards, steps, self._rollouts)
-        else:
-            credit = to_go - decision_means(to_go, self._rollouts)
+        by_step = self._in_steps and self._discount == 1
+        credit = to_go - rollout_means(rewards, to_go, steps, self._rollouts, by_step=by_step)
         slices = np.repeat(np.arange(self._episodes) // self._rollouts, len(credit))
         credit /= deviation_by_group(credit.T.ravel(), slices).reshape(credit.T.shape).T
         for number, move in enumerate(self._moves):

@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 
 from simkit.arrays import Floats, Ints
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
-from simkit.learners.common.baselines import decision_means, step_means
+from simkit.learners.common.baselines import rollout_means
 from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
 from simkit.learners.common.games import NOTHING_DONE, Source, results_of
 from simkit.learners.common.networks import ActorCritic, build, seeded
@@ -178,14 +178,12 @@ class PPOTraining(TorchTraining):
         """
         chosen, steps, rewards = self.chosen, rollouts.grid(rollouts.step), rollouts.rewards
         to_go = rewards_to_go(rewards, 1.0)
-        if self.source.in_steps:
-            baseline = step_means(rewards, steps, chosen.rollouts)
-        else:
-            baseline = decision_means(to_go, chosen.rollouts)
+        in_steps = self.source.in_steps
+        baseline = rollout_means(rewards, to_go, steps, chosen.rollouts, by_step=in_steps)
         difference = rollouts.rows(to_go - baseline)
         unit = deviation_by_group(difference, self._load(rollouts.episode))
         values = rollouts.grid(rollouts.rows(baseline) + unit * rollouts.value)
-        passed = time_moved(steps) if self.source.in_steps else True
+        passed = time_moved(steps) if in_steps else True
         decay = np.where(passed, chosen.decay, np.ones(rewards.shape))
         advantages = generalised_advantages(rewards, values, decay)
         return rollouts.rows(advantages), rollouts.rows(advantages + values - baseline) / unit

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from simkit.arrays import Floats, Ints
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
-from simkit.learners.common.baselines import decision_means, step_means
+from simkit.learners.common.baselines import rollout_means
 from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
 from simkit.learners.common.games import NOTHING_DONE, Source, results_of
 from simkit.learners.common.natural_gradient import Trust, as_vector, policy_step
@@ -176,11 +176,11 @@ class ReinforceTraining(TorchTraining):
             seen = torch.from_numpy(rollouts.seen).to(self.device)
             advantage = returns - self.value.predict(seen)
             return advantage, {"explained_variance": self.value.fit(seen, returns)}
-        by_step = self.source.in_steps and chosen.discount == 1
-        if chosen.baseline == "decision" or (chosen.baseline is None and not by_step):
-            baseline = decision_means(to_go, chosen.rollouts)
-        else:
-            baseline = step_means(rewards, rollouts.grid(rollouts.step), chosen.rollouts)
+        usual = "step" if self.source.in_steps and chosen.discount == 1 else "decision"
+        baseline = rollout_means(
+            rewards, to_go, rollouts.grid(rollouts.step), chosen.rollouts,
+            by_step=(chosen.baseline or usual) == "step",
+        )  # fmt: skip
         return returns - rollouts.rows(baseline), {}
 
     def _batch(self, rollouts: Rollouts, advantage: Floats) -> Batch:

@@ -13,7 +13,22 @@ import numpy as np
 
 from simkit.arrays import Floats, Ints
 
-__all__ = ["MovingMean", "decision_means", "step_means"]
+__all__ = ["MovingMean", "decision_means", "rollout_means", "step_means"]
+
+
+def rollout_means(
+    rewards: Floats, to_go: Floats, steps: Ints, rollouts: int, *, by_step: bool
+) -> Floats:
+    """Return (T, N) `step_means` of undiscounted rewards, or `decision_means` of returns.
+
+    Args:
+        rewards: (T, N), 0 after an episode's end.
+        to_go: (T, N) their returns from each decision on.
+        steps: (T, N) time step of each decision.
+        rollouts: K episodes of each instance.
+        by_step: whether decisions at the same time step are compared; see `Source.in_steps`.
+    """
+    return step_means(rewards, steps, rollouts) if by_step else decision_means(to_go, rollouts)
 
 
 def decision_means(returns: Floats, rollouts: int) -> Floats:

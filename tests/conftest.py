@@ -167,6 +167,22 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     session.config.stash[BEGUN] = time.monotonic()
 
 
+@pytest.fixture(autouse=True)
+def _no_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the folder of real traces from the code under test, as where there is none."""
+    monkeypatch.delenv("SIMKIT_DATA", raising=False)
+
+
+@pytest.fixture
+def real_data(monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Set SIMKIT_DATA to the folder of real traces for this test, or skip it."""
+    from trace_files import real_file
+
+    folder = real_file()
+    monkeypatch.setenv("SIMKIT_DATA", str(folder))
+    return folder
+
+
 @pytest.fixture(scope="session")
 def oracle() -> Path:
     """Return the folder of reference schedules, or skip."""

@@ -144,9 +144,7 @@ def test_every_scenario_that_comes_along_is_valid(simkit, monkeypatch, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["green-texas", "green-carbon"])
-def test_scenarios_with_files_of_power_are_valid(simkit, name):
-    if "SIMKIT_DATA" not in os.environ:
-        pytest.skip("set SIMKIT_DATA to the folder that holds swf/ and power/")
+def test_scenarios_with_files_of_power_are_valid(simkit, name, real_data):
     assert simkit("validate", name).code == 0
 
 

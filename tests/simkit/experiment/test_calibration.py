@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from overfull import count
+from trace_files import real_file
 
 import simkit as kit
 from simkit.analysis.export import export_swf
@@ -193,9 +193,7 @@ def test_impossible_rows() -> None:
 )  # fmt: skip
 def test_a_second_program_counts_the_same(log: str, capacity: int) -> None:
     """On real logs, where they are."""
-    path = Path(os.environ.get("SIMKIT_DATA", "")) / "swf" / f"{log}-cln.swf.gz"
-    if not path.is_file():
-        pytest.skip(f"needs {path.name} in SIMKIT_DATA")
+    path = real_file("swf", f"{log}-cln.swf.gz")
     trace, past = SwfLog.of(path=path).recorded()
     found = impossible_rows(with_recorded_starts(trace.workload, past), float(capacity)).as_dict()
     expected = count(path, capacity)

@@ -145,6 +145,9 @@ def held_out_sets(simkit, *words):
 def test_policies_alone_are_judged_on_what_is_held_out(simkit):
     assert held_out_sets(simkit, "quickstart") == (30 * 100, 30)
     assert held_out_sets(simkit, "quickstart", "--windows", 4, "--jobs", 7) == (28, 4)
+
+
+def test_policies_alone_are_judged_on_what_is_held_out_of_a_log(simkit, real_data):
     assert held_out_sets(simkit, "lublin-256", "--windows", 2, "--jobs", 9) == (18, 2)
 
 

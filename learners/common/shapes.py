@@ -11,7 +11,6 @@ from simkit.sections import BrokenRulesError, Section
 __all__ = [
     "ImageShape",
     "PerceptronShape",
-    "RecurrentShape",
     "SetScorerShape",
     "Shape",
     "Width",
@@ -123,19 +122,6 @@ class ImageShape(Section):
             )
             raise BrokenRulesError([(("convolutions",), text)])
         return self
-
-
-class RecurrentShape(Section):
-    """Two layers with tanh, then an LSTM, then a layer of logits."""
-
-    type: Literal["recurrent"]
-    inputs: Width
-    """Number of inputs."""
-    hidden: Width
-    """Units of each layer, and of the LSTM."""
-    outputs: Width
-    """Number of actions."""
-    activation: Literal["tanh"]
 
 
 Shape = Annotated[PerceptronShape | SetScorerShape, Field(discriminator="type")]

@@ -21,15 +21,15 @@ from simkit.agent.ready_pool import (
 )
 from simkit.agent.ready_pool_actions import Advance
 from simkit.errors import ScenarioError
-from simkit.learners.common.shapes import ImageShape, RecurrentShape, SetScorerShape
+from simkit.learners.common.shapes import ImageShape, SetScorerShape
 from simkit.sections import Positive, Section
 
 if TYPE_CHECKING:
     from simkit.learners.ready_pool.source import ReadySource
 
-__all__ = ["ReadyDescription", "describe_ready_pool", "ready_recurrent", "ready_scorer"]
+__all__ = ["ReadyDescription", "describe_ready_pool", "ready_scorer"]
 
-ReadyShape = Annotated[SetScorerShape | RecurrentShape | ImageShape, Field(discriminator="type")]
+ReadyShape = Annotated[SetScorerShape | ImageShape, Field(discriminator="type")]
 
 
 class ActionSection(Section):
@@ -39,7 +39,7 @@ class ActionSection(Section):
     max_start: Annotated[int, Field(ge=0, le=10_000)]
     reject: bool
     suspend: Annotated[int, Field(ge=0, le=10_000)] = 0
-    advance: Advance
+    advance: Advance = "no-op"
     in_time: bool
     """Whether jobs are placed only where they end by their deadline."""
 
@@ -99,7 +99,7 @@ def describe_ready_pool(shape: ReadyShape, source: ReadySource) -> dict[str, Any
         "observation": source.schema.as_json(),
         "actions": {
             "type": "ready-pool", "max_start": pool.max_start, "reject": rules["reject"],
-            "suspend": rules["suspend"], "advance": rules["advance"], "in_time": source.late_leave,
+            "in_time": source.late_leave,
         },
         **{name: getattr(pool, name) for name in dimensions},
         "resources": list(source.resources),
@@ -144,20 +144,11 @@ def ready_image_network(source: ReadySource, size: EncoderSize, hidden: int) -> 
 def ready_scorer(source: ReadySource, hidden: int) -> SetScorerShape:
     """Return the shape of a scorer of jobs that reads `ready_set`.
 
-    It scores placing each job and doing nothing, and, if these are allowed, rejecting each job and
-    suspending running ones.
+    It scores placing each job and doing nothing, and, if that is allowed, rejecting each job.
     """
     pool, rules = source.pool, source.rules
     return SetScorerShape(
         type="set-scorer", context=ready_context_size(pool), items=pool.ready,
         features=ready_size(pool), hidden=hidden, scores=2 if rules["reject"] else 1,
-        others=1 + rules["suspend"], activation="relu",
-    )  # fmt: skip
-
-
-def ready_recurrent(source: ReadySource, hidden: int) -> RecurrentShape:
-    """Return the shape of a recurrent network that reads `ready_set`, with the same actions."""
-    return RecurrentShape(
-        type="recurrent", inputs=source.schema.size, hidden=hidden, outputs=source.actions,
-        activation="tanh",
+        others=1, activation="relu",
     )  # fmt: skip

@@ -65,11 +65,10 @@ TRAININGS: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
     }),
     "rare": (READY, GAMES | RECALL),
     "rare image": (READY, GAMES | RECALL | {
-        "encoder": "small", "max_start": 12, "advance": "each", "hours": 40, "replay": 60,
+        "encoder": "small", "max_start": 12, "hours": 40, "replay": 60,
     }),
-    "cocorl": (READY, GAMES | {"cost_limit": 1.0, "suspend": 2}),
+    "cocorl": (READY, GAMES | {"cost_limit": 1.0}),
     "cocorl rejects": (READY, GAMES | {"reject": True}),
-    "cocorl lstm": (READY, GAMES | {"network": "lstm", "cost_limit": 1.0}),
     "offline": (READY, GAMES | RECALL),
     "rlscheduler": (POOL, WINDOWS | {"units": 2}),
     "rlscheduler backfill": (POOL, WINDOWS | {"backfill": "rlscheduler"}),

@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from simkit.arrays import Bools
 from simkit.errors import RunError
-from simkit.learners.common.images.plain import PlainImageNetwork, image_network_sizes
-from simkit.learners.common.shapes import ImageShape, PerceptronShape, SetScorerShape
+from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
 
 __all__ = ["LARGEST_FLOW", "PlainNetwork", "masked_log_softmax", "plain_network", "weight_sizes"]
 
@@ -33,14 +32,11 @@ class PlainNetwork(Protocol):
 
 
 def plain_network(
-    shape: PerceptronShape | SetScorerShape | ImageShape, weights: Mapping[str, Array]
+    shape: PerceptronShape | SetScorerShape, weights: Mapping[str, Array]
 ) -> PlainNetwork:
     """Return the network with these weights; raises RunError if they do not fit the shape."""
     if isinstance(shape, PerceptronShape):
         return _PlainPerceptron(shape, weights)
-    if isinstance(shape, ImageShape):
-        _refuse_misfits(weights, image_network_sizes(shape), "network over an image")
-        return PlainImageNetwork(shape, weights)
     return _PlainSetScorer(shape, weights)
 
 

@@ -11,6 +11,7 @@ from typing import Any, get_type_hints
 from generate_scenario import type_words
 from pydantic import BaseModel
 
+from simkit.learners.recipes import Recipe
 from simkit.plugins import find, names
 from simkit.text import attribute_docstrings
 
@@ -33,14 +34,32 @@ def learner_arguments() -> dict[str, Callable[[], str]]:
 
 
 def _arguments(learner: str) -> str:
-    """Return the table of the one model of arguments beside a learner's `begin`."""
-    place = import_module(find("simkit.learners", learner).__module__)
+    """Return the table of a learner's arguments, or of those in which a recipe differs."""
+    begin = find("simkit.learners", learner)
+    if not isinstance(begin, Recipe):
+        return _table(_model(begin))
+    algorithm, fields = (
+        begin.algorithm,
+        _model(find("simkit.learners", begin.algorithm)).model_fields,
+    )
+    rows = [
+        f"| `{name}` | `{_shown(value)}` | `{_shown(fields[name].default)}` |"
+        for name, value in begin.defaults.items()
+    ]
+    text = f"The algorithm is [`{algorithm}`](#{algorithm}); defaults that differ from its own:"
+    head = [text, "", f"| argument | default | of `{algorithm}` |", "|---|---|---|"]
+    return "\n".join([*head, *rows])
+
+
+def _model(begin: Callable[..., Any]) -> type[BaseModel]:
+    """Return the one model of arguments beside a learner's `begin`."""
+    place = import_module(begin.__module__)
     (model,) = (
         each
         for name, each in vars(place).items()
         if name.endswith("Arguments") and each.__module__ == place.__name__
     )
-    return _table(model)
+    return model  # type: ignore[no-any-return]
 
 
 def _table(arguments: type[BaseModel]) -> str:

@@ -84,9 +84,12 @@ class ReinforceArguments(GamesArguments):
 
 
 def begin(
-    scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
-) -> Training:
+    scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu",
+    learner: str = "reinforce",
+) -> Training:  # fmt: skip
     """Return a new training; an entry point of ``simkit.learners``.
+
+    `learner` is the name of a recipe, see `simkit.learners.recipes`.
 
     Raises ScenarioError, all problems at once, for arguments that are out of range or do not suit
     the scenario, job sets without a job, or a missing device; PluginError without safetensors,
@@ -94,24 +97,24 @@ def begin(
     """
 
     def source_of(chosen: ReinforceArguments) -> Source[Any]:
-        return games_of(scenario, chosen, "reinforce", chosen.job_sets)
+        return games_of(scenario, chosen, learner, chosen.job_sets)
 
     given = {**usual_numbers(scenario, USUAL, arguments), **arguments}
     chosen, source = prepared(ReinforceArguments, given, source_of, device)
-    return ReinforceTraining(scenario, source, chosen, seed, device)
+    return ReinforceTraining(scenario, source, chosen, seed, device, learner)
 
 
 class ReinforceTraining(TorchTraining):
     """A training with REINFORCE."""
 
-    learner = "reinforce"
     extendable = True
 
     def __init__(
         self, scenario: Scenario, source: Source[Any], arguments: ReinforceArguments, seed: int,
-        device: str,
+        device: str, learner: str = "reinforce",
     ) -> None:  # fmt: skip
-        super().__init__(scenario, arguments, seed, ("job_sets", "actions", "sample", "value"))
+        streams = ("job_sets", "actions", "sample", "value")
+        super().__init__(scenario, arguments, seed, streams, learner)
         self.chosen, self.device = arguments, device
         # Environment
         self.source = source

@@ -46,7 +46,10 @@ class SeededTraining(Training):
     learner: str
     """The name of the learner."""
 
-    def __init__(self, scenario: Scenario, arguments: Section, seed: int, streams: tuple[str, ...]):
+    def __init__(
+        self, scenario: Scenario, arguments: Section, seed: int, streams: tuple[str, ...],
+        learner: str | None = None,
+    ) -> None:  # fmt: skip
         """Store the facts of the training and create its generators.
 
         Args:
@@ -54,7 +57,9 @@ class SeededTraining(Training):
             arguments: the learner's arguments, with ``iterations``.
             seed: seed of the training.
             streams: name of each generator whose state belongs to a checkpoint.
+            learner: the name of the recipe; None: the algorithm's own.
         """
+        self.learner = learner or self.learner
         self.scenario, self.arguments, self.seed = scenario, arguments, seed
         self.iteration, self.iterations = 0, int(getattr(arguments, "iterations"))  # noqa: B009
         self.generators = {name: self.stream(name) for name in streams}

@@ -33,3 +33,10 @@ class Recipe:
         given = {**self.defaults, **arguments}
         training: Training = begin(scenario, given, seed=seed, device=device, learner=self.name)
         return training
+
+
+cocorl = Recipe("cocorl", "ppo", {
+    "games": 128, "hours": 2000, "iterations": 150, "learning_rate": 0.002, "falls": True,
+    "entropy": 0.02, "batch": 1024, "held_out_sets": 32,
+})  # fmt: skip
+"""Chapter 6 of the dissertation "RARE" (University of Virginia, 2023)."""

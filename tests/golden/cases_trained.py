@@ -27,6 +27,9 @@ SETS = {"job_sets": 4, "rollouts": 3, "held_out_sets": 3}
 GAMES = {
     "games": 6, "decisions": 8, "hours": 60, "held_out_games": 4, "hidden": 8, "batch": 32,
 }  # fmt: skip
+ENDLESS = {
+    "games": 6, "decisions": 8, "hours": 60, "held_out_sets": 4, "hidden": 8, "batch": 32,
+}  # fmt: skip
 RECALL = {"updates": 3, "replay": 300}
 CHUNKS = {"jobs": 5, "held_out_share": 0.2}
 WINDOWS = {
@@ -65,8 +68,8 @@ TRAININGS: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
     }),
     "rare": (READY, GAMES | RECALL),
     "rare warm-up": (READY, GAMES | RECALL | {"warm_up": 1, "replay": 60}),
-    "cocorl": (READY, GAMES | {"cost_limit": 1.0}),
-    "cocorl rejects": (READY, GAMES | {"reject": True}),
+    "cocorl": (READY, ENDLESS | {"cost_limit": 1.0}),
+    "cocorl rejects": (READY, ENDLESS | {"reject": True}),
     "offline": (READY, GAMES | RECALL),
     "rlscheduler": (POOL, WINDOWS | {"units": 2}),
     "rlscheduler backfill": (POOL, WINDOWS | {"backfill": "rlscheduler"}),

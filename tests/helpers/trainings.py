@@ -63,6 +63,8 @@ READY = {
     "iterations": 4, "games": 6, "decisions": 8, "hours": 150, "held_out_games": 4, "hidden": 8,
     "batch": 32,
 }  # fmt: skip
+ENDLESS = {name: value for name, value in READY.items() if name != "held_out_games"}
+ENDLESS |= {"held_out_sets": 4}
 REPLAYED = {**READY, "updates": 3, "replay": 300}
 
 SMALLEST: dict[str, Smallest] = {
@@ -73,7 +75,7 @@ SMALLEST: dict[str, Smallest] = {
         {"loads": [0.3, 1.3], "critics": 1, "objective": "completion"},
         {"starts": "ahead"},
     ]),
-    "cocorl": Smallest(ready_scenario, READY, [
+    "cocorl": Smallest(ready_scenario, ENDLESS, [
         {"cost_limit": 1.0, "reject": True, "derivative": 2.0},
         {"max_start": 12, "hours": 40},  # games end within an iteration
         {"units": [4, 10, 30], "games": 7},

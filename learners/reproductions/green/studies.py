@@ -86,7 +86,8 @@ QUICK: Final = Size(
 
 def _task(kind: str, learner: str, where: Circumstances, iterations: int, size: Size, seed: int,
           **arguments: Any) -> Task:  # fmt: skip
-    chosen = {"games": size.games, "held_out_games": size.held_out, **arguments}
+    held_out = "held_out_sets" if learner == "cocorl" else "held_out_games"
+    chosen = {"games": size.games, held_out: size.held_out, **arguments}
     return Task(kind, learner, size.at(where), size.iterations(iterations), chosen, seed)
 
 

@@ -43,9 +43,15 @@ from simkit.learners.common.returns import (
     rewards_to_go,
     time_moved,
 )
-from simkit.learners.common.rollouts import Batch, Rollouts, minibatches, roll_out
+from simkit.learners.common.rollouts import (
+    Batch,
+    Rollouts,
+    Stretch,
+    minibatches,
+    play_on,
+    roll_out,
+)
 from simkit.learners.common.shapes import Width
-from simkit.learners.common.stretches import Stretch, play_on
 from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.common.training import Stateful
 from simkit.learners.games.choice import EndlessArguments, games_of, usual_numbers

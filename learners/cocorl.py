@@ -27,7 +27,6 @@ from simkit.agent.rewards import sum_of_powers
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.common.actor_critic.multiplier import Gains, Multiplier
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
-from simkit.learners.common.baselines import MovingMean
 from simkit.learners.common.distributions import (
     entropy,
     log_probability,
@@ -37,7 +36,7 @@ from simkit.learners.common.distributions import (
 from simkit.learners.common.networks import ActorCritic, SetScorer, build, seeded
 from simkit.learners.common.objectives import clipped_gain
 from simkit.learners.common.optimisers import linear, set_learning_rate, take_step
-from simkit.learners.common.returns import advantages_over_time
+from simkit.learners.common.returns import MovingMean, advantages_over_time
 from simkit.learners.common.rollouts import Batch, minibatches
 from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.common.training import Stateful
@@ -46,7 +45,6 @@ from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.rules import Rule
 from simkit.learners.ready_pool.arguments import ReadyPoolArguments
 from simkit.learners.ready_pool.cost_limit import CostLimit
-from simkit.learners.ready_pool.description import describe_ready_pool, ready_scorer
 from simkit.learners.ready_pool.judge import greedy_and_drawn
 from simkit.learners.ready_pool.sizes import SourceOfSizes
 from simkit.learners.ready_pool.source import ReadySource
@@ -199,7 +197,7 @@ class CoCoRLTraining(TorchTraining):
         self.games = source.endless(arguments.games + self.watched, self.generators["streams"])
         # Agent
         with seeded(self.stream("weights")):
-            scorer = build(ready_scorer(source, arguments.hidden))
+            scorer = build(source.scorer(arguments.hidden))
             self._network = ActorCritic(scorer, arguments.hidden, values=2).to(device)
         self.optimiser = torch.optim.Adam(self.network.parameters(), arguments.learning_rate)
         # Constraint
@@ -354,5 +352,4 @@ class CoCoRLTraining(TorchTraining):
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         actor = self.network.actor
         assert isinstance(actor, SetScorer)
-        description = describe_ready_pool(actor.shape, self.source)
-        self.write_network(folder, actor, description, curve_end)
+        self.write_network(folder, actor, self.source.describe(actor.shape), curve_end)

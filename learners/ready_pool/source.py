@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from simkit.agent.encoder import Numbers, ObservationSchema
 from simkit.agent.ready_pool import (
     ReadyPool,
+    ready_context_size,
     ready_set,
     ready_set_schema,
+    ready_size,
 )
 from simkit.arrays import Floats, stream
+from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
 from simkit.learners.lockstep.ready_pool.accounts import COSTS, Cost
 from simkit.learners.lockstep.ready_pool.endless import EndlessReadyGames
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
@@ -31,6 +34,9 @@ _WAITING: Final = 144
 
 class ReadySource:
     """Makes games with a scenario's pool, jobs and power, each with a seed of its own."""
+
+    criterion: ClassVar = "lost_value"
+    held_out_metrics: ClassVar = ("lost_value", "lost_value_drawn", "cost", "cost_drawn")
 
     def __init__(
         self, scenario: Scenario, *, hours: int, max_start: int = 0, reject: bool = False,
@@ -77,6 +83,33 @@ class ReadySource:
     def schema(self) -> ObservationSchema:
         """The meaning of the numbers of an observation."""
         return ready_set_schema(self.pool)
+
+    def scorer(self, hidden: int) -> SetScorerShape:
+        """Return the shape of a scorer of jobs that reads `ready_set`.
+
+        It scores placing each job and doing nothing, and, if that is allowed, rejecting each job.
+        """
+        pool = self.pool
+        return SetScorerShape(
+            type="set-scorer", context=ready_context_size(pool), items=pool.ready,
+            features=ready_size(pool), hidden=hidden, scores=2 if self.rules["reject"] else 1,
+            others=1, activation="relu",
+        )  # fmt: skip
+
+    def describe(self, shape: PerceptronShape | SetScorerShape) -> dict[str, Any]:
+        """Return what a bundle says of the agent; `ReadyDescription.read` reads it."""
+        pool = self.pool
+        dimensions = ("ready", "waiting", "horizon", "longest", "worth", "step_s")
+        return {
+            "architecture": shape.model_dump(mode="json"),
+            "observation": self.schema.as_json(),
+            "actions": {
+                "type": "ready-pool", "max_start": pool.max_start, "reject": self.rules["reject"],
+                "in_time": self.late_leave,
+            },
+            **{name: getattr(pool, name) for name in dimensions},
+            "resources": list(self.resources),
+        }  # fmt: skip
 
     def see(self, games: ReadyGames) -> Numbers:
         """Return (A, K) observations of the active games."""

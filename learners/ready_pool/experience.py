@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simkit.learners.common.trajectories import Rows, Trajectories
+from simkit.learners.common.replay import Trajectories
 from simkit.learners.lockstep.ready_pool.rules import Rule
 from simkit.learners.ready_pool.source import ReadySource
 
@@ -38,22 +38,20 @@ class Experience:
             rng: draws the seeds of the job streams.
         """
         self.source, self.games = source, source.endless(games, rng)
-        self.memory = Trajectories(rows, games)
+        self.memory = Trajectories(rows)
 
     def play(self, rule: Rule, decisions: int) -> Outcome:
         """Take some decisions in each game by a rule, and add them to the memory."""
         games, value, waited, hours = self.games, 0.0, 0.0, 0
         for _ in range(decisions):
-            seen, allowed = self.source.see(games), games.mask()
+            seen, allowed = games.observe(), games.mask()
             actions = rule(games)
-            passed = games.step(actions)
-            paid = self.source.paid(games)
-            self.memory.add(
-                Rows(
-                    seen, allowed, actions, paid, passed.hours.astype(np.float64),
-                    over=np.zeros(len(actions), np.bool_), known=~games.begun,
-                )
-            )  # fmt: skip
-            value, waited = value + float(paid.sum()), waited + float(passed.waited.sum())
-            hours += int(passed.hours.sum())
+            paid = games.step(actions)
+            self.memory.add({
+                "seen": seen, "allowed": allowed, "actions": actions, "rewards": paid,
+                "passed": games.passed.astype(np.float64),
+                "over": np.zeros(len(actions), np.bool_), "known": ~games.begun,
+            })  # fmt: skip
+            value, waited = value + float(paid.sum()), waited + float(games.cost.sum())
+            hours += int(games.passed.sum())
         return Outcome(value / max(hours, 1), waited / max(hours, 1))

@@ -75,6 +75,8 @@ LARGEST_GRADIENT: Final = 10.0
 """Gradients are clipped to this norm."""
 USUAL: Final = {"job_sets": 12, "rollouts": 4, "held_out_sets": 40, "max_decisions": 5_000}
 """Defaults for simulations, which take longer than job sets in lock-step."""
+ENDLESS_METRICS: Final = ("lost_value", "lost_value_drawn", "cost", "cost_drawn")
+"""Held-out metrics of agents that play games without an end."""
 EPISODES: Final = (*LOCKSTEP, *SIMULATED, "job_sets", "rollouts", "steps", "held_out_sets")
 """Arguments of episodes."""
 
@@ -219,8 +221,9 @@ class ActorCriticTraining(TorchTraining):
         # Environment
         self.source, self.data = source, data
         self.criterion = source.criterion
-        if arguments.games is None:
-            self.unseen = source.held_out(arguments.held_out_sets)
+        endless = arguments.games is not None
+        held_out = arguments.held_out_games if endless else arguments.held_out_sets
+        self.unseen = source.held_out(held_out)
         # Memory
         self.experience = self._experience()
         # Agent
@@ -250,6 +253,11 @@ class ActorCriticTraining(TorchTraining):
     @property
     def network(self) -> ActorAndCritics:
         return self._network
+
+    @property
+    def held_out_metrics(self) -> tuple[str, ...]:
+        endless = isinstance(self.experience, Endless)
+        return ENDLESS_METRICS if endless else super().held_out_metrics
 
     def parts(self) -> Mapping[str, Stateful]:
         data = {} if self.data is None else {"data": self.data}
@@ -368,9 +376,9 @@ class ActorCriticTraining(TorchTraining):
         if isinstance(self.experience, Endless):
 
             def rule(greedy: bool) -> Rule:
-                return rule_of(self.source, actor, None if greedy else rng, self.device)
+                return rule_of(actor, None if greedy else rng, self.device)
 
-            return greedy_and_drawn(self.source, self.chosen.held_out_games, rule)
+            return greedy_and_drawn(self.source, self.unseen, rule)
         games = self.source.games(self.unseen)
         rollouts = roll_out(games, actor, rng, self.device, greedy=self.source.greedy)
         mean = float(rollouts.rewards.sum(axis=0).mean())

@@ -45,3 +45,5 @@ rare = Recipe("rare", "actor-critic", {**ENDLESS, "critics": 1, "actor": "regres
 """Chapter 5, algorithm 6, of the dissertation "RARE" (University of Virginia, 2023)."""
 offline = Recipe("offline", "actor-critic", {**ENDLESS, "entropy": 0.5, "entropy_falls": 0.5})
 """Launchpad, chapter 7 of the same dissertation."""
+fitness = Recipe("fitness", "evolution", {"scorer": "pairs"})
+rlscheduler = Recipe("rlscheduler", "evolution", {"scorer": "jobs"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ import torch
 from simkit.agent.encoder import Numbers
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.common.distributions import masked_log_softmax, sample
-from simkit.learners.common.games import NOTHING_DONE, Source
+from simkit.learners.common.games import NOTHING_DONE, EndlessSource, Source
 from simkit.learners.common.networks import Network
 from simkit.learners.common.replay import Columns, Replay, Trajectories
 from simkit.learners.common.returns import (
@@ -23,7 +23,7 @@ from simkit.learners.common.returns import (
 from simkit.learners.common.rollouts import Rollouts, roll_out
 from simkit.learners.common.training import Stateful
 
-__all__ = ["Endless", "EndlessSource", "Episodes"]
+__all__ = ["Endless", "Episodes"]
 
 
 Generators = Mapping[str, np.random.Generator]
@@ -127,19 +127,6 @@ class Episodes:
         }
 
 
-class EndlessSource(Protocol):
-    """Where games without an end come from."""
-
-    def endless(self, games: int, rng: np.random.Generator, /) -> Any:
-        """Return so many games, on workloads whose seeds `rng` draws."""
-
-    def see(self, games: Any, /) -> Numbers:
-        """Return (N, K) observations."""
-
-    def paid(self, games: Any, /) -> Floats:
-        """Return (N,) rewards of the last step."""
-
-
 class Endless:
     """Games without an end, and a memory of their decisions.
 
@@ -155,7 +142,7 @@ class Endless:
     iteration or two."""
 
     def __init__(
-        self, source: EndlessSource, games: int, decisions: int, replay: int,
+        self, source: EndlessSource[Any], games: int, decisions: int, replay: int,
         generators: Generators, mean: float | None = None,
     ) -> None:  # fmt: skip
         """Start the games.
@@ -168,7 +155,7 @@ class Endless:
             generators: ``streams`` draws the games' workloads, ``actions`` the actions.
             mean: a prior estimate of the mean reward per unit of time; None: none.
         """
-        self.source, self.decisions, self._generators = source, decisions, generators
+        self.decisions, self._generators = decisions, generators
         self.games = source.endless(games, generators["streams"])
         self.memory = Trajectories(max(replay // games, 2))
         self.mean = MovingMean(first=mean)
@@ -193,23 +180,23 @@ class Endless:
             rule: returns the action of each game instead of the actor; None: none.
 
         Returns:
-            ``value_per_hour``: reward per step of time; ``cost``: mean number of waiting jobs.
+            ``value_per_hour``: reward per step of time; ``cost``: mean cost of such a step, the
+            number of waiting jobs.
         """
-        games, value, waited, hours = self.games, 0.0, 0.0, 0
+        games, value, cost, hours = self.games, 0.0, 0.0, 0
         for _ in range(self.decisions):
-            seen, allowed = self.source.see(games), games.mask()
+            seen, allowed = games.observe(), games.mask()
             actions = self._drawn(actor, seen, allowed, device) if rule is None else rule(games)
-            passed = games.step(actions)
-            paid = self.source.paid(games)
+            paid = games.step(actions)
             self.memory.add({
                 "seen": seen, "allowed": allowed, "actions": actions, "rewards": paid,
-                "passed": passed.hours.astype(np.float64),
+                "passed": games.passed.astype(np.float64),
                 "over": np.zeros(len(actions), np.bool_), "known": ~games.begun,
             })  # fmt: skip
-            value, waited = value + float(paid.sum()), waited + float(passed.waited.sum())
-            hours += int(passed.hours.sum())
+            value, cost = value + float(paid.sum()), cost + float(games.cost.sum())
+            hours += int(games.passed.sum())
         self.mean.take(value / max(hours, 1))
-        return {"value_per_hour": value / max(hours, 1), "cost": waited / max(hours, 1)}
+        return {"value_per_hour": value / max(hours, 1), "cost": cost / max(hours, 1)}
 
     def _drawn(self, actor: Network, seen: Numbers, allowed: Bools, device: str) -> Ints:
         """Return (N,) actions drawn by their probabilities."""

@@ -30,17 +30,18 @@ from simkit.agent.rewards import sum_of_powers
 from simkit.arrays import Floats, Ints
 from simkit.learners.common.actor_critic.multiplier import Gains, Multiplier
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
-from simkit.learners.common.baselines import MovingMean, rollout_means
 from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
 from simkit.learners.common.games import NOTHING_DONE, Source, results_of
 from simkit.learners.common.networks import ActorCritic, build, seeded
 from simkit.learners.common.objectives import clipped_gain, squared_error
 from simkit.learners.common.optimisers import linear, set_learning_rate, take_step
 from simkit.learners.common.returns import (
+    MovingMean,
     advantages_over_time,
     deviation_by_group,
     generalised_advantages,
     rewards_to_go,
+    rollout_means,
     time_moved,
 )
 from simkit.learners.common.rollouts import (

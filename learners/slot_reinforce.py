@@ -17,10 +17,9 @@ from pydantic import Field, model_validator
 
 from simkit.arrays import Floats
 from simkit.learners.common.arguments import Positive
-from simkit.learners.common.baselines import decision_means
 from simkit.learners.common.networks import Perceptron, seeded
 from simkit.learners.common.optimisers import OptimiserName, make_optimiser
-from simkit.learners.common.returns import rewards_to_go
+from simkit.learners.common.returns import decision_means, rewards_to_go
 from simkit.learners.common.rollouts import Rollouts
 from simkit.learners.common.shapes import Width
 from simkit.learners.common.torch_training import TorchTraining

@@ -92,8 +92,12 @@ def roll_out(
     with torch.inference_mode():
         # without any active game there is still one round, which gives the columns their widths
         while len(active := games.active) or not rounds:
-            seen, allowed, log_probs, value = _look(games, network, device)
-            actions = log_probs.argmax(dim=-1).cpu().numpy() if greedy else sample(log_probs, rng)
+            seen, allowed, logits, log_probs, value = _look(games, network, device)
+            if greedy:  # as an agent: the log-probabilities of almost equal logits may be equal
+                masked = logits.masked_fill(log_probs.isinf(), -torch.inf)
+                actions = masked.argmax(dim=-1).cpu().numpy()
+            else:
+                actions = sample(log_probs, rng)
             taken = log_probability(log_probs, torch.from_numpy(actions).to(device))
             rounds.append({
                 "seen": seen, "allowed": allowed, "actions": actions,
@@ -172,7 +176,7 @@ def play_on(
     """
     rows: list[tuple[npt.NDArray[Any], ...]] = []
     for _ in range(decisions):
-        seen, allowed, log_probs, values = _look(games, network, device)
+        seen, allowed, _, log_probs, values = _look(games, network, device)
         actions = sample(log_probs, rng)
         actions[:greedy] = log_probs[:greedy].argmax(dim=-1).cpu().numpy()
         taken = log_probability(log_probs, torch.from_numpy(actions).to(device))
@@ -189,13 +193,14 @@ def play_on(
 
 def _look(
     games: Games | EndlessGames, network: ActorCritic | Network, device: str
-) -> tuple[npt.NDArray[Any], Bools, Tensor, Tensor]:
-    """Return observations, masks, (A, actions) log-probabilities and values, 0 without a critic."""
+) -> tuple[npt.NDArray[Any], Bools, Tensor, Tensor, Tensor]:
+    """Return observations, masks, logits, log-probabilities and values, 0 without a critic."""
     seen, allowed = games.observe(), games.mask()
     output = network(torch.from_numpy(seen).to(device))
     critic = isinstance(network, ActorCritic)
     logits, values = output if critic else (output, output.new_zeros(len(output)))
-    return seen, allowed, masked_log_softmax(logits, torch.from_numpy(allowed).to(device)), values
+    log_probs = masked_log_softmax(logits, torch.from_numpy(allowed).to(device))
+    return seen, allowed, logits, log_probs, values
 
 
 @dataclass(frozen=True)

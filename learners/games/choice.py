@@ -236,12 +236,13 @@ def usual_numbers(
         simulated: for simulations, and for episodes of a ready pool.
         given: `learn.arguments`.
         slots: for numbered slots, by a learner that lays jobs out in classes wherever it can.
-        endless: for games without an end, by a learner that prefers them on a ready pool.
+        endless: for games without an end, by a learner that knows them; with `games`, it prefers
+            them on a ready pool.
     """
     way = _way_to_play(scenario, given)
     if endless is not None and way == "ready pools in lock-step":
-        episodes = given.get("games", 1) is None or set(EPISODES).intersection(given)
-        return simulated if episodes else endless
+        games = given.get("games", endless.get("games"))
+        return simulated if games is None or set(EPISODES).intersection(given) else endless
     if way != "job sets in lock-step":
         return simulated
     layout = given.get("layout") or usual_layout(scenario, anywhere=True)

@@ -60,11 +60,9 @@ class Smallest(NamedTuple):
 
 
 READY = {
-    "iterations": 4, "games": 6, "decisions": 8, "hours": 150, "held_out_games": 4, "hidden": 8,
+    "iterations": 4, "games": 6, "decisions": 8, "hours": 150, "held_out_sets": 4, "hidden": 8,
     "batch": 32,
 }  # fmt: skip
-ENDLESS = {name: value for name, value in READY.items() if name != "held_out_games"}
-ENDLESS |= {"held_out_sets": 4}
 REPLAYED = {**READY, "updates": 3, "replay": 300}
 
 SMALLEST: dict[str, Smallest] = {
@@ -75,14 +73,14 @@ SMALLEST: dict[str, Smallest] = {
         {"loads": [0.3, 1.3], "critics": 1, "objective": "completion"},
         {"starts": "ahead"},
     ]),
-    "cocorl": Smallest(ready_scenario, ENDLESS, [
+    "cocorl": Smallest(ready_scenario, READY, [
         {"cost_limit": 1.0, "reject": True, "derivative": 2.0},
         {"max_start": 12, "hours": 40},  # games end within an iteration
         {"units": [4, 10, 30], "games": 7},
     ]),
     "deepjs": Smallest(bags_scenario, {
         "iterations": 4, "jobs": 5, "repeats": 2, "rollouts": 3, "batch": 20,
-        "held_out_share": 0.2,
+        "held_out": 0.2,
     }, [
         {"features": "terms", "hidden": [4]},
         {"features": "terms", "hidden": [4], "start": "balance"},
@@ -113,8 +111,8 @@ SMALLEST: dict[str, Smallest] = {
         {"search": "antithetic", "starts": "ahead"},
     ]),
     "fitness": Smallest(bags_scenario, {
-        "iterations": 4, "candidates": 4, "jobs": 5, "chunks": 3, "units": 2,
-    }, [{"units": 0}]),
+        "iterations": 4, "candidates": 4, "jobs": 5, "job_sets": 3, "hidden": 2,
+    }, [{"hidden": 0}]),
     "offline": Smallest(ready_scenario, REPLAYED, [{"reject": True, "popart": False}]),
     "ppo": Smallest(deeprm_scenario, {
         "iterations": 4, "job_sets": 4, "rollouts": 3, "held_out_sets": 3, "hidden": 8, "batch": 64,
@@ -135,10 +133,10 @@ SMALLEST: dict[str, Smallest] = {
         {"baseline": "decision", "objective": "completion"},
     ]),
     "rlscheduler": Smallest(pool_scenario, {
-        "iterations": 4, "candidates": 6, "windows": 3, "fewest_jobs": 30, "most_jobs": 60,
-        "held_out_windows": 2, "least_slowdown": 1.5, "start": "fcfs", "held_out_share": 0.2,
+        "iterations": 4, "candidates": 6, "job_sets": 3, "fewest_jobs": 30, "most_jobs": 60,
+        "held_out_sets": 2, "least_slowdown": 1.5, "start": "fcfs", "held_out": 0.2,
     }, [
-        {"units": 2},
+        {"hidden": 2},
         {"objective": "relative", "end": "behind-head"},
         {"objective": "mean"},
         {"backfill": "rlscheduler"},
@@ -184,10 +182,10 @@ def small_training(
 
 def weights(training: Any) -> dict[str, bytes]:
     """Return the bytes of a training's weights by name."""
-    if hasattr(training, "scorer"):
-        return {"scorer": training.scorer.flat.tobytes()}
     if hasattr(training, "search"):
         return {"mean": training.search.mean.tobytes()}
+    if hasattr(training, "scorer"):
+        return {"scorer": training.scorer.flat.tobytes()}
     return {name: array.tobytes() for name, array in weights_of(training.network).items()}
 
 

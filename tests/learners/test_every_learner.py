@@ -143,10 +143,11 @@ def test_an_iteration_without_a_job_changes_nothing(learner, form, monkeypatch):
     made = small_training(learner, **form)
     made.step()  # after it, Adam moves weights even where the gradient is 0
     before = weights(made)
-    if learner in ("actor-critic", "evolution", "ppo", "reinforce"):
-        monkeypatch.setattr(type(made.source), "draw", lambda *_: JobSets.empty(2, 3, 2))
-    else:
+    if hasattr(made, "draw_job_sets"):
         monkeypatch.setattr(made, "draw_job_sets", lambda: JobSets.empty(4, 3, 2))
+    else:
+        source = getattr(made, "problem", made).source
+        monkeypatch.setattr(type(source), "draw", lambda *_: JobSets.empty(2, 3, 2))
     assert made.step() == {"return": 0.0, "unfinished": 0.0, "decisions": 0.0}
     assert (made.iteration, weights(made)) == (2, before)
 
@@ -194,7 +195,7 @@ LEARNS: list[tuple[str, Scenario | None, dict[str, Any], str, float]] = [
     }, "slowdown", 0.8),
     *(("sofia", None, SOFIA | {"update": update}, "slowdown", 0.85)
       for update in ("natural", "gradient", "proximal")),
-    ("rlscheduler", None, {"iterations": 15, "candidates": 10, "windows": 6},
+    ("rlscheduler", None, {"iterations": 15, "candidates": 10, "job_sets": 6},
      "slowdown_geometric", 0.8),
 ]  # fmt: skip
 """Learner, scenario (None: its smallest), arguments, what falls, and below which share of it."""
@@ -232,7 +233,7 @@ def test_it_learns(learner, where, arguments, key, share):
 def test_it_loses_less_value_than_first_come_first_served(learner, arguments):
     """And far less than untrained, on held-out streams."""
     made = small_training(
-        learner, games=48, decisions=32, hours=400, hidden=32, batch=256, held_out_games=24,
+        learner, games=48, decisions=32, hours=400, hidden=32, batch=256, held_out_sets=24,
         where=ready_scenario(
             admission={"slots": 15, "backlog": 144, "late": "leave"},
             workload={"type": "rare", "jobs": 190, "offered_load": 1.2},
@@ -308,7 +309,7 @@ REFUSED: dict[str, list[tuple[Scenario | dict[str, Any], dict[str, Any], str]]] 
         ({}, {"dataset": "x", "clone": 3, "offline": 3}, "iterations"),
         ({}, DATA | {"filter": "soft"}, "filter"),
         ({}, {"decisions": 1}, "decisions"),
-        ({}, {"entropy": 0.7}, "entropy_first"),
+        ({}, {"rollouts": 3}, "rollouts"),  # games have no end
     ],
     "ppo": [
         (sofia_scenario(), {"loads": [0.5]}, "loads"),
@@ -319,7 +320,7 @@ REFUSED: dict[str, list[tuple[Scenario | dict[str, Any], dict[str, Any], str]]] 
     ],
     "rare": [
         ({}, {"teacher": "sjf"}, "teacher"),  # without a warm-up
-        ({}, {"warm_up": 9}, "warm_up"),
+        ({}, {"warm_up": 9}, "iterations"),
         ({}, {"decisions": 1}, "decisions"),
     ],
     "reinforce": [

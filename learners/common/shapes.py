@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from simkit.agent.slotted import Slotted
 from simkit.sections import BrokenRulesError, Section
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "RecurrentShape",
     "SetScorerShape",
     "Shape",
+    "TablePerceptronShape",
     "Width",
 ]
 
@@ -37,6 +39,21 @@ class PerceptronShape(Section):
     def outputs(self) -> int:
         """Number of outputs."""
         return self.layers[-1]
+
+
+class TablePerceptronShape(PerceptronShape):
+    """A perceptron over DeepRM's image, which reads rows of tables in place of pixels.
+
+    It is for trainings: its weights are those of the perceptron over the pixels, and so is what a
+    bundle says of it. See `simkit.learners.common.images.layer`.
+    """
+
+    slotted: Annotated[Slotted, Field(exclude=True)]
+
+    @property
+    def inputs(self) -> int:
+        """Number of rows that make up an image."""
+        return self.slotted.resources * (self.slotted.horizon + self.slotted.slots) + 2
 
 
 class SetScorerShape(Section):

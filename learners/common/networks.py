@@ -140,7 +140,7 @@ Network = Perceptron | SetScorer
 def build(shape: PerceptronShape | SetScorerShape) -> Network:
     """Return a network with initial weights, drawn by torch's global generator; see `seeded`."""
     if isinstance(shape, TablePerceptronShape):
-        from simkit.learners.common.images.layer import ImageLayer  # which needs scipy
+        from simkit.learners.common.image_layer import ImageLayer  # which needs scipy
 
         return Perceptron(shape, ImageLayer(shape.slotted, shape.layers[1]))
     return Perceptron(shape) if isinstance(shape, PerceptronShape) else SetScorer(shape)

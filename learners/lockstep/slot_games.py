@@ -46,12 +46,12 @@ def observer(observation: str, model: Slotted) -> Callable[[Lockstep], npt.NDArr
     """Return a function: games → (A, K) what is seen, as the first layer of a network reads it.
 
     That is the numbers of the observation, but ``deeprm-image`` is read as rows of tables, see
-    `simkit.learners.common.images.layer`.
+    `simkit.learners.common.image_layer`.
     """
     if observation == "slot-set":
         return lambda games: slot_set(games.view(), games.slot_facts(), model)
     if observation == "deeprm-image":
-        from simkit.learners.common.images.layer import TableLayout  # which needs torch
+        from simkit.learners.common.image_layer import TableLayout  # which needs torch
 
         rows = TableLayout(model).rows
         return lambda games: rows(games.view())

@@ -1,4 +1,4 @@
-"""A trained agent of a ready pool as a policy; one that reads a set runs on pools of any size.
+"""A trained agent of a ready pool as a policy, for pools of any size.
 
 policy: {agent: trainings/mine}
 policy: {agent: trainings/mine, args: {choose: sample}}
@@ -15,7 +15,6 @@ from simkit.agent.encoder import ObservationSchema
 from simkit.agent.ready_pool_actions import ReadyActions, ReadyTracker
 from simkit.errors import RunError, ScenarioError
 from simkit.learners.common.bundle import Bundle, network_of
-from simkit.learners.common.inference import PlainRecurrent
 from simkit.learners.ready_pool.description import ReadyDescription
 from simkit.policy import Action, State, SystemInfo
 from simkit.scenario import Scenario
@@ -28,8 +27,6 @@ Choose = Literal["sample", "greedy"]
 
 class ReadyAgent:
     """A `Policy` whose network scores the jobs of a ready pool, and doing nothing.
-
-    A recurrent network remembers all decisions of a run.
 
     Attributes:
         name: the bundle's name.
@@ -56,7 +53,7 @@ class ReadyAgent:
         self._actions = ReadyActions(
             self._tracker, actions.suspend, actions.reject, actions.advance
         )
-        self._units, self._observe = described.units, described.see
+        self._observe = described.see
         self._network = network_of(
             bundle, described.architecture, described.seen.size, self._actions.count
         )
@@ -80,12 +77,6 @@ class ReadyAgent:
             self._tracker.reset(info)
         except ScenarioError as error:
             return [f"agent {self.name}: {text}" for text in error.problems]
-        units = tuple(round(float(amount)) for amount in info.capacity.sum(axis=0))
-        if self._units is not None and self._units != units:
-            return [
-                f"agent {self.name}: it sees an image of {_counts(self._units)} units, but the "
-                f"cluster has {_counts(units)}; train it again, or train one that sees a set"
-            ]
         return []
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
@@ -93,8 +84,6 @@ class ReadyAgent:
         if problems := self.check_cluster(info):
             raise ScenarioError(problems)
         self._rng, self.probability = rng, 1.0
-        if isinstance(self._network, PlainRecurrent):
-            self._carried = self._network.blank()
 
     def schedule(self, state: State) -> Iterator[Action]:
         """Act until the network lets time go on, or nothing can be done."""
@@ -109,11 +98,7 @@ class ReadyAgent:
 
     def _choose(self, state: State) -> int:
         """Return the number of the next action; among equal scores, the lowest number."""
-        observation = self._observe(self._tracker.view())
-        if isinstance(self._network, PlainRecurrent):
-            logits, self._carried = self._network.remembering(observation, self._carried)
-        else:
-            logits = self._network.logits(observation)
+        logits = self._network.logits(self._observe(self._tracker.view()))
         scores = np.where(self._actions.mask(state), logits, -np.inf)
         if self._greedy:
             return int(scores.argmax())
@@ -122,7 +107,3 @@ class ReadyAgent:
         drawn = int(self._rng.choice(len(probabilities), p=probabilities))
         self.probability = float(probabilities[drawn])
         return drawn
-
-
-def _counts(units: tuple[int, ...]) -> str:
-    return " and ".join(map(str, units))

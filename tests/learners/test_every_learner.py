@@ -154,15 +154,11 @@ def test_an_iteration_without_a_job_changes_nothing(learner, form, monkeypatch):
     ("learner", "arguments", "power"),
     [
         ("rare", {}, False),
-        ("rare", {"encoder": "small"}, False),
         ("rare", {"reject": True}, True),
         ("offline", {}, False),
         ("cocorl", {}, False),
         ("cocorl", {"max_start": 12}, True),
-        ("cocorl", {"suspend": 2}, False),
-        ("cocorl", {"suspend": 1, "reject": True}, True),
-        ("cocorl", {"network": "lstm", "max_start": 12}, False),
-        ("cocorl", {"network": "lstm", "reject": True}, True),
+        ("cocorl", {"reject": True}, True),
     ],
 )
 def test_its_agent_acts_in_the_simulation_as_in_lockstep(learner, arguments, power, tmp_path):
@@ -324,7 +320,6 @@ REFUSED: dict[str, list[tuple[Scenario | dict[str, Any], dict[str, Any], str]]] 
         ({}, {"teacher": "sjf"}, "teacher"),  # without a warm-up
         ({}, {"warm_up": 9}, "warm_up"),
         ({}, {"decisions": 1}, "decisions"),
-        ({}, {"encoder": "large"}, "encoder"),  # too many convolutions for so small an image
     ],
     "reinforce": [
         (sofia_scenario(), {"loads": [0.5]}, "loads"),

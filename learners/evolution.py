@@ -24,7 +24,12 @@ from simkit.learners.common.bundle import safetensors
 from simkit.learners.common.evolution import AntitheticEvolution, CMAEvolution, Evolution
 from simkit.learners.common.games import NOTHING_DONE, Games, Source, results_of
 from simkit.learners.common.inference import PlainNetwork, plain_network, weight_sizes
-from simkit.learners.common.shapes import PerceptronShape, SetScorerShape, Width
+from simkit.learners.common.shapes import (
+    PerceptronShape,
+    SetScorerShape,
+    TablePerceptronShape,
+    Width,
+)
 from simkit.learners.common.training import SeededTraining, Stateful
 from simkit.learners.games.choice import GamesArguments, games_of, usual_numbers
 from simkit.scenario import Scenario
@@ -99,7 +104,13 @@ class EvolutionTraining(SeededTraining):
         self.unseen = source.held_out(arguments.held_out_sets)
         self.criterion = source.criterion
         # Agent
-        self.genes = Genes(source.scorer(arguments.hidden), self.stream("weights"))
+        shape = source.scorer(arguments.hidden)
+        if isinstance(shape, TablePerceptronShape):
+            raise ScenarioError(
+                "learn.arguments.observation: is deeprm-image, whose pixels need more weights than "
+                "can be searched; take deeprm-compact"
+            )
+        self.genes = Genes(shape, self.stream("weights"))
         self.search = self._search()
 
     def _search(self) -> Evolution:

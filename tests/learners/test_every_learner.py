@@ -327,6 +327,9 @@ REFUSED: dict[str, list[tuple[Scenario | dict[str, Any], dict[str, Any], str]]] 
         ({}, {"patience": 3}, "patience"),
         ({}, {"rollouts": 1}, "rollouts"),
         ({"workload": {"type": "deeprm", "rate": 0.0001}}, {}, "held_out_sets"),
+        ({"admission": {}}, {"layout": "classes", "backlog_shown": 9}, "backlog_shown"),
+        ({}, {"actions": "slots", "mask": "none"}, "mask"),
+        ({"admission": {}}, {"layout": "classes", "warm_start": 1}, "warm_start"),
     ],
     "rlscheduler": [
         ({"cluster": {"machines": [{"count": 2, "processors": 16}]}}, {}, "cluster"),
@@ -349,8 +352,7 @@ REFUSED: dict[str, list[tuple[Scenario | dict[str, Any], dict[str, Any], str]]] 
         ({}, {"rollouts": 1}, "rollouts"),
         ({}, {"horizon": 8}, "horizon"),  # jobs take up to 8 steps
         ({"load": 2.0}, {}, "workload.load"),
-        ({"rate": 0.0001}, {"fresh": True}, "held_out_sets"),
-        ({"rate": 0.0001}, {"fresh": False}, "job_sets"),
+        ({"rate": 0.0001}, {}, "held_out_sets"),
     ],
 }  # fmt: skip
 """Learner → changes of its scenario, or another, its arguments, and the place that is named."""

@@ -62,3 +62,5 @@ sofia = Recipe("sofia", "reinforce", {
 }, workload="sofia")  # fmt: skip
 """Sofia, "Resource management with deep reinforcement learning" (2021), on whose batches the
 natural gradient converges with a bound on its steps."""
+fitness = Recipe("fitness", "evolution", {"scorer": "pairs"})
+rlscheduler = Recipe("rlscheduler", "evolution", {"scorer": "jobs"})

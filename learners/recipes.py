@@ -62,5 +62,15 @@ sofia = Recipe("sofia", "reinforce", {
 }, workload="sofia")  # fmt: skip
 """Sofia, "Resource management with deep reinforcement learning" (2021), on whose batches the
 natural gradient converges with a bound on its steps."""
+ENDLESS = {
+    "games": 64, "hidden": 64, "popart": True, "follow": 0.005, "replay": 50_000, "updates": 200,
+    "learning_rate": 0.001,
+}  # fmt: skip
+"""Off-policy learning from endless games of a ready pool."""
+
+rare = Recipe("rare", "actor-critic", {**ENDLESS, "critics": 1, "actor": "regression"})
+"""Chapter 5, algorithm 6, of the dissertation "RARE" (University of Virginia, 2023)."""
+offline = Recipe("offline", "actor-critic", {**ENDLESS, "entropy": 0.5, "entropy_falls": 0.5})
+"""Launchpad, chapter 7 of the same dissertation."""
 fitness = Recipe("fitness", "evolution", {"scorer": "pairs"})
 rlscheduler = Recipe("rlscheduler", "evolution", {"scorer": "jobs"})

@@ -308,7 +308,7 @@ REFUSED: dict[str, list[tuple[Scenario | dict[str, Any], dict[str, Any], str]]] 
         ({}, {"dataset": "x", "clone": 3, "offline": 3}, "iterations"),
         ({}, DATA | {"filter": "soft"}, "filter"),
         ({}, {"decisions": 1}, "decisions"),
-        ({}, {"entropy": 0.7}, "entropy_first"),
+        ({}, {"rollouts": 3}, "rollouts"),  # games have no end
     ],
     "ppo": [
         (sofia_scenario(), {"loads": [0.5]}, "loads"),
@@ -319,7 +319,7 @@ REFUSED: dict[str, list[tuple[Scenario | dict[str, Any], dict[str, Any], str]]] 
     ],
     "rare": [
         ({}, {"teacher": "sjf"}, "teacher"),  # without a warm-up
-        ({}, {"warm_up": 9}, "warm_up"),
+        ({}, {"warm_up": 9}, "iterations"),
         ({}, {"decisions": 1}, "decisions"),
     ],
     "reinforce": [

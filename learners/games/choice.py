@@ -16,7 +16,7 @@ from simkit.agent.actions import Starts
 from simkit.agent.burst_classes import PATIENCE
 from simkit.errors import ScenarioError
 from simkit.gym.agent_view import AgentView
-from simkit.learners.common.arguments import Positive
+from simkit.learners.common.arguments import Extent, Positive
 from simkit.learners.games.job_sets import (
     BurstClasses,
     ClassRules,
@@ -26,14 +26,15 @@ from simkit.learners.games.job_sets import (
 )
 from simkit.learners.games.simulations import SimulatedSource
 from simkit.learners.lockstep import Objective
-from simkit.learners.lockstep.class_jobs import ClassJobs
 from simkit.learners.lockstep.job_sources import (
+    ClassJobs,
     JobSource,
-    job_source,
+    SlotJobs,
     refuse_loads_without_sets,
     refuse_without_jobs,
 )
 from simkit.learners.lockstep.ready_pool.accounts import Cost
+from simkit.learners.lockstep.slot_games import OBSERVATIONS, SlotMask
 from simkit.learners.ready_pool.sizes import SourceOfSizes
 from simkit.learners.ready_pool.source import HORIZON, ReadySource
 from simkit.scenario import Scenario
@@ -62,13 +63,27 @@ class GamesArguments(Section):
     paper."""
     starts: Starts = "now"
     """Tasks may start now or wait, or (`ahead`) each gets its earliest place at once."""
+    mask: Literal["none", "possible"] | None = None
+    """Numbered slots: tasks get their earliest place and a step may always pass, where only tasks
+    that fit may be chosen (`possible`), or any slot (`none`), and then a step passes if nothing can
+    be placed; null: as `starts` says."""
     patience: Annotated[int, Field(ge=0)] = PATIENCE
     """With `layout: classes` and `starts: now`, the most steps in a row in which nothing runs
     although a task fits."""
+    horizon: Extent | None = None
+    """Steps ahead in which tasks can be placed; null: 20, or 60 for Sofia's jobs."""
+    memory: Extent = 10
+    """Numbered slots: largest count of steps since the last arrival that is seen."""
+    backlog_shown: Extent | None = None
+    """Numbered slots: tasks of the backlog that are seen, further ones are hidden; null: all, at
+    most 60."""
+    last_step: Count | None = None
+    """Numbered slots: log the mean load, and the load and the reward of this step; null: do not."""
     # simulations
     observation: str | None = None
     """What is seen: an encoder's name, or several joined by `+`; null: the waiting tasks as a set,
-    and the power of a site that forecasts it."""
+    and the power of a site that forecasts it. Numbered slots in lock-step know `slot-set`,
+    `deeprm-image`, `deeprm-compact`, `sofia-shares` and `sofia-compact`."""
     actions: Literal["start", "next-head", "pick", "slots", "classes", "ready-pool"] | None = None
     """What an action means; null: `next-head`, or `ready-pool` for admission to slots."""
     slots: Count | None = None
@@ -128,20 +143,20 @@ class EndlessArguments(GamesArguments):
         return self
 
 
-LOCKSTEP: Final = ("loads", "objective", "layout", "starts", "patience")
-"""Arguments of job sets in lock-step."""
 SIMULATED: Final = ("observation", "actions", "slots", "reward", "jobs", "held_out")
 """Arguments of simulations."""
+NUMBERED: Final = ("mask", "horizon", "memory", "backlog_shown", "last_step")
+"""Arguments of numbered slots; burst classes have the first two as well."""
+CLASSES: Final = ("reading", "penalty", "shaping", "network")
+"""Arguments of burst classes, which a learner may have of its own."""
+LOCKSTEP: Final = ("loads", "objective", "layout", "starts", "patience", *NUMBERED, *CLASSES)
+"""Arguments of job sets in lock-step."""
 READY: Final = ("hours", "max_start", "reject", "cost")
 """Arguments of ready pools in lock-step."""
-CLASSES: Final = ("horizon", "mask", "reading", "penalty", "shaping", "network")
-"""Arguments of burst classes, which a learner may have of its own."""
 Way = Literal["job sets in lock-step", "ready pools in lock-step", "simulations"]
 WAYS: Final[Mapping[Way, tuple[str, ...]]] = {
-    "job sets in lock-step": (*LOCKSTEP, *CLASSES),
-    "ready pools in lock-step": READY,
-    "simulations": SIMULATED,
-}
+    "job sets in lock-step": LOCKSTEP, "ready pools in lock-step": READY, "simulations": SIMULATED,
+}  # fmt: skip
 """Way to play → the arguments that are for it alone."""
 
 
@@ -170,7 +185,7 @@ def games_of(
     Raises ScenarioError, all problems at once, for arguments that do not suit the scenario.
     """
     given = chosen.model_dump(include=chosen.model_fields_set)
-    way = _way_to_play(scenario, given)
+    way = _way_to_play(scenario, given, anywhere=classes is not None)
     _refuse_other_ways(scenario, given, way)
     if way == "job sets in lock-step":
         return _lockstep(scenario, chosen, learner, job_sets, classes)
@@ -189,29 +204,36 @@ def games_of(
         raise ScenarioError([_by_own_keys(text) for text in error.problems]) from error
 
 
-def _way_to_play(scenario: Scenario, given: Mapping[str, Any]) -> Way:
+def _way_to_play(scenario: Scenario, given: Mapping[str, Any], *, anywhere: bool) -> Way:
+    """Return the way to play with some arguments; for `anywhere` see `usual_layout`."""
+    asked = [key for key in SIMULATED if given.get(key) is not None]
     if given.get("games") is not None:
         return "ready pools in lock-step"
-    if set(SIMULATED).intersection(given):
-        return "simulations"
     if isinstance(scenario.workload, DeepRMModel | SofiaModel | SchedQRMModel):
-        return "job sets in lock-step"
+        layout = given.get("layout") or usual_layout(scenario, anywhere=anywhere)
+        seen = layout == "slots" and given.get("observation") in OBSERVATIONS
+        known = asked == ["observation"] and seen
+        return "job sets in lock-step" if known or not asked else "simulations"
     slotted = scenario.scheduling.step is not None and scenario.admission.slots is not None
-    rare = isinstance(scenario.workload, RareModel) and slotted
-    return "ready pools in lock-step" if rare else "simulations"
+    if isinstance(scenario.workload, RareModel) and slotted and not asked:
+        return "ready pools in lock-step"
+    return "simulations"
 
 
 def _refuse_other_ways(scenario: Scenario, given: Mapping[str, Any], way: Way) -> None:
     """Raise ScenarioError, all problems at once, for arguments of another way to play."""
-    asked = [key for key in ("games", *SIMULATED) if given.get(key) is not None]
-    why = f"{' and '.join(asked)} asks for" if asked else (
-        f"a workload of type {scenario.workload.type} is played as"
-    )  # fmt: skip
+    asked = ["games"] if given.get("games") is not None else [
+        key for key in SIMULATED if given.get(key) is not None
+    ]  # fmt: skip
+    why = f"a workload of type {scenario.workload.type} is played as"
+    if asked and way != "job sets in lock-step":
+        why = f"{' and '.join(asked)} asks for"
+    allowed = {"observation"} if way == "job sets in lock-step" else set[str]()
     if wrong := [
         f"learn.arguments.{key}: is for {other}, but {why} {way}; leave it out"
         for other, keys in WAYS.items()
         for key in keys
-        if other != way and key in given
+        if other != way and key not in allowed and given.get(key) is not None
     ]:
         raise ScenarioError(wrong)
 
@@ -239,7 +261,7 @@ def usual_numbers(
         endless: for games without an end, by a learner that knows them; with `games`, it prefers
             them on a ready pool.
     """
-    way = _way_to_play(scenario, given)
+    way = _way_to_play(scenario, given, anywhere=slots is not None)
     if endless is not None and way == "ready pools in lock-step":
         games = given.get("games", endless.get("games"))
         return simulated if games is None or set(EPISODES).intersection(given) else endless
@@ -291,29 +313,41 @@ def _lockstep(
 ) -> LockstepSource:
     """Return job sets in lock-step; raises ScenarioError for a pool that is none in steps."""
     layout = chosen.layout or usual_layout(scenario, anywhere=classes is not None)
-    _refuse_other_layouts(chosen, layout)
+    _refuse_other_layouts(chosen, layout, classes)
+    who = f"the learner {learner}"
+    jobs: JobSource
     if layout == "classes":
         rules = classes or ClassRules()
-        who = f"the learner {learner}"
-        jobs: JobSource = ClassJobs(scenario, who, chosen.loads, horizon=rules.horizon)
+        jobs = ClassJobs(scenario, who, chosen.loads, horizon=rules.horizon)
         kind: Any = BurstClasses(jobs.model, chosen.starts, chosen.patience, rules)
     else:
-        jobs = job_source(scenario, learner, chosen.loads)
-        kind = NumberedSlots(jobs.model, chosen.starts)
+        given = chosen.model_dump(include={"horizon", "mask"} & chosen.model_fields_set)
+        jobs = SlotJobs(
+            scenario, who, chosen.loads, horizon=given.get("horizon"), memory=chosen.memory,
+            backlog_shown=chosen.backlog_shown,
+        )  # fmt: skip
+        mask: SlotMask = given.get("mask") or chosen.starts
+        seen = chosen.observation or "slot-set"
+        kind = NumberedSlots(jobs.model, mask, seen, chosen.last_step)
     refuse_without_jobs({"held_out_sets": jobs.held_out(chosen.held_out_sets)})
     refuse_loads_without_sets(job_sets, chosen.loads, jobs)
     return LockstepSource(jobs, kind, chosen.objective, chosen.max_decisions)
 
 
-def _refuse_other_layouts(chosen: GamesArguments, layout: LayoutName) -> None:
+def _refuse_other_layouts(
+    chosen: GamesArguments, layout: LayoutName, classes: ClassRules | None
+) -> None:
     """Raise ScenarioError, all problems at once, for arguments of another layout."""
     given, wrong = chosen.model_fields_set, []
     if layout == "slots":
         wrong = [f"{key}: is for layout: classes; leave it out" for key in CLASSES if key in given]
-    elif chosen.objective != "slowdown":
-        wrong.append(
-            f"objective: is {chosen.objective}, but layout: classes supports only slowdown"
-        )
+    else:
+        others = NUMBERED if classes is None else NUMBERED[2:]
+        wrong = [f"{key}: is for layout: slots; leave it out" for key in others if key in given]
+        if chosen.objective != "slowdown":
+            wrong.append(
+                f"objective: is {chosen.objective}, but layout: classes supports only slowdown"
+            )
     if "patience" in given and (layout == "slots" or chosen.starts == "ahead"):
         wrong.append("patience: is for layout: classes with starts: now; leave it out")
     if wrong:

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from simkit.arrays import Floats, Ints
 from simkit.learners.common.actor_critic.critics import Critic, Critics
-from simkit.learners.common.actor_critic.off_policy import ActorAndCritics
+from simkit.learners.common.actor_critic.off_policy import ActorAndCritics, Transitions
 from simkit.learners.common.actor_critic.policy_losses import soft_policy_loss, temperature_loss
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
 from simkit.learners.common.baselines import rollout_means
@@ -35,7 +35,6 @@ from simkit.learners.common.rollouts import Rollouts, roll_out
 from simkit.learners.common.shapes import Width
 from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.common.training import Stateful
-from simkit.learners.common.trajectories import Transitions
 from simkit.learners.games.choice import GamesArguments, games_of, usual_numbers
 from simkit.scenario import Scenario
 from simkit.sections import Count
@@ -228,9 +227,8 @@ class ActorCriticTraining(TorchTraining):
     def _improve(self, wanted_share: float) -> tuple[float, float]:
         """Take one step of Adam; return the critics' loss, and the actor's mean entropy in nats."""
         network, chosen = self.network, self.chosen
-        drawn = self.memory.draw(chosen.batch, self.generators["memories"]).columns
-        batch = Transitions(**{name: torch.from_numpy(drawn[name]) for name in drawn})
-        batch = batch.to(self.device)
+        drawn = self.memory.draw(chosen.batch, self.generators["memories"])
+        batch = Transitions.of(drawn.columns).to(self.device)
         temperature = network.log_temperature.detach().exp()
         error = network.critics.error(
             batch.seen, batch.actions, network.goals(batch, temperature=temperature)

@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from pydantic import Field, model_validator
 
+from simkit.learners.common.actor_critic.off_policy import Transitions, joined
 from simkit.learners.common.actor_critic.policy_losses import (
     cloning_loss,
     soft_policy_loss,
@@ -33,7 +34,6 @@ from simkit.learners.common.baselines import MovingMean
 from simkit.learners.common.distributions import entropy
 from simkit.learners.common.optimisers import linear
 from simkit.learners.common.training import Stateful
-from simkit.learners.common.trajectories import Transitions, joined
 from simkit.learners.ready_pool.arguments import OffPolicyArguments
 from simkit.learners.ready_pool.description import ready_scorer
 from simkit.learners.ready_pool.recorded import Recorded
@@ -180,7 +180,7 @@ class OfflineTraining(OffPolicyTraining[OfflineArguments]):
             parts.append(self.data.memory.draw(count - own, rng))
         if own:
             parts.append(self.experience.memory.draw(own, rng))
-        return joined(parts).to(self.device)
+        return joined([Transitions.of(part.columns) for part in parts]).to(self.device)
 
     def _improve(self, batch: Transitions, phase: Phase) -> tuple[float, float, float]:
         """Take one step of Adam; return the critics' loss, the share imitated, and the entropy."""

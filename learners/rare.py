@@ -5,8 +5,8 @@
 and the actor imitates the actions in the replay memory that are better than its own mean action (Z.
 Wang et al., "Critic regularized regression", 2020, with the binary filter). In a warm-up, a rule
 may play and the actor imitate it; then the actor plays itself. The critic's targets come from a
-slow copy of it, and are normalised as they arrive (PopArt). The encoder is that of the
-dissertation, over an image of the pool, or a set encoder, which reads pools of any size.
+slow copy of it, and are normalised as they arrive (PopArt). The encoder reads a set of jobs, for
+pools of any size; that of the dissertation reads an image of the pool.
 
 As in `simkit.learners.cocorl`, a job's value is paid when it is placed, and rewards count above
 their mean per hour.
@@ -20,16 +20,13 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from simkit.learners.common.actor_critic.off_policy import Transitions
 from simkit.learners.common.actor_critic.policy_losses import cloning_loss
 from simkit.learners.common.arguments import prepared
 from simkit.learners.common.distributions import entropy
-from simkit.learners.common.shapes import Width
-from simkit.learners.common.trajectories import Transitions
 from simkit.learners.lockstep.ready_pool.rules import ORDERS, left_over
 from simkit.learners.ready_pool.arguments import OffPolicyArguments
 from simkit.learners.ready_pool.description import (
-    EncoderSize,
-    ready_image_network,
     ready_scorer,
 )
 from simkit.learners.ready_pool.source import ReadySource
@@ -49,10 +46,6 @@ class RAREArguments(OffPolicyArguments):
     it starts."""
     warm_up: Annotated[int, Field(ge=0)] = 0
     """Iterations in which the rule plays and the actor only imitates."""
-    encoder: EncoderSize | Literal["set"] = "set"
-    """Encoder of a set of jobs, or of an image of the pool, in a size from table A.5."""
-    hidden: Width = 64
-    """Units of each layer, or of the layer behind the encoder of images."""
     critics: Count = 1
     """Number of critics; the lowest of their values counts."""
 
@@ -77,12 +70,12 @@ def begin(
     """Return a new training; an entry point of ``simkit.learners``.
 
     Raises ScenarioError, all problems at once, for a scenario that lock-step ready pools do not
-    support, arguments out of range, an encoder that is too large for the image, or a missing
-    device; PluginError without safetensors, which the first checkpoint needs.
+    support, arguments out of range, or a missing device; PluginError without safetensors, which the
+    first checkpoint needs.
     """
 
     def source_of(chosen: RAREArguments) -> ReadySource:
-        return ReadySource(scenario, image=chosen.encoder != "set", **chosen.environment())
+        return ReadySource(scenario, **chosen.environment())
 
     chosen, source = prepared(RAREArguments, arguments, source_of, device)
     return RARETraining(scenario, source, chosen, seed, device)
@@ -97,11 +90,7 @@ class RARETraining(OffPolicyTraining[RAREArguments]):
         self, scenario: Scenario, source: ReadySource, arguments: RAREArguments, seed: int,
         device: str,
     ) -> None:  # fmt: skip
-        shape = (
-            ready_scorer(source, arguments.hidden)
-            if arguments.encoder == "set"
-            else ready_image_network(source, arguments.encoder, arguments.hidden)
-        )
+        shape = ready_scorer(source, arguments.hidden)
         super().__init__(scenario, source, arguments, shape, seed, device)
 
     def iterate(self) -> Mapping[str, float]:
@@ -121,8 +110,8 @@ class RARETraining(OffPolicyTraining[RAREArguments]):
         # Learn
         rng, rows = self.generators["memories"], []
         for _ in range(chosen.updates):
-            batch = self.experience.memory.draw(chosen.batch, rng).to(self.device)
-            rows.append(self._improve(batch, imitate_all=warming_up))
+            batch = Transitions.of(self.experience.memory.draw(chosen.batch, rng).columns)
+            rows.append(self._improve(batch.to(self.device), imitate_all=warming_up))
         # Logging
         critic, imitated, mean_entropy = np.mean(rows, axis=0)
         return {

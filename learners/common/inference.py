@@ -11,13 +11,7 @@ import numpy.typing as npt
 
 from simkit.arrays import Bools
 from simkit.errors import RunError
-from simkit.learners.common.images.plain import PlainImageNetwork, image_network_sizes
-from simkit.learners.common.shapes import (
-    ImageShape,
-    PerceptronShape,
-    RecurrentShape,
-    SetScorerShape,
-)
+from simkit.learners.common.shapes import PerceptronShape, RecurrentShape, SetScorerShape
 
 __all__ = [
     "LARGEST_FLOW", "PlainNetwork", "PlainRecurrent", "masked_log_softmax", "plain_network",
@@ -41,17 +35,13 @@ class PlainNetwork(Protocol):
 
 
 def plain_network(
-    shape: PerceptronShape | SetScorerShape | RecurrentShape | ImageShape,
-    weights: Mapping[str, Array],
+    shape: PerceptronShape | SetScorerShape | RecurrentShape, weights: Mapping[str, Array]
 ) -> PlainNetwork:
     """Return the network with these weights; raises RunError if they do not fit the shape."""
     if isinstance(shape, RecurrentShape):
         return PlainRecurrent(shape, weights)
     if isinstance(shape, PerceptronShape):
         return _PlainPerceptron(shape, weights)
-    if isinstance(shape, ImageShape):
-        _refuse_misfits(weights, image_network_sizes(shape), "network over an image")
-        return PlainImageNetwork(shape, weights)
     return _PlainSetScorer(shape, weights)
 
 

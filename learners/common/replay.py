@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from simkit.arrays import Floats, Ints
 
-__all__ = ["Columns", "Drawn", "NSteps", "PrioritisedReplay", "Replay"]
+__all__ = ["Columns", "Drawn", "NSteps", "PrioritisedReplay", "Replay", "Trajectories"]
 
 Row = Mapping[str, npt.ArrayLike]
 Columns = dict[str, npt.NDArray[Any]]
@@ -171,6 +171,61 @@ class PrioritisedReplay(Replay):
         super().restore(own)
         self._priority[:] = 0.0
         self._priority[: len(known)] = known
+
+
+class Trajectories(Replay):
+    """A memory of N games in order: the next row of a game shows the outcome of a decision.
+
+    It stores every observation once, while a memory of transitions stores it twice. Each row has
+    one decision of every game, whose columns are:
+
+    - ``seen``: (N, K) observations; ``allowed``: (N, A) which actions were allowed,
+    - ``actions``: (N,) actions taken; -1 for none, after the end of an episode,
+    - ``rewards``, ``passed``: (N,) and the time until the next decision,
+    - ``over``: (N,) whether the decision ended its episode,
+    - ``known``: (N,) whether the game's next row shows the decision's outcome.
+    """
+
+    def __init__(self, rows: int) -> None:
+        """Create an empty memory; raises ValueError below 2 rows: a decision needs the next one."""
+        if rows < 2:
+            raise ValueError(f"rows is {rows}; it must be at least 2")
+        super().__init__(rows)
+
+    @classmethod
+    def of(cls, columns: Columns) -> Self:
+        """Return a full memory of (D, …) consecutive decisions of one game."""
+        memory = cls(max(len(columns["actions"]), 2))
+        memory.extend({name: column[:, None] for name, column in columns.items()})
+        return memory
+
+    def draw(self, count: int, rng: np.random.Generator) -> Drawn:
+        """Draw decisions whose outcome is known, with replacement; raises ValueError if none is.
+
+        Two more columns, ``after`` and ``allowed_after``, are those of the next decision; where an
+        episode is over, all actions are allowed.
+        """
+        row, game = self._drawn(count, rng)
+        columns = {name: column[row, game] for name, column in self._columns.items()}
+        then = (row + 1) % self.size
+        columns["after"] = self._columns["seen"][then, game]
+        columns["allowed_after"] = self._columns["allowed"][then, game] | columns["over"][:, None]
+        return Drawn(row, columns, np.ones(count))
+
+    def _drawn(self, count: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
+        """Return the rows and the games, (B,) each, of drawn decisions with a known outcome."""
+        held, known = len(self), self._columns.get("known")
+        first = self._written - held  # the newest row has no next one
+        ages = (first + np.arange(held - 1)) % self.size
+        if known is None or not known[ages].any():
+            raise ValueError("the memory holds no decision whose outcome is known")
+        row, game = np.zeros((2, count), np.int64)
+        missing = np.arange(count)
+        while len(missing):
+            row[missing] = (first + rng.integers(held - 1, size=len(missing))) % self.size
+            game[missing] = rng.integers(known.shape[1], size=len(missing))
+            missing = missing[~known[row[missing], game[missing]]]
+        return row, game
 
 
 class NSteps:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from simkit.sections import BrokenRulesError, Section
+from simkit.sections import Section
 
 __all__ = [
-    "ImageShape",
     "PerceptronShape",
     "RecurrentShape",
     "SetScorerShape",
@@ -67,62 +66,6 @@ class SetScorerShape(Section):
     def outputs(self) -> int:
         """M · scores + others."""
         return self.items * self.scores + self.others
-
-
-class ImageShape(Section):
-    """Convolutions over an image and a perceptron over a list of facts, joined in an embedding.
-
-    The dissertation "RARE" (University of Virginia, 2023), section 5.3 and table A.5.
-    """
-
-    type: Literal["image"]
-    rows: Width
-    """H: rows of the image, the steps ahead."""
-    columns: Width
-    """U: columns of the image."""
-    facts: Width
-    """Number of facts in addition to the image."""
-    convolutions: Annotated[int, Field(ge=1, le=10)]
-    """Number of convolutional layers over the image."""
-    filters: Width = 32
-    """Filters of each convolution."""
-    kernel: Width = 4
-    """Height and width of a filter in cells."""
-    stride: Width = 2
-    """Stride of a filter along a row; from row to row it is 1."""
-    image_units: Width = 256
-    """Units that summarise the image."""
-    fact_units: Width = 128
-    """Units of each of two layers over the facts."""
-    embedding: Width = 128
-    """Size of the embedding of image and facts."""
-    hidden: Width = 512
-    """Units of the layer behind the embedding."""
-    outputs: Width
-    """Number of outputs."""
-
-    @property
-    def inputs(self) -> int:
-        """Number of inputs: the image, row by row, then the facts."""
-        return self.rows * self.columns + self.facts
-
-    @property
-    def filtered(self) -> tuple[int, int]:
-        """Rows and columns after the last convolution; below 1 if the image is too small."""
-        rows, columns = self.rows, self.columns
-        for _ in range(self.convolutions):
-            rows, columns = rows - self.kernel + 1, (columns - self.kernel) // self.stride + 1
-        return rows, columns
-
-    @model_validator(mode="after")
-    def _large_enough(self) -> Self:
-        if min(self.filtered) < 1:
-            text = (
-                f"is {self.convolutions}, too many for an image of {self.rows} x {self.columns} "
-                "cells; take fewer"
-            )
-            raise BrokenRulesError([(("convolutions",), text)])
-        return self
 
 
 class RecurrentShape(Section):

@@ -20,7 +20,7 @@ from simkit.agent.observe_slots import (
     sofia_schema,
 )
 from simkit.agent.slotted import Slotted, SlottedView
-from simkit.learners.common.images.layer import ImageLayer, TableLayout
+from simkit.learners.common.image_layer import ImageLayer, TableLayout
 from simkit.learners.common.networks import Dense, Perceptron
 from simkit.learners.common.shapes import PerceptronShape
 

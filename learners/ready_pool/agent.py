@@ -1,4 +1,4 @@
-"""A trained agent of a ready pool as a policy; one that reads a set runs on pools of any size.
+"""A trained agent of a ready pool as a policy, for pools of any size.
 
 policy: {agent: trainings/mine}
 policy: {agent: trainings/mine, args: {choose: sample}}
@@ -56,7 +56,7 @@ class ReadyAgent:
         self._actions = ReadyActions(
             self._tracker, actions.suspend, actions.reject, actions.advance
         )
-        self._units, self._observe = described.units, described.see
+        self._observe = described.see
         self._network = network_of(
             bundle, described.architecture, described.seen.size, self._actions.count
         )
@@ -80,12 +80,6 @@ class ReadyAgent:
             self._tracker.reset(info)
         except ScenarioError as error:
             return [f"agent {self.name}: {text}" for text in error.problems]
-        units = tuple(round(float(amount)) for amount in info.capacity.sum(axis=0))
-        if self._units is not None and self._units != units:
-            return [
-                f"agent {self.name}: it sees an image of {_counts(self._units)} units, but the "
-                f"cluster has {_counts(units)}; train it again, or train one that sees a set"
-            ]
         return []
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
@@ -122,7 +116,3 @@ class ReadyAgent:
         drawn = int(self._rng.choice(len(probabilities), p=probabilities))
         self.probability = float(probabilities[drawn])
         return drawn
-
-
-def _counts(units: tuple[int, ...]) -> str:
-    return " and ".join(map(str, units))

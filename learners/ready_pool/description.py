@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field
 
 from simkit.agent.encoder import Numbers, ObservationSchema
 from simkit.agent.ready_pool import (
     ReadyPool,
     ReadyView,
     ready_context_size,
-    ready_image,
-    ready_image_schema,
     ready_set,
     ready_set_schema,
     ready_size,
 )
 from simkit.agent.ready_pool_actions import Advance
-from simkit.errors import ScenarioError
-from simkit.learners.common.shapes import ImageShape, RecurrentShape, SetScorerShape
+from simkit.learners.common.shapes import RecurrentShape, SetScorerShape
 from simkit.sections import Positive, Section
 
 if TYPE_CHECKING:
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ReadyDescription", "describe_ready_pool", "ready_recurrent", "ready_scorer"]
 
-ReadyShape = Annotated[SetScorerShape | RecurrentShape | ImageShape, Field(discriminator="type")]
+ReadyShape = Annotated[SetScorerShape | RecurrentShape, Field(discriminator="type")]
 
 
 class ActionSection(Section):
@@ -59,8 +56,6 @@ class ReadyDescription(Section):
     worth: Positive
     step_s: Positive
     resources: tuple[str, ...]
-    units: tuple[int, ...] | None = None
-    """Units of each resource, if the agent observes an image of them."""
 
     @classmethod
     def read(cls, stated: Mapping[str, Any]) -> Self:
@@ -77,17 +72,13 @@ class ReadyDescription(Section):
         )  # fmt: skip
 
     def see(self, view: ReadyView) -> Numbers:
-        """Return (…, K) observations, each a set or an image."""
-        if self.units is None:
-            return ready_set(view, self.pool)
-        return ready_image(view, self.pool, self.units)
+        """Return (…, K) observations."""
+        return ready_set(view, self.pool)
 
     @property
     def seen(self) -> ObservationSchema:
         """The meaning of the numbers of an observation."""
-        if self.units is None:
-            return ready_set_schema(self.pool)
-        return ready_image_schema(self.pool, self.units)
+        return ready_set_schema(self.pool)
 
 
 def describe_ready_pool(shape: ReadyShape, source: ReadySource) -> dict[str, Any]:
@@ -103,42 +94,7 @@ def describe_ready_pool(shape: ReadyShape, source: ReadySource) -> dict[str, Any
         },
         **{name: getattr(pool, name) for name in dimensions},
         "resources": list(source.resources),
-        **({"units": list(source.units)} if source.image else {}),
     }  # fmt: skip
-
-
-EncoderSize = Literal["small", "medium", "large"]
-"""Sizes of the encoder of images, from table A.5 of the dissertation."""
-_SIZES: Final[Mapping[EncoderSize, tuple[int, int]]] = {
-    "small": (2, 128), "medium": (3, 300), "large": (4, 400),
-}  # fmt: skip
-"""Size → number of convolutions, units of the layers over the jobs' facts."""
-
-
-def ready_image_network(source: ReadySource, size: EncoderSize, hidden: int) -> ImageShape:
-    """Return the shape of a network that reads `ready_image`.
-
-    Args:
-        source: where the games come from.
-        size: size of the encoder.
-        hidden: units of the layer behind the encoder.
-
-    Raises ScenarioError if the encoder is too large for the image.
-    """
-    convolutions, units = _SIZES[size]
-    image, facts = source.schema.fields
-    rows, columns = image.shape
-    try:
-        return ImageShape(
-            type="image", rows=rows, columns=columns, facts=facts.size,
-            convolutions=convolutions, fact_units=units, hidden=hidden,
-            outputs=source.actions,
-        )  # fmt: skip
-    except ValidationError:
-        raise ScenarioError(
-            f"learn.arguments.encoder: {size} has {convolutions} convolutions, too many for an "
-            f"image of {rows} x {columns} cells; take a smaller one, or set"
-        ) from None
 
 
 def ready_scorer(source: ReadySource, hidden: int) -> SetScorerShape:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simkit.learners.common.trajectories import Rows, Trajectories
+from simkit.learners.common.replay import Trajectories
 from simkit.learners.lockstep.ready_pool.rules import Rule
 from simkit.learners.ready_pool.source import ReadySource
 
@@ -38,7 +38,7 @@ class Experience:
             rng: draws the seeds of the job streams.
         """
         self.source, self.games = source, source.endless(games, rng)
-        self.memory = Trajectories(rows, games)
+        self.memory = Trajectories(rows)
 
     def play(self, rule: Rule, decisions: int) -> Outcome:
         """Take some decisions in each game by a rule, and add them to the memory."""
@@ -48,12 +48,11 @@ class Experience:
             actions = rule(games)
             passed = games.step(actions)
             paid = self.source.paid(games)
-            self.memory.add(
-                Rows(
-                    seen, allowed, actions, paid, passed.hours.astype(np.float64),
-                    over=np.zeros(len(actions), np.bool_), known=~games.begun,
-                )
-            )  # fmt: skip
+            self.memory.add({
+                "seen": seen, "allowed": allowed, "actions": actions, "rewards": paid,
+                "passed": passed.hours.astype(np.float64),
+                "over": np.zeros(len(actions), np.bool_), "known": ~games.begun,
+            })  # fmt: skip
             value, waited = value + float(paid.sum()), waited + float(passed.waited.sum())
             hours += int(passed.hours.sum())
         return Outcome(value / max(hours, 1), waited / max(hours, 1))

@@ -11,7 +11,7 @@ from typing import Any, Self
 from simkit.agent.encoder import ObservationSchema
 from simkit.errors import RunError, ScenarioError
 from simkit.gym.dataset import Dataset, read_dataset
-from simkit.learners.common.trajectories import Rows, Trajectories
+from simkit.learners.common.replay import Trajectories
 from simkit.learners.ready_pool.source import REWARD, ReadySource
 
 __all__ = ["Recorded"]
@@ -48,10 +48,10 @@ class Recorded:
             raise ScenarioError([f"learn.arguments.dataset: {path}: {text}" for text in problems])
         paid = data.reward / source.whole_pool
         passed = data.passed_s / source.pool.step_s
-        rows = Rows(
-            data.observation, data.mask, data.action, paid, passed, data.terminated,
-            known=data.action >= 0,
-        )  # fmt: skip
+        rows = {
+            "seen": data.observation, "allowed": data.mask, "actions": data.action,
+            "rewards": paid, "passed": passed, "over": data.terminated, "known": data.action >= 0,
+        }  # fmt: skip
         per_hour = float(paid.sum() / max(passed.sum(), 1e-9))
         with path.open("rb") as file:
             digest = file_digest(file, "sha256").hexdigest()

@@ -9,8 +9,6 @@ import numpy as np
 from simkit.agent.encoder import Numbers, ObservationSchema
 from simkit.agent.ready_pool import (
     ReadyPool,
-    ready_image,
-    ready_image_schema,
     ready_set,
     ready_set_schema,
 )
@@ -37,7 +35,7 @@ class ReadySource:
 
     def __init__(
         self, scenario: Scenario, *, hours: int, max_start: int = 0, reject: bool = False,
-        suspend: int = 0, advance: Advance = "no-op", horizon: int = HORIZON, image: bool = False,
+        suspend: int = 0, advance: Advance = "no-op", horizon: int = HORIZON,
         cost: Cost = "waiting", discount: float = 1.0,
     ) -> None:  # fmt: skip
         """Read a scenario; raises ScenarioError as `StreamSource` does.
@@ -50,7 +48,6 @@ class ReadySource:
             suspend: number of running jobs from which the agent may choose one to suspend.
             advance: when time advances.
             horizon: steps that can be planned ahead.
-            image: whether agents observe an image of the pool, as in the dissertation, or a set.
             cost: the cost that the games' `accounts` count in addition to `REWARD`.
             discount: γ per step, for the value at the decision.
         """
@@ -58,7 +55,6 @@ class ReadySource:
         self.late_leave = admission.late == "leave"
         self._streams = StreamSource(scenario, hours + horizon, accounts := (REWARD, COSTS[cost]))
         self.resources, self.units = self._streams.resources, self._streams.units
-        self.image = image
         waiting = _WAITING if admission.backlog is None else admission.backlog
         # the stream source has already refused a scenario without slots
         self.pool = ReadyPool(
@@ -86,14 +82,11 @@ class ReadySource:
     @property
     def schema(self) -> ObservationSchema:
         """The meaning of the numbers of an observation."""
-        if self.image:
-            return ready_image_schema(self.pool, self.units)
         return ready_set_schema(self.pool)
 
     def see(self, games: ReadyGames) -> Numbers:
         """Return (A, K) observations of the active games."""
-        view, pool = games.view(), self.pool
-        return ready_image(view, pool, self.units) if self.image else ready_set(view, pool)
+        return ready_set(games.view(), self.pool)
 
     def paid(self, games: ReadyGames) -> Floats:
         """Return (A,) rewards for the last step, in steps of the whole pool."""

@@ -9,15 +9,18 @@ from typing import Any, Final, Generic, TypeVar
 import torch
 from torch import Tensor
 
-from simkit.learners.common.actor_critic.off_policy import ActorAndCritics, actor_and_critics
+from simkit.learners.common.actor_critic.off_policy import (
+    ActorAndCritics,
+    Transitions,
+    actor_and_critics,
+)
 from simkit.learners.common.actor_critic.policy_losses import regression_loss, regression_weights
 from simkit.learners.common.baselines import MovingMean
 from simkit.learners.common.networks import Perceptron, seeded
 from simkit.learners.common.optimisers import linear, take_step
-from simkit.learners.common.shapes import ImageShape, SetScorerShape
+from simkit.learners.common.shapes import SetScorerShape
 from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.common.training import Stateful
-from simkit.learners.common.trajectories import Transitions
 from simkit.learners.lockstep.ready_pool.rules import Rule
 from simkit.learners.ready_pool.arguments import OffPolicyArguments
 from simkit.learners.ready_pool.description import describe_ready_pool
@@ -46,7 +49,7 @@ class OffPolicyTraining(TorchTraining, Generic[Chosen]):
 
     def __init__(
         self, scenario: Scenario, source: ReadySource, arguments: Chosen,
-        shape: SetScorerShape | ImageShape, seed: int, device: str,
+        shape: SetScorerShape, seed: int, device: str,
     ) -> None:  # fmt: skip
         """Build games, memory, networks and optimiser.
 

@@ -40,7 +40,6 @@ RUNS: Mapping[str, tuple[Any, str, dict[str, Any]]] = {
     "dqn paper": (MANY, "dqn-paper", {}),
     "rare": (READY, "rare", {}),
     "rare sample": (READY, "rare", SAMPLE),
-    "rare image": (READY, "rare-image", {}),
     "cocorl rejects": (READY, "cocorl-rejects", {}),
     "cocorl lstm": (READY, "cocorl-lstm", {}),
     "cocorl lstm sample": (READY, "cocorl-lstm", SAMPLE),

@@ -64,9 +64,7 @@ TRAININGS: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
         "last_step": 10,
     }),
     "rare": (READY, GAMES | RECALL),
-    "rare image": (READY, GAMES | RECALL | {
-        "encoder": "small", "max_start": 12, "advance": "each", "hours": 40, "replay": 60,
-    }),
+    "rare warm-up": (READY, GAMES | RECALL | {"warm_up": 1, "replay": 60}),
     "cocorl": (READY, GAMES | {"cost_limit": 1.0, "suspend": 2}),
     "cocorl rejects": (READY, GAMES | {"reject": True}),
     "cocorl lstm": (READY, GAMES | {"network": "lstm", "cost_limit": 1.0}),

@@ -126,7 +126,7 @@ SMALLEST: dict[str, Smallest] = {
     ]),
     "rare": Smallest(ready_scenario, REPLAYED, [
         {"warm_up": 2, "reject": True, "critics": 2, "filter": "exponential", "popart": False},
-        {"encoder": "small", "max_start": 12, "advance": "each", "hours": 40, "replay": 60},
+        {"max_start": 12, "hours": 40, "replay": 60},
     ]),
     "reinforce": Smallest(deeprm_scenario, {
         "iterations": 4, "job_sets": 4, "rollouts": 3, "held_out_sets": 3, "hidden": 8,

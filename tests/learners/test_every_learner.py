@@ -155,7 +155,6 @@ def test_an_iteration_without_a_job_changes_nothing(learner, form, monkeypatch):
     ("learner", "arguments", "power"),
     [
         ("rare", {}, False),
-        ("rare", {"encoder": "small"}, False),
         ("rare", {"reject": True}, True),
         ("offline", {}, False),
         ("cocorl", {}, False),
@@ -325,7 +324,6 @@ REFUSED: dict[str, list[tuple[Scenario | dict[str, Any], dict[str, Any], str]]] 
         ({}, {"teacher": "sjf"}, "teacher"),  # without a warm-up
         ({}, {"warm_up": 9}, "warm_up"),
         ({}, {"decisions": 1}, "decisions"),
-        ({}, {"encoder": "large"}, "encoder"),  # too many convolutions for so small an image
     ],
     "reinforce": [
         (sofia_scenario(), {"loads": [0.5]}, "loads"),

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from ready_pools import check_acts_as_in_lockstep, ready_scenario
 from trainings import small_training
 
-from simkit import simulate
-from simkit.errors import ScenarioError
 from simkit.learners.agent import load_agent
 from simkit.learners.rare import RARETraining
 from simkit.scenario import Scenario
@@ -17,14 +14,6 @@ from simkit.scenario import Scenario
 
 def training(where: Scenario | None = None, **arguments: Any) -> RARETraining:
     return small_training("rare", where=where, **arguments)
-
-
-def test_an_agent_of_images_refuses_a_larger_pool(tmp_path):
-    training(encoder="small").write_agent(tmp_path / "agent", {})
-    larger = ready_scenario(cluster={"machines": [{"count": 1, "processors": 20, "gpu": 20}]})
-    agent = load_agent(tmp_path / "agent", larger)
-    with pytest.raises(ScenarioError, match="image of 10 and 10 units, but the cluster has 20 and"):
-        simulate(larger, policy=agent)
 
 
 def test_an_agent_of_sets_knows_a_larger_pool(tmp_path):

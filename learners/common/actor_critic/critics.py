@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from simkit.learners.common.actor_critic.popart import PopArt
-from simkit.learners.common.images.network import ImageNetwork
 from simkit.learners.common.networks import Network
 
 __all__ = ["Belief", "Critic", "Critics", "expected_value"]
@@ -21,7 +20,7 @@ Belief = Literal["least", "mean"]
 class Critic(nn.Module):
     """A network that maps (B, K) observations to (B, A) action values."""
 
-    def __init__(self, network: Network | ImageNetwork, *, popart: bool = False) -> None:
+    def __init__(self, network: Network, *, popart: bool = False) -> None:
         super().__init__()
         self.network = network
         self.scale = PopArt(network.last_layers) if popart else None

@@ -6,32 +6,70 @@ actor decides from there on; slow copies of the critics provide the targets.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from simkit.learners.common.action_values import follow, target_of
 from simkit.learners.common.actor_critic.critics import Critic, Critics, expected_value
 from simkit.learners.common.distributions import masked_log_softmax
-from simkit.learners.common.images.network import ImageEncoder, ImageNetwork
 from simkit.learners.common.networks import Network, SetScorer, build
-from simkit.learners.common.shapes import ImageShape, SetScorerShape
-from simkit.learners.common.trajectories import Transitions
+from simkit.learners.common.replay import Columns
+from simkit.learners.common.shapes import SetScorerShape
 
-__all__ = ["ActorAndCritics", "actor_and_critics"]
+__all__ = ["ActorAndCritics", "Transitions", "actor_and_critics", "joined"]
 
 _FIRST_TEMPERATURE: Final = 1.0
 """Rewards are at most about 1 per step, so entropy outweighs them at first."""
 
 
+@dataclass(frozen=True)
+class Transitions:
+    """B decisions and their outcomes."""
+
+    seen: Tensor
+    """(B, K) observations."""
+    allowed: Tensor
+    """(B, A) bool: which actions were allowed."""
+    actions: Tensor
+    """(B,) int64: actions taken."""
+    rewards: Tensor
+    """(B,)"""
+    passed: Tensor
+    """(B,) time until the next decision."""
+    over: Tensor
+    """(B,) bool: whether the decision ended its episode."""
+    after: Tensor
+    """(B, K) observations at the next decision."""
+    allowed_after: Tensor
+    """(B, A) bool: which actions the next decision allowed; all if the episode is over."""
+
+    @classmethod
+    def of(cls, columns: Columns) -> Self:
+        """Return drawn rows of a memory as tensors; numbers become float32."""
+        drawn = {name: columns[name] for name in cls.__dataclass_fields__}
+        drawn |= {name: drawn[name].astype(np.float32) for name in ("rewards", "passed")}
+        return cls(**{name: torch.from_numpy(column) for name, column in drawn.items()})
+
+    def to(self, device: str) -> Transitions:
+        """Return the tensors on a device."""
+        return Transitions(*[column.to(device) for column in vars(self).values()])
+
+
+def joined(parts: Sequence[Transitions]) -> Transitions:
+    """Return the concatenated decisions of several draws."""
+    rows = [vars(part).values() for part in parts]
+    return Transitions(*[torch.cat(columns) for columns in zip(*rows, strict=True)])
+
+
 def actor_and_critics(
-    shape: SetScorerShape | ImageShape, critics: int, discount: float, *, popart: bool
+    shape: SetScorerShape, critics: int, discount: float, *, popart: bool
 ) -> ActorAndCritics:
     """Return networks of one shape with new weights.
-
-    All networks over an image share one encoder, which learns from the critics alone.
 
     Args:
         shape: shape of each network.
@@ -39,21 +77,13 @@ def actor_and_critics(
         discount: γ per unit of time.
         popart: whether the critics' targets are normalised as they arrive.
     """
-    if isinstance(shape, SetScorerShape):
 
-        def critic() -> Critic:
-            return Critic(build(shape), popart=popart)
+    def critic() -> Critic:
+        return Critic(build(shape), popart=popart)
 
-        scorer = build(shape)
-        assert isinstance(scorer, SetScorer)
-        return ActorAndCritics(scorer, Critics(critics, critic), discount)
-    encoder = ImageEncoder(shape)
-
-    def image_critic() -> Critic:
-        return Critic(ImageNetwork(shape, encoder), popart=popart)
-
-    actor = ImageNetwork(shape, encoder, frozen=True)
-    return ActorAndCritics(actor, Critics(critics, image_critic), discount)
+    scorer = build(shape)
+    assert isinstance(scorer, SetScorer)
+    return ActorAndCritics(scorer, Critics(critics, critic), discount)
 
 
 class ActorAndCritics(nn.Module):
@@ -64,7 +94,7 @@ class ActorAndCritics(nn.Module):
             learners train it.
     """
 
-    def __init__(self, actor: Network | ImageNetwork, critics: Critics, discount: float) -> None:
+    def __init__(self, actor: Network, critics: Critics, discount: float) -> None:
         """Copy the critics as targets.
 
         Args:

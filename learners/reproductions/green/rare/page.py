@@ -336,7 +336,7 @@ def _setting(results: Results) -> str:
 - **Reward**: a job's value as it is placed, as so much for each hour that it will run; the tables show the value of jobs that have ended.
 - **RARE**: {counted(size.seeds, "training")} each, batches of {used.batch} (printed: 1,024), {used.hidden} hidden units (512), learning rate {used.learning_rate:g} (0.0001),
   {used.updates * size.iterations(60):,} updates; a discount of {used.discount:g} an hour where late jobs leave, and {patient:g} where nobody does (0.99 a step). Where late jobs leave it begins without imitation
-  (printed: 20,000 updates of it). The encoder over images of table A.5 is there (`encoder: small`); a set encoder was used.
+  (printed: 20,000 updates of it). A set encoder was used, not that over images of table A.5.
 - **PPO** is [`cocorl`](../reference/learners.md#cocorl) without a limit: 150 iterations of {size.games} games with 48 decisions each, {ppo.hidden} hidden units, learning rate {ppo.learning_rate:g}, a discount of
   {ppo.discount:g} and λ of {ppo.decay:g} an hour, an entropy weight of {ppo.entropy:g} that falls.
 - **Time**: {results.minutes:.0f} minutes for all {results.trainings} trainings, one after another.

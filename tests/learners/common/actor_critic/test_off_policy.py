@@ -6,27 +6,26 @@ import numpy as np
 import pytest
 import torch
 
-from simkit.learners.common.actor_critic.off_policy import ActorAndCritics, actor_and_critics
+from simkit.learners.common.actor_critic.off_policy import (
+    ActorAndCritics,
+    Transitions,
+    actor_and_critics,
+)
 from simkit.learners.common.actor_critic.policy_losses import (
     regression_loss,
     regression_weights,
     soft_policy_loss,
 )
-from simkit.learners.common.shapes import ImageShape, SetScorerShape
-from simkit.learners.common.trajectories import Transitions
+from simkit.learners.common.shapes import SetScorerShape
 
 SET = SetScorerShape(
     type="set-scorer", context=1, items=2, features=2, hidden=32, others=1, activation="relu"
 )
-IMAGE = ImageShape(
-    type="image", rows=5, columns=5, facts=2, convolutions=1, filters=2, kernel=2, image_units=4,
-    fact_units=3, embedding=4, hidden=6, outputs=3,
-)  # fmt: skip
 
 
-def networks(shape: SetScorerShape | ImageShape = SET, *, discount: float = 0.9) -> ActorAndCritics:
+def networks(*, discount: float = 0.9) -> ActorAndCritics:
     torch.manual_seed(0)
-    return actor_and_critics(shape, 2, discount, popart=True)
+    return actor_and_critics(SET, 2, discount, popart=True)
 
 
 def walk(rng: np.random.Generator, count: int) -> Transitions:
@@ -98,21 +97,9 @@ def test_it_learns_where_to_go_from_random_decisions(soft):
     assert float(values[~in_one, 1].mean()) == pytest.approx(8.1, rel=0.05)
 
 
-def test_the_encoder_of_images_learns_from_the_critics_alone():
-    made = networks(IMAGE)
-    seen, allowed = torch.randn(4, IMAGE.inputs), torch.ones(4, 3, dtype=torch.bool)
-    made.log_probabilities(seen, allowed)[:, 0].sum().backward()
-    named = dict(made.named_parameters())
-    assert named["actor.score.weight"].grad is not None
-    assert named["actor.encoder.both.weight"].grad is None
-    made.critics(seen).sum().backward()
-    assert named["actor.encoder.both.weight"].grad is not None
-
-
-@pytest.mark.parametrize("shape", [SET, IMAGE])
-def test_slow_copies_follow_with_the_scale_of_the_values(shape):
-    made = networks(shape)
-    seen = torch.randn(4, shape.inputs)
+def test_slow_copies_follow_with_the_scale_of_the_values():
+    made = networks()
+    seen = torch.randn(4, SET.inputs)
     made.critics.error(seen, torch.zeros(4, dtype=torch.int64), torch.full((4,), 50.0))
     assert not torch.allclose(made.slow(seen), made.critics(seen))
     made.follow(1.0)

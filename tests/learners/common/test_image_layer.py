@@ -11,7 +11,7 @@ from torch.nn.functional import embedding_bag
 
 from simkit.agent.observe_slots import deeprm_image, image_schema
 from simkit.agent.slotted import Slotted, SlottedView
-from simkit.learners.common.images.layer import ImageLayer, TableLayout, _SumOfRows
+from simkit.learners.common.image_layer import ImageLayer, TableLayout, _SumOfRows
 from simkit.learners.common.networks import Dense
 
 MODELS = st.builds(

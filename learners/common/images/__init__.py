@@ -1,1 +1,0 @@
-"""Networks over images of a pool: a first layer without pixels, and convolutions."""

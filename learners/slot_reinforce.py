@@ -26,10 +26,11 @@ from simkit.learners.common.shapes import Width
 from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.common.training import Stateful
 from simkit.learners.common.value_baseline import ValueBaseline
-from simkit.learners.games.slot_description import describe
+from simkit.learners.common.view_description import describe_view, of_slots
 from simkit.learners.lockstep import Lockstep, Objective
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import JobSource, refuse_without_jobs
+from simkit.learners.lockstep.pool_in_steps import RESOURCES
 from simkit.learners.lockstep.slot_games import ObservedGames
 from simkit.learners.lockstep.slot_inputs import slot_input
 from simkit.scenario import Scenario
@@ -156,8 +157,7 @@ class SlotReinforceTraining(TorchTraining):
         return advantage, returns, {"explained_variance": self.value.fit(seen, returns)}
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
-        description = describe(
-            self.network.shape, self.input.schema, self.model,
-            "possible" if self.chosen.mask else "none",
-        )  # fmt: skip
+        schema, mask = self.input.schema, "possible" if self.chosen.mask else "none"
+        kind = of_slots(schema.name, self.model, mask, RESOURCES)
+        description = describe_view(self.network.shape, schema, self.model.actions, kind)
         self.write_network(folder, self.network, description, curve_end)

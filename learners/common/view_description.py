@@ -110,7 +110,7 @@ class ViewActions(Section):
     count: Annotated[int, Field(ge=2, le=1_000_000)]
 
 
-_TYPES = get_type_hints(AgentView)
+_TYPES = get_type_hints(AgentView, include_extras=True)
 _REQUIRED: dict[str, Any] = {field.name: (_TYPES[field.name], ...) for field in fields(AgentView)}
 ViewPart = create_model("ViewPart", __base__=Section, **_REQUIRED)
 """The arguments of `AgentView`, with the types of its fields."""
@@ -169,7 +169,7 @@ def of_slots(
     """Return the kind of agents that choose among the numbered slots of a model."""
     view = AgentView(
         observation, slots=model.slots, horizon=model.horizon, max_length=model.max_length,
-        backlog_shown=model.backlog_shown, memory=model.memory, unit=model.unit, actions="slots",
+        backlog_shown=model.backlog_shown, memory=model.memory, unit=model.unit or 1.0, actions="slots",
         action_arguments={"mask": mask},
     )  # fmt: skip
     requires = {

@@ -12,20 +12,20 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 
 from simkit.agent.actions import Starts
-from simkit.agent.burst_classes import PATIENCE, class_schema
+from simkit.agent.burst_classes import PATIENCE, class_context_size, class_schema, class_size
 from simkit.agent.encoder import ObservationSchema
 from simkit.agent.observe_slots import context_size, slot_set_schema, slot_size
 from simkit.agent.slotted import Slotted
 from simkit.arrays import Ints
-from simkit.learners.classes.description import class_scorer, describe_classes
 from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
-from simkit.learners.games.slot_description import describe
+from simkit.learners.common.view_description import describe_view, of_classes, of_slots
 from simkit.learners.lockstep import Lockstep, Objective
 from simkit.learners.lockstep.class_games import ClassGames, ClassMask
 from simkit.learners.lockstep.class_slots import ClassLockstep, Reading
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import JobSource
 from simkit.learners.lockstep.outcome import OUTCOME
+from simkit.learners.lockstep.pool_in_steps import RESOURCES
 from simkit.learners.lockstep.slot_games import SlotGames
 
 __all__ = ["BurstClasses", "ClassRules", "Layout", "LayoutName", "LockstepSource", "NumberedSlots"]
@@ -81,7 +81,9 @@ class NumberedSlots:
         return SlotGames(Lockstep(self.model, sets, replicas, objective, limit), self.starts)
 
     def describe(self, shape: PerceptronShape | SetScorerShape) -> dict[str, Any]:
-        return describe(shape, self.schema, self.model, self.starts)
+        schema, model = self.schema, self.model
+        kind = of_slots(schema.name, model, self.starts, RESOURCES)
+        return describe_view(shape, schema, model.actions, kind)
 
 
 @dataclass(frozen=True)
@@ -112,10 +114,14 @@ class BurstClasses:
         return class_schema(self.model, paper=self.rules.paper)
 
     def scorer(self, hidden: int) -> PerceptronShape | SetScorerShape:
-        if not self.rules.paper:
-            return class_scorer(self.model, hidden)
-        layers = (self.schema.size, hidden, self.model.actions)
-        return PerceptronShape(type="perceptron", layers=layers, activation="relu")
+        model = self.model
+        if self.rules.paper:
+            layers = (self.schema.size, hidden, model.actions)
+            return PerceptronShape(type="perceptron", layers=layers, activation="relu")
+        return SetScorerShape(
+            type="set-scorer", context=class_context_size(model), items=model.slots,
+            features=class_size(model), hidden=hidden, others=1, activation="relu",
+        )  # fmt: skip
 
     def games(
         self, sets: JobSets, replicas: int, objective: Objective, limit: int
@@ -130,9 +136,9 @@ class BurstClasses:
         )  # fmt: skip
 
     def describe(self, shape: PerceptronShape | SetScorerShape) -> dict[str, Any]:
-        return describe_classes(
-            shape, self.schema, self.model, self.starts, self.rules.mask, self.patience
-        )
+        schema, model = self.schema, self.model
+        kind = of_classes(schema.name, model, self.starts, self.patience)
+        return describe_view(shape, schema, model.actions, kind)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from simkit.agent.actions import Actions
 from simkit.agent.encoder import Encoder, Numbers, ObservationSchema
 from simkit.errors import RunError, ScenarioError
 from simkit.gym.agent_view import AgentView
-from simkit.gym.model_policy import ViewPolicy
+from simkit.gym.model_policy import ViewPolicy, entries
 from simkit.learners.common.bundle import Bundle, network_of
 from simkit.learners.common.inference import masked_log_softmax
 from simkit.learners.common.shapes import SetScorerShape
@@ -60,6 +60,7 @@ class ViewAgent(ViewPolicy):
         self.requires, self._resources = described.requires, described.resources
         self._greedy = (choose or described.choose) == "greedy"
         self._scenario = scenario or Scenario.model_validate(bundle.description["scenario"])
+        entries(self._scenario, self.requires)  # so that all of them are known
         self._schema = ObservationSchema.from_json(described.observation)
         view = AgentView(**dict(described.view))
         if code := [name for name in (self._schema.name, view.actions or "") if ":" in name]:
@@ -67,7 +68,9 @@ class ViewAgent(ViewPolicy):
                 f"{where}: {code[0]!r} is code; an agent is data, and must name an observation "
                 "and actions of simkit"
             )
-        usual = {"patience": PATIENCE} if view.actions == "slots" else {}
+        slotted = self.requires.get("scheduling.step") is not None
+        self._kind = view.actions or ("slots" if slotted else "start")
+        usual = {"patience": PATIENCE} if self._kind == "slots" else {}
         given = usual | dict(view.action_arguments or {}) | arguments
         self._view = replace(view, action_arguments=given)
         shape = described.architecture
@@ -81,7 +84,7 @@ class ViewAgent(ViewPolicy):
     @property
     def accepts(self) -> tuple[str, ...]:
         """Which arguments a run may set."""
-        return ("choose", *ARGUMENTS.get(self._view.actions or "", ()))
+        return ("choose", *ARGUMENTS.get(self._kind, ()))
 
     def build(self, info: SystemInfo) -> tuple[Actions, Encoder]:
         if self._resources not in (None, info.resources):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, ClassVar, Literal, TYPE_CHECKING
 
 import numpy as np
 
@@ -169,6 +169,8 @@ class PairAgent:
         else:
             self._policy = FitnessPolicy(fitness)
 
+    accepts: ClassVar[tuple[str, ...]] = ("choose", "compat")
+    """Arguments that a run may set."""
     signals = NO_SIGNALS
 
     @property

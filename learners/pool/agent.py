@@ -6,7 +6,7 @@ policy: {agent: trainings/mine}
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -107,6 +107,8 @@ class PoolAgent:
         scorer: its weights.
     """
 
+    accepts: ClassVar[tuple[str, ...]] = ()
+    """Arguments that a run may set."""
     signals = NO_SIGNALS
 
     def __init__(

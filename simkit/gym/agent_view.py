@@ -36,6 +36,7 @@ from simkit.plugins import instantiate
 from simkit.policy import Action, SystemInfo
 from simkit.scenario import Scenario
 from simkit.scenario.yaml_document import Source, load_scenario
+from simkit.sections import Count, Positive
 from simkit.workload import Workload
 
 OF_QUEUE = frozenset({"queue-table", "queue-set"})
@@ -56,18 +57,18 @@ class AgentView:
     in slotted time, else ``queue-table``, which shows any cluster."""
     observation_arguments: Mapping[str, Any] | None = None
     """Arguments of the encoder."""
-    slots: int | None = None
+    slots: Count | None = None
     """M; None: `admission.slots` of the scenario, or 10 outside of slotted time and of classes."""
-    horizon: int | None = None
+    horizon: Count | None = None
     """Steps ahead that are planned; None: 48 for a ready pool, else 20. The next four are for
     slotted scenarios, but classes count tasks behind the first as well."""
-    max_length: int = 15
+    max_length: Count = 15
     """Steps of the longest task."""
-    backlog_shown: int = 60
+    backlog_shown: Count = 60
     """Tasks behind the slots that an observation can count."""
-    memory: int = 10
+    memory: Count = 10
     """The steps since the last arrival are counted up to this number."""
-    unit: float | Sequence[float] = 1.0
+    unit: Positive | Sequence[Positive] = 1.0
     """Amount of a resource in a unit, one number for all resources or one for each."""
     actions: str | None = None
     """What an action does: ``slots`` in slotted time, else ``start``, ``next-head`` or ``pick``,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,27 @@ from simkit.errors import PolicyError, RunError, ScenarioError
 from simkit.experiment.api import simulate
 from simkit.learners.agent import load_agent
 from simkit.learners.common.bundle import hash_bundle, read_bundle, write_bundle
+from simkit.learners.common.shapes import PerceptronShape
+from simkit.learners.common.view_description import (
+    ViewDescription,
+    describe_view,
+    of_slots,
+    up_to_date,
+)
+from simkit.learners.games.view_agent import ViewAgent
 from simkit.policy import SystemInfo
 from simkit.verify import verify_run
 
 MODEL = Slotted(capacity=(4, 4), slots=3, horizon=8, max_length=5, backlog=20, backlog_shown=16)
 VOID = MODEL.slots
-ACTIONS = {"type": "slots", "slots": VOID, "void": VOID, "count": MODEL.actions, "mask": "none"}
 INFO = SystemInfo(("cpu", "mem"), ("pool",), np.array([[4.0, 4.0]]), ())
 HEADER = "job_id,submit_time_s,run_time_s,cpu,mem"
+POOL = {
+    "cluster": {"machines": [{"count": 1, "cpu": 4, "mem": 4}]},
+    "admission": {"slots": 3, "backlog": 20}, "estimates": "actual", "scheduling": {"step": "1s"},
+}  # fmt: skip
+SHOWN = {"workload": {"type": "deeprm", "offered_load": 0.9, "steps": 5}, **POOL}
+"""A scenario on which the agents below were trained, as it were."""
 JOBS = f"{HEADER}\n" + "".join(
     f"{i},{i // 2},{1 + i % 5},{1 + i % 3},{1 + i % 4}\n" for i in range(30)
 )
@@ -44,16 +57,11 @@ def bundle(folder: Path, bias: dict[int, float] | None = None, **changes: Any) -
         "layers.1.weight": np.zeros((2, MODEL.actions), np.float32),
         "layers.1.bias": last,
     }
-    layers = [schema.size, 2, MODEL.actions]
-    description = {
-        "architecture": {"type": "perceptron", "layers": layers, "activation": "relu"},
-        "observation": schema.as_json(),
-        "actions": ACTIONS,
-        "slotted": asdict(MODEL),
-        "resources": ["cpu", "mem"],
-        **changes,
-    }
-    write_bundle(folder, weights, description)
+    layers = (schema.size, 2, MODEL.actions)
+    shape = PerceptronShape(type="perceptron", layers=layers, activation="relu")
+    kind = of_slots(schema.name, MODEL, "none", ("cpu", "mem"))
+    description = describe_view(shape, schema, MODEL.actions, kind) | {"scenario": SHOWN}
+    write_bundle(folder, weights, description | changes)
     return folder
 
 
@@ -66,10 +74,7 @@ def scenario(tmp_path: Path) -> Callable[..., dict[str, Any]]:
         columns = {name: name for name in HEADER.split(",")}
         return {
             "workload": {"type": "tasks", "path": str(tmp_path / "jobs.csv"), "columns": columns},
-            "cluster": {"machines": [{"count": 1, "cpu": 4, "mem": 4}]},
-            "admission": {"slots": 3, "backlog": 20},
-            "estimates": "actual",
-            "scheduling": {"step": "1s"},
+            **POOL,
             "policy": {"agent": str(agent), "args": args},
         }
 
@@ -92,7 +97,8 @@ def test_samples_have_the_networks_probabilities(tmp_path):
     chances = {action: float(np.log(action + 1)) for action in range(MODEL.actions)}
     agent = load_agent(bundle(tmp_path / "a", chances))
     agent.reset(INFO, np.random.default_rng(0))
-    drawn = np.bincount([agent._choose(None) for _ in range(20_000)])  # type: ignore[arg-type]
+    assert isinstance(agent, ViewAgent)
+    drawn = np.bincount([agent.choose(None) for _ in range(20_000)])  # type: ignore[arg-type]
     assert drawn / 20_000 == pytest.approx([0.1, 0.2, 0.3, 0.4], abs=0.012)
 
 
@@ -100,12 +106,12 @@ def test_samples_have_the_networks_probabilities(tmp_path):
     ("changes", "places"),
     [
         ({"admission": {"slots": 4}}, "admission.slots"),
-        ({"admission": {}, "scheduling": {"step": "2s"}}, "admission.slots scheduling.step"),
+        ({"admission": {}, "scheduling": {"step": "2s"}}, "scheduling.step admission.slots"),
         ({"scheduling": {}}, "scheduling.step"),
         ({"scheduling": {"every": "1s"}}, "scheduling.step"),
         ({"processes": [{"path": f"{__file__}:None"}]}, "processes"),
         # known once the cluster is there
-        ({"cluster": {"machines": [{"count": 1, "cpu": 4, "mem": 8}]}}, "mem"),
+        ({"cluster": {"machines": [{"count": 1, "cpu": 4, "mem": 8}]}}, "capacity"),
         ({"cluster": {"machines": [{"count": 2, "cpu": 4, "mem": 4}]}}, "machines"),
     ],
 )
@@ -129,12 +135,12 @@ def test_another_observation_is_refused_by_its_field(tmp_path, scenario):
     ("key", "value"),
     [
         ("architecture", {"type": "perceptron", "layers": [3, 4], "activation": "relu"}),
-        ("slotted", asdict(MODEL) | {"slots": 0}),
-        ("actions", ACTIONS | {"count": 9}),
+        ("requires", {"scheduling.steps": 1.0}),
+        ("actions", {"type": "view", "count": 9}),
     ],
 )
 def test_a_bundle_whose_parts_do_not_fit_is_refused(tmp_path, key, value):
-    with pytest.raises(RunError, match="slots" if key == "slotted" else key):
+    with pytest.raises(RunError, match="steps" if key == "requires" else key):
         load_agent(bundle(tmp_path / "a", **{key: value}))
 
 

@@ -1,1 +1,71 @@
-"""Learners, which train agents, and the agents that they train."""
+"""Learners, which train agents, and the agents that they train.
+
+What an algorithm of your own needs is here:
+
+    from simkit.learners import GamesArguments, TorchTraining, games_of, prepared, roll_out
+
+Names are imported when they are first used, so that an agent runs without torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from simkit.learners.common.arguments import prepared as prepared
+    from simkit.learners.common.baselines import rollout_means as rollout_means
+    from simkit.learners.common.distributions import entropy as entropy
+    from simkit.learners.common.distributions import log_probability as log_probability
+    from simkit.learners.common.distributions import masked_log_softmax as masked_log_softmax
+    from simkit.learners.common.distributions import sample as sample
+    from simkit.learners.common.games import Games as Games
+    from simkit.learners.common.games import Source as Source
+    from simkit.learners.common.games import results_of as results_of
+    from simkit.learners.common.networks import ActorCritic as ActorCritic
+    from simkit.learners.common.networks import build as build
+    from simkit.learners.common.networks import seeded as seeded
+    from simkit.learners.common.objectives import clipped_gain as clipped_gain
+    from simkit.learners.common.objectives import reinforce_gain as reinforce_gain
+    from simkit.learners.common.objectives import squared_error as squared_error
+    from simkit.learners.common.returns import deviation_by_group as deviation_by_group
+    from simkit.learners.common.returns import generalised_advantages as generalised_advantages
+    from simkit.learners.common.returns import rewards_to_go as rewards_to_go
+    from simkit.learners.common.rollouts import Rollouts as Rollouts
+    from simkit.learners.common.rollouts import minibatches as minibatches
+    from simkit.learners.common.rollouts import roll_out as roll_out
+    from simkit.learners.common.torch_training import TorchTraining as TorchTraining
+    from simkit.learners.games.choice import GamesArguments as GamesArguments
+    from simkit.learners.games.choice import games_of as games_of
+
+_NAMES = {
+    "common.arguments": "prepared",
+    "common.baselines": "rollout_means",
+    "common.distributions": "entropy log_probability masked_log_softmax sample",
+    "common.games": "Games Source results_of",
+    "common.networks": "ActorCritic build seeded",
+    "common.objectives": "clipped_gain reinforce_gain squared_error",
+    "common.returns": "deviation_by_group generalised_advantages rewards_to_go",
+    "common.rollouts": "Rollouts minibatches roll_out",
+    "common.torch_training": "TorchTraining",
+    "games.choice": "GamesArguments games_of",
+}
+"""Module → its public names."""
+_PLACES = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+__all__ = sorted(_PLACES)
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used."""
+    try:
+        place = _PLACES[name]
+    except KeyError:
+        raise AttributeError(f"module 'simkit.learners' has no attribute {name!r}") from None
+    value = getattr(import_module(f"simkit.learners.{place}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -15,10 +15,9 @@ their mean per hour, and discounted by the hours.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import deepcopy
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Self
 
 import numpy as np
 import torch
@@ -27,13 +26,6 @@ from pydantic import Field, model_validator
 from simkit.agent.rewards import sum_of_powers
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.common.actor_critic.multiplier import Gains, Multiplier
-from simkit.learners.common.actor_critic.recurrent import (
-    Memory,
-    Recurrent,
-    RecurrentActor,
-    Sequences,
-    look,
-)
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
 from simkit.learners.common.baselines import MovingMean
 from simkit.learners.common.distributions import (
@@ -46,7 +38,7 @@ from simkit.learners.common.networks import ActorCritic, SetScorer, build, seede
 from simkit.learners.common.objectives import clipped_gain
 from simkit.learners.common.optimisers import linear, set_learning_rate, take_step
 from simkit.learners.common.returns import advantages_over_time
-from simkit.learners.common.rollouts import minibatches
+from simkit.learners.common.rollouts import Batch, minibatches
 from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.common.training import Stateful
 from simkit.learners.lockstep.ready_pool.accounts import Cost
@@ -54,11 +46,7 @@ from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.rules import Rule
 from simkit.learners.ready_pool.arguments import ReadyPoolArguments
 from simkit.learners.ready_pool.cost_limit import CostLimit
-from simkit.learners.ready_pool.description import (
-    describe_ready_pool,
-    ready_recurrent,
-    ready_scorer,
-)
+from simkit.learners.ready_pool.description import describe_ready_pool, ready_scorer
 from simkit.learners.ready_pool.judge import greedy_and_drawn
 from simkit.learners.ready_pool.sizes import SourceOfSizes
 from simkit.learners.ready_pool.source import ReadySource
@@ -86,9 +74,6 @@ class CoCoRLArguments(ReadyPoolArguments):
     """Decisions per game and iteration."""
     units: Many[Count] = ()
     """Sizes of the pool to train on, equally many games of each; none: the scenario's own."""
-    suspend: Annotated[int, Field(ge=0, le=100)] = 0
-    """Number of running jobs, those started last, from which the agent may choose one to suspend.
-    """
     # the constraint
     cost: Cost = "waiting"
     """Mean cost per step to limit: waiting jobs, jobs past their quality of service, or money or kg
@@ -109,12 +94,7 @@ class CoCoRLArguments(ReadyPoolArguments):
     """Gain of the sum of this excess over the iterations."""
     derivative: NotNegative = 1.0
     """Gain of the cost's rise."""
-    gains_twice: bool = False
-    """Apply the proportional and the derivative gain twice, as the dissertation's algorithm 7 does.
-    """
     # learning
-    network: Literal["set", "lstm"] = "set"
-    """One scorer for all jobs, or two layers and an LSTM, as in the dissertation."""
     learning_rate: Positive = 0.002
     """Initial learning rate of Adam; it falls linearly to 0."""
     decay: Share = 0.95
@@ -126,7 +106,7 @@ class CoCoRLArguments(ReadyPoolArguments):
     epochs: Count = 3
     """Passes over the decisions of an iteration."""
     batch: Count = 1024
-    """Decisions per step of Adam; with `lstm`, rounded down to whole games."""
+    """Decisions per step of Adam."""
 
     @model_validator(mode="after")
     def _one_limit(self) -> Self:
@@ -158,7 +138,7 @@ def begin(
     """
 
     def source_of(chosen: CoCoRLArguments) -> ReadySource:
-        rules = {**chosen.environment(), "suspend": chosen.suspend, "cost": chosen.cost}
+        rules = {**chosen.environment(), "cost": chosen.cost}
         if chosen.units:
             return SourceOfSizes(scenario, chosen.units, **rules)
         return ReadySource(scenario, **rules)
@@ -181,8 +161,6 @@ class Played:
     costs: Floats
     hours: Ints
     cut: Bools
-    carried: np.ndarray[Any, np.dtype[np.float32]]
-    """(1, N, 2, hidden) the LSTM's state before the first decision."""
 
     def part(self, first: int, end: int | None) -> Played:
         """Return the decisions of some of the games."""
@@ -221,27 +199,18 @@ class CoCoRLTraining(TorchTraining):
         self.games = source.endless(arguments.games + self.watched, self.generators["streams"])
         # Agent
         with seeded(self.stream("weights")):
-            self._network = self._new_network().to(device)
-        self.memory = Memory(self.network, len(self.games.active))
+            scorer = build(ready_scorer(source, arguments.hidden))
+            self._network = ActorCritic(scorer, arguments.hidden, values=2).to(device)
         self.optimiser = torch.optim.Adam(self.network.parameters(), arguments.learning_rate)
         # Constraint
         self.multiplier = Multiplier(
             np.inf,
-            Gains(
-                arguments.proportional, arguments.integral, arguments.derivative,
-                twice=arguments.gains_twice,
-            ),
-        )  # fmt: skip
+            Gains(arguments.proportional, arguments.integral, arguments.derivative),
+        )
         self.usual_value, self.usual_cost = MovingMean(), MovingMean()
 
-    def _new_network(self) -> ActorCritic | Recurrent:
-        source, hidden = self.source, self.chosen.hidden
-        if self.chosen.network == "lstm":
-            return Recurrent(ready_recurrent(source, hidden))
-        return ActorCritic(build(ready_scorer(source, hidden)), hidden, values=2)
-
     @property
-    def network(self) -> ActorCritic | Recurrent:
+    def network(self) -> ActorCritic:
         return self._network
 
     @property
@@ -253,9 +222,8 @@ class CoCoRLTraining(TorchTraining):
 
     def parts(self) -> Mapping[str, Stateful]:
         return {
-            "games": self.games, "memory": self.memory, "limit": self.limit,
-            "multiplier": self.multiplier, "usual_value": self.usual_value,
-            "usual_cost": self.usual_cost,
+            "games": self.games, "limit": self.limit, "multiplier": self.multiplier,
+            "usual_value": self.usual_value, "usual_cost": self.usual_cost,
         }  # fmt: skip
 
     def iterate(self) -> Mapping[str, float]:
@@ -280,8 +248,7 @@ class CoCoRLTraining(TorchTraining):
             self.multiplier.update(max(cost, watched.cost) / self.unit)
         # Update
         weight, batch = linear(chosen.entropy, 0.0, done), self._batch(played)
-        size = max(chosen.batch // batch.actions.shape[1], 1)
-        parts = minibatches(batch, size, chosen.epochs, self.generators["parts"])
+        parts = minibatches(batch, chosen.batch, chosen.epochs, self.generators["parts"])
         entropies = [self._improve(part, weight) for part in parts]
         # Logging
         return {
@@ -295,40 +262,36 @@ class CoCoRLTraining(TorchTraining):
     def _play(self) -> Played:
         """Play some decisions of every game: watched games greedily, others with drawn actions."""
         games, rows = self.games, []
-        carried = self.memory.state()["carried"]
         for _ in range(self.chosen.decisions):
-            seen, allowed, log_probs, values = self._look(games, self.memory)
+            seen, allowed, log_probs, values = self._look(games)
             actions = sample(log_probs, self.generators["actions"])
             actions[: self.watched] = log_probs[: self.watched].argmax(dim=-1).cpu().numpy()
             taken = log_probability(log_probs, torch.from_numpy(actions).to(self.device))
             passed = games.step(actions)
             reward = self.source.paid(games)
-            self.memory.forget(games.begun)
             rows.append((
                 seen, allowed, actions, taken.cpu().numpy(), values.cpu().numpy(), reward,
                 self.source.cost(games, self.chosen.cost), passed.hours, games.begun,
             ))  # fmt: skip
-        # the next iteration sees this observation again: the memory must not change
-        *_, last = self._look(games, deepcopy(self.memory))
+        *_, last = self._look(games)
         columns = [np.stack(column) for column in zip(*rows, strict=True)]
         columns[4] = np.concatenate((columns[4], last.cpu().numpy()[None]))
-        columns.append(carried[None])
         return Played(*columns)
 
+    @torch.no_grad()
     def _look(
-        self, games: Any, memory: Memory
+        self, games: Any
     ) -> tuple[np.ndarray[Any, np.dtype[np.float32]], Bools, torch.Tensor, torch.Tensor]:
         """Return observations, masks, (A, actions) log-probabilities and (A, 2) values."""
         seen, allowed = self.source.see(games), games.mask()
-        outputs = memory.look(self.network, torch.from_numpy(seen).to(self.device), games.active)
-        log_probs = masked_log_softmax(outputs.logits, torch.from_numpy(allowed).to(self.device))
-        return seen, allowed, log_probs, outputs.values
+        logits, values = self.network(torch.from_numpy(seen).to(self.device))
+        log_probs = masked_log_softmax(logits, torch.from_numpy(allowed).to(self.device))
+        return seen, allowed, log_probs, values
 
-    def _batch(self, played: Played) -> Sequences:
+    def _batch(self, played: Played) -> Batch:
         """Return the decisions as a batch; advantages are scaled, but not centred.
 
         Rewards and costs are counted above their mean per hour, so values are differences from it.
-        Each row is a whole game, or, without an LSTM, a single decision.
         """
         chosen, value, cost = self.chosen, self.usual_value.value, self.usual_cost.value
         passed = played.hours.astype(np.float64)
@@ -347,32 +310,24 @@ class CoCoRLTraining(TorchTraining):
         returns = np.stack(advantages, axis=-1) + played.values[:-1]
         gain = self.multiplier.combine(*advantages)
         gain = gain / max(float(gain.std()), 1e-8)
-        begins = np.roll(played.cut, 1, axis=0)
-        begins[0] = False  # the state before the first decision is already reset
         columns = (
             played.seen, played.allowed, played.actions,
             played.log_probability.astype(np.float32), gain.astype(np.float32),
-            returns.astype(np.float32), begins,
-            np.broadcast_to(played.carried, (len(gain), *played.carried.shape[1:])),
+            returns.astype(np.float32),
         )  # fmt: skip
-        whole = isinstance(self.network, Recurrent)
-        *rows, carried = (
-            column.swapaxes(0, 1) if whole else column.reshape(gain.size, 1, *column.shape[2:])
-            for column in columns
-        )
-        tensors = [torch.from_numpy(column.copy()) for column in (*rows, carried[:, 0])]
-        return Sequences(*[tensor.to(self.device) for tensor in tensors])
+        rows = (column.reshape(gain.size, *column.shape[2:]) for column in columns)
+        return Batch(*[torch.from_numpy(row.copy()).to(self.device) for row in rows])
 
-    def _improve(self, part: Sequences, entropy_weight: float) -> float:
+    def _improve(self, part: Batch, entropy_weight: float) -> float:
         """Take one step of Adam; return the mean entropy."""
-        (logits, values), _ = look(self.network, part.seen, part.carried, part.begins)
+        logits, values = self.network(part.seen)
         log_probs = masked_log_softmax(logits, part.allowed)
         mean_entropy = entropy(log_probs).mean()
         gain = clipped_gain(
             log_probability(log_probs, part.actions), part.log_probability, part.advantage,
             self.chosen.clip,
         )  # fmt: skip
-        errors = (values - part.returns).square().mean(dim=(0, 1))
+        errors = (values - part.returns).square().mean(dim=0)
         error = errors.sum() if self.limit.is_set else errors[0]
         loss = VALUE_SHARE * error - gain - entropy_weight * mean_entropy
         take_step(self.optimiser, loss, LARGEST_GRADIENT)
@@ -388,16 +343,16 @@ class CoCoRLTraining(TorchTraining):
         return {"cost_limit": self.limit.most, **scores}
 
     def _rule(self, greedy: bool) -> Rule:
-        memory, rng = Memory(self.network, self.chosen.held_out_games), self.stream("held_out")
+        rng = self.stream("held_out")
 
         def choose(games: ReadyGames) -> Ints:
-            _, _, log_probs, _ = self._look(games, memory)
+            _, _, log_probs, _ = self._look(games)
             return log_probs.argmax(dim=-1).cpu().numpy() if greedy else sample(log_probs, rng)
 
         return choose
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         actor = self.network.actor
-        assert isinstance(actor, SetScorer | RecurrentActor)
+        assert isinstance(actor, SetScorer)
         description = describe_ready_pool(actor.shape, self.source)
         self.write_network(folder, actor, description, curve_end)

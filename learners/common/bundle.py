@@ -26,7 +26,7 @@ import numpy.typing as npt
 from simkit.errors import PluginError, RunError
 from simkit.files import SpecialFileError, parse_json, refuse_special
 from simkit.learners.common.inference import LARGEST_FLOW, PlainNetwork, plain_network
-from simkit.learners.common.shapes import RecurrentShape, Shape
+from simkit.learners.common.shapes import Shape
 from simkit.scenario.bundled import DESCRIPTION
 
 Array = npt.NDArray[Any]
@@ -237,7 +237,7 @@ def safetensors() -> ModuleType:
 
 
 def network_of(
-    bundle: Bundle, shape: Shape | RecurrentShape, inputs: int, actions: int, largest: float = 1.0
+    bundle: Bundle, shape: Shape, inputs: int, actions: int, largest: float = 1.0
 ) -> PlainNetwork:
     """Return a bundle's network.
 

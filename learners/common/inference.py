@@ -11,12 +11,9 @@ import numpy.typing as npt
 
 from simkit.arrays import Bools
 from simkit.errors import RunError
-from simkit.learners.common.shapes import PerceptronShape, RecurrentShape, SetScorerShape
+from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
 
-__all__ = [
-    "LARGEST_FLOW", "PlainNetwork", "PlainRecurrent", "masked_log_softmax", "plain_network",
-    "weight_sizes",
-]  # fmt: skip
+__all__ = ["LARGEST_FLOW", "PlainNetwork", "masked_log_softmax", "plain_network", "weight_sizes"]
 
 Array = npt.NDArray[np.floating]
 
@@ -35,11 +32,9 @@ class PlainNetwork(Protocol):
 
 
 def plain_network(
-    shape: PerceptronShape | SetScorerShape | RecurrentShape, weights: Mapping[str, Array]
+    shape: PerceptronShape | SetScorerShape, weights: Mapping[str, Array]
 ) -> PlainNetwork:
     """Return the network with these weights; raises RunError if they do not fit the shape."""
-    if isinstance(shape, RecurrentShape):
-        return PlainRecurrent(shape, weights)
     if isinstance(shape, PerceptronShape):
         return _PlainPerceptron(shape, weights)
     return _PlainSetScorer(shape, weights)
@@ -174,74 +169,6 @@ class _PlainSetScorer:
         if self._shape.others:
             bounds.append(self._reach("other_score", self._reach("other", mean)))
         return max(bounds)
-
-
-class PlainRecurrent:
-    """The recurrent policy; see `simkit.learners.common.actor_critic.recurrent.RecurrentActor`."""
-
-    def __init__(self, shape: RecurrentShape, weights: Mapping[str, Array]) -> None:
-        hidden = shape.hidden
-        layers = {"body.0": (hidden, shape.inputs), "body.2": (hidden, hidden),
-                  "score": (shape.outputs, hidden)}  # fmt: skip
-        sizes: dict[str, tuple[int, ...]] = {}
-        for name, (outputs, inputs) in layers.items():
-            sizes |= {f"{name}.weight": (outputs, inputs), f"{name}.bias": (outputs,)}
-        for name in ("ih", "hh"):
-            sizes |= {f"memory.weight_{name}_l0": (4 * hidden, hidden),
-                      f"memory.bias_{name}_l0": (4 * hidden,)}  # fmt: skip
-        _refuse_misfits(weights, sizes, "recurrent network")
-        self._hidden, self._weights = hidden, dict(weights)
-
-    def blank(self) -> Array:
-        """Return the initial state, (2, hidden): the LSTM's output and its cell."""
-        return np.zeros((2, self._hidden), np.float32)
-
-    def logits(self, seen: Array) -> Array:
-        """Return (…, A) logits for (…, K) observations at the beginning of a run."""
-        return self.remembering(seen, self.blank())[0]
-
-    def remembering(self, seen: Array, carried: Array) -> tuple[Array, Array]:
-        """Return (…, A) logits for (…, K) observations, and the next state, (…, 2, hidden)."""
-        flow = np.tanh(self._linear("body.2", np.tanh(self._linear("body.0", seen))))
-        output, cell = carried[..., 0, :], carried[..., 1, :]
-        gates = self._gates("ih", flow) + self._gates("hh", output)
-        input_gate, forget_gate, candidate, output_gate = np.split(gates, 4, axis=-1)
-        cell = _sigmoid(forget_gate) * cell + _sigmoid(input_gate) * np.tanh(candidate)
-        output = _sigmoid(output_gate) * np.tanh(cell)
-        return self._linear("score", output), np.stack((output, cell), axis=-2)
-
-    def _linear(self, name: str, flow: Array) -> Array:
-        result: Array = flow @ self._weights[f"{name}.weight"].T + self._weights[f"{name}.bias"]
-        return result
-
-    def _gates(self, name: str, flow: Array) -> Array:
-        weight, bias = (self._weights[f"memory.{kind}_{name}_l0"] for kind in ("weight", "bias"))
-        result: Array = flow @ weight.T + bias
-        return result
-
-    def largest(self, seen: float) -> float:
-        weights = self._weights
-        bounds = [
-            self._reach("body.0", seen), self._reach("body.2", 1.0), self._reach("score", 1.0)
-        ]  # fmt: skip
-        # the gates' inputs are at most 1, and so are the LSTM's outputs
-        gates = sum(
-            np.abs(weights[f"memory.weight_{name}_l0"]).sum(axis=1, dtype=np.float64)
-            + np.abs(weights[f"memory.bias_{name}_l0"])
-            for name in ("ih", "hh")
-        )
-        return max(*bounds, float(np.max(gates)))
-
-    def _reach(self, name: str, flow: float) -> float:
-        """Return a bound on a layer's outputs, given a bound on its inputs."""
-        weight = np.abs(self._weights[f"{name}.weight"]).sum(axis=1, dtype=np.float64)
-        return float((flow * weight + np.abs(self._weights[f"{name}.bias"])).max())
-
-
-def _sigmoid(flow: Array) -> Array:
-    """Return 1 / (1 + exp(-x)), without overflow."""
-    result: Array = 0.5 + 0.5 * np.tanh(0.5 * flow)
-    return result
 
 
 _UNBOUNDED: Final = 1e200

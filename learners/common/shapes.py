@@ -10,7 +10,6 @@ from simkit.sections import Section
 
 __all__ = [
     "PerceptronShape",
-    "RecurrentShape",
     "SetScorerShape",
     "Shape",
     "Width",
@@ -66,19 +65,6 @@ class SetScorerShape(Section):
     def outputs(self) -> int:
         """M · scores + others."""
         return self.items * self.scores + self.others
-
-
-class RecurrentShape(Section):
-    """Two layers with tanh, then an LSTM, then a layer of logits."""
-
-    type: Literal["recurrent"]
-    inputs: Width
-    """Number of inputs."""
-    hidden: Width
-    """Units of each layer, and of the LSTM."""
-    outputs: Width
-    """Number of actions."""
-    activation: Literal["tanh"]
 
 
 Shape = Annotated[PerceptronShape | SetScorerShape, Field(discriminator="type")]

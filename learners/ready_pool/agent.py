@@ -15,7 +15,6 @@ from simkit.agent.encoder import ObservationSchema
 from simkit.agent.ready_pool_actions import ReadyActions, ReadyTracker
 from simkit.errors import RunError, ScenarioError
 from simkit.learners.common.bundle import Bundle, network_of
-from simkit.learners.common.inference import PlainRecurrent
 from simkit.learners.ready_pool.description import ReadyDescription
 from simkit.policy import Action, State, SystemInfo
 from simkit.scenario import Scenario
@@ -28,8 +27,6 @@ Choose = Literal["sample", "greedy"]
 
 class ReadyAgent:
     """A `Policy` whose network scores the jobs of a ready pool, and doing nothing.
-
-    A recurrent network remembers all decisions of a run.
 
     Attributes:
         name: the bundle's name.
@@ -87,8 +84,6 @@ class ReadyAgent:
         if problems := self.check_cluster(info):
             raise ScenarioError(problems)
         self._rng, self.probability = rng, 1.0
-        if isinstance(self._network, PlainRecurrent):
-            self._carried = self._network.blank()
 
     def schedule(self, state: State) -> Iterator[Action]:
         """Act until the network lets time go on, or nothing can be done."""
@@ -103,11 +98,7 @@ class ReadyAgent:
 
     def _choose(self, state: State) -> int:
         """Return the number of the next action; among equal scores, the lowest number."""
-        observation = self._observe(self._tracker.view())
-        if isinstance(self._network, PlainRecurrent):
-            logits, self._carried = self._network.remembering(observation, self._carried)
-        else:
-            logits = self._network.logits(observation)
+        logits = self._network.logits(self._observe(self._tracker.view()))
         scores = np.where(self._actions.mask(state), logits, -np.inf)
         if self._greedy:
             return int(scores.argmax())

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from simkit.agent.ready_pool_actions import Advance
 from simkit.learners.common.actor_critic.policy_losses import Filter
 from simkit.learners.common.arguments import Positive, Share
 from simkit.learners.common.shapes import Width
@@ -31,8 +30,6 @@ class ReadyPoolArguments(Section):
     """The last step ahead in which a job may start; 0: only now."""
     reject: bool = False
     """Whether the agent may reject jobs."""
-    advance: Advance = "no-op"
-    """Time advances when the agent does nothing, or with each of its actions."""
     hidden: Width = 64
     """Units of each layer."""
     learning_rate: Positive
@@ -45,7 +42,7 @@ class ReadyPoolArguments(Section):
 
     def environment(self) -> dict[str, Any]:
         """Return the arguments of `ReadySource`."""
-        names = ("hours", "max_start", "reject", "advance", "discount")
+        names = ("hours", "max_start", "reject", "discount")
         return {name: getattr(self, name) for name in names}
 
 

@@ -18,15 +18,13 @@ from simkit.agent.ready_pool import (
     ready_size,
 )
 from simkit.agent.ready_pool_actions import Advance
-from simkit.learners.common.shapes import RecurrentShape, SetScorerShape
+from simkit.learners.common.shapes import SetScorerShape
 from simkit.sections import Positive, Section
 
 if TYPE_CHECKING:
     from simkit.learners.ready_pool.source import ReadySource
 
-__all__ = ["ReadyDescription", "describe_ready_pool", "ready_recurrent", "ready_scorer"]
-
-ReadyShape = Annotated[SetScorerShape | RecurrentShape, Field(discriminator="type")]
+__all__ = ["ReadyDescription", "describe_ready_pool", "ready_scorer"]
 
 
 class ActionSection(Section):
@@ -36,7 +34,7 @@ class ActionSection(Section):
     max_start: Annotated[int, Field(ge=0, le=10_000)]
     reject: bool
     suspend: Annotated[int, Field(ge=0, le=10_000)] = 0
-    advance: Advance
+    advance: Advance = "no-op"
     in_time: bool
     """Whether jobs are placed only where they end by their deadline."""
 
@@ -46,7 +44,7 @@ class ReadyDescription(Section):
 
     model_config = ConfigDict(extra="ignore")
 
-    architecture: ReadyShape
+    architecture: SetScorerShape
     observation: dict[str, Any]  # that of an `ObservationSchema`
     actions: ActionSection
     ready: Annotated[int, Field(ge=1, le=10_000)]
@@ -81,7 +79,7 @@ class ReadyDescription(Section):
         return ready_set_schema(self.pool)
 
 
-def describe_ready_pool(shape: ReadyShape, source: ReadySource) -> dict[str, Any]:
+def describe_ready_pool(shape: SetScorerShape, source: ReadySource) -> dict[str, Any]:
     """Return the description of an agent trained on a source; `ReadyDescription.read` reads it."""
     pool, rules = source.pool, source.rules
     dimensions = ("ready", "waiting", "horizon", "longest", "worth", "step_s")
@@ -90,7 +88,7 @@ def describe_ready_pool(shape: ReadyShape, source: ReadySource) -> dict[str, Any
         "observation": source.schema.as_json(),
         "actions": {
             "type": "ready-pool", "max_start": pool.max_start, "reject": rules["reject"],
-            "suspend": rules["suspend"], "advance": rules["advance"], "in_time": source.late_leave,
+            "in_time": source.late_leave,
         },
         **{name: getattr(pool, name) for name in dimensions},
         "resources": list(source.resources),
@@ -100,20 +98,11 @@ def describe_ready_pool(shape: ReadyShape, source: ReadySource) -> dict[str, Any
 def ready_scorer(source: ReadySource, hidden: int) -> SetScorerShape:
     """Return the shape of a scorer of jobs that reads `ready_set`.
 
-    It scores placing each job and doing nothing, and, if these are allowed, rejecting each job and
-    suspending running ones.
+    It scores placing each job and doing nothing, and, if that is allowed, rejecting each job.
     """
     pool, rules = source.pool, source.rules
     return SetScorerShape(
         type="set-scorer", context=ready_context_size(pool), items=pool.ready,
         features=ready_size(pool), hidden=hidden, scores=2 if rules["reject"] else 1,
-        others=1 + rules["suspend"], activation="relu",
-    )  # fmt: skip
-
-
-def ready_recurrent(source: ReadySource, hidden: int) -> RecurrentShape:
-    """Return the shape of a recurrent network that reads `ready_set`, with the same actions."""
-    return RecurrentShape(
-        type="recurrent", inputs=source.schema.size, hidden=hidden, outputs=source.actions,
-        activation="tanh",
+        others=1, activation="relu",
     )  # fmt: skip

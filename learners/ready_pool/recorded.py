@@ -93,8 +93,8 @@ def _pool_differences(facts: Mapping[str, Any], source: ReadySource) -> Iterator
     wanted = {
         "max_start": (pool.max_start, given.get("max_start", pool.horizon - 1)),
         "reject": (rules["reject"], given.get("reject", False)),
-        "suspend": (rules["suspend"], given.get("suspend", 0)),
-        "advance": (rules["advance"], given.get("advance", "no-op")),
+        "suspend": (0, given.get("suspend", 0)),
+        "advance": ("no-op", given.get("advance", "no-op")),
     }
     for name, (here, there) in wanted.items():
         if here != there:

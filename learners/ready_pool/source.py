@@ -12,7 +12,6 @@ from simkit.agent.ready_pool import (
     ready_set,
     ready_set_schema,
 )
-from simkit.agent.ready_pool_actions import Advance
 from simkit.arrays import Floats, stream
 from simkit.learners.lockstep.ready_pool.accounts import COSTS, Cost
 from simkit.learners.lockstep.ready_pool.endless import EndlessReadyGames
@@ -35,8 +34,7 @@ class ReadySource:
 
     def __init__(
         self, scenario: Scenario, *, hours: int, max_start: int = 0, reject: bool = False,
-        suspend: int = 0, advance: Advance = "no-op", horizon: int = HORIZON,
-        cost: Cost = "waiting", discount: float = 1.0,
+        horizon: int = HORIZON, cost: Cost = "waiting", discount: float = 1.0,
     ) -> None:  # fmt: skip
         """Read a scenario; raises ScenarioError as `StreamSource` does.
 
@@ -45,8 +43,6 @@ class ReadySource:
             hours: steps of a game.
             max_start: the last step ahead in which a job may start.
             reject: whether jobs may be rejected.
-            suspend: number of running jobs from which the agent may choose one to suspend.
-            advance: when time advances.
             horizon: steps that can be planned ahead.
             cost: the cost that the games' `accounts` count in addition to `REWARD`.
             discount: γ per step, for the value at the decision.
@@ -63,16 +59,14 @@ class ReadySource:
             step_s=self._streams.step_s,
         )  # fmt: skip
         self.rules: dict[str, Any] = {
-            "late_leave": self.late_leave, "reject": reject, "suspend": suspend,
-            "advance": advance, "backlog": admission.backlog, "accounts": accounts,
-            "discount": discount,
+            "late_leave": self.late_leave, "reject": reject, "backlog": admission.backlog,
+            "accounts": accounts, "discount": discount,
         }  # fmt: skip
 
     @property
     def actions(self) -> int:
         """The number of actions."""
-        kinds, suspend = 2 if self.rules["reject"] else 1, int(self.rules["suspend"])
-        return self.pool.ready * kinds + suspend + 1
+        return self.pool.ready * (2 if self.rules["reject"] else 1) + 1
 
     @property
     def whole_pool(self) -> float:

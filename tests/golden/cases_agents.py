@@ -41,8 +41,6 @@ RUNS: Mapping[str, tuple[Any, str, dict[str, Any]]] = {
     "rare": (READY, "rare", {}),
     "rare sample": (READY, "rare", SAMPLE),
     "cocorl rejects": (READY, "cocorl-rejects", {}),
-    "cocorl lstm": (READY, "cocorl-lstm", {}),
-    "cocorl lstm sample": (READY, "cocorl-lstm", SAMPLE),
     "rlscheduler": (POOL, "rlscheduler", {}),
     "rlscheduler backfill": (POOL, "rlscheduler-backfill", {}),
     "fitness": (TABLE, "fitness", {}),

@@ -172,7 +172,7 @@ def endless_ready() -> dict[str, Any]:
         given += count
         return streams_of(ready_scenario(), range(given - count, given), HOURS + 48)
 
-    games = EndlessReadyGames(POOL_OF_JOBS, 4, fresh, hours=HOURS, late_leave=True, suspend=2)
+    games = EndlessReadyGames(POOL_OF_JOBS, 4, fresh, hours=HOURS, late_leave=True)
     for _ in range(1200):
         actions = drawn(games.mask(), rng)
         games.step(actions)
@@ -245,8 +245,8 @@ LIGHT: Mapping[str, Callable[[], dict[str, Any]]] = {
     "classes ahead": partial(classes, "ahead"),
     "classes now": partial(classes, "now", reading="decisions"),
     "ready pool": partial(ready, {}, late_leave=True),
-    "ready pool power": partial(ready, {"power": WIND}, suspend=3, reject=True),
-    "ready pool each": partial(ready, {}, late_leave=True, advance="each", backlog=None),
+    "ready pool power": partial(ready, {"power": WIND}, reject=True),
+    "ready pool backlog": partial(ready, {}, late_leave=True, backlog=None),
     "ready pool by value": partial(ready_by_rule, "value-density"),
     "ready pool endless": endless_ready,
 }

@@ -14,7 +14,7 @@ from simkit.experiment import Experiment
 from simkit.gym.episodes import Episodes, Nowhere
 from simkit.learners.agent import load_agent
 from simkit.learners.common.bundle import read_bundle
-from simkit.learners.common.inference import PlainRecurrent, plain_network
+from simkit.learners.common.inference import plain_network
 from simkit.learners.ready_pool.description import ReadyDescription
 from simkit.policy import Place
 from simkit.scenario import Scenario
@@ -26,35 +26,21 @@ def ready_scenario(**changes: Any) -> Scenario:
 
 
 def check_acts_as_in_lockstep(made: Any, where: Scenario, folder: Path) -> None:
-    """Assert that a training's agent starts the same jobs in the simulation as in lock-step.
-
-    And that a second run begins without the memory of the first.
-    """
+    """Assert that a training's agent starts the same jobs in the simulation as in lock-step."""
     made.write_agent(folder, {})
     games = made.source.games([5])
     bundle = read_bundle(folder)
     network = plain_network(ReadyDescription.read(bundle.description).architecture, bundle.weights)
-    carried = network.blank() if isinstance(network, PlainRecurrent) else None
     while len(games.active):
-        seen = made.source.see(games)
-        if isinstance(network, PlainRecurrent):
-            assert carried is not None
-            scores, carried = network.remembering(seen, carried)
-        else:
-            scores = network.logits(seen)
+        scores = network.logits(made.source.see(games))
         games.step(np.where(games.mask(), scores, -np.inf).argmax(axis=1))
     until = int(games.hours[0])  # then the game was over
     mine = {job: hour for job, hour in enumerate(games.start[0].tolist()) if 0 <= hour < until}
-    agent = load_agent(folder, where)
-    for _ in range(2):
-        assert hours_of_starts(agent, Episodes(where).prepare(5), until) == mine
+    assert hours_of_starts(load_agent(folder, where), Episodes(where).prepare(5), until) == mine
 
 
 def hours_of_starts(agent: Any, experiment: Experiment, until: int) -> dict[int, int]:
-    """Run an agent for so many hours; return job → hour in which it first started.
-
-    An agent that has learnt nothing may suspend the same jobs for ever.
-    """
+    """Run an agent for so many hours; return job → hour in which it first started."""
     load, cluster, found = experiment.trace.workload, experiment.cluster, dict[int, int]()
     simulation = Simulation(
         load, cluster, Recorder(load, cluster.resources, Nowhere()), rules=experiment.scenario,

@@ -74,11 +74,8 @@ SMALLEST: dict[str, Smallest] = {
         {"starts": "ahead"},
     ]),
     "cocorl": Smallest(ready_scenario, READY, [
-        {"cost_limit": 1.0, "reject": True, "gains_twice": True, "derivative": 1.0},
-        {"max_start": 12, "advance": "each", "hours": 40},  # games end within an iteration
-        {"suspend": 2, "hours": 40},
-        {"suspend": 20, "hours": 40},
-        {"network": "lstm", "hours": 40, "cost_limit": 1.0},
+        {"cost_limit": 1.0, "reject": True, "derivative": 2.0},
+        {"max_start": 12, "hours": 40},  # games end within an iteration
         {"units": [4, 10, 30], "games": 7},
     ]),
     "deepjs": Smallest(bags_scenario, {

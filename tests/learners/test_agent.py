@@ -183,8 +183,8 @@ KINDS = sorted((Path(__file__).parents[1] / "golden" / "agents").iterdir())
 """A bundle of each kind of agent."""
 MADE = {"format", "learner", "seed", "weights_sha256", "sha256"}
 """What a bundle says of how it was made."""
-OPTIONAL = {"actions.suspend", "actions.patience", "architecture.scores", "architecture.kernel",
-            "architecture.stride"}  # fmt: skip
+OPTIONAL = {"actions.suspend", "actions.advance", "actions.patience", "architecture.scores",
+            "architecture.kernel", "architecture.stride"}  # fmt: skip
 """Entries that came later, and have a default for older bundles."""
 
 

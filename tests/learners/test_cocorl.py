@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from ready_pools import ready_scenario
 from trainings import SMALLEST, small_training
 
@@ -16,8 +15,6 @@ from simkit.errors import ScenarioError
 from simkit.learners.agent import load_agent
 from simkit.learners.cocorl import CoCoRLTraining
 from simkit.learners.common.actor_critic.multiplier import Gains, Multiplier
-from simkit.learners.common.actor_critic.recurrent import look
-from simkit.learners.common.distributions import log_probability, masked_log_softmax
 from simkit.learners.ready_pool.cost_limit import mean_cost
 from simkit.learners.ready_pool.sizes import GamesOfSizes
 from simkit.scenario import Scenario
@@ -29,12 +26,12 @@ def training(where: Scenario | None = None, **arguments: Any) -> CoCoRLTraining:
     return small_training("cocorl", where=where, **arguments)
 
 
-@pytest.mark.parametrize("gains", [{}, {"gains_twice": True, "integral": 0.1, "watched": 0}])
+@pytest.mark.parametrize("gains", [{}, {"derivative": 3.0, "integral": 0.1, "watched": 0}])
 def test_the_multiplier_answers_the_dearer_of_drawn_and_likeliest_actions(gains):
     """Costs count in tens; nothing is learned from the games that are watched."""
     made = training(cost_limit=0.5, **gains)
-    twice = gains.get("gains_twice", False)
-    reference = Multiplier(0.05, Gains(2.0, gains.get("integral", 1.0), 1.0, twice=twice))
+    integral, derivative = gains.get("integral", 1.0), gains.get("derivative", 1.0)
+    reference = Multiplier(0.05, Gains(2.0, integral, derivative))
     for _ in range(4):
         logged = made.step()
         dearer = max(logged["cost"], logged.get("cost_watched", 0.0))
@@ -55,20 +52,6 @@ def test_a_limit_keeps_jobs_from_waiting():
     assert limited.multiplier.value > 0
     assert free.multiplier.value == 0
     assert np.mean(costs[0][-5:]) < 0.6 * np.mean(costs[1][-5:])
-
-
-def test_an_lstm_learns_from_what_it_saw_in_play():
-    """Whole games, with what they remembered: the chances of the actions are those of the play."""
-    made = training(network="lstm", hours=40, decisions=12)
-    for _ in range(2):
-        made.step()
-    batch = made._batch(made._play())
-    said, _ = look(made.network, batch.seen, batch.carried, batch.begins)
-    chances = masked_log_softmax(said.logits, batch.allowed)
-    assert batch.begins.any()
-    assert batch.carried.abs().sum() > 0
-    assert batch.actions.shape == (SMALL["games"], 12)
-    torch.testing.assert_close(log_probability(chances, batch.actions), batch.log_probability)
 
 
 def free_agent(folder: Path, **curve_end: float) -> str:

@@ -159,10 +159,7 @@ def test_an_iteration_without_a_job_changes_nothing(learner, form, monkeypatch):
         ("offline", {}, False),
         ("cocorl", {}, False),
         ("cocorl", {"max_start": 12}, True),
-        ("cocorl", {"suspend": 2}, False),
-        ("cocorl", {"suspend": 1, "reject": True}, True),
-        ("cocorl", {"network": "lstm", "max_start": 12}, False),
-        ("cocorl", {"network": "lstm", "reject": True}, True),
+        ("cocorl", {"reject": True}, True),
     ],
 )
 def test_its_agent_acts_in_the_simulation_as_in_lockstep(learner, arguments, power, tmp_path):

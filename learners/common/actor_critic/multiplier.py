@@ -30,9 +30,6 @@ class Gains:
     """Weight of the past in the moving mean of the cost, for the derivative term."""
     delay: int = 10
     """Number of updates over which the rise is measured."""
-    twice: bool = False
-    """Apply the proportional and the derivative gain twice, as algorithm 7 of the dissertation
-    "RARE" (University of Virginia, 2023) does by mistake."""
 
 
 class Multiplier:
@@ -57,8 +54,7 @@ class Multiplier:
         rise = max(mean - self._costs[0], 0.0) if self._costs else 0.0
         self._costs.append(mean)
         self._sum = max(self._sum + gains.integral * excess, 0.0)
-        power = 2 if gains.twice else 1
-        reaction = gains.proportional**power * self._mean + gains.derivative**power * rise
+        reaction = gains.proportional * self._mean + gains.derivative * rise
         self.value = max(reaction + self._sum, 0.0)
         return self.value
 

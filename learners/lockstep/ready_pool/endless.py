@@ -14,7 +14,6 @@ from simkit.learners.lockstep import NEVER
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.plan import Plan
 from simkit.learners.lockstep.ready_pool.streams import JobStreams
-from simkit.learners.lockstep.ready_pool.suspension import Suspension
 
 __all__ = ["EndlessReadyGames"]
 
@@ -64,7 +63,6 @@ class EndlessReadyGames(ReadyGames):
         self._reserved[:, rows] = 0
         ahead = np.arange(self.pool.horizon)[:, None]
         self._plan.begin(rows, self._powered_ahead(ahead, rows))
-        self._suspension.clear(rows)
         self.begun[rows] = True
         self._arrive(rows)
         self._look(rows)
@@ -86,12 +84,8 @@ class EndlessReadyGames(ReadyGames):
         """Return all that it knows, as arrays; see `restore`."""
         streams = {name: getattr(self.streams, name) for name in _COLUMNS}
         mine = {f"{name}.": getattr(self, name) for name in _STATE}
-        parts = {
-            f"{part}.{name}": getattr(getattr(self, part), name)
-            for part, names in _PARTS.items()
-            for name in names
-        }
-        return streams | mine | parts
+        plan = {f"_plan.{name}": getattr(self._plan, name) for name in Plan.STATE}
+        return streams | mine | plan
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Be as when `state` was called."""
@@ -100,9 +94,8 @@ class EndlessReadyGames(ReadyGames):
         self._enter = np.pad(columns["enter"], ((0, 0), (0, 1)), constant_values=NEVER)
         for name in _STATE:
             setattr(self, name, np.array(state[f"{name}."]))
-        for part, names in _PARTS.items():
-            for name in names:
-                setattr(getattr(self, part), name, np.array(state[f"{part}.{name}"]))
+        for name in Plan.STATE:
+            setattr(self._plan, name, np.array(state[f"_plan.{name}"]))
         self._look(self.active)
 
 
@@ -116,5 +109,3 @@ _STATE = (
     "_behind", "_reserved",
 )  # fmt: skip
 """Arrays that change as games are played, but for those that `_look` finds."""
-_PARTS = {"_plan": Plan.STATE, "_suspension": Suspension.STATE}
-"""Those of its parts."""

@@ -1,9 +1,9 @@
 """Lock-step games of a ready pool: N replicas of a green datacenter, an hour at a time.
 
 The dissertation on power-modulated datacenters ("RARE", University of Virginia, 2023, chapters 3
-and 4). Time stands still while the agent places, rejects or suspends jobs; it goes on by an hour
-when it does nothing. Where nothing can be done, hours pass by themselves. Each replica
-plays as the simulation does with ``SchedulingEnv(actions="ready-pool")``.
+and 4). Time stands still while the agent places or rejects jobs; it goes on by an hour when it does
+nothing. Where nothing can be done, hours pass by themselves. Each replica plays as the simulation
+does with ``SchedulingEnv(actions="ready-pool")``.
 
 Arrays of state have the replica as their last axis, so that they are dense along it.
 """
@@ -18,14 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from simkit.agent.ready_pool import ReadyPool, ReadyView
-from simkit.agent.ready_pool_actions import Advance
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import PolicyError
 from simkit.learners.lockstep import NEVER
 from simkit.learners.lockstep.ready_pool.accounts import Accounts, Hour
 from simkit.learners.lockstep.ready_pool.plan import Plan
 from simkit.learners.lockstep.ready_pool.streams import JobStreams
-from simkit.learners.lockstep.ready_pool.suspension import Suspension
 
 __all__ = ["Passed", "ReadyGames"]
 
@@ -55,8 +53,7 @@ class ReadyGames:
     start: Ints
     """(N, J) start hour of each job, possibly in the future; -1: none."""
     end: Ints
-    """(N, J) hour in which it ends, which may be to come; `NEVER`: it has no place, as while it is
-    suspended."""
+    """(N, J) hour in which it ends, which may be to come; `NEVER`: it has no place."""
     rejected: Ints
     """(N, J) hour in which each job was rejected; -1: it was not."""
     decisions: Ints
@@ -74,9 +71,7 @@ class ReadyGames:
         *,
         hours: int,
         late_leave: bool = False,
-        suspend: int = 0,
         reject: bool = False,
-        advance: Advance = "no-op",
         backlog: int | None = 144,
         accounts: Collection[str] = (),
         discount: float = 1.0,
@@ -89,9 +84,7 @@ class ReadyGames:
             replicas: how many games of each stream.
             hours: a game is over then.
             late_leave: whether jobs that can no longer end in time leave.
-            suspend: S, how many of what runs the agent may choose from, to suspend it.
             reject: whether jobs may be rejected.
-            advance: when time goes on; see `simkit.agent.ready_pool_actions`.
             backlog: jobs that may wait behind the ready pool; None: any number.
             accounts: parts that `accounts` has; energy needs streams that were drawn for it.
             discount: of a step, for the value at the decision.
@@ -101,9 +94,8 @@ class ReadyGames:
         self.accounts = Accounts(accounts, discount)
         self.pool, self.streams = pool, streams
         self._replicas, self._limit = replicas, hours
-        self._late_leave, self._rejects, self._each = late_leave, reject, advance == "each"
-        self._placing = pool.ready + (pool.ready if reject else 0)  # and rejecting
-        self.count = self._placing + suspend + 1
+        self._late_leave, self._rejects = late_leave, reject
+        self.count = pool.ready * (2 if reject else 1) + 1
         games, jobs = len(streams) * replicas, streams.enter.shape[1]
         self._backlog = jobs if backlog is None else backlog
         self.active = np.arange(games)
@@ -122,8 +114,6 @@ class ReadyGames:
         self._behind = np.zeros(games, np.int64)  # jobs in the queue
         self._reserved = np.zeros((pool.horizon, games), np.int64)  # jobs that start then
         self._plan = Plan(self._powered_ahead(np.arange(pool.horizon)[:, None], self.active))
-        self._suspension = Suspension(games, suspend)
-        self._youngest = np.zeros((suspend, games), np.int64)  # their places in it; -1: none
         shape = pool.ready, games
         self._length, self._slack, self._start = np.zeros((3, *shape), np.int64)
         self._size = np.zeros((len(streams.capacity), *shape), np.int64)
@@ -152,7 +142,6 @@ class ReadyGames:
         self._length[:, rows], self._slack[:, rows] = length, slack
         self._size[:, :, rows] = size
         self._start[:, rows] = self._earliest(rows, length, size, slack)
-        self._youngest[:, rows] = self._suspension.youngest(rows, self._now[rows])
 
     def _earliest(self, rows: Ints, length: Ints, size: Ints, slack: Ints) -> Ints:
         """Return (P, K) the first hour ahead at which each job may start; -1: none."""
@@ -178,7 +167,7 @@ class ReadyGames:
             slack=np.where(there, self._slack, 0).T,
             start=self._start.T,
             waiting=self._behind,
-            suspended=self._suspension.count(slice(None)),
+            suspended=np.zeros(len(self.active), np.int64),
         )
 
     def jobs(self) -> Ints:
@@ -215,7 +204,6 @@ class ReadyGames:
         mask[:, :ready] = (self._start >= 0).T
         if self._rejects:
             mask[:, ready : 2 * ready] = (self._job >= 0).T
-        mask[:, self._placing : -1] = (self._youngest >= 0).T
         return mask
 
     # ---- what is done ---------------------------------------------------------------------------
@@ -224,8 +212,7 @@ class ReadyGames:
         """Take one action in every active game; `active` is shorter afterwards where one is over.
 
         Action m below P places the m-th job as early as it may start; with rejections, the next P
-        numbers reject a job; the next S suspend what began last. Any other, or what cannot be done,
-        lets an hour pass.
+        numbers reject a job. Any other, or what cannot be done, lets an hour pass.
 
         Raises PolicyError for actions that are not (A,) whole numbers in their range.
         """
@@ -246,10 +233,8 @@ class ReadyGames:
         gone = np.flatnonzero(turned)
         self.rejected[self.active[gone], self._job[place[gone], gone]] = self._now[gone]
         self._leave(np.flatnonzero(placed | turned), place)
-        acted = placed | turned | self._suspend(chosen - self._placing)
         hours, waited = np.zeros((2, len(chosen)), np.int64)
-        moved = ~self._over(rows) if self._each else ~acted
-        self._pass(np.flatnonzero(moved), hours, waited)
+        self._pass(np.flatnonzero(~(placed | turned)), hours, waited)
         self._settle(hours, waited)
         return Passed(job, ahead, hours, waited)
 
@@ -277,42 +262,7 @@ class ReadyGames:
         self._reserved[begin, rows] += begin > 0
         games, start = self.active[rows], self._now[rows] + begin
         self.start[games, job], self.end[games, job] = start, start + length
-        self._suspension.add(rows, job, start, start + length)
         self.accounts.place(rows, self.streams.value[self._set[rows], job], begin, length)
-
-    def _suspend(self, choice: Ints) -> Bools:
-        """Suspend what (A,) choices from 0 to S - 1 stand for; return where that was something."""
-        stopped = (choice >= 0) & (choice < len(self._youngest))
-        rows = np.flatnonzero(stopped)
-        place = self._youngest[choice[rows], rows]
-        stopped[rows] = place >= 0
-        rows, place = rows[place >= 0], place[place >= 0]
-        if len(rows):
-            job, left = self._suspension.suspend(rows, place, self._now[rows])
-            self._plan.give_back(rows, left, self._sizes_of(rows, job))
-            self.end[self.active[rows], job] = NEVER
-        return stopped
-
-    def _resume(self, rows: Ints) -> None:
-        """Resume suspended jobs whose remaining units fit now, the oldest first."""
-        suspension = self._suspension
-        rows = rows[suspension.count(rows) > 0]
-        for place in range(int(suspension.count(rows).max(initial=0))):
-            some = rows[suspension.stopped[place, rows] >= 0]
-            job, left = suspension.stopped[place, some], suspension.left[place, some]
-            size = self._sizes_of(some, job)
-            fit = self._plan.fits(some, left, size)
-            some, job, left = some[fit], job[fit], left[fit]
-            self._plan.hold(some, np.zeros_like(left), left, size[:, fit])
-            now = self._now[some]
-            self.end[self.active[some], job] = now + left
-            suspension.resume(some, place)
-            suspension.add(some, job, now, now + left)
-        suspension.close_ranks(rows)
-
-    def _sizes_of(self, rows: Ints, job: Ints) -> Ints:
-        """Return (R, K) the units that (K,) jobs of some games ask for."""
-        return self.streams.size[self._set[rows], job].T
 
     def _leave(self, rows: Ints, place: Ints) -> None:
         """Remove the jobs in (A,) places of some ready pools, close the gaps, and refill."""
@@ -356,7 +306,6 @@ class ReadyGames:
             stuck = (self._start[:, rows] < 0).all(axis=0) & ~self._over(rows)
             if self._rejects:
                 stuck &= self._job[0, rows] < 0
-            stuck &= (self._youngest[:, rows] < 0).all(axis=0)
             rows = rows[stuck]
             if not len(rows):
                 break
@@ -372,8 +321,6 @@ class ReadyGames:
     def _over(self, rows: Ints) -> Bools:
         """Return (K,) whether the time of some games is over, or their jobs have come and gone."""
         done = (self._enter[self._set[rows], self._next[rows]] == NEVER) & (self._job[0, rows] < 0)
-        if self._suspension.choices:
-            done &= ~self._suspension.any(rows)
         over: Bools = done | (self._now[rows] >= self._limit)
         return over
 
@@ -393,9 +340,6 @@ class ReadyGames:
         self._reserved[:-1, rows] = self._reserved[1:, rows]
         self._reserved[-1, rows] = 0
         self._arrive(rows)
-        if self._suspension.choices:
-            self._suspension.drop_ended(rows, self._now[rows])
-            self._resume(rows)
 
     def _hour(self, rows: Ints) -> Hour:
         """Return the facts of the hour that is about to pass in some games."""
@@ -445,10 +389,9 @@ class ReadyGames:
         for name in ("active", "_set", "_next", "_now", "_head", "_behind"):
             setattr(self, name, getattr(self, name)[kept])
         of_places = "_job", "_length", "_size", "_slack", "_start"
-        for name in (*of_places, "_reserved", "_youngest"):
+        for name in (*of_places, "_reserved"):
             setattr(self, name, getattr(self, name)[..., kept])
         self._plan.keep(kept)
-        self._suspension.keep(kept)
 
     # ---- results --------------------------------------------------------------------------------
 

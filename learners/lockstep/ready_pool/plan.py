@@ -43,15 +43,6 @@ class Plan:
         inside = (self._ahead >= begin) & (self._ahead < begin + length)
         self.free[:, :, rows] -= inside * size[:, None]
 
-    def give_back(self, rows: Ints, length: Ints, size: Ints) -> None:
-        """Free (R, K) units for the next (K,) hours."""
-        self.free[:, :, rows] += (self._ahead < length) * size[:, None]
-
-    def fits(self, rows: Ints, length: Ints, size: Ints) -> Bools:
-        """Return (K,) whether (R, K) units are free for the next (K,) hours."""
-        short: Bools = (self.free[:, :, rows] < size[:, None]) & (self._ahead < length)
-        return np.asarray(~short.any(axis=(0, 1)), np.bool_)
-
     def earliest(self, rows: Ints, length: Ints, size: Ints) -> Ints:
         """Return (P, K) the first hour ahead at which each of P jobs fits; -1: none.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -14,11 +14,7 @@ import polars as pl
 from simkit.analysis.intervals import set_interval
 from simkit.arrays import Floats, Ints, stream
 from simkit.learners.common.bundle import read_bundle
-from simkit.learners.common.inference import (
-    PlainRecurrent,
-    masked_log_softmax,
-    plain_network,
-)
+from simkit.learners.common.inference import masked_log_softmax, plain_network
 from simkit.learners.lockstep import NEVER
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.rules import ORDERS, Rule, left_over, threshold
@@ -100,17 +96,10 @@ def agent(folder: Path, name: str, *, drawn: bool) -> Candidate:
     network = plain_network(described.architecture, bundle.weights)
 
     def make() -> Rule:
-        rng, memory = stream(0, "reproduce.green.actions"), dict[int, Any]()
+        rng = stream(0, "reproduce.green.actions")
 
         def choose(games: ReadyGames) -> Ints:
-            seen, allowed = described.see(games.view()), games.mask()
-            if isinstance(network, PlainRecurrent):
-                blank = network.blank()
-                carried = np.stack([memory.get(game, blank) for game in games.active.tolist()])
-                logits, carried = network.remembering(seen, carried)
-                memory.update(zip(games.active.tolist(), carried, strict=True))
-            else:
-                logits = network.logits(seen)
+            logits, allowed = network.logits(described.see(games.view())), games.mask()
             if not drawn:
                 best: Ints = np.where(allowed, logits, -np.inf).argmax(axis=1)
                 return best

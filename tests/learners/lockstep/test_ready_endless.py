@@ -30,7 +30,7 @@ def test_each_game_is_as_one_that_ends():
         given.extend(seeds)
         return streams_of(SCENARIO, seeds, HOURS + POOL.horizon)
 
-    rules = {"hours": HOURS, "late_leave": True, "suspend": 2}
+    rules = {"hours": HOURS, "late_leave": True}
     endless = EndlessReadyGames(POOL, 3, fresh, **rules)
     current, ended, seen = [0, 1, 2], 0, {seed: [] for seed in range(40)}
     for _ in range(1000):
@@ -66,8 +66,7 @@ def test_streams_of_unequal_length_take_turns():
         lengths.add(found.enter.shape[1])
         return found
 
-    rules = {"hours": HOURS, "suspend": 1}
-    endless, rng = EndlessReadyGames(POOL, 2, fresh, **rules), np.random.default_rng(0)
+    endless, rng = EndlessReadyGames(POOL, 2, fresh, hours=HOURS), np.random.default_rng(0)
 
     def go(games: EndlessReadyGames, draws: np.random.Generator, steps: int) -> list[int]:
         shown = []
@@ -79,7 +78,7 @@ def test_streams_of_unequal_length_take_turns():
 
     go(endless, rng, 300)
     assert len(lengths) > 1
-    other = EndlessReadyGames(POOL, 2, lambda n: streams_of(scenario, [5] * n, 168), **rules)
+    other = EndlessReadyGames(POOL, 2, lambda n: streams_of(scenario, [5] * n, 168), hours=HOURS)
     other.restore(endless.state())
     steps = 8  # within which no game ends
     assert go(other, np.random.default_rng(1), steps) == go(

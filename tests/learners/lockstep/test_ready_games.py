@@ -212,16 +212,13 @@ def reward(name: str) -> Reward:
     power=st.sampled_from([None, POWER, POWER | {"supply": {"limit": "none"}}, POWER | CURVED]),
     late=st.sampled_from(["stay", "leave"]),
     max_start=st.sampled_from([0, 4, HORIZON - 1]),
-    suspend=st.integers(0, 3),
     rejects=st.booleans(),
-    advance=st.sampled_from(["no-op", "each"]),
     seed=st.integers(0, 2**31 - 1),
 )
-def test_lockstep_is_the_simulation(power, late, max_start, suspend, rejects, advance, seed):
+def test_lockstep_is_the_simulation(power, late, max_start, rejects, seed):
     """Random choices show, allow, start, end, reject and bring the same, part by part."""
     parts = [name for name in ACCOUNTS if power or name not in OF_ENERGY]
-    rules = {"suspend": suspend, "reject": rejects, "advance": advance}
-    both = Both(scenario(power, late), seed, parts, max_start, **rules)
+    both = Both(scenario(power, late), seed, parts, max_start, reject=rejects)
     for mine, theirs in both.play():
         assert mine == pytest.approx(theirs, rel=1e-9, abs=1e-9)
 
@@ -305,8 +302,8 @@ def games(streams, **told: Any) -> ReadyGames:
 def test_replicas_of_a_stream_are_independent():
     """Each plays as it would alone."""
     streams, rng = streams_of(scenario(None, "leave"), [1, 2], 300), np.random.default_rng(0)
-    rules = {"late_leave": True, "reject": True, "suspend": 2}
-    choices = rng.random((4, 2000, 3 + 2 * POOL.ready))
+    rules = {"late_leave": True, "reject": True}
+    choices = rng.random((4, 2000, 1 + 2 * POOL.ready))
     alone = []
     for number in range(4):
         one = games(streams_of(scenario(None, "leave"), [1 + number // 2], 300), **rules)
@@ -320,22 +317,6 @@ def test_replicas_of_a_stream_are_independent():
     assert [(a.tolist(), r.tolist()) for a, r in zip(both.start, both.rejected, strict=True)] == (
         alone
     )
-
-
-def test_suspended_jobs_end_later():
-    """Jobs that are stopped for a while end so much later, which the value in time accounts for."""
-    streams, rng = streams_of(scenario(), [5], 300), np.random.default_rng(0)
-    one = games(streams, suspend=3)
-    while len(one.active):
-        one.step((one.mask() * rng.random(one.mask().shape)).argmax(axis=1))
-    there, late = streams.there, one.end - one.start - streams.length
-    assert (one.end[there] < NEVER).all()
-    assert (late[there] > 0).any()
-    in_time = there & (one.end - streams.length <= streams.last_start)
-    assert one.value_ratio()[0] == pytest.approx(
-        streams.value[in_time].sum() / streams.value[there].sum()
-    )
-    assert (in_time & (late > 0)).any()
 
 
 @pytest.mark.parametrize("actions", [[0, 0], [0.5], [4], [-1], "no"])

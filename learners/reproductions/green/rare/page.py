@@ -332,7 +332,7 @@ def _setting(results: Results) -> str:
   others.
 - **Power**: with *90 %* of it there is 90 % of the power in 90 % of the hours, at random, and all of it in the others; with *80 %* likewise. *Wind and sun* are hourly means of the
   generated year of a site like GLEAMM, with a mean of 0.9 of the pool's power; agents were trained on its weather from January on, and judged from July on. All streams share that weather: intervals are over jobs, not over weather. Forecasts are perfect unless said otherwise. The pool has no battery.
-- **Time** stands still while jobs are placed. The dissertation's algorithm 2 lets it pass with each action (`advance: each`); not tested here.
+- **Time** stands still while jobs are placed. The dissertation's algorithm 2 lets it pass with each action; not tested here.
 - **Reward**: a job's value as it is placed, as so much for each hour that it will run; the tables show the value of jobs that have ended.
 - **RARE**: {counted(size.seeds, "training")} each, batches of {used.batch} (printed: 1,024), {used.hidden} hidden units (512), learning rate {used.learning_rate:g} (0.0001),
   {used.updates * size.iterations(60):,} updates; a discount of {used.discount:g} an hour where late jobs leave, and {patient:g} where nobody does (0.99 a step). Where late jobs leave it begins without imitation

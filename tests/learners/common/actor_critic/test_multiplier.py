@@ -19,8 +19,6 @@ TERMS = [
     ({"derivative": 1.0, "delay": 2}, 0.0, [1.0, 2.0, 4.0, 8.0], [0.0, 1.0, 3.0, 6.0]),
     ({"proportional": 1.0, "smooth_proportional": 0.5}, 0.0, [4.0, 0.0, 0.0], [4.0, 2.0, 1.0]),
     ({"proportional": 2.0, "derivative": 3.0}, 0.0, [1.0, 3.0], [2.0, 6.0 + 6.0]),
-    # As the dissertation applies two gains.
-    ({"proportional": 2.0, "derivative": 3.0, "twice": True}, 0.0, [1.0, 3.0], [4.0, 12.0 + 18.0]),
 ]
 
 

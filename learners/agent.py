@@ -13,15 +13,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from simkit.errors import RunError, ScenarioError, SimkitError
-from simkit.learners.common.bundle import Bundle, read_bundle
-from simkit.learners.common.view_description import Choose, ViewDescription, up_to_date
+from simkit.learners.common.bundle import Bundle, Choose, ViewDescription, read_bundle, up_to_date
 from simkit.learners.games.view_agent import ViewAgent
 from simkit.learners.pairs.agent import PairAgent
 from simkit.learners.pairs.description import PairDescription
 from simkit.learners.pool.agent import PoolAgent
 from simkit.learners.pool.description import PoolDescription
 from simkit.scenario import Scenario
-from simkit.scenario.bundled import DESCRIPTION, agent_label
+from simkit.scenario.bundled import DESCRIPTION
 from simkit.scenario.overrides import dotted
 from simkit.sections import Section, problems_of
 

@@ -46,7 +46,6 @@ from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.rules import Rule
 from simkit.learners.ready_pool.arguments import ReadyPoolArguments
 from simkit.learners.ready_pool.cost_limit import CostLimit
-from simkit.learners.ready_pool.description import describe_ready_pool, ready_scorer
 from simkit.learners.ready_pool.judge import greedy_and_drawn
 from simkit.learners.ready_pool.sizes import SourceOfSizes
 from simkit.learners.ready_pool.source import ReadySource
@@ -199,7 +198,7 @@ class CoCoRLTraining(TorchTraining):
         self.games = source.endless(arguments.games + self.watched, self.generators["streams"])
         # Agent
         with seeded(self.stream("weights")):
-            scorer = build(ready_scorer(source, arguments.hidden))
+            scorer = build(source.scorer(arguments.hidden))
             self._network = ActorCritic(scorer, arguments.hidden, values=2).to(device)
         self.optimiser = torch.optim.Adam(self.network.parameters(), arguments.learning_rate)
         # Constraint
@@ -354,5 +353,4 @@ class CoCoRLTraining(TorchTraining):
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         actor = self.network.actor
         assert isinstance(actor, SetScorer)
-        description = describe_ready_pool(actor.shape, self.source)
-        self.write_network(folder, actor, description, curve_end)
+        self.write_network(folder, actor, self.source.describe(actor.shape), curve_end)

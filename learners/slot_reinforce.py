@@ -18,6 +18,7 @@ from pydantic import Field, model_validator
 from simkit.arrays import Floats
 from simkit.learners.common.arguments import Positive
 from simkit.learners.common.baselines import decision_means
+from simkit.learners.common.bundle import describe_view, of_slots
 from simkit.learners.common.networks import Perceptron, seeded
 from simkit.learners.common.optimisers import OptimiserName, make_optimiser
 from simkit.learners.common.returns import rewards_to_go
@@ -26,7 +27,6 @@ from simkit.learners.common.shapes import Width
 from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.common.training import Stateful
 from simkit.learners.common.value_baseline import ValueBaseline
-from simkit.learners.common.view_description import describe_view, of_slots
 from simkit.learners.lockstep import Lockstep, Objective
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import JobSource, refuse_without_jobs
@@ -157,7 +157,7 @@ class SlotReinforceTraining(TorchTraining):
         return advantage, returns, {"explained_variance": self.value.fit(seen, returns)}
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
-        schema, mask = self.input.schema, "possible" if self.chosen.mask else "none"
-        kind = of_slots(schema.name, self.model, mask, RESOURCES)
+        schema, masked = self.input.schema, self.chosen.mask
+        kind = of_slots(schema.name, self.model, "possible" if masked else "none", RESOURCES)
         description = describe_view(self.network.shape, schema, self.model.actions, kind)
         self.write_network(folder, self.network, description, curve_end)

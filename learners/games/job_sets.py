@@ -17,8 +17,8 @@ from simkit.agent.encoder import ObservationSchema
 from simkit.agent.observe_slots import context_size, slot_set_schema, slot_size
 from simkit.agent.slotted import Slotted
 from simkit.arrays import Ints
+from simkit.learners.common.bundle import describe_view, of_classes, of_slots
 from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
-from simkit.learners.common.view_description import describe_view, of_classes, of_slots
 from simkit.learners.lockstep import Lockstep, Objective
 from simkit.learners.lockstep.class_games import ClassGames, ClassMask
 from simkit.learners.lockstep.class_slots import ClassLockstep, Reading

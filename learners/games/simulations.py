@@ -16,13 +16,8 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.gym.agent_view import AgentView, Play
 from simkit.gym.episodes import Episode
 from simkit.gym.model_policy import entries
-from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
-from simkit.learners.common.view_description import (
-    SetPlaces,
-    describe_view,
-    network_shape,
-    of_view,
-)
+from simkit.learners.common.bundle import describe_view, of_view
+from simkit.learners.common.shapes import PerceptronShape, SetPlaces, SetScorerShape, network_shape
 from simkit.results.job_metrics import JOB_METRICS
 from simkit.scenario import Scenario
 from simkit.training.evaluate import judge

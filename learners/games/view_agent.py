@@ -1,7 +1,7 @@
 """An agent of a view: what it sees of a scenario, what its actions mean, and a network in between.
 
-    policy: {agent: trainings/mine}
-    policy: {agent: deeprm-70, args: {choose: greedy}}
+policy: {agent: trainings/mine}
+policy: {agent: deeprm-70, args: {choose: greedy}}
 """
 
 from __future__ import annotations
@@ -14,12 +14,10 @@ import numpy as np
 from simkit.agent.actions import Actions
 from simkit.agent.encoder import Encoder, Numbers, ObservationSchema
 from simkit.errors import RunError, ScenarioError
-from simkit.gym.agent_view import AgentView
 from simkit.gym.model_policy import ViewPolicy, entries
-from simkit.learners.common.bundle import Bundle, network_of
+from simkit.learners.common.bundle import Bundle, Choose, ViewDescription, network_of
 from simkit.learners.common.inference import masked_log_softmax
-from simkit.learners.common.shapes import SetScorerShape
-from simkit.learners.common.view_description import Choose, SetPlaces, ViewDescription
+from simkit.learners.common.shapes import SetPlaces, SetScorerShape
 from simkit.policy import State, SystemInfo, Task
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import DESCRIPTION, agent_label
@@ -56,13 +54,16 @@ class ViewAgent(ViewPolicy):
         Raises RunError if parts of the bundle do not fit together.
         """
         self.name, where = agent_label(bundle.folder), bundle.folder / DESCRIPTION
-        self.called, self.remedy = f"agent {self.name}", f"restore {where}, or train the agent again"
+        self.called, self.remedy = (
+            f"agent {self.name}",
+            f"restore {where}, or train the agent again",
+        )
         self.requires, self._resources = described.requires, described.resources
         self._greedy = (choose or described.choose) == "greedy"
         self._scenario = scenario or Scenario.model_validate(bundle.description["scenario"])
         entries(self._scenario, self.requires)  # so that all of them are known
         self._schema = ObservationSchema.from_json(described.observation)
-        view = AgentView(**dict(described.view))
+        view = described.agent_view
         if code := [name for name in (self._schema.name, view.actions or "") if ":" in name]:
             raise RunError(
                 f"{where}: {code[0]!r} is code; an agent is data, and must name an observation "
@@ -74,9 +75,11 @@ class ViewAgent(ViewPolicy):
         given = usual | dict(view.action_arguments or {}) | arguments
         self._view = replace(view, action_arguments=given)
         shape = described.architecture
-        is_set = isinstance(shape, SetScorerShape)
-        places = SetPlaces.of(self._schema, shape.items) if is_set else None
-        self._order = None if places is None else places.order
+        self._order = None
+        if isinstance(shape, SetScorerShape) and (
+            places := SetPlaces.of(self._schema, shape.items)
+        ):
+            self._order = places.order
         size = self._schema.size if self._order is None else len(self._order)
         largest = max(max(abs(part.low), abs(part.high)) for part in self._schema.fields)
         self._network = network_of(bundle, shape, size, described.actions.count, largest)

@@ -9,10 +9,14 @@ import numpy as np
 from simkit.agent.encoder import Numbers, ObservationSchema
 from simkit.agent.ready_pool import (
     ReadyPool,
+    ready_context_size,
     ready_set,
     ready_set_schema,
+    ready_size,
 )
 from simkit.arrays import Floats, stream
+from simkit.learners.common.bundle import describe_view, of_ready_pool
+from simkit.learners.common.shapes import SetScorerShape
 from simkit.learners.lockstep.ready_pool.accounts import COSTS, Cost
 from simkit.learners.lockstep.ready_pool.endless import EndlessReadyGames
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
@@ -77,6 +81,25 @@ class ReadySource:
     def schema(self) -> ObservationSchema:
         """The meaning of the numbers of an observation."""
         return ready_set_schema(self.pool)
+
+    def scorer(self, hidden: int) -> SetScorerShape:
+        """Return the shape of a scorer of jobs with `hidden` units per layer.
+
+        It scores placing each job and doing nothing, and, if that is allowed, rejecting each job.
+        """
+        pool = self.pool
+        return SetScorerShape(
+            type="set-scorer", context=ready_context_size(pool), items=pool.ready,
+            features=ready_size(pool), hidden=hidden, scores=2 if self.rules["reject"] else 1,
+            others=1, activation="relu",
+        )  # fmt: skip
+
+    def describe(self, shape: SetScorerShape) -> dict[str, Any]:
+        """Return the description of an agent for its bundle."""
+        kind = of_ready_pool(
+            self.schema.name, self.pool, in_time=self.late_leave, reject=self.rules["reject"]
+        )
+        return describe_view(shape, self.schema, self.actions, kind)
 
     def see(self, games: ReadyGames) -> Numbers:
         """Return (A, K) observations of the active games."""

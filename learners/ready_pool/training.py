@@ -23,7 +23,6 @@ from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.common.training import Stateful
 from simkit.learners.lockstep.ready_pool.rules import Rule
 from simkit.learners.ready_pool.arguments import OffPolicyArguments
-from simkit.learners.ready_pool.description import describe_ready_pool
 from simkit.learners.ready_pool.experience import Experience
 from simkit.learners.ready_pool.judge import greedy_and_drawn, rule_of
 from simkit.learners.ready_pool.source import ReadySource
@@ -127,4 +126,4 @@ class OffPolicyTraining(TorchTraining, Generic[Chosen]):
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         actor = self.network.actor
         assert not isinstance(actor, Perceptron)
-        self.write_network(folder, actor, describe_ready_pool(actor.shape, self.source), curve_end)
+        self.write_network(folder, actor, self.source.describe(actor.shape), curve_end)

@@ -457,4 +457,6 @@ def classes_of(
     shown = len(info.resources) if resources is None else resources
     model = class_model(classes, horizon, backlog_shown, step_s, shown)
     tracker = ClassTracker(model, patience)
-    return ClassActions(tracker, starts, keep=keep), ClassEncoder(tracker, paper=CLASS_ENCODERS[name])
+    return ClassActions(tracker, starts, keep=keep), ClassEncoder(
+        tracker, paper=CLASS_ENCODERS[name]
+    )

@@ -107,8 +107,8 @@ class AgentView:
             return actions, self._encoder("queue-table", info, None, slots)
         if self.actions not in (None, "slots"):
             raise ScenarioError(
-                f"actions {self.actions!r}: in slotted time an action is a slot; leave that out, or "
-                "take a scenario without scheduling.step"
+                f"actions {self.actions!r}: in slotted time an action is a slot; leave that out, "
+                "or take a scenario without scheduling.step"
             )
         model = slotted_model(
             scenario, info, slots=self.slots, horizon=self.steps_ahead,

@@ -437,7 +437,10 @@ class ModelPolicy(ViewPolicy):
         cannot be shown here.
         """
         self.name = name or type(model).__name__
-        self.called, self.remedy = f"policy: model {self.name!r}", f"in policy.args: {_SAME_ARGUMENTS}"
+        self.called, self.remedy = (
+            f"policy: model {self.name!r}",
+            f"in policy.args: {_SAME_ARGUMENTS}",
+        )
         predict = getattr(model, "predict", None)
         if not callable(predict):
             raise PolicyError(

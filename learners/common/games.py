@@ -20,7 +20,7 @@ import numpy.typing as npt
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
 
-__all__ = ["NOTHING_DONE", "Games", "Source", "results_of"]
+__all__ = ["NOTHING_DONE", "EndlessGames", "EndlessSource", "Games", "Source", "results_of"]
 
 NOTHING_DONE: Final[Mapping[str, float]] = MappingProxyType(
     {"return": 0.0, "unfinished": 0.0, "decisions": 0.0}
@@ -70,6 +70,41 @@ def results_of(games: Games, criterion: str, mean_return: float) -> dict[str, fl
     return {**games.outcome(), "return": mean_return, **cost}
 
 
+class EndlessGames(Protocol):
+    """N games that are played together and go on for ever; one that is over begins anew."""
+
+    @property
+    def active(self) -> Ints:
+        """(N,) numbers of the games: 0 … N - 1."""
+
+    @property
+    def begun(self) -> Bools:
+        """(N,) whether the last step ended with another game, so that its outcome is unknown."""
+
+    @property
+    def passed(self) -> Ints:
+        """(N,) time steps that the last step took."""
+
+    @property
+    def cost(self) -> Floats:
+        """(N,) what the last step cost."""
+
+    def observe(self) -> npt.NDArray[Any]:
+        """Return (N, K) observations, as the network reads them."""
+
+    def mask(self) -> Bools:
+        """Return (N, actions) which actions are allowed."""
+
+    def step(self, actions: Ints, /) -> Floats:
+        """Take (N,) actions; return (N,) rewards."""
+
+    def state(self) -> dict[str, Any]:
+        """Return the state of all games, a part of a checkpoint."""
+
+    def restore(self, state: Mapping[str, Any], /) -> None:
+        """Restore what `state` returned."""
+
+
 Slices = TypeVar("Slices")
 
 
@@ -108,3 +143,10 @@ class Source(Protocol[Slices]):
 
     def describe(self, shape: PerceptronShape | SetScorerShape) -> dict[str, Any]:
         """Return what a bundle says of the agent."""
+
+
+class EndlessSource(Source[Slices], Protocol[Slices]):
+    """A source whose games may also go on for ever."""
+
+    def endless(self, count: int, rng: np.random.Generator) -> EndlessGames:
+        """Return `count` games on slices that `rng` draws."""

@@ -241,7 +241,7 @@ def test_it_loses_less_value_than_first_come_first_served(learner, arguments):
     before = made.held_out()["lost_value_drawn"]
     for _ in range(made.iterations):
         made.step()
-    rule = made.source.held_out(24)
+    rule = made.source.games(made.unseen)
     play(rule, ORDERS["fcfs"])
     after = made.held_out()
     assert after["lost_value_drawn"] < before - 0.05

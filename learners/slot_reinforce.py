@@ -159,5 +159,5 @@ class SlotReinforceTraining(TorchTraining):
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         schema, masked = self.input.schema, self.chosen.mask
         kind = of_slots(schema.name, self.model, "possible" if masked else "none", RESOURCES)
-        description = describe_view(self.network.shape, schema, self.model.actions, kind)
+        description = describe_view(self.network.shape, schema, kind)
         self.write_network(folder, self.network, description, curve_end)

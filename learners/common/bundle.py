@@ -325,14 +325,13 @@ class ViewDescription(Section):
 
 
 def describe_view(
-    shape: PerceptronShape | SetScorerShape, schema: ObservationSchema, actions: int,
-    kind: Mapping[str, Any],
-) -> dict[str, Any]:  # fmt: skip
+    shape: PerceptronShape | SetScorerShape, schema: ObservationSchema, kind: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the description of an agent of a kind; `ViewDescription.read` reads it."""
     return {
         "architecture": shape.model_dump(mode="json"),
         "observation": schema.as_json(),
-        "actions": {"type": "view", "count": actions},
+        "actions": {"type": "view", "count": shape.outputs},
         **kind,
     }
 

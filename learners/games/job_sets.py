@@ -83,7 +83,7 @@ class NumberedSlots:
     def describe(self, shape: PerceptronShape | SetScorerShape) -> dict[str, Any]:
         schema, model = self.schema, self.model
         kind = of_slots(schema.name, model, self.starts, RESOURCES)
-        return describe_view(shape, schema, model.actions, kind)
+        return describe_view(shape, schema, kind)
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class BurstClasses:
     def describe(self, shape: PerceptronShape | SetScorerShape) -> dict[str, Any]:
         schema, model = self.schema, self.model
         kind = of_classes(schema.name, model, self.starts, self.patience)
-        return describe_view(shape, schema, model.actions, kind)
+        return describe_view(shape, schema, kind)
 
 
 @dataclass(frozen=True)

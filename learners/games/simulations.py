@@ -258,4 +258,4 @@ class SimulatedSource:
         slotted = self.scenario.scheduling.step is not None
         keys = ("scheduling.step", *(("admission.slots", "admission.late") if slotted else ()))
         kind = of_view(self.view, entries(self.scenario, keys))
-        return describe_view(shape, self.schema, self.actions, kind)
+        return describe_view(shape, self.schema, kind)

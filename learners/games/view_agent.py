@@ -82,7 +82,8 @@ class ViewAgent(ViewPolicy):
             self._order = places.order
         size = self._schema.size if self._order is None else len(self._order)
         largest = max(max(abs(part.low), abs(part.high)) for part in self._schema.fields)
-        self._network = network_of(bundle, shape, size, described.actions.count, largest)
+        self._count = described.actions.count
+        self._network = network_of(bundle, shape, size, self._count, largest)
 
     @property
     def accepts(self) -> tuple[str, ...]:
@@ -96,7 +97,10 @@ class ViewAgent(ViewPolicy):
                 f"they were {', '.join(self._resources)}; use the same names, in this order"
             )
         actions, encoder = self._view.build(self._scenario, info)
-        if differing := encoder.schema.differences(self._schema):
+        differing = encoder.schema.differences(self._schema)
+        if actions.count != self._count:
+            differing.append(f"actions: there are {actions.count} here, {self._count} there")
+        if differing:
             raise ScenarioError([
                 f"observation {self._schema.name}: {text} (there: in its training); train an agent "
                 "on this scenario"

@@ -102,7 +102,7 @@ class ReadySource:
         kind = of_ready_pool(
             self.schema.name, self.pool, in_time=self.late_leave, reject=self.rules["reject"]
         )
-        return describe_view(shape, self.schema, self.actions, kind)
+        return describe_view(shape, self.schema, kind)
 
     def streams(self, seeds: Sequence[int]) -> JobStreams:
         """Return the stream of each seed."""

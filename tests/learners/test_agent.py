@@ -65,7 +65,7 @@ def bundle(folder: Path, bias: dict[int, float] | None = None, **changes: Any) -
     layers = (schema.size, 2, MODEL.actions)
     shape = PerceptronShape(type="perceptron", layers=layers, activation="relu")
     kind = of_slots(schema.name, MODEL, "none", ("cpu", "mem"))
-    description = describe_view(shape, schema, MODEL.actions, kind) | {"scenario": SHOWN}
+    description = describe_view(shape, schema, kind) | {"scenario": SHOWN}
     write_bundle(folder, weights, description | changes)
     return folder
 

@@ -15,10 +15,8 @@ from pydantic import ValidationError
 from simkit.errors import RunError, ScenarioError, SimkitError
 from simkit.learners.common.bundle import Bundle, Choose, ViewDescription, read_bundle, up_to_date
 from simkit.learners.games.view_agent import ViewAgent
-from simkit.learners.pairs.agent import PairAgent
-from simkit.learners.pairs.description import PairDescription
-from simkit.learners.pool.agent import PoolAgent
-from simkit.learners.pool.description import PoolDescription
+from simkit.learners.pairs.agent import PairAgent, PairDescription
+from simkit.learners.pool.agent import PoolAgent, PoolDescription
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import DESCRIPTION
 from simkit.scenario.overrides import dotted

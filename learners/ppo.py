@@ -20,7 +20,6 @@ from pydantic import Field, model_validator
 
 from simkit.arrays import Floats, Ints
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
-from simkit.learners.common.baselines import rollout_means
 from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
 from simkit.learners.common.games import NOTHING_DONE, Source, results_of
 from simkit.learners.common.networks import ActorCritic, build, seeded
@@ -30,6 +29,7 @@ from simkit.learners.common.returns import (
     deviation_by_group,
     generalised_advantages,
     rewards_to_go,
+    rollout_means,
     time_moved,
 )
 from simkit.learners.common.rollouts import Batch, Rollouts, minibatches, roll_out

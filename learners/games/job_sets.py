@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
-from simkit.agent.actions import Starts
+from simkit.agent.actions import SlotMask, Starts
 from simkit.agent.burst_classes import PATIENCE, class_context_size, class_schema, class_size
 from simkit.agent.encoder import ObservationSchema
 from simkit.agent.observe_slots import context_size, slot_size
@@ -30,7 +30,7 @@ from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import JobSource
 from simkit.learners.lockstep.outcome import OUTCOME
 from simkit.learners.lockstep.pool_in_steps import RESOURCES
-from simkit.learners.lockstep.slot_games import OBSERVATIONS, SlotGames, SlotMask
+from simkit.learners.lockstep.slot_games import OBSERVATIONS, SlotGames
 
 __all__ = ["BurstClasses", "ClassRules", "Layout", "LayoutName", "LockstepSource", "NumberedSlots"]
 

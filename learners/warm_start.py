@@ -9,46 +9,29 @@ jobs are slowed down several times more than by random actions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 import torch
 
-from simkit.agent.slotted import SlottedView
 from simkit.arrays import Ints
 from simkit.learners.common.distributions import log_probability, masked_log_softmax, sample
 from simkit.learners.common.networks import Network
-from simkit.learners.lockstep import Lockstep
 from simkit.learners.lockstep.slot_games import SlotGames
 
-__all__ = ["WarmStart", "imitate", "labelled_decisions", "shortest_first"]
+__all__ = ["imitate", "labelled_decisions", "shortest_first"]
 
 
-@dataclass
-class WarmStart:
-    """Whether the warm start of a training is done; a part of its checkpoint."""
-
-    done: bool
-
-    def state(self) -> dict[str, Any]:
-        return {"done": self.done}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        self.done = bool(state["done"])
-
-
-def shortest_first(game: Lockstep, view: SlottedView) -> Ints:
+def shortest_first(games: SlotGames) -> Ints:
     """Return (A,) actions of shortest-job-first, which only places tasks that fit now.
 
     Among equally short tasks it takes that in the lowest slot; if none fits, the void action.
     """
-    unfit = np.iinfo(np.int64).max
-    length = np.where(game.fits_now(), view.length.astype(np.int64), unfit)
+    unfit, lockstep = np.iinfo(np.int64).max, games.lockstep
+    length = np.where(lockstep.fits_now(), lockstep.view().length.astype(np.int64), unfit)
     slot = length.argmin(axis=1)
     none_fits = np.take_along_axis(length, slot[:, None], 1)[:, 0] == unfit
-    return np.where(none_fits, game.model.slots, slot)
+    return np.where(none_fits, lockstep.model.slots, slot)
 
 
 def labelled_decisions(
@@ -63,7 +46,7 @@ def labelled_decisions(
     with torch.inference_mode():
         while len(games.active):
             observations.append(games.observe())
-            actions.append(shortest_first(games.lockstep, games.lockstep.view()))
+            actions.append(shortest_first(games))
             seen = torch.from_numpy(observations[-1]).to(device)
             games.step(sample(masked_log_softmax(network(seen)), rng))
     columns = np.concatenate(observations), np.concatenate(actions)
@@ -95,6 +78,8 @@ def imitate(
     """
     optimiser, right = torch.optim.Adam(network.parameters(), learning_rate), float("nan")
     for games in rounds:
+        if not len(games.active):
+            continue  # no job set has a job
         seen, wanted = labelled_decisions(games, network, rng, device)
         with torch.inference_mode():
             right = float((network(seen).argmax(dim=1) == wanted).double().mean())

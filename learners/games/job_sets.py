@@ -14,19 +14,23 @@ import numpy as np
 from simkit.agent.actions import Starts
 from simkit.agent.burst_classes import PATIENCE, class_schema
 from simkit.agent.encoder import ObservationSchema
-from simkit.agent.observe_slots import context_size, slot_set_schema, slot_size
+from simkit.agent.observe_slots import context_size, slot_size
 from simkit.agent.slotted import Slotted
 from simkit.arrays import Ints
 from simkit.learners.classes.description import class_scorer, describe_classes
-from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
+from simkit.learners.common.shapes import (
+    PerceptronShape,
+    SetScorerShape,
+    TablePerceptronShape,
+)
 from simkit.learners.games.slot_description import describe
-from simkit.learners.lockstep import Lockstep, Objective
+from simkit.learners.lockstep import Lockstep, MeteredLockstep, Objective
 from simkit.learners.lockstep.class_games import ClassGames, ClassMask
 from simkit.learners.lockstep.class_slots import ClassLockstep, Reading
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import JobSource
 from simkit.learners.lockstep.outcome import OUTCOME
-from simkit.learners.lockstep.slot_games import SlotGames
+from simkit.learners.lockstep.slot_games import OBSERVATIONS, SlotGames, SlotMask
 
 __all__ = ["BurstClasses", "ClassRules", "Layout", "LayoutName", "LockstepSource", "NumberedSlots"]
 
@@ -65,27 +69,42 @@ class NumberedSlots:
     """Slots that jobs fill in order of arrival, as in DeepRM."""
 
     model: Slotted
-    starts: Starts
+    mask: SlotMask
+    observation: str = "slot-set"
+    """One of `OBSERVATIONS`."""
+    last_step: int | None = None
+    """The step of rollouts whose load and reward are measured; see `MeteredLockstep`."""
     greedy: ClassVar = False
 
     @property
     def schema(self) -> ObservationSchema:
-        return slot_set_schema(self.model)
+        return OBSERVATIONS[self.observation](self.model)
 
-    def scorer(self, hidden: int) -> SetScorerShape:
+    def scorer(self, hidden: int) -> PerceptronShape | SetScorerShape:
         model = self.model
-        return SetScorerShape(
-            type="set-scorer", context=context_size(model), items=model.slots,
-            features=slot_size(model), hidden=hidden, others=1, activation="relu",
-        )  # fmt: skip
+        if self.observation == "slot-set":
+            return SetScorerShape(
+                type="set-scorer", context=context_size(model), items=model.slots,
+                features=slot_size(model), hidden=hidden, others=1, activation="relu",
+            )  # fmt: skip
+        layers = (self.schema.size, hidden, model.actions)
+        if self.observation == "deeprm-image":
+            return TablePerceptronShape(
+                type="perceptron", layers=layers, activation="relu", slotted=model
+            )
+        return PerceptronShape(type="perceptron", layers=layers, activation="relu")
 
-    def games(
-        self, sets: JobSets, replicas: int, objective: Objective, limit: int
-    ) -> SlotGames | ClassGames:
-        return SlotGames(Lockstep(self.model, sets, replicas, objective, limit), self.starts)
+    def games(self, sets: JobSets, replicas: int, objective: Objective, limit: int) -> SlotGames:
+        lockstep: Lockstep
+        if self.last_step is None or replicas == 1:
+            lockstep = Lockstep(self.model, sets, replicas, objective, limit)
+        else:
+            lockstep = MeteredLockstep(self.model, sets, replicas, objective, limit)
+            lockstep.meter(self.last_step)
+        return SlotGames(lockstep, self.mask, self.observation)
 
     def describe(self, shape: PerceptronShape | SetScorerShape) -> dict[str, Any]:
-        return describe(shape, self.schema, self.model, self.starts)
+        return describe(shape, self.schema, self.model, self.mask)
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from simkit.agent.slotted import Slotted
-from simkit.learners.common.networks import Perceptron, seeded
+from simkit.learners.common.networks import Network, build, seeded
 from simkit.learners.common.rollouts import roll_out
+from simkit.learners.games.job_sets import NumberedSlots
 from simkit.learners.lockstep import Lockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.outcome import outcome
-from simkit.learners.lockstep.slot_games import ObservedGames
-from simkit.learners.lockstep.slot_inputs import slot_input
+from simkit.learners.lockstep.slot_games import SlotGames
 from simkit.learners.warm_start import imitate, labelled_decisions, shortest_first
 from simkit.traces.models.deeprm import DeepRMModel
 
@@ -24,24 +24,23 @@ def test_the_shortest_that_fits_now_then_the_lowest_slot_then_void():
     game = Lockstep(MODEL, JobSets(np.zeros((1, 4), int), np.array(length), np.array(size)))
     taken = []
     for _ in range(4):
-        taken.append(int(shortest_first(game, game.view())[0]))
+        taken.append(int(shortest_first(SlotGames(game))[0]))
         game.step([taken[-1]])
     # slots 1 and 3 fill the pool; then nothing fits from now on, though slot 0 could be reserved
     assert taken == [1, 3, MODEL.slots, MODEL.slots]
 
 
-READ = slot_input("deeprm-compact", MODEL)
+LAYOUT = NumberedSlots(MODEL, "none", "deeprm-compact")
 
 
-def some_games(seed: int, sets: int) -> ObservedGames:
+def some_games(seed: int, sets: int) -> SlotGames:
     drawn = DeepRMModel.of(rate=0.4, steps=20).draw_sets(np.random.default_rng(seed), sets)
-    lockstep = Lockstep(MODEL, JobSets(drawn.enter, drawn.length, drawn.size), limit=500)
-    return ObservedGames(lockstep, READ.observe, masked=False)
+    return LAYOUT.games(JobSets(*drawn), 1, "slowdown", 500)
 
 
-def new_network() -> Perceptron:
+def new_network() -> Network:
     with seeded(np.random.default_rng(1)):
-        return READ.perceptron(20, MODEL.actions)
+        return build(LAYOUT.scorer(20))
 
 
 def test_what_is_right_is_asked_in_the_states_that_the_network_comes_to():
@@ -64,7 +63,7 @@ def test_a_network_learns_what_it_is_shown():
     assert outcome_of(network) < 0.85 * before
 
 
-def outcome_of(network: Perceptron) -> float:
+def outcome_of(network: Network) -> float:
     held_out = some_games(99, 50)
     roll_out(held_out, network, np.random.default_rng(0))
     return outcome(held_out.lockstep)["slowdown"]

@@ -45,6 +45,10 @@ class Layout(Protocol):
     """Whether an agent takes its likeliest action, or draws one."""
 
     @property
+    def starts(self) -> Starts:
+        """Whether tasks start now or wait, or each gets its earliest place at once."""
+
+    @property
     def schema(self) -> ObservationSchema:
         """The meaning of the numbers of an observation."""
 
@@ -172,6 +176,11 @@ class LockstepSource:
     criterion: ClassVar = "slowdown"
     held_out_metrics: ClassVar = (*OUTCOME, "return")
     in_steps: ClassVar = True
+
+    @property
+    def schema(self) -> ObservationSchema:
+        """What an agent sees."""
+        return self.layout.schema
 
     @property
     def greedy(self) -> bool:

@@ -31,7 +31,7 @@ from simkit.arrays import Floats, Ints
 from simkit.learners.common.actor_critic.multiplier import Gains, Multiplier
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
 from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
-from simkit.learners.common.games import NOTHING_DONE, Source, results_of
+from simkit.learners.common.games import NOTHING_DONE, Source
 from simkit.learners.common.networks import ActorCritic, build, seeded
 from simkit.learners.common.objectives import clipped_gain, squared_error
 from simkit.learners.common.optimisers import linear, set_learning_rate, take_step
@@ -48,6 +48,7 @@ from simkit.learners.common.rollouts import (
     Batch,
     Rollouts,
     Stretch,
+    judged,
     minibatches,
     play_on,
     roll_out,
@@ -56,9 +57,8 @@ from simkit.learners.common.shapes import Width
 from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.common.training import Stateful
 from simkit.learners.games.choice import EndlessArguments, games_of, usual_numbers
-from simkit.learners.ready_pool.cost_limit import CostLimit
-from simkit.learners.ready_pool.judge import greedy_and_drawn, rule_of
-from simkit.learners.ready_pool.source import ReadySource
+from simkit.learners.games.cost_limit import CostLimit
+from simkit.learners.games.ready_pool import ReadySource
 from simkit.learners.recipes import cocorl
 from simkit.scenario import Scenario
 from simkit.sections import BrokenRulesError, Count, Many
@@ -323,15 +323,10 @@ class EpisodicPPO(PPOTraining):
         return rollouts.batch(rows, scaled, returns[rows], self.device)
 
     def evaluate(self) -> Mapping[str, float]:
-        """Evaluate the agent on the held-out slices; see `results_of`.
-
-        Actions are drawn as in training, with the same draws in every evaluation, or the likeliest
-        are taken, see `Source.greedy`.
-        """
-        games, rng = self.source.games(self.unseen), self.stream("held_out")
-        rollouts = roll_out(games, self.network, rng, self.device, greedy=self.source.greedy)
-        mean = float(rollouts.rewards.sum(axis=0).mean())
-        return results_of(games, self.criterion, mean)
+        """Evaluate the agent on the held-out slices; see `judged`."""
+        return judged(
+            self.source, self.unseen, self.network, lambda: self.stream("held_out"), self.device
+        )
 
 
 class EndlessPPO(PPOTraining):
@@ -349,7 +344,7 @@ class EndlessPPO(PPOTraining):
         chosen = arguments
         self.limit = CostLimit(chosen.cost, chosen.cost_limit, chosen.cost_of, chosen.cost_share)
         self.watched = chosen.watched if self.limit.is_set else 0
-        self.ready_source, games = source, (chosen.games or 0) + self.watched
+        games = (chosen.games or 0) + self.watched
         self.games = source.endless(games, self.generators["streams"])
         gains = Gains(chosen.proportional, chosen.integral, chosen.derivative)
         self.multiplier = Multiplier(np.inf, gains)
@@ -429,12 +424,11 @@ class EndlessPPO(PPOTraining):
     def evaluate(self) -> Mapping[str, float]:
         """Evaluate the agent on held-out streams, with its likeliest actions and with drawn ones.
 
-        See `greedy_and_drawn`; ``cost_limit``: the limit, infinite without one.
+        See `judged`; ``cost_limit``: the limit, infinite without one.
         """
-
-        def rule(greedy: bool) -> Any:
-            rng = None if greedy else self.stream("held_out")
-            return rule_of(self.network.actor, rng, self.device)
-
-        scores = greedy_and_drawn(self.ready_source, self.unseen, rule)
-        return {"cost_limit": self.limit.most, **scores}
+        scores = judged(
+            self.source, self.unseen, self.network, lambda: self.stream("held_out"), self.device,
+            drawn_too=True,
+        )  # fmt: skip
+        scores["cost_limit"] = self.limit.most
+        return {name: scores[name] for name in self.held_out_metrics}

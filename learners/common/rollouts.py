@@ -7,7 +7,7 @@ episode's end. A stretch is an array (T, N) of decisions as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any, Self, TypeVar
 
@@ -19,10 +19,12 @@ from torch import Tensor
 from simkit.agent.encoder import Numbers
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.common.distributions import log_probability, masked_log_softmax, sample
-from simkit.learners.common.games import EndlessGames, Games
+from simkit.learners.common.games import EndlessGames, Games, Source, results_of
 from simkit.learners.common.networks import ActorCritic, Network
 
-__all__ = ["Batch", "Rollouts", "Stretch", "minibatches", "play_on", "roll_out"]
+__all__ = [
+    "Batch", "Rollouts", "Stretch", "judged", "minibatches", "play_on", "roll_out",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,33 @@ def roll_out(
                 rewards[-1][active] = games.step(actions)
     columns = {name: np.concatenate([one[name] for one in rounds]) for name in rounds[0]}
     return Rollouts(**columns, rewards=np.array(rewards).reshape(-1, count))
+
+
+def judged(
+    source: Source[Any], slices: Any, network: ActorCritic | Network,
+    fresh: Callable[[], np.random.Generator], device: str = "cpu", *, drawn_too: bool = False,
+) -> dict[str, float]:  # fmt: skip
+    """Return how an agent does on slices; see `results_of`.
+
+    Actions are drawn as in training, or the likeliest are taken, as the source says.
+
+    Args:
+        source: where the slices come from.
+        slices: held-out ones.
+        network: the agent's.
+        fresh: returns a generator that draws the same actions in every evaluation.
+        device: device of the network.
+        drawn_too: judge the likeliest actions, and with the suffix ``_drawn`` drawn ones.
+    """
+    scores: dict[str, float] = {}
+    kinds = {"": True, "_drawn": False} if drawn_too else {"": source.greedy}
+    for suffix, greedy in kinds.items():
+        games = source.games(slices)
+        rollouts = roll_out(games, network, fresh(), device, greedy=greedy)
+        mean = float(rollouts.rewards.sum(axis=0).mean())
+        results = results_of(games, source.criterion, mean)
+        scores |= {f"{name}{suffix}": number for name, number in results.items()}
+    return scores
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from simkit.agent.actions import Starts
+from simkit.agent.actions import SlotMask, Starts
 from simkit.agent.burst_classes import PATIENCE
 from simkit.errors import ScenarioError
 from simkit.gym.agent_view import AgentView
@@ -24,6 +24,8 @@ from simkit.learners.games.job_sets import (
     LockstepSource,
     NumberedSlots,
 )
+from simkit.learners.games.ready_pool import HORIZON, ReadySource
+from simkit.learners.games.ready_sizes import SourceOfSizes
 from simkit.learners.games.simulations import SimulatedSource
 from simkit.learners.lockstep import Objective
 from simkit.learners.lockstep.job_sources import (
@@ -34,9 +36,7 @@ from simkit.learners.lockstep.job_sources import (
     refuse_without_jobs,
 )
 from simkit.learners.lockstep.ready_pool.accounts import Cost
-from simkit.learners.lockstep.slot_games import OBSERVATIONS, SlotMask
-from simkit.learners.ready_pool.sizes import SourceOfSizes
-from simkit.learners.ready_pool.source import HORIZON, ReadySource
+from simkit.learners.lockstep.slot_games import OBSERVATIONS
 from simkit.scenario import Scenario
 from simkit.sections import BrokenRulesError, Count, Many, Section
 from simkit.traces.models import RareModel

@@ -16,9 +16,9 @@ from simkit import plugins, simulate
 from simkit.arrays import stream
 from simkit.errors import ScenarioError
 from simkit.learners.common.games import Games
+from simkit.learners.games.ready_pool import ReadySource
 from simkit.learners.games.simulations import SimulatedGames, SimulatedSource, Slice
 from simkit.learners.lockstep.job_sets import JobSets
-from simkit.learners.ready_pool.source import ReadySource
 from simkit.scenario import Scenario
 from simkit.scenario.yaml_document import load_scenario
 from simkit.training.evaluate import agent_candidate, evaluate

@@ -14,9 +14,9 @@ from simkit.agent.ready_pool import ready_set
 from simkit.errors import ScenarioError
 from simkit.learners.agent import load_agent
 from simkit.learners.common.actor_critic.multiplier import Gains, Multiplier
+from simkit.learners.games.cost_limit import mean_cost
+from simkit.learners.games.ready_sizes import GamesOfSizes
 from simkit.learners.ppo import EndlessPPO
-from simkit.learners.ready_pool.cost_limit import mean_cost
-from simkit.learners.ready_pool.sizes import GamesOfSizes
 from simkit.scenario import Scenario
 
 SMALL = SMALLEST["cocorl"].arguments

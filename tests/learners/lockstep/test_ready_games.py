@@ -19,12 +19,12 @@ from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
 from simkit.errors import PolicyError, ScenarioError
 from simkit.gym.episodes import Episodes, Nowhere
+from simkit.learners.games.ready_pool import ReadySource
 from simkit.learners.lockstep import NEVER
 from simkit.learners.lockstep.ready_pool.accounts import ACCOUNTS, COSTS, Accounts
 from simkit.learners.lockstep.ready_pool.endless import EndlessReadyGames
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.streams import JobStreams, StreamSource, streams_of
-from simkit.learners.ready_pool.source import ReadySource
 from simkit.policy import Action, Place, State, SystemInfo
 from simkit.policy.task import Task
 from simkit.scenario import Scenario
@@ -133,8 +133,9 @@ class Both:
         mine: list[float] | None = None
         decisions = self.simulation.decisions()
         for state in decisions:
+            self.actions.update(state)
             for action in self.actions.begin(state):
-                self.simulation.apply(action)
+                self.apply(action, state)
             if self.is_over(state.now):
                 break
             while self.actions.asks(state):
@@ -174,11 +175,15 @@ class Both:
             self.start[meant.task.job_index] = round((at - self.hour0) / 3600)
         if meant is not None:
             self.simulation.apply(meant)
+            self.actions.update(state)
 
     def check_schedule(self, decisions: Iterator[State]) -> None:
         """Let the rest run; jobs start and end alike."""
         for state in decisions:
-            for action in (*self.actions.begin(state), *self.actions.end(state)):
+            self.actions.update(state)
+            for action in self.actions.begin(state):
+                self.apply(action, state)
+            for action in self.actions.end(state):
                 self.simulation.apply(action)
         mine = self.games.end[0, : len(self.start)]
         ends = {job: round((end - self.hour0) / 3600) for job, end in self.ends.found.items()}

@@ -23,6 +23,7 @@ from simkit.learners.common.arguments import NotNegative, Positive, Share, prepa
 from simkit.learners.common.baselines import rollout_means
 from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
 from simkit.learners.common.games import NOTHING_DONE, Source, results_of
+from simkit.learners.common.imitation import imitate
 from simkit.learners.common.networks import ActorCritic, build, seeded
 from simkit.learners.common.objectives import clipped_gain, squared_error
 from simkit.learners.common.optimisers import linear, set_learning_rate, take_step
@@ -45,8 +46,8 @@ VALUE_SHARE: Final = 0.5
 LARGEST_GRADIENT: Final = 0.5
 """Gradients are clipped to this norm."""
 USUAL: Final = {
-    "job_sets": 12, "rollouts": 4, "decay": 0.9, "largest": 2.0, "batch": 512,
-    "falls": True, "held_out_sets": 40, "max_decisions": 5_000,
+    "job_sets": 8, "rollouts": 4, "warm_start": 3, "decay": 0.9, "largest": 2.0, "batch": 512,
+    "entropy": 0.003, "falls": True, "held_out_sets": 40, "max_decisions": 5_000,
 }  # fmt: skip
 """Defaults for simulations, which take longer than job sets in lock-step."""
 
@@ -64,6 +65,9 @@ class PPOArguments(GamesArguments):
     """Episodes of each slice."""
     hidden: Width = 64
     """Units of each layer."""
+    warm_start: Annotated[int, Field(ge=0)] = 0
+    """Rounds of games in which the network first learns to imitate the best of the source's simple
+    rules; 0, or no rule: it learns from nothing."""
     learning_rate: Positive = 0.001
     """Learning rate of Adam."""
     falls: bool = False
@@ -117,7 +121,7 @@ class PPOTraining(TorchTraining):
         self, scenario: Scenario, source: Source[Any], arguments: PPOArguments, seed: int,
         device: str,
     ) -> None:  # fmt: skip
-        super().__init__(scenario, arguments, seed, ("job_sets", "actions", "parts"))
+        super().__init__(scenario, arguments, seed, ("job_sets", "actions", "parts", "warm_start"))
         self.chosen, self.device = arguments, device
         # Environment
         self.source = source
@@ -138,10 +142,12 @@ class PPOTraining(TorchTraining):
 
         ``return``: mean return of an episode; ``slowdown``, ``unfinished``: of the rollouts, over
         all jobs; ``decisions``: of all rollouts; ``choices``: decisions that left a choice;
-        ``entropy``: the mean over these, in nats. If no job set has a job, nothing is learned, and
-        only `NOTHING_DONE` is returned.
+        ``entropy``: the mean over these, in nats; in the first iteration after a warm start
+        ``imitated``, see `imitate`. If no job set has a job, nothing is learned, and only
+        `NOTHING_DONE` is returned.
         """
         chosen = self.chosen
+        warm = self._warm_up() if self.iteration == 1 else {}
         slices = self.source.draw(self.generators["job_sets"], chosen.job_sets)
         # Rollout
         games = self.source.games(slices, chosen.rollouts)
@@ -164,7 +170,15 @@ class PPOTraining(TorchTraining):
             "decisions": float(len(rollouts.actions)),
             "choices": float(len(batch)),
             "entropy": float(np.mean(entropies)) if entropies else 0.0,
+            **warm,
         }
+
+    def _warm_up(self) -> Mapping[str, float]:
+        """Imitate the best simple rule, if there is one."""
+        rounds, rng = self.chosen.warm_start, self.generators["warm_start"]
+        if not rounds or not self.source.rules:
+            return {}
+        return imitate(self.network.actor, self.source, rng, rounds, self.device)
 
     @property
     def _rate(self) -> float:

@@ -6,6 +6,7 @@ agent for its bundle.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -18,6 +19,7 @@ from simkit.agent.observe_slots import context_size, slot_set_schema, slot_size
 from simkit.agent.slotted import Slotted
 from simkit.arrays import Ints
 from simkit.learners.classes.description import class_scorer, describe_classes
+from simkit.learners.common.games import Rule
 from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
 from simkit.learners.games.slot_description import describe
 from simkit.learners.lockstep import Lockstep, Objective
@@ -146,6 +148,7 @@ class LockstepSource:
     """Decisions after which an episode is cut off."""
 
     criterion: ClassVar = "slowdown"
+    rules: ClassVar[Mapping[str, Rule]] = {}
     held_out_metrics: ClassVar = (*OUTCOME, "return")
     in_steps: ClassVar = True
 

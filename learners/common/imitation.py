@@ -1,0 +1,113 @@
+"""A warm start: a network first learns to do what the best of some simple rules would do.
+
+It learns the right actions in the states that its own actions lead to: S. Ross, G. Gordon and
+D. Bagnell, "A reduction of imitation learning and structured prediction to no-regret online
+learning" (2011). From the states of the rule alone it would not know what to do after a wrong
+action of its own. A training that begins at a rule has its quality from the start, and spends its
+games on what can be better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from typing import Any, Final
+
+import numpy as np
+import torch
+
+from simkit.arrays import Floats
+from simkit.learners.common.distributions import log_probability, masked_log_softmax, sample
+from simkit.learners.common.games import Games, Rule, Source
+from simkit.learners.common.networks import Network
+from simkit.learners.common.optimisers import take_step
+from simkit.learners.common.rollouts import Batch, minibatches
+
+__all__ = ["best_rule", "imitate", "labelled_decisions"]
+
+SLICES: Final = 24
+"""Slices on which rules are compared, and of a round."""
+PASSES: Final = 2
+"""Passes over the decisions of a round."""
+BATCH: Final = 256
+"""Decisions per step of Adam."""
+LEARNING_RATE: Final = 0.002
+"""Learning rate of Adam."""
+
+
+def best_rule(source: Source[Any], slices: Any) -> str:
+    """Return the name of the rule with the highest returns on some slices.
+
+    A slice's returns count as shares of the largest of them, so that all slices count alike.
+    """
+    returns = {name: _returns(source.games(slices), rule) for name, rule in source.rules.items()}
+    table = np.array(list(returns.values()))  # (rules, slices)
+    unit = np.abs(table).max(axis=0)
+    scores = (table / np.where(unit > 0, unit, 1.0)).mean(axis=1)
+    return list(returns)[int(scores.argmax())]
+
+
+def _returns(games: Games, rule: Rule) -> Floats:
+    """Return (N,) returns of a rule."""
+    returns = np.zeros(len(games.steps))
+    while len(active := games.active):
+        returns[active] += games.step(rule(games))
+    return returns
+
+
+def imitate(
+    network: Network, source: Source[Any], rng: np.random.Generator, rounds: int, device: str
+) -> Mapping[str, float]:
+    """Train a network in place to do what the source's best rule would do.
+
+    The rule plays the first round, and the network the others.
+
+    Args:
+        network: the agent's.
+        source: with at least one rule.
+        rng: draws slices, actions, and the order of the decisions to learn from.
+        rounds: of games; the network learns after each.
+        device: of the network.
+
+    Returns:
+        ``imitated``: the share of the last round's decisions at which the likeliest action was the
+        rule's, before the network learned from them.
+    """
+    rule = source.rules[best_rule(source, source.draw(rng, SLICES))]
+    optimiser, right = torch.optim.Adam(network.parameters(), LEARNING_RATE), 0.0
+    for number in range(rounds):
+        games = source.games(source.draw(rng, SLICES))
+        played = labelled_decisions(games, rule, network if number else None, rng, device)
+        if not len(played):
+            continue
+        with torch.inference_mode():
+            likeliest = masked_log_softmax(network(played.seen), played.allowed).argmax(dim=1)
+            right = float((likeliest == played.actions).double().mean())
+        for part in minibatches(played, BATCH, PASSES, rng):
+            log_probs = masked_log_softmax(network(part.seen), part.allowed)
+            take_step(optimiser, -log_probability(log_probs, part.actions).mean(), inf)
+    return {"imitated": right}
+
+
+def labelled_decisions(
+    games: Games, rule: Rule, network: Network | None, rng: np.random.Generator, device: str = "cpu"
+) -> Batch:
+    """Play games to their ends by a network, or by the rule; return the rule's choices.
+
+    Decisions that leave no choice are left out.
+    """
+    rows: list[tuple[np.ndarray[Any, Any], ...]] = []
+    with torch.inference_mode():
+        while len(games.active):
+            seen, allowed, wanted = games.observe(), games.mask(), rule(games)
+            taken = wanted
+            if network is not None:
+                logits = network(torch.from_numpy(seen).to(device))
+                log_probs = masked_log_softmax(logits, torch.from_numpy(allowed).to(device))
+                taken = sample(log_probs, rng)
+            choice = allowed.sum(axis=1) > 1
+            rows.append((seen[choice], allowed[choice], wanted[choice]))
+            games.step(taken)
+    columns = [torch.from_numpy(np.concatenate(column)) for column in zip(*rows, strict=True)]
+    nothing = torch.zeros(len(columns[0]))
+    return Batch(*[column.to(device) for column in (*columns, nothing, nothing, nothing)])

@@ -38,10 +38,12 @@ def _arguments(learner: str) -> str:
     begin = find("simkit.learners", learner)
     if not isinstance(begin, Recipe):
         return _table(_model(begin))
-    algorithm, fields = (
-        begin.algorithm,
-        _model(find("simkit.learners", begin.algorithm)).model_fields,
-    )
+    algorithm = begin.algorithm
+    model = _model(find("simkit.learners", algorithm), begin.defaults.get("scorer", "network"))
+    if "scorer" in begin.defaults:  # it has arguments of its own
+        text = f"The algorithm is [`{algorithm}`](#{algorithm}) with `scorer: "
+        return f"{text}{begin.defaults['scorer']}`:\n\n{_table(model)}"
+    fields = model.model_fields
     rows = [
         f"| `{name}` | `{_shown(value)}` | `{_shown(fields[name].default)}` |"
         for name, value in begin.defaults.items()
@@ -51,9 +53,10 @@ def _arguments(learner: str) -> str:
     return "\n".join([*head, *rows])
 
 
-def _model(begin: Callable[..., Any]) -> type[BaseModel]:
-    """Return the one model of arguments beside a learner's `begin`."""
-    place = import_module(begin.__module__)
+def _model(begin: Callable[..., Any], scorer: str = "network") -> type[BaseModel]:
+    """Return the one model of arguments beside a learner's `begin`, or where a scorer's are."""
+    problems = getattr(import_module(begin.__module__), "PROBLEMS", {})
+    place = import_module(problems.get(scorer, begin).__module__)
     (model,) = (
         each
         for name, each in vars(place).items()

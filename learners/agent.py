@@ -25,10 +25,8 @@ from simkit.learners.common.bundle import Bundle, network_of, read_bundle
 from simkit.learners.common.inference import masked_log_softmax
 from simkit.learners.games.slot_description import Actions, AgentDescription
 from simkit.learners.games.view_agent import ViewAgent, ViewDescription
-from simkit.learners.pairs.agent import PairAgent
-from simkit.learners.pairs.description import PairDescription
-from simkit.learners.pool.agent import PoolAgent
-from simkit.learners.pool.description import PoolDescription
+from simkit.learners.pairs.agent import PairAgent, PairDescription
+from simkit.learners.pool.agent import PoolAgent, PoolDescription
 from simkit.learners.ready_pool.agent import ReadyAgent
 from simkit.learners.ready_pool.description import ReadyDescription
 from simkit.policy import Place, State, SystemInfo, Task

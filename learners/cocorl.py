@@ -46,7 +46,6 @@ from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.rules import Rule
 from simkit.learners.ready_pool.arguments import ReadyPoolArguments
 from simkit.learners.ready_pool.cost_limit import CostLimit
-from simkit.learners.ready_pool.description import describe_ready_pool, ready_scorer
 from simkit.learners.ready_pool.judge import greedy_and_drawn
 from simkit.learners.ready_pool.sizes import SourceOfSizes
 from simkit.learners.ready_pool.source import ReadySource
@@ -197,9 +196,10 @@ class CoCoRLTraining(TorchTraining):
         )
         self.watched = arguments.watched if self.limit.is_set else 0
         self.games = source.endless(arguments.games + self.watched, self.generators["streams"])
+        self.unseen = source.held_out(arguments.held_out_games)
         # Agent
         with seeded(self.stream("weights")):
-            scorer = build(ready_scorer(source, arguments.hidden))
+            scorer = build(source.scorer(arguments.hidden))
             self._network = ActorCritic(scorer, arguments.hidden, values=2).to(device)
         self.optimiser = torch.optim.Adam(self.network.parameters(), arguments.learning_rate)
         # Constraint
@@ -267,11 +267,10 @@ class CoCoRLTraining(TorchTraining):
             actions = sample(log_probs, self.generators["actions"])
             actions[: self.watched] = log_probs[: self.watched].argmax(dim=-1).cpu().numpy()
             taken = log_probability(log_probs, torch.from_numpy(actions).to(self.device))
-            passed = games.step(actions)
-            reward = self.source.paid(games)
+            reward = games.step(actions)
             rows.append((
                 seen, allowed, actions, taken.cpu().numpy(), values.cpu().numpy(), reward,
-                self.source.cost(games, self.chosen.cost), passed.hours, games.begun,
+                games.cost, games.passed, games.begun,
             ))  # fmt: skip
         *_, last = self._look(games)
         columns = [np.stack(column) for column in zip(*rows, strict=True)]
@@ -283,7 +282,7 @@ class CoCoRLTraining(TorchTraining):
         self, games: Any
     ) -> tuple[np.ndarray[Any, np.dtype[np.float32]], Bools, torch.Tensor, torch.Tensor]:
         """Return observations, masks, (A, actions) log-probabilities and (A, 2) values."""
-        seen, allowed = self.source.see(games), games.mask()
+        seen, allowed = games.observe(), games.mask()
         logits, values = self.network(torch.from_numpy(seen).to(self.device))
         log_probs = masked_log_softmax(logits, torch.from_numpy(allowed).to(self.device))
         return seen, allowed, log_probs, values
@@ -338,8 +337,7 @@ class CoCoRLTraining(TorchTraining):
 
         See `greedy_and_drawn`; ``cost_limit``: the limit, infinite without one.
         """
-        chosen = self.chosen
-        scores = greedy_and_drawn(self.source, chosen.held_out_games, self._rule, chosen.cost)
+        scores = greedy_and_drawn(self.source, self.unseen, self._rule)
         return {"cost_limit": self.limit.most, **scores}
 
     def _rule(self, greedy: bool) -> Rule:
@@ -354,5 +352,4 @@ class CoCoRLTraining(TorchTraining):
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         actor = self.network.actor
         assert isinstance(actor, SetScorer)
-        description = describe_ready_pool(actor.shape, self.source)
-        self.write_network(folder, actor, description, curve_end)
+        self.write_network(folder, actor, self.source.describe(actor.shape), curve_end)

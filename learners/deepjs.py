@@ -28,8 +28,8 @@ from simkit.learners.common.networks import Perceptron, seeded
 from simkit.learners.common.objectives import clipped_gain, reinforce_gain
 from simkit.learners.common.shapes import PerceptronShape, Width
 from simkit.learners.common.torch_training import TorchTraining, weights_of
+from simkit.learners.pairs.agent import describe
 from simkit.learners.pairs.chunk_source import ChunkSource
-from simkit.learners.pairs.description import describe
 from simkit.learners.pairs.model import Trajectory, play, require_numba, roll_out
 from simkit.learners.pairs.objectives import Objective
 from simkit.learners.pairs.scorer import RULES, TERMS, FeatureSet, PairScorer, RuleName
@@ -82,7 +82,7 @@ class DeepJSArguments(Section):
     machines: Many[Count] = ()
     """Numbers of machines to train on, made by repeating the cluster's; none: the cluster itself.
     """
-    held_out_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    held_out: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Share of the chunks, taken from the end, that is held out to evaluate the agent; 0: none."""
 
     @model_validator(mode="after")
@@ -120,7 +120,7 @@ def begin(
 
     def source_of(chosen: DeepJSArguments) -> ChunkSource:
         source = ChunkSource.of(
-            scenario, chosen.jobs, chosen.held_out_share, machines=chosen.machines
+            scenario, chosen.jobs, chosen.held_out, "deepjs", machines=chosen.machines
         )
         if chosen.features == "paper" and source.resources != RESOURCES:
             raise ScenarioError(

@@ -35,7 +35,6 @@ from simkit.learners.common.distributions import entropy
 from simkit.learners.common.optimisers import linear
 from simkit.learners.common.training import Stateful
 from simkit.learners.ready_pool.arguments import OffPolicyArguments
-from simkit.learners.ready_pool.description import ready_scorer
 from simkit.learners.ready_pool.recorded import Recorded
 from simkit.learners.ready_pool.source import ReadySource
 from simkit.learners.ready_pool.training import OffPolicyTraining
@@ -117,7 +116,7 @@ class OfflineTraining(OffPolicyTraining[OfflineArguments]):
         self, scenario: Scenario, source: ReadySource, data: Recorded | None,
         arguments: OfflineArguments, seed: int, device: str,
     ) -> None:  # fmt: skip
-        shape = ready_scorer(source, arguments.hidden)
+        shape = source.scorer(arguments.hidden)
         super().__init__(scenario, source, arguments, shape, seed, device)
         self.data = data
         if data is not None:

@@ -176,7 +176,7 @@ class PPOTraining(TorchTraining):
     def _warm_up(self) -> Mapping[str, float]:
         """Imitate the best simple rule, if there is one."""
         rounds, rng = self.chosen.warm_start, self.generators["warm_start"]
-        if not rounds or not self.source.rules:
+        if not rounds or not self.source.teachers:
             return {}
         return imitate(self.network.actor, self.source, rng, rounds, self.device)
 

@@ -26,9 +26,6 @@ from simkit.learners.common.arguments import prepared
 from simkit.learners.common.distributions import entropy
 from simkit.learners.lockstep.ready_pool.rules import ORDERS, left_over
 from simkit.learners.ready_pool.arguments import OffPolicyArguments
-from simkit.learners.ready_pool.description import (
-    ready_scorer,
-)
 from simkit.learners.ready_pool.source import ReadySource
 from simkit.learners.ready_pool.training import OffPolicyTraining
 from simkit.scenario import Scenario
@@ -90,7 +87,7 @@ class RARETraining(OffPolicyTraining[RAREArguments]):
         self, scenario: Scenario, source: ReadySource, arguments: RAREArguments, seed: int,
         device: str,
     ) -> None:  # fmt: skip
-        shape = ready_scorer(source, arguments.hidden)
+        shape = source.scorer(arguments.hidden)
         super().__init__(scenario, source, arguments, shape, seed, device)
 
     def iterate(self) -> Mapping[str, float]:

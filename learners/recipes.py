@@ -33,3 +33,7 @@ class Recipe:
         given = {**self.defaults, **arguments}
         training: Training = begin(scenario, given, seed=seed, device=device, learner=self.name)
         return training
+
+
+fitness = Recipe("fitness", "evolution", {"scorer": "pairs"})
+rlscheduler = Recipe("rlscheduler", "evolution", {"scorer": "jobs"})

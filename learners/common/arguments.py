@@ -45,8 +45,9 @@ def attempt(make: Callable[[], T], problems: list[str]) -> T | None:
 
 
 def prepared(
-    kind: type[Chosen], given: Mapping[str, Any], source: Callable[[Chosen], T], device: str
-) -> tuple[Chosen, T]:
+    kind: type[Chosen], given: Mapping[str, Any], source: Callable[[Chosen], T], device: str,
+    *, on_gpu: bool = True,
+) -> tuple[Chosen, T]:  # fmt: skip
     """Return a training's checked arguments and the source of its job sets.
 
     Args:
@@ -54,12 +55,13 @@ def prepared(
         given: `learn.arguments`.
         source: makes the source from the arguments.
         device: device to train on.
+        on_gpu: whether the learner can use a GPU.
 
     Raises ScenarioError, all problems at once; PluginError without safetensors, which the first
     checkpoint needs.
     """
     safetensors()
-    problems = check_device(device)
+    problems = check_device(device, on_gpu=on_gpu)
     chosen = attempt(lambda: read_arguments(kind, given), problems) or kind()
     made = attempt(lambda: source(chosen), problems)
     if problems or made is None:
@@ -67,10 +69,12 @@ def prepared(
     return chosen, made
 
 
-def check_device(device: str) -> list[str]:
+def check_device(device: str, *, on_gpu: bool = True) -> list[str]:
     """Return why a device cannot be used; empty if it can."""
     if device == "cpu":
         return []
+    if not on_gpu:
+        return [f"device: is {device}; this learner runs on the cpu"]
     if find_spec("torch") is None:
         return [f"device: {device!r} needs torch: pip install 'simkit-cluster[learn]'"]
     import torch

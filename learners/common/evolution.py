@@ -13,16 +13,43 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 from scipy.stats import rankdata
 
 from simkit.arrays import Floats
 from simkit.errors import PluginError
+from simkit.learners.common.arguments import Positive
+from simkit.sections import Count, Section
 
-__all__ = ["AntitheticEvolution", "CMAEvolution", "Evolution"]
+__all__ = ["AntitheticEvolution", "CMAEvolution", "Evolution", "SearchArguments"]
+
+
+class SearchArguments(Section):
+    """How weights are searched for; a part of the arguments of `evolution`."""
+
+    scorer: Literal["network", "jobs", "pairs"] = "network"
+    """What gets the weights: a network that plays any scenario; a scorer of the waiting jobs of one
+    pool of processors; or one of pairs of a machine and a task, for bags of tasks."""
+    iterations: Count = 60
+    """Generations of the search."""
+    job_sets: Count = 60
+    """New slices per generation: job sets over all loads, windows of a log, or chunks of jobs. All
+    candidates are scored on the same ones."""
+    candidates: Annotated[int, Field(ge=4, multiple_of=2)] = 16
+    """Candidates of a generation; each plays every slice once."""
+    search: Literal["cma", "antithetic"] | None = None
+    """CMA-ES, or a gradient that is estimated from pairs of opposite steps; null: CMA-ES for up to
+    1000 weights."""
+    spread: Positive | None = None
+    """Initial standard deviation of the weights; null: 0.3, or 0.1 for pairs of opposite steps."""
+    learning_rate: Positive = 0.05
+    """With `search: antithetic`, the learning rate."""
+    averaged: Count = 10
+    """With CMA-ES, number of the last generations whose means are averaged for the agent."""
 
 
 class Evolution(Protocol):

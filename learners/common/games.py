@@ -20,7 +20,9 @@ import numpy.typing as npt
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
 
-__all__ = ["NOTHING_DONE", "Games", "Rule", "Source", "results_of"]
+__all__ = [
+    "NOTHING_DONE", "EndlessGames", "EndlessSource", "Games", "Rule", "Source", "results_of",
+]  # fmt: skip
 
 NOTHING_DONE: Final[Mapping[str, float]] = MappingProxyType(
     {"return": 0.0, "unfinished": 0.0, "decisions": 0.0}
@@ -74,6 +76,41 @@ def results_of(games: Games, criterion: str, mean_return: float) -> dict[str, fl
     return {**games.outcome(), "return": mean_return, **cost}
 
 
+class EndlessGames(Protocol):
+    """N games that are played together and go on for ever; one that is over begins anew."""
+
+    @property
+    def active(self) -> Ints:
+        """(N,) numbers of the games: 0 … N - 1."""
+
+    @property
+    def begun(self) -> Bools:
+        """(N,) whether the last step ended with another game, so that its outcome is unknown."""
+
+    @property
+    def passed(self) -> Ints:
+        """(N,) time steps that the last step took."""
+
+    @property
+    def cost(self) -> Floats:
+        """(N,) what the last step cost."""
+
+    def observe(self) -> npt.NDArray[Any]:
+        """Return (N, K) observations, as the network reads them."""
+
+    def mask(self) -> Bools:
+        """Return (N, actions) which actions are allowed."""
+
+    def step(self, actions: Ints, /) -> Floats:
+        """Take (N,) actions; return (N,) rewards."""
+
+    def state(self) -> dict[str, Any]:
+        """Return the state of all games, a part of a checkpoint."""
+
+    def restore(self, state: Mapping[str, Any], /) -> None:
+        """Restore what `state` returned."""
+
+
 Slices = TypeVar("Slices")
 
 
@@ -96,7 +133,7 @@ class Source(Protocol[Slices]):
         """
 
     @property
-    def rules(self) -> Mapping[str, Rule]:
+    def teachers(self) -> Mapping[str, Rule]:
         """Simple rules that can play its games, by name; a warm start imitates the best of them."""
 
     def scorer(self, hidden: int) -> PerceptronShape | SetScorerShape:
@@ -116,3 +153,10 @@ class Source(Protocol[Slices]):
 
     def describe(self, shape: PerceptronShape | SetScorerShape) -> dict[str, Any]:
         """Return what a bundle says of the agent."""
+
+
+class EndlessSource(Source[Slices], Protocol[Slices]):
+    """A source whose games may also go on for ever."""
+
+    def endless(self, count: int, rng: np.random.Generator) -> EndlessGames:
+        """Return `count` games on slices that `rng` draws."""

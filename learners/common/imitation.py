@@ -40,7 +40,7 @@ def best_rule(source: Source[Any], slices: Any) -> str:
 
     A slice's returns count as shares of the largest of them, so that all slices count alike.
     """
-    returns = {name: _returns(source.games(slices), rule) for name, rule in source.rules.items()}
+    returns = {name: _returns(source.games(slices), rule) for name, rule in source.teachers.items()}
     table = np.array(list(returns.values()))  # (rules, slices)
     unit = np.abs(table).max(axis=0)
     scores = (table / np.where(unit > 0, unit, 1.0)).mean(axis=1)
@@ -73,7 +73,7 @@ def imitate(
         ``imitated``: the share of the last round's decisions at which the likeliest action was the
         rule's, before the network learned from them.
     """
-    rule = source.rules[best_rule(source, source.draw(rng, SLICES))]
+    rule = source.teachers[best_rule(source, source.draw(rng, SLICES))]
     optimiser, right = torch.optim.Adam(network.parameters(), LEARNING_RATE), 0.0
     for number in range(rounds):
         games = source.games(source.draw(rng, SLICES))

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
+from math import prod
 from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from simkit.arrays import Bools
+from simkit.arrays import Bools, Floats
 from simkit.errors import RunError
 from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
 
-__all__ = ["LARGEST_FLOW", "PlainNetwork", "masked_log_softmax", "plain_network", "weight_sizes"]
+__all__ = [
+    "LARGEST_FLOW", "PlainNetwork", "masked_log_softmax", "plain_network", "split_weights",
+    "weight_sizes",
+]  # fmt: skip
 
 Array = npt.NDArray[np.floating]
 
@@ -124,6 +128,14 @@ def weight_sizes(shape: PerceptronShape | SetScorerShape) -> dict[str, tuple[int
             "other_score.weight": (shape.others, hidden), "other_score.bias": (shape.others,),
         }  # fmt: skip
     return sizes
+
+
+def split_weights(flat: Floats, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Floats]:
+    """Return (P,) weights in a row as arrays of these shapes by name, as float32 holds them."""
+    stored = np.asarray(flat, np.float64).astype(np.float32).astype(np.float64)
+    ends = np.cumsum([prod(shape) for shape in shapes.values()])
+    parts = zip(shapes.items(), np.split(stored, ends[:-1]), strict=True)
+    return {name: part.reshape(shape) for (name, shape), part in parts}
 
 
 class _PlainSetScorer:

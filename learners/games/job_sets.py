@@ -148,7 +148,7 @@ class LockstepSource:
     """Decisions after which an episode is cut off."""
 
     criterion: ClassVar = "slowdown"
-    rules: ClassVar[Mapping[str, Rule]] = {}
+    teachers: ClassVar[Mapping[str, Rule]] = {}
     held_out_metrics: ClassVar = (*OUTCOME, "return")
     in_steps: ClassVar = True
 

@@ -230,7 +230,7 @@ class SimulatedSource:
         return network_shape(self.schema, self.actions, hidden)
 
     @cached_property
-    def rules(self) -> Mapping[str, Rule]:
+    def teachers(self) -> Mapping[str, Rule]:
         """Orders of the queue, if the actions choose from it."""
         if not isinstance(self._example[0], QueueActions):
             return {}

@@ -6,19 +6,21 @@ policy: {agent: trainings/mine, compat: cloudsimpy, args: {choose: sample}}
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
+from pydantic import ConfigDict, Field
 
 from simkit import plugins
 from simkit.arrays import Floats, Ints
 from simkit.errors import PluginError, PolicyError, RunError
 from simkit.learners.common.bundle import Bundle
-from simkit.learners.pairs.description import PairDescription
+from simkit.learners.common.shapes import Width
 from simkit.learners.pairs.model import require_numba
-from simkit.learners.pairs.scorer import PairScorer, feature_names
+from simkit.learners.pairs.scorer import FeatureSet, PairScorer, feature_names
 from simkit.policy import Action, Place, State, SystemInfo
 from simkit.policy.declared import NO_SIGNALS, PolicyMetric, declared_metrics
 from simkit.policy.fitness import FitnessPolicy
@@ -29,11 +31,78 @@ from simkit.policy.remaining_work import WorkFitness
 from simkit.policy.task import Task
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import DESCRIPTION, agent_label
+from simkit.sections import Section
 
 if TYPE_CHECKING:
     from simkit.learners.pairs.compiled_scores import CompiledScores
 
-__all__ = ["PairAgent", "ScorerFitness"]
+__all__ = ["PairAgent", "PairDescription", "ScorerFitness", "describe"]
+
+_Scale = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_Shift = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class PairScorerShape(Section):
+    """A weighted sum of features plus layers of tanh units; the same for every pair."""
+
+    type: Literal["pair-scorer"]
+    layers: tuple[Width, ...]
+    """Inputs of each layer, then the one output; the number of features alone: no layers."""
+    activation: Literal["tanh"]
+
+
+class PairObservation(Section):
+    """What is seen of a pair: (feature - shift) / scale."""
+
+    name: Literal["machine-task-pairs"]
+    set: FeatureSet
+    features: tuple[str, ...]
+    """In order; see `simkit.learners.pairs.scorer`."""
+    shift: tuple[_Shift, ...]
+    scale: tuple[_Scale, ...]
+
+
+class PairActions(Section):
+    """What may be chosen: pairs that fit, one instance at a time."""
+
+    type: Literal["pairs"]
+
+
+class PairDescription(Section):
+    """How an agent of machine–task pairs acts."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    architecture: PairScorerShape
+    observation: PairObservation
+    actions: PairActions
+    resources: tuple[str, ...]
+    """Resources of the cluster it was trained on, in order."""
+
+    @classmethod
+    def read(cls, stated: Mapping[str, Any]) -> Self:
+        """Return the description; raises pydantic's ValidationError."""
+        mine = {key: stated[key] for key in cls.model_fields if key in stated}
+        return cls.model_validate_json(json.dumps(mine))
+
+
+def describe(scorer: PairScorer, resources: Sequence[str]) -> dict[str, Any]:
+    """Return how a scorer acts, as `PairDescription.read` reads it."""
+    return {
+        "architecture": {
+            "type": "pair-scorer", "layers": list(scorer.widths), "activation": "tanh",
+        },
+        "observation": {
+            "name": "machine-task-pairs",
+            "set": scorer.features,
+            "features": list(feature_names(scorer.features, resources)),
+            "shift": scorer.shift.tolist(),
+            "scale": scorer.scale.tolist(),
+        },
+        "actions": {"type": "pairs"},
+        "resources": list(resources),
+    }  # fmt: skip
+
 
 Choose = Literal["sample", "greedy"]
 

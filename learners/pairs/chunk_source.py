@@ -32,7 +32,7 @@ class ChunkSource:
 
     @classmethod
     def of(
-        cls, scenario: Scenario, jobs: int, held_out_share: float, *,
+        cls, scenario: Scenario, jobs: int, held_out: float, learner: str, *,
         apart: int | None = None, machines: Sequence[int] = (),
     ) -> ChunkSource:  # fmt: skip
         """Return the chunks of a scenario.
@@ -40,7 +40,8 @@ class ChunkSource:
         Args:
             scenario: its trace and its cluster.
             jobs: of each chunk; the last one may have fewer.
-            held_out_share: of the chunks one after the other, in [0, 1), rounded down.
+            held_out: share of the chunks one after the other, in [0, 1), rounded down.
+            learner: its name, for messages.
             apart: jobs from the beginning of a chunk to train on to that of the next; None: `jobs`.
             machines: how many to train on: the first ones of the cluster, or all of them, over and
                 over; none: the cluster as it is.
@@ -68,6 +69,11 @@ class ChunkSource:
             ),
         }
         problems = [text for text, holds in stands.items() if not holds]
+        if problems:
+            problems.append(
+                f"learn.learner: {learner} knows bags of tasks on machines that are always there; "
+                "evolution takes any scenario with scorer: network"
+            )
         problems += [
             f"learn.arguments.machines: an instance asks for more than any of {count} has; give "
             "more, or name the larger machines first"
@@ -79,7 +85,7 @@ class ChunkSource:
         if problems:
             raise ScenarioError(problems)
         in_row = ceil(len(workload) / jobs)
-        cut = (in_row - int(in_row * held_out_share)) * jobs
+        cut = (in_row - int(in_row * held_out)) * jobs
         if not cut:
             raise ScenarioError("workload: has no jobs to train on; give a longer trace or window")
         rows = np.arange(len(workload))
@@ -89,8 +95,8 @@ class ChunkSource:
             for chunk in chunks(workload.take(rows[:cut]), cluster.capacity, jobs, apart)
             for count in counts
         ]
-        held_out = chunks(workload.take(rows[cut:]), cluster.capacity, jobs)
-        return cls(tuple(trained), tuple(held_out), tuple(workload.resources))
+        unseen = chunks(workload.take(rows[cut:]), cluster.capacity, jobs)
+        return cls(tuple(trained), tuple(unseen), tuple(workload.resources))
 
     def draw(self, rng: np.random.Generator, count: int) -> list[int]:
         """Return the numbers of `count` different chunks to train on, or of all if there are fewer.

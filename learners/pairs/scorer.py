@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from simkit.arrays import Floats
 from simkit.errors import RunError
+from simkit.learners.common.inference import split_weights
 from simkit.policy.remaining_work import FIT_TERMS, URGENCY_TERMS
 
 __all__ = ["RULES", "TERMS", "FeatureSet", "PairScorer", "RuleName", "feature_names"]
@@ -124,13 +125,11 @@ class PairScorer:
 
     def with_flat(self, flat: Floats) -> PairScorer:
         """Return a scorer of the same shape with (W,) other weights, as float32 holds them."""
-        stored = np.asarray(flat, np.float64).astype(np.float32).astype(np.float64)
-        begin, layers = len(self.linear), []
-        for weight, bias in self.layers:
-            middle, end = begin + weight.size, begin + weight.size + bias.size
-            layers.append((stored[begin:middle].reshape(weight.shape), stored[middle:end]))
-            begin = end
-        return replace(self, linear=stored[: len(self.linear)], layers=tuple(layers))
+        named = split_weights(flat, {name: array.shape for name, array in self.weights.items()})
+        linear, *arrays = named.values()
+        return replace(
+            self, linear=linear, layers=tuple(zip(arrays[::2], arrays[1::2], strict=True))
+        )
 
     def scores(self, features: Floats) -> Floats:
         """Return (P,) scores of (P, F) features.

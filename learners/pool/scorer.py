@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from simkit.arrays import Floats
+from simkit.learners.common.inference import split_weights
 from simkit.units import ENDLESS_S
 
 __all__ = ["FEATURES", "Scorer", "job_features", "job_score"]
@@ -129,12 +130,8 @@ class Scorer:
 
     def with_flat(self, flat: Floats) -> Scorer:
         """Return a scorer of the same shape with (W,) other weights, as float32 holds them."""
-        stored = np.asarray(flat, np.float64).astype(np.float32).astype(np.float64)
-        made, begin = {}, 0
-        for name, array in self.weights.items():
-            made[name] = stored[begin : begin + array.size].reshape(array.shape)
-            begin += array.size
-        return Scorer(**made)
+        shapes = {name: array.shape for name, array in self.weights.items()}
+        return Scorer(**split_weights(flat, shapes))
 
     def starting_at(self, linear: Mapping[str, float]) -> Scorer:
         """Return a scorer of the same shape with these weights of features, by name."""

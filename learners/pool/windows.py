@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Annotated, Final, Self
 
 import numpy as np
+from pydantic import Field, model_validator
 
-from simkit.errors import ScenarioError
+from simkit.errors import ScenarioError, TraceError, at_key
+from simkit.experiment.workload import read_trace
+from simkit.learners.pool.agent import unknown_rules
 from simkit.learners.pool.jobs import PoolJobs
+from simkit.scenario import Scenario
+from simkit.scenario.references import File
+from simkit.sections import BrokenRulesError, Count, Section
+from simkit.traces.swf import RLSchedulerLog
 
-__all__ = ["WindowSource"]
+__all__ = ["FurtherLog", "WindowSource", "logs_of"]
 
-_TRIES = 20  # to find a window in which jobs wait
+_TRIES: Final = 20  # to find a window in which jobs wait
 
 
 @dataclass(frozen=True)
@@ -93,3 +101,79 @@ class WindowSource:
                 "held-out window SAF-p has less; lower it, or hold more jobs out"
             )
         return found
+
+
+class FurtherLog(Section):
+    """A training log in addition to the scenario's, read as RLScheduler reads it."""
+
+    path: File
+    """The log's file."""
+    processors: Count
+    """Processors of its machine."""
+    first: Annotated[int, Field(ge=0)] = 0
+    """Rank of the first job to use."""
+    last: Annotated[int, Field(ge=0)] | None = None
+    """Rank of the last job to use; null: the last of the log."""
+
+    @model_validator(mode="after")
+    def _first_is_not_after_last(self) -> Self:
+        if self.last is not None and self.first > self.last:
+            text = f"is {self.first} and last {self.last}; exchange them"
+            raise BrokenRulesError([(("first",), text)])
+        return self
+
+    def jobs(self) -> PoolJobs:
+        """Return the jobs.
+
+        Raises ScenarioError if arguments do not fit the log, TraceError if it cannot be read.
+        """
+        whole = RLSchedulerLog.of(path=self.path).read().workload
+        end, last = len(whole) - 1, self.last
+        for name, rank in (("first", self.first), ("last", self.first if last is None else last)):
+            if rank > end:
+                raise ScenarioError(f"{name}: is {rank}, but the last job of the log is {end}")
+        used = whole.take(np.arange(self.first, (end if last is None else last) + 1))
+        widest = (used.request[:, 0] * used.instances).max()
+        if widest > self.processors:
+            raise ScenarioError(
+                f"processors: is {self.processors}, but a job asks for {widest:g}; give the size "
+                "of its machine"
+            )
+        return PoolJobs.of(used, self.processors)
+
+
+def logs_of(scenario: Scenario, further: Sequence[FurtherLog], learner: str) -> list[PoolJobs]:
+    """Return the jobs of a scenario and of further logs.
+
+    Raises ScenarioError, all problems at once, for what the fast simulation does not support.
+    """
+    only_processors = scenario.cluster.model_dump(exclude_defaults=True).keys() <= {"processors"}
+    rules = {
+        "cluster: must be one pool, {processors: N}, and nothing else": only_processors,
+        "power: is not supported by this learner; leave it out": scenario.power is None,
+        "processes: are not supported by this learner; leave them out": not scenario.processes,
+        "scheduling: every and step must be left out": not scenario.scheduling.model_dump(
+            exclude_none=True
+        ),
+    }
+    problems = [text for text, holds in rules.items() if not holds] + unknown_rules(scenario)
+    if problems:
+        raise ScenarioError([
+            *problems,
+            f"learn.learner: {learner} knows one pool of processors by requested times; evolution "
+            "takes any scenario with scorer: network",
+        ])  # fmt: skip
+    workload = read_trace(scenario.workload, scenario.seed).workload
+    size = int(scenario.cluster.build(workload).capacity[0, 0])
+    logs = [PoolJobs.of(workload, size)]
+    for number, log in enumerate(further):
+        key = f"learn.arguments.logs.{number}"
+        try:
+            logs.append(log.jobs())
+        except ScenarioError as error:
+            problems += [f"{key}.{text}" for text in error.problems]
+        except TraceError as error:
+            problems += at_key(key, [str(error)])
+    if problems:
+        raise ScenarioError(problems)
+    return logs

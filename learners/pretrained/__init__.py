@@ -25,5 +25,5 @@ takes any number of machines of any size. In eight minutes of one core::
     simkit train deepjs --learner fitness --seed 0 --set name=fitness-seed0 --iterations 30 \
         --set workload.window.jobs=0..1999 \
         --set "policy={fitness: balance, compat: cloudsimpy}" \
-        --set "learn.arguments={machines: [4, 5, 6, 8], held_out_share: 0}"
+        --set "learn.arguments={machines: [4, 5, 6, 8], held_out: 0}"
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field
 
@@ -12,19 +12,14 @@ from simkit.agent.encoder import Numbers, ObservationSchema
 from simkit.agent.ready_pool import (
     ReadyPool,
     ReadyView,
-    ready_context_size,
     ready_set,
     ready_set_schema,
-    ready_size,
 )
 from simkit.agent.ready_pool_actions import Advance
 from simkit.learners.common.shapes import SetScorerShape
 from simkit.sections import Positive, Section
 
-if TYPE_CHECKING:
-    from simkit.learners.ready_pool.source import ReadySource
-
-__all__ = ["ReadyDescription", "describe_ready_pool", "ready_scorer"]
+__all__ = ["ReadyDescription"]
 
 
 class ActionSection(Section):
@@ -77,32 +72,3 @@ class ReadyDescription(Section):
     def seen(self) -> ObservationSchema:
         """The meaning of the numbers of an observation."""
         return ready_set_schema(self.pool)
-
-
-def describe_ready_pool(shape: SetScorerShape, source: ReadySource) -> dict[str, Any]:
-    """Return the description of an agent trained on a source; `ReadyDescription.read` reads it."""
-    pool, rules = source.pool, source.rules
-    dimensions = ("ready", "waiting", "horizon", "longest", "worth", "step_s")
-    return {
-        "architecture": shape.model_dump(mode="json"),
-        "observation": source.schema.as_json(),
-        "actions": {
-            "type": "ready-pool", "max_start": pool.max_start, "reject": rules["reject"],
-            "in_time": source.late_leave,
-        },
-        **{name: getattr(pool, name) for name in dimensions},
-        "resources": list(source.resources),
-    }  # fmt: skip
-
-
-def ready_scorer(source: ReadySource, hidden: int) -> SetScorerShape:
-    """Return the shape of a scorer of jobs that reads `ready_set`.
-
-    It scores placing each job and doing nothing, and, if that is allowed, rejecting each job.
-    """
-    pool, rules = source.pool, source.rules
-    return SetScorerShape(
-        type="set-scorer", context=ready_context_size(pool), items=pool.ready,
-        features=ready_size(pool), hidden=hidden, scores=2 if rules["reject"] else 1,
-        others=1, activation="relu",
-    )  # fmt: skip

@@ -44,15 +44,14 @@ class Experience:
         """Take some decisions in each game by a rule, and add them to the memory."""
         games, value, waited, hours = self.games, 0.0, 0.0, 0
         for _ in range(decisions):
-            seen, allowed = self.source.see(games), games.mask()
+            seen, allowed = games.observe(), games.mask()
             actions = rule(games)
-            passed = games.step(actions)
-            paid = self.source.paid(games)
+            paid = games.step(actions)
             self.memory.add({
                 "seen": seen, "allowed": allowed, "actions": actions, "rewards": paid,
-                "passed": passed.hours.astype(np.float64),
+                "passed": games.passed.astype(np.float64),
                 "over": np.zeros(len(actions), np.bool_), "known": ~games.begun,
             })  # fmt: skip
-            value, waited = value + float(paid.sum()), waited + float(passed.waited.sum())
-            hours += int(passed.hours.sum())
+            value, waited = value + float(paid.sum()), waited + float(games.cost.sum())
+            hours += int(games.passed.sum())
         return Outcome(value / max(hours, 1), waited / max(hours, 1))

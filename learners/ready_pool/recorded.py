@@ -12,7 +12,8 @@ from simkit.agent.encoder import ObservationSchema
 from simkit.errors import RunError, ScenarioError
 from simkit.gym.dataset import Dataset, read_dataset
 from simkit.learners.common.replay import Trajectories
-from simkit.learners.ready_pool.source import REWARD, ReadySource
+from simkit.learners.lockstep.ready_pool.games import REWARD
+from simkit.learners.ready_pool.source import ReadySource
 
 __all__ = ["Recorded"]
 

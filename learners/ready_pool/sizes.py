@@ -14,9 +14,7 @@ import numpy as np
 from simkit.agent.encoder import Numbers
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import ScenarioError
-from simkit.learners.lockstep.ready_pool.accounts import Cost
 from simkit.learners.lockstep.ready_pool.endless import EndlessReadyGames
-from simkit.learners.lockstep.ready_pool.games import Passed, ReadyGames
 from simkit.learners.ready_pool.source import ReadySource
 from simkit.scenario import Scenario
 
@@ -37,16 +35,29 @@ class GamesOfSizes:
         """(N,) whether another game began at the end of the last step."""
         return np.concatenate([part.begun for part in self.parts])
 
+    @property
+    def passed(self) -> Ints:
+        """(N,) hours that the last step took."""
+        return np.concatenate([part.passed for part in self.parts])
+
+    @property
+    def cost(self) -> Floats:
+        """(N,) what the last step cost."""
+        return np.concatenate([part.cost for part in self.parts])
+
+    def observe(self) -> Numbers:
+        """Return (N, K) observations."""
+        return np.concatenate([part.observe() for part in self.parts])
+
     def mask(self) -> Bools:
         """Return (N, M) which actions are allowed."""
         return np.concatenate([part.mask() for part in self.parts])
 
-    def step(self, actions: Ints) -> Passed:
-        """Take one action in every game; see `ReadyGames.step`."""
+    def step(self, actions: Ints) -> Floats:
+        """Take one action in every game; return (N,) rewards."""
         chosen = np.split(actions, self._cuts)
-        passed = [part.step(own) for part, own in zip(self.parts, chosen, strict=True)]
-        columns = zip(*[vars(each).values() for each in passed], strict=True)
-        return Passed(*[np.concatenate(column) for column in columns])
+        paid = [part.step(own) for part, own in zip(self.parts, chosen, strict=True)]
+        return np.concatenate(paid)
 
     def state(self) -> dict[str, Any]:
         """Return the state of all games; see `restore`."""
@@ -80,35 +91,17 @@ class SourceOfSizes(ReadySource):
         super().__init__(scenario, **arguments)
         self._parts = [ReadySource(_resized(scenario, size), **arguments) for size in units]
 
-    def endless(self, games: int, rng: np.random.Generator) -> GamesOfSizes:  # type: ignore[override]
+    def endless(self, count: int, rng: np.random.Generator) -> GamesOfSizes:  # type: ignore[override]
         """Return endless games, split evenly over the sizes."""
-        counts = [len(part) for part in np.array_split(np.arange(games), len(self._parts))]
+        counts = [len(part) for part in np.array_split(np.arange(count), len(self._parts))]
         if not min(counts):
             raise ScenarioError(
-                f"learn.arguments.games: is {games}, fewer than the {len(counts)} sizes in units; "
+                f"learn.arguments.games: is {count}, fewer than the {len(counts)} sizes in units; "
                 "give more"
             )
         return GamesOfSizes(
             [part.endless(n, rng) for part, n in zip(self._parts, counts, strict=True)]
         )
-
-    def see(self, games: ReadyGames | GamesOfSizes) -> Numbers:
-        if not isinstance(games, GamesOfSizes):
-            return super().see(games)
-        pairs = zip(self._parts, games.parts, strict=True)
-        return np.concatenate([part.see(own) for part, own in pairs])
-
-    def paid(self, games: ReadyGames | GamesOfSizes) -> Floats:
-        if not isinstance(games, GamesOfSizes):
-            return super().paid(games)
-        pairs = zip(self._parts, games.parts, strict=True)
-        return np.concatenate([part.paid(own) for part, own in pairs])
-
-    def cost(self, games: ReadyGames | GamesOfSizes, name: Cost) -> Floats:
-        if not isinstance(games, GamesOfSizes):
-            return super().cost(games, name)
-        pairs = zip(self._parts, games.parts, strict=True)
-        return np.concatenate([part.cost(own, name) for part, own in pairs])
 
 
 def _resized(scenario: Scenario, units: int) -> Scenario:

@@ -1,55 +1,70 @@
-"""The source of a ready pool's games: draws job streams from a scenario."""
+"""Ready pools as a source: games on streams of a scenario's jobs, with an end or without one."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from simkit.agent.encoder import Numbers, ObservationSchema
+from simkit.agent.encoder import ObservationSchema
 from simkit.agent.ready_pool import (
     ReadyPool,
-    ready_set,
+    ready_context_size,
     ready_set_schema,
+    ready_size,
 )
-from simkit.arrays import Floats, stream
+from simkit.arrays import Ints, stream
+from simkit.learners.common.games import Rule
+from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
 from simkit.learners.lockstep.ready_pool.accounts import COSTS, Cost
 from simkit.learners.lockstep.ready_pool.endless import EndlessReadyGames
-from simkit.learners.lockstep.ready_pool.games import ReadyGames
+from simkit.learners.lockstep.ready_pool.games import REWARD, ReadyGames
+from simkit.learners.lockstep.ready_pool.rules import ORDERS
 from simkit.learners.lockstep.ready_pool.streams import JobStreams, StreamSource
 from simkit.scenario import Scenario
 
-__all__ = ["HORIZON", "REWARD", "ReadySource"]
+__all__ = ["HORIZON", "ReadySource"]
 
 HORIZON: Final = 48
 """Steps that can be planned ahead, as in the dissertation."""
-REWARD: Final = "value-at-decision"
-"""The account that is the agents' reward."""
 _WAITING: Final = 144
 """Scale of the number of jobs behind the ready pool, if the scenario does not limit it."""
 
 
 class ReadySource:
-    """Makes games with a scenario's pool, jobs and power, each with a seed of its own."""
+    """Makes games with a scenario's pool, jobs and power; a `Source` whose slices are streams."""
+
+    greedy: ClassVar = True
+    in_steps: ClassVar = True
+    criterion: ClassVar = "lost_value"
+    teachers: ClassVar[Mapping[str, Rule]] = ORDERS
+    less_is_better: ClassVar = ("lost_value", "lost_value_drawn")
+    held_out_metrics: ClassVar[tuple[str, ...]] = (
+        "lost_value", "cost", "jobs", "unfinished", "decisions", "return",
+    )  # fmt: skip
 
     def __init__(
-        self, scenario: Scenario, *, hours: int, max_start: int = 0, reject: bool = False,
-        horizon: int = HORIZON, cost: Cost = "waiting", discount: float = 1.0,
+        self, scenario: Scenario, *, hours: int, most_decisions: int | None = None,
+        max_start: int = 0, reject: bool = False, horizon: int = HORIZON,
+        cost: Cost = "waiting", discount: float = 1.0,
     ) -> None:  # fmt: skip
         """Read a scenario; raises ScenarioError as `StreamSource` does.
 
         Args:
             scenario: its admission sets the size of the ready pool and whether late jobs leave.
             hours: steps of a game.
+            most_decisions: of a game that ends.
             max_start: the last step ahead in which a job may start.
             reject: whether jobs may be rejected.
             horizon: steps that can be planned ahead.
-            cost: the cost that the games' `accounts` count in addition to `REWARD`.
+            cost: what the games count as costs.
             discount: γ per step, for the value at the decision.
         """
         admission, self.hours = scenario.admission, hours
         self.late_leave = admission.late == "leave"
-        self._streams = StreamSource(scenario, hours + horizon, accounts := (REWARD, COSTS[cost]))
+        self._most = most_decisions
+        self._streams = StreamSource(scenario, hours + horizon, (REWARD, COSTS[cost]))
         self.resources, self.units = self._streams.resources, self._streams.units
         waiting = _WAITING if admission.backlog is None else admission.backlog
         # the stream source has already refused a scenario without slots
@@ -60,13 +75,8 @@ class ReadySource:
         )  # fmt: skip
         self.rules: dict[str, Any] = {
             "late_leave": self.late_leave, "reject": reject, "backlog": admission.backlog,
-            "accounts": accounts, "discount": discount,
+            "cost": cost, "discount": discount,
         }  # fmt: skip
-
-    @property
-    def actions(self) -> int:
-        """The number of actions."""
-        return self.pool.ready * (2 if self.rules["reject"] else 1) + 1
 
     @property
     def whole_pool(self) -> float:
@@ -78,31 +88,55 @@ class ReadySource:
         """The meaning of the numbers of an observation."""
         return ready_set_schema(self.pool)
 
-    def see(self, games: ReadyGames) -> Numbers:
-        """Return (A, K) observations of the active games."""
-        return ready_set(games.view(), self.pool)
+    def scorer(self, hidden: int) -> SetScorerShape:
+        """Return the shape of a scorer of jobs that reads `ready_set`.
 
-    def paid(self, games: ReadyGames) -> Floats:
-        """Return (A,) rewards for the last step, in steps of the whole pool."""
-        return games.accounts.reward(REWARD) / self.whole_pool
+        It scores placing each job and doing nothing, and, if that is allowed, rejecting each job.
+        """
+        pool = self.pool
+        return SetScorerShape(
+            type="set-scorer", context=ready_context_size(pool), items=pool.ready,
+            features=ready_size(pool), hidden=hidden, scores=2 if self.rules["reject"] else 1,
+            others=1, activation="relu",
+        )  # fmt: skip
 
-    def cost(self, games: ReadyGames, name: Cost) -> Floats:
-        """Return (A,) costs of the last step."""
-        return games.accounts.cost(name)
+    def describe(self, shape: PerceptronShape | SetScorerShape) -> dict[str, Any]:
+        """Return what a bundle says of the agent; `ReadyDescription.read` reads it."""
+        pool = self.pool
+        dimensions = ("ready", "waiting", "horizon", "longest", "worth", "step_s")
+        return {
+            "architecture": shape.model_dump(mode="json"),
+            "observation": self.schema.as_json(),
+            "actions": {
+                "type": "ready-pool", "max_start": pool.max_start, "reject": self.rules["reject"],
+                "in_time": self.late_leave,
+            },
+            **{name: getattr(pool, name) for name in dimensions},
+            "resources": list(self.resources),
+        }  # fmt: skip
 
-    def endless(self, games: int, rng: np.random.Generator) -> EndlessReadyGames:
-        """Return endless games on streams whose seeds `rng` draws."""
+    def streams(self, seeds: Sequence[int]) -> JobStreams:
+        """Return the stream of each seed."""
+        return self._streams.draw(seeds)
 
-        def fresh(count: int) -> JobStreams:
-            return self._streams.draw(rng.integers(2**31, size=count).tolist())
+    def draw(self, rng: np.random.Generator, count: int) -> JobStreams:
+        return self.streams(rng.integers(2**31, size=count).tolist())
 
-        return EndlessReadyGames(self.pool, games, fresh, hours=self.hours, **self.rules)
+    def held_out(self, count: int) -> JobStreams:
+        return self.draw(stream(0, "ready_pool.held_out"), count)
 
-    def held_out(self, games: int) -> ReadyGames:
-        """Return games for evaluation; the same ones for every training."""
-        seeds = stream(0, "ready_pool.held_out").integers(2**31, size=games).tolist()
-        return self.games(seeds)
+    def group_of(self, count: int) -> Ints:
+        return np.zeros(count, np.int64)
 
-    def games(self, seeds: list[int]) -> ReadyGames:
-        """Return one game for each seed."""
-        return ReadyGames(self.pool, self._streams.draw(seeds), hours=self.hours, **self.rules)
+    def games(self, slices: JobStreams, replicas: int = 1) -> ReadyGames:
+        return ReadyGames(
+            self.pool, slices, replicas, hours=self.hours, most_decisions=self._most, **self.rules
+        )
+
+    def endless(self, count: int, rng: np.random.Generator) -> EndlessReadyGames:
+        """Return games without an end on streams whose seeds `rng` draws."""
+
+        def fresh(streams: int) -> JobStreams:
+            return self.draw(rng, streams)
+
+        return EndlessReadyGames(self.pool, count, fresh, hours=self.hours, **self.rules)

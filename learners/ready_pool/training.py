@@ -23,7 +23,6 @@ from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.common.training import Stateful
 from simkit.learners.lockstep.ready_pool.rules import Rule
 from simkit.learners.ready_pool.arguments import OffPolicyArguments
-from simkit.learners.ready_pool.description import describe_ready_pool
 from simkit.learners.ready_pool.experience import Experience
 from simkit.learners.ready_pool.judge import greedy_and_drawn, rule_of
 from simkit.learners.ready_pool.source import ReadySource
@@ -66,6 +65,7 @@ class OffPolicyTraining(TorchTraining, Generic[Chosen]):
         # Environment
         rows = max(arguments.replay // arguments.games, 2)
         self.experience = Experience(source, arguments.games, rows, self.generators["streams"])
+        self.unseen = source.held_out(arguments.held_out_games)
         self.usual = MovingMean()
         # Agent
         with seeded(self.stream("weights")):
@@ -89,7 +89,7 @@ class OffPolicyTraining(TorchTraining, Generic[Chosen]):
     def own_rule(self) -> Rule:
         """Return the rule by which the actor plays its games: it draws its actions."""
         rng = self.generators["actions"]
-        return rule_of(self.source, self.network.actor, rng, self.device)
+        return rule_of(self.network.actor, rng, self.device)
 
     def lower_learning_rate(self) -> None:
         """Set the learning rate of the weights for this iteration."""
@@ -118,13 +118,13 @@ class OffPolicyTraining(TorchTraining, Generic[Chosen]):
 
     def evaluate(self) -> Mapping[str, float]:
         """Evaluate the agent on held-out streams; see `greedy_and_drawn`."""
-        return greedy_and_drawn(self.source, self.chosen.held_out_games, self._evaluation_rule)
+        return greedy_and_drawn(self.source, self.unseen, self._evaluation_rule)
 
     def _evaluation_rule(self, greedy: bool) -> Rule:
         rng = None if greedy else self.stream("held_out")
-        return rule_of(self.source, self.network.actor, rng, self.device)
+        return rule_of(self.network.actor, rng, self.device)
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         actor = self.network.actor
         assert not isinstance(actor, Perceptron)
-        self.write_network(folder, actor, describe_ready_pool(actor.shape, self.source), curve_end)
+        self.write_network(folder, actor, self.source.describe(actor.shape), curve_end)

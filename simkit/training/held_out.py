@@ -196,6 +196,8 @@ INSTANCES: Final = 16_384
 """Most instances of the jobs of a usual window, in the mean; bags may have hundreds."""
 SHARE: Final = 0.2
 """Usual share of a log, its end, that is held out."""
+HELD_OUT: Final = ("held_out", "held_out_share")
+"""Names of that share among a training's arguments; the second one in older trainings."""
 _FIRST_SEED: Final = 2**20
 """Seeds below are never trained on."""
 
@@ -364,12 +366,12 @@ class Unseen:
             n for one in arguments if isinstance(n := one.get("held_out_sets"), int) and n > 0
         ]
         shares = [
-            share for one in arguments for key in ("held_out", "held_out_share")
+            share for one in arguments for key in HELD_OUT
             if isinstance(share := one.get(key), float) and 0 < share < 1
         ]  # fmt: skip
         if not scenario.workload.is_drawn:
             for folder, one in zip(agents, arguments, strict=True):
-                if one.get("held_out_share", 1) == 0:
+                if 0 in [one.get(key) for key in HELD_OUT]:
                     warnings.warn(
                         f"agent {agent_label(folder)}: its training held nothing out, so it may "
                         "have trained on the jobs that it is judged on",

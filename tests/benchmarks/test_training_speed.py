@@ -70,7 +70,7 @@ def test_deepjs_protocol_takes_less_than_an_hour_of_two_cores(
     """73.5 million decisions, rollouts and updates together: 17 minutes of a quiet core."""
     monkeypatch.setenv("SIMKIT_DATA", str(DATA))
     scenario = scenario_of(next(agents(FULL)), FULL)
-    training = deepjs.begin(scenario, {"repeats": 4, "held_out_share": 0.0}, seed=0)
+    training = deepjs.begin(scenario, {"repeats": 4, "held_out": 0.0}, seed=0)
     training.step()  # numba compiles
     before = time.process_time()
     made = sum(training.step()["decisions"] for _ in range(7))

@@ -28,10 +28,9 @@ GAMES = {
     "games": 6, "decisions": 8, "hours": 60, "held_out_games": 4, "hidden": 8, "batch": 32,
 }  # fmt: skip
 RECALL = {"updates": 3, "replay": 300}
-CHUNKS = {"jobs": 5, "held_out_share": 0.2}
 WINDOWS = {
-    "candidates": 6, "windows": 3, "fewest_jobs": 30, "most_jobs": 60, "held_out_windows": 2,
-    "least_slowdown": 1.5, "start": "fcfs", "held_out_share": 0.2,
+    "candidates": 6, "job_sets": 3, "fewest_jobs": 30, "most_jobs": 60, "held_out_sets": 2,
+    "least_slowdown": 1.5, "start": "fcfs", "held_out": 0.2,
 }  # fmt: skip
 DQN = {
     "job_sets": 12, "held_out_sets": 8, "hidden": 8, "batch": 16, "decisions_per_update": 16,
@@ -68,13 +67,19 @@ TRAININGS: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "cocorl": (READY, GAMES | {"cost_limit": 1.0}),
     "cocorl rejects": (READY, GAMES | {"reject": True}),
     "offline": (READY, GAMES | RECALL),
-    "rlscheduler": (POOL, WINDOWS | {"units": 2}),
+    "rlscheduler": (POOL, WINDOWS | {"hidden": 2}),
     "rlscheduler backfill": (POOL, WINDOWS | {"backfill": "rlscheduler"}),
-    "fitness": (TABLE, {"candidates": 4, "jobs": 5, "chunks": 3, "units": 2}),
-    "deepjs": (TABLE, {"jobs": 5, "repeats": 2, "rollouts": 3, "batch": 20}),
+    "fitness": (TABLE, {"candidates": 4, "jobs": 5, "job_sets": 3, "hidden": 2}),
+    "deepjs": (TABLE, {
+        "jobs": 5, "repeats": 2, "rollouts": 3, "batch": 20, "held_out": 0.2,
+    }),
 }  # fmt: skip
 """Learner, and what tells a training apart → scenario and the learner's arguments."""
-CRITERIA = {**dict.fromkeys(("rare", "cocorl", "offline"), "lost_value"), "fitness": "cost_ratio"}
+CRITERIA = {
+    **dict.fromkeys(("rare", "cocorl", "offline"), "lost_value"),
+    "fitness": "cost_ratio",
+    "deepjs": "cost",
+}
 """Learner → the held-out metric that it has instead of a slowdown."""
 
 

@@ -28,11 +28,11 @@ def ready_scenario(**changes: Any) -> Scenario:
 def check_acts_as_in_lockstep(made: Any, where: Scenario, folder: Path) -> None:
     """Assert that a training's agent starts the same jobs in the simulation as in lock-step."""
     made.write_agent(folder, {})
-    games = made.source.games([5])
+    games = made.source.games(made.source.streams([5]))
     bundle = read_bundle(folder)
     network = plain_network(ReadyDescription.read(bundle.description).architecture, bundle.weights)
     while len(games.active):
-        scores = network.logits(made.source.see(games))
+        scores = network.logits(games.observe())
         games.step(np.where(games.mask(), scores, -np.inf).argmax(axis=1))
     until = int(games.hours[0])  # then the game was over
     mine = {job: hour for job, hour in enumerate(games.start[0].tolist()) if 0 <= hour < until}

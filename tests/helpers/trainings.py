@@ -80,7 +80,7 @@ SMALLEST: dict[str, Smallest] = {
     ]),
     "deepjs": Smallest(bags_scenario, {
         "iterations": 4, "jobs": 5, "repeats": 2, "rollouts": 3, "batch": 20,
-        "held_out_share": 0.2,
+        "held_out": 0.2,
     }, [
         {"features": "terms", "hidden": [4]},
         {"features": "terms", "hidden": [4], "start": "balance"},
@@ -111,8 +111,8 @@ SMALLEST: dict[str, Smallest] = {
         {"search": "antithetic", "starts": "ahead"},
     ]),
     "fitness": Smallest(bags_scenario, {
-        "iterations": 4, "candidates": 4, "jobs": 5, "chunks": 3, "units": 2,
-    }, [{"units": 0}]),
+        "iterations": 4, "candidates": 4, "jobs": 5, "job_sets": 3, "hidden": 2,
+    }, [{"hidden": 0}]),
     "offline": Smallest(ready_scenario, REPLAYED, [{"reject": True, "popart": False}]),
     "ppo": Smallest(deeprm_scenario, {
         "iterations": 4, "job_sets": 4, "rollouts": 3, "held_out_sets": 3, "hidden": 8, "batch": 64,
@@ -133,10 +133,10 @@ SMALLEST: dict[str, Smallest] = {
         {"baseline": "decision", "objective": "completion"},
     ]),
     "rlscheduler": Smallest(pool_scenario, {
-        "iterations": 4, "candidates": 6, "windows": 3, "fewest_jobs": 30, "most_jobs": 60,
-        "held_out_windows": 2, "least_slowdown": 1.5, "start": "fcfs", "held_out_share": 0.2,
+        "iterations": 4, "candidates": 6, "job_sets": 3, "fewest_jobs": 30, "most_jobs": 60,
+        "held_out_sets": 2, "least_slowdown": 1.5, "start": "fcfs", "held_out": 0.2,
     }, [
-        {"units": 2},
+        {"hidden": 2},
         {"objective": "relative", "end": "behind-head"},
         {"objective": "mean"},
         {"backfill": "rlscheduler"},
@@ -182,10 +182,10 @@ def small_training(
 
 def weights(training: Any) -> dict[str, bytes]:
     """Return the bytes of a training's weights by name."""
-    if hasattr(training, "scorer"):
-        return {"scorer": training.scorer.flat.tobytes()}
     if hasattr(training, "search"):
         return {"mean": training.search.mean.tobytes()}
+    if hasattr(training, "scorer"):
+        return {"scorer": training.scorer.flat.tobytes()}
     return {name: array.tobytes() for name, array in weights_of(training.network).items()}
 
 

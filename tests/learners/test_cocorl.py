@@ -112,7 +112,7 @@ def test_pools_of_several_sizes_are_played_side_by_side():
     capacities = [part.streams.capacity for part in made.games.parts]
     assert capacities == [(4, 4), (10, 10), (30, 30)]
     assert [len(part.active) for part in made.games.parts] == [3, 2, 2]
-    seen = made.source.see(made.games)
+    seen = made.games.observe()
     for part, own in zip(made.games.parts, np.split(seen, [3, 5]), strict=True):
         np.testing.assert_array_equal(own, ready_set(part.view(), part.pool))
 

@@ -143,10 +143,11 @@ def test_an_iteration_without_a_job_changes_nothing(learner, form, monkeypatch):
     made = small_training(learner, **form)
     made.step()  # after it, Adam moves weights even where the gradient is 0
     before = weights(made)
-    if learner in ("actor-critic", "evolution", "ppo", "reinforce"):
-        monkeypatch.setattr(type(made.source), "draw", lambda *_: JobSets.empty(2, 3, 2))
-    else:
+    if hasattr(made, "draw_job_sets"):
         monkeypatch.setattr(made, "draw_job_sets", lambda: JobSets.empty(4, 3, 2))
+    else:
+        source = getattr(made, "problem", made).source
+        monkeypatch.setattr(type(source), "draw", lambda *_: JobSets.empty(2, 3, 2))
     assert made.step() == {"return": 0.0, "unfinished": 0.0, "decisions": 0.0}
     assert (made.iteration, weights(made)) == (2, before)
 
@@ -194,7 +195,7 @@ LEARNS: list[tuple[str, Scenario | None, dict[str, Any], str, float]] = [
     }, "slowdown", 0.8),
     *(("sofia", None, SOFIA | {"update": update}, "slowdown", 0.85)
       for update in ("natural", "gradient", "proximal")),
-    ("rlscheduler", None, {"iterations": 15, "candidates": 10, "windows": 6},
+    ("rlscheduler", None, {"iterations": 15, "candidates": 10, "job_sets": 6},
      "slowdown_geometric", 0.8),
 ]  # fmt: skip
 """Learner, scenario (None: its smallest), arguments, what falls, and below which share of it."""
@@ -241,7 +242,7 @@ def test_it_loses_less_value_than_first_come_first_served(learner, arguments):
     before = made.held_out()["lost_value_drawn"]
     for _ in range(made.iterations):
         made.step()
-    rule = made.source.held_out(24)
+    rule = made.source.games(made.unseen)
     play(rule, ORDERS["fcfs"])
     after = made.held_out()
     assert after["lost_value_drawn"] < before - 0.05

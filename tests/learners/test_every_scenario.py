@@ -90,7 +90,7 @@ def play_greedily(made: Any, games: Games) -> None:
 def scores_of(made: Any) -> Callable[[Any], Any]:
     """Return a function: observations → scores of the actions by a training's agent."""
     if made.learner == "evolution":
-        return made.genes.network(made.search.mean).logits  # type: ignore[no-any-return]
+        return made.problem.genes.network(made.search.mean).logits  # type: ignore[no-any-return]
     network = made.network
     network = getattr(network, "actor", getattr(network, "advantages", network))
 
@@ -103,7 +103,7 @@ def scores_of(made: Any) -> Callable[[Any], Any]:
 
 def starts_in_games(made: Any) -> list[float]:
     """Return when tasks of the scenario's own seed, or of a log's first window, start."""
-    scenario, source = made.scenario, made.source
+    scenario, source = made.scenario, getattr(made, "problem", made).source
     if isinstance(source, SimulatedSource):
         games = source.games([Slice(scenario.seed, None if source.slices.trained is None else 0)])
         play_greedily(made, games)

@@ -9,7 +9,7 @@ import pytest
 from trainings import check_resume, deeprm_scenario, schedqrm_scenario, small_training
 
 from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
-from simkit.learners.evolution import Genes, gains, play
+from simkit.learners.games.network_search import Genes, gains, play
 from simkit.scenario import Scenario
 from simkit.training.evaluate import Candidate, evaluate
 
@@ -29,7 +29,7 @@ def rush(**changes: Any) -> Scenario:
 @pytest.mark.parametrize("where", [rush(), schedqrm_scenario()])
 def test_untrained_it_takes_the_first_allowed_action(where):
     made = small_training("evolution", where=where)
-    games = made.source.games(made.unseen)
+    games = made.problem.source.games(made.problem.unseen)
     while len(games.active):
         games.step(games.mask().argmax(axis=1))
     found = made.held_out()
@@ -68,10 +68,10 @@ def test_a_gain_is_a_share_of_the_larger_return_of_either_sign():
 
 
 def test_all_candidates_play_the_same_slices_with_the_same_draws():
-    made = small_training("evolution", job_sets=5)
-    assert not made.source.greedy
-    network = made.genes.network(made.genes.start)
-    games = made.source.games(made.source.draw(np.random.default_rng(0), 5), 3)
+    problem = small_training("evolution", job_sets=5).problem
+    source, network = problem.source, problem.genes.network(problem.start)
+    assert not source.greedy
+    games = source.games(source.draw(np.random.default_rng(0), 5), 3)
     played = play(games, [network] * 3, np.random.default_rng(0))
     assert (played.returns == played.returns[:, :1]).all()
     assert len({*played.returns[:, 0]}) > 1

@@ -79,8 +79,9 @@ def agreement(made: OfflineTraining) -> float:
     """Return how often the likeliest action is that of the order by quality, where it acts."""
     from simkit.learners.ready_pool.judge import rule_of
 
-    own = rule_of(made.source, made.network.actor, None)
-    games, same, count = made.source.games(list(range(901, 921))), 0, 0
+    own = rule_of(made.network.actor, None)
+    streams, same, count = made.source.streams(range(901, 921)), 0, 0
+    games = made.source.games(streams)
     while len(games.active):
         wanted = ORDERS["qos"](games)
         choice = games.mask()[:, :-1].sum(axis=1) > 1
@@ -152,11 +153,10 @@ def test_data_are_paid_as_games_are(data):
     """The rewards of a recorded stream add up to those of the same stream in lock-step."""
     made = training(dataset=data, **PHASES)
     assert made.data is not None
-    games, paid, hours = made.source.games([0, 1]), 0.0, 0
+    games, paid, hours = made.source.games(made.source.streams([0, 1])), 0.0, 0
     while len(games.active):
-        went = games.step(ORDERS["qos"](games))
-        paid += float(made.source.paid(games).sum())
-        hours += int(went.hours.sum())
+        paid += float(games.step(ORDERS["qos"](games)).sum())
+        hours += int(games.passed.sum())
     columns = made.data.memory._columns
     until = float(columns["passed"].sum())
     assert until >= hours

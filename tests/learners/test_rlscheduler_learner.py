@@ -12,14 +12,14 @@ from trainings import pool_scenario, small_training
 import simkit
 from simkit.errors import ScenarioError
 from simkit.learners.agent import load_agent
+from simkit.learners.evolution import EvolutionTraining
 from simkit.learners.pool.agent import PoolAgent
 from simkit.learners.pool.simulation import Rule, simulate
 from simkit.learners.pool.windows import WindowSource
-from simkit.learners.rlscheduler import RLSchedulerTraining
 from simkit.scenario import Scenario
 
 
-def training(where: Scenario | None = None, **arguments: Any) -> RLSchedulerTraining:
+def training(where: Scenario | None = None, **arguments: Any) -> EvolutionTraining:
     return small_training("rlscheduler", where=where, **arguments)
 
 
@@ -29,23 +29,23 @@ def training(where: Scenario | None = None, **arguments: Any) -> RLSchedulerTrai
                for name in ("rlscheduler", "rlscheduler-none"))],
 )  # fmt: skip
 def test_the_agent_does_what_was_trained(backfill, tmp_path):
-    made = training(units=2, backfill=backfill)
+    made = training(hidden=2, backfill=backfill)
     made.step()
     made.write_agent(tmp_path / "agent", {"iteration": 1})
     agent = load_agent(tmp_path / "agent", pool_scenario())
     assert isinstance(agent, PoolAgent)
-    assert agent.scorer.flat.tobytes() == made.scorer.flat.tobytes()
+    assert agent.scorer.flat.tobytes() == made.problem.scorer(made.search.mean).flat.tobytes()
     run = simkit.simulate(pool_scenario(policy={"agent": str(tmp_path / "agent")}))
-    (jobs,) = made.source.logs
-    starts = simulate(jobs, made.scorer, visible=128, backfill=backfill)
+    (jobs,) = made.problem.source.logs
+    starts = simulate(jobs, made.problem.scorer(made.search.mean), visible=128, backfill=backfill)
     assert sorted(run.jobs["start_time_s"].to_list()) == sorted(starts.tolist())
 
 
 def test_the_rule_beside_it_is_of_the_same_semantics():
     made = training(backfill="rlscheduler-none")
-    window = made.unseen[0]
+    window = made.problem.unseen[0]
     starts = simulate(window, Rule.saf_p(window), backfill="rlscheduler-none")
-    assert made.source.slowdown(window) == window.bounded_slowdown(starts)
+    assert made.problem.source.slowdown(window) == window.bounded_slowdown(starts)
 
 
 def further_log(tmp_path: Path) -> dict[str, Any]:
@@ -60,10 +60,10 @@ def further_log(tmp_path: Path) -> dict[str, Any]:
 
 def test_several_logs(tmp_path):
     further = further_log(tmp_path)
-    made = training(logs=[further], held_out_share=0)
-    assert [(len(log), log.size) for log in made.source.logs] == [(600, 32), (300, 8)]
+    made = training(logs=[further], held_out=0)
+    assert [(len(log), log.size) for log in made.problem.source.logs] == [(600, 32), (300, 8)]
     assert made.held_out() == {}
-    sizes = [window.size for window in made.source.draw(np.random.default_rng(0), 4)]
+    sizes = [window.size for window in made.problem.source.draw(np.random.default_rng(0), 4)]
     assert sizes == [32, 8, 32, 8]
 
 
@@ -92,7 +92,7 @@ def test_a_damaged_log_is_named(tmp_path):
 
 
 def test_what_is_held_out_is_not_drawn():
-    source = training().source
+    source = training().problem.source
     cut = source.logs[0].submit_s[480]
     drawn = source.draw(np.random.default_rng(0), 50)
     assert max(window.submit_s[-1] for window in drawn) < cut
@@ -100,6 +100,6 @@ def test_what_is_held_out_is_not_drawn():
 
 
 def test_windows_in_which_few_wait_are_passed_over():
-    jobs = training().source.logs[0]
+    jobs = training().problem.source.logs[0]
     source = WindowSource([jobs], (50, 50), 0.2, lambda window: float(window.submit_s[0]), 1e5)
     assert all(w.submit_s[0] >= 1e5 for w in source.draw(np.random.default_rng(0), 20))

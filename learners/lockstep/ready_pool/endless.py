@@ -45,9 +45,9 @@ class EndlessReadyGames(ReadyGames):
         self.begun = np.zeros(games, np.bool_)
         super().__init__(pool, fresh(games), hours=hours, **rules)
 
-    def _settle(self, hours: Ints, waited: Ints) -> None:
+    def _settle(self, waited: Ints) -> None:
         self.begun = np.zeros(len(self.active), np.bool_)
-        super()._settle(hours, waited)
+        super()._settle(waited)
 
     def _end(self, rows: Ints) -> None:
         streams = self._fresh(len(rows))

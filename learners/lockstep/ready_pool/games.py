@@ -10,42 +10,32 @@ Arrays of state have the replica as their last axis, so that they are dense alon
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Collection, Mapping
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from simkit.agent.ready_pool import ReadyPool, ReadyView
+from simkit.agent.encoder import Numbers
+from simkit.agent.ready_pool import ReadyPool, ReadyView, ready_set
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import PolicyError
 from simkit.learners.lockstep import NEVER
-from simkit.learners.lockstep.ready_pool.accounts import Accounts, Hour
+from simkit.learners.lockstep.ready_pool.accounts import COSTS, Accounts, Cost, Hour
 from simkit.learners.lockstep.ready_pool.plan import Plan
 from simkit.learners.lockstep.ready_pool.streams import JobStreams
 
-__all__ = ["Passed", "ReadyGames"]
+__all__ = ["REWARD", "ReadyGames"]
 
 
-@dataclass(frozen=True)
-class Passed:
-    """What one step did in A replicas."""
-
-    job: Ints
-    """(A,) the job that was placed; -1: none."""
-    ahead: Ints
-    """(A,) hours until it starts."""
-    hours: Ints
-    """(A,) hours that have passed."""
-    waited: Ints
-    """(A,) waiting jobs, summed over these hours."""
+REWARD: Final = "value-at-decision"
+"""The account that is the agents' reward."""
 
 
 class ReadyGames:
     """N games, each of a stream of jobs, until a given hour or until all jobs are placed or gone.
 
-    The results are in `start` and `rejected`, whatever the state of the game.
+    The results are in `start` and `rejected`, whatever the state of the game. See `Games`.
     """
 
     active: Ints
@@ -60,8 +50,14 @@ class ReadyGames:
     """(N,) actions taken so far."""
     hours: Ints
     """(N,) hours that have passed."""
+    cut: Bools
+    """(N,) whether a game was over before its jobs were."""
+    passed: Ints
+    """(A,) hours that the last step took, in the games that were active before it."""
     accounts: Accounts
     """What the last step brought, part by part."""
+    costs: Floats
+    """(N,) costs of all steps so far."""
 
     def __init__(
         self,
@@ -70,9 +66,11 @@ class ReadyGames:
         replicas: int = 1,
         *,
         hours: int,
+        most_decisions: int | None = None,
         late_leave: bool = False,
         reject: bool = False,
         backlog: int | None = 144,
+        cost: Cost = "waiting",
         accounts: Collection[str] = (),
         discount: float = 1.0,
     ) -> None:
@@ -83,17 +81,20 @@ class ReadyGames:
             streams: S of them; game n plays stream n // replicas.
             replicas: how many games of each stream.
             hours: a game is over then.
+            most_decisions: or after so many decisions; None: any number.
             late_leave: whether jobs that can no longer end in time leave.
             reject: whether jobs may be rejected.
             backlog: jobs that may wait behind the ready pool; None: any number.
-            accounts: parts that `accounts` has; energy needs streams that were drawn for it.
+            cost: what `cost` and `costs` count; energy needs streams that were drawn for it.
+            accounts: further parts that `accounts` has.
             discount: of a step, for the value at the decision.
 
         Raises ScenarioError for unknown parts.
         """
-        self.accounts = Accounts(accounts, discount)
+        self.accounts = Accounts((REWARD, COSTS[cost], *accounts), discount)
         self.pool, self.streams = pool, streams
-        self._replicas, self._limit = replicas, hours
+        self._replicas, self._limit, self._most = replicas, hours, most_decisions
+        self._cost: Cost = cost
         self._late_leave, self._rejects = late_leave, reject
         self.count = pool.ready * (2 if reject else 1) + 1
         games, jobs = len(streams) * replicas, streams.enter.shape[1]
@@ -102,9 +103,12 @@ class ReadyGames:
         self.start, self.rejected = np.full((2, games, jobs), -1)
         self.end = np.full((games, jobs), NEVER)
         self.decisions, self.hours = np.zeros((2, games), np.int64)
+        self.cut, self.costs = np.zeros(games, np.bool_), np.zeros(games)
+        self.passed = np.zeros(games, np.int64)
         never = np.full((len(streams), 1), NEVER)
         self._enter = np.concatenate((streams.enter, never), axis=1)
         self._units = np.array(streams.capacity)
+        self._whole_pool = pool.worth * float(sum(streams.capacity))
         self._set = self.active // replicas
         self._next = np.zeros(games, np.int64)  # the job that is submitted next
         self._now = np.zeros(games, np.int64)
@@ -119,13 +123,23 @@ class ReadyGames:
         self._size = np.zeros((len(streams.capacity), *shape), np.int64)
         self._arrive(np.arange(games))
         self.accounts.begin(games)
-        self._settle(np.zeros(games, np.int64), np.zeros(games, np.int64))
+        self._settle(np.zeros(games, np.int64))
 
     def _powered_ahead(self, ahead: Ints, rows: Ints) -> Ints:
         """Return (R, K, some) units with power some (K, 1) hours ahead of some games."""
         powered = self.streams.powered
         hour = np.minimum(self._now[rows] + ahead, powered.shape[1] - 1)
         return np.moveaxis(powered[self._set[rows], hour], -1, 0)
+
+    @property
+    def steps(self) -> Ints:
+        """(N,) hours that have passed."""
+        return self.hours
+
+    @property
+    def cost(self) -> Floats:
+        """(A,) what the last step cost, in the games that were active before it."""
+        return self.accounts.cost(self._cost)
 
     # ---- what is seen ---------------------------------------------------------------------------
 
@@ -149,12 +163,20 @@ class ReadyGames:
         latest = np.minimum(self.pool.max_start, slack if self._late_leave else self.pool.horizon)
         return np.where(found <= latest, found, -1)
 
+    def observe(self) -> Numbers:
+        """Return (A, K) observations; see `ready_set`."""
+        return ready_set(self.view(), self.pool)
+
+    def waiting(self) -> Ints:
+        """Return (A,) how many jobs wait, in the ready pool and behind it."""
+        waiting: Ints = (self._job >= 0).sum(axis=0) + self._behind
+        return waiting
+
     def view(self) -> ReadyView:
         """Return what the active games show, with A as the leading axis."""
         units = self._units
         rows, job = self._set, np.maximum(self._job, 0)
         there = self._job >= 0
-        worth = self.pool.worth * float(units.sum())
         return ReadyView(
             free=np.clip(self._plan.free.transpose(2, 1, 0) / units, -1.0, 1.0),
             capacity=self._plan.powered.T / units[0],
@@ -162,7 +184,7 @@ class ReadyGames:
             size=self.sizes() / units,
             length=self._length.T,
             qos=self.facts("qos"),
-            value=self.facts("value") / worth,
+            value=self.facts("value") / self._whole_pool,
             waited=np.where(there, self._now - self._enter[rows, job], 0).T,
             slack=np.where(there, self._slack, 0).T,
             start=self._start.T,
@@ -208,8 +230,11 @@ class ReadyGames:
 
     # ---- what is done ---------------------------------------------------------------------------
 
-    def step(self, actions: npt.ArrayLike) -> Passed:
-        """Take one action in every active game; `active` is shorter afterwards where one is over.
+    def step(self, actions: npt.ArrayLike) -> Floats:
+        """Take one action in every active game; return (A,) rewards, in hours of the whole pool.
+
+        `active` is shorter afterwards where a game is over. A job's value for all hours that it
+        will run is paid when it is placed.
 
         Action m below P places the m-th job as early as it may start; with rejections, the next P
         numbers reject a job. Any other, or what cannot be done, lets an hour pass.
@@ -221,22 +246,24 @@ class ReadyGames:
         place, rows = np.minimum(chosen, ready - 1), np.arange(len(chosen))
         placed = (chosen < ready) & (start[place, rows] >= 0)
         ahead = np.where(placed, start[place, rows], 0)
-        job = np.where(placed, self._job[place, rows], -1)
         turned = np.zeros(len(chosen), np.bool_)
         if self._rejects:
             which = np.clip(chosen - ready, 0, ready - 1)
             turned = (chosen >= ready) & (chosen < 2 * ready) & (self._job[which, rows] >= 0)
             place = np.where(turned, which, place)
-        self.decisions[self.active] += 1
+        active = self.active
+        self.decisions[active] += 1
         self.accounts.begin(len(chosen))
         self._place(np.flatnonzero(placed), place, ahead)
         gone = np.flatnonzero(turned)
-        self.rejected[self.active[gone], self._job[place[gone], gone]] = self._now[gone]
+        self.rejected[active[gone], self._job[place[gone], gone]] = self._now[gone]
         self._leave(np.flatnonzero(placed | turned), place)
-        hours, waited = np.zeros((2, len(chosen)), np.int64)
-        self._pass(np.flatnonzero(~(placed | turned)), hours, waited)
-        self._settle(hours, waited)
-        return Passed(job, ahead, hours, waited)
+        waited = np.zeros(len(chosen), np.int64)
+        self.passed = np.zeros(len(chosen), np.int64)
+        self._pass(np.flatnonzero(~(placed | turned)), waited)
+        self._settle(waited)
+        self.costs[active] += self.cost
+        return self.accounts.reward(REWARD) / self._whole_pool
 
     def _checked(self, actions: npt.ArrayLike) -> Ints:
         chosen = np.asarray(actions)
@@ -292,10 +319,10 @@ class ReadyGames:
                 self.rejected[games[late], job[late]] = self._now[rows[late]]
             self._job[taken[~late], rows[~late]] = job[~late]
 
-    def _settle(self, hours: Ints, waited: Ints) -> None:
+    def _settle(self, waited: Ints) -> None:
         """Let hours pass where nothing can be done, and close the games that are over.
 
-        Adds to (A,) `hours` and `waited`, of the games that were active before.
+        Adds to (A,) `waited`, of the games that were active before.
         """
         rows = np.arange(len(self.active))
         while True:
@@ -309,10 +336,11 @@ class ReadyGames:
             rows = rows[stuck]
             if not len(rows):
                 break
-            self._pass(rows, hours, waited)
+            self._pass(rows, waited)
         self.accounts.end(waited)
         over = self._over(np.arange(len(self.active)))
         if over.any():
+            self.cut[self.active[over]] = ~self._done(np.flatnonzero(over))
             self._keep(~over)
 
     def _end(self, rows: Ints) -> None:
@@ -320,17 +348,24 @@ class ReadyGames:
 
     def _over(self, rows: Ints) -> Bools:
         """Return (K,) whether the time of some games is over, or their jobs have come and gone."""
-        done = (self._enter[self._set[rows], self._next[rows]] == NEVER) & (self._job[0, rows] < 0)
-        over: Bools = done | (self._now[rows] >= self._limit)
+        over: Bools = self._done(rows) | (self._now[rows] >= self._limit)
+        if self._most is not None:
+            over |= self.decisions[self.active[rows]] >= self._most
         return over
 
-    def _pass(self, rows: Ints, hours: Ints, waited: Ints) -> None:
+    def _done(self, rows: Ints) -> Bools:
+        """Return (K,) whether the jobs of some games have come and gone."""
+        none_to_come = self._enter[self._set[rows], self._next[rows]] == NEVER
+        done: Bools = none_to_come & (self._job[0, rows] < 0)
+        return done
+
+    def _pass(self, rows: Ints, waited: Ints) -> None:
         """Let an hour pass in some games."""
         if not len(rows):
             return
         waiting = (self._job[:, rows] >= 0).sum(axis=0) + self._behind[rows]
         waited[rows] += waiting + self._reserved[1:, rows].sum(axis=0)
-        hours[rows] += 1
+        self.passed[rows] += 1
         if self.accounts.hourly:
             self.accounts.pass_hour(rows, self._hour(rows))
         self.hours[self.active[rows]] += 1
@@ -395,18 +430,43 @@ class ReadyGames:
 
     # ---- results --------------------------------------------------------------------------------
 
+    def outcome(self) -> Mapping[str, float]:
+        """Return how all games fared.
+
+        Returns:
+            ``lost_value``: share of the value of all jobs that was not brought, or, where late jobs
+            leave, not in time; ``cost``: mean cost of an hour, such as the number of waiting jobs;
+            ``jobs`` that came; ``unfinished``: those that had not ended by the last hour;
+            ``decisions``: mean of a game.
+        """
+        came, ended = self._came(), self.end <= self._limit
+        return {
+            "lost_value": 1.0 - float(self.value_ratio(in_time=self._late_leave).mean()),
+            "cost": float(self.costs.sum()) / max(int(self.hours.sum()), 1),
+            "jobs": float(came.sum()),
+            "unfinished": float((came & ~ended).sum()),
+            "decisions": float(self.decisions.mean()),
+        }
+
+    def _came(self) -> Bools:
+        """Return (N, J) which jobs came before the last hour."""
+        came: Bools = self.streams.enter[self._rows()] < self._limit
+        return came
+
+    def _rows(self) -> Ints:
+        """Return (N,) the stream that each game plays."""
+        return np.arange(len(self.start)) // self._replicas
+
     def value_ratio(self, *, in_time: bool = True) -> Floats:
         """Return (N,) the value that was brought over the value that came, before the last hour.
 
         Brought is the value of jobs that ended by then; with `in_time`, of those that were not
         late.
         """
-        streams = self.streams
-        rows = np.arange(len(self.start)) // self._replicas
+        streams, rows, came = self.streams, self._rows(), self._came()
         done = self.end <= self._limit
         if in_time:
             done &= self.end - streams.length[rows] <= streams.last_start[rows]
-        came = streams.enter[rows] < self._limit
         value = streams.value[rows]
         whole = (value * came).sum(axis=1)
         ratio: Floats = (value * done).sum(axis=1) / np.where(whole > 0, whole, 1.0)

@@ -117,7 +117,7 @@ def optional_agents(setting: DeepJSSetting) -> Iterator[Agent]:
 
 
 FITNESS: Final[dict[str, Any]] = {
-    "machines": [4, 5, 6, 8], "candidates": 16, "chunks": 100, "averaged": 30,
+    "machines": [4, 5, 6, 8], "candidates": 16, "job_sets": 100, "averaged": 30,
     "vary_requests": 0.4, "vary_run_times": 0.7,
 }  # fmt: skip
 """Arguments of the learner `fitness`: a short search on chunks with varied requests and run times,
@@ -152,7 +152,7 @@ def cluster_scenario(chunks: tuple[int, int], machines: int = MACHINES) -> dict[
 
 def scenario_of(agent: Agent, setting: DeepJSSetting) -> Scenario:
     """Return the scenario of a training."""
-    arguments: dict[str, Any] = {"held_out_share": 0.0}
+    arguments: dict[str, Any] = {"held_out": 0.0}
     if agent.network is not None:
         arguments |= {"hidden": list(NETWORKS[agent.network]), "repeats": setting.repeats}
     else:

@@ -17,9 +17,8 @@ from simkit.learners.common.bundle import read_bundle
 from simkit.learners.common.inference import masked_log_softmax, plain_network
 from simkit.learners.lockstep import NEVER
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
-from simkit.learners.lockstep.ready_pool.rules import ORDERS, Rule, left_over, threshold
+from simkit.learners.lockstep.ready_pool.rules import ORDERS, Rule, left_over, play, threshold
 from simkit.learners.ready_pool.description import ReadyDescription
-from simkit.learners.ready_pool.judge import finish
 from simkit.learners.ready_pool.source import ReadySource
 from simkit.learners.reproductions.common import digest_of, kept_table, weights_hash
 from simkit.learners.reproductions.green.circumstances import Circumstances
@@ -149,19 +148,19 @@ def games_of(
     source = ReadySource(
         where.scenario("judged"), hours=where.hours, max_start=where.max_start, reject=reject
     )
-    return source.games(stream(0, named).integers(2**31, size=streams).tolist())
+    return source.games(source.draw(stream(0, named), streams))
 
 
 def _judge(where: Circumstances, one: Candidate, streams: int, named: str) -> pl.DataFrame:
     games = games_of(where, streams, named=named, reject=one.reject)
-    costs = finish(games, one.make())
+    play(games, one.make())
     submitted = games.streams.enter < where.hours
     done = (games.start >= 0) & (games.end <= where.hours)
     return pl.DataFrame(
         {
             "stream": np.arange(streams),
             "value": games.value_ratio(in_time=where.late == "leave"),
-            "cost": costs / np.maximum(games.hours, 1),
+            "cost": games.costs / np.maximum(games.hours, 1),
             "completed": (submitted & done).sum(axis=1) / np.maximum(submitted.sum(axis=1), 1),
             "utilisation": _utilisation(games, where.hours),
         }

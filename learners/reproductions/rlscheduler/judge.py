@@ -15,8 +15,7 @@ from simkit.arrays import Floats, Ints, stream
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
 from simkit.learners.common.bundle import read_bundle
-from simkit.learners.pool.agent import PoolAgent
-from simkit.learners.pool.description import PoolDescription
+from simkit.learners.pool.agent import PoolAgent, PoolDescription
 from simkit.learners.pool.scorer import Scorer
 from simkit.learners.pool.simulation import Backfill, Hold, simulate
 from simkit.learners.reproductions.common import digest_of, kept_table, weights_hash

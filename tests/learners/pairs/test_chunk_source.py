@@ -30,14 +30,14 @@ def first_instances(source: ChunkSource) -> list[int]:
 
 
 def test_chunks_follow_each_other(scenario):
-    source = ChunkSource.of(scenario, 5, 0.0)
+    source = ChunkSource.of(scenario, 5, 0.0, "mine")
     assert first_instances(source) == [1, 6, 11, 16, 21]
     assert [len(chunk.seen) for chunk in source.trained] == [5, 5, 5, 5, 3]
     assert not source.held_out
 
 
 def test_chunks_overlap_but_not_with_those_held_out(scenario):
-    source = ChunkSource.of(scenario, 5, 0.4, apart=1)  # two of five chunks are held out
+    source = ChunkSource.of(scenario, 5, 0.4, "mine", apart=1)  # two of five chunks are held out
     assert first_instances(source) == list(range(1, 12))
     assert {len(chunk.seen) for chunk in source.trained} == {5}
     assert max(chunk.instances.max() for chunk in source.trained) == 15
@@ -45,7 +45,7 @@ def test_chunks_overlap_but_not_with_those_held_out(scenario):
 
 
 def test_machines_are_those_of_the_cluster_over_and_over(scenario):
-    source = ChunkSource.of(scenario, 5, 0.2, machines=(1, 3))
+    source = ChunkSource.of(scenario, 5, 0.2, "mine", machines=(1, 3))
     assert len(source.trained) == 8
     assert source.trained[0].capacity.tolist() == [[8.0, 1.0]]
     assert source.trained[1].capacity.tolist() == [[8.0, 1.0], [4.0, 2.0], [8.0, 1.0]]
@@ -54,7 +54,7 @@ def test_machines_are_those_of_the_cluster_over_and_over(scenario):
 
 
 def test_draws_are_different_chunks(scenario):
-    source = ChunkSource.of(scenario, 5, 0.0, apart=1)
+    source = ChunkSource.of(scenario, 5, 0.0, "mine", apart=1)
     drawn = source.draw(np.random.default_rng(0), 10)
     assert drawn == sorted(set(drawn))
     assert source.draw(np.random.default_rng(0), 100) == list(range(19))
@@ -67,5 +67,5 @@ def test_machines_too_small_for_an_instance_are_refused(scenario):
         {**scenario.model_dump(exclude_unset=True), "cluster": cluster}
     )
     with pytest.raises(ScenarioError, match="more than any of 1 has"):
-        ChunkSource.of(changed, 5, 0.0, machines=(1, 2))
-    assert len(ChunkSource.of(changed, 5, 0.0, machines=(2,)).trained) == 5
+        ChunkSource.of(changed, 5, 0.0, "mine", machines=(1, 2))
+    assert len(ChunkSource.of(changed, 5, 0.0, "mine", machines=(2,)).trained) == 5

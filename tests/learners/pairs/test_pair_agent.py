@@ -18,9 +18,13 @@ from simkit import simulate
 from simkit.errors import RunError, ScenarioError
 from simkit.learners.agent import load_agent
 from simkit.learners.common.bundle import hash_bundle, write_bundle
-from simkit.learners.pairs.agent import PairAgent, ScorerFitness, compiled_scores
+from simkit.learners.pairs.agent import (
+    PairAgent,
+    ScorerFitness,
+    compiled_scores,
+    describe,
+)
 from simkit.learners.pairs.chunk import Chunk
-from simkit.learners.pairs.description import describe
 from simkit.learners.pairs.model import play
 from simkit.learners.pairs.scorer import RULES, PairScorer
 from simkit.policy.pairs import MachineTaskPairs, TaskColumns

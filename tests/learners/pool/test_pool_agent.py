@@ -15,8 +15,7 @@ import simkit
 from simkit.errors import PolicyError, RunError, ScenarioError
 from simkit.learners.agent import load_agent
 from simkit.learners.common.bundle import hash_bundle, write_bundle
-from simkit.learners.pool.agent import PoolAgent
-from simkit.learners.pool.description import describe
+from simkit.learners.pool.agent import PoolAgent, describe
 from simkit.learners.pool.jobs import PoolJobs
 from simkit.learners.pool.scorer import FEATURES, Scorer
 from simkit.learners.pool.simulation import End, simulate

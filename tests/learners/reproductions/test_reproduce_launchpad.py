@@ -82,7 +82,7 @@ def test_agreement(tmp_path):
     source = ReadySource(WHERE.scenario("judged"), hours=60)
     same, choices, decisions = [], 0, 0
     for seed in stream(0, JUDGED_AFRESH).integers(2**31, size=2).tolist():
-        games = source.games([seed])
+        games = source.games(source.streams([seed]))
         while len(games.active):
             done = int(ORDERS["qos"](games)[0])
             able = int(games.mask()[0, :-1].sum())

@@ -51,7 +51,7 @@ def agreement(
 
 def _ask(where: Circumstances, one: Candidate, rule: Candidate, streams: int) -> pl.DataFrame:
     source = ReadySource(where.scenario("agreement"), hours=where.hours, max_start=where.max_start)
-    games = source.games(stream(0, JUDGED_AFRESH).integers(2**31, size=streams).tolist())
+    games = source.games(source.draw(stream(0, JUDGED_AFRESH), streams))
     plays, asked = rule.make(), one.make()
     same, count = np.zeros(2, np.int64), np.zeros(2, np.int64)  # with a choice, and all
     while len(games.active):

@@ -23,7 +23,7 @@ from simkit.learners.common.arguments import NotNegative, Positive, Share, prepa
 from simkit.learners.common.baselines import rollout_means
 from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
 from simkit.learners.common.games import NOTHING_DONE, Source, results_of
-from simkit.learners.common.imitation import imitate
+from simkit.learners.common.imitation import best_rule, imitate
 from simkit.learners.common.networks import ActorCritic, build, seeded
 from simkit.learners.common.objectives import clipped_gain, squared_error
 from simkit.learners.common.optimisers import linear, set_learning_rate, take_step
@@ -178,7 +178,8 @@ class PPOTraining(TorchTraining):
         rounds, rng = self.chosen.warm_start, self.generators["warm_start"]
         if not rounds or not self.source.teachers:
             return {}
-        return imitate(self.network.actor, self.source, rng, rounds, self.device)
+        rule = self.source.teachers[best_rule(self.source, rng)]
+        return imitate(self.network.actor, self.source, rule, rng, rounds, self.device)
 
     @property
     def _rate(self) -> float:

@@ -35,11 +35,12 @@ LEARNING_RATE: Final = 0.002
 """Learning rate of Adam."""
 
 
-def best_rule(source: Source[Any], slices: Any) -> str:
-    """Return the name of the rule with the highest returns on some slices.
+def best_rule(source: Source[Any], rng: np.random.Generator) -> str:
+    """Return the name of the source's rule with the highest returns on slices to train on.
 
     A slice's returns count as shares of the largest of them, so that all slices count alike.
     """
+    slices = source.draw(rng, SLICES)
     returns = {name: _returns(source.games(slices), rule) for name, rule in source.teachers.items()}
     table = np.array(list(returns.values()))  # (rules, slices)
     unit = np.abs(table).max(axis=0)
@@ -56,15 +57,17 @@ def _returns(games: Games, rule: Rule) -> Floats:
 
 
 def imitate(
-    network: Network, source: Source[Any], rng: np.random.Generator, rounds: int, device: str
-) -> Mapping[str, float]:
-    """Train a network in place to do what the source's best rule would do.
+    network: Network, source: Source[Any], rule: Rule, rng: np.random.Generator,
+    rounds: int, device: str = "cpu",
+) -> Mapping[str, float]:  # fmt: skip
+    """Train a network in place to do what a rule would do.
 
     The rule plays the first round, and the network the others.
 
     Args:
         network: the agent's.
-        source: with at least one rule.
+        source: of the games.
+        rule: plays them.
         rng: draws slices, actions, and the order of the decisions to learn from.
         rounds: of games; the network learns after each.
         device: of the network.
@@ -73,7 +76,6 @@ def imitate(
         ``imitated``: the share of the last round's decisions at which the likeliest action was the
         rule's, before the network learned from them.
     """
-    rule = source.teachers[best_rule(source, source.draw(rng, SLICES))]
     optimiser, right = torch.optim.Adam(network.parameters(), LEARNING_RATE), 0.0
     for number in range(rounds):
         games = source.games(source.draw(rng, SLICES))

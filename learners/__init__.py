@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from simkit.learners.common.arguments import prepared as prepared
-    from simkit.learners.common.baselines import rollout_means as rollout_means
     from simkit.learners.common.distributions import entropy as entropy
     from simkit.learners.common.distributions import log_probability as log_probability
     from simkit.learners.common.distributions import masked_log_softmax as masked_log_softmax
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from simkit.learners.common.returns import deviation_by_group as deviation_by_group
     from simkit.learners.common.returns import generalised_advantages as generalised_advantages
     from simkit.learners.common.returns import rewards_to_go as rewards_to_go
+    from simkit.learners.common.returns import rollout_means as rollout_means
     from simkit.learners.common.rollouts import Rollouts as Rollouts
     from simkit.learners.common.rollouts import minibatches as minibatches
     from simkit.learners.common.rollouts import roll_out as roll_out
@@ -40,12 +40,11 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "common.arguments": "prepared",
-    "common.baselines": "rollout_means",
     "common.distributions": "entropy log_probability masked_log_softmax sample",
     "common.games": "Games Source results_of",
     "common.networks": "ActorCritic build seeded",
     "common.objectives": "clipped_gain reinforce_gain squared_error",
-    "common.returns": "deviation_by_group generalised_advantages rewards_to_go",
+    "common.returns": "deviation_by_group generalised_advantages rewards_to_go rollout_means",
     "common.rollouts": "Rollouts minibatches roll_out",
     "common.torch_training": "TorchTraining",
     "games.choice": "GamesArguments games_of",

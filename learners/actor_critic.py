@@ -1,72 +1,125 @@
 """Actor-critic: an actor that follows critics, who learn from remembered decisions.
 
-P. Christodoulou, "Soft actor-critic for discrete action settings" (2019), adapted to scheduling:
-each iteration plays every slice of the workload several times, and a decision's return is counted
-from the mean of the slice's rollouts from the same step of time on, or the same decision. This
-takes out what no action changes, and leaves the best policy the same, as such a mean is a function
-of the state (A. Y. Ng, D. Harada and S. Russell, "Policy invariance under reward transformations",
-1999). Decisions that leave no choice are not learned from.
+The actor gives the probabilities of actions, and critics estimate the return of each action if the
+actor decides from there on. How the actor learns:
+
+- `soft`: it takes what the critics value most, with some entropy (P. Christodoulou, "Soft
+  actor-critic for discrete action settings", 2019).
+- `regression`: it imitates the actions in the memory that are better than its own mean action (Z.
+  Wang et al., "Critic regularized regression", 2020; with the exponential filter A. Nair, A. Gupta,
+  M. Dalal and S. Levine, "AWAC: accelerating online reinforcement learning with offline datasets",
+  2020).
+
+It plays from the first iteration on, unless others' decisions come first. With a `dataset`, the
+actor first imitates what was recorded (`clone`), then actor and critics learn from the data alone,
+by regression (`offline`), then from games as well. With a `teacher`, a rule plays first while the
+actor imitates it (`warm_up`).
+
+The memory is filled in one of two ways, see `simkit.learners.common.experience`: by episodes, whose
+returns are compared with those of the same slice, or by games without an end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal, Self
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
-from simkit.arrays import Floats, Ints
-from simkit.learners.common.actor_critic.critics import Critic, Critics
-from simkit.learners.common.actor_critic.off_policy import ActorAndCritics, Transitions
-from simkit.learners.common.actor_critic.policy_losses import soft_policy_loss, temperature_loss
+from simkit.learners.common.actor_critic.off_policy import (
+    ActorAndCritics,
+    Transitions,
+    actor_and_critics,
+    joined,
+)
+from simkit.learners.common.actor_critic.policy_losses import (
+    Filter,
+    cloning_loss,
+    regression_loss,
+    regression_weights,
+    soft_policy_loss,
+    temperature_loss,
+)
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
-from simkit.learners.common.baselines import rollout_means
 from simkit.learners.common.distributions import entropy
+from simkit.learners.common.experience import Endless, Episodes
 from simkit.learners.common.games import NOTHING_DONE, Source, results_of
-from simkit.learners.common.networks import Network, build, seeded
+from simkit.learners.common.networks import seeded
 from simkit.learners.common.optimisers import linear, take_step
-from simkit.learners.common.replay import Columns, Replay
-from simkit.learners.common.returns import deviation_by_group, rewards_to_go
-from simkit.learners.common.rollouts import Rollouts, roll_out
+from simkit.learners.common.rollouts import roll_out
 from simkit.learners.common.shapes import Width
 from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.common.training import Stateful
-from simkit.learners.games.choice import GamesArguments, games_of, usual_numbers
+from simkit.learners.games.choice import (
+    LOCKSTEP,
+    SIMULATED,
+    GamesArguments,
+    games_of,
+    usual_numbers,
+)
+from simkit.learners.lockstep.ready_pool.rules import ORDERS, Rule, left_over
+from simkit.learners.ready_pool.arguments import EndlessArguments
+from simkit.learners.ready_pool.judge import greedy_and_drawn, rule_of
+from simkit.learners.ready_pool.recorded import Recorded
+from simkit.learners.ready_pool.source import ReadySource
 from simkit.scenario import Scenario
-from simkit.sections import Count
+from simkit.sections import BrokenRulesError, Count
 from simkit.training import Training
 
+Phase = Literal["clone", "offline", "warm-up", "online"]
 LARGEST_GRADIENT: Final = 10.0
 """Gradients are clipped to this norm."""
-FIRST_TEMPERATURE: Final = 0.01
-"""Initial value of a nat of the actor's entropy, in deviations of the returns."""
-TEMPERATURE_RATE: Final = 0.003
-"""Learning rate of the logarithm of the temperature."""
 USUAL: Final = {"job_sets": 12, "rollouts": 4, "held_out_sets": 40, "max_decisions": 5_000}
 """Defaults for simulations, which take longer than job sets in lock-step."""
+ENDLESS_METRICS: Final = ("lost_value", "lost_value_drawn", "cost", "cost_drawn")
+"""Held-out metrics of agents that play games without an end."""
+EPISODES: Final = (*LOCKSTEP, *SIMULATED, "job_sets", "rollouts", "steps", "held_out_sets")
+"""Arguments of episodes."""
 
 
-class ActorCriticArguments(GamesArguments):
+class ActorCriticArguments(GamesArguments, EndlessArguments):
     """The keys of `learn.arguments`."""
 
     iterations: Count = 60
-    """Iterations of the training."""
+    """Iterations of the training: those of `clone`, `offline` and `warm_up`, then online ones."""
     job_sets: Count = 50
     """New slices per iteration, over all loads: job sets, or windows of a log."""
     rollouts: Annotated[int, Field(ge=2)] = 4
     """Episodes of each slice."""
     hidden: Width = 32
     """Units of each layer."""
+    # critics
     critics: Count = 2
     """Critics; the lowest of their values counts."""
+    popart: bool = False
+    """Normalise the critics' targets as they arrive (PopArt)."""
     steps: Count = 2
-    """n: rewards are summed over this many decisions before a value is estimated."""
+    """n: rewards of an episode are summed over this many decisions before a value is estimated."""
     discount: Share = 0.98
-    """Factor of the value that is estimated after them."""
+    """Factor of the value that is estimated after them; of endless games, per step of time."""
+    follow: Share = 0.02
+    """The slow copies of the critics move by this share of the way at every update."""
+    # actor
+    actor: Literal["soft", "regression"] = "soft"
+    """It takes what the critics value most, or imitates what they value more than its mean."""
+    entropy: NotNegative = 0.4
+    """Entropy that is wanted of a soft actor when it begins to play, as a share of that of a random
+    one. An actor that never waits when a job could start gains nothing by waiting once, so it must
+    be undecided at first."""
+    entropy_end: NotNegative = 0.1
+    """The same at the end; it falls linearly."""
+    entropy_falls: Share = 1.0
+    """Share of the online iterations after which it has fallen."""
+    filter: Filter = "binary"
+    """Regression imitates past actions that are better than the policy's mean, all with equal
+    weight; or all past actions, with a weight that grows with their advantage."""
+    temperature: Positive = 0.1
+    """Temperature of the exponential filter."""
+    # learning
     replay: Count = 40_000
     """Number of decisions in the replay memory."""
     batch: Count = 256
@@ -75,187 +128,262 @@ class ActorCriticArguments(GamesArguments):
     """Updates per iteration."""
     learning_rate: Positive = 0.002
     """Initial learning rate of Adam; it falls linearly to 0."""
-    follow: Share = 0.02
-    """The slow copies of the critics move by this share of the way at every update."""
-    entropy: NotNegative = 0.4
-    """Initial entropy that is wanted of the actor, as a share of that of a random one."""
-    entropy_end: NotNegative = 0.1
-    """The same at the end of the training; it falls linearly."""
+    # others' decisions
+    teacher: Literal["fcfs", "sjf", "qos", "value", "value-density", "left-over"] = "qos"
+    """The rule that plays endless games in the warm-up; left-over: place the job that leaves the
+    least free when it starts."""
+    warm_up: Annotated[int, Field(ge=0)] = 0
+    """Iterations in which the rule plays and the actor only imitates."""
+    dataset: str | None = None
+    """A file that `simkit dataset record` wrote; null: none."""
+    clone: Annotated[int, Field(ge=0)] = 20
+    """With a dataset: iterations in which the actor only imitates."""
+    offline: Annotated[int, Field(ge=0)] = 10
+    """With a dataset: iterations that learn from the data alone; with many, the actor becomes
+    undecided."""
+
+    @property
+    def phases(self) -> Mapping[Phase, int]:
+        """Iterations of each phase before the online one, in order."""
+        data = self.dataset is not None
+        return {
+            "clone": self.clone * data, "offline": self.offline * data, "warm-up": self.warm_up,
+        }  # fmt: skip
+
+    @model_validator(mode="after")
+    def _phases_fit(self) -> Self:
+        given, wrong = self.model_fields_set, []
+        needs = {"teacher": "warm_up"} if not self.warm_up else {}
+        needs |= {"warm_up": "games"} if self.warm_up and self.games is None else {}
+        needs |= dict.fromkeys(("clone", "offline"), "dataset") if self.dataset is None else {}
+        wrong += [
+            ((key,), f"needs {other}; give it, or leave {key} out")
+            for key, other in needs.items()
+            if key in given
+        ]
+        if (total := sum(self.phases.values())) > self.iterations:
+            text = f"is {self.iterations}, fewer than clone, offline and warm_up together, {total}"
+            wrong.append((("iterations",), f"{text}; give more"))
+        if self.games is not None:
+            text = "is for episodes, but games asks for games without an end; leave one out"
+            wrong += [((key,), text) for key in EPISODES if key in given]
+        if wrong:
+            raise BrokenRulesError(wrong)
+        return self
 
 
 def begin(
-    scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
-) -> Training:
+    scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu",
+    learner: str = "actor-critic",
+) -> Training:  # fmt: skip
     """Return a new training; an entry point of ``simkit.learners``.
 
+    `learner` is the name of a recipe, see `simkit.learners.recipes`.
+
     Raises ScenarioError, all problems at once, for a scenario that no agent can play, arguments out
-    of range, or a missing device; PluginError without safetensors, which the first checkpoint
-    needs.
+    of range, data of other games, or a missing device; RunError for a dataset that cannot be read;
+    PluginError without safetensors, which the first checkpoint needs.
     """
 
-    def source_of(chosen: ActorCriticArguments) -> Source[Any]:
-        return games_of(scenario, chosen, "actor-critic", chosen.job_sets)
+    def source_of(chosen: ActorCriticArguments) -> Source[Any] | ReadySource:
+        if chosen.games is None:
+            return games_of(scenario, chosen, learner, chosen.job_sets)
+        names = ("hours", "max_start", "reject", "discount")
+        return ReadySource(scenario, **{name: getattr(chosen, name) for name in names})
 
-    given = {**usual_numbers(scenario, USUAL, arguments), **arguments}
+    endless = arguments.get("games") is not None
+    usual = {} if endless else usual_numbers(scenario, USUAL, arguments)
+    given = {**usual, **arguments}
     chosen, source = prepared(ActorCriticArguments, given, source_of, device)
-    return ActorCriticTraining(scenario, source, chosen, seed, device)
+    data = None if chosen.dataset is None else _recorded(chosen, source)
+    return ActorCriticTraining(scenario, source, data, chosen, seed, device, learner)
+
+
+def _recorded(chosen: ActorCriticArguments, source: Any) -> Recorded:
+    assert chosen.dataset is not None
+    playing = chosen.iterations > chosen.clone + chosen.offline
+    return Recorded.read(Path(chosen.dataset), source, chosen.discount, playing=playing)
 
 
 class ActorCriticTraining(TorchTraining):
     """A training of an actor and its critics."""
 
     learner = "actor-critic"
+    less_is_better = ("lost_value", "lost_value_drawn")
 
     def __init__(
-        self, scenario: Scenario, source: Source[Any], arguments: ActorCriticArguments, seed: int,
-        device: str,
+        self, scenario: Scenario, source: Any, data: Recorded | None,
+        arguments: ActorCriticArguments, seed: int, device: str, learner: str,
     ) -> None:  # fmt: skip
-        super().__init__(scenario, arguments, seed, ("job_sets", "actions", "memories"))
+        streams = ("job_sets", "streams", "actions", "memories")
+        super().__init__(scenario, arguments, seed, streams, learner)
         self.chosen, self.device = arguments, device
         # Environment
-        self.source = source
-        self.unseen = source.held_out(arguments.held_out_sets)
+        self.source, self.data = source, data
         self.criterion = source.criterion
+        endless = arguments.games is not None
+        held_out = arguments.held_out_games if endless else arguments.held_out_sets
+        self.unseen = source.held_out(held_out)
+        # Memory
+        self.experience = self._experience()
         # Agent
         shape = source.scorer(arguments.hidden)
         with seeded(self.stream("weights")):
-            critics = Critics(arguments.critics, lambda: Critic(build(shape)))
-            self._network = ActorAndCritics(build(shape), critics, arguments.discount).to(device)
-        with torch.no_grad():
-            self.network.log_temperature.fill_(np.log(FIRST_TEMPERATURE))
+            self._network = actor_and_critics(
+                shape, arguments.critics, arguments.discount, popart=arguments.popart,
+                temperature=self.experience.first_temperature,
+            ).to(device)  # fmt: skip
         groups: list[dict[str, Any]] = [
             {"params": list(self.network.learned())},
-            {"params": [self.network.log_temperature], "lr": TEMPERATURE_RATE},
+            {"params": [self.network.log_temperature], "lr": self.experience.temperature_rate},
         ]
         self.optimiser = torch.optim.Adam(groups, arguments.learning_rate)
-        # Memory
-        self.memory = Replay(arguments.replay)
+
+    def _experience(self) -> Episodes | Endless:
+        chosen, mean = self.chosen, None if self.data is None else self.data.value_per_hour
+        if chosen.games is not None:
+            return Endless(
+                self.source, chosen.games, chosen.decisions, chosen.replay, self.generators, mean
+            )
+        return Episodes(
+            self.source, chosen.job_sets, chosen.rollouts, chosen.steps, chosen.replay,
+            self.generators,
+        )  # fmt: skip
 
     @property
     def network(self) -> ActorAndCritics:
         return self._network
 
     @property
-    def actor(self) -> Network:
-        """The network whose logits are those of the agent's actions."""
-        actor = self.network.actor
-        assert isinstance(actor, Network)
-        return actor
+    def held_out_metrics(self) -> tuple[str, ...]:
+        endless = isinstance(self.experience, Endless)
+        return ENDLESS_METRICS if endless else super().held_out_metrics
 
     def parts(self) -> Mapping[str, Stateful]:
-        return {"memory": self.memory}
+        data = {} if self.data is None else {"data": self.data}
+        return {**self.experience.parts(), **data}
+
+    @property
+    def phase(self) -> Phase:
+        """The phase of this iteration."""
+        end = 0
+        for phase, iterations in self.chosen.phases.items():
+            if self.iteration <= (end := end + iterations):
+                return phase
+        return "online"
 
     def iterate(self) -> Mapping[str, float]:
         """Return numbers to log.
 
-        ``return``: mean return of an episode; ``slowdown``, ``unfinished``: of the rollouts, over
-        all jobs; ``decisions``: of all rollouts; ``choices``: decisions that left a choice;
-        ``loss``: of the critics, in squared deviations of the returns; ``entropy``: of the actor,
-        in nats; ``temperature``: the value of a nat. If no slice has a job, nothing is learned, and
-        only `NOTHING_DONE` is returned.
+        Of games, see `Episodes.play` and `Endless.play`; ``loss``: of the critics, squared;
+        ``entropy``: of the actor, in nats; ``imitated``: share of decisions that the actor
+        imitated, unless it is soft; ``temperature``: the value of a nat, if it is. If no slice has
+        a job, nothing is learned, and only `NOTHING_DONE` is returned.
         """
-        chosen = self.chosen
-        done = (self.iteration - 1) / self.iterations
-        slices = self.source.draw(self.generators["job_sets"], chosen.job_sets)
-        # Rollout
-        games = self.source.games(slices, chosen.rollouts)
-        if not len(games.active):
-            return NOTHING_DONE
-        rollouts = roll_out(games, self.actor, self.generators["actions"], self.device)
-        # Memory
-        rows = self._decisions(rollouts, self._differences(rollouts))
-        self.memory.extend(rows)
+        chosen, phase = self.chosen, self.phase
+        # Play
+        played: Mapping[str, float] = {}
+        if phase == "online":
+            played = self.experience.play(self.network.actor, self.device)
+        elif phase == "warm-up":
+            assert isinstance(self.experience, Endless)
+            teacher = {**ORDERS, "left-over": left_over(chosen.max_start)}[chosen.teacher]
+            played = self.experience.play(self.network.actor, self.device, teacher)
+        if played is NOTHING_DONE:
+            return played
         # Update
+        done = (self.iteration - 1) / self.iterations
         self.optimiser.param_groups[0]["lr"] = linear(chosen.learning_rate, 0.0, done)
-        wanted = linear(chosen.entropy, chosen.entropy_end, done)
-        updates = chosen.updates if len(self.memory) else 0
-        losses = [self._improve(wanted) for _ in range(updates)]
+        learns = self.data is not None or len(self.experience.memory) > 0
+        updates = chosen.updates if learns else 0
+        rows = [self._improve(self._batch(phase), phase) for _ in range(updates)]
         # Logging
-        results = games.outcome()
-        return {
-            "return": float(rollouts.rewards.sum(axis=0).mean()),
-            **{name: results[name] for name in ("slowdown", "unfinished") if name in results},
-            "decisions": float(len(rollouts.actions)),
-            "choices": float(len(rows["actions"])),
-            "loss": float(np.mean([loss for loss, _ in losses])) if losses else 0.0,
-            "entropy": float(np.mean([nats for _, nats in losses])) if losses else 0.0,
-            "temperature": float(self.network.log_temperature.detach().exp()),
-        }
+        names = rows[0] if rows else ("loss", "entropy")
+        learned = {name: float(np.mean([row[name] for row in rows] or [0.0])) for name in names}
+        if self._soft(phase):
+            learned["temperature"] = float(self.network.log_temperature.detach().exp())
+        return {**played, **learned}
 
-    def _differences(self, rollouts: Rollouts) -> Floats:
-        """Return (D,) returns from each decision on, minus their mean over the slice's rollouts.
+    def _soft(self, phase: Phase) -> bool:
+        return phase == "online" and self.chosen.actor == "soft"
 
-        They are in standard deviations of their group of slices.
+    def _wanted_entropy(self) -> float:
+        """Return the share of the largest entropy that a soft actor keeps in this iteration."""
+        chosen, before = self.chosen, sum(self.chosen.phases.values())
+        played = (self.iteration - before - 1) / (self.iterations - before)
+        return linear(chosen.entropy, chosen.entropy_end, played / chosen.entropy_falls)
+
+    def _batch(self, phase: Phase) -> Transitions:
+        """Draw decisions from the data, or from games; in the online phase, half from either.
+
+        P. J. Ball, L. Smith, I. Kostrikov and S. Levine, "Efficient online reinforcement learning
+        with offline data" (2023), section 4.1: drawn in proportion, data would outnumber games.
         """
-        chosen, to_go = self.chosen, rewards_to_go(rollouts.rewards, 1.0)
-        mean = rollout_means(
-            rollouts.rewards, to_go, rollouts.grid(rollouts.step), chosen.rollouts,
-            by_step=self.source.in_steps,
-        )  # fmt: skip
-        difference = rollouts.rows(to_go - mean)
-        group = self.source.group_of(chosen.job_sets)[rollouts.episode // chosen.rollouts]
-        result: Floats = difference / deviation_by_group(difference, group)
-        return result
+        rng, count, parts = self.generators["memories"], self.chosen.batch, []
+        own = count // 2 if phase in ("warm-up", "online") else 0
+        if self.data is None:
+            own = count
+        else:
+            parts.append(self.data.memory.draw(count - own, rng))
+        if own:
+            parts.append(self.experience.memory.draw(own, rng))
+        return joined([Transitions.of(part.columns) for part in parts]).to(self.device)
 
-    def _decisions(self, rollouts: Rollouts, difference: Floats) -> Columns:
-        """Return the decisions that left a choice, with what came of them after n of these.
+    def _improve(self, batch: Transitions, phase: Phase) -> dict[str, float]:
+        """Take one step of Adam; return numbers to log."""
+        chosen, network, soft = self.chosen, self.network, self._soft(phase)
+        log_probs = network.log_probabilities(batch.seen, batch.allowed)
+        temperature = network.log_temperature.detach().exp() if soft else 0.0
+        learned = {"entropy": float(entropy(log_probs.detach()).mean())}
+        # Critics
+        error = torch.zeros(())
+        if phase != "clone":
+            goals = network.goals(batch, self.experience.usual, temperature)
+            error = network.critics.error(batch.seen, batch.actions, goals)
+        # Actor
+        if phase in ("clone", "warm-up"):
+            loss, learned["imitated"] = cloning_loss(log_probs, batch.actions), 1.0
+        elif soft:
+            wanted = self._wanted_entropy() * batch.allowed.sum(dim=-1).float().log()
+            loss = soft_policy_loss(network.critics(batch.seen), log_probs, temperature)
+            loss = loss + temperature_loss(network.log_temperature, log_probs, wanted)
+        else:
+            loss, learned["imitated"] = self._regression(batch, log_probs)
+        take_step(self.optimiser, error + loss, LARGEST_GRADIENT)
+        network.follow(chosen.follow)
+        return {"loss": float(error.detach()), **learned}
+
+    def _regression(self, batch: Transitions, log_probs: Tensor) -> tuple[Tensor, float]:
+        """Return the loss of imitating actions better than the mean one, and the share of these.
 
         Args:
-            rollouts: D decisions.
-            difference: (D,) see `_differences`; what is earned between two decisions is theirs.
+            batch: B decisions.
+            log_probs: (B, A) log-probabilities of the actor.
         """
-        choices = np.flatnonzero(rollouts.allowed.sum(axis=1) > 1)
-        own: Ints = choices[np.lexsort((rollouts.decision[choices], rollouts.episode[choices]))]
-        place = np.arange(len(own))
-        later = np.minimum(place + self.chosen.steps, max(len(own) - 1, 0))
-        same = rollouts.episode[own[later]] == rollouts.episode[own]
-        over = ~same | (later < place + self.chosen.steps)
-        after = own[np.where(over, place, later)]
-        return {
-            "seen": rollouts.seen[own],
-            "allowed": rollouts.allowed[own],
-            "actions": rollouts.actions[own],
-            "rewards": (difference[own] - np.where(over, 0.0, difference[after])).astype(
-                np.float32
-            ),
-            "passed": np.ones(len(own), np.float32),
-            "over": over,
-            "after": rollouts.seen[after],
-            "allowed_after": rollouts.allowed[after],
-        }
-
-    def _improve(self, wanted_share: float) -> tuple[float, float]:
-        """Take one step of Adam; return the critics' loss, and the actor's mean entropy in nats."""
-        network, chosen = self.network, self.chosen
-        drawn = self.memory.draw(chosen.batch, self.generators["memories"])
-        batch = Transitions.of(drawn.columns).to(self.device)
-        temperature = network.log_temperature.detach().exp()
-        error = network.critics.error(
-            batch.seen, batch.actions, network.goals(batch, temperature=temperature)
+        values = self.network.critics(batch.seen)
+        weights = regression_weights(
+            values, log_probs, batch.actions, self.chosen.filter, self.chosen.temperature
         )
-        log_probs = network.log_probabilities(batch.seen, batch.allowed)
-        values: Tensor = network.critics(batch.seen)
-        wanted = wanted_share * batch.allowed.sum(dim=-1).float().log()
-        loss = (
-            error
-            + soft_policy_loss(values, log_probs, temperature)
-            + temperature_loss(network.log_temperature, log_probs, wanted)
-        )
-        take_step(self.optimiser, loss, LARGEST_GRADIENT)
-        network.follow(chosen.follow)
-        return float(error.detach()), float(entropy(log_probs.detach()).mean())
+        share = float((weights > 0).float().mean())
+        return regression_loss(log_probs, batch.actions, weights), share
 
     def evaluate(self) -> Mapping[str, float]:
-        """Evaluate the agent on the held-out slices; see `outcome`.
+        """Evaluate the agent on held-out slices; see `results_of`, or `greedy_and_drawn`.
 
-        Agents that draw their actions do so with the same draws in every evaluation. See
-        `results_of`.
+        Actions that are drawn are the same draws in every evaluation.
         """
-        games, rng = self.source.games(self.unseen), self.stream("held_out")
-        rollouts = roll_out(games, self.actor, rng, self.device, greedy=self.source.greedy)
+        actor, rng = self.network.actor, self.stream("held_out")
+        if isinstance(self.experience, Endless):
+
+            def rule(greedy: bool) -> Rule:
+                return rule_of(actor, None if greedy else rng, self.device)
+
+            return greedy_and_drawn(self.source, self.unseen, rule)
+        games = self.source.games(self.unseen)
+        rollouts = roll_out(games, actor, rng, self.device, greedy=self.source.greedy)
         mean = float(rollouts.rewards.sum(axis=0).mean())
         return results_of(games, self.criterion, mean)
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
-        actor = self.actor
+        actor = self.network.actor
         self.write_network(folder, actor, self.source.describe(actor.shape), curve_end)

@@ -27,7 +27,6 @@ from simkit.agent.rewards import sum_of_powers
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.common.actor_critic.multiplier import Gains, Multiplier
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
-from simkit.learners.common.baselines import MovingMean
 from simkit.learners.common.distributions import (
     entropy,
     log_probability,
@@ -37,7 +36,7 @@ from simkit.learners.common.distributions import (
 from simkit.learners.common.networks import ActorCritic, SetScorer, build, seeded
 from simkit.learners.common.objectives import clipped_gain
 from simkit.learners.common.optimisers import linear, set_learning_rate, take_step
-from simkit.learners.common.returns import advantages_over_time
+from simkit.learners.common.returns import MovingMean, advantages_over_time
 from simkit.learners.common.rollouts import Batch, minibatches
 from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.common.training import Stateful

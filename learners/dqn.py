@@ -34,7 +34,6 @@ from simkit.agent.burst_classes import PATIENCE
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.common.action_values import ValueNetwork, best_next, follow, target_of
 from simkit.learners.common.arguments import Extent, NotNegative, Positive, Share, prepared
-from simkit.learners.common.baselines import rollout_means
 from simkit.learners.common.games import NOTHING_DONE, Games, Source, results_of
 from simkit.learners.common.networks import build, seeded
 from simkit.learners.common.optimisers import (
@@ -45,7 +44,7 @@ from simkit.learners.common.optimisers import (
     take_step,
 )
 from simkit.learners.common.replay import NSteps, PrioritisedReplay, Replay
-from simkit.learners.common.returns import deviation_by_group, rewards_to_go
+from simkit.learners.common.returns import deviation_by_group, rewards_to_go, rollout_means
 from simkit.learners.common.shapes import Width
 from simkit.learners.common.torch_training import Kept, TorchTraining
 from simkit.learners.common.training import Stateful

@@ -20,10 +20,9 @@ from pydantic import Field, model_validator
 
 from simkit.arrays import Floats, Ints
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
-from simkit.learners.common.baselines import rollout_means
 from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
 from simkit.learners.common.games import NOTHING_DONE, Source, results_of
-from simkit.learners.common.imitation import best_rule, imitate
+from simkit.learners.common.imitation import imitate_best, refuse_without_teachers
 from simkit.learners.common.networks import ActorCritic, build, seeded
 from simkit.learners.common.objectives import clipped_gain, squared_error
 from simkit.learners.common.optimisers import linear, set_learning_rate, take_step
@@ -31,6 +30,7 @@ from simkit.learners.common.returns import (
     deviation_by_group,
     generalised_advantages,
     rewards_to_go,
+    rollout_means,
     time_moved,
 )
 from simkit.learners.common.rollouts import Batch, Rollouts, minibatches, roll_out
@@ -105,7 +105,9 @@ def begin(
     """
 
     def source_of(chosen: PPOArguments) -> Source[Any]:
-        return games_of(scenario, chosen, "ppo", chosen.job_sets)
+        source = games_of(scenario, chosen, "ppo", chosen.job_sets)
+        refuse_without_teachers(source, arguments.get("warm_start", 0))
+        return source
 
     given = {**usual_numbers(scenario, USUAL, arguments), **arguments}
     chosen, source = prepared(PPOArguments, given, source_of, device)
@@ -147,7 +149,12 @@ class PPOTraining(TorchTraining):
         `NOTHING_DONE` is returned.
         """
         chosen = self.chosen
-        warm = self._warm_up() if self.iteration == 1 else {}
+        warm: Mapping[str, float] = {}
+        if self.iteration == 1:
+            warm = imitate_best(
+                self.network.actor, self.source, self.generators["warm_start"], chosen.warm_start,
+                chosen.job_sets, self.device,
+            )  # fmt: skip
         slices = self.source.draw(self.generators["job_sets"], chosen.job_sets)
         # Rollout
         games = self.source.games(slices, chosen.rollouts)
@@ -172,14 +179,6 @@ class PPOTraining(TorchTraining):
             "entropy": float(np.mean(entropies)) if entropies else 0.0,
             **warm,
         }
-
-    def _warm_up(self) -> Mapping[str, float]:
-        """Imitate the best simple rule, if there is one."""
-        rounds, rng = self.chosen.warm_start, self.generators["warm_start"]
-        if not rounds or not self.source.teachers:
-            return {}
-        rule = self.source.teachers[best_rule(self.source, rng)]
-        return imitate(self.network.actor, self.source, rule, rng, rounds, self.device)
 
     @property
     def _rate(self) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from simkit.errors import ScenarioError
 from simkit.plugins import find
 from simkit.scenario import Scenario
 from simkit.training import Training
@@ -24,16 +25,52 @@ class Recipe:
     """Name of the algorithm: another entry point of ``simkit.learners``."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Arguments that differ from the algorithm's defaults."""
+    workload: str | None = None
+    """The type of the workload that it is for; None: any."""
 
     def __call__(
         self, scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
     ) -> Training:
-        """Return a new training; raises what the algorithm's `begin` raises."""
+        """Return a new training.
+
+        Raises ScenarioError for another workload, and what the algorithm's `begin` raises.
+        """
+        if self.workload not in (None, scenario.workload.type):
+            raise ScenarioError(
+                f"workload.type: the learner {self.name} takes {self.workload}, not "
+                f"{scenario.workload.type}; take its algorithm, {self.algorithm}"
+            )
         begin = find("simkit.learners", self.algorithm)
         given = {**self.defaults, **arguments}
         training: Training = begin(scenario, given, seed=seed, device=device, learner=self.name)
         return training
 
 
+deeprm = Recipe("deeprm", "reinforce", {
+    "iterations": 1000, "rollouts": 20, "observation": "deeprm-image", "mask": "none",
+    "max_decisions": 2000, "hidden": 20, "initial_weights": "small", "baseline": "decision",
+    "credit": "all", "normalise": False, "update": "gradient", "optimiser": "rmsprop",
+    "learning_rate": 0.001, "sets_per_mean": 10,
+}, workload="deeprm")  # fmt: skip
+"""H. Mao, M. Alizadeh, I. Menache and S. Kandula, "Resource management with deep reinforcement
+learning" (2016)."""
+sofia = Recipe("sofia", "reinforce", {
+    "iterations": 1000, "job_sets": 5, "rollouts": 20, "observation": "sofia-shares",
+    "mask": "none", "max_decisions": 4000, "held_out_sets": 20, "last_step": 150, "hidden": 20,
+    "initial_weights": "glorot", "baseline": "decision", "credit": "all", "kl": 0.01,
+    "damping": 0.01, "fisher_share": 0.1, "measured": "sample", "learning_rate": 0.001,
+}, workload="sofia")  # fmt: skip
+"""Sofia, "Resource management with deep reinforcement learning" (2021), on whose batches the
+natural gradient converges with a bound on its steps."""
+ENDLESS = {
+    "games": 64, "hidden": 64, "popart": True, "follow": 0.005, "replay": 50_000, "updates": 200,
+    "learning_rate": 0.001,
+}  # fmt: skip
+"""Off-policy learning from endless games of a ready pool."""
+
+rare = Recipe("rare", "actor-critic", {**ENDLESS, "critics": 1, "actor": "regression"})
+"""Chapter 5, algorithm 6, of the dissertation "RARE" (University of Virginia, 2023)."""
+offline = Recipe("offline", "actor-critic", {**ENDLESS, "entropy": 0.5, "entropy_falls": 0.5})
+"""Launchpad, chapter 7 of the same dissertation."""
 fitness = Recipe("fitness", "evolution", {"scorer": "pairs"})
 rlscheduler = Recipe("rlscheduler", "evolution", {"scorer": "jobs"})

@@ -1,35 +1,50 @@
-"""REINFORCE on any scenario, by the natural gradient or the plain one.
+"""REINFORCE on any scenario, by the gradient, the natural gradient or the clipped objective.
 
 R. J. Williams, "Simple statistical gradient-following algorithms for connectionist reinforcement
 learning" (1992): each iteration plays every slice several times with the current policy, and makes
 decisions likelier whose return is above a baseline. The baseline is the mean return of the same
-slice's rollouts from the same time step on, or at the same decision, or the estimate of a value
-network. Advantages count in deviations of their load, or in simulations of their slice. The natural
-gradient bounds how far an iteration moves the policy (S. Kakade, "A natural policy gradient",
-2001). Decisions that leave no choice are not learned from.
+slice's rollouts from the same time step on, or at the same decision (H. Mao, M. Alizadeh,
+I. Menache and S. Kandula, "Resource management with deep reinforcement learning", 2016), or the
+estimate of a value network. The natural gradient bounds how far an iteration moves the policy
+(S. Kakade, "A natural policy gradient", 2001); the clipped objective is that of PPO (J. Schulman et
+al., "Proximal policy optimization algorithms", 2017). `deeprm` and `sofia` are recipes of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 import torch
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 
 from simkit.arrays import Floats, Ints
+from simkit.errors import ScenarioError
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
-from simkit.learners.common.baselines import rollout_means
 from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
 from simkit.learners.common.games import NOTHING_DONE, Source, results_of
+from simkit.learners.common.imitation import imitate_best, refuse_without_teachers
 from simkit.learners.common.natural_gradient import Trust, as_vector, policy_step
 from simkit.learners.common.networks import Network, Perceptron, build, seeded
-from simkit.learners.common.returns import deviation_by_group, rewards_to_go
-from simkit.learners.common.rollouts import Batch, Rollouts, roll_out
-from simkit.learners.common.shapes import PerceptronShape, SetScorerShape, Width
+from simkit.learners.common.objectives import clipped_gain
+from simkit.learners.common.optimisers import OptimiserName, make_optimiser, take_step
+from simkit.learners.common.returns import (
+    deviation_by_group,
+    rewards_to_go,
+    rollout_means,
+    time_moved,
+)
+from simkit.learners.common.rollouts import Batch, Rollouts, minibatches, roll_out
+from simkit.learners.common.shapes import (
+    PerceptronShape,
+    SetScorerShape,
+    TablePerceptronShape,
+    Width,
+)
 from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.common.training import Stateful
 from simkit.learners.common.value_baseline import ValueBaseline
@@ -38,8 +53,11 @@ from simkit.scenario import Scenario
 from simkit.sections import Count
 from simkit.training import Training
 
-CHUNK: Final = 2048
-"""Decisions per chunk of a gradient, so that the activations fit into the caches."""
+CHUNKS: Final[Mapping[type, int]] = {SetScorerShape: 2_048, TablePerceptronShape: 16_384}
+"""Shape of a network → decisions per chunk of a gradient, so that the activations fit into the
+caches; others take all at once."""
+SMALL: Final = 0.01
+"""Standard deviation of small initial weights."""
 USUAL: Final = {
     "job_sets": 12, "rollouts": 4, "discount": 0.95, "largest": 2.0, "held_out_sets": 40,
     "max_decisions": 5_000,
@@ -54,21 +72,37 @@ class ReinforceArguments(GamesArguments):
     """Iterations of the training."""
     job_sets: Count = 100
     """New slices per iteration, over all loads: job sets, or windows of a log."""
+    fresh: bool = True
+    """Draw new slices in each iteration; false: use the same ones."""
     rollouts: Annotated[int, Field(ge=2)] = 8
     """Episodes of each slice."""
     hidden: Width = 64
     """Units of each layer."""
+    initial_weights: Literal["even", "small", "glorot"] = "even"
+    """Last layer small, so that the policy is almost uniform at first (`even`); all weights normal
+    with a standard deviation of 0.01, as in DeepRM's program (`small`); or the last layer, too, by
+    X. Glorot and Y. Bengio (2010)."""
+    warm_start: Annotated[int, Field(ge=0)] = 0
+    """Rounds of games in which the network first learns to imitate the best of some simple rules;
+    0: it learns from nothing."""
+    # credit
     discount: Share = 1.0
     """Discount factor per decision."""
     baseline: Literal["step", "decision", "value"] | None = None
     """The mean return of a slice's rollouts from the same time step on, or at the same decision; or
     a value network; null: by the step where time passes in steps and `discount` is 1, else by the
     decision."""
+    credit: Literal["choices", "all", "first"] = "choices"
+    """Decisions that are learned from: those that left a choice, all, or the first of each time
+    step, as in Sofia's program."""
+    normalise: bool = True
+    """Count advantages in deviations of their load, or in simulations of their slice."""
     largest: Positive | None = None
     """Advantages beyond this many standard deviations count as that many; null: as they are."""
-    update: Literal["natural", "gradient"] = "natural"
-    """How the weights are updated: a bounded step along the natural gradient, or one step of Adam
-    along the gradient."""
+    # update
+    update: Literal["natural", "gradient", "proximal"] = "natural"
+    """How the weights are updated: a bounded step along the natural gradient, one step of the
+    optimiser along the gradient, or several steps on PPO's clipped objective."""
     kl: Positive = 0.02
     """Natural gradient: upper bound on the mean KL divergence of a step, in nats."""
     damping: NotNegative = 0.001
@@ -77,8 +111,22 @@ class ReinforceArguments(GamesArguments):
     """Natural gradient: maximum number of products with the Fisher matrix."""
     fisher_share: Share = 0.2
     """Natural gradient: share of the decisions used for the Fisher matrix."""
+    measured: Literal["all", "sample"] = "all"
+    """Natural gradient: the decisions on which the KL divergence and the gain of a step are
+    measured: all, or those of the Fisher matrix."""
+    optimiser: OptimiserName = "adam"
+    """The optimiser; the natural gradient does not use one."""
     learning_rate: Positive = 0.01
-    """Learning rate of Adam, with `update: gradient`."""
+    """Learning rate of the optimiser."""
+    sets_per_mean: Count | None = None
+    """Gradient: the mean over the decisions of this many slices, summed over these groups, as in
+    DeepRM's program; null: the mean over all decisions."""
+    clip: Positive = 0.2
+    """Proximal: the ratio of probabilities is clipped to 1 ± this."""
+    epochs: Count = 4
+    """Proximal: passes over the decisions of an iteration."""
+    batch: Count = 4096
+    """Proximal: decisions per step of the optimiser."""
     entropy: NotNegative = 0.0
     """Weight of the policy's mean entropy, in nats."""
 
@@ -97,7 +145,9 @@ def begin(
     """
 
     def source_of(chosen: ReinforceArguments) -> Source[Any]:
-        return games_of(scenario, chosen, learner, chosen.job_sets)
+        source = games_of(scenario, chosen, learner, chosen.job_sets)
+        refuse_without_teachers(source, chosen.warm_start)
+        return source
 
     given = {**usual_numbers(scenario, USUAL, arguments), **arguments}
     chosen, source = prepared(ReinforceArguments, given, source_of, device)
@@ -113,20 +163,30 @@ class ReinforceTraining(TorchTraining):
         self, scenario: Scenario, source: Source[Any], arguments: ReinforceArguments, seed: int,
         device: str, learner: str = "reinforce",
     ) -> None:  # fmt: skip
-        streams = ("job_sets", "actions", "sample", "value")
+        streams = ("job_sets", "actions", "sample", "value", "warm_start")
         super().__init__(scenario, arguments, seed, streams, learner)
         self.chosen, self.device = arguments, device
         # Environment
         self.source = source
+        self.fixed = source.draw(self.stream("fixed_job_sets"), arguments.job_sets)
+        if not arguments.fresh and not len(source.games(self.fixed).active):
+            raise ScenarioError(
+                f"learn.arguments.job_sets: the workload brings so few jobs that all "
+                f"{arguments.job_sets} of these slices are empty; raise the workload's rate or "
+                "load, or give more"
+            )
         self.unseen = source.held_out(arguments.held_out_sets)
         self.criterion = source.criterion
         # Agent
         shape = source.scorer(arguments.hidden)
         with seeded(self.stream("weights")):
-            self._network = build(shape).to(device)
-            value = Perceptron(_value_shape(shape, arguments.hidden)).to(device)
+            self._network = build(shape)
+            _draw_weights(self._network, arguments.initial_weights)
+            value = build(_value_shape(shape, arguments.hidden)).to(device)
+        self._network.to(device)
         self.weights = list(self._network.parameters())
-        self.optimiser = torch.optim.Adam(self.weights, arguments.learning_rate)
+        self.optimiser = make_optimiser(arguments.optimiser, self.weights, arguments.learning_rate)
+        assert isinstance(value, Perceptron)
         self.value = ValueBaseline(value, rng=self.generators["value"])
 
     @property
@@ -139,15 +199,24 @@ class ReinforceTraining(TorchTraining):
     def iterate(self) -> Mapping[str, float]:
         """Return numbers to log.
 
-        ``return``: mean return of an episode; ``slowdown``, ``unfinished``: of the rollouts, over
-        all jobs; ``decisions``: of all rollouts; ``choices``: decisions that left a choice;
-        ``entropy``: the mean over these, in nats; with a value network ``explained_variance``; with
-        the natural gradient ``kl`` in nats, ``backtracks``, ``products`` and ``residual`` of
-        `NaturalStep`. If no job set has a job, nothing is learned, and only `NOTHING_DONE` is
-        returned.
+        ``return``: mean return of an episode; ``return_best``: return of the best rollout of each
+        slice, mean over slices; ``slowdown``, ``unfinished``: of the rollouts, over all jobs;
+        ``load``, ``last_load``, ``last_reward``: see `MeteredLockstep`; ``decisions``: of all
+        rollouts; ``choices``: decisions that are learned from; ``entropy``: the mean over these, in
+        nats; with a value network ``explained_variance``; with the natural gradient ``kl`` in nats,
+        ``backtracks``, ``products`` and ``residual`` of `NaturalStep`. If no job set has a job,
+        nothing is learned, and only `NOTHING_DONE` is returned.
         """
         chosen = self.chosen
-        slices = self.source.draw(self.generators["job_sets"], chosen.job_sets)
+        warm: Mapping[str, float] = {}
+        if self.iteration == 1:
+            warm = imitate_best(
+                self.network, self.source, self.generators["warm_start"], chosen.warm_start,
+                chosen.job_sets, self.device,
+            )  # fmt: skip
+        slices = self.fixed
+        if chosen.fresh:
+            slices = self.source.draw(self.generators["job_sets"], chosen.job_sets)
         # Rollout
         games = self.source.games(slices, chosen.rollouts)
         if not len(games.active):
@@ -157,17 +226,20 @@ class ReinforceTraining(TorchTraining):
         advantage, value_metrics = self._credit(rollouts)
         # Update
         batch = self._batch(rollouts, advantage)
-        update = {"natural": self._natural, "gradient": self._plain}
+        update = {"natural": self._natural, "gradient": self._plain, "proximal": self._proximal}
         metrics = update[chosen.update](batch) if len(batch) else {}
         # Logging
-        results = games.outcome()
+        results, total = games.outcome(), rollouts.rewards.sum(axis=0)
+        told = ("slowdown", "unfinished", "load", "last_load", "last_reward")
         return {
-            "return": float(rollouts.rewards.sum(axis=0).mean()),
-            **{name: results[name] for name in ("slowdown", "unfinished") if name in results},
+            "return": float(total.mean()),
+            "return_best": float(total.reshape(-1, chosen.rollouts).max(axis=1).mean()),
+            **{name: results[name] for name in told if name in results},
             "decisions": float(len(rollouts.actions)),
             "choices": float(len(batch)),
             **metrics,
             **value_metrics,
+            **warm,
         }
 
     def _credit(self, rollouts: Rollouts) -> tuple[Floats, dict[str, float]]:
@@ -187,17 +259,26 @@ class ReinforceTraining(TorchTraining):
         return returns - rollouts.rows(baseline), {}
 
     def _batch(self, rollouts: Rollouts, advantage: Floats) -> Batch:
-        """Return the decisions that left a choice; advantages are divided by their deviation.
+        """Return the decisions to learn from; advantages may be divided by their deviation.
 
         This is done for each load or slice separately, lest the highest drowns out the others.
         """
-        rows = np.flatnonzero(rollouts.allowed.sum(axis=1) > 1)
-        scaled = advantage[rows] / deviation_by_group(
-            advantage[rows], self._load(rollouts.episode[rows])
-        )
-        if self.chosen.largest is not None:
-            scaled = np.clip(scaled, -self.chosen.largest, self.chosen.largest)
-        return rollouts.batch(rows, scaled, np.zeros(len(rows)), self.device)
+        chosen, rows = self.chosen, self._learned(rollouts)
+        scaled = advantage[rows]
+        if chosen.normalise:
+            scaled = scaled / deviation_by_group(scaled, self._load(rollouts.episode[rows]))
+        if chosen.largest is not None:
+            scaled = np.clip(scaled, -chosen.largest, chosen.largest)
+        return rollouts.batch(rows, scaled, np.zeros(len(scaled)), self.device)
+
+    def _learned(self, rollouts: Rollouts) -> Ints | slice:
+        """Return the rows of the decisions to learn from."""
+        if self.chosen.credit == "choices":
+            return np.flatnonzero(rollouts.allowed.sum(axis=1) > 1)
+        if self.chosen.credit == "first":  # of its time step: at the start, and where time moved
+            moved = np.roll(time_moved(rollouts.grid(rollouts.step)), 1, axis=0)
+            return np.flatnonzero(rollouts.rows(moved))
+        return slice(None)
 
     def _load(self, episode: Ints) -> Ints:
         """Return (D,) number of the load, or the slice, of each decision's episode."""
@@ -207,13 +288,14 @@ class ReinforceTraining(TorchTraining):
     def _natural(self, batch: Batch) -> dict[str, float]:
         """Take a natural gradient step; the Fisher matrix is that of a sample."""
         chosen = self.chosen
-        mean_entropy = self._add_gradient(batch)
+        mean_entropy = self._add_gradient(batch, 1 / len(batch))
         count = max(1, round(chosen.fisher_share * len(batch)))
         drawn = self.generators["sample"].choice(len(batch), count, replace=False)
+        sample = batch[torch.from_numpy(np.sort(drawn))]
         step = policy_step(
             self._log_probs, self.weights,
             -as_vector([weights.grad for weights in self.weights if weights.grad is not None]),
-            batch[torch.from_numpy(np.sort(drawn))], batch,
+            sample, batch if chosen.measured == "all" else sample,
             Trust(kl=chosen.kl, products=chosen.products),
             damping=chosen.damping, entropy_weight=chosen.entropy,
         )  # fmt: skip
@@ -223,23 +305,38 @@ class ReinforceTraining(TorchTraining):
         }  # fmt: skip
 
     def _plain(self, batch: Batch) -> dict[str, float]:
-        """Take one step of Adam along the gradient."""
-        mean_entropy = self._add_gradient(batch)
+        """Take one step of the optimiser along the gradient."""
+        groups = self.chosen.job_sets / (self.chosen.sets_per_mean or self.chosen.job_sets)
+        mean_entropy = self._add_gradient(batch, groups / len(batch))
         self.optimiser.step()
         return {"entropy": mean_entropy}
 
-    def _add_gradient(self, batch: Batch) -> float:
-        """Set the gradients of minus the mean gain; return the mean entropy."""
+    def _add_gradient(self, batch: Batch, scale: float) -> float:
+        """Set the gradients of minus the gain times `scale`; return the mean entropy."""
         self.optimiser.zero_grad(set_to_none=False)
-        total_entropy = 0.0
-        for part in _chunks(batch):
+        size, total_entropy = CHUNKS.get(type(self.network.shape), len(batch)), 0.0
+        for part in (batch[slice(k, k + size)] for k in range(0, len(batch), size)):
             log_probs = self._log_probs(part)
             part_entropy = entropy(log_probs).sum()
             gain = (log_probability(log_probs, part.actions) * part.advantage).sum()
-            objective = (gain + self.chosen.entropy * part_entropy) / len(batch)
+            objective = scale * (gain + self.chosen.entropy * part_entropy)
             (-objective).backward()  # type: ignore[no-untyped-call]
             total_entropy += float(part_entropy.detach())
         return total_entropy / len(batch)
+
+    def _proximal(self, batch: Batch) -> dict[str, float]:
+        """Pass over the batch several times, in shuffled minibatches."""
+        chosen, entropies = self.chosen, []
+        for part in minibatches(batch, chosen.batch, chosen.epochs, self.generators["sample"]):
+            log_probs = self._log_probs(part)
+            taken, mean_entropy = (
+                log_probability(log_probs, part.actions),
+                entropy(log_probs).mean(),
+            )
+            gain = clipped_gain(taken, part.log_probability, part.advantage, chosen.clip)
+            take_step(self.optimiser, -gain - chosen.entropy * mean_entropy, math.inf)
+            entropies.append(float(mean_entropy.detach()))
+        return {"entropy": float(np.mean(entropies))}
 
     def _log_probs(self, part: Batch) -> Tensor:
         """Return (B, actions) log-probabilities under the current policy."""
@@ -261,12 +358,20 @@ class ReinforceTraining(TorchTraining):
         self.write_network(folder, self.network, self.source.describe(shape), curve_end)
 
 
+def _draw_weights(network: Network, initial: str) -> None:
+    """Draw a policy's initial weights once more; see `ReinforceArguments.initial_weights`."""
+    if initial == "small":
+        for weights in network.parameters():
+            if weights.dim() > 1:  # biases stay as they are
+                nn.init.normal_(weights, 0.0, SMALL)
+    if initial == "glorot":
+        for layer in network.last_layers:
+            nn.init.xavier_normal_(next(layer.parameters()))
+
+
 def _value_shape(shape: PerceptronShape | SetScorerShape, hidden: int) -> PerceptronShape:
     """Return the shape of a value network that sees what a policy of this shape sees."""
+    if isinstance(shape, PerceptronShape):
+        return shape.model_copy(update={"layers": (shape.layers[0], hidden, 1)})
     layers = (shape.inputs, hidden, 1)
     return PerceptronShape(type="perceptron", layers=layers, activation="relu")
-
-
-def _chunks(batch: Batch) -> Iterator[Batch]:
-    for first in range(0, len(batch), CHUNK):
-        yield batch[slice(first, first + CHUNK)]

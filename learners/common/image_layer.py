@@ -114,9 +114,26 @@ class _SumOfRows(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, slope: Tensor) -> tuple[None, Tensor]:
         (rows,) = ctx.saved_tensors
+        return None, _AddedToRows.apply(rows, slope, ctx.length)  # type: ignore[no-untyped-call]
+
+
+class _AddedToRows(torch.autograd.Function):
+    """The transpose: adds each of (A, hidden) numbers to the rows of its list; (rows, hidden).
+
+    It is a function of its own so that gradients have gradients, as the natural gradient needs.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, slope: Tensor, length: int) -> Tensor:
+        ctx.save_for_backward(rows)
         images, parts = rows.shape
         ends = np.arange(0, images * parts + 1, parts, dtype=np.int32)
         ones = np.ones(images * parts, slope.numpy().dtype)
         places = rows.numpy().ravel().astype(np.int32)
-        matrix = sparse.csr_array((ones, places, ends), shape=(images, ctx.length))
-        return None, torch.from_numpy(matrix.T @ slope.numpy())
+        matrix = sparse.csr_array((ones, places, ends), shape=(images, length))
+        return torch.from_numpy(matrix.T @ slope.numpy())
+
+    @staticmethod
+    def backward(ctx: Any, along: Tensor) -> tuple[None, Tensor, None]:
+        (rows,) = ctx.saved_tensors
+        return None, _SumOfRows.apply(rows, along), None  # type: ignore[no-untyped-call]

@@ -9,7 +9,7 @@ games on what can be better.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import inf
 from typing import Any, Final
 
@@ -17,16 +17,19 @@ import numpy as np
 import torch
 
 from simkit.arrays import Floats
+from simkit.errors import ScenarioError
 from simkit.learners.common.distributions import log_probability, masked_log_softmax, sample
 from simkit.learners.common.games import Games, Rule, Source
 from simkit.learners.common.networks import Network
 from simkit.learners.common.optimisers import take_step
 from simkit.learners.common.rollouts import Batch, minibatches
 
-__all__ = ["best_rule", "imitate", "labelled_decisions"]
+__all__ = [
+    "best_rule", "imitate", "imitate_best", "labelled_decisions", "refuse_without_teachers",
+]  # fmt: skip
 
-SLICES: Final = 24
-"""Slices on which rules are compared, and of a round."""
+SETS: Final = 3
+"""Rules are compared, and rounds are played, on this many times the slices of an iteration."""
 PASSES: Final = 2
 """Passes over the decisions of a round."""
 BATCH: Final = 256
@@ -35,12 +38,47 @@ LEARNING_RATE: Final = 0.002
 """Learning rate of Adam."""
 
 
-def best_rule(source: Source[Any], rng: np.random.Generator) -> str:
-    """Return the name of the source's rule with the highest returns on slices to train on.
+def refuse_without_teachers(source: Source[Any], rounds: int) -> None:
+    """Raise ScenarioError if a warm start is asked for, but no rule can play the games."""
+    if rounds and not source.teachers:
+        raise ScenarioError(
+            f"learn.arguments.warm_start: is {rounds}, but there is no simple rule to imitate in "
+            "these games; leave it out"
+        )
+
+
+def imitate_best(
+    network: Network, source: Source[Any], rng: np.random.Generator, rounds: int, job_sets: int,
+    device: str = "cpu",
+) -> Mapping[str, float]:  # fmt: skip
+    """Train a network in place to do what the best of the source's rules would do, if it has any.
+
+    Args:
+        network: the agent's.
+        source: of the games.
+        rng: draws slices, actions, and the order of the decisions to learn from.
+        rounds: of games; 0: nothing is done.
+        job_sets: slices of an iteration of the training.
+        device: of the network.
+
+    Returns:
+        See `imitate`; empty if nothing was done.
+    """
+    if not rounds or not source.teachers:
+        return {}
+    count = SETS * job_sets
+    rule = source.teachers[best_rule(source, source.draw(rng, count))]
+    played = (source.games(source.draw(rng, count)) for _ in range(rounds))
+    return imitate(network, played, rule, rng, device)
+
+
+def best_rule(source: Source[Any], slices: Any) -> str:
+    """Return the name of the source's rule with the highest returns on some slices.
 
     A slice's returns count as shares of the largest of them, so that all slices count alike.
     """
-    slices = source.draw(rng, SLICES)
+    if len(source.teachers) == 1:
+        return next(iter(source.teachers))
     returns = {name: _returns(source.games(slices), rule) for name, rule in source.teachers.items()}
     table = np.array(list(returns.values()))  # (rules, slices)
     unit = np.abs(table).max(axis=0)
@@ -57,8 +95,8 @@ def _returns(games: Games, rule: Rule) -> Floats:
 
 
 def imitate(
-    network: Network, source: Source[Any], rule: Rule, rng: np.random.Generator,
-    rounds: int, device: str = "cpu",
+    network: Network, rounds: Iterable[Games], rule: Rule, rng: np.random.Generator,
+    device: str = "cpu",
 ) -> Mapping[str, float]:  # fmt: skip
     """Train a network in place to do what a rule would do.
 
@@ -66,10 +104,9 @@ def imitate(
 
     Args:
         network: the agent's.
-        source: of the games.
-        rule: plays them.
-        rng: draws slices, actions, and the order of the decisions to learn from.
-        rounds: of games; the network learns after each.
+        rounds: new games; the network learns after each of these.
+        rule: that it learns.
+        rng: draws actions, and the order of the decisions to learn from.
         device: of the network.
 
     Returns:
@@ -77,8 +114,7 @@ def imitate(
         rule's, before the network learned from them.
     """
     optimiser, right = torch.optim.Adam(network.parameters(), LEARNING_RATE), 0.0
-    for number in range(rounds):
-        games = source.games(source.draw(rng, SLICES))
+    for number, games in enumerate(rounds):
         played = labelled_decisions(games, rule, network if number else None, rng, device)
         if not len(played):
             continue

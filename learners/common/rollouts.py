@@ -96,7 +96,11 @@ def roll_out(
             output = network(torch.from_numpy(seen).to(device))
             logits, value = output if critic else (output, output.new_zeros(len(output)))
             log_probs = masked_log_softmax(logits, torch.from_numpy(allowed).to(device))
-            actions = log_probs.argmax(dim=-1).cpu().numpy() if greedy else sample(log_probs, rng)
+            if greedy:  # as an agent: the log-probabilities of almost equal logits may be equal
+                masked = logits.masked_fill(log_probs.isinf(), -torch.inf)
+                actions = masked.argmax(dim=-1).cpu().numpy()
+            else:
+                actions = sample(log_probs, rng)
             taken = log_probability(log_probs, torch.from_numpy(actions).to(device))
             rounds.append({
                 "seen": seen, "allowed": allowed, "actions": actions,

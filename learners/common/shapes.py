@@ -6,12 +6,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from simkit.agent.slotted import Slotted
 from simkit.sections import Section
 
 __all__ = [
     "PerceptronShape",
     "SetScorerShape",
     "Shape",
+    "TablePerceptronShape",
     "Width",
 ]
 
@@ -35,6 +37,21 @@ class PerceptronShape(Section):
     def outputs(self) -> int:
         """Number of outputs."""
         return self.layers[-1]
+
+
+class TablePerceptronShape(PerceptronShape):
+    """A perceptron over DeepRM's image, which reads rows of tables in place of pixels.
+
+    It is for trainings: its weights are those of the perceptron over the pixels, and so is what a
+    bundle says of it. See `simkit.learners.common.image_layer`.
+    """
+
+    slotted: Annotated[Slotted, Field(exclude=True)]
+
+    @property
+    def inputs(self) -> int:
+        """Number of rows that make up an image."""
+        return self.slotted.resources * (self.slotted.horizon + self.slotted.slots) + 2
 
 
 class SetScorerShape(Section):

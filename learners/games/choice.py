@@ -15,7 +15,7 @@ from simkit.agent.actions import Starts
 from simkit.agent.burst_classes import PATIENCE
 from simkit.errors import ScenarioError
 from simkit.gym.agent_view import AgentView
-from simkit.learners.common.arguments import Positive
+from simkit.learners.common.arguments import Extent, Positive
 from simkit.learners.games.job_sets import (
     BurstClasses,
     ClassRules,
@@ -25,13 +25,14 @@ from simkit.learners.games.job_sets import (
 )
 from simkit.learners.games.simulations import SimulatedSource
 from simkit.learners.lockstep import Objective
-from simkit.learners.lockstep.class_jobs import ClassJobs
 from simkit.learners.lockstep.job_sources import (
+    ClassJobs,
     JobSource,
-    job_source,
+    SlotJobs,
     refuse_loads_without_sets,
     refuse_without_jobs,
 )
+from simkit.learners.lockstep.slot_games import OBSERVATIONS, SlotMask
 from simkit.scenario import Scenario
 from simkit.sections import Count, Many, Section
 from simkit.traces.models.deeprm import DeepRMModel, SchedQRMModel, SofiaModel
@@ -57,13 +58,27 @@ class GamesArguments(Section):
     paper."""
     starts: Starts = "now"
     """Tasks may start now or wait, or (`ahead`) each gets its earliest place at once."""
+    mask: Literal["none", "possible"] | None = None
+    """Numbered slots: tasks get their earliest place and a step may always pass, where only tasks
+    that fit may be chosen (`possible`), or any slot (`none`), and then a step passes if nothing can
+    be placed; null: as `starts` says."""
     patience: Annotated[int, Field(ge=0)] = PATIENCE
     """With `layout: classes` and `starts: now`, the most steps in a row in which nothing runs
     although a task fits."""
+    horizon: Extent | None = None
+    """Steps ahead in which tasks can be placed; null: 20, or 60 for Sofia's jobs."""
+    memory: Extent = 10
+    """Numbered slots: largest count of steps since the last arrival that is seen."""
+    backlog_shown: Extent | None = None
+    """Numbered slots: tasks of the backlog that are seen, further ones are hidden; null: all, at
+    most 60."""
+    last_step: Count | None = None
+    """Numbered slots: log the mean load, and the load and the reward of this step; null: do not."""
     # simulations
     observation: str | None = None
     """What is seen: an encoder's name, or several joined by `+`; null: the waiting tasks as a set,
-    and the power of a site that forecasts it."""
+    and the power of a site that forecasts it. Numbered slots in lock-step know `slot-set`,
+    `deeprm-image`, `deeprm-compact`, `sofia-shares` and `sofia-compact`."""
     actions: Literal["start", "next-head", "pick", "slots", "classes", "ready-pool"] | None = None
     """What an action means; null: `next-head`, or `ready-pool` for admission to slots."""
     slots: Count | None = None
@@ -83,12 +98,14 @@ class GamesArguments(Section):
     """Largest number of decisions in an episode; jobs still open then count as unfinished."""
 
 
-LOCKSTEP: Final = ("loads", "objective", "layout", "starts", "patience")
-"""Arguments of job sets in lock-step."""
 SIMULATED: Final = ("observation", "actions", "slots", "reward", "jobs", "held_out")
 """Arguments of simulations."""
-CLASSES: Final = ("horizon", "mask", "reading", "penalty", "shaping", "network")
+NUMBERED: Final = ("mask", "horizon", "memory", "backlog_shown", "last_step")
+"""Arguments of numbered slots; burst classes have the first two as well."""
+CLASSES: Final = ("reading", "penalty", "shaping", "network")
 """Arguments of burst classes, which a learner may have of its own."""
+LOCKSTEP: Final = ("loads", "objective", "layout", "starts", "patience", *NUMBERED, *CLASSES)
+"""Arguments of job sets in lock-step."""
 
 
 def games_of(
@@ -110,16 +127,16 @@ def games_of(
 
     Raises ScenarioError, all problems at once, for arguments that do not suit the scenario.
     """
-    given = chosen.model_fields_set
-    in_lockstep = isinstance(scenario.workload, DeepRMModel | SofiaModel | SchedQRMModel)
-    if in_lockstep and not given.intersection(SIMULATED):
+    given = chosen.model_dump(include=chosen.model_fields_set)
+    asked = _asks_for_simulations(scenario, given, anywhere=classes is not None)
+    if asked is not None and not asked:
         return _lockstep(scenario, chosen, learner, job_sets, classes)
-    if wrong := [key for key in (*LOCKSTEP, *CLASSES) if key in given]:
-        because = (
-            "is for job sets in lock-step, but "
-            + (" and ".join(key for key in SIMULATED if key in given) + " asks for simulations"
-               if in_lockstep else f"a workload of type {scenario.workload.type} is simulated")
-        )  # fmt: skip
+    if wrong := [key for key in LOCKSTEP if key in given]:
+        because = "is for job sets in lock-step, but " + (
+            f"{' and '.join(asked)} asks for simulations"
+            if asked
+            else f"a workload of type {scenario.workload.type} is simulated"
+        )
         raise ScenarioError([f"learn.arguments.{key}: {because}; leave it out" for key in wrong])
     view = usual_view(scenario, chosen)
     reward = chosen.reward or ("bounded-slowdown" if scenario.value is None else "value")
@@ -130,6 +147,23 @@ def games_of(
         )  # fmt: skip
     except ScenarioError as error:
         raise ScenarioError([_by_own_keys(text) for text in error.problems]) from error
+
+
+def _asks_for_simulations(
+    scenario: Scenario, given: Mapping[str, Any], *, anywhere: bool
+) -> list[str] | None:
+    """Return the arguments that ask for simulations; None: they are simulated anyway.
+
+    For `anywhere` see `usual_layout`.
+    """
+    if not isinstance(scenario.workload, DeepRMModel | SofiaModel | SchedQRMModel):
+        return None
+    layout = given.get("layout") or usual_layout(scenario, anywhere=anywhere)
+    known = OBSERVATIONS if layout == "slots" else ()
+    return [
+        key for key in SIMULATED
+        if given.get(key) is not None and not (key == "observation" and given[key] in known)
+    ]  # fmt: skip
 
 
 def _by_own_keys(problem: str) -> str:
@@ -148,8 +182,8 @@ def usual_numbers(
 
     A learner that lays jobs out in classes wherever it can may have others for numbered slots.
     """
-    in_lockstep = isinstance(scenario.workload, DeepRMModel | SofiaModel | SchedQRMModel)
-    if not in_lockstep or set(SIMULATED).intersection(given):
+    asked = _asks_for_simulations(scenario, given, anywhere=slots is not None)
+    if asked is None or asked:
         return simulated
     layout = given.get("layout") or usual_layout(scenario, anywhere=True)
     return slots if slots is not None and layout == "slots" else {}
@@ -197,29 +231,41 @@ def _lockstep(
 ) -> LockstepSource:
     """Return job sets in lock-step; raises ScenarioError for a pool that is none in steps."""
     layout = chosen.layout or usual_layout(scenario, anywhere=classes is not None)
-    _refuse_other_layouts(chosen, layout)
+    _refuse_other_layouts(chosen, layout, classes)
+    who = f"the learner {learner}"
+    jobs: JobSource
     if layout == "classes":
         rules = classes or ClassRules()
-        who = f"the learner {learner}"
-        jobs: JobSource = ClassJobs(scenario, who, chosen.loads, horizon=rules.horizon)
+        jobs = ClassJobs(scenario, who, chosen.loads, horizon=rules.horizon)
         kind: Any = BurstClasses(jobs.model, chosen.starts, chosen.patience, rules)
     else:
-        jobs = job_source(scenario, learner, chosen.loads)
-        kind = NumberedSlots(jobs.model, chosen.starts)
+        given = chosen.model_dump(include={"horizon", "mask"} & chosen.model_fields_set)
+        jobs = SlotJobs(
+            scenario, who, chosen.loads, horizon=given.get("horizon"), memory=chosen.memory,
+            backlog_shown=chosen.backlog_shown,
+        )  # fmt: skip
+        mask: SlotMask = given.get("mask") or chosen.starts
+        seen = chosen.observation or "slot-set"
+        kind = NumberedSlots(jobs.model, mask, seen, chosen.last_step)
     refuse_without_jobs({"held_out_sets": jobs.held_out(chosen.held_out_sets)})
     refuse_loads_without_sets(job_sets, chosen.loads, jobs)
     return LockstepSource(jobs, kind, chosen.objective, chosen.max_decisions)
 
 
-def _refuse_other_layouts(chosen: GamesArguments, layout: LayoutName) -> None:
+def _refuse_other_layouts(
+    chosen: GamesArguments, layout: LayoutName, classes: ClassRules | None
+) -> None:
     """Raise ScenarioError, all problems at once, for arguments of another layout."""
     given, wrong = chosen.model_fields_set, []
     if layout == "slots":
         wrong = [f"{key}: is for layout: classes; leave it out" for key in CLASSES if key in given]
-    elif chosen.objective != "slowdown":
-        wrong.append(
-            f"objective: is {chosen.objective}, but layout: classes supports only slowdown"
-        )
+    else:
+        others = NUMBERED if classes is None else NUMBERED[2:]
+        wrong = [f"{key}: is for layout: slots; leave it out" for key in others if key in given]
+        if chosen.objective != "slowdown":
+            wrong.append(
+                f"objective: is {chosen.objective}, but layout: classes supports only slowdown"
+            )
     if "patience" in given and (layout == "slots" or chosen.starts == "ahead"):
         wrong.append("patience: is for layout: classes with starts: now; leave it out")
     if wrong:

@@ -15,20 +15,29 @@ import numpy as np
 from simkit.agent.actions import Starts
 from simkit.agent.burst_classes import PATIENCE, class_schema
 from simkit.agent.encoder import ObservationSchema
-from simkit.agent.observe_slots import context_size, slot_set_schema, slot_size
+from simkit.agent.observe_slots import context_size, slot_size
 from simkit.agent.slotted import Slotted
 from simkit.arrays import Ints
 from simkit.learners.classes.description import class_scorer, describe_classes
 from simkit.learners.common.games import Rule
-from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
+from simkit.learners.common.shapes import (
+    PerceptronShape,
+    SetScorerShape,
+    TablePerceptronShape,
+)
 from simkit.learners.games.slot_description import describe
-from simkit.learners.lockstep import Lockstep, Objective
+from simkit.learners.lockstep import Lockstep, MeteredLockstep, Objective
 from simkit.learners.lockstep.class_games import ClassGames, ClassMask
 from simkit.learners.lockstep.class_slots import ClassLockstep, Reading
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import JobSource
 from simkit.learners.lockstep.outcome import OUTCOME
-from simkit.learners.lockstep.slot_games import SlotGames
+from simkit.learners.lockstep.slot_games import (
+    OBSERVATIONS,
+    SlotGames,
+    SlotMask,
+    shortest_first,
+)
 
 __all__ = ["BurstClasses", "ClassRules", "Layout", "LayoutName", "LockstepSource", "NumberedSlots"]
 
@@ -41,6 +50,10 @@ class Layout(Protocol):
 
     greedy: ClassVar[bool]
     """Whether an agent takes its likeliest action, or draws one."""
+
+    @property
+    def teachers(self) -> Mapping[str, Rule]:
+        """Simple rules that can play the games."""
 
     @property
     def schema(self) -> ObservationSchema:
@@ -63,27 +76,47 @@ class NumberedSlots:
     """Slots that jobs fill in order of arrival, as in DeepRM."""
 
     model: Slotted
-    starts: Starts
+    mask: SlotMask
+    observation: str = "slot-set"
+    """One of `OBSERVATIONS`."""
+    last_step: int | None = None
+    """The step of rollouts whose load and reward are measured; see `MeteredLockstep`."""
     greedy: ClassVar = False
 
     @property
+    def teachers(self) -> Mapping[str, Rule]:
+        """Shortest job first, which lets a step pass where it must not if places are ahead."""
+        return {} if self.mask == "ahead" else {"sjf": shortest_first}
+
+    @property
     def schema(self) -> ObservationSchema:
-        return slot_set_schema(self.model)
+        return OBSERVATIONS[self.observation](self.model)
 
-    def scorer(self, hidden: int) -> SetScorerShape:
+    def scorer(self, hidden: int) -> PerceptronShape | SetScorerShape:
         model = self.model
-        return SetScorerShape(
-            type="set-scorer", context=context_size(model), items=model.slots,
-            features=slot_size(model), hidden=hidden, others=1, activation="relu",
-        )  # fmt: skip
+        if self.observation == "slot-set":
+            return SetScorerShape(
+                type="set-scorer", context=context_size(model), items=model.slots,
+                features=slot_size(model), hidden=hidden, others=1, activation="relu",
+            )  # fmt: skip
+        layers = (self.schema.size, hidden, model.actions)
+        if self.observation == "deeprm-image":
+            return TablePerceptronShape(
+                type="perceptron", layers=layers, activation="relu", slotted=model
+            )
+        return PerceptronShape(type="perceptron", layers=layers, activation="relu")
 
-    def games(
-        self, sets: JobSets, replicas: int, objective: Objective, limit: int
-    ) -> SlotGames | ClassGames:
-        return SlotGames(Lockstep(self.model, sets, replicas, objective, limit), self.starts)
+    def games(self, sets: JobSets, replicas: int, objective: Objective, limit: int) -> SlotGames:
+        lockstep: Lockstep
+        if self.last_step is None or replicas == 1:
+            lockstep = Lockstep(self.model, sets, replicas, objective, limit)
+        else:
+            lockstep = MeteredLockstep(self.model, sets, replicas, objective, limit)
+            lockstep.meter(self.last_step)
+        return SlotGames(lockstep, self.mask, self.observation)
 
     def describe(self, shape: PerceptronShape | SetScorerShape) -> dict[str, Any]:
-        return describe(shape, self.schema, self.model, self.starts)
+        return describe(shape, self.schema, self.model, self.mask)
 
 
 @dataclass(frozen=True)
@@ -108,6 +141,7 @@ class BurstClasses:
     patience: int = PATIENCE
     rules: ClassRules = ClassRules()
     greedy: ClassVar = True
+    teachers: ClassVar[Mapping[str, Rule]] = {}
 
     @property
     def schema(self) -> ObservationSchema:
@@ -148,7 +182,6 @@ class LockstepSource:
     """Decisions after which an episode is cut off."""
 
     criterion: ClassVar = "slowdown"
-    teachers: ClassVar[Mapping[str, Rule]] = {}
     held_out_metrics: ClassVar = (*OUTCOME, "return")
     in_steps: ClassVar = True
 
@@ -156,6 +189,10 @@ class LockstepSource:
     def greedy(self) -> bool:
         """Whether its agents take their likeliest action when they are judged."""
         return self.layout.greedy
+
+    @property
+    def teachers(self) -> Mapping[str, Rule]:
+        return self.layout.teachers
 
     def scorer(self, hidden: int) -> PerceptronShape | SetScorerShape:
         return self.layout.scorer(hidden)

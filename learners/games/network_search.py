@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simkit.arrays import Bools, Floats, Ints
+from simkit.errors import ScenarioError
 from simkit.learners.common.arguments import prepared
 from simkit.learners.common.evolution import SearchArguments
 from simkit.learners.common.games import Games, Source, results_of
@@ -22,7 +23,12 @@ from simkit.learners.common.inference import (
     split_weights,
     weight_sizes,
 )
-from simkit.learners.common.shapes import PerceptronShape, SetScorerShape, Width
+from simkit.learners.common.shapes import (
+    PerceptronShape,
+    SetScorerShape,
+    TablePerceptronShape,
+    Width,
+)
 from simkit.learners.games.choice import GamesArguments, games_of, usual_numbers
 from simkit.scenario import Scenario
 
@@ -50,11 +56,18 @@ def prepare(
 
     `learner` is for messages, `rng` draws the first weights.
     """
+
+    def source_of(chosen: NetworkArguments) -> Source[Any]:
+        source = games_of(scenario, chosen, learner, chosen.job_sets)
+        if isinstance(source.scorer(chosen.hidden), TablePerceptronShape):
+            raise ScenarioError(
+                "learn.arguments.observation: is deeprm-image, whose pixels need more weights than "
+                "can be searched; take deeprm-compact"
+            )
+        return source
+
     given = {**usual_numbers(scenario, USUAL, arguments), **arguments}
-    chosen, source = prepared(
-        NetworkArguments, given,
-        lambda chosen: games_of(scenario, chosen, learner, chosen.job_sets), device, on_gpu=False,
-    )  # fmt: skip
+    chosen, source = prepared(NetworkArguments, given, source_of, device, on_gpu=False)
     return chosen, NetworkProblem(source, chosen, rng)
 
 

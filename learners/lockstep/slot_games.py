@@ -1,27 +1,75 @@
-"""Lock-step games as learners play them: what is seen of the slots, and what may be chosen."""
+"""Lock-step games of numbered slots as learners play them: what is seen, what may be chosen."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from simkit.agent.actions import Starts
-from simkit.agent.observe_slots import slot_set
-from simkit.agent.slotted import SlottedView
+from simkit.agent.encoder import ObservationSchema
+from simkit.agent.observe_slots import (
+    SOFIA_NAMES,
+    compact_schema,
+    deeprm_compact,
+    image_schema,
+    slot_set,
+    slot_set_schema,
+    sofia_compact,
+    sofia_schema,
+)
+from simkit.agent.slotted import Slotted
 from simkit.arrays import Bools, Floats, Ints
-from simkit.learners.lockstep import Lockstep
+from simkit.learners.lockstep import Lockstep, MeteredLockstep
 from simkit.learners.lockstep.outcome import outcome
+
+__all__ = ["OBSERVATIONS", "SlotGames", "SlotMask", "observer", "shortest_first"]
+
+SlotMask = Literal["none", "possible", "now", "ahead"]
+"""Which slots may be chosen.
+
+``none``: all; ``possible``: those whose task fits within the horizon; ``now``: those whose task
+fits now; ``ahead``: as ``possible``, but a step may pass only if no task fits.
+"""
+OBSERVATIONS: Final[Mapping[str, Callable[[Slotted], ObservationSchema]]] = {
+    "slot-set": slot_set_schema,
+    "deeprm-image": image_schema,
+    "deeprm-compact": compact_schema,
+    **{name: partial(sofia_schema, shares=shares) for shares, name in SOFIA_NAMES.items()},
+}
+"""Observation → the meaning of its numbers."""
+
+
+def observer(observation: str, model: Slotted) -> Callable[[Lockstep], npt.NDArray[Any]]:
+    """Return a function: games → (A, K) what is seen, as the first layer of a network reads it.
+
+    That is the numbers of the observation, but ``deeprm-image`` is read as rows of tables, see
+    `simkit.learners.common.image_layer`.
+    """
+    if observation == "slot-set":
+        return lambda games: slot_set(games.view(), games.slot_facts(), model)
+    if observation == "deeprm-image":
+        from simkit.learners.common.image_layer import TableLayout  # which needs torch
+
+        rows = TableLayout(model).rows
+        return lambda games: rows(games.view())
+    if observation == "deeprm-compact":
+        return lambda games: deeprm_compact(games.view(), model)
+    shares, size = observation == SOFIA_NAMES[True], OBSERVATIONS[observation](model).size
+    return lambda games: sofia_compact(games.view(), model, shares=shares).reshape(-1, size)
 
 
 class SlotGames:
-    """Games of a slotted model, seen as sets of slots."""
+    """Games of a slotted model with numbered slots."""
 
-    def __init__(self, lockstep: Lockstep, starts: Starts = "now") -> None:
-        """Take games that have just begun."""
-        self.lockstep, self._starts = lockstep, starts
+    def __init__(
+        self, lockstep: Lockstep, mask: SlotMask = "now", observation: str = "slot-set"
+    ) -> None:
+        """Take games that have just begun; `observation` is one of `OBSERVATIONS`."""
+        self.lockstep, self._mask = lockstep, mask
+        self._observe = observer(observation, lockstep.model)
 
     @property
     def active(self) -> Ints:
@@ -43,18 +91,20 @@ class SlotGames:
         return self.lockstep.waiting()
 
     def observe(self) -> npt.NDArray[Any]:
-        """Return (A, K) float32; see `slot_set`."""
-        games = self.lockstep
-        return slot_set(games.view(), games.slot_facts(), games.model)
+        """Return (A, K); see `observer`."""
+        return self._observe(self.lockstep)
 
     def mask(self) -> Bools:
-        """Return (A, M + 1): slots whose task may start, and whether a step may pass."""
-        if self._starts == "ahead":
+        """Return (A, M + 1) which slots may be chosen, and whether a step may pass."""
+        if self._mask == "possible":
+            return self.lockstep.mask()
+        if self._mask == "ahead":
             mask = self.lockstep.mask()
             mask[:, -1] = ~mask[:, :-1].any(axis=1)
             return mask
         mask = np.ones((len(self.active), self.lockstep.model.actions), np.bool_)
-        mask[:, :-1] = self.lockstep.fits_now()
+        if self._mask == "now":
+            mask[:, :-1] = self.lockstep.fits_now()
         return mask
 
     def step(self, actions: Ints) -> Floats:
@@ -62,34 +112,18 @@ class SlotGames:
         return self.lockstep.step(actions)
 
     def outcome(self) -> Mapping[str, float]:
-        """Return how the jobs fared; see `outcome`."""
-        return outcome(self.lockstep)
+        """Return how the jobs fared, see `outcome`, and what was measured, if anything was."""
+        games = self.lockstep
+        return outcome(games) | (games.measured() if isinstance(games, MeteredLockstep) else {})
 
 
-class ObservedGames(SlotGames):
-    """Games seen by another observation; any action may be taken, or those that do something."""
+def shortest_first(games: SlotGames) -> Ints:
+    """Return (A,) actions of shortest-job-first, which only places tasks that fit now.
 
-    def __init__(
-        self,
-        lockstep: Lockstep,
-        observe: Callable[[SlottedView], npt.NDArray[Any]],
-        *,
-        masked: bool,
-    ) -> None:
-        """Take games that have just begun.
-
-        Args:
-            lockstep: the games.
-            observe: returns (A, F) of what the active games see.
-            masked: whether actions that would do nothing are ruled out, the void action aside.
-        """
-        super().__init__(lockstep)
-        self._observe, self._masked = observe, masked
-
-    def observe(self) -> npt.NDArray[Any]:
-        return self._observe(self.lockstep.view())
-
-    def mask(self) -> Bools:
-        if self._masked:
-            return self.lockstep.mask()
-        return np.ones((len(self.active), self.lockstep.model.actions), np.bool_)
+    Among equally short tasks it takes that in the lowest slot; if none fits, the void action.
+    """
+    unfit, lockstep = np.iinfo(np.int64).max, games.lockstep
+    length = np.where(lockstep.fits_now(), lockstep.view().length.astype(np.int64), unfit)
+    slot = length.argmin(axis=1)
+    none_fits = np.take_along_axis(length, slot[:, None], 1)[:, 0] == unfit
+    return np.where(none_fits, lockstep.model.slots, slot)

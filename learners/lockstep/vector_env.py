@@ -41,7 +41,7 @@ from simkit.gym.episodes import Episode, Episodes, Loss
 from simkit.learners.lockstep import Objective
 from simkit.learners.lockstep.endless import EndlessLockstep
 from simkit.learners.lockstep.job_sets import JobSets
-from simkit.learners.lockstep.job_sources import DeepRMJobs
+from simkit.learners.lockstep.job_sources import SlotJobs
 from simkit.learners.lockstep.seeded_jobs import SeededJobs
 from simkit.scenario import Scenario
 from simkit.scenario.yaml_document import Source as ScenarioSource
@@ -126,9 +126,12 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
         problems = [*_beyond(shape), *_problems(chosen, mode, encoder.schema.name, reward)]
         if problems:
             raise ScenarioError([f"lock-step environment: {text}" for text in problems])
-        source = DeepRMJobs(chosen, "the lock-step environment", horizon=view.steps_ahead)
+        if not isinstance(chosen.workload, DeepRMModel):
+            raise ScenarioError(
+                f"workload.type: the lock-step environment takes deeprm, not {chosen.workload.type}"
+            )
+        source = SlotJobs(chosen, "the lock-step environment", horizon=view.steps_ahead)
         assert isinstance(encoder, SlotEncoder)  # as `OBSERVATIONS` are
-        assert isinstance(chosen.workload, DeepRMModel)  # as `DeepRMJobs` has checked
         model = encoder.tracker.model
         _check_same_pool(model, source.model)
         self.metadata = {"render_modes": [], "autoreset_mode": mode}

@@ -41,8 +41,8 @@ HORIZON = {"horizon": 12, "backlog_shown": 12, "fisher_share": 0.5, "max_decisio
 TRAININGS: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "deeprm": (DEEPRM, SETS | {"hidden": 8}),
     "deeprm compact": (DEEPRM, SETS | {
-        "hidden": 8, "observation": "deeprm-compact", "mask": True, "entropy": 0.01,
-        "optimiser": "adam", "baseline": "value", "warm_start": "sjf", "warm_start_rounds": 1,
+        "hidden": 8, "observation": "deeprm-compact", "mask": "possible", "entropy": 0.01,
+        "optimiser": "adam", "baseline": "value", "warm_start": 1,
     }),
     "ppo": (DEEPRM, SETS | {"hidden": 8, "batch": 64}),
     "ppo ahead": (SOFIA, SETS | {"hidden": 8, "batch": 64, "starts": "ahead"}),
@@ -59,7 +59,7 @@ TRAININGS: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
     }),
     "sofia natural": (SOFIA, SETS | HORIZON | {"update": "natural", "last_step": 10}),
     "sofia proximal": (SOFIA, SETS | HORIZON | {
-        "update": "proximal", "batch": 64, "mask": True, "observation": "sofia-compact",
+        "update": "proximal", "batch": 64, "mask": "possible", "observation": "sofia-compact",
         "last_step": 10,
     }),
     "rare": (READY, GAMES | RECALL),

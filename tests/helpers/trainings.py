@@ -91,9 +91,9 @@ SMALLEST: dict[str, Smallest] = {
     "deeprm": Smallest(deeprm_scenario, {
         "iterations": 4, "job_sets": 4, "rollouts": 3, "held_out_sets": 3, "hidden": 8,
     }, [
-        {"optimiser": "adam", "observation": "deeprm-compact", "mask": True, "entropy": 0.01},
-        {"fresh": False, "samples_share": 0.5, "discount": 0.99, "objective": "completion"},
-        {"baseline": "value", "warm_start": "sjf", "warm_start_rounds": 1},
+        {"optimiser": "adam", "observation": "deeprm-compact", "mask": "possible", "entropy": 0.01},
+        {"fresh": False, "discount": 0.99, "objective": "completion"},
+        {"baseline": "value", "warm_start": 1},
     ]),
     "dqn": Smallest(schedqrm_scenario, {
         "iterations": 4, "job_sets": 12, "held_out_sets": 8, "hidden": 8, "batch": 16,
@@ -147,8 +147,8 @@ SMALLEST: dict[str, Smallest] = {
         "fisher_share": 0.5, "last_step": 10, "max_decisions": 300,
     }, [
         {"update": "gradient", "optimiser": "rmsprop", "fresh": False},
-        {"update": "proximal", "batch": 64, "mask": True, "entropy": 0.01},
-        {"update": "natural", "baseline": "value", "credit": "first", "mask": True, "entropy": 0.01},
+        {"update": "proximal", "batch": 64, "mask": "possible", "entropy": 0.01},
+        {"update": "natural", "baseline": "value", "credit": "first", "entropy": 0.01},
         {"update": "gradient", "observation": "sofia-compact", "objective": "completion"},
     ]),
 }  # fmt: skip

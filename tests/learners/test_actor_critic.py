@@ -28,15 +28,15 @@ def rush() -> Scenario:
 def rolled_out(made: Any) -> Any:
     slices = made.source.draw(np.random.default_rng(0), made.chosen.job_sets)
     games = made.source.games(slices, made.chosen.rollouts)
-    return roll_out(games, made.actor, np.random.default_rng(1))
+    return roll_out(games, made.network.actor, np.random.default_rng(1))
 
 
 @pytest.mark.parametrize("steps", [1, 4, 10_000])
 def test_rewards_of_an_episode_add_up_to_its_difference_at_the_first_choice(steps):
     made = small_training("actor-critic", where=rush(), steps=steps)
     rollouts = rolled_out(made)
-    difference = made._differences(rollouts)
-    rows = made._decisions(rollouts, difference)
+    difference = made.experience.differences(rollouts)
+    rows = made.experience.decisions(rollouts, difference)
     assert (rows["allowed"].sum(axis=1) > 1).all()
     choices = np.flatnonzero(rollouts.allowed.sum(axis=1) > 1)
     played, counts = np.unique(rollouts.episode[choices], return_counts=True)
@@ -52,7 +52,7 @@ def test_rewards_of_an_episode_add_up_to_its_difference_at_the_first_choice(step
 
 def test_differences_of_a_slice_cancel_at_its_first_decision():
     rollouts = rolled_out(made := small_training("actor-critic", where=rush()))
-    first = made._differences(rollouts)[rollouts.decision == 0].reshape(4, 3)
+    first = made.experience.differences(rollouts)[rollouts.decision == 0].reshape(4, 3)
     assert first.sum(axis=1) == pytest.approx(np.zeros(4), abs=1e-9)
 
 

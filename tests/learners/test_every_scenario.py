@@ -14,6 +14,7 @@ from trainings import weights
 
 from simkit import plugins, simulate
 from simkit.arrays import stream
+from simkit.errors import ScenarioError
 from simkit.learners.common.games import Games
 from simkit.learners.games.simulations import SimulatedGames, SimulatedSource, Slice
 from simkit.learners.lockstep.job_sets import JobSets
@@ -54,13 +55,17 @@ GREEN = {
         "forecast": {"type": "noisy", "horizon": "24h", "step": "1h"},
     },
 }  # fmt: skip
+AHEAD = {"starts": "ahead", "job_sets": 100}
 KINDS: dict[str, Kind] = {
     "log": of_log("quickstart", job_sets=24),  # few of which have to wait
     "cloud": of_log("cloud-quickstart"),
     "green": Kind(GREEN, {}, {"jobs": JOBS}),
     "rare": Kind(READY | {"workload": READY["workload"] | {"jobs": JOBS}}, {}, {}),
-    "deeprm": Kind(DEEPRM, {}, {"starts": "ahead", "job_sets": 100}),
+    "deeprm": Kind(DEEPRM, {}, AHEAD),
+    "deeprm image": Kind(DEEPRM, {}, AHEAD | {"observation": "deeprm-image"}),
+    "deeprm flat": Kind(DEEPRM, {}, AHEAD | {"observation": "deeprm-compact"}),
     "sofia": Kind(SOFIA, {}, {"starts": "ahead"}),
+    "sofia columns": Kind(SOFIA, {}, {"starts": "ahead", "observation": "sofia-shares"}),
     "schedqrm": Kind(CLASSES, {}, {"starts": "ahead"}),
 }
 SMALL: dict[str, dict[str, Any]] = {
@@ -130,6 +135,10 @@ def starts(run: Any) -> list[float]:
     [n if n == "ppo" else pytest.param(n, marks=pytest.mark.thorough) for n in SMALL],
 )
 def test_its_agent_runs_as_in_its_games(learner: str, kind: str, tmp_path: Path) -> None:
+    if (learner, kind) == ("evolution", "deeprm image"):
+        with pytest.raises(ScenarioError, match=r"learn\.arguments\.observation: "):
+            begin(learner, KINDS[kind])
+        return
     made = begin(learner, KINDS[kind])
     before = weights(made)
     logged = made.step()
@@ -137,7 +146,7 @@ def test_its_agent_runs_as_in_its_games(learner: str, kind: str, tmp_path: Path)
     assert weights(made) != before
     made.write_agent(tmp_path / "agent", {})
     policy: dict[str, Any] = {"agent": str(tmp_path / "agent")}
-    if kind in ("deeprm", "sofia") and learner != "dqn":
+    if kind.startswith(("deeprm", "sofia")) and learner != "dqn":
         policy["args"] = {"choose": "greedy"}
     stated = {**KINDS[kind].trained, **KINDS[kind].first, "seed": 3, "policy": policy}
     found = starts(simulate(stated))

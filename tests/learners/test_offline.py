@@ -1,4 +1,4 @@
-"""The offline learner: its phases, mixtures of data and games, and what it refuses."""
+"""Learning from others' decisions: phases, mixtures of data and games, and what is refused."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ready_pools import ready_scenario
+from ready_pools import check_acts_as_in_lockstep, ready_scenario
 from trainings import check_resume, small_training
 
 from simkit.errors import RunError, ScenarioError
 from simkit.gym.dataset import mix
 from simkit.gym.record_dataset import Recording, record
+from simkit.learners.actor_critic import ActorCriticTraining
+from simkit.learners.agent import load_agent
 from simkit.learners.lockstep.ready_pool.rules import ORDERS
-from simkit.learners.offline import OfflineTraining
 from simkit.scenario import Scenario
 
 PHASES: dict[str, Any] = {"clone": 1, "offline": 1}
@@ -44,7 +45,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
     return recorded(tmp_path_factory.mktemp("data"))
 
 
-def training(where: Scenario | None = None, **arguments: Any) -> OfflineTraining:
+def training(where: Scenario | None = None, **arguments: Any) -> ActorCriticTraining:
     return small_training("offline", where=where, **arguments)
 
 
@@ -58,9 +59,9 @@ def test_resumed_with_data_is_as_not_interrupted(further, data, tmp_path):
 def test_phases_follow_one_another(data):
     made = training(dataset=data, **PHASES)
     rows = [made.step() for _ in range(4)]
-    assert [row["online"] for row in rows] == [0, 0, 1, 1]
-    assert [row["critic"] > 0 for row in rows] == [False, True, True, True]
-    assert [row["value_per_hour"] > 0 for row in rows] == [False, False, True, True]
+    assert [row["loss"] > 0 for row in rows] == [False, True, True, True]
+    assert ["value_per_hour" in row for row in rows] == [False, False, True, True]
+    assert ["temperature" in row for row in rows] == [False, False, True, True]
 
 
 @pytest.mark.thorough
@@ -75,7 +76,7 @@ def test_a_clone_decides_as_its_model(tmp_path):
     assert agreement(made) > 0.9
 
 
-def agreement(made: OfflineTraining) -> float:
+def agreement(made: ActorCriticTraining) -> float:
     """Return how often the likeliest action is that of the order by quality, where it acts."""
     from simkit.learners.ready_pool.judge import rule_of
 
@@ -94,7 +95,7 @@ def agreement(made: OfflineTraining) -> float:
 @pytest.mark.parametrize("with_data", [False, True])
 def test_the_wanted_entropy_falls_from_the_first_game_on(with_data, data):
     phases = {"dataset": data, **PHASES, "iterations": 6} if with_data else {}
-    made = training(entropy_first=0.5, entropy=0.1, **phases)
+    made = training(entropy=0.5, entropy_end=0.1, **phases)
     shares = []
     for _ in range(made.iterations):
         made.step()
@@ -177,7 +178,7 @@ def test_a_dataset_that_has_changed_is_told(tmp_path):
 def test_a_mix_is_checked_part_by_part(data, tmp_path):
     both = tmp_path / "mix.parquet"
     mix({Path(data): 0.5, Path(recorded(tmp_path, "sjf")): 0.5}, both)
-    assert training(dataset=str(both), **PHASES).step()["critic"] == 0.0
+    assert training(dataset=str(both), **PHASES).step()["loss"] == 0.0
     stay = ready_scenario(admission={"slots": 8, "backlog": 144, "late": "stay"})
     with pytest.raises(ScenarioError, match="late") as caught:
         training(dataset=str(both), where=stay, **PHASES)
@@ -187,4 +188,16 @@ def test_a_mix_is_checked_part_by_part(data, tmp_path):
 def test_any_reward_will_do_without_games(tmp_path):
     path = recorded(tmp_path, reward="value", reward_arguments={})
     made = training(dataset=path, iterations=2, **PHASES)
-    assert [made.step()["online"] for _ in range(2)] == [0.0, 0.0]
+    assert ["value_per_hour" in made.step() for _ in range(2)] == [False, False]
+
+
+def test_an_agent_of_a_ready_pool_knows_a_larger_one(tmp_path):
+    made = small_training("rare")
+    made.step()
+    made.write_agent(tmp_path / "agent", {})
+    larger = ready_scenario(
+        cluster={"machines": [{"count": 1, "processors": 20, "gpu": 20}]},
+        workload={"type": "rare", "jobs": 40, "offered_load": 1.2, "units": 20},
+    )
+    check_acts_as_in_lockstep(made, ready_scenario(), tmp_path / "again")
+    assert load_agent(tmp_path / "agent", larger).differences(larger) == []

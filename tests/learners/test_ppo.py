@@ -10,7 +10,6 @@ import torch
 from trainings import deeprm_scenario, small_training
 
 from simkit.learners.common.rollouts import roll_out
-from simkit.learners.lockstep.job_sources import MixedJobs, job_source
 from simkit.learners.ppo import PPOTraining
 from simkit.scenario import Scenario
 from simkit.training.evaluate import Candidate, evaluate
@@ -49,18 +48,3 @@ def test_a_load_counts_by_its_weight_in_the_gain():
         parts.append(made._batch(rollouts, *made._advantages(rollouts)))
     ratio = (parts[1].advantage / parts[0].advantage).numpy()
     assert set(ratio[np.isfinite(ratio)].round(4)) == {0.5, 1.5}
-
-
-def test_of_several_loads_each_brings_as_many_jobs():
-    mixed = job_source(deeprm_scenario(), "ppo", (0.1, 0.3, 1.2))
-    sets = mixed.draw(np.random.default_rng(0), 1700)
-    assert np.bincount(mixed.source_of(1700)).tolist() == [1200, 400, 100]
-    jobs = np.bincount(mixed.source_of(1700), sets.jobs)
-    assert jobs == pytest.approx([jobs.mean()] * 3, rel=0.1)
-
-
-def test_of_several_loads_as_many_sets_are_held_out():
-    mixed = job_source(deeprm_scenario(), "ppo", (0.1, 1.8))
-    assert isinstance(mixed, MixedJobs)
-    few, many = mixed.sources[0].held_out(3), mixed.sources[1].held_out(2)
-    assert mixed.held_out(5).jobs.tolist() == [*few.jobs, *many.jobs]

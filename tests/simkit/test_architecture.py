@@ -434,8 +434,8 @@ KEPT = (
     "simkit.policy", "simkit.workload", "simkit.scenario", "simkit.experiment", "simkit.training",
     "simkit.verify", "simkit.errors", "simkit.units", "simkit.env", "simkit.cli:main",
     "simkit.traces.swf:read_swf", "simkit.traces.power:read_power",
-    "simkit.traces.alibaba2017:read_alibaba2017", "simkit.learners.deeprm:begin",
-    "simkit.learners.sofia:begin",
+    "simkit.traces.alibaba2017:read_alibaba2017", "simkit.learners.recipes:deeprm",
+    "simkit.learners.recipes:sofia",
 )  # fmt: skip
 
 

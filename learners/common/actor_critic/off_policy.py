@@ -6,9 +6,10 @@ actor decides from there on; slow copies of the critics provide the targets.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -17,14 +18,11 @@ from torch import Tensor, nn
 from simkit.learners.common.action_values import follow, target_of
 from simkit.learners.common.actor_critic.critics import Critic, Critics, expected_value
 from simkit.learners.common.distributions import masked_log_softmax
-from simkit.learners.common.networks import Network, SetScorer, build
+from simkit.learners.common.networks import Network, build
 from simkit.learners.common.replay import Columns
-from simkit.learners.common.shapes import SetScorerShape
+from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
 
 __all__ = ["ActorAndCritics", "Transitions", "actor_and_critics", "joined"]
-
-_FIRST_TEMPERATURE: Final = 1.0
-"""Rewards are at most about 1 per step, so entropy outweighs them at first."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,12 @@ def joined(parts: Sequence[Transitions]) -> Transitions:
 
 
 def actor_and_critics(
-    shape: SetScorerShape, critics: int, discount: float, *, popart: bool
+    shape: PerceptronShape | SetScorerShape,
+    critics: int,
+    discount: float,
+    *,
+    popart: bool,
+    temperature: float = 1.0,
 ) -> ActorAndCritics:
     """Return networks of one shape with new weights.
 
@@ -76,14 +79,13 @@ def actor_and_critics(
         critics: number of critics.
         discount: γ per unit of time.
         popart: whether the critics' targets are normalised as they arrive.
+        temperature: initial value of a nat of the actor's entropy.
     """
 
     def critic() -> Critic:
         return Critic(build(shape), popart=popart)
 
-    scorer = build(shape)
-    assert isinstance(scorer, SetScorer)
-    return ActorAndCritics(scorer, Critics(critics, critic), discount)
+    return ActorAndCritics(build(shape), Critics(critics, critic), discount, temperature)
 
 
 class ActorAndCritics(nn.Module):
@@ -94,18 +96,22 @@ class ActorAndCritics(nn.Module):
             learners train it.
     """
 
-    def __init__(self, actor: Network, critics: Critics, discount: float) -> None:
+    def __init__(
+        self, actor: Network, critics: Critics, discount: float, temperature: float
+    ) -> None:
         """Copy the critics as targets.
 
         Args:
             actor: returns logits.
             critics: return values.
             discount: γ per unit of time.
+            temperature: initial α.
         """
         super().__init__()
-        self.actor, self.critics, self._discount = actor, critics, discount
+        self.actor: Network = actor
+        self.critics, self._discount = critics, discount
         self.slow = target_of(critics)
-        self.log_temperature = nn.Parameter(torch.tensor([_FIRST_TEMPERATURE]).log())
+        self.log_temperature = nn.Parameter(torch.tensor([math.log(temperature)]))
 
     def learned(self) -> Iterator[nn.Parameter]:
         """Yield each weight that an optimiser changes, except the temperature."""

@@ -18,11 +18,11 @@ from simkit.arrays import Bools, Floats, Ints, stream
 from simkit.experiment import carry_out, prepare
 from simkit.learners.common.bundle import read_bundle
 from simkit.learners.common.distributions import masked_log_softmax, sample
+from simkit.learners.common.networks import build
 from simkit.learners.common.torch_training import load_weights, one_thread
+from simkit.learners.games.job_sets import NumberedSlots
 from simkit.learners.lockstep import Lockstep
-from simkit.learners.lockstep.job_sources import DeepRMJobs
-from simkit.learners.lockstep.slot_games import ObservedGames
-from simkit.learners.lockstep.slot_inputs import slot_input
+from simkit.learners.lockstep.job_sources import SlotJobs
 from simkit.learners.reproductions.deeprm.study import (
     HEURISTICS,
     RESERVING,
@@ -191,13 +191,13 @@ def _watched(
     Returns the game, the number of steps that withheld a job, and (S, J) the jobs ever withheld.
     """
     scenario = scenario_of(task, setting)
-    source = DeepRMJobs(scenario, "the learner deeprm")
-    game = Lockstep(source.model, source.held_out(setting.held_out), limit=2000)
+    source = SlotJobs(scenario, "the learner deeprm")
     weights = read_bundle(place.work / "trainings" / task.name / "agent").weights
-    read = slot_input("deeprm-image", source.model)
-    network = read.perceptron(len(weights["layers.0.bias"]), source.model.actions)
+    layout = NumberedSlots(source.model, "none", "deeprm-image")
+    network = build(layout.scorer(len(weights["layers.0.bias"])))
     load_weights(network, weights)
-    games = ObservedGames(game, read.observe, masked=False)
+    games = layout.games(source.held_out(setting.held_out), 1, "slowdown", 2000)
+    game = games.lockstep
     rng = stream(task.seed, "deeprm.withheld")
     idle, held = 0, np.zeros(game.finish.shape, np.bool_)
     while len(game.active):

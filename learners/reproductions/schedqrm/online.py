@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from simkit.learners.lockstep.class_jobs import ClassJobs
 from simkit.learners.lockstep.class_slots import ClassLockstep
+from simkit.learners.lockstep.job_sources import ClassJobs
 from simkit.learners.reproductions.common import digest_of, kept_table, weights_hash
 from simkit.learners.reproductions.schedqrm.judge import Gap, paired, player_of
 from simkit.learners.reproductions.schedqrm.numbered_slots import OF_SLOTS, slowdown_of_slots

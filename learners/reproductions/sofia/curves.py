@@ -11,8 +11,8 @@ import numpy as np
 
 from simkit.analysis.intervals import seed_interval
 from simkit.arrays import Floats
+from simkit.learners.recipes import sofia
 from simkit.learners.reproductions.sofia.study import LOOKS, METHODS, SofiaRun
-from simkit.learners.sofia import begin
 from simkit.scenario import Scenario
 from simkit.training.folder import Row
 
@@ -206,13 +206,13 @@ def costs(
     all equally. The first iteration, which warms the caches, is not counted.
 
     Args:
-        scenario: see `simkit.learners.sofia.begin`.
+        scenario: with Sofia's workload.
         arguments: arguments of the learner; those in `WAYS` take precedence.
         iterations: timed iterations of each kind.
         seed: seed of all trainings.
     """
     trainings = {
-        name: begin(scenario, {**arguments, **way}, seed=seed) for name, way in WAYS.items()
+        name: sofia(scenario, {**arguments, **way}, seed=seed) for name, way in WAYS.items()
     }
     seconds, decisions = dict.fromkeys(WAYS, 0.0), dict.fromkeys(WAYS, 0.0)
     for number in range(iterations + 1):

@@ -73,3 +73,9 @@ def test_on_a_gpu_torch_does_the_same():
     theirs.backward(slope)
     assert ours.tolist() == theirs.tolist() == [[8, 11], [8, 11]]
     assert tables[0].grad.tolist() == tables[1].grad.tolist()
+
+
+def test_gradients_have_gradients():
+    rows = torch.tensor([[0, 2, 2], [1, 0, 3]], dtype=torch.int16)
+    table = torch.randn(4, 2, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradgradcheck(lambda t: _SumOfRows.apply(rows, t) ** 2, (table,))

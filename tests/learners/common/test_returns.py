@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.learners.common.baselines import decision_means, step_means
 from simkit.learners.common.returns import (
+    decision_means,
     deviation_by_group,
     generalised_advantages,
     rewards_to_go,
+    step_means,
     time_moved,
 )
 

@@ -10,7 +10,8 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from simkit.learners.offline import OfflineArguments
+from simkit.learners.actor_critic import ActorCriticArguments
+from simkit.learners.recipes import offline
 from simkit.learners.reproductions.common import list_versions, markdown_table
 from simkit.learners.reproductions.green.launchpad.claims import (
     ALIKE,
@@ -301,7 +302,7 @@ ask for an interval that leaves out 0, of every seed; *as well as* and *alike* f
 
 
 def _setting(results: Results) -> str:
-    size, plan, used = results.size, results.plan, OfflineArguments()
+    size, plan, used = results.size, results.plan, ActorCriticArguments(**offline.defaults)
     steps = {kind: _steps(plan.combo[kind][0]) for kind in plan.combo}
     recorded = "; ".join(
         f"{DATA[data.name]}, pool {data.where.ready}: {count:,}"
@@ -319,8 +320,8 @@ def _setting(results: Results) -> str:
   without it to clone and two without it offline. Offline, actions count alike that the critics value above the actor's mean one, which is computed and not drawn.
 - **Online** the actor takes what the critics value most, with some entropy: the dissertation's algorithm 10, a discrete soft actor-critic, although its text names AWAC, whose actor goes on with regression.
   That is `actor: regression`, which was not trained here.
-- **Settings were changed after first rounds had been judged**, with seed 0: the length of the offline phase, and how online games begin (the entropy that is kept falls from {100 * used.entropy_first:.0f} % to
-  {100 * used.entropy:.0f} % of the largest, the temperature begins at 1 and has a learning rate of its own, and with data half of a batch is of games). What happened before is told in
+- **Settings were changed after first rounds had been judged**, with seed 0: the length of the offline phase, and how online games begin (the entropy that is kept falls from {100 * used.entropy:.0f} % to
+  {100 * used.entropy_end:.0f} % of the largest, the temperature begins at 1 and has a learning rate of its own, and with data half of a batch is of games). What happened before is told in
   [decision 23](../decisions/0023-one-part-for-off-policy-agents.md). All that stands here was judged on other streams than those rounds.
 - **Games** of {size.hours:,} h, {plan.combo["launch"][0].arguments["games"]} at a time.
 - Made at commit {results.commit} with {list_versions()}."""

@@ -11,8 +11,9 @@ import numpy as np
 import polars as pl
 
 from simkit.analysis.plot_style import COLOURS, save_picture
+from simkit.learners.actor_critic import ActorCriticArguments
 from simkit.learners.cocorl import CoCoRLArguments
-from simkit.learners.rare import RAREArguments
+from simkit.learners.recipes import rare
 from simkit.learners.reproductions.common import empty_figure, list_versions, markdown_table
 from simkit.learners.reproductions.green.circumstances import Power
 from simkit.learners.reproductions.green.judge import Gap, column, gap, mean, paired, threshold_of
@@ -323,7 +324,7 @@ def _share_of_clones(results: Results) -> str:
 
 
 def _setting(results: Results) -> str:
-    size, used, ppo = results.size, RAREArguments(), CoCoRLArguments()
+    size, used, ppo = results.size, ActorCriticArguments(**rare.defaults), CoCoRLArguments()
     patient = printed(size, "full", 0).arguments["discount"]
     return f"""## Setting
 

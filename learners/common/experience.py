@@ -1,0 +1,206 @@
+"""Two ways to fill a replay memory: episodes of slices that are compared, and endless games."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from simkit.agent.encoder import Numbers
+from simkit.arrays import Bools, Floats, Ints
+from simkit.learners.common.distributions import masked_log_softmax, sample
+from simkit.learners.common.games import NOTHING_DONE, EndlessSource, Source
+from simkit.learners.common.networks import Network
+from simkit.learners.common.replay import Columns, Replay, Trajectories
+from simkit.learners.common.returns import (
+    MovingMean,
+    deviation_by_group,
+    rewards_to_go,
+    rollout_means,
+)
+from simkit.learners.common.rollouts import Rollouts, roll_out
+from simkit.learners.common.training import Stateful
+
+__all__ = ["Endless", "Episodes"]
+
+
+Generators = Mapping[str, np.random.Generator]
+
+
+class Episodes:
+    """Rollouts of fresh slices, and a memory of the decisions that left a choice.
+
+    A decision's return is counted from the mean of the slice's rollouts from the same step of time
+    on, or the same decision. This takes out what no action changes, and leaves the best policy the
+    same, as such a mean is a function of the state (A. Y. Ng, D. Harada and S. Russell, "Policy
+    invariance under reward transformations", 1999).
+    """
+
+    first_temperature: ClassVar = 0.01
+    """Initial value of a nat of the actor's entropy, in deviations of the returns."""
+    temperature_rate: ClassVar = 0.003
+    """Learning rate of the logarithm of the temperature."""
+    usual: ClassVar = 0.0
+    """Mean reward per unit of time that is not counted."""
+
+    def __init__(
+        self, source: Source[Any], slices: int, rollouts: int, steps: int, replay: int,
+        generators: Generators,
+    ) -> None:  # fmt: skip
+        """Begin with an empty memory.
+
+        Args:
+            source: where the slices come from.
+            slices: fresh ones per iteration.
+            rollouts: episodes of each slice.
+            steps: n, decisions over which rewards are summed.
+            replay: decisions that the memory holds.
+            generators: ``job_sets`` draws the slices, ``actions`` the actions.
+        """
+        self.source, self.slices, self.rollouts, self.steps = source, slices, rollouts, steps
+        self._generators = generators
+        self.memory = Replay(replay)
+
+    def parts(self) -> Mapping[str, Stateful]:
+        """Return the parts of a checkpoint."""
+        return {"memory": self.memory}
+
+    def play(self, actor: Network, device: str) -> Mapping[str, float]:
+        """Play and remember; return numbers to log, `NOTHING_DONE` if no slice has a job."""
+        slices = self.source.draw(self._generators["job_sets"], self.slices)
+        games = self.source.games(slices, self.rollouts)
+        if not len(games.active):
+            return NOTHING_DONE
+        rollouts = roll_out(games, actor, self._generators["actions"], device)
+        rows = self.decisions(rollouts, self.differences(rollouts))
+        self.memory.extend(rows)
+        results = games.outcome()
+        return {
+            "return": float(rollouts.rewards.sum(axis=0).mean()),
+            **{name: results[name] for name in ("slowdown", "unfinished") if name in results},
+            "decisions": float(len(rollouts.actions)),
+            "choices": float(len(rows["actions"])),
+        }
+
+    def differences(self, rollouts: Rollouts) -> Floats:
+        """Return (D,) returns from each decision on, minus their mean over the slice's rollouts.
+
+        They are in standard deviations of their group of slices.
+        """
+        to_go = rewards_to_go(rollouts.rewards, 1.0)
+        mean = rollout_means(
+            rollouts.rewards, to_go, rollouts.grid(rollouts.step), self.rollouts,
+            by_step=self.source.in_steps,
+        )  # fmt: skip
+        difference = rollouts.rows(to_go - mean)
+        group = self.source.group_of(self.slices)[rollouts.episode // self.rollouts]
+        result: Floats = difference / deviation_by_group(difference, group)
+        return result
+
+    def decisions(self, rollouts: Rollouts, difference: Floats) -> Columns:
+        """Return the decisions that left a choice, with what came of them after n of these.
+
+        Args:
+            rollouts: D decisions.
+            difference: (D,) see `differences`; what is earned between two decisions is theirs.
+        """
+        choices = np.flatnonzero(rollouts.allowed.sum(axis=1) > 1)
+        own: Ints = choices[np.lexsort((rollouts.decision[choices], rollouts.episode[choices]))]
+        place = np.arange(len(own))
+        later = np.minimum(place + self.steps, max(len(own) - 1, 0))
+        same = rollouts.episode[own[later]] == rollouts.episode[own]
+        over = ~same | (later < place + self.steps)
+        after = own[np.where(over, place, later)]
+        return {
+            "seen": rollouts.seen[own],
+            "allowed": rollouts.allowed[own],
+            "actions": rollouts.actions[own],
+            "rewards": (difference[own] - np.where(over, 0.0, difference[after])).astype(
+                np.float32
+            ),
+            "passed": np.ones(len(own), np.float32),
+            "over": over,
+            "after": rollouts.seen[after],
+            "allowed_after": rollouts.allowed[after],
+        }
+
+
+class Endless:
+    """Games without an end, and a memory of their decisions.
+
+    Rewards count above their mean per unit of time (R. S. Sutton and A. G. Barto, "Reinforcement
+    learning", 2018, section 10.3).
+    """
+
+    first_temperature: ClassVar = 1.0
+    """Initial value of a nat of the actor's entropy; rewards are at most about 1 per step of time,
+    so entropy outweighs them at first."""
+    temperature_rate: ClassVar = 0.005
+    """Learning rate of the logarithm of the temperature, which thus follows the entropy within an
+    iteration or two."""
+
+    def __init__(
+        self, source: EndlessSource[Any], games: int, decisions: int, replay: int,
+        generators: Generators, mean: float | None = None,
+    ) -> None:  # fmt: skip
+        """Start the games.
+
+        Args:
+            source: where the games come from.
+            games: N, played side by side.
+            decisions: decisions of each game per iteration.
+            replay: decisions that the memory holds.
+            generators: ``streams`` draws the games' workloads, ``actions`` the actions.
+            mean: a prior estimate of the mean reward per unit of time; None: none.
+        """
+        self.decisions, self._generators = decisions, generators
+        self.games = source.endless(games, generators["streams"])
+        self.memory = Trajectories(max(replay // games, 2))
+        self.mean = MovingMean(first=mean)
+
+    @property
+    def usual(self) -> float:
+        """Mean reward per unit of time that is not counted."""
+        return self.mean.value
+
+    def parts(self) -> Mapping[str, Stateful]:
+        """Return the parts of a checkpoint."""
+        return {"memory": self.memory, "games": self.games, "usual": self.mean}
+
+    def play(
+        self, actor: Network, device: str, rule: Callable[[Any], Ints] | None = None
+    ) -> Mapping[str, float]:
+        """Take some decisions in each game and remember them; return numbers to log.
+
+        Args:
+            actor: returns logits, by which actions are drawn.
+            device: device of the actor.
+            rule: returns the action of each game instead of the actor; None: none.
+
+        Returns:
+            ``value_per_hour``: reward per step of time; ``cost``: mean cost of such a step, the
+            number of waiting jobs.
+        """
+        games, value, cost, hours = self.games, 0.0, 0.0, 0
+        for _ in range(self.decisions):
+            seen, allowed = games.observe(), games.mask()
+            actions = self._drawn(actor, seen, allowed, device) if rule is None else rule(games)
+            paid = games.step(actions)
+            self.memory.add({
+                "seen": seen, "allowed": allowed, "actions": actions, "rewards": paid,
+                "passed": games.passed.astype(np.float64),
+                "over": np.zeros(len(actions), np.bool_), "known": ~games.begun,
+            })  # fmt: skip
+            value, cost = value + float(paid.sum()), cost + float(games.cost.sum())
+            hours += int(games.passed.sum())
+        self.mean.take(value / max(hours, 1))
+        return {"value_per_hour": value / max(hours, 1), "cost": cost / max(hours, 1)}
+
+    def _drawn(self, actor: Network, seen: Numbers, allowed: Bools, device: str) -> Ints:
+        """Return (N,) actions drawn by their probabilities."""
+        with torch.inference_mode():
+            logits = actor(torch.from_numpy(seen).to(device))
+            log_probs = masked_log_softmax(logits, torch.from_numpy(allowed).to(device))
+            return sample(log_probs, self._generators["actions"])

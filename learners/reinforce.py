@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from simkit.arrays import Floats, Ints
 from simkit.errors import ScenarioError
+from simkit.learners.common.actor_critic.value_baseline import ValueBaseline
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
 from simkit.learners.common.distributions import (
     clipped_gain,
@@ -51,7 +52,6 @@ from simkit.learners.common.shapes import (
 )
 from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.common.training import Stateful
-from simkit.learners.common.value_baseline import ValueBaseline
 from simkit.learners.games.choice import GamesArguments, games_of, usual_numbers
 from simkit.scenario import Scenario
 from simkit.sections import Count

@@ -38,6 +38,7 @@ from simkit.learners.common.distributions import (
     squared_error,
 )
 from simkit.learners.common.games import NOTHING_DONE, Source
+from simkit.learners.common.imitation import imitate_best, refuse_without_teachers
 from simkit.learners.common.networks import ActorCritic, build, seeded
 from simkit.learners.common.optimisers import linear, set_learning_rate, take_step
 from simkit.learners.common.returns import (
@@ -76,8 +77,8 @@ LARGEST_GRADIENT: Final = 0.5
 JOBS: Final = 10.0
 """Unit of costs in jobs; the unit of other costs is their limit."""
 USUAL: Final = {
-    "job_sets": 12, "rollouts": 4, "decay": 0.9, "largest": 2.0, "batch": 512,
-    "falls": True, "held_out_sets": 40, "max_decisions": 5_000,
+    "job_sets": 8, "rollouts": 4, "warm_start": 3, "decay": 0.9, "largest": 2.0, "batch": 512,
+    "entropy": 0.003, "falls": True, "held_out_sets": 40, "max_decisions": 5_000,
 }  # fmt: skip
 """Defaults for simulations, which take longer than job sets in lock-step."""
 
@@ -96,6 +97,9 @@ class PPOArguments(EndlessArguments):
     """Episodes of each slice."""
     largest: Positive | None = None
     """Advantages beyond this many standard deviations count as that many; null: as they are."""
+    warm_start: Annotated[int, Field(ge=0)] = 0
+    """Rounds of games in which the network first learns to imitate the best of the source's simple
+    rules; 0, or no rule: it learns from nothing."""
     # games without an end
     discount: Share = 0.98
     """Discount factor γ per step of time."""
@@ -136,7 +140,7 @@ class PPOArguments(EndlessArguments):
     batch: Count = 4096
     """Decisions per step of Adam."""
 
-    of_episodes: ClassVar = (*EndlessArguments.of_episodes, "weights", "largest")
+    of_episodes: ClassVar = (*EndlessArguments.of_episodes, "weights", "largest", "warm_start")
     of_endless: ClassVar = (
         *EndlessArguments.of_endless, "discount", "units", "cost_limit", "cost_of", "cost_share",
         "watched", "proportional", "integral", "derivative",
@@ -182,10 +186,12 @@ def begin(
     """
 
     def source_of(chosen: PPOArguments) -> Source[Any]:
-        return games_of(
+        source = games_of(
             scenario, chosen, learner, chosen.job_sets, units=chosen.units,
             discount=1.0 if chosen.games is None else chosen.discount,
         )  # fmt: skip
+        refuse_without_teachers(source, arguments.get("warm_start", 0))
+        return source
 
     usual = usual_numbers(scenario, USUAL, arguments, endless=cocorl.defaults)
     chosen, source = prepared(PPOArguments, {**usual, **arguments}, source_of, device)
@@ -201,9 +207,9 @@ class PPOTraining(TorchTraining):
 
     def __init__(
         self, scenario: Scenario, source: Source[Any], arguments: PPOArguments, seed: int,
-        device: str, learner: str, slices: str, values: int,
+        device: str, learner: str, streams: tuple[str, ...], values: int,
     ) -> None:  # fmt: skip
-        super().__init__(scenario, arguments, seed, (slices, "actions", "parts"), learner)
+        super().__init__(scenario, arguments, seed, streams, learner)
         self.chosen, self.device = arguments, device
         # Environment
         self.source = source
@@ -260,17 +266,25 @@ class EpisodicPPO(PPOTraining):
         self, scenario: Scenario, source: Source[Any], arguments: PPOArguments, seed: int,
         device: str, learner: str,
     ) -> None:  # fmt: skip
-        super().__init__(scenario, source, arguments, seed, device, learner, "job_sets", values=1)
+        streams = ("job_sets", "actions", "parts", "warm_start")
+        super().__init__(scenario, source, arguments, seed, device, learner, streams, values=1)
 
     def iterate(self) -> Mapping[str, float]:
         """Return numbers to log.
 
         ``return``: mean return of an episode; ``slowdown``, ``unfinished``: of the rollouts, over
         all jobs; ``decisions``: of all rollouts; ``choices``: decisions that left a choice;
-        ``entropy``: the mean over these, in nats. If no job set has a job, nothing is learned, and
-        only `NOTHING_DONE` is returned.
+        ``entropy``: the mean over these, in nats; in the first iteration after a warm start
+        ``imitated``, see `imitate`. If no job set has a job, nothing is learned, and only
+        `NOTHING_DONE` is returned.
         """
         chosen = self.chosen
+        warm: Mapping[str, float] = {}
+        if self.iteration == 1:
+            warm = imitate_best(
+                self.network.actor, self.source, self.generators["warm_start"], chosen.warm_start,
+                chosen.job_sets, self.device,
+            )  # fmt: skip
         slices = self.source.draw(self.generators["job_sets"], chosen.job_sets)
         # Rollout
         games = self.source.games(slices, chosen.rollouts)
@@ -288,6 +302,7 @@ class EpisodicPPO(PPOTraining):
             "decisions": float(len(rollouts.actions)),
             "choices": float(len(batch)),
             "entropy": mean_entropy,
+            **warm,
         }
 
     def _advantages(self, rollouts: Rollouts) -> tuple[Floats, Floats]:
@@ -344,8 +359,9 @@ class EndlessPPO(PPOTraining):
         self, scenario: Scenario, source: ReadySource, arguments: PPOArguments, seed: int,
         device: str, learner: str,
     ) -> None:  # fmt: skip
+        streams = ("streams", "actions", "parts")
         # the critic estimates future rewards and costs
-        super().__init__(scenario, source, arguments, seed, device, learner, "streams", values=2)
+        super().__init__(scenario, source, arguments, seed, device, learner, streams, values=2)
         chosen = arguments
         self.limit = CostLimit(chosen.cost, chosen.cost_limit, chosen.cost_of, chosen.cost_share)
         self.watched = chosen.watched if self.limit.is_set else 0

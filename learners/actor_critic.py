@@ -28,18 +28,14 @@ from typing import Annotated, Any, Final, Literal, Self
 import numpy as np
 import torch
 from pydantic import Field, model_validator
-from torch import Tensor
 
 from simkit.learners.common.actor_critic.off_policy import (
     ActorAndCritics,
     Transitions,
-    actor_and_critics,
-    joined,
 )
 from simkit.learners.common.actor_critic.policy_losses import (
     Filter,
-    cloning_loss,
-    regression_loss,
+    imitation_loss,
     regression_weights,
     soft_policy_loss,
     temperature_loss,
@@ -231,7 +227,7 @@ class ActorCriticTraining(TorchTraining):
         # Agent
         shape = source.scorer(arguments.hidden)
         with seeded(self.stream("weights")):
-            self._network = actor_and_critics(
+            self._network = ActorAndCritics(
                 shape, arguments.critics, arguments.discount, popart=arguments.popart,
                 temperature=self.experience.first_temperature,
             ).to(device)  # fmt: skip
@@ -318,7 +314,7 @@ class ActorCriticTraining(TorchTraining):
             parts.append(self.data.memory.draw(self.chosen.batch - own, rng))
         if own:
             parts.append(self.experience.memory.draw(own, rng))
-        return joined([Transitions.of(part.columns) for part in parts]).to(self.device)
+        return Transitions.of([part.columns for part in parts], self.device)
 
     def _own(self, phase: Phase) -> int:
         """Return how many decisions of a batch come from games, the others from the data.
@@ -346,31 +342,22 @@ class ActorCriticTraining(TorchTraining):
             goals = network.goals(batch, self.experience.usual, temperature)
             error = network.critics.error(batch.seen, batch.actions, goals)
         # Actor
-        if phase in ("clone", "warm-up"):
-            loss, learned["imitated"] = cloning_loss(log_probs, batch.actions), 1.0
-        elif soft:
+        if soft:
             wanted = self._wanted_entropy() * batch.allowed.sum(dim=-1).float().log()
             loss = soft_policy_loss(network.critics(batch.seen), log_probs, temperature)
             loss = loss + temperature_loss(network.log_temperature, log_probs, wanted)
         else:
-            loss, learned["imitated"] = self._regression(batch, log_probs)
+            weights = torch.ones_like(batch.rewards)
+            if phase not in ("clone", "warm-up"):
+                weights = regression_weights(
+                    network.critics(batch.seen), log_probs, batch.actions, chosen.filter,
+                    chosen.temperature,
+                )  # fmt: skip
+            loss = imitation_loss(log_probs, batch.actions, weights)
+            learned["imitated"] = float((weights > 0).float().mean())
         take_step(self.optimiser, error + loss, LARGEST_GRADIENT)
         network.follow(chosen.follow)
         return {"loss": float(error.detach()), **learned}
-
-    def _regression(self, batch: Transitions, log_probs: Tensor) -> tuple[Tensor, float]:
-        """Return the loss of imitating actions better than the mean one, and the share of these.
-
-        Args:
-            batch: B decisions.
-            log_probs: (B, A) log-probabilities of the actor.
-        """
-        values = self.network.critics(batch.seen)
-        weights = regression_weights(
-            values, log_probs, batch.actions, self.chosen.filter, self.chosen.temperature
-        )
-        share = float((weights > 0).float().mean())
-        return regression_loss(log_probs, batch.actions, weights), share
 
     def evaluate(self) -> Mapping[str, float]:
         """Evaluate the agent on held-out slices; see `results_of`.

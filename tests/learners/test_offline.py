@@ -226,7 +226,7 @@ def imitation(where: Scenario, folder: Path, seen: dict[str, Any], **arguments: 
 def likeness(made: Any) -> float:
     """Return the mean probability of the recorded actions."""
     columns = made.data.memory.draw(2000, np.random.default_rng(0)).columns
-    batch = Transitions.of(columns)
+    batch = Transitions.of([columns])
     chances = made.network.log_probabilities(batch.seen, batch.allowed).exp()
     return float(chances.gather(-1, batch.actions.unsqueeze(-1)).mean().detach())
 

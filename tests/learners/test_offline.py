@@ -219,7 +219,7 @@ def imitation(where: Scenario, folder: Path, seen: dict[str, Any], **arguments: 
     before = likeness(made)
     for _ in range(8):
         made.step()
-assert 1 - likeness(made) < 0.6 * (1 - before)
+    assert 1 - likeness(made) < 0.6 * (1 - before)
     return made
 
 

@@ -32,7 +32,7 @@ from simkit.learners.common.distributions import (
     log_probability,
     masked_log_softmax,
 )
-from simkit.learners.common.games import NOTHING_DONE, Source, results_of
+from simkit.learners.common.games import NOTHING_DONE, Source
 from simkit.learners.common.imitation import imitate_best, refuse_without_teachers
 from simkit.learners.common.natural_gradient import Trust, as_vector, policy_step
 from simkit.learners.common.networks import Network, Perceptron, build, seeded
@@ -43,7 +43,7 @@ from simkit.learners.common.returns import (
     rollout_means,
     time_moved,
 )
-from simkit.learners.common.rollouts import Batch, Rollouts, minibatches, roll_out
+from simkit.learners.common.rollouts import Batch, Rollouts, judged, minibatches, roll_out
 from simkit.learners.common.shapes import (
     PerceptronShape,
     SetScorerShape,
@@ -347,15 +347,10 @@ class ReinforceTraining(TorchTraining):
         return masked_log_softmax(self.network(part.seen), part.allowed)
 
     def evaluate(self) -> Mapping[str, float]:
-        """Evaluate the agent on the held-out slices; see the games' `outcome`.
-
-        Actions are drawn as in training, with the same draws in every evaluation, or the likeliest
-        are taken, as the source says. ``return``: see `results_of`.
-        """
-        games, rng = self.source.games(self.unseen), self.stream("held_out")
-        rollouts = roll_out(games, self.network, rng, self.device, greedy=self.source.greedy)
-        mean = float(rollouts.rewards.sum(axis=0).mean())
-        return results_of(games, self.criterion, mean)
+        """Evaluate the agent on the held-out slices; see `judged`."""
+        return judged(
+            self.source, self.unseen, self.network, lambda: self.stream("held_out"), self.device
+        )
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         shape = self.network.shape

@@ -6,8 +6,8 @@ from typing import Final
 
 from simkit.scenario import Scenario
 
-RECIPES: Final = {"deeprm": "deeprm", "sofia": "sofia", "rare": "cocorl"}
-"""Type of the workload → learner, on a pool in steps. PPO does best on SchedQRM's."""
+RECIPES: Final = {"deeprm": "deeprm", "sofia": "sofia"}
+"""Type of the workload → learner, on a pool in steps. PPO does best on the others."""
 
 
 def usual_learner(scenario: Scenario) -> str:

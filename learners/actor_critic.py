@@ -47,10 +47,10 @@ from simkit.learners.common.actor_critic.policy_losses import (
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
 from simkit.learners.common.distributions import entropy
 from simkit.learners.common.experience import Endless, Episodes
-from simkit.learners.common.games import NOTHING_DONE, Source, results_of
+from simkit.learners.common.games import NOTHING_DONE, Source
 from simkit.learners.common.networks import seeded
 from simkit.learners.common.optimisers import linear, take_step
-from simkit.learners.common.rollouts import roll_out
+from simkit.learners.common.rollouts import judged
 from simkit.learners.common.shapes import Width
 from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.common.training import Stateful
@@ -379,10 +379,7 @@ class ActorCriticTraining(TorchTraining):
                 return rule_of(actor, None if greedy else rng, self.device)
 
             return greedy_and_drawn(self.source, self.unseen, rule)
-        games = self.source.games(self.unseen)
-        rollouts = roll_out(games, actor, rng, self.device, greedy=self.source.greedy)
-        mean = float(rollouts.rewards.sum(axis=0).mean())
-        return results_of(games, self.criterion, mean)
+        return judged(self.source, self.unseen, actor, rng, self.device)
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         actor = self.network.actor

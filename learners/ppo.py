@@ -21,7 +21,7 @@ from pydantic import Field, model_validator
 from simkit.arrays import Floats, Ints
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
 from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
-from simkit.learners.common.games import NOTHING_DONE, Source, results_of
+from simkit.learners.common.games import NOTHING_DONE, Source, logged
 from simkit.learners.common.networks import ActorCritic, build, seeded
 from simkit.learners.common.objectives import clipped_gain, squared_error
 from simkit.learners.common.optimisers import linear, set_learning_rate, take_step
@@ -32,7 +32,7 @@ from simkit.learners.common.returns import (
     rollout_means,
     time_moved,
 )
-from simkit.learners.common.rollouts import Batch, Rollouts, minibatches, roll_out
+from simkit.learners.common.rollouts import Batch, Rollouts, judged, minibatches, roll_out
 from simkit.learners.common.shapes import Width
 from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.games.choice import GamesArguments, games_of, usual_numbers
@@ -157,11 +157,8 @@ class PPOTraining(TorchTraining):
         parts = minibatches(batch, chosen.batch, chosen.epochs, self.generators["parts"])
         entropies = [self._improve(part, weight) for part in parts]
         # Logging
-        results = games.outcome()
         return {
-            "return": float(rollouts.rewards.sum(axis=0).mean()),
-            **{name: results[name] for name in ("slowdown", "unfinished") if name in results},
-            "decisions": float(len(rollouts.actions)),
+            **logged(games, rollouts.mean_return, len(rollouts.actions)),
             "choices": float(len(batch)),
             "entropy": float(np.mean(entropies)) if entropies else 0.0,
         }
@@ -227,10 +224,8 @@ class PPOTraining(TorchTraining):
         Actions are drawn as in training, with the same draws in every evaluation; with classes, the
         likeliest actions are taken. ``return``: mean return of an episode.
         """
-        games, rng = self.source.games(self.unseen), self.stream("held_out")
-        rollouts = roll_out(games, self.network, rng, self.device, greedy=self.source.greedy)
-        mean = float(rollouts.rewards.sum(axis=0).mean())
-        return results_of(games, self.criterion, mean)
+        rng = self.stream("held_out")
+        return judged(self.source, self.unseen, self.network, rng, self.device)
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         actor = self.network.actor

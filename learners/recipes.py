@@ -1,10 +1,13 @@
-"""Recipes: the algorithm of a paper is one of ours with the arguments that the paper chose."""
+"""Recipes: the algorithm of a paper is one of ours with the arguments that the paper chose.
+
+Where a scenario names no learner, it is the recipe of its workload's paper, or PPO.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from simkit.errors import ScenarioError
 from simkit.plugins import find
@@ -74,3 +77,13 @@ offline = Recipe("offline", "actor-critic", {**ENDLESS, "entropy": 0.5, "entropy
 """Launchpad, chapter 7 of the same dissertation."""
 fitness = Recipe("fitness", "evolution", {"scorer": "pairs"})
 rlscheduler = Recipe("rlscheduler", "evolution", {"scorer": "jobs"})
+
+USUAL: Final = {"deeprm": "deeprm", "sofia": "sofia", "rare": "cocorl"}
+"""Type of the workload → recipe of its paper, on a pool in steps. PPO does best on SchedQRM's."""
+
+
+def usual_learner(scenario: Scenario) -> str:
+    """Return the name of the learner where a scenario names none; the tool ``learn.usual``."""
+    if scenario.scheduling.step is None:
+        return "ppo"
+    return USUAL.get(scenario.workload.type, "ppo")

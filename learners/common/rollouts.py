@@ -18,10 +18,10 @@ from torch import Tensor
 from simkit.agent.encoder import Numbers
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.common.distributions import log_probability, masked_log_softmax, sample
-from simkit.learners.common.games import Games
+from simkit.learners.common.games import Games, Source, results_of
 from simkit.learners.common.networks import ActorCritic, Network
 
-__all__ = ["Rollouts", "minibatches", "roll_out"]
+__all__ = ["Rollouts", "judged", "minibatches", "roll_out"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,11 @@ class Rollouts:
     """(D,) number of the episode, from 0."""
     rewards: Floats
     """(T, N), 0 after an episode's end."""
+
+    @property
+    def mean_return(self) -> float:
+        """The mean return of an episode."""
+        return float(self.rewards.sum(axis=0).mean())
 
     def grid(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return a column (D,) as an array (T, N); 0 after an episode's end."""
@@ -113,6 +118,22 @@ def roll_out(
                 rewards[-1][active] = games.step(actions)
     columns = {name: np.concatenate([one[name] for one in rounds]) for name in rounds[0]}
     return Rollouts(**columns, rewards=np.array(rewards).reshape(-1, count))
+
+
+def judged(
+    source: Source[Any],
+    slices: Any,
+    network: ActorCritic | Network,
+    rng: np.random.Generator,
+    device: str = "cpu",
+) -> dict[str, float]:
+    """Return how a policy does on held-out slices; see `results_of`.
+
+    Actions are drawn, or the likeliest are taken, as the source says.
+    """
+    games = source.games(slices)
+    rollouts = roll_out(games, network, rng, device, greedy=source.greedy)
+    return results_of(games, source.criterion, rollouts.mean_return)
 
 
 @dataclass(frozen=True)
